@@ -1,0 +1,206 @@
+// Package fault is kaged's one error type and its codes.
+//
+// An [Error] carries a [Code] from the one list (kaged.common.v1.ErrorCode), a sentence fit to show, details, and the
+// cause for the log. A Code is itself an error value, so errors.Is(err, fault.FileNotFound) asks for the class of a
+// failure wherever it came from: package rpc turns an Error into a gRPC status on the way out and back on the way in.
+// Errors that are not Errors are defects: they travel as [Internal] and only the log learns their text.
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+)
+
+//go:generate go run ./internal/gen
+
+// Code is an error code. Its text is the snake_case form that JSON, sockets and tool results show.
+type Code commonv1.ErrorCode
+
+// Error returns the code's snake_case name; a Code is an error so that errors.Is can ask for it.
+func (c Code) Error() string { return c.String() }
+
+// String returns the code's snake_case name, "unspecified" for an unknown one.
+func (c Code) String() string { return strings.ToLower(c.Reason()) }
+
+// Reason returns the UPPER_SNAKE_CASE name that google.rpc.ErrorInfo carries.
+func (c Code) Reason() string {
+	v := c.descriptor()
+	if v == nil {
+		return "UNSPECIFIED"
+	}
+	return strings.TrimPrefix(string(v.Name()), "ERROR_CODE_")
+}
+
+// Spec says how the code travels: gRPC and HTTP status, whether it may be retried, its JSON-RPC number.
+func (c Code) Spec() *commonv1.ErrorSpec {
+	if v := c.descriptor(); v != nil {
+		if spec, ok := proto.GetExtension(v.Options(), commonv1.E_Error).(*commonv1.ErrorSpec); ok && spec != nil {
+			return spec
+		}
+	}
+	return internalSpec
+}
+
+// Hint returns when the code comes and what to do next, from the one list; a model is shown it with a failed tool call.
+func (c Code) Hint() string { return hints[c] }
+
+var internalSpec = &commonv1.ErrorSpec{Grpc: 13}
+
+func (c Code) descriptor() protoreflect.EnumValueDescriptor {
+	return commonv1.ErrorCode(0).Descriptor().Values().ByNumber(protoreflect.EnumNumber(c))
+}
+
+// ParseCode reads a code in either spelling.
+func ParseCode(s string) (Code, bool) {
+	v := commonv1.ErrorCode(0).Descriptor().Values().ByName(protoreflect.Name("ERROR_CODE_" + strings.ToUpper(s)))
+	if v == nil || v.Number() == 0 {
+		return 0, false
+	}
+	return Code(v.Number()), true
+}
+
+// Error is a failure that can be shown.
+type Error struct {
+	// Code is what went wrong.
+	Code Code
+	// Msg is one sentence for a person. It must not hold secrets or the text of foreign errors.
+	Msg string
+	// Details is structured detail: strings, numbers, booleans, nil, and slices and string-keyed maps of these.
+	Details map[string]any
+	// HTTP is the HTTP status of this occurrence, where it has another than its code; 0 otherwise.
+	HTTP int
+	// Err is the cause, for the log only.
+	Err error
+}
+
+// New makes an Error; format and args make its message.
+func New(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Msg: fmt.Sprintf(format, args...)}
+}
+
+// Wrap makes an Error that keeps err as its cause for the log.
+func Wrap(err error, code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Msg: fmt.Sprintf(format, args...), Err: err}
+}
+
+// With returns a copy of e with one more detail.
+func (e *Error) With(key string, value any) *Error {
+	c := *e
+	c.Details = maps.Clone(e.Details)
+	if c.Details == nil {
+		c.Details = map[string]any{}
+	}
+	c.Details[key] = value
+	return &c
+}
+
+// WithHTTP returns a copy of e that has its own HTTP status.
+func (e *Error) WithHTTP(status int) *Error {
+	c := *e
+	c.HTTP = status
+	return &c
+}
+
+// Error returns code, message and cause, for the log.
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Code, e.Msg, e.Err)
+	}
+	return fmt.Sprintf("%s: %s", e.Code, e.Msg)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether target is the error's code.
+func (e *Error) Is(target error) bool {
+	code, ok := target.(Code)
+	return ok && code == e.Code
+}
+
+// From returns the Error in err's chain. Other errors become one: the context's own errors [Cancelled] and
+// [DeadlineExceeded], anything else [Internal] with a message that tells nothing. From(nil) is nil.
+func From(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	var code Code
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.As(err, &code):
+		return Wrap(err, code, "%s", code.Hint())
+	case errors.Is(err, context.Canceled):
+		return Wrap(err, Cancelled, "The work was cancelled.")
+	case errors.Is(err, context.DeadlineExceeded):
+		return Wrap(err, DeadlineExceeded, "The work took longer than its limit.")
+	}
+	return Wrap(err, Internal, "Something went wrong inside kaged; the log has the cause.")
+}
+
+// CodeOf returns the code of err, 0 for nil.
+func CodeOf(err error) Code {
+	if err == nil {
+		return 0
+	}
+	return From(err).Code
+}
+
+// Proto returns e as the message that is stored and sent. A detail that JSON cannot hold is written as its text.
+func (e *Error) Proto() *commonv1.Error {
+	if e == nil {
+		return nil
+	}
+	p := &commonv1.Error{Code: commonv1.ErrorCode(e.Code), Message: e.Msg, HttpStatus: int32(e.HTTP)}
+	if len(e.Details) > 0 {
+		p.Details = &structpb.Struct{Fields: make(map[string]*structpb.Value, len(e.Details))}
+		for k, v := range e.Details {
+			p.Details.Fields[k] = detailValue(v)
+		}
+	}
+	return p
+}
+
+// FromProto is the reverse of [Error.Proto]; nil stays nil, and an unknown code becomes Internal.
+func FromProto(p *commonv1.Error) *Error {
+	if p == nil {
+		return nil
+	}
+	e := &Error{Code: Code(p.GetCode()), Msg: p.GetMessage(), HTTP: int(p.GetHttpStatus())}
+	if e.Code.descriptor() == nil || e.Code == 0 {
+		e.Code = Internal
+	}
+	if d := p.GetDetails(); d != nil {
+		e.Details = d.AsMap()
+	}
+	return e
+}
+
+func detailValue(v any) *structpb.Value {
+	switch v := v.(type) {
+	case int:
+		return structpb.NewNumberValue(float64(v))
+	case []string:
+		list := make([]*structpb.Value, len(v))
+		for i, s := range v {
+			list[i] = structpb.NewStringValue(strings.ToValidUTF8(s, "\uFFFD"))
+		}
+		return structpb.NewListValue(&structpb.ListValue{Values: list})
+	case string:
+		return structpb.NewStringValue(strings.ToValidUTF8(v, "\uFFFD"))
+	}
+	if pv, err := structpb.NewValue(v); err == nil {
+		return pv
+	}
+	return structpb.NewStringValue(strings.ToValidUTF8(fmt.Sprint(v), "\uFFFD"))
+}

@@ -1,0 +1,105 @@
+package fault_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"kaged.dev/pkg/fault"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+)
+
+// Every value of the one list says how it travels and what to do.
+func TestEveryCodeHasASpecAndAHint(t *testing.T) {
+	values := commonv1.ErrorCode(0).Descriptor().Values()
+	for i := range values.Len() {
+		v := values.Get(i)
+		if v.Number() == 0 {
+			continue
+		}
+		code := fault.Code(v.Number())
+		if !proto.HasExtension(v.Options(), commonv1.E_Error) || code.Spec().GetGrpc() == 0 {
+			t.Errorf("%s has no gRPC status", v.Name())
+		}
+		if code.Hint() == "" {
+			t.Errorf("%s has no hint; run go generate in pkg/fault", v.Name())
+		}
+		if back, ok := fault.ParseCode(code.String()); !ok || back != code {
+			t.Errorf("%s does not read back from %q", v.Name(), code)
+		}
+	}
+}
+
+// A code is found through wrapping, and the message of the inner error is the one that is shown.
+func TestAskingForTheClassOfAnError(t *testing.T) {
+	inner := fault.New(fault.FileNotFound, "no file at %s", "a.txt")
+	err := fmt.Errorf("secret path /root/x: %w", inner)
+	if !errors.Is(err, fault.FileNotFound) || errors.Is(err, fault.Gone) {
+		t.Errorf("errors.Is does not follow the code of %v", err)
+	}
+	if got := fault.From(err).Msg; got != "no file at a.txt" {
+		t.Errorf("shown message = %q", got)
+	}
+}
+
+// What is not an Error is a defect, and its text stays inside.
+func TestForeignErrorsShowNothing(t *testing.T) {
+	for err, want := range map[error]fault.Code{
+		errors.New("password=hunter2"):                fault.Internal,
+		context.Canceled:                              fault.Cancelled,
+		fmt.Errorf("x: %w", context.DeadlineExceeded): fault.DeadlineExceeded,
+		fmt.Errorf("x: %w", fault.Gone):               fault.Gone,
+	} {
+		got := fault.From(err)
+		if got.Code != want {
+			t.Errorf("From(%v) = %s, want %s", err, got.Code, want)
+		}
+		if got.Msg == err.Error() {
+			t.Errorf("From(%v) shows the foreign text", err)
+		}
+	}
+	if fault.From(nil) != nil {
+		t.Error("From(nil) is an error")
+	}
+}
+
+// The stored form holds everything that may be shown and nothing else.
+func TestProtoRoundTrip(t *testing.T) {
+	e := fault.Wrap(errors.New("cause"), fault.DSLInvalid, "Validation failed.").
+		With("errors", []any{map[string]any{"line": float64(3)}}).With("fields", []string{"path"}).With("n", 7).
+		With("odd", struct{ A int }{1}).With("broken", "a\xffb").WithHTTP(422)
+	p := e.Proto()
+	raw, err := proto.Marshal(p)
+	if err != nil {
+		t.Fatalf("details do not encode: %v", err)
+	}
+	var back commonv1.Error
+	if err := proto.Unmarshal(raw, &back); err != nil {
+		t.Fatal(err)
+	}
+	got := fault.FromProto(&back)
+	if got.Code != e.Code || got.Msg != e.Msg || got.HTTP != 422 || got.Err != nil {
+		t.Errorf("read back %+v", got)
+	}
+	if got.Details["n"] != 7.0 || got.Details["odd"] != "{1}" || got.Details["broken"] != "a\uFFFDb" {
+		t.Errorf("details read back as %v", got.Details)
+	}
+	if fault.FromProto(&commonv1.Error{Code: 9999}).Code != fault.Internal {
+		t.Error("an unknown code is not internal")
+	}
+	if fault.FromProto(nil) != nil || (*fault.Error)(nil).Proto() != nil {
+		t.Error("nil does not stay nil")
+	}
+}
+
+// Adding a detail leaves the original alone, so that package-level errors can be shared.
+func TestWithCopies(t *testing.T) {
+	base := fault.New(fault.Conflict, "busy").With("a", 1)
+	_ = base.With("b", 2)
+	if len(base.Details) != 1 {
+		t.Errorf("the original has %v", base.Details)
+	}
+}
