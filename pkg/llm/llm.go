@@ -1,0 +1,155 @@
+// Package llm is how kaged speaks to models: one request, one stream of events, one way to count tokens, whatever the
+// provider. Drivers translate to a provider's wire format and back; routing, retries, records and the agent loop sit
+// above and know no provider.
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+)
+
+// Role is whose words a message holds.
+type Role string
+
+// The roles.
+const (
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+	RoleTool      Role = "tool"
+	RoleSystem    Role = "system"
+)
+
+// Message is one message of a conversation. A message of RoleTool holds only tool results; a message of RoleAssistant
+// only text, thinking and tool calls. A message of RoleSystem inside the conversation is kaged's own note (a summary) and
+// is given to providers that know no such role as a user message.
+type Message struct {
+	Role   Role
+	Blocks []Block
+}
+
+// Block is a piece of a message: exactly one of its fields is set.
+type Block struct {
+	Text     *Text
+	Thinking *Thinking
+	Call     *ToolCall
+	Result   *ToolResult
+}
+
+// Text is text to read.
+type Text struct{ Text string }
+
+// Thinking is a model's reasoning. Opaque is the provider's own data, which must be given back unchanged to the same
+// driver on the next turn and to no other.
+type Thinking struct {
+	Text   string
+	Opaque []byte
+	Driver string
+}
+
+// ToolCall is a model's wish to use a tool. Name is the dotted name; drivers encode it for the wire. Input is JSON text,
+// always a JSON object after a driver has produced it ({} for none), or the raw text where the model wrote no valid JSON.
+type ToolCall struct {
+	ID    string
+	Name  string
+	Input string
+}
+
+// ToolResult is a tool's answer.
+type ToolResult struct {
+	CallID  string
+	Name    string
+	Content string
+	IsError bool
+}
+
+// Tool is a tool as a model is told about it. Schema is a JSON Schema of type object.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage
+}
+
+// Request is one model call.
+type Request struct {
+	// Model is the provider's id of the model.
+	Model string
+	// System is the system prompt, in blocks.
+	System []string
+	// Messages is the conversation, oldest first, ending with a user or tool message.
+	Messages []Message
+	// Tools are the tools on offer.
+	Tools []Tool
+	// MaxOutputTokens bounds the answer; 0 leaves it to the provider (Anthropic, which insists on a number, is given the
+	// model's own limit).
+	MaxOutputTokens int
+	// SessionID groups the requests of one conversation for providers that cache by it. It is a hash, not our id.
+	CacheKey string
+}
+
+// StopReason is why a model stopped.
+type StopReason string
+
+// The reasons.
+const (
+	StopEnd     StopReason = "stop"
+	StopLength  StopReason = "length"
+	StopToolUse StopReason = "toolUse"
+	StopError   StopReason = "error"
+	StopAborted StopReason = "aborted"
+)
+
+// Usage counts tokens, each in one place only: Input excludes what was read from or written to a cache; Output includes
+// Reasoning.
+type Usage struct {
+	Input, Output, Reasoning, CacheRead, CacheWrite int64
+}
+
+// Add returns the sum.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{u.Input + v.Input, u.Output + v.Output, u.Reasoning + v.Reasoning, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite}
+}
+
+// Event is one thing that happened on a stream: exactly one of its fields is set.
+type Event struct {
+	// Accepted is the first chunk of a successful answer: from here on no other provider may be tried.
+	Accepted *Accepted
+	// TextDelta is a piece of text, never empty, always whole UTF-8 characters.
+	TextDelta string
+	// ThinkingDelta is a piece of readable reasoning.
+	ThinkingDelta string
+	// Done is the end of a successful answer and the last event.
+	Done *Done
+}
+
+// Accepted says that the provider answers.
+type Accepted struct{}
+
+// Done is a complete answer.
+type Done struct {
+	// Blocks is everything the model wrote, in order.
+	Blocks []Block
+	// Stop is why it stopped: StopEnd, StopLength or StopToolUse (whenever Blocks hold a call).
+	Stop StopReason
+	// Usage is what it used.
+	Usage Usage
+}
+
+// Driver speaks one provider's wire format.
+type Driver interface {
+	// Stream makes one model call and yields its events. It yields at most one error, last: a *fault.Error with
+	// provider_unreachable, provider_auth_failed, provider_rate_limited (details.retry_after_ms where the provider said
+	// so), provider_bad_response, provider_rejected, context_overflow, or the context's error. details.status is the HTTP
+	// status where there was one. It makes no retries of its own. Breaking out of the loop, or the end of ctx, closes the
+	// provider's connection before Stream's iterator returns.
+	Stream(ctx context.Context, req Request) iter.Seq2[Event, error]
+}
+
+// Target is one place a model call can go.
+type Target struct {
+	Provider, Model, Driver string
+	APIKey, BaseURL         string
+	Headers                 map[string]string
+	// Script is the script of the rehearsal driver.
+	Script []byte
+}
