@@ -1,0 +1,63 @@
+// Package ident makes kaged's identifiers and carries who is calling.
+//
+// Ids are ULIDs: 26 characters, sortable by the time they were made, and increasing within a process even inside one
+// millisecond. They are neither secret nor an order between processes; order within a session is its ordinal.
+package ident
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+var entropy = struct {
+	sync.Mutex // guards the reader, which remembers the last id
+	*ulid.MonotonicEntropy
+}{MonotonicEntropy: ulid.Monotonic(rand.Reader, 0)}
+
+// New returns a fresh id. It is safe for concurrent use.
+func New() string {
+	entropy.Lock()
+	defer entropy.Unlock()
+	id, err := ulid.New(ulid.Timestamp(time.Now()), entropy.MonotonicEntropy)
+	if err != nil {
+		// The millisecond's counter ran over: 2^80 ids cannot be made in one, so only its random start was at the edge.
+		entropy.MonotonicEntropy = ulid.Monotonic(rand.Reader, 0)
+		id = ulid.MustNew(ulid.Timestamp(time.Now()), entropy.MonotonicEntropy)
+	}
+	return id.String()
+}
+
+// Valid reports whether s has the form of an id: 26 characters of upper-case Crockford base32.
+func Valid(s string) bool {
+	id, err := ulid.ParseStrict(s)
+	return err == nil && id.String() == s
+}
+
+// Caller is who a request is for. It travels with the context and, through package rpc, from service to service.
+type Caller struct {
+	// UserID is the operator, "" where nobody is known.
+	UserID string
+	// Email is for display only.
+	Email string
+	// RequestID correlates the records of one request.
+	RequestID string
+	// AuthMode is how the operator was recognised: loopback, sidecar or insecure.
+	AuthMode string
+}
+
+type callerKey struct{}
+
+// WithCaller returns a context that carries c.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerFrom returns the caller ctx carries, the zero Caller for none.
+func CallerFrom(ctx context.Context) Caller {
+	c, _ := ctx.Value(callerKey{}).(Caller)
+	return c
+}

@@ -1,0 +1,150 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+)
+
+// MaxMessage is the largest gRPC message in bytes, in either direction. Nothing kaged sends comes near it: history goes in
+// chunks and each tool result in a message of its own.
+const MaxMessage = 16 << 20
+
+// The metadata keys a caller travels under.
+const (
+	keyUser    = "kaged-user-id"
+	keyEmail   = "kaged-user-email"
+	keyRequest = "kaged-request-id"
+	keyMode    = "kaged-auth-mode"
+)
+
+// ServerOptions returns the options of every server.
+func ServerOptions(log *slog.Logger) []grpc.ServerOption {
+	s := serverSide{log}
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(MaxMessage),
+		grpc.MaxSendMsgSize(MaxMessage),
+		grpc.ChainUnaryInterceptor(s.unary),
+		grpc.ChainStreamInterceptor(s.stream),
+		// Small buffers: a stream that carries little, such as an attached socket's, should cost little.
+		grpc.ReadBufferSize(8 << 10),
+		grpc.WriteBufferSize(8 << 10),
+		grpc.SharedWriteBuffer(true),
+	}
+}
+
+// DialOptions returns the options of every client inside one process or host; between hosts the deployment adds mTLS.
+func DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
+		grpc.WithChainUnaryInterceptor(clientUnary),
+		grpc.WithChainStreamInterceptor(clientStream),
+		grpc.WithReadBufferSize(8 << 10),
+		grpc.WithWriteBufferSize(8 << 10),
+		grpc.WithSharedWriteBuffer(true),
+	}
+}
+
+type serverSide struct{ log *slog.Logger }
+
+func (s serverSide) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
+	ctx = incoming(ctx)
+	defer func() {
+		err = s.finish(ctx, info.FullMethod, recover(), err)
+		if err != nil {
+			resp = nil
+		}
+	}()
+	return next(ctx, req)
+}
+
+func (s serverSide) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	ctx := incoming(ss.Context())
+	defer func() { err = s.finish(ctx, info.FullMethod, recover(), err) }()
+	return next(srv, &serverStream{ss, ctx})
+}
+
+// finish logs what only the log may know and returns what goes over the wire.
+func (s serverSide) finish(ctx context.Context, method string, panicked any, err error) error {
+	caller := ident.CallerFrom(ctx)
+	if panicked != nil {
+		s.log.ErrorContext(ctx, "handler panicked", "method", method, "request_id", caller.RequestID,
+			"panic", panicked, "stack", string(debug.Stack()))
+		err = fault.New(fault.Internal, "Something went wrong inside kaged; the log has the cause.")
+	}
+	if err == nil {
+		return nil
+	}
+	if panicked == nil && errors.Is(fault.From(err), fault.Internal) {
+		s.log.ErrorContext(ctx, "handler failed", "method", method, "request_id", caller.RequestID, "error", err)
+	}
+	return ToStatus(err)
+}
+
+type serverStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *serverStream) Context() context.Context { return s.ctx }
+
+func incoming(ctx context.Context) context.Context {
+	md, ok := metadata.FromIncomingContext(ctx)
+	if !ok {
+		return ctx
+	}
+	one := func(key string) string {
+		if v := md.Get(key); len(v) > 0 {
+			return v[0]
+		}
+		return ""
+	}
+	return ident.WithCaller(ctx, ident.Caller{
+		UserID: one(keyUser), Email: one(keyEmail), RequestID: one(keyRequest), AuthMode: one(keyMode),
+	})
+}
+
+func outgoing(ctx context.Context) context.Context {
+	c := ident.CallerFrom(ctx)
+	kv := make([]string, 0, 8)
+	for _, p := range [...][2]string{{keyUser, c.UserID}, {keyEmail, c.Email}, {keyRequest, c.RequestID}, {keyMode, c.AuthMode}} {
+		if p[1] != "" {
+			kv = append(kv, p[0], p[1])
+		}
+	}
+	if len(kv) == 0 {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, kv...)
+}
+
+func clientUnary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return FromStatus(invoke(outgoing(ctx), method, req, reply, cc, opts...))
+}
+
+func clientStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	cs, err := open(outgoing(ctx), desc, cc, method, opts...)
+	if err != nil {
+		return nil, FromStatus(err)
+	}
+	return &faultStream{cs}, nil
+}
+
+type faultStream struct{ grpc.ClientStream }
+
+func (s *faultStream) SendMsg(m any) error { return FromStatus(s.ClientStream.SendMsg(m)) }
+func (s *faultStream) RecvMsg(m any) error { return FromStatus(s.ClientStream.RecvMsg(m)) }
+func (s *faultStream) CloseSend() error    { return FromStatus(s.ClientStream.CloseSend()) }
+func (s *faultStream) Header() (metadata.MD, error) {
+	md, err := s.ClientStream.Header()
+	return md, FromStatus(err)
+}
