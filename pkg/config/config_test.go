@@ -1,0 +1,186 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+)
+
+const whole = `# The operator's.
+operator_name = "Ada"
+
+[models]
+fast = "anthropic:claude-haiku"
+smart = ["anthropic:claude-opus", "ollama:qwen3:32b"]
+
+[providers.anthropic]
+api_key = "${ANTHROPIC_API_KEY}"
+
+[providers.ollama]
+driver = "openai-chat"
+base_url = "http://127.0.0.1:11434/v1"
+headers = { X-Team = "one" }
+
+[default_tools]
+"shell.*" = { enabled = false }
+"file.*" = { enabled = true }
+"edit.text" = { enabled = true }
+
+[limits]
+max_steps = 7
+
+[services.gateway]
+listen = "unix:/run/g.sock"
+idle_timeout = "90s"
+`
+
+// A whole file reads as it was written, with the order where order counts.
+func TestParse(t *testing.T) {
+	t.Parallel()
+	f, err := config.Parse("local.toml", []byte(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantModels := map[string]config.Targets{"fast": {"anthropic:claude-haiku"}, "smart": {"anthropic:claude-opus", "ollama:qwen3:32b"}}
+	if d := cmp.Diff(wantModels, f.Models); d != "" {
+		t.Error(d)
+	}
+	wantTools := []config.ToolSwitch{{Pattern: "shell.*"}, {Pattern: "file.*", Enabled: true}, {Pattern: "edit.text", Enabled: true}}
+	if d := cmp.Diff(wantTools, f.DefaultTools); d != "" {
+		t.Error(d)
+	}
+	if got := f.Providers["anthropic"]; got.DriverOf("anthropic") != "anthropic" || got.APIKey != "${ANTHROPIC_API_KEY}" {
+		t.Errorf("provider = %+v", got)
+	}
+	if f.OperatorName != "Ada" || f.Limits.MaxSteps != 7 {
+		t.Errorf("read %+v", f)
+	}
+	if p, m, ok := config.SplitTarget("ollama:qwen3:32b"); !ok || p != "ollama" || m != "qwen3:32b" {
+		t.Errorf("split into %q %q %v", p, m, ok)
+	}
+}
+
+// A mistake is one sentence with line and column.
+func TestMistakesHaveAPlace(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, want string }{
+		"unknown key":          {"[models]\na = \"p:m\"\n\n[provider.x]\nk = 1\n", `local.toml:4:2: unknown key "provider`},
+		"unknown provider key": {"[providers.openai]\napi_kye = \"x\"\n", `local.toml:2:1: unknown key "providers.openai.api_kye"`},
+		"syntax":               {"a = \n", "local.toml:1:"},
+		"target":               {"[models]\nfast = \"claude\"\n", `local.toml:2:1: models.fast: "claude" is not of the form provider:model`},
+		"target type":          {"[models]\nfast = 3\n", "local.toml:2:1: models.fast: a target is"},
+		"empty list":           {"[models]\nfast = []\n", "local.toml:2:1: models.fast: an alias needs"},
+		"driver":               {"[providers.acme]\nbase_url = \"http://x\"\n", `local.toml:1:12: providers.acme: driver "acme" is not one of`},
+		"limit":                {"[limits]\n  max_steps = -1\n", "local.toml:2:3: limits.max_steps: a limit cannot be negative"},
+		"type":                 {"[limits]\nmax_steps = \"many\"\n", "local.toml:2:"},
+	} {
+		_, err := config.Parse("local.toml", []byte(c.text))
+		if !errors.Is(err, fault.BadRequest) || !strings.HasPrefix(fault.From(err).Msg, c.want) {
+			t.Errorf("%s: error = %v, want %s", name, err, c.want)
+		}
+	}
+}
+
+// An absent file is an empty one; anything else that cannot be read is refused.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f, err := config.Load(filepath.Join(dir, "none.toml"))
+	if err != nil || len(f.Models) != 0 {
+		t.Errorf("absent file: %v %v", f, err)
+	}
+	if _, err := config.Load(dir); !errors.Is(err, fault.BadRequest) {
+		t.Errorf("a folder: %v", err)
+	}
+	big := filepath.Join(dir, "big.toml")
+	if err := os.WriteFile(big, []byte("#"+strings.Repeat("x", config.MaxFile)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Load(big); !errors.Is(err, fault.BadRequest) {
+		t.Errorf("an oversized file: %v", err)
+	}
+}
+
+type serviceConfig struct {
+	IdleTimeout config.Duration `toml:"idle_timeout"`
+	MaxBytes    int64           `toml:"max_bytes"`
+	Strict      bool            `toml:"strict"`
+	Names       []string        `toml:"names"`
+	Inner       struct {
+		Depth int `toml:"depth"`
+	} `toml:"inner"`
+}
+
+func (c *serviceConfig) Validate() error {
+	if c.MaxBytes < 0 {
+		return errors.New("max_bytes cannot be negative")
+	}
+	return nil
+}
+
+// The environment wins over the file, the file over the default, and the service has the last word.
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	f, err := config.Parse("local.toml", []byte(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{
+		"KAGED_SERVICES_GATEWAY_MAX_BYTES": "12", "KAGED_SERVICES_GATEWAY_STRICT": "true",
+		"KAGED_SERVICES_GATEWAY_NAMES": "a,b", "KAGED_SERVICES_GATEWAY_INNER_DEPTH": "3",
+	}
+	cfg := serviceConfig{IdleTimeout: config.Duration(time.Second), MaxBytes: 5}
+	if err := f.Decode("gateway", &cfg, func(k string) string { return env[k] }); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.IdleTimeout.D() != 90*time.Second || cfg.MaxBytes != 12 || !cfg.Strict || len(cfg.Names) != 2 || cfg.Inner.Depth != 3 {
+		t.Errorf("decoded %+v", cfg)
+	}
+	listen, address := f.Place("gateway", func(k string) string {
+		return map[string]string{"KAGED_SERVICES_GATEWAY_ADDRESS": "host:1"}[k]
+	})
+	if listen != "unix:/run/g.sock" || address != "host:1" {
+		t.Errorf("place = %q %q", listen, address)
+	}
+	for name, bad := range map[string]map[string]string{
+		"number": {"KAGED_SERVICES_GATEWAY_MAX_BYTES": "many"},
+		"range":  {"KAGED_SERVICES_GATEWAY_MAX_BYTES": "-1"},
+		"time":   {"KAGED_SERVICES_GATEWAY_IDLE_TIMEOUT": "soon"},
+	} {
+		if err := f.Decode("gateway", &cfg, func(k string) string { return bad[k] }); !errors.Is(err, fault.BadRequest) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	f.Services["gateway"]["no_such"] = 1
+	if err := f.Decode("gateway", &cfg, os.Getenv); err == nil || !strings.Contains(err.Error(), `unknown key "no_such"`) {
+		t.Errorf("unknown key: %v", err)
+	}
+}
+
+// References are replaced from the environment and the missing ones are named.
+func TestExpand(t *testing.T) {
+	t.Setenv("KAGED_TEST_KEY", "s3cret")
+	got, missing := config.Expand("a-${KAGED_TEST_KEY}-$PLAIN-${KAGED_TEST_NONE}")
+	if got != "a-s3cret-$PLAIN-" || cmp.Diff(missing, []string{"KAGED_TEST_NONE"}) != "" {
+		t.Errorf("expanded to %q, missing %v", got, missing)
+	}
+}
+
+// No configuration, however odd, makes the parser panic.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(whole))
+	f.Add([]byte("[models]\na=[\"\"]\n[default_tools.\"x\"]\nenabled=true\n[[services.x]]\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := config.Parse("f", data); err != nil && fault.CodeOf(err) != fault.BadRequest {
+			t.Errorf("unexpected code in %v", err)
+		}
+	})
+}

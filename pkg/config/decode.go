@@ -1,0 +1,159 @@
+package config
+
+import (
+	"bytes"
+	"encoding"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"kaged.dev/pkg/fault"
+)
+
+// Duration is a time.Duration that is written as text, such as "90s".
+type Duration time.Duration
+
+// UnmarshalText reads a Go duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as 90s or 10m", text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalText writes a Go duration.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// D returns the duration.
+func (d Duration) D() time.Duration { return time.Duration(d) }
+
+// String returns the duration as Go writes it.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// Decode fills into, a pointer to a service's Config holding its defaults, from the file's [services.<service>] table and
+// then from the environment. If into has a method Validate() error, that has the last word. It fails with bad_request
+// naming the key or the variable.
+func (f *File) Decode(service string, into any, getenv func(string) string) error {
+	if table, ok := f.Services[service]; ok {
+		text, err := toml.Marshal(withoutPlace(table))
+		if err != nil {
+			return fault.Wrap(err, fault.BadRequest, "%s: [services.%s] cannot be read.", f.Path, service)
+		}
+		if err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(into); err != nil {
+			return serviceFault(f.Path, service, err)
+		}
+	}
+	if err := fromEnv(reflect.ValueOf(into).Elem(), EnvName("services", service), getenv); err != nil {
+		return err
+	}
+	if v, ok := into.(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return fault.Wrap(err, fault.BadRequest, "[services.%s]: %s", service, err)
+		}
+	}
+	return nil
+}
+
+// withoutPlace leaves out the keys that say where a service is, which belong to package host.
+func withoutPlace(table map[string]any) map[string]any {
+	rest := make(map[string]any, len(table))
+	for k, v := range table {
+		if k != "listen" && k != "address" {
+			rest[k] = v
+		}
+	}
+	return rest
+}
+
+func serviceFault(path, service string, err error) error {
+	reason := strings.TrimPrefix(err.Error(), "toml: ")
+	if strict, ok := err.(*toml.StrictMissingError); ok && len(strict.Errors) > 0 {
+		reason = fmt.Sprintf("unknown key %q", strings.Join(strict.Errors[0].Key(), "."))
+	}
+	return fault.Wrap(err, fault.BadRequest, "%s: [services.%s]: %s", path, service, reason)
+}
+
+// Place returns where a service listens and where others reach it, as its table and the environment say; "" for unsaid.
+func (f *File) Place(service string, getenv func(string) string) (listen, address string) {
+	read := func(key string) string {
+		if v := getenv(EnvName("services", service, key)); v != "" {
+			return v
+		}
+		v, _ := f.Services[service][key].(string)
+		return v
+	}
+	return read("listen"), read("address")
+}
+
+// EnvName returns the environment variable that stands for a key: KAGED_ and its parts in upper case, joined by "_".
+func EnvName(parts ...string) string {
+	return "KAGED_" + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(strings.Join(parts, "_")))
+}
+
+func fromEnv(v reflect.Value, prefix string, getenv func(string) string) error {
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		key, _, _ := strings.Cut(field.Tag.Get("toml"), ",")
+		if !field.IsExported() || key == "" || key == "-" {
+			continue
+		}
+		name := prefix + "_" + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
+		if field.Type.Kind() == reflect.Struct {
+			if err := fromEnv(v.Field(i), name, getenv); err != nil {
+				return err
+			}
+			continue
+		}
+		if text := getenv(name); text != "" {
+			if err := setText(v.Field(i), text); err != nil {
+				return fault.Wrap(err, fault.BadRequest, "The environment variable %s holds %q: %s.", name, text, err)
+			}
+		}
+	}
+	return nil
+}
+
+func setText(v reflect.Value, text string) error {
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return u.UnmarshalText([]byte(text))
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("want true or false")
+		}
+		v.SetBool(b)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		n, err := strconv.ParseInt(text, 10, v.Type().Bits())
+		if err != nil {
+			return fmt.Errorf("want a whole number")
+		}
+		v.SetInt(n)
+	case reflect.Float64:
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return fmt.Errorf("want a number")
+		}
+		v.SetFloat(n)
+	case reflect.Slice:
+		if v.Type().Elem().Kind() != reflect.String {
+			return fmt.Errorf("it can be set in the file only")
+		}
+		v.Set(reflect.ValueOf(strings.Split(text, ",")).Convert(v.Type()))
+	default:
+		return fmt.Errorf("it can be set in the file only")
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"kaged.dev/pkg/fault"
+)
+
+// MaxFile is the largest local.toml in bytes.
+const MaxFile = 1 << 20
+
+// File is a parsed local.toml.
+type File struct {
+	// Path is where it was read from.
+	Path string `toml:"-"`
+	// Models binds aliases to targets, "provider:model", in the order they are tried.
+	Models map[string]Targets `toml:"-"`
+	// Providers are the model providers by name.
+	Providers map[string]Provider `toml:"providers"`
+	// DefaultTools are the operator's rules for tools, in the order of the file.
+	DefaultTools []ToolSwitch `toml:"-"`
+	// Limits bounds work on this daemon.
+	Limits Limits `toml:"limits"`
+	// UI holds the console's address and the operator's preferences.
+	UI UI `toml:"ui"`
+	// OperatorName is the name to show for the operator.
+	OperatorName string `toml:"operator_name"`
+	// Database says where Postgres is; empty means the embedded one.
+	Database Database `toml:"database"`
+	// NATS says where NATS is; empty means the embedded one.
+	NATS NATS `toml:"nats"`
+	// Services are the services' own tables, decoded by [Decode].
+	Services map[string]map[string]any `toml:"services"`
+}
+
+// document is a File as the TOML decoder fills it: the tables whose form or order needs a second look come apart.
+type document struct {
+	File
+	Models       map[string]any      `toml:"models"`
+	DefaultTools map[string]toolRule `toml:"default_tools"`
+}
+
+// Targets are "provider:model" pairs. In the file one may stand alone, without a list.
+type Targets []string
+
+// Provider is a model provider.
+type Provider struct {
+	// Driver is the wire format: anthropic, openai, openai-chat, google or rehearsal. Empty means the provider's name,
+	// where that is a driver's.
+	Driver string `toml:"driver"`
+	// APIKey is the key, or "${VAR}".
+	APIKey string `toml:"api_key"`
+	// BaseURL replaces the driver's own address.
+	BaseURL string `toml:"base_url"`
+	// Headers are sent with every request.
+	Headers map[string]string `toml:"headers"`
+	// Script is the rehearsal driver's script: a path, relative to the configuration file.
+	Script string `toml:"script"`
+}
+
+// Drivers are the wire formats a provider may speak.
+var Drivers = []string{"anthropic", "openai", "openai-chat", "google", "rehearsal"}
+
+// ToolSwitch turns the tools a glob names on or off.
+type ToolSwitch struct {
+	Pattern string
+	Enabled bool
+}
+
+type toolRule struct {
+	Enabled bool `toml:"enabled"`
+}
+
+// Limits bounds work on this daemon. Zero means the default.
+type Limits struct {
+	// SessionsPerProject is how many sessions of one project may run at once; 4 by default.
+	SessionsPerProject int `toml:"sessions_per_project"`
+	// SessionsPerOperator is how many sessions of one operator may run at once; 16 by default.
+	SessionsPerOperator int `toml:"sessions_per_operator"`
+	// MaxSteps is the most model calls of a run whose project says nothing; 20 by default.
+	MaxSteps int `toml:"max_steps"`
+}
+
+// UI holds the console's address and the operator's preferences.
+type UI struct {
+	URL      string `toml:"url"`
+	Theme    string `toml:"theme"`
+	Timezone string `toml:"timezone"`
+	Locale   string `toml:"locale"`
+}
+
+// Database says where Postgres is.
+type Database struct {
+	// URL connects as the owner of the schemas, who migrates.
+	URL string `toml:"url"`
+	// AppURL connects as the role the services work as; empty means that they connect as the owner and step down.
+	AppURL string `toml:"app_url"`
+}
+
+// NATS says where NATS is.
+type NATS struct {
+	URL string `toml:"url"`
+}
+
+// Load reads the file at path; an absent file is an empty one. It fails with bad_request, whose details hold path, line
+// and column where the place is known.
+func Load(path string) (*File, error) {
+	f := &File{Path: path}
+	if path == "" {
+		return f, nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return f, nil
+	case err != nil:
+		return nil, fault.Wrap(err, fault.BadRequest, "The configuration %s cannot be read.", path)
+	case !info.Mode().IsRegular():
+		return nil, fault.New(fault.BadRequest, "The configuration %s is not a regular file.", path)
+	case info.Size() > MaxFile:
+		return nil, fault.New(fault.BadRequest, "The configuration %s is larger than %d bytes.", path, MaxFile)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.BadRequest, "The configuration %s cannot be read.", path)
+	}
+	return Parse(path, data)
+}
+
+// Parse reads data as the file at path. It fails like [Load].
+func Parse(path string, data []byte) (*File, error) {
+	var doc document
+	dec := toml.NewDecoder(bytes.NewReader(data)).DisallowUnknownFields()
+	if err := dec.Decode(&doc); err != nil {
+		return nil, syntaxFault(path, err)
+	}
+	f := &doc.File
+	f.Path = path
+	f.DefaultTools = orderedTools(data, doc.DefaultTools)
+	if err := f.readModels(data, doc.Models); err != nil {
+		return nil, err
+	}
+	if err := f.validate(data); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func syntaxFault(path string, err error) error {
+	var strict *toml.StrictMissingError
+	if errors.As(err, &strict) && len(strict.Errors) > 0 {
+		first := strict.Errors[0]
+		row, col := first.Position()
+		return at(path, row, col, fmt.Sprintf("unknown key %q", strings.Join(first.Key(), ".")))
+	}
+	var bad *toml.DecodeError
+	if errors.As(err, &bad) {
+		row, col := bad.Position()
+		return at(path, row, col, strings.TrimPrefix(bad.Error(), "toml: "))
+	}
+	return fault.Wrap(err, fault.BadRequest, "%s: %s", path, strings.TrimPrefix(err.Error(), "toml: "))
+}
+
+func at(path string, line, column int, reason string) *fault.Error {
+	return fault.New(fault.BadRequest, "%s:%d:%d: %s", path, line, column, reason).
+		With("path", path).With("line", line).With("column", column).With("reason", reason)
+}
+
+// targetForm is provider:model, split at the first colon.
+var targetForm = regexp.MustCompile(`^[^:\s]+:\S+$`)
+
+// readModels takes each alias's value apart: one target, or a list of them.
+func (f *File) readModels(data []byte, models map[string]any) error {
+	f.Models = make(map[string]Targets, len(models))
+	for alias, value := range models {
+		var targets Targets
+		switch v := value.(type) {
+		case string:
+			targets = Targets{v}
+		case []any:
+			for _, item := range v {
+				t, ok := item.(string)
+				if !ok {
+					return f.wrong(data, []string{"models", alias}, "a list of targets holds strings only")
+				}
+				targets = append(targets, t)
+			}
+		default:
+			return f.wrong(data, []string{"models", alias}, `a target is "provider:model", or a list of them`)
+		}
+		if len(targets) == 0 {
+			return f.wrong(data, []string{"models", alias}, "an alias needs at least one target")
+		}
+		for _, t := range targets {
+			if !targetForm.MatchString(t) {
+				return f.wrong(data, []string{"models", alias}, fmt.Sprintf("%q is not of the form provider:model", t))
+			}
+		}
+		f.Models[alias] = targets
+	}
+	return nil
+}
+
+func (f *File) validate(data []byte) error {
+	for name, p := range f.Providers {
+		if strings.Contains(name, ":") {
+			return f.wrong(data, []string{"providers", name}, "a provider's name cannot hold a colon")
+		}
+		if d := p.DriverOf(name); !slices.Contains(Drivers, d) {
+			return f.wrong(data, []string{"providers", name}, fmt.Sprintf("driver %q is not one of %s", d, strings.Join(Drivers, ", ")))
+		}
+	}
+	for key, v := range map[string]int{
+		"sessions_per_project": f.Limits.SessionsPerProject, "sessions_per_operator": f.Limits.SessionsPerOperator, "max_steps": f.Limits.MaxSteps,
+	} {
+		if v < 0 {
+			return f.wrong(data, []string{"limits", key}, "a limit cannot be negative")
+		}
+	}
+	return nil
+}
+
+func (f *File) wrong(data []byte, key []string, reason string) error {
+	line, col := position(data, key)
+	return at(f.Path, line, col, strings.Join(key, ".")+": "+reason)
+}
+
+// DriverOf returns the driver of the provider called name.
+func (p Provider) DriverOf(name string) string {
+	if p.Driver != "" {
+		return p.Driver
+	}
+	return name
+}
+
+// SplitTarget splits "provider:model" at the first colon.
+func SplitTarget(target string) (provider, model string, ok bool) {
+	provider, model, ok = strings.Cut(target, ":")
+	return provider, model, ok && provider != "" && model != ""
+}
