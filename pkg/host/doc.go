@@ -1,0 +1,16 @@
+// Package host runs one service or many in a process.
+//
+// A [Module] names a service, what it needs, and how to build it. A process lists its modules in plain Go; the [Host]
+// orders them by their needs, gives each its own gRPC server (with health and reflection) on a unix socket or a TCP
+// address, starts them in that order and stops them in the reverse. A service reaches another with [Env.Dial]: inside the
+// process where the other is here, at its configured address where it is not, over gRPC either way, and nobody asks which.
+//
+// A service stops in this order, and the order is the point (no request is dropped that was accepted):
+//
+//  1. its health turns NOT_SERVING;
+//  2. Drain, if it has one, finishes what is long, with everything the service needs still running;
+//  3. its server stops gracefully, by force after a grace;
+//  4. Run's context ends and Run returns.
+//
+// Goroutines: per module one for its server and each listener, one for Run; all end before [Host.Run] returns.
+package host

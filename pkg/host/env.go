@@ -1,0 +1,172 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/rpc"
+)
+
+// Env is what a module is built from.
+type Env struct {
+	// Log is the service's log.
+	Log *slog.Logger
+	// DataDir is the data directory of this host.
+	DataDir string
+	// Node names this data directory and stays; Instance names this start of the process.
+	Node, Instance string
+	// Database and NATS say where the stores are.
+	Database Database
+	NATS     NATS
+	// Version is the version to show.
+	Version string
+	// NoSandbox switches cages off, Insecure authentication.
+	NoSandbox, Insecure bool
+	// File is the operator's configuration as it was at the start, ConfigPath where it is.
+	File       *config.File
+	ConfigPath string
+	// Listen is the gateway's TCP address, UIURL the address people see it under; empty means the listener's.
+	Listen, UIURL string
+
+	host   *Host
+	module *running
+}
+
+// Config fills into from [services.<name>] and the environment; see [config.File.Decode].
+func (e *Env) Config(into any) error {
+	return e.File.Decode(e.module.Name, into, e.host.opts.Getenv)
+}
+
+// Dial returns a connection to the service called name. It connects when it is first used, and again when it was lost.
+func (e *Env) Dial(name string) grpc.ClientConnInterface { return e.host.conns.to(name) }
+
+// DialAddress returns a connection to an address a service told, as [Env.Address] does.
+func (e *Env) DialAddress(address string) (grpc.ClientConnInterface, error) {
+	if own := e.host.inProcess(address); own != nil {
+		return e.host.conns.to(own.Name), nil
+	}
+	return e.host.conns.at(address)
+}
+
+// Address is where other processes reach this service: "unix:PATH" or "host:port".
+func (e *Env) Address() string { return e.module.address }
+
+// to returns the connection to a service. A service without a known address gets a connection whose calls say so.
+func (c *conns) to(name string) grpc.ClientConnInterface {
+	if r := c.host.find(name); r != nil {
+		conn, err := c.get("in:"+name, r.dial)
+		if err != nil {
+			return unreachable{name, err}
+		}
+		return conn
+	}
+	listen, address := c.host.opts.File.Place(name, c.host.opts.Getenv)
+	if address == "" {
+		address = listen
+	}
+	if address == "" {
+		address = "unix:" + SocketPath(c.host.opts.DataDir, name)
+	}
+	conn, err := c.at(address)
+	if err != nil {
+		return unreachable{name, err}
+	}
+	return conn
+}
+
+func (c *conns) at(address string) (*grpc.ClientConn, error) {
+	target := address
+	if !strings.HasPrefix(address, "unix:") {
+		target = "dns:///" + address
+	}
+	return c.get(address, func() (*grpc.ClientConn, error) {
+		return grpc.NewClient(target, append(rpc.DialOptions(), c.host.opts.Dial...)...)
+	})
+}
+
+func (h *Host) inProcess(address string) *running {
+	for _, r := range h.modules {
+		if r.address == address && address != "" {
+			return r
+		}
+	}
+	return nil
+}
+
+// unreachable is a connection to a service nobody knows the place of.
+type unreachable struct {
+	name string
+	err  error
+}
+
+func (u unreachable) fault() error {
+	return fault.Wrap(u.err, fault.Unavailable, "The service %s cannot be reached; give its address under [services.%s].", u.name, u.name).
+		With("subsystem", u.name)
+}
+
+func (u unreachable) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
+	return u.fault()
+}
+
+func (u unreachable) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, u.fault()
+}
+
+// maxSocketPath is what fits into a socket address, with its final NUL.
+const maxSocketPath = 107
+
+// SocketPath returns where a service's unix socket is: <data>/run/<name>.sock, or a short folder of the same data
+// directory's where that path would be too long for a socket.
+func SocketPath(dataDir, name string) string {
+	path := filepath.Join(dataDir, "run", name+".sock")
+	if len(path) <= maxSocketPath {
+		return path
+	}
+	return filepath.Join(shortDir(dataDir), name+".sock")
+}
+
+// identity returns the data directory's lasting name and a fresh one for this start.
+func identity(dataDir string) (node, instance string, err error) {
+	instance = ident.New()
+	if dataDir == "" {
+		return instance, instance, nil
+	}
+	path := filepath.Join(dataDir, "node")
+	data, err := os.ReadFile(path)
+	if err == nil && ident.Valid(strings.TrimSpace(string(data))) {
+		return strings.TrimSpace(string(data)), instance, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", "", fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be read.", dataDir)
+	}
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+		return "", "", fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be made.", dataDir)
+	}
+	// Linked into place, so that of two processes that start at once both see the same name.
+	tmp := path + "." + instance
+	if err := os.WriteFile(tmp, []byte(instance+"\n"), 0o600); err != nil {
+		return "", "", fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be written.", dataDir)
+	}
+	defer os.Remove(tmp)
+	if err := os.Link(tmp, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", "", fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be written.", dataDir)
+	}
+	data, err = os.ReadFile(path)
+	return strings.TrimSpace(string(data)), instance, err
+}
+
+// dialer is what bufconn offers to clients.
+type dialer interface {
+	DialContext(context.Context) (net.Conn, error)
+}

@@ -1,0 +1,263 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+)
+
+// Module is one service as a process may run it.
+type Module struct {
+	// Name is the service's folder name, such as tool-runner.
+	Name string
+	// Needs are the services it calls. A ring of needs is refused.
+	Needs []string
+	// New builds the service. It starts nothing and touches no network.
+	New func(*Env) (Service, error)
+}
+
+// Service is a built service.
+type Service interface {
+	// Register adds the service's gRPC services; it is called once, before Run.
+	Register(grpc.ServiceRegistrar)
+	// Run works until ctx ends and returns when every goroutine of the service has ended: nil after a clean stop. An error
+	// stops the whole process.
+	Run(ctx context.Context) error
+}
+
+// Drainer is a Service that has something to finish before its streams are cut: Drain is called once when the service
+// stops, while everything it needs still works. It returns when the service holds no long stream any more, or when ctx,
+// the drain grace, ends.
+type Drainer interface{ Drain(ctx context.Context) }
+
+// Readier is a Service that can say whether it works: the gRPC health service reports NOT_SERVING while Ready fails.
+type Readier interface{ Ready(ctx context.Context) error }
+
+// Database says where Postgres is.
+type Database struct {
+	// OwnerURL connects as the owner of the schemas.
+	OwnerURL string
+	// URL connects as the services' role; empty means that they connect as the owner and step down.
+	URL string
+}
+
+// NATS says where NATS is.
+type NATS struct {
+	// URL is its address, empty for one in this process.
+	URL string
+	// InProcess reaches a server in this process, nil for one elsewhere.
+	InProcess interface{ InProcessConn() (net.Conn, error) }
+}
+
+// Options is what a process is started with.
+type Options struct {
+	// File is the operator's configuration, ConfigPath where it is.
+	File       *config.File
+	ConfigPath string
+	// DataDir is the data directory.
+	DataDir string
+	// Log is the process's log.
+	Log *slog.Logger
+	// Version is the version to show.
+	Version string
+	// Listen is the gateway's TCP address, UIURL the address people see it under.
+	Listen, UIURL string
+	// Insecure switches authentication off, NoSandbox cages.
+	Insecure, NoSandbox bool
+	// Database and NATS say where the stores are.
+	Database Database
+	NATS     NATS
+	// DrainGrace is how long a service may take to finish when it stops; 10 s for zero.
+	DrainGrace time.Duration
+	// Getenv reads the environment; os.Getenv for nil.
+	Getenv func(string) string
+	// GRPC are further options for servers, Dial for clients; tracing for one.
+	GRPC []grpc.ServerOption
+	Dial []grpc.DialOption
+}
+
+// Host runs modules. Make one with [New]; Run it once.
+type Host struct {
+	opts    Options
+	modules []*running // in the order they start: what is needed comes first
+	conns   conns
+}
+
+// New builds the modules and their services. It fails on a ring of needs, a name twice, and whatever a module's New
+// refuses.
+func New(opts Options, modules ...Module) (*Host, error) {
+	if opts.Getenv == nil {
+		opts.Getenv = os.Getenv
+	}
+	if opts.File == nil {
+		opts.File = &config.File{}
+	}
+	if opts.DrainGrace == 0 {
+		opts.DrainGrace = 10 * time.Second
+	}
+	ordered, err := order(modules)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{opts: opts}
+	h.conns.host = h
+	node, instance, err := identity(opts.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range ordered {
+		h.modules = append(h.modules, newRunning(h, m))
+	}
+	for _, r := range h.modules {
+		env := &Env{
+			Log: opts.Log.With("service", r.Name), DataDir: opts.DataDir, Node: node, Instance: instance,
+			Database: opts.Database, NATS: opts.NATS, Version: opts.Version, NoSandbox: opts.NoSandbox,
+			Insecure: opts.Insecure, File: opts.File, ConfigPath: opts.ConfigPath, Listen: opts.Listen, UIURL: opts.UIURL,
+			host: h, module: r,
+		}
+		if r.service, err = r.New(env); err != nil {
+			h.conns.close()
+			return nil, fmt.Errorf("%s: %w", r.Name, err)
+		}
+	}
+	return h, nil
+}
+
+// Service returns the built service of a module, nil for one that is not in this process. For main functions that ask a
+// service something no RPC says, such as its address.
+func (h *Host) Service(name string) Service {
+	if r := h.find(name); r != nil {
+		return r.service
+	}
+	return nil
+}
+
+// Dial returns a connection to a service, as [Env.Dial] does.
+func (h *Host) Dial(name string) grpc.ClientConnInterface { return h.conns.to(name) }
+
+// Run starts every module, needed ones first, calls started (if not nil), and works until ctx ends or a service fails.
+// Then it stops them in the reverse order and returns when all have stopped: nil after a clean stop.
+func (h *Host) Run(ctx context.Context, started func()) error {
+	defer h.conns.close()
+	failed := make(chan error, len(h.modules))
+	var up []*running
+	var firstErr error
+	for _, r := range h.modules {
+		if err := r.start(failed); err != nil {
+			firstErr = err
+			break
+		}
+		up = append(up, r)
+	}
+	if firstErr == nil {
+		if started != nil {
+			started()
+		}
+		select {
+		case <-ctx.Done():
+		case firstErr = <-failed:
+		}
+	}
+	slices.Reverse(up)
+	for _, r := range up {
+		if err := r.stop(h.opts.DrainGrace); err != nil && firstErr == nil {
+			firstErr = err
+		}
+	}
+	return firstErr
+}
+
+func (h *Host) find(name string) *running {
+	for _, r := range h.modules {
+		if r.Name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// order sorts modules so that each comes after those of its needs that are present.
+func order(modules []Module) ([]Module, error) {
+	byName := make(map[string]Module, len(modules))
+	for _, m := range modules {
+		if _, twice := byName[m.Name]; twice {
+			return nil, fault.New(fault.BadRequest, "The service %s is listed twice.", m.Name)
+		}
+		byName[m.Name] = m
+	}
+	var ordered []Module
+	state := map[string]int{} // 1 on the path, 2 done
+	var visit func(string) error
+	visit = func(name string) error {
+		m, present := byName[name]
+		switch {
+		case !present || state[name] == 2:
+			return nil
+		case state[name] == 1:
+			return fault.New(fault.BadRequest, "The service %s needs itself through others.", name)
+		}
+		state[name] = 1
+		for _, need := range m.Needs {
+			if err := visit(need); err != nil {
+				return err
+			}
+		}
+		state[name] = 2
+		ordered = append(ordered, m)
+		return nil
+	}
+	for _, m := range modules {
+		if err := visit(m.Name); err != nil {
+			return nil, err
+		}
+	}
+	return ordered, nil
+}
+
+// conns are the connections to services, made when they are first asked for.
+type conns struct {
+	host *Host
+	mu   sync.Mutex // guards the map
+	open map[string]*grpc.ClientConn
+}
+
+func (c *conns) get(key string, dial func() (*grpc.ClientConn, error)) (*grpc.ClientConn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if conn := c.open[key]; conn != nil {
+		return conn, nil
+	}
+	conn, err := dial()
+	if err != nil {
+		return nil, err
+	}
+	if c.open == nil {
+		c.open = map[string]*grpc.ClientConn{}
+	}
+	c.open[key] = conn
+	return conn, nil
+}
+
+func (c *conns) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for _, conn := range c.open {
+		errs = append(errs, conn.Close())
+	}
+	c.open = nil
+	if err := errors.Join(errs...); err != nil {
+		c.host.opts.Log.Warn("closing connections", "error", err)
+	}
+}

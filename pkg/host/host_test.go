@@ -1,0 +1,283 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/ident"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// journal remembers what happened in which order.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) add(line string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, line)
+}
+
+// probe is a service that answers as a tool-runner and notes its life.
+type probe struct {
+	toolrunnerv1.UnimplementedToolRunnerServiceServer
+	name    string
+	journal *journal
+	env     *host.Env
+	runErr  chan error // ends Run early
+	answer  func(context.Context) error
+	ready   error
+}
+
+func (p *probe) Register(r grpc.ServiceRegistrar) { toolrunnerv1.RegisterToolRunnerServiceServer(r, p) }
+func (p *probe) Drain(context.Context)            { p.journal.add("drain " + p.name) }
+func (p *probe) Ready(context.Context) error      { return p.ready }
+func (p *probe) Run(ctx context.Context) error {
+	p.journal.add("run " + p.name)
+	select {
+	case <-ctx.Done():
+		p.journal.add("end " + p.name)
+		return nil
+	case err := <-p.runErr:
+		return err
+	}
+}
+
+func (p *probe) EndSession(ctx context.Context, _ *toolrunnerv1.EndSessionRequest) (*toolrunnerv1.EndSessionResponse, error) {
+	return &toolrunnerv1.EndSessionResponse{}, p.answer(ctx)
+}
+
+func (p *probe) module(needs ...string) host.Module {
+	return host.Module{Name: p.name, Needs: needs, New: func(env *host.Env) (host.Service, error) {
+		p.env = env
+		return p, nil
+	}}
+}
+
+func newProbe(name string, j *journal) *probe {
+	return &probe{name: name, journal: j, runErr: make(chan error, 1), answer: func(context.Context) error { return nil }}
+}
+
+func options(t *testing.T) host.Options {
+	return host.Options{
+		DataDir: t.TempDir(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "1.2.3",
+		Getenv: func(string) string { return "" },
+	}
+}
+
+// run starts a host and returns how to stop it, which waits.
+func run(t *testing.T, h *host.Host) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	started, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- h.Run(ctx, func() { close(started) }) }()
+	select {
+	case <-started:
+	case err := <-done:
+		t.Fatalf("the host ended before it had started: %v", err)
+	}
+	return func() error { cancel(); return <-done }
+}
+
+// What is needed starts first and stops last, each after it has drained.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	top, middle, bottom := newProbe("top", j), newProbe("middle", j), newProbe("bottom", j)
+	h, err := host.New(options(t), top.module("middle", "bottom"), bottom.module(), middle.module("bottom"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t, h)(); err != nil {
+		t.Fatal(err)
+	}
+	var stops []string
+	for _, l := range j.lines {
+		if !strings.HasPrefix(l, "run") {
+			stops = append(stops, l)
+		}
+	}
+	want := []string{"drain top", "end top", "drain middle", "end middle", "drain bottom", "end bottom"}
+	if !slices.Equal(stops, want) {
+		t.Errorf("stopped as %v, want %v", stops, want)
+	}
+}
+
+// A ring of needs and a name twice are refused before anything starts.
+func TestRefusedConstellations(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	if _, err := host.New(options(t), newProbe("a", j).module("b"), newProbe("b", j).module("a")); err == nil {
+		t.Error("a ring was accepted")
+	}
+	if _, err := host.New(options(t), newProbe("a", j).module(), newProbe("a", j).module()); err == nil {
+		t.Error("a name twice was accepted")
+	}
+}
+
+// A service that fails stops all, and its error is the one that is told.
+func TestOneFailureStopsAll(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	a, b := newProbe("a", j), newProbe("b", j)
+	h, err := host.New(options(t), a.module("b"), b.module())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.runErr <- fault.New(fault.Unavailable, "no disk")
+	if err := h.Run(t.Context(), nil); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("Run = %v", err)
+	}
+	if !slices.Contains(j.lines, "end a") {
+		t.Errorf("the other service was not stopped: %v", j.lines)
+	}
+}
+
+// Errors, callers and panics cross a process's inner wire as they cross any other.
+func TestCallsInsideTheProcess(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	a, b := newProbe("a", j), newProbe("b", j)
+	h, err := host.New(options(t), a.module("b"), b.module())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run(t, h)()
+	client := toolrunnerv1.NewToolRunnerServiceClient(a.env.Dial("b"))
+	call := func(ctx context.Context) error {
+		_, err := client.EndSession(ctx, &toolrunnerv1.EndSessionRequest{})
+		return err
+	}
+
+	want := ident.Caller{UserID: "ada", Email: "ada@localhost", RequestID: "R", AuthMode: "loopback"}
+	b.answer = func(ctx context.Context) error {
+		if got := ident.CallerFrom(ctx); got != want {
+			t.Errorf("caller = %+v", got)
+		}
+		return nil
+	}
+	if err := call(ident.WithCaller(t.Context(), want)); err != nil {
+		t.Error(err)
+	}
+
+	sent := fault.New(fault.DSLInvalid, "Bad file.").With("errors", []any{map[string]any{"line": 3.0}}).WithHTTP(418)
+	b.answer = func(context.Context) error { return errors.Join(errors.New("secret"), sent) }
+	got := fault.From(call(t.Context()))
+	if got.Code != sent.Code || got.Msg != sent.Msg || got.HTTP != 418 || got.Details["errors"].([]any)[0].(map[string]any)["line"] != 3.0 {
+		t.Errorf("came back as %+v", got)
+	}
+
+	b.answer = func(context.Context) error { return errors.New("password=hunter2") }
+	if got := fault.From(call(t.Context())); got.Code != fault.Internal || strings.Contains(got.Error(), "hunter2") {
+		t.Errorf("a foreign error came back as %v", got)
+	}
+	b.answer = func(context.Context) error { panic("boom") }
+	if got := fault.From(call(t.Context())); got.Code != fault.Internal || strings.Contains(got.Error(), "boom") {
+		t.Errorf("a panic came back as %v", got)
+	}
+}
+
+// Each service has a socket only its owner can use, which goes with it, and says its health there.
+func TestSockets(t *testing.T) {
+	t.Parallel()
+	p := newProbe("probe", &journal{})
+	opts := options(t)
+	opts.DataDir = filepath.Join(opts.DataDir, strings.Repeat("long", 25)) // too long for a socket's path
+	h, err := host.New(opts, p.module())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, h)
+	path := host.SocketPath(opts.DataDir, "probe")
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("socket: %v %v", info, err)
+	}
+	other, err := host.New(options(t), newProbe("other", &journal{}).module())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = other
+	conn, err := p.env.DialAddress("unix:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	health := grpc_health_v1.NewHealthClient(conn)
+	check := func() grpc_health_v1.HealthCheckResponse_ServingStatus {
+		resp, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.GetStatus()
+	}
+	if s := check(); s != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Errorf("health = %v", s)
+	}
+	p.ready = fault.New(fault.Unavailable, "no disk")
+	if s := check(); s != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health while it is not ready = %v", s)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the socket stayed: %v", err)
+	}
+}
+
+// The service of another process is found where the configuration says, or at its place in the data directory.
+func TestCallsBetweenProcesses(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	p := newProbe("b", &journal{})
+	server, err := host.New(opts, p.module())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run(t, server)()
+	a := newProbe("a", &journal{})
+	client, err := host.New(opts, a.module("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run(t, client)()
+	if _, err := toolrunnerv1.NewToolRunnerServiceClient(a.env.Dial("b")).EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{}); err != nil {
+		t.Error(err)
+	}
+	if p.env.Node != a.env.Node || p.env.Instance == a.env.Instance {
+		t.Errorf("node %s %s, instance %s %s", p.env.Node, a.env.Node, p.env.Instance, a.env.Instance)
+	}
+}
+
+// Off this machine a service listens with mTLS or not at all.
+func TestNobodyAnswersAStranger(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	opts.File = &config.File{Services: map[string]map[string]any{"a": {"listen": "0.0.0.0:0"}}}
+	h, err := host.New(opts, newProbe("a", &journal{}).module())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Run(t.Context(), nil); !errors.Is(err, fault.BadRequest) {
+		t.Errorf("Run = %v", err)
+	}
+}

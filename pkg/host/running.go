@@ -1,0 +1,195 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/test/bufconn"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/rpc"
+)
+
+// inProcessBuffer is the bytes on their way between two services of one process, in each direction.
+const inProcessBuffer = 256 << 10
+
+// forcedStop is how long a server may take to finish its requests after its service has drained.
+const forcedStop = 3 * time.Second
+
+// running is a module with its server.
+type running struct {
+	Module
+	host    *Host
+	service Service
+	server  *grpc.Server
+	health  *health
+	memory  *bufconn.Listener
+	listen  string // "unix:PATH", "host:port", or "" for the process only
+	address string // where others reach it
+	socket  string // the socket file to remove, "" for none
+
+	cancel context.CancelFunc // ends Run's context
+	ended  chan struct{}      // closed when Run has returned
+	runErr error              // what it returned; read after ended
+	serves sync.WaitGroup     // the goroutines of the server
+}
+
+func newRunning(h *Host, m Module) *running {
+	r := &running{Module: m, host: h, memory: bufconn.Listen(inProcessBuffer)}
+	r.listen, r.address = h.opts.File.Place(m.Name, h.opts.Getenv)
+	if r.listen == "" && h.opts.DataDir != "" {
+		r.listen = "unix:" + SocketPath(h.opts.DataDir, m.Name)
+	}
+	if r.address == "" {
+		r.address = r.listen
+	}
+	return r
+}
+
+func (r *running) dial() (*grpc.ClientConn, error) {
+	var d dialer = r.memory
+	opts := append(rpc.DialOptions(), r.host.opts.Dial...)
+	opts = append(opts, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.DialContext(ctx) }))
+	return grpc.NewClient("passthrough:///"+r.Name, opts...)
+}
+
+func (r *running) start(failed chan<- error) error {
+	listener, err := r.open()
+	if err != nil {
+		return err
+	}
+	opts := append(rpc.ServerOptions(r.host.opts.Log.With("service", r.Name)), r.host.opts.GRPC...)
+	r.server = grpc.NewServer(opts...)
+	r.health = newHealth(r.service)
+	grpc_health_v1.RegisterHealthServer(r.server, r.health)
+	reflection.Register(r.server)
+	r.service.Register(r.server)
+	r.serve(r.memory, failed)
+	if listener != nil {
+		r.serve(listener, failed)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel, r.ended = cancel, make(chan struct{})
+	go func() {
+		defer close(r.ended)
+		r.runErr = r.service.Run(ctx)
+		if ctx.Err() == nil {
+			err := r.runErr
+			if err == nil {
+				err = errors.New("it ended by itself")
+			}
+			failed <- fmt.Errorf("%s: %w", r.Name, err)
+		}
+	}()
+	return nil
+}
+
+func (r *running) serve(l net.Listener, failed chan<- error) {
+	r.serves.Go(func() {
+		if err := r.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			select {
+			case failed <- fmt.Errorf("%s: serving: %w", r.Name, err):
+			default:
+			}
+		}
+	})
+}
+
+func (r *running) stop(grace time.Duration) error {
+	r.health.stop()
+	if d, ok := r.service.(Drainer); ok {
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		d.Drain(ctx)
+		cancel()
+	}
+	force := time.AfterFunc(forcedStop, r.server.Stop)
+	r.server.GracefulStop()
+	force.Stop()
+	r.cancel()
+	<-r.ended
+	r.serves.Wait()
+	if r.socket != "" {
+		os.Remove(r.socket)
+	}
+	if r.runErr != nil && !errors.Is(r.runErr, context.Canceled) {
+		return fmt.Errorf("%s: %w", r.Name, r.runErr)
+	}
+	return nil
+}
+
+// open returns the listener other processes use, nil for none.
+func (r *running) open() (net.Listener, error) {
+	path, isUnix := strings.CutPrefix(r.listen, "unix:")
+	switch {
+	case r.listen == "":
+		return nil, nil
+	case !isUnix && !isLoopback(r.listen):
+		return nil, fault.New(fault.BadRequest,
+			"[services.%s] listens on %s: between hosts services need mTLS, which this build does not offer; use a unix socket or a loopback address.", r.Name, r.listen)
+	case !isUnix:
+		l, err := net.Listen("tcp", r.listen)
+		if err != nil {
+			return nil, fault.Wrap(err, fault.Unavailable, "The service %s cannot listen on %s.", r.Name, r.listen)
+		}
+		return l, nil
+	}
+	l, err := listenUnix(path)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Unavailable, "The service %s cannot listen on %s.", r.Name, path)
+	}
+	r.socket = path
+	return l, nil
+}
+
+func isLoopback(hostport string) bool {
+	h, _, err := net.SplitHostPort(hostport)
+	ip := net.ParseIP(h)
+	return err == nil && (h == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// listenUnix makes a socket only its owner may use. A socket nobody answers on is a leftover and is replaced.
+func listenUnix(path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		conn.Close()
+		return nil, errors.New("another process answers there")
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket == 0 {
+		return nil, errors.New("something that is not a socket is there")
+	}
+	os.Remove(path)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(true)
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// shortDir is a folder with a short path that belongs to one data directory.
+func shortDir(dataDir string) string {
+	sum := sha256.Sum256([]byte(dataDir))
+	base := os.Getenv("XDG_RUNTIME_DIR")
+	if base == "" || len(base) > 40 {
+		base = os.TempDir()
+	}
+	return filepath.Join(base, fmt.Sprintf("kaged-%d-%s", os.Getuid(), hex.EncodeToString(sum[:6])))
+}

@@ -1,0 +1,97 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"gopkg.in/natefinch/lumberjack.v2"
+
+	"kaged.dev/pkg/fault"
+)
+
+// The log file is rotated at maxMegabytes, and backups older ones are kept.
+const (
+	maxMegabytes = 32
+	backups      = 4
+)
+
+// LogOptions says where a log goes.
+type LogOptions struct {
+	// Stderr gets text.
+	Stderr io.Writer
+	// DataDir is where <data>/log/<Name>.log gets JSON; empty means no file.
+	DataDir string
+	// Name is the process's name.
+	Name string
+	// Level is debug, info, warn or error; empty means info.
+	Level string
+	// Quiet leaves stderr to warnings and errors; the file gets everything.
+	Quiet bool
+}
+
+// NewLog makes the log. close closes its file; nothing may be logged after it.
+func NewLog(opts LogOptions) (log *slog.Logger, close func(), err error) {
+	level := slog.LevelInfo
+	if opts.Level != "" {
+		if err := level.UnmarshalText([]byte(opts.Level)); err != nil {
+			return nil, nil, fault.New(fault.BadRequest, "The log level %q is not one of debug, info, warn, error.", opts.Level)
+		}
+	}
+	stderrLevel := level
+	if opts.Quiet {
+		stderrLevel = max(level, slog.LevelWarn)
+	}
+	handlers := fanout{slog.NewTextHandler(opts.Stderr, &slog.HandlerOptions{Level: stderrLevel})}
+	if opts.DataDir == "" {
+		return slog.New(handlers), func() {}, nil
+	}
+	dir := filepath.Join(opts.DataDir, "log")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, fault.Wrap(err, fault.Unavailable, "The log folder %s cannot be made.", dir)
+	}
+	file := &lumberjack.Logger{Filename: filepath.Join(dir, opts.Name+".log"), MaxSize: maxMegabytes, MaxBackups: backups}
+	handlers = append(handlers, slog.NewJSONHandler(file, &slog.HandlerOptions{Level: level}))
+	return slog.New(handlers), func() { file.Close() }, nil
+}
+
+// fanout hands each record to every handler that wants it.
+type fanout []slog.Handler
+
+func (f fanout) Enabled(ctx context.Context, level slog.Level) bool {
+	for _, h := range f {
+		if h.Enabled(ctx, level) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f fanout) Handle(ctx context.Context, r slog.Record) error {
+	var errs []error
+	for _, h := range f {
+		if h.Enabled(ctx, r.Level) {
+			errs = append(errs, h.Handle(ctx, r.Clone()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (f fanout) WithAttrs(attrs []slog.Attr) slog.Handler {
+	g := make(fanout, len(f))
+	for i, h := range f {
+		g[i] = h.WithAttrs(attrs)
+	}
+	return g
+}
+
+func (f fanout) WithGroup(name string) slog.Handler {
+	g := make(fanout, len(f))
+	for i, h := range f {
+		g[i] = h.WithGroup(name)
+	}
+	return g
+}
