@@ -1,0 +1,20 @@
+// Package wirejson is kaged's one JSON form of protobuf messages: what the HTTP API and the session socket show.
+//
+// Writing:
+//
+//   - keys are the proto field names, in the order of the declaration; map keys are sorted, so that the same message always
+//     gives the same bytes; nothing is indented and nothing escaped for HTML;
+//   - every number is a JSON number, 64-bit ones too;
+//   - an enum value is its name in lower case without the enum's prefix, or its (kaged.common.v1.json_value); a number
+//     without a name reads as the zero value's name;
+//   - an unset optional field or message is null, and a scalar, list or map is always there, unless the field is marked
+//     (kaged.common.v1.omit_empty): then the key is left out while it is unset or empty. Only the set member of a oneof is
+//     written;
+//   - google.protobuf.Value, Struct and ListValue are the JSON they stand for; bytes are base64; a string that is not UTF-8
+//     gets U+FFFD for each wrong byte. No other well-known type is special.
+//
+// Reading is strict about types and lenient about fields: a number is never taken from a string nor a string from a
+// number, 1.0 is an integer and 1.5 is not, ranges are checked, a key may come once, and keys that the message does not know
+// are ignored. null means unset, except where the field is a google.protobuf.Value, which then holds a null and so tells
+// null from absent.
+package wirejson
