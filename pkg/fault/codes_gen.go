@@ -108,6 +108,8 @@ const (
 	ShellSpawnFailed Code = 51
 	// Timeout: The tool ran out of its time and was stopped.
 	Timeout Code = 52
+	// LocalConfigInvalid: The operator's local.toml cannot be used. details holds the path, line and column; correct it and try again.
+	LocalConfigInvalid Code = 53
 )
 
 var hints = map[Code]string{
@@ -163,4 +165,5 @@ var hints = map[Code]string{
 	InvalidPattern:          "The pattern does not parse. The message says where.",
 	ShellSpawnFailed:        "The command could not be started. The message carries the system's reason.",
 	Timeout:                 "The tool ran out of its time and was stopped.",
+	LocalConfigInvalid:      "The operator's local.toml cannot be used. details holds the path, line and column; correct it and try again.",
 }

@@ -134,6 +134,8 @@ const (
 	ErrorCode_ERROR_CODE_SHELL_SPAWN_FAILED ErrorCode = 51
 	// The tool ran out of its time and was stopped.
 	ErrorCode_ERROR_CODE_TIMEOUT ErrorCode = 52
+	// The operator's local.toml cannot be used. details holds the path, line and column; correct it and try again.
+	ErrorCode_ERROR_CODE_LOCAL_CONFIG_INVALID ErrorCode = 53
 )
 
 // Enum value maps for ErrorCode.
@@ -192,6 +194,7 @@ var (
 		50: "ERROR_CODE_INVALID_PATTERN",
 		51: "ERROR_CODE_SHELL_SPAWN_FAILED",
 		52: "ERROR_CODE_TIMEOUT",
+		53: "ERROR_CODE_LOCAL_CONFIG_INVALID",
 	}
 	ErrorCode_value = map[string]int32{
 		"ERROR_CODE_UNSPECIFIED":               0,
@@ -247,6 +250,7 @@ var (
 		"ERROR_CODE_INVALID_PATTERN":           50,
 		"ERROR_CODE_SHELL_SPAWN_FAILED":        51,
 		"ERROR_CODE_TIMEOUT":                   52,
+		"ERROR_CODE_LOCAL_CONFIG_INVALID":      53,
 	}
 )
 
@@ -360,7 +364,7 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x127\n" +
 	"\adetails\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x04\xb0\xbb\x18\x01R\adetails\x12%\n" +
 	"\vhttp_status\x18\x04 \x01(\x05B\x04\xb0\xbb\x18\x01R\n" +
-	"httpStatus*\xba\x11\n" +
+	"httpStatus*\xea\x11\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x16ERROR_CODE_BAD_REQUEST\x10\x01\x1a\x06\xa2\xbb\x18\x02\b\x03\x12(\n" +
@@ -421,7 +425,8 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\x14ERROR_CODE_NO_CHANGE\x101\x1a\x06\xa2\xbb\x18\x02\b\x03\x12&\n" +
 	"\x1aERROR_CODE_INVALID_PATTERN\x102\x1a\x06\xa2\xbb\x18\x02\b\x03\x12)\n" +
 	"\x1dERROR_CODE_SHELL_SPAWN_FAILED\x103\x1a\x06\xa2\xbb\x18\x02\b\r\x12 \n" +
-	"\x12ERROR_CODE_TIMEOUT\x104\x1a\b\xa2\xbb\x18\x04\b\x04\x18\x01B\xad\x01\n" +
+	"\x12ERROR_CODE_TIMEOUT\x104\x1a\b\xa2\xbb\x18\x04\b\x04\x18\x01\x12.\n" +
+	"\x1fERROR_CODE_LOCAL_CONFIG_INVALID\x105\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03B\xad\x01\n" +
 	"\x13com.kaged.common.v1B\n" +
 	"ErrorProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
 

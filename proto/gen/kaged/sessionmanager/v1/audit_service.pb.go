@@ -206,7 +206,11 @@ type AuditEntry struct {
 	// The session, null for none.
 	SessionId *string `protobuf:"bytes,7,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
 	// What happened.
-	Payload       *structpb.Struct `protobuf:"bytes,8,opt,name=payload,proto3" json:"payload,omitempty"`
+	Payload *structpb.Struct `protobuf:"bytes,8,opt,name=payload,proto3" json:"payload,omitempty"`
+	// The run it belongs to.
+	RunId string `protobuf:"bytes,9,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The tree path of the agent it is about.
+	AgentPath     string `protobuf:"bytes,10,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -295,6 +299,20 @@ func (x *AuditEntry) GetPayload() *structpb.Struct {
 		return x.Payload
 	}
 	return nil
+}
+
+func (x *AuditEntry) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
 }
 
 // RecordAuditRequest holds records to append.
@@ -402,7 +420,7 @@ var File_kaged_sessionmanager_v1_audit_service_proto protoreflect.FileDescriptor
 
 const file_kaged_sessionmanager_v1_audit_service_proto_rawDesc = "" +
 	"\n" +
-	"+kaged/sessionmanager/v1/audit_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1bkaged/common/v1/audit.proto\"\xc5\x01\n" +
+	"+kaged/sessionmanager/v1/audit_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1dkaged/common/v1/options.proto\"\xc5\x01\n" +
 	"\x11QueryAuditRequest\x12\x14\n" +
 	"\x05since\x18\x01 \x01(\x03R\x05since\x12\x14\n" +
 	"\x05until\x18\x02 \x01(\x03R\x05until\x12\x1d\n" +
@@ -418,7 +436,7 @@ const file_kaged_sessionmanager_v1_audit_service_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01\x12\x19\n" +
 	"\bhas_more\x18\x03 \x01(\bR\ahasMoreB\x0e\n" +
-	"\f_next_cursor\"\x9c\x02\n" +
+	"\f_next_cursor\"\xde\x02\n" +
 	"\n" +
 	"AuditEntry\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
@@ -432,7 +450,11 @@ const file_kaged_sessionmanager_v1_audit_service_proto_rawDesc = "" +
 	"project_id\x18\x06 \x01(\tH\x00R\tprojectId\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"session_id\x18\a \x01(\tH\x01R\tsessionId\x88\x01\x01\x121\n" +
-	"\apayload\x18\b \x01(\v2\x17.google.protobuf.StructR\apayloadB\r\n" +
+	"\apayload\x18\b \x01(\v2\x17.google.protobuf.StructR\apayload\x12\x1b\n" +
+	"\x06run_id\x18\t \x01(\tB\x04\xb0\xbb\x18\x01R\x05runId\x12#\n" +
+	"\n" +
+	"agent_path\x18\n" +
+	" \x01(\tB\x04\xb0\xbb\x18\x01R\tagentPathB\r\n" +
 	"\v_project_idB\r\n" +
 	"\v_session_id\"\x84\x01\n" +
 	"\x12RecordAuditRequest\x126\n" +
