@@ -1,0 +1,76 @@
+package config_test
+
+import (
+	"testing"
+	"unicode/utf8"
+
+	"kaged.dev/pkg/config"
+)
+
+// An edit changes its value and nothing else: comments, order and spacing stay as they were.
+func TestSet(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before string
+		path   []string
+		value  string
+		after  string
+	}{
+		"a value": {
+			"# top\n[models]\nfast =  \"a:b\"   # why\n# end\n", []string{"models", "fast"}, `"c:d"`,
+			"# top\n[models]\nfast =  \"c:d\"   # why\n# end\n",
+		},
+		"a list over lines": {
+			"[models]\nfast = [\n  \"a:b\", # one ]\n  \"c:d\",\n]\nslow = \"e:f\"\n", []string{"models", "fast"}, `"x:y"`,
+			"[models]\nfast = \"x:y\"\nslow = \"e:f\"\n",
+		},
+		"a new key of a table": {
+			"[models]\nfast = \"a:b\" # why\n\n# the next\n[limits]\nmax_steps = 3\n", []string{"models", "slow"}, `"c:d"`,
+			"[models]\nfast = \"a:b\" # why\nslow = \"c:d\"\n\n# the next\n[limits]\nmax_steps = 3\n",
+		},
+		"a new table":         {"operator_name = \"Ada\"", []string{"providers", "my.one", "driver"}, `"openai"`, "operator_name = \"Ada\"\n\n[providers.\"my.one\"]\ndriver = \"openai\"\n"},
+		"an empty file":       {"", []string{"models", "a"}, `"p:m"`, "[models]\na = \"p:m\"\n"},
+		"an empty table":      {"[models]", []string{"models", "a"}, `"p:m"`, "[models]\na = \"p:m\"\n"},
+		"a key of the top":    {"# x\n[models]\na = \"p:m\"\n", []string{"operator_name"}, `"Ada"`, "operator_name = \"Ada\"\n# x\n[models]\na = \"p:m\"\n"},
+		"quotes in the value": {"operator_name = \"a \\\" # b\" # c\n", []string{"operator_name"}, config.Quote("x \"y\"\n"), "operator_name = \"x \\\"y\\\"\\n\" # c\n"},
+		"carriage returns":    {"[models]\r\na = \"p:m\"\r\n", []string{"models", "a"}, `"q:n"`, "[models]\r\na = \"q:n\"\r\n"},
+	} {
+		got, err := config.Set([]byte(c.before), c.path, c.value)
+		if err != nil || string(got) != c.after {
+			t.Errorf("%s: got %q, %v\nwant %q", name, got, err, c.after)
+		}
+	}
+}
+
+// A value that would break the file is refused and nothing is returned.
+func TestSetRefusesWhatWouldBreak(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{`"unclosed`, `"a:b"` + "\nfast = 1", `3`, ``} {
+		if got, err := config.Set([]byte("[models]\nfast = \"a:b\"\n"), []string{"models", "fast"}, value); err == nil {
+			t.Errorf("value %q gave %q", value, got)
+		}
+	}
+}
+
+// Whatever parses can be edited, and the edit reads back.
+func FuzzSet(f *testing.F) {
+	f.Add(whole, "x")
+	f.Add("[models]\n\"a b\" = '''x:y'''\n", "p:m")
+	f.Fuzz(func(t *testing.T, text, operator string) {
+		if !utf8.ValidString(operator) {
+			return
+		}
+		if _, err := config.Parse("f", []byte(text)); err != nil {
+			return
+		}
+		out, err := config.Set([]byte(text), []string{"operator_name"}, config.Quote(operator))
+		if err != nil {
+			t.Errorf("set %q in %q: %v", operator, text, err)
+			return
+		}
+		file, err := config.Parse("f", out)
+		if err != nil || file.OperatorName != operator {
+			t.Errorf("set %q in %q, read %q from %q: %v", operator, text, file.OperatorName, out, err)
+		}
+	})
+}
