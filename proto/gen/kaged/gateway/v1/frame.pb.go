@@ -24,6 +24,79 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ClientFrame is a frame of a client. Its payload is Hello, Channels or Empty, by its type.
+type ClientFrame struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// control; a client sends on no other channel.
+	Channel string `protobuf:"bytes,1,opt,name=channel,proto3" json:"channel,omitempty"`
+	// The client's own count, not looked at.
+	Seq *int64 `protobuf:"varint,2,opt,name=seq,proto3,oneof" json:"seq,omitempty"`
+	// The type.
+	Type string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
+	// The payload.
+	Payload       *structpb.Value `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientFrame) Reset() {
+	*x = ClientFrame{}
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientFrame) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientFrame) ProtoMessage() {}
+
+func (x *ClientFrame) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientFrame.ProtoReflect.Descriptor instead.
+func (*ClientFrame) Descriptor() ([]byte, []int) {
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ClientFrame) GetChannel() string {
+	if x != nil {
+		return x.Channel
+	}
+	return ""
+}
+
+func (x *ClientFrame) GetSeq() int64 {
+	if x != nil && x.Seq != nil {
+		return *x.Seq
+	}
+	return 0
+}
+
+func (x *ClientFrame) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ClientFrame) GetPayload() *structpb.Value {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
 // Hello is control hello: the first frame of a client.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -35,7 +108,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[0]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -47,7 +120,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[0]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -60,7 +133,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{0}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Hello) GetResumeFromSeq() map[string]int64 {
@@ -83,7 +156,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[1]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -95,7 +168,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[1]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -108,7 +181,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{1}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Welcome) GetSessionId() string {
@@ -136,7 +209,7 @@ type Channels struct {
 
 func (x *Channels) Reset() {
 	*x = Channels{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[2]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -148,7 +221,7 @@ func (x *Channels) String() string {
 func (*Channels) ProtoMessage() {}
 
 func (x *Channels) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[2]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -161,7 +234,7 @@ func (x *Channels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Channels.ProtoReflect.Descriptor instead.
 func (*Channels) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{2}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Channels) GetChannels() []string {
@@ -180,7 +253,7 @@ type Empty struct {
 
 func (x *Empty) Reset() {
 	*x = Empty{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[3]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -192,7 +265,7 @@ func (x *Empty) String() string {
 func (*Empty) ProtoMessage() {}
 
 func (x *Empty) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[3]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -205,7 +278,7 @@ func (x *Empty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Empty.ProtoReflect.Descriptor instead.
 func (*Empty) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{3}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{4}
 }
 
 // Closing is control closing: the server is about to close.
@@ -221,7 +294,7 @@ type Closing struct {
 
 func (x *Closing) Reset() {
 	*x = Closing{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[4]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -233,7 +306,7 @@ func (x *Closing) String() string {
 func (*Closing) ProtoMessage() {}
 
 func (x *Closing) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[4]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -246,7 +319,7 @@ func (x *Closing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closing.ProtoReflect.Descriptor instead.
 func (*Closing) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{4}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Closing) GetReason() string {
@@ -286,7 +359,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[5]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -298,7 +371,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[5]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -311,7 +384,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{5}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MessageStart) GetMessageId() string {
@@ -378,7 +451,7 @@ type MessageDelta struct {
 
 func (x *MessageDelta) Reset() {
 	*x = MessageDelta{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[6]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -390,7 +463,7 @@ func (x *MessageDelta) String() string {
 func (*MessageDelta) ProtoMessage() {}
 
 func (x *MessageDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[6]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -403,7 +476,7 @@ func (x *MessageDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageDelta.ProtoReflect.Descriptor instead.
 func (*MessageDelta) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{6}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *MessageDelta) GetMessageId() string {
@@ -446,7 +519,7 @@ type MessageToolCall struct {
 
 func (x *MessageToolCall) Reset() {
 	*x = MessageToolCall{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[7]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -458,7 +531,7 @@ func (x *MessageToolCall) String() string {
 func (*MessageToolCall) ProtoMessage() {}
 
 func (x *MessageToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[7]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -471,7 +544,7 @@ func (x *MessageToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageToolCall.ProtoReflect.Descriptor instead.
 func (*MessageToolCall) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{7}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *MessageToolCall) GetMessageId() string {
@@ -526,7 +599,7 @@ type MessageToolOutput struct {
 
 func (x *MessageToolOutput) Reset() {
 	*x = MessageToolOutput{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[8]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -538,7 +611,7 @@ func (x *MessageToolOutput) String() string {
 func (*MessageToolOutput) ProtoMessage() {}
 
 func (x *MessageToolOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[8]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -551,7 +624,7 @@ func (x *MessageToolOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageToolOutput.ProtoReflect.Descriptor instead.
 func (*MessageToolOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{8}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *MessageToolOutput) GetMessageId() string {
@@ -607,7 +680,7 @@ type MessageToolResult struct {
 
 func (x *MessageToolResult) Reset() {
 	*x = MessageToolResult{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[9]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +692,7 @@ func (x *MessageToolResult) String() string {
 func (*MessageToolResult) ProtoMessage() {}
 
 func (x *MessageToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[9]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +705,7 @@ func (x *MessageToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageToolResult.ProtoReflect.Descriptor instead.
 func (*MessageToolResult) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{9}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MessageToolResult) GetMessageId() string {
@@ -712,7 +785,7 @@ type MessageEnd struct {
 
 func (x *MessageEnd) Reset() {
 	*x = MessageEnd{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[10]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +797,7 @@ func (x *MessageEnd) String() string {
 func (*MessageEnd) ProtoMessage() {}
 
 func (x *MessageEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[10]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +810,7 @@ func (x *MessageEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageEnd.ProtoReflect.Descriptor instead.
 func (*MessageEnd) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{10}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MessageEnd) GetMessageId() string {
@@ -795,7 +868,7 @@ type RunStarted struct {
 
 func (x *RunStarted) Reset() {
 	*x = RunStarted{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[11]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +880,7 @@ func (x *RunStarted) String() string {
 func (*RunStarted) ProtoMessage() {}
 
 func (x *RunStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[11]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +893,7 @@ func (x *RunStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStarted.ProtoReflect.Descriptor instead.
 func (*RunStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{11}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RunStarted) GetRunId() string {
@@ -858,7 +931,7 @@ type RunRetry struct {
 
 func (x *RunRetry) Reset() {
 	*x = RunRetry{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[12]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +943,7 @@ func (x *RunRetry) String() string {
 func (*RunRetry) ProtoMessage() {}
 
 func (x *RunRetry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[12]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +956,7 @@ func (x *RunRetry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRetry.ProtoReflect.Descriptor instead.
 func (*RunRetry) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{12}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RunRetry) GetRunId() string {
@@ -943,7 +1016,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[13]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1028,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[13]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1041,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{13}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RunEnded) GetRunId() string {
@@ -1005,7 +1078,7 @@ type SessionStateChanged struct {
 
 func (x *SessionStateChanged) Reset() {
 	*x = SessionStateChanged{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[14]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1090,7 @@ func (x *SessionStateChanged) String() string {
 func (*SessionStateChanged) ProtoMessage() {}
 
 func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[14]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1103,7 @@ func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionStateChanged.ProtoReflect.Descriptor instead.
 func (*SessionStateChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{14}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SessionStateChanged) GetState() string {
@@ -1060,7 +1133,7 @@ type AuditWarning struct {
 
 func (x *AuditWarning) Reset() {
 	*x = AuditWarning{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[15]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1072,7 +1145,7 @@ func (x *AuditWarning) String() string {
 func (*AuditWarning) ProtoMessage() {}
 
 func (x *AuditWarning) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[15]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1085,7 +1158,7 @@ func (x *AuditWarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWarning.ProtoReflect.Descriptor instead.
 func (*AuditWarning) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{15}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AuditWarning) GetWarning() string {
@@ -1106,7 +1179,13 @@ var File_kaged_gateway_v1_frame_proto protoreflect.FileDescriptor
 
 const file_kaged_gateway_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x1ckaged/gateway/v1/frame.proto\x12\x10kaged.gateway.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\x1a-kaged/sessionmanager/v1/session_service.proto\"\x9d\x01\n" +
+	"\x1ckaged/gateway/v1/frame.proto\x12\x10kaged.gateway.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\x1a-kaged/sessionmanager/v1/session_service.proto\"\x8c\x01\n" +
+	"\vClientFrame\x12\x18\n" +
+	"\achannel\x18\x01 \x01(\tR\achannel\x12\x15\n" +
+	"\x03seq\x18\x02 \x01(\x03H\x00R\x03seq\x88\x01\x01\x12\x12\n" +
+	"\x04type\x18\x03 \x01(\tR\x04type\x120\n" +
+	"\apayload\x18\x04 \x01(\v2\x16.google.protobuf.ValueR\apayloadB\x06\n" +
+	"\x04_seq\"\x9d\x01\n" +
 	"\x05Hello\x12R\n" +
 	"\x0fresume_from_seq\x18\x01 \x03(\v2*.kaged.gateway.v1.Hello.ResumeFromSeqEntryR\rresumeFromSeq\x1a@\n" +
 	"\x12ResumeFromSeqEntry\x12\x10\n" +
@@ -1214,45 +1293,47 @@ func file_kaged_gateway_v1_frame_proto_rawDescGZIP() []byte {
 	return file_kaged_gateway_v1_frame_proto_rawDescData
 }
 
-var file_kaged_gateway_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_kaged_gateway_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_kaged_gateway_v1_frame_proto_goTypes = []any{
-	(*Hello)(nil),               // 0: kaged.gateway.v1.Hello
-	(*Welcome)(nil),             // 1: kaged.gateway.v1.Welcome
-	(*Channels)(nil),            // 2: kaged.gateway.v1.Channels
-	(*Empty)(nil),               // 3: kaged.gateway.v1.Empty
-	(*Closing)(nil),             // 4: kaged.gateway.v1.Closing
-	(*MessageStart)(nil),        // 5: kaged.gateway.v1.MessageStart
-	(*MessageDelta)(nil),        // 6: kaged.gateway.v1.MessageDelta
-	(*MessageToolCall)(nil),     // 7: kaged.gateway.v1.MessageToolCall
-	(*MessageToolOutput)(nil),   // 8: kaged.gateway.v1.MessageToolOutput
-	(*MessageToolResult)(nil),   // 9: kaged.gateway.v1.MessageToolResult
-	(*MessageEnd)(nil),          // 10: kaged.gateway.v1.MessageEnd
-	(*RunStarted)(nil),          // 11: kaged.gateway.v1.RunStarted
-	(*RunRetry)(nil),            // 12: kaged.gateway.v1.RunRetry
-	(*RunEnded)(nil),            // 13: kaged.gateway.v1.RunEnded
-	(*SessionStateChanged)(nil), // 14: kaged.gateway.v1.SessionStateChanged
-	(*AuditWarning)(nil),        // 15: kaged.gateway.v1.AuditWarning
-	nil,                         // 16: kaged.gateway.v1.Hello.ResumeFromSeqEntry
-	nil,                         // 17: kaged.gateway.v1.Welcome.ServerSeqEntry
-	(*structpb.Value)(nil),      // 18: google.protobuf.Value
-	(*v1.FrameUsage)(nil),       // 19: kaged.sessionmanager.v1.FrameUsage
-	(*v1.FrameStats)(nil),       // 20: kaged.sessionmanager.v1.FrameStats
-	(*v11.Error)(nil),           // 21: kaged.common.v1.Error
+	(*ClientFrame)(nil),         // 0: kaged.gateway.v1.ClientFrame
+	(*Hello)(nil),               // 1: kaged.gateway.v1.Hello
+	(*Welcome)(nil),             // 2: kaged.gateway.v1.Welcome
+	(*Channels)(nil),            // 3: kaged.gateway.v1.Channels
+	(*Empty)(nil),               // 4: kaged.gateway.v1.Empty
+	(*Closing)(nil),             // 5: kaged.gateway.v1.Closing
+	(*MessageStart)(nil),        // 6: kaged.gateway.v1.MessageStart
+	(*MessageDelta)(nil),        // 7: kaged.gateway.v1.MessageDelta
+	(*MessageToolCall)(nil),     // 8: kaged.gateway.v1.MessageToolCall
+	(*MessageToolOutput)(nil),   // 9: kaged.gateway.v1.MessageToolOutput
+	(*MessageToolResult)(nil),   // 10: kaged.gateway.v1.MessageToolResult
+	(*MessageEnd)(nil),          // 11: kaged.gateway.v1.MessageEnd
+	(*RunStarted)(nil),          // 12: kaged.gateway.v1.RunStarted
+	(*RunRetry)(nil),            // 13: kaged.gateway.v1.RunRetry
+	(*RunEnded)(nil),            // 14: kaged.gateway.v1.RunEnded
+	(*SessionStateChanged)(nil), // 15: kaged.gateway.v1.SessionStateChanged
+	(*AuditWarning)(nil),        // 16: kaged.gateway.v1.AuditWarning
+	nil,                         // 17: kaged.gateway.v1.Hello.ResumeFromSeqEntry
+	nil,                         // 18: kaged.gateway.v1.Welcome.ServerSeqEntry
+	(*structpb.Value)(nil),      // 19: google.protobuf.Value
+	(*v1.FrameUsage)(nil),       // 20: kaged.sessionmanager.v1.FrameUsage
+	(*v1.FrameStats)(nil),       // 21: kaged.sessionmanager.v1.FrameStats
+	(*v11.Error)(nil),           // 22: kaged.common.v1.Error
 }
 var file_kaged_gateway_v1_frame_proto_depIdxs = []int32{
-	16, // 0: kaged.gateway.v1.Hello.resume_from_seq:type_name -> kaged.gateway.v1.Hello.ResumeFromSeqEntry
-	17, // 1: kaged.gateway.v1.Welcome.server_seq:type_name -> kaged.gateway.v1.Welcome.ServerSeqEntry
-	18, // 2: kaged.gateway.v1.MessageToolCall.input:type_name -> google.protobuf.Value
-	18, // 3: kaged.gateway.v1.MessageToolResult.input:type_name -> google.protobuf.Value
-	19, // 4: kaged.gateway.v1.MessageEnd.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
-	20, // 5: kaged.gateway.v1.MessageEnd.stats:type_name -> kaged.sessionmanager.v1.FrameStats
-	21, // 6: kaged.gateway.v1.RunRetry.error:type_name -> kaged.common.v1.Error
-	21, // 7: kaged.gateway.v1.RunEnded.error:type_name -> kaged.common.v1.Error
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	19, // 0: kaged.gateway.v1.ClientFrame.payload:type_name -> google.protobuf.Value
+	17, // 1: kaged.gateway.v1.Hello.resume_from_seq:type_name -> kaged.gateway.v1.Hello.ResumeFromSeqEntry
+	18, // 2: kaged.gateway.v1.Welcome.server_seq:type_name -> kaged.gateway.v1.Welcome.ServerSeqEntry
+	19, // 3: kaged.gateway.v1.MessageToolCall.input:type_name -> google.protobuf.Value
+	19, // 4: kaged.gateway.v1.MessageToolResult.input:type_name -> google.protobuf.Value
+	20, // 5: kaged.gateway.v1.MessageEnd.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
+	21, // 6: kaged.gateway.v1.MessageEnd.stats:type_name -> kaged.sessionmanager.v1.FrameStats
+	22, // 7: kaged.gateway.v1.RunRetry.error:type_name -> kaged.common.v1.Error
+	22, // 8: kaged.gateway.v1.RunEnded.error:type_name -> kaged.common.v1.Error
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_kaged_gateway_v1_frame_proto_init() }
@@ -1260,13 +1341,14 @@ func file_kaged_gateway_v1_frame_proto_init() {
 	if File_kaged_gateway_v1_frame_proto != nil {
 		return
 	}
+	file_kaged_gateway_v1_frame_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_gateway_v1_frame_proto_rawDesc), len(file_kaged_gateway_v1_frame_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
