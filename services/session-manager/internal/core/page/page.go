@@ -93,11 +93,17 @@ func (r Request) Fetch() int32 { return int32(r.Limit) + 1 }
 
 // Cut makes a page of up to Fetch rows; key returns the place of a row.
 func Cut[T any](r Request, rows []T, key func(T) Key) Page[T] {
-	if len(rows) <= r.Limit {
-		return Page[T]{Items: rows}
+	return Of(r, rows[:min(len(rows), r.Limit)], len(rows) > r.Limit, key)
+}
+
+// Of makes a page of items, which may be fewer than the limit though more follow: a list whose items can be large ends its
+// pages by size. key returns the place of an item.
+func Of[T any](r Request, items []T, more bool, key func(T) Key) Page[T] {
+	p := Page[T]{Items: items}
+	if more && len(items) > 0 {
+		p.Next = encode(r.List, key(items[len(items)-1]))
 	}
-	rows = rows[:r.Limit]
-	return Page[T]{Items: rows, Next: encode(r.List, key(rows[len(rows)-1]))}
+	return p
 }
 
 // Map returns p with every item turned by f.

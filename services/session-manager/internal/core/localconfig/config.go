@@ -1,0 +1,102 @@
+// Package localconfig is an operator's own configuration: where model aliases lead, the providers' keys, the rules for
+// tools and preferences. It never comes from a project.
+//
+// A [Source] yields a [Config], which is an immutable view with every reference resolved; asking again yields a new one
+// when something changed, so whoever wants the current bindings asks the source again before each use. [File] is the
+// source of a single operator, local.toml; operators of a shared daemon can have another one behind the same interface.
+package localconfig
+
+import (
+	"context"
+	"slices"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+)
+
+// Source yields operators' configurations. It is safe for concurrent use.
+type Source interface {
+	// Config returns the configuration of one operator as it is now. It fails with local_config_invalid (details path, line
+	// and column where known) while it cannot be used: work that would need it must not start.
+	Config(ctx context.Context, userID string) (*Config, error)
+}
+
+// Config is one operator's configuration at one moment. It never changes and is safe for concurrent use.
+type Config struct {
+	revision    uint64
+	models      map[string][]string
+	providers   map[string]provider
+	toolRules   []ToolRule
+	preferences Preferences
+	limits      Limits
+}
+
+// ToolRule turns the tools that a glob names on or off.
+type ToolRule struct {
+	Pattern string
+	Enabled bool
+}
+
+// Preferences are what the console shows of an operator; empty stands for the default.
+type Preferences struct {
+	OperatorName, Theme, Timezone, Locale string
+}
+
+// Limits bound an operator's work; 0 stands for the default.
+type Limits struct {
+	SessionsPerProject, SessionsPerOperator, MaxSteps int
+}
+
+// Route is where the calls of an alias go: the first target, then the next while nothing was accepted.
+type Route struct {
+	// Alias is the alias, or the "provider:model" that stands in its place.
+	Alias   string
+	Targets []Target
+}
+
+// Target is one place a model call can go.
+type Target struct {
+	llm.Target
+	// Unusable says why the target cannot be used, nil if it can: provider_not_configured, fit to show.
+	Unusable *fault.Error
+}
+
+// Revision differs between two Configs of one source that differ in anything.
+func (c *Config) Revision() uint64 { return c.revision }
+
+// Preferences returns what the console shows.
+func (c *Config) Preferences() Preferences { return c.preferences }
+
+// Limits returns the bounds of the operator's work.
+func (c *Config) Limits() Limits { return c.limits }
+
+// ToolRules returns the operator's rules for tools, in the order they were written. The caller may keep it.
+func (c *Config) ToolRules() []ToolRule { return slices.Clone(c.toolRules) }
+
+// Binding returns the first target of an alias, as "provider:model", and whether the alias is bound.
+func (c *Config) Binding(alias string) (string, bool) {
+	targets, ok := c.models[alias]
+	if !ok {
+		return "", false
+	}
+	return targets[0], true
+}
+
+// Route returns where the calls of an alias go: at least one target, each usable or saying why it is not. It fails with
+// model_alias_not_found if the alias is not bound.
+func (c *Config) Route(alias string) (Route, error) {
+	targets, ok := c.models[alias]
+	if !ok {
+		return Route{}, fault.New(fault.ModelAliasNotFound, "Model alias '%s' not found in local config.", alias).With("alias", alias)
+	}
+	route := Route{Alias: alias, Targets: make([]Target, len(targets))}
+	for i, t := range targets {
+		route.Targets[i] = c.target(t)
+	}
+	return route, nil
+}
+
+// RouteTo returns the route of a session's override: one target, "provider:model", which may turn out to be unusable.
+func (c *Config) RouteTo(target string) Route {
+	return Route{Alias: target, Targets: []Target{c.target(target)}}
+}
