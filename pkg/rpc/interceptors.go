@@ -37,7 +37,6 @@ func ServerOptions(log *slog.Logger) []grpc.ServerOption {
 		// Small buffers: a stream that carries little, such as an attached socket's, should cost little.
 		grpc.ReadBufferSize(8 << 10),
 		grpc.WriteBufferSize(8 << 10),
-		grpc.SharedWriteBuffer(true),
 	}
 }
 
@@ -50,7 +49,6 @@ func DialOptions() []grpc.DialOption {
 		grpc.WithChainStreamInterceptor(clientStream),
 		grpc.WithReadBufferSize(8 << 10),
 		grpc.WithWriteBufferSize(8 << 10),
-		grpc.WithSharedWriteBuffer(true),
 	}
 }
 

@@ -1,0 +1,68 @@
+# Every target does its own set-up: what the project needs, its own files install.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+SERVICES := gateway session-manager harness tool-runner sandbox-supervisor
+MODULES  := proto pkg services
+BIN      := bin
+TOOLS    := $(CURDIR)/$(BIN)/tools
+export PATH := $(TOOLS):$(PATH)
+export GOFLAGS ?= -buildvcs=false
+VERSION  ?= 0.1.0
+LDFLAGS  := -s -w -X kaged.dev/pkg/version.number=$(VERSION)
+ARGS     ?=
+BENCH    ?= .
+
+.PHONY: help up demo test check generate build bench fuzz fmt clean setup setup-test
+
+help: ## Say what can be made
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+up: build setup ## Run kaged for your own projects (make up ARGS="--listen 127.0.0.1:8000")
+	@exec $(BIN)/kaged up $(ARGS)
+
+demo: build setup ## Watch an agent repair a failing test; no key and no network needed
+	@examples/demo.sh $(BIN)/kaged
+
+build: ## Build bin/kaged and every service
+	@mkdir -p $(BIN)
+	@for s in $(SERVICES); do targets+=" ./services/$$s/cmd/$$s"; done; \
+	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./services/kaged/cmd/kaged $$targets
+
+test: setup-test ## Run every test
+	@scripts/test.sh
+
+check: tools generate-check ## Check formatting, vet, lint, generated files, cross builds
+	@scripts/check.sh
+
+generate: tools ## Generate code and reference pages from their sources
+	@scripts/generate.sh
+
+.PHONY: generate-check
+generate-check: tools
+	@scripts/generate.sh --check
+
+bench: build setup-test ## Measure (make bench BENCH=regexp); prints TSV and writes bench.json
+	@go run ./services/kaged/cmd/kaged-bench -run '$(BENCH)' -kaged $(BIN)/kaged -json bench.json
+
+fuzz: ## Run every fuzz target for FUZZTIME each (default 30s)
+	@scripts/fuzz.sh $(or $(FUZZTIME),30s)
+
+fmt: tools ## Format the code
+	@gofumpt -l -w $$(git ls-files '*.go' | grep -v '^proto/gen/')
+
+clean: ## Remove what was built
+	@rm -rf $(BIN) bench.json
+
+setup:
+	@scripts/setup.sh run
+
+setup-test:
+	@scripts/setup.sh test
+
+.PHONY: tools
+tools:
+	@scripts/tools.sh $(TOOLS)

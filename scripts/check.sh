@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# What make check does after the generated files: formatting, tidy modules, vet, lint, cross builds.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+fail=0
+note() { echo "check: $*" >&2; fail=1; }
+
+unformatted=$(git ls-files '*.go' | grep -v '^proto/gen/' | xargs gofumpt -l)
+[ -z "$unformatted" ] || note "not formatted (make fmt): $unformatted"
+
+for m in proto pkg services; do
+	(cd $m && GOWORK=off go mod tidy -diff >/dev/null) || note "$m/go.mod is not tidy: cd $m && GOWORK=off go mod tidy"
+	(cd $m && GOWORK=off go vet ./...) || note "go vet fails in $m"
+done
+staticcheck ./pkg/... ./services/... || note "staticcheck has findings"
+
+# What needs no cgo also builds where developers sit.
+for os in darwin; do
+	for arch in amd64 arm64; do
+		CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -o /dev/null ./services/kaged/cmd/kaged || note "no build for $os/$arch"
+	done
+done
+
+git grep -nE '(^|[^A-Za-z])/(work|farm)/' -- . ':!*.sum' ':!scripts/check.sh' && note "paths of one machine in the tree"
+bash -n scripts/*.sh examples/*.sh .ci/run || note "a script does not parse"
+[ $fail = 0 ] && echo "check: ok"
+exit $fail

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Installs what is missing on Debian or Ubuntu: Postgres binaries to run, a little more to test. Never makes a system cluster.
+# Usage: setup.sh run|test
+set -euo pipefail
+what=${1:-run}
+
+have_postgres() {
+	[ -n "${KAGED_PG_BIN:-}" ] && return 0
+	[ -n "${KAGED_DATABASE_URL:-}" ] && return 0
+	compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null && return 0
+	command -v postgres >/dev/null && return 0
+	command -v pg_config >/dev/null && [ -x "$(pg_config --bindir)/postgres" ]
+}
+
+need() { # command package
+	command -v "$1" >/dev/null || packages+=("$2")
+}
+
+packages=()
+have_postgres || packages+=(postgresql)
+need git git
+if [ "$what" = test ]; then
+	need gcc gcc # the race detector needs cgo
+	[ -e /usr/include/stdlib.h ] || packages+=(libc6-dev)
+fi
+[ ${#packages[@]} -eq 0 ] && exit 0
+
+if ! command -v apt-get >/dev/null; then
+	echo "kaged needs ${packages[*]}: install them with your package manager and try again." >&2
+	exit 1
+fi
+root=()
+if [ "$(id -u)" != 0 ]; then
+	root=(sudo -n)
+	if ! sudo -n true 2>/dev/null; then
+		echo "kaged needs ${packages[*]}: type  sudo apt-get install -y --no-install-recommends ${packages[*]}  and try again." >&2
+		exit 1
+	fi
+fi
+echo "installing ${packages[*]}" >&2
+if [[ " ${packages[*]} " == *" postgresql "* ]] && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+	# The package would make and start a cluster of its own; kaged brings its own and this one would only lie about.
+	"${root[@]}" mkdir -p /etc/postgresql-common
+	echo 'create_main_cluster = false' | "${root[@]}" tee /etc/postgresql-common/createcluster.conf >/dev/null
+fi
+"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null 2>&1 || {
+	"${root[@]}" apt-get update -qq
+	"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+}
+have_postgres || { echo "kaged could not install Postgres: type  apt-get install postgresql  and look at what it says." >&2; exit 1; }

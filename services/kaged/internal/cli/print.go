@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"kaged.dev/services/kaged/internal/client"
+)
+
+// printer shows a run's frames: the model's text on stdout and what it does on stderr, or everything as JSON lines.
+type printer struct {
+	out, progress io.Writer
+	json          bool
+	midLine       bool              // whether out stands inside a line
+	calls         map[string]string // what each call does, by its id
+	message       string            // the run's message
+}
+
+func newPrinter(out, progress io.Writer, asJSON bool) *printer {
+	return &printer{out: out, progress: progress, json: asJSON, calls: map[string]string{}}
+}
+
+// frame shows one frame and says whether it ended the run.
+func (p *printer) frame(f client.Frame, run string) (over bool, outcome string) {
+	if p.json && f.Channel != "control" {
+		fmt.Fprintf(p.out, "%s\n", f.Raw)
+	}
+	var m struct {
+		RunID        string `json:"run_id"`
+		Provider     string
+		Model        string
+		Rehearsal    bool
+		Delta, Kind  string
+		ID           string
+		ToolCallID   string `json:"tool_call_id"`
+		Name         string
+		Input        json.RawMessage
+		Output, Text string
+		IsError      bool `json:"is_error"`
+		Outcome      string
+		Error        *struct{ Code, Message string }
+		Attempt      int
+		DelayMS      int64  `json:"delay_ms"`
+		StopReason   string `json:"stop_reason"`
+		Usage        *usageView
+		Stats        *statsView
+		Reason       string
+	}
+	if json.Unmarshal(f.Payload, &m) != nil {
+		return false, ""
+	}
+	if f.Type == "run.ended" && m.RunID == run {
+		if m.Error != nil {
+			p.step("failed: %s (%s)", m.Error.Message, m.Error.Code)
+		}
+		p.endLine()
+		return true, m.Outcome
+	}
+	if p.json {
+		return false, ""
+	}
+	switch f.Type {
+	case "message.start":
+		label := m.Provider + ":" + m.Model
+		if m.Rehearsal {
+			label += " (rehearsal: a script plays the model)"
+		}
+		p.step("model %s", label)
+	case "message.delta":
+		p.delta(m.Kind, m.Delta)
+	case "message.tool_call":
+		p.calls[m.ID] = m.Name
+		p.step("→ %s %s", m.Name, brief(string(m.Input), 160))
+	case "message.tool_result":
+		p.result(m.Name, m.Output, m.IsError)
+	case "message.end":
+		p.end(m.StopReason, m.Usage, m.Stats)
+	case "run.retry":
+		if m.Error != nil {
+			p.step("retrying in %.1f s: %s (%s)", float64(m.DelayMS)/1000, m.Error.Message, m.Error.Code)
+		}
+	case "closing":
+		p.step("the daemon closes the connection: %s", m.Reason)
+	}
+	return false, ""
+}
+
+func (p *printer) delta(kind, text string) {
+	if kind != "text" || text == "" {
+		return
+	}
+	io.WriteString(p.out, harmless(text))
+	p.midLine = !strings.HasSuffix(text, "\n")
+}
+
+func (p *printer) result(name, output string, failed bool) {
+	mark := "✓"
+	if failed {
+		mark = "✗"
+	}
+	p.step("%s %s %s", mark, name, brief(output, 200))
+}
+
+type usageView struct {
+	Input, Output int64
+	CacheRead     int64 `json:"cache_read"`
+	CacheWrite    int64 `json:"cache_write"`
+}
+
+type statsView struct {
+	Cost *struct{ Total float64 }
+}
+
+func (p *printer) end(reason string, usage *usageView, stats *statsView) {
+	var parts []string
+	if usage != nil && usage.Input+usage.Output+usage.CacheRead > 0 {
+		parts = append(parts, fmt.Sprintf("%d tokens in, %d out", usage.Input+usage.CacheRead+usage.CacheWrite, usage.Output))
+	}
+	if stats != nil && stats.Cost != nil {
+		parts = append(parts, fmt.Sprintf("$%.4f", stats.Cost.Total))
+	}
+	if reason == "length" {
+		parts = append(parts, "stopped at the output limit")
+	}
+	if len(parts) > 0 {
+		p.step("%s", strings.Join(parts, ", "))
+	}
+}
+
+// step writes a line of progress, on a line of its own also where both streams are one terminal.
+func (p *printer) step(format string, args ...any) {
+	p.endLine()
+	fmt.Fprintf(p.progress, format+"\n", args...)
+}
+
+func (p *printer) endLine() {
+	if p.midLine && !p.json {
+		io.WriteString(p.out, "\n")
+		p.midLine = false
+	}
+}
+
+// harmless is text without what moves a terminal's cursor or sets its title: a model's words are not to be trusted.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// brief is text on one line, cut to n characters, with nothing in it that moves a terminal's cursor.
+func brief(text string, n int) string {
+	var b strings.Builder
+	count := 0
+	for _, r := range text {
+		if count++; count > n {
+			b.WriteString("…")
+			break
+		}
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			b.WriteByte(' ')
+		case r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0 || r == utf8.RuneError:
+			b.WriteByte('?')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/services/kaged/internal/daemon"
+)
+
+// upFlags are the flags of kaged up; each has a twin KAGED_ variable, and the file may say what neither does.
+type upFlags struct {
+	listen, uiURL, databaseURL, natsURL string
+	insecure, noSandbox                 bool
+}
+
+func (a App) up(p *places) *cobra.Command {
+	var f upFlags
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run kaged: every service in this process",
+		Long: "Runs every service in this process until Ctrl-C. Without --database-url and --nats-url it starts a private\n" +
+			"Postgres under the data directory and NATS in the process. Once it serves, it prints one line on stdout:\n\n" +
+			"  kaged ready URL\n\nThe URL signs a browser in, once; `kaged auth launch` prints another.",
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := daemon.Run(cmd.Context(), a.daemonOptions(p, f), func(r daemon.Ready) {
+				fmt.Fprintln(a.Stdout, "kaged ready", r.LaunchURL)
+			})
+			if cmd.Context().Err() != nil && errors.Is(err, context.Canceled) {
+				return nil
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&f.listen, "listen", config.Or(a.Getenv("KAGED_LISTEN"), config.DefaultListen), "the HTTP address; port 0 picks one (KAGED_LISTEN)")
+	cmd.Flags().StringVar(&f.uiURL, "ui-url", a.Getenv("KAGED_UI_URL"), "the address people see kaged under, if it is another (KAGED_UI_URL)")
+	cmd.Flags().StringVar(&f.databaseURL, "database-url", a.Getenv("KAGED_DATABASE_URL"), "a Postgres to use instead of a private one (KAGED_DATABASE_URL)")
+	cmd.Flags().StringVar(&f.natsURL, "nats-url", a.Getenv("KAGED_NATS_URL"), "a NATS to use instead of the embedded one (KAGED_NATS_URL)")
+	cmd.Flags().BoolVar(&f.insecure, "insecure", config.True(a.Getenv("KAGED_INSECURE")), "let everyone in who can reach the address (KAGED_INSECURE)")
+	cmd.Flags().BoolVar(&f.noSandbox, "no-sandbox", config.True(a.Getenv("KAGED_NO_SANDBOX")), "run agents that ask for a cage without one (KAGED_NO_SANDBOX)")
+	return cmd
+}
+
+func (a App) daemonOptions(p *places, f upFlags) daemon.Options {
+	return daemon.Options{
+		ConfigPath: p.config, DataDir: p.dataDir, Listen: f.listen, UIURL: f.uiURL, Insecure: f.insecure, NoSandbox: f.noSandbox,
+		DatabaseURL: f.databaseURL, DatabaseAppURL: a.Getenv("KAGED_DATABASE_APP_URL"), NATSURL: f.natsURL,
+		Getenv: a.Getenv, Stderr: a.Stderr, Modules: a.Modules,
+	}
+}
+
+// private is a daemon started in this process for one command.
+type private struct {
+	stop func() error
+}
+
+// startTimeout bounds how long a command waits for a daemon of its own; making a new data directory takes a second or two.
+const startTimeout = time.Minute
+
+// startPrivate runs a daemon on a free port for the time of a command.
+func (a App) startPrivate(ctx context.Context, p *places) (*private, error) {
+	opts := a.daemonOptions(p, upFlags{
+		listen: "127.0.0.1:0", databaseURL: a.Getenv("KAGED_DATABASE_URL"), natsURL: a.Getenv("KAGED_NATS_URL"),
+		noSandbox: config.True(a.Getenv("KAGED_NO_SANDBOX")),
+	})
+	opts.Quiet = true
+	// The daemon outlives the command's cancellation: the run is cancelled through it first.
+	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- daemon.Run(runCtx, opts, func(daemon.Ready) { close(ready) }) }()
+	timeout := time.NewTimer(startTimeout)
+	defer timeout.Stop()
+	select {
+	case <-ready:
+		return &private{stop: func() error { cancel(); return <-done }}, nil
+	case err := <-done:
+		cancel()
+		return nil, err
+	case <-ctx.Done():
+	case <-timeout.C:
+	}
+	cancel()
+	if err := <-done; err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, fmt.Errorf("kaged did not start within %s; its log is in %s", startTimeout, p.dataDir)
+}

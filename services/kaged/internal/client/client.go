@@ -1,0 +1,148 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/rpc"
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+)
+
+// Client is a signed-in client of one daemon. It is safe for concurrent use.
+type Client struct {
+	base string
+	http *http.Client
+	csrf string
+}
+
+// SignIn returns a client of the daemon whose gateway listens on the unix socket.
+func SignIn(ctx context.Context, socket string) (*Client, error) {
+	conn, err := grpc.NewClient("unix:"+socket, rpc.DialOptions()...)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Unavailable, "The daemon's socket %s cannot be used.", socket)
+	}
+	defer conn.Close()
+	return SignInWith(ctx, conn)
+}
+
+// SignInWith returns a client of the daemon whose gateway conn reaches.
+func SignInWith(ctx context.Context, conn grpc.ClientConnInterface) (*Client, error) {
+	gateway := gatewayv1.NewGatewayServiceClient(conn)
+	info, err := gateway.GetInfo(ctx, &gatewayv1.GetInfoRequest{})
+	if err != nil {
+		return nil, err
+	}
+	c := New(info.GetBaseUrl())
+	if info.GetAuthMode() != "loopback" {
+		return c, c.bootstrap(ctx)
+	}
+	launch, err := gateway.IssueLaunch(ctx, &gatewayv1.IssueLaunchRequest{})
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(launch.GetUrl())
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "The daemon's launch URL cannot be read.")
+	}
+	if err := c.Do(ctx, http.MethodGet, "/api/v1/launch?"+u.RawQuery, nil, nil); err != nil {
+		return nil, err
+	}
+	return c, c.bootstrap(ctx)
+}
+
+// New returns a client of the daemon at base that is not signed in.
+func New(base string) *Client {
+	jar, _ := cookiejar.New(nil) // it fails for no options
+	return &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Jar: jar, Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 8}}}
+}
+
+// Bootstrap fetches what changing requests need. A client of an insecure daemon needs nothing else to be signed in.
+func (c *Client) Bootstrap(ctx context.Context) error { return c.bootstrap(ctx) }
+
+func (c *Client) bootstrap(ctx context.Context) error {
+	var me struct {
+		CSRF string `json:"csrf_token"`
+	}
+	if err := c.Do(ctx, http.MethodGet, "/api/v1/me", nil, &me); err != nil {
+		return err
+	}
+	c.csrf = me.CSRF
+	return nil
+}
+
+// BaseURL is where the daemon is.
+func (c *Client) BaseURL() string { return c.base }
+
+// Close gives up idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Do makes one request with a JSON body, unless that is nil, and reads the answer into out, unless that is nil. An error
+// of the API comes back as the *fault.Error it is.
+func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "application/json")
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	}
+	if method != http.MethodGet {
+		req.Header.Set("X-Kaged-CSRF", c.csrf)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fault.Wrap(err, fault.Unavailable, "The daemon at %s cannot be reached.", c.base)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
+	if err != nil {
+		return fault.Wrap(err, fault.Unavailable, "The daemon's answer broke off.")
+	}
+	if resp.StatusCode >= 400 {
+		return apiFault(resp.StatusCode, data)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return fault.Wrap(err, fault.Internal, "The daemon's answer is not the JSON it should be.")
+	}
+	return nil
+}
+
+func apiFault(status int, data []byte) error {
+	var body struct {
+		Error struct {
+			Code, Message string
+			Details       map[string]any
+		}
+	}
+	if json.Unmarshal(data, &body) == nil {
+		if code, ok := fault.ParseCode(body.Error.Code); ok {
+			return &fault.Error{Code: code, Msg: body.Error.Message, Details: body.Error.Details, HTTP: status}
+		}
+	}
+	return fault.New(fault.Internal, "The daemon answered with HTTP status %d.", status)
+}

@@ -1,0 +1,156 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/telemetry"
+	"kaged.dev/pkg/version"
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+)
+
+// readyPoll is how often a starting daemon is asked whether it is ready.
+const readyPoll = 5 * time.Millisecond
+
+// Options is what a daemon is started with; flags, environment and file are already weighed against each other.
+type Options struct {
+	// ConfigPath is local.toml.
+	ConfigPath string
+	// DataDir is the data directory.
+	DataDir string
+	// Listen is the HTTP address; port 0 picks one.
+	Listen string
+	// UIURL is the address people see the console under, empty for the listener's.
+	UIURL string
+	// Insecure switches authentication off, NoSandbox cages.
+	Insecure, NoSandbox bool
+	// DatabaseURL and NATSURL name stores elsewhere; empty means embedded ones.
+	DatabaseURL, DatabaseAppURL, NATSURL string
+	// Getenv reads the environment.
+	Getenv func(string) string
+	// Stderr gets the log; Quiet leaves it to warnings.
+	Stderr io.Writer
+	Quiet  bool
+	// Modules are the services to run.
+	Modules []host.Module
+}
+
+// Ready is what a daemon says once it serves.
+type Ready struct {
+	// BaseURL is its HTTP address, LaunchURL what signs a browser in; the same where authentication is off.
+	BaseURL, LaunchURL string
+}
+
+// Run runs a daemon until ctx ends or a service fails, and calls ready once, when /readyz answers 200. It fails with
+// *InUseError where another daemon has the data directory.
+func Run(ctx context.Context, opts Options, ready func(Ready)) error {
+	file, err := config.Load(opts.ConfigPath)
+	if err != nil {
+		return err
+	}
+	held, err := acquire(opts.DataDir)
+	if err != nil {
+		return err
+	}
+	defer held.release()
+	log, closeLog, err := telemetry.NewLog(telemetry.LogOptions{
+		Stderr: opts.Stderr, DataDir: opts.DataDir, Name: "kaged", Level: opts.Getenv("KAGED_LOG_LEVEL"), Quiet: opts.Quiet,
+	})
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	trace, err := telemetry.Tracing(ctx, "all", opts.Getenv)
+	if err != nil {
+		return err
+	}
+	defer trace.Stop()
+
+	stores, err := openStores(ctx, opts, file, log)
+	if err != nil {
+		return err
+	}
+	defer stores.close()
+	h, err := host.New(host.Options{
+		File: file, ConfigPath: opts.ConfigPath, DataDir: opts.DataDir, Log: log, Version: version.String(), Getenv: opts.Getenv,
+		Listen: opts.Listen, UIURL: config.Or(opts.UIURL, file.UI.URL), Insecure: opts.Insecure, NoSandbox: opts.NoSandbox,
+		Database: stores.database, NATS: stores.nats, GRPC: trace.Server, Dial: trace.Client,
+	}, opts.Modules...)
+	if err != nil {
+		return err
+	}
+	return serve(ctx, h, held, stores, log, ready)
+}
+
+// serve runs the services until ctx ends, a service fails, or the embedded Postgres does.
+func serve(ctx context.Context, h *host.Host, held *lock, stores *stores, log *slog.Logger, ready func(Ready)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	begun := time.Now()
+	var background sync.WaitGroup
+	err := h.Run(ctx, func() {
+		background.Go(func() {
+			r, err := announce(ctx, h, held)
+			if err != nil {
+				cancel(err)
+				return
+			}
+			log.Info("ready", "url", r.BaseURL, "took", time.Since(begun).Round(time.Millisecond).String())
+			ready(r)
+		})
+		background.Go(func() {
+			select {
+			case <-stores.failed():
+				cancel(fault.New(fault.Unavailable, "The embedded Postgres ended by itself; its log is in the data directory.").With("subsystem", "storage"))
+			case <-ctx.Done():
+			}
+		})
+	})
+	cause := context.Cause(ctx)
+	cancel(nil)
+	background.Wait()
+	if err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	return err
+}
+
+// announce waits until the gateway is ready and says where it is.
+func announce(ctx context.Context, h *host.Host, held *lock) (Ready, error) {
+	health := grpc_health_v1.NewHealthClient(h.Dial("gateway"))
+	for {
+		resp, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+		if err == nil && resp.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return Ready{}, context.Cause(ctx)
+		case <-time.After(readyPoll):
+		}
+	}
+	gateway := gatewayv1.NewGatewayServiceClient(h.Dial("gateway"))
+	info, err := gateway.GetInfo(ctx, &gatewayv1.GetInfoRequest{})
+	if err != nil {
+		return Ready{}, err
+	}
+	r := Ready{BaseURL: info.GetBaseUrl(), LaunchURL: info.GetBaseUrl()}
+	if info.GetAuthMode() == "loopback" {
+		launch, err := gateway.IssueLaunch(ctx, &gatewayv1.IssueLaunchRequest{})
+		if err != nil {
+			return Ready{}, err
+		}
+		r.LaunchURL = launch.GetUrl()
+	}
+	return r, held.publish(Info{PID: os.Getpid(), URL: info.GetBaseUrl(), Version: version.String()})
+}

@@ -1,0 +1,7 @@
+// Package daemon runs all of kaged in one process: the data directory's lock, the embedded Postgres and NATS where no
+// others are named, and the services on top.
+//
+// Only one daemon runs on a data directory; the lock is the kernel's and goes with the process. While it serves,
+// <data>/run/daemon.json says its pid, URL and version. What it started ends before Run returns, and ends with the process
+// if that is killed.
+package daemon

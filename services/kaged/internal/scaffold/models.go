@@ -1,0 +1,150 @@
+package scaffold
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+)
+
+// Recommended are the aliases kaged suggests, in the order they are bound.
+var Recommended = []string{"smart-generalist", "smart-careful", "low-cost-fast", "low-cost-coder", "local-only", "tiny"}
+
+// candidate is a provider whose key may be in the environment.
+type candidate struct {
+	name, driver, variable, baseURL string
+	smart, careful, cheap           string
+}
+
+// candidates in the order they are looked for. Gemini is spoken to through its OpenAI-compatible door.
+var candidates = []candidate{
+	{name: "anthropic", driver: "anthropic", variable: "ANTHROPIC_API_KEY", smart: "claude-sonnet-4-5", careful: "claude-opus-4-5", cheap: "claude-haiku-4-5"},
+	{name: "openai", driver: "openai", variable: "OPENAI_API_KEY", smart: "gpt-5.1", careful: "gpt-5.1", cheap: "gpt-5-mini"},
+	{
+		name: "gemini", driver: "openai-chat", variable: "GEMINI_API_KEY", baseURL: "https://generativelanguage.googleapis.com/v1beta/openai",
+		smart: "gemini-2.5-pro", careful: "gemini-2.5-pro", cheap: "gemini-2.5-flash",
+	},
+}
+
+// Binding is what [Bind] did.
+type Binding struct {
+	// Provider is the provider found, empty for none.
+	Provider string
+	// Variable is the environment variable its key is taken from, empty for a server without one.
+	Variable string
+	// Aliases are the aliases that were bound, in order; those bound before are left alone.
+	Aliases []string
+}
+
+// Bind looks for Anthropic, OpenAI and Gemini by their keys in the environment, then for an Ollama server, and binds the
+// recommended aliases that the configuration at path does not bind yet to the first it finds. It stores "${VAR}" and never
+// a key. Without any provider it changes nothing.
+func Bind(ctx context.Context, path string, getenv func(string) string) (Binding, error) {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Binding{}, fault.Wrap(err, fault.BadRequest, "The configuration %s cannot be read.", path)
+	}
+	current, err := config.Parse(path, data)
+	if err != nil {
+		return Binding{}, err
+	}
+	found, ok := findProvider(ctx, getenv)
+	if !ok {
+		return Binding{}, nil
+	}
+	b := Binding{Provider: found.name, Variable: found.variable}
+	if data, err = addProvider(data, current, found); err != nil {
+		return Binding{}, err
+	}
+	for _, alias := range Recommended {
+		if _, bound := current.Models[alias]; bound || alias == "local-only" && found.name != "ollama" {
+			continue
+		}
+		if data, err = config.Set(data, []string{"models", alias}, config.Quote(found.name+":"+found.modelFor(alias))); err != nil {
+			return Binding{}, err
+		}
+		b.Aliases = append(b.Aliases, alias)
+	}
+	if len(b.Aliases) == 0 {
+		return b, nil
+	}
+	return b, config.Write(path, data)
+}
+
+func addProvider(data []byte, current *config.File, c candidate) ([]byte, error) {
+	if _, there := current.Providers[c.name]; there {
+		return data, nil
+	}
+	keys := [][2]string{{"driver", c.driver}, {"base_url", c.baseURL}}
+	if c.variable != "" {
+		keys = append(keys, [2]string{"api_key", "${" + c.variable + "}"})
+	}
+	var err error
+	for _, kv := range keys {
+		if kv[1] == "" {
+			continue
+		}
+		if data, err = config.Set(data, []string{"providers", c.name, kv[0]}, config.Quote(kv[1])); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
+}
+
+func (c candidate) modelFor(alias string) string {
+	switch alias {
+	case "smart-careful":
+		return c.careful
+	case "low-cost-fast", "low-cost-coder", "tiny":
+		return c.cheap
+	}
+	return c.smart
+}
+
+func findProvider(ctx context.Context, getenv func(string) string) (candidate, bool) {
+	for _, c := range candidates {
+		if getenv(c.variable) != "" {
+			return c, true
+		}
+	}
+	return findOllama(ctx, getenv)
+}
+
+// ollamaTimeout bounds the look for a local server.
+const ollamaTimeout = 500 * time.Millisecond
+
+// findOllama asks the server at OLLAMA_HOST, or at its usual place, for its models and takes the first.
+func findOllama(ctx context.Context, getenv func(string) string) (candidate, bool) {
+	base := config.Or(getenv("OLLAMA_HOST"), "127.0.0.1:11434")
+	if !strings.Contains(base, "://") {
+		base = "http://" + base
+	}
+	base = strings.TrimSuffix(base, "/")
+	ctx, cancel := context.WithTimeout(ctx, ollamaTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/api/tags", nil)
+	if err != nil {
+		return candidate{}, false
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return candidate{}, false
+	}
+	defer resp.Body.Close()
+	var tags struct {
+		Models []struct{ Name string }
+	}
+	if resp.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&tags) != nil || len(tags.Models) == 0 {
+		return candidate{}, false
+	}
+	m := tags.Models[0].Name
+	return candidate{name: "ollama", driver: "openai-chat", baseURL: base + "/v1", smart: m, careful: m, cheap: m}, true
+}
