@@ -1,0 +1,169 @@
+// Package auditlog hands the gateway's own audit records to session-manager, in the order they came and outside the
+// requests they are about.
+package auditlog
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"kaged.dev/pkg/fault"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+)
+
+const (
+	queueLength = 1024             // records that wait
+	tries       = 3                // for one record
+	tryTimeout  = 5 * time.Second  // for one try
+	retryAfter  = time.Second      // between tries
+	flushLimit  = 5 * time.Second  // for what still waits when the gateway stops
+	denials     = 100              // refusals recorded one by one in a window; the rest are counted
+	window      = 10 * time.Second // of denials
+)
+
+// Entry is one record.
+type Entry struct {
+	// Type is the dotted type, such as auth.denied.
+	Type string
+	// UserID is the operator, "" where nobody is known.
+	UserID string
+	// RequestID is the request it is about.
+	RequestID string
+	// Payload is what happened: strings, numbers and booleans.
+	Payload map[string]any
+}
+
+// Log is the way to session-manager. Make one with [New]; it works while [Log.Run] does. It is safe for concurrent use.
+type Log struct {
+	client sessionmanagerv1.AuditServiceClient
+	log    *slog.Logger
+	queue  chan *sessionmanagerv1.RecordAuditRequest
+
+	mu         sync.Mutex // guards the fields below
+	windowEnds time.Time
+	denied     int
+	suppressed int
+}
+
+// New returns a Log that writes through client.
+func New(client sessionmanagerv1.AuditServiceClient, log *slog.Logger) *Log {
+	return &Log{client: client, log: log, queue: make(chan *sessionmanagerv1.RecordAuditRequest, queueLength)}
+}
+
+// Record takes a record and waits until there is room for it. It fails with ctx's fault.
+func (l *Log) Record(ctx context.Context, e Entry) error {
+	select {
+	case l.queue <- request(e):
+		return nil
+	case <-ctx.Done():
+		return fault.From(ctx.Err())
+	}
+}
+
+// Denied takes the record of a refusal. Whoever knocks too often fills no store: past a rate the refusals are only counted,
+// and the next record carries their number as suppressed.
+func (l *Log) Denied(e Entry) {
+	suppressed, ok := l.admit(time.Now())
+	if !ok {
+		return
+	}
+	if suppressed > 0 {
+		e.Payload["suppressed"] = suppressed
+	}
+	select {
+	case l.queue <- request(e):
+	default:
+		l.log.Warn("audit queue is full", "event_type", e.Type, "request_id", e.RequestID)
+	}
+}
+
+// admit counts a refusal and reports whether it is recorded, and how many before it were not.
+func (l *Log) admit(now time.Time) (suppressed int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.After(l.windowEnds) {
+		l.windowEnds, l.denied = now.Add(window), 0
+	}
+	l.denied++
+	if l.denied > denials {
+		l.suppressed++
+		return 0, false
+	}
+	suppressed, l.suppressed = l.suppressed, 0
+	return suppressed, true
+}
+
+// Run sends what comes until ctx ends, then what still waits. What cannot be sent within a few seconds after that goes to
+// the log.
+func (l *Log) Run(ctx context.Context) {
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(flushLimit, cancel) })()
+	for {
+		select {
+		case r := <-l.queue:
+			l.send(sending, r)
+		case <-ctx.Done():
+			l.flush(sending)
+			return
+		}
+	}
+}
+
+func (l *Log) flush(ctx context.Context) {
+	for {
+		select {
+		case r := <-l.queue:
+			l.send(ctx, r)
+		default:
+			return
+		}
+	}
+}
+
+// send stores one record. A record that cannot be stored is written to the log, so that it is not gone without a trace.
+func (l *Log) send(ctx context.Context, r *sessionmanagerv1.RecordAuditRequest) {
+	err := l.try(ctx, r)
+	for range tries - 1 {
+		if err == nil || !fault.CodeOf(err).Spec().GetRetryable() {
+			break
+		}
+		select {
+		case <-time.After(retryAfter):
+		case <-ctx.Done():
+		}
+		err = l.try(ctx, r)
+	}
+	if err != nil {
+		l.log.Error("audit record was not stored", "event_type", r.GetRecords()[0].GetEventType(), "user_id", r.GetUserId(),
+			"request_id", r.GetRequestId(), "payload", r.GetRecords()[0].GetPayload(), "error", err)
+	}
+}
+
+func (l *Log) try(ctx context.Context, r *sessionmanagerv1.RecordAuditRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	_, err := l.client.RecordAudit(ctx, r)
+	return err
+}
+
+func request(e Entry) *sessionmanagerv1.RecordAuditRequest {
+	fields := make(map[string]*structpb.Value, len(e.Payload))
+	for k, v := range e.Payload {
+		value, err := structpb.NewValue(v)
+		if err != nil {
+			value = structpb.NewStringValue("?")
+		}
+		fields[k] = value
+	}
+	return &sessionmanagerv1.RecordAuditRequest{
+		UserId: e.UserID, RequestId: e.RequestID,
+		Records: []*commonv1.AuditRecord{{
+			EventType: e.Type, Ts: time.Now().UnixMilli(), Payload: &structpb.Struct{Fields: fields},
+		}},
+	}
+}

@@ -1,0 +1,119 @@
+package auditlog_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/fault"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/gateway/internal/adapter/auditlog"
+)
+
+// store keeps records, after it has failed so often.
+type store struct {
+	sessionmanagerv1.AuditServiceClient
+	mu    sync.Mutex
+	fails int
+	kept  []*sessionmanagerv1.RecordAuditRequest
+}
+
+func (s *store) RecordAudit(_ context.Context, r *sessionmanagerv1.RecordAuditRequest, _ ...grpc.CallOption) (*sessionmanagerv1.RecordAuditResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fails > 0 {
+		s.fails--
+		return nil, fault.New(fault.Unavailable, "down")
+	}
+	s.kept = append(s.kept, r)
+	return &sessionmanagerv1.RecordAuditResponse{}, nil
+}
+
+// run lets work happen while the log runs, and returns when the log has stopped.
+func run(t *testing.T, l *auditlog.Log, work func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { l.Run(ctx) })
+	work()
+	cancel()
+	wg.Wait()
+}
+
+// Records arrive in order, also those that still wait when the gateway stops, and over a short outage.
+func TestRecordsArrive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{fails: 2}
+		l := auditlog.New(s, slog.New(slog.DiscardHandler))
+		run(t, l, func() {
+			for i := range 10 {
+				e := auditlog.Entry{Type: "auth.request", UserID: "ann", RequestID: fmt.Sprint(i), Payload: map[string]any{"n": i}}
+				if err := l.Record(t.Context(), e); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		if len(s.kept) != 10 {
+			t.Fatalf("%d records arrived", len(s.kept))
+		}
+		for i, r := range s.kept {
+			if r.GetRequestId() != fmt.Sprint(i) || r.GetUserId() != "ann" || r.GetRecords()[0].GetPayload().AsMap()["n"] != float64(i) {
+				t.Errorf("record %d is %v", i, r)
+			}
+		}
+	})
+}
+
+// While nobody stores them, records wait so long and no longer, and end in the log.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{fails: 1 << 20}
+		var text bytes.Buffer
+		l := auditlog.New(s, slog.New(slog.NewTextHandler(&text, nil)))
+		start := time.Now()
+		run(t, l, func() {
+			for i := range 20 {
+				if err := l.Record(t.Context(), auditlog.Entry{Type: "auth.denied", RequestID: fmt.Sprint(i)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("stopping took %s", took)
+		}
+		if n := strings.Count(text.String(), "audit record was not stored"); n != 20 {
+			t.Errorf("%d of 20 records are in the log", n)
+		}
+	})
+}
+
+// Whoever knocks too often is counted and not recorded, and the count is told with the next record.
+func TestDenialsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		l := auditlog.New(s, slog.New(slog.DiscardHandler))
+		run(t, l, func() {
+			for range 1000 {
+				l.Denied(auditlog.Entry{Type: "auth.denied", Payload: map[string]any{}})
+			}
+			time.Sleep(11 * time.Second)
+			l.Denied(auditlog.Entry{Type: "auth.denied", Payload: map[string]any{}})
+		})
+		if len(s.kept) != 101 {
+			t.Fatalf("%d records", len(s.kept))
+		}
+		if n := s.kept[100].GetRecords()[0].GetPayload().AsMap()["suppressed"]; n != float64(900) {
+			t.Errorf("suppressed %v, want 900", n)
+		}
+	})
+}

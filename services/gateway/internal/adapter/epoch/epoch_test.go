@@ -1,0 +1,64 @@
+package epoch_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/fault"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/gateway/internal/adapter/epoch"
+)
+
+type operator struct {
+	sessionmanagerv1.OperatorServiceClient
+	secret string
+	err    error
+	asked  int
+}
+
+func (o *operator) GetAuthEpoch(context.Context, *sessionmanagerv1.GetAuthEpochRequest, ...grpc.CallOption) (*sessionmanagerv1.GetAuthEpochResponse, error) {
+	o.asked++
+	return &sessionmanagerv1.GetAuthEpochResponse{Secret: []byte(o.secret)}, o.err
+}
+
+// The secret is asked for once, again when it is old or doubted, never more often than the limit, and kept while nobody
+// answers.
+func TestCache(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := &operator{err: fault.New(fault.Unavailable, "down")}
+		c := epoch.New(o, 5*time.Second, time.Second)
+		if _, err := c.Current(t.Context()); !errors.Is(err, fault.Unavailable) {
+			t.Fatalf("while nobody answers: %v", err)
+		}
+		want := func(step, secret string, asked int, get func(context.Context) ([]byte, error)) {
+			t.Helper()
+			got, err := get(t.Context())
+			if string(got) != secret || err != nil || o.asked != asked {
+				t.Errorf("%s: %q, %v, asked %d times; want %q, %d times", step, got, err, o.asked, secret, asked)
+			}
+		}
+		o.err, o.secret = nil, "a"
+		want("first", "a", 2, c.Current)
+		want("again", "a", 2, c.Current)
+		want("doubted at once", "a", 2, c.Renewed)
+		o.secret = "b"
+		time.Sleep(time.Second)
+		want("not old", "a", 2, c.Current)
+		want("doubted", "b", 3, c.Renewed)
+		o.secret = "c"
+		time.Sleep(5 * time.Second)
+		want("old", "c", 4, c.Current)
+		o.err = fault.New(fault.Unavailable, "down")
+		time.Sleep(5 * time.Second)
+		want("old, nobody answers", "c", 5, c.Current)
+		want("old, nobody answered just now", "c", 5, c.Current)
+		c.Set([]byte("d"))
+		want("set", "d", 5, c.Current)
+	})
+}

@@ -1,0 +1,151 @@
+package access
+
+import (
+	"context"
+	"strings"
+
+	"kaged.dev/pkg/fault"
+)
+
+// Mode is how an operator is recognised.
+type Mode string
+
+// The modes.
+const (
+	// Loopback lets in who holds the session cookie, which a launch URL hands out.
+	Loopback Mode = "loopback"
+	// Sidecar lets in whom an upstream proxy names, if it knows the nonce.
+	Sidecar Mode = "sidecar"
+	// Insecure lets in everybody.
+	Insecure Mode = "insecure"
+)
+
+// InsecureUser is who a request is from in [Insecure] mode if it names nobody.
+const InsecureUser = "insecure-mode"
+
+// maxUser is the longest user id in bytes.
+const maxUser = 256
+
+// Identity is whom a request is from. It has the same shape in every mode.
+type Identity struct {
+	// UserID is the operator: printable ASCII, at most 256 bytes.
+	UserID string
+	// Email is for display only.
+	Email string
+	// Groups are for display only.
+	Groups []string
+}
+
+// Credentials is what a request shows.
+type Credentials struct {
+	// Session is the session cookie, "" for none.
+	Session string
+	// UserID, Email, Groups and Nonce are the sidecar's headers, "" for none.
+	UserID, Email, Groups, Nonce string
+}
+
+// Reason is why a request was refused, for the audit only: the answer never tells.
+type Reason string
+
+// The reasons.
+const (
+	MissingCookie Reason = "missing_cookie"
+	InvalidCookie Reason = "invalid_cookie"
+	MissingNonce  Reason = "missing_nonce"
+	WrongNonce    Reason = "wrong_nonce"
+	MissingUser   Reason = "missing_user"
+	InvalidUser   Reason = "invalid_user"
+)
+
+// Gate recognises operators.
+type Gate struct {
+	// Mode is how.
+	Mode Mode
+	// Operator is the user of the operating system whom [Loopback] lets in.
+	Operator string
+	// Nonce is what the sidecar proves itself with; without one [Sidecar] lets nobody in.
+	Nonce string
+	// Secrets is what the session cookie is derived from.
+	Secrets Secrets
+}
+
+// Identify returns whom a request with these credentials is from. It fails with fault.Unauthenticated, always with the same
+// text and a Reason for the audit, and with fault.Unavailable while the secret is not known.
+func (g *Gate) Identify(ctx context.Context, c Credentials) (Identity, Reason, error) {
+	var id Identity
+	var reason Reason
+	var err error
+	switch g.Mode {
+	case Insecure:
+		id, reason = g.insecure(c)
+	case Sidecar:
+		id, reason = g.sidecar(c)
+	default:
+		id, reason, err = g.loopback(ctx, c)
+	}
+	if err == nil && reason != "" {
+		err = fault.New(fault.Unauthenticated, "Sign in first: open a launch URL, or come through the sign-in proxy.")
+	}
+	return id, reason, err
+}
+
+// Configured reports whether anybody can be let in at all.
+func (g *Gate) Configured() bool { return g.Mode != Sidecar || g.Nonce != "" }
+
+func (g *Gate) loopback(ctx context.Context, c Credentials) (Identity, Reason, error) {
+	if c.Session == "" {
+		return Identity{}, MissingCookie, nil
+	}
+	ok, err := matches(ctx, g.Secrets, c.Session, SessionToken)
+	if err != nil {
+		return Identity{}, "", err
+	}
+	if !ok {
+		return Identity{}, InvalidCookie, nil
+	}
+	return Identity{UserID: g.Operator, Email: g.Operator + "@localhost"}, "", nil
+}
+
+func (g *Gate) sidecar(c Credentials) (Identity, Reason) {
+	switch {
+	case c.Nonce == "":
+		return Identity{}, MissingNonce
+	case g.Nonce == "" || !equal(g.Nonce, c.Nonce):
+		return Identity{}, WrongNonce
+	case c.UserID == "":
+		return Identity{}, MissingUser
+	case !printable(c.UserID):
+		return Identity{}, InvalidUser
+	}
+	return named(c), ""
+}
+
+func (g *Gate) insecure(c Credentials) (Identity, Reason) {
+	if c.UserID == "" || !printable(c.UserID) {
+		return Identity{UserID: InsecureUser, Email: InsecureUser + "@localhost"}, ""
+	}
+	return named(c), ""
+}
+
+func named(c Credentials) Identity {
+	id := Identity{UserID: c.UserID}
+	if printable(c.Email) {
+		id.Email = c.Email
+	}
+	for group := range strings.SplitSeq(c.Groups, ",") {
+		if group = strings.TrimSpace(group); group != "" {
+			id.Groups = append(id.Groups, group)
+		}
+	}
+	return id
+}
+
+// printable reports whether s can travel as a header between services.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return len(s) <= maxUser
+}
