@@ -1,0 +1,50 @@
+// Package crash names the moments at which a process may be killed to prove that nothing acknowledged is lost.
+//
+// Code calls [At] where losing the process would matter. In a normal build At is empty and costs nothing. In a build
+// tagged faults, KAGED_CRASH_AT names the one point at which the process sends itself SIGKILL: nothing is flushed and no
+// deferred call runs. "NAME:N" dies the Nth time the point is reached. A name that is not in the list below ends a faults
+// build at its start, so that a test cannot pass by a spelling mistake.
+package crash
+
+import "slices"
+
+// Point is a moment of the list.
+type Point string
+
+// The points, in the order a run meets them.
+const (
+	// LeaseTaken: this process has just become a session's holder and has published nothing yet.
+	LeaseTaken Point = "lease_taken"
+	// MessageStored: an operator's message and its run are committed; the caller has no answer and no frame is out.
+	MessageStored Point = "message_stored"
+	// RunDispatched: the harness has the whole conversation and was told to begin.
+	RunDispatched Point = "run_dispatched"
+	// TurnBeforeStore: the model's turn has arrived and is not committed.
+	TurnBeforeStore Point = "turn_before_store"
+	// TurnStored: the model's turn is committed and the harness does not know it, so no tool that writes has run.
+	TurnStored Point = "turn_stored"
+	// ResultsBeforeStore: the tools of a step have run and their results are not committed.
+	ResultsBeforeStore Point = "results_before_store"
+	// ResultsStored: the results of a step are committed and the harness does not know it.
+	ResultsStored Point = "results_stored"
+	// RunEndBeforeStore: the run is over and its end is not committed.
+	RunEndBeforeStore Point = "run_end_before_store"
+	// RunEndStored: the end of the run is committed and its last frames are not published.
+	RunEndStored Point = "run_end_stored"
+	// RunEndPublished: the last frames of the run are published and still listed as to be published.
+	RunEndPublished Point = "run_end_published"
+	// RecoveryStored: the end of an interrupted run is committed by its new holder and not published.
+	RecoveryStored Point = "recovery_stored"
+	// SessionEndStored: the end of a session is committed; its processes are not told and no frame is out.
+	SessionEndStored Point = "session_end_stored"
+)
+
+// Points returns every point, in the order of the list.
+func Points() []Point {
+	return slices.Clone(points)
+}
+
+var points = []Point{
+	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored,
+	RunEndBeforeStore, RunEndStored, RunEndPublished, RecoveryStored, SessionEndStored,
+}
