@@ -1,0 +1,136 @@
+package postgres
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"kaged.dev/pkg/fault"
+)
+
+// AppRole is the role services work as.
+const AppRole = "kaged_app"
+
+// defaultMaxConns fits several pools into the embedded server's connections.
+const defaultMaxConns = 12
+
+// connectTimeout bounds one attempt to connect, so that a host that swallows packets is an error and not a hang.
+const connectTimeout = 10 * time.Second
+
+// Config says where the database is.
+type Config struct {
+	// OwnerURL connects as the owner of the schema: a postgres:// URL or a key=value string.
+	OwnerURL string
+	// URL connects as AppRole, or as a login that is or can be made its member. Empty means OwnerURL.
+	URL string
+	// MaxConns bounds the pool's connections; 0 means 12.
+	MaxConns int32
+	// Log gets one line for each migration that is run; nil means none.
+	Log *slog.Logger
+}
+
+// A schema's name stands unquoted in SQL that tern makes.
+var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// Open brings schema up to date with migrations and returns a pool that works in it as [AppRole], with schema as its
+// search path. migrations holds files named 001_name.sql and so on (package tern); each runs in a transaction of its own.
+// Processes that open at the same time wait for each other.
+//
+// It returns fault.Unavailable (details.subsystem "storage") if the database cannot be reached or does not let the owner
+// make or give AppRole, fault.Conflict if the schema is newer than migrations, and fault.Internal if a migration fails.
+// The caller closes the pool.
+func Open(ctx context.Context, cfg Config, migrations fs.FS, schema string) (*pgxpool.Pool, error) {
+	if !plainName.MatchString(schema) {
+		return nil, fault.New(fault.Internal, "The schema name %q is not a plain lower-case name.", schema)
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	app, err := poolConfig(cfg, schema)
+	if err != nil {
+		return nil, err
+	}
+	if err := migrateAsOwner(ctx, cfg, migrations, schema, app.ConnConfig.User); err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, app)
+	if err != nil {
+		return nil, Classify(err)
+	}
+	if err := checkRole(ctx, pool, schema); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// poolConfig makes the configuration of the services' pool.
+func poolConfig(cfg Config, schema string) (*pgxpool.Config, error) {
+	url := cfg.URL
+	if url == "" {
+		url = cfg.OwnerURL
+	}
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, badURL()
+	}
+	config.MaxConns = defaultMaxConns
+	if cfg.MaxConns > 0 {
+		config.MaxConns = cfg.MaxConns
+	}
+	config.MinConns = 0
+	config.PingTimeout = connectTimeout
+	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return suspect(p.Conn, p.IdleDuration) }
+	prepareConn(config.ConnConfig, schema)
+	if config.ConnConfig.User != AppRole {
+		// As a startup parameter it is also what RESET ROLE goes back to.
+		config.ConnConfig.RuntimeParams["role"] = AppRole
+	}
+	return config, nil
+}
+
+// ownerConfig makes the configuration of the connection that migrates.
+func ownerConfig(cfg Config, schema string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(cfg.OwnerURL)
+	if err != nil {
+		return nil, badURL()
+	}
+	prepareConn(config, schema)
+	return config, nil
+}
+
+func prepareConn(config *pgx.ConnConfig, schema string) {
+	config.RuntimeParams["search_path"] = schema
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "kaged " + schema
+	}
+	if config.ConnectTimeout <= 0 || config.ConnectTimeout > connectTimeout {
+		config.ConnectTimeout = connectTimeout
+	}
+}
+
+// badURL leaves the cause out, because the text of a parser's error may hold a password.
+func badURL() *fault.Error {
+	return unavailable(nil, "The database URL is not one that PostgreSQL understands; it looks like postgres://user:password@host/database.")
+}
+
+// checkRole proves that the pool works as it should. A proxy may drop the startup parameters without a word.
+func checkRole(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	var role, path string
+	err := pool.QueryRow(ctx, "select current_user, current_schema()").Scan(&role, &path)
+	switch {
+	case sqlState(err) == insufficientPrivilege || sqlState(err) == invalidParameter:
+		return unavailable(err, "The database user cannot take on the role %s; as its administrator type: GRANT %s TO the user of the database URL.", AppRole, AppRole)
+	case err != nil:
+		return Classify(err)
+	case role != AppRole || path != schema:
+		return unavailable(nil, "The database connection works as %q in schema %q instead of %q in %q; a proxy may have dropped its startup parameters.",
+			role, path, AppRole, schema)
+	}
+	return nil
+}
