@@ -42,7 +42,9 @@ type Service interface {
 type Drainer interface{ Drain(ctx context.Context) }
 
 // Readier is a Service that can say whether it works: the gRPC health service reports NOT_SERVING while Ready fails.
-type Readier interface{ Ready(ctx context.Context) error }
+type Readier interface {
+	Ready(ctx context.Context) error
+}
 
 // Database says where Postgres is.
 type Database struct {

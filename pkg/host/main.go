@@ -6,11 +6,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
+
+	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
@@ -39,17 +43,21 @@ func run(ctx context.Context, args []string, getenv func(string) string, stderr 
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintf(stderr, "Usage: %s [--config FILE] [--data-dir DIR]\n\nRuns one service of kaged; `kaged up` runs them all.\n\n", name)
+		fmt.Fprintf(stderr, "Usage: %s [--config FILE] [--data-dir DIR] [--health]\n\nRuns one service of kaged; `kaged up` runs them all.\n\n", name)
 		flags.PrintDefaults()
 	}
 	configPath := flags.String("config", config.DefaultPath(getenv), "the operator's configuration (KAGED_CONFIG)")
 	dataDir := flags.String("data-dir", config.DefaultDataDir(getenv), "the data directory (KAGED_DATA_DIR)")
+	health := flags.Bool("health", false, "ask the running service for its health and exit: 0 if it serves")
 	showVersion := flags.Bool("version", false, "print the version and exit")
 	if err := flags.Parse(args[1:]); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return exitOK
 		}
 		return exitUsage
+	}
+	if *health {
+		return checkHealth(ctx, *configPath, *dataDir, modules[0].Name, getenv, stderr)
 	}
 	if *showVersion {
 		fmt.Fprintln(stderr, name, version.String())
@@ -61,6 +69,33 @@ func run(ctx context.Context, args []string, getenv func(string) string, stderr 
 	}
 	if err := runModules(ctx, *configPath, *dataDir, getenv, stderr, modules); err != nil {
 		fmt.Fprintf(stderr, "%s: %s\n", name, fault.From(err).Msg)
+		return exitError
+	}
+	return exitOK
+}
+
+// healthTimeout bounds how long a running service may take to say whether it serves.
+const healthTimeout = 3 * time.Second
+
+// checkHealth asks the service that runs elsewhere with the same configuration.
+func checkHealth(ctx context.Context, configPath, dataDir, service string, getenv func(string) string, stderr io.Writer) int {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	file, err := config.Load(configPath)
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %s\n", service, fault.From(err).Msg)
+		return exitError
+	}
+	h := &Host{opts: Options{File: file, DataDir: dataDir, Getenv: getenv, Log: slog.New(slog.DiscardHandler)}}
+	h.conns.host = h
+	defer h.conns.close()
+	resp, err := grpc_health_v1.NewHealthClient(h.Dial(service)).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	switch {
+	case err != nil:
+		fmt.Fprintf(stderr, "%s: %s\n", service, fault.From(err).Msg)
+		return exitError
+	case resp.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING:
+		fmt.Fprintf(stderr, "%s: not serving\n", service)
 		return exitError
 	}
 	return exitOK

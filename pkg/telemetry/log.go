@@ -8,15 +8,13 @@ import (
 	"os"
 	"path/filepath"
 
-	"gopkg.in/natefinch/lumberjack.v2"
-
 	"kaged.dev/pkg/fault"
 )
 
-// The log file is rotated at maxMegabytes, and backups older ones are kept.
+// The log file is set aside at maxBytes, and so many older ones are kept.
 const (
-	maxMegabytes = 32
-	backups      = 4
+	maxBytes = 32 << 20
+	backups  = 4
 )
 
 // LogOptions says where a log goes.
@@ -53,7 +51,10 @@ func NewLog(opts LogOptions) (log *slog.Logger, close func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fault.Wrap(err, fault.Unavailable, "The log folder %s cannot be made.", dir)
 	}
-	file := &lumberjack.Logger{Filename: filepath.Join(dir, opts.Name+".log"), MaxSize: maxMegabytes, MaxBackups: backups}
+	file, err := openRotating(filepath.Join(dir, opts.Name+".log"), maxBytes, backups)
+	if err != nil {
+		return nil, nil, fault.Wrap(err, fault.Unavailable, "The log in %s cannot be written.", dir)
+	}
 	handlers = append(handlers, slog.NewJSONHandler(file, &slog.HandlerOptions{Level: level}))
 	return slog.New(handlers), func() { file.Close() }, nil
 }
