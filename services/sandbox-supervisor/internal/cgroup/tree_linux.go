@@ -1,0 +1,264 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// settle is how long the processes of a killed cgroup may take to be gone.
+const settle = 5 * time.Second
+
+// Tree is the folder of one supervisor.
+type Tree struct{ path string }
+
+// Open makes the tree called name below this process's own cgroup. A tree of that name is a leftover: what runs in it is
+// killed. Open fails where there is no cgroup2 hierarchy, where this user may not make cgroups in it, and where the kernel
+// cannot kill one; the caller then does without.
+func Open(name string) (*Tree, error) {
+	parent, err := own()
+	if err != nil {
+		return nil, err
+	}
+	return openAt(filepath.Join(parent, name))
+}
+
+func openAt(path string) (*Tree, error) {
+	t := &Tree{path: path}
+	if err := os.Mkdir(path, 0o755); errors.Is(err, fs.ErrExist) {
+		if err := t.Remove(); err != nil {
+			return nil, fmt.Errorf("leftovers in %s: %w", path, err)
+		}
+		err = os.Mkdir(path, 0o755)
+		if err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	if err := unix.Access(filepath.Join(path, "cgroup.kill"), unix.W_OK); err != nil {
+		os.Remove(path)
+		return nil, fmt.Errorf("cgroup.kill: %w", err)
+	}
+	return t, nil
+}
+
+// Leaf makes an empty cgroup called name in the tree.
+func (t *Tree) Leaf(name string) (*Leaf, error) {
+	path := filepath.Join(t.path, name)
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		os.Remove(path)
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return &Leaf{path: path, fd: fd}, nil
+}
+
+// Remove kills what runs in the tree and removes it.
+func (t *Tree) Remove() error { return remove(t.path) }
+
+// Leaf is the cgroup of one command. Its methods may be called by many at once, none after Remove.
+type Leaf struct {
+	path string
+	fd   int
+}
+
+// FD is the leaf's folder, to start a process in it and for the functions of this package; it is the leaf's.
+func (l *Leaf) FD() int { return l.fd }
+
+// CPU returns the CPU time used in the leaf, by what has ended too.
+func (l *Leaf) CPU() (time.Duration, error) {
+	data, err := read(l.fd, "cpu.stat")
+	if err != nil {
+		return 0, err
+	}
+	usec, err := value(data, "usage_usec")
+	return time.Duration(usec) * time.Microsecond, err
+}
+
+// Remove kills what still runs in the leaf and removes it.
+func (l *Leaf) Remove() error {
+	unix.Close(l.fd)
+	if err := unix.Rmdir(l.path); err == nil || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return remove(l.path)
+}
+
+// remove kills what runs in the cgroup at path and removes it with the cgroups below it, the deepest first.
+func remove(path string) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	if err := Kill(fd); err != nil {
+		return err
+	}
+	if err := waitEmpty(fd, settle); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := remove(filepath.Join(path, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return rmdir(path)
+}
+
+// rmdir removes an empty cgroup. The kernel may say for a moment longer that it is busy.
+func rmdir(path string) error {
+	var err error
+	for wait := time.Millisecond; wait < time.Second; wait *= 2 {
+		if err = unix.Rmdir(path); err == nil || errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) {
+			break
+		}
+		time.Sleep(wait)
+	}
+	return &fs.PathError{Op: "rmdir", Path: path, Err: err}
+}
+
+// Kill kills everything in a cgroup and in those below it, however fast it forks.
+func Kill(fd int) error {
+	f, err := unix.Openat(fd, "cgroup.kill", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("cgroup.kill: %w", err)
+	}
+	defer unix.Close(f)
+	if _, err := unix.Write(f, []byte("1")); err != nil {
+		return fmt.Errorf("cgroup.kill: %w", err)
+	}
+	return nil
+}
+
+// Populated reports whether a process lives in a cgroup or in one below it.
+func Populated(fd int) (bool, error) {
+	data, err := read(fd, "cgroup.events")
+	if err != nil {
+		return false, err
+	}
+	n, err := value(data, "populated")
+	return n != 0, err
+}
+
+// Processes returns the processes of a cgroup and of those below it.
+func Processes(fd int) ([]int, error) {
+	data, err := read(fd, "cgroup.procs")
+	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) { // a threaded cgroup lists its processes above it
+		return nil, err
+	}
+	var pids []int
+	for _, field := range strings.Fields(string(data)) {
+		if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return append(pids, below(fd)...), nil
+}
+
+// below returns the processes of the cgroups below one. A command rarely makes any; what cannot be read is left out.
+func below(fd int) (pids []int) {
+	self, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	dir := os.NewFile(uintptr(self), "cgroup")
+	defer dir.Close()
+	entries, _ := dir.ReadDir(-1)
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		child, err := unix.Openat(fd, e.Name(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		more, _ := Processes(child)
+		unix.Close(child)
+		pids = append(pids, more...)
+	}
+	return pids
+}
+
+// waitEmpty waits until nothing lives in a cgroup and those below it. It fails after limit.
+func waitEmpty(fd int, limit time.Duration) error {
+	f, err := unix.Openat(fd, "cgroup.events", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("cgroup.events: %w", err)
+	}
+	defer unix.Close(f)
+	buf := make([]byte, 256)
+	for end := time.Now().Add(limit); ; {
+		// Reading from the start through the descriptor that is polled is what arms the poll.
+		n, err := unix.Pread(f, buf, 0)
+		if err != nil {
+			return fmt.Errorf("cgroup.events: %w", err)
+		}
+		if populated, err := value(buf[:n], "populated"); err != nil || populated == 0 {
+			return err
+		}
+		left := time.Until(end)
+		if left <= 0 {
+			return errors.New("its processes do not end")
+		}
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(f), Events: unix.POLLPRI}}, int(left.Milliseconds())+1); err != nil && err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// read returns the content of a small file of a cgroup.
+func read(fd int, name string) ([]byte, error) {
+	f, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	defer unix.Close(f)
+	var data []byte
+	buf := make([]byte, 4096)
+	for {
+		n, err := unix.Read(f, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if n == 0 {
+			return data, nil
+		}
+		data = append(data, buf[:n]...)
+	}
+}
+
+// value returns the number behind key in a file of "key number" lines.
+func value(data []byte, key string) (int64, error) {
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, key+" "); ok {
+			return strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("there is no %s", key)
+}

@@ -1,0 +1,90 @@
+// Package frame is what the supervisor and its shim say to each other, and how: frames over a unix SOCK_SEQPACKET pair,
+// with file descriptors beside them.
+//
+// A [Frame] is JSON, cut into packets where it is longer than one; descriptors travel with its first packet. The peer is
+// trusted, being the same program, and nevertheless bounded: a frame longer than [Max] or with more than [MaxFiles]
+// descriptors ends the connection.
+package frame
+
+// Max is the longest frame in bytes. A command's arguments are bounded far below it, also when every byte of them needs an
+// escape in JSON.
+const Max = 16 << 20
+
+// MaxFiles is how many descriptors a frame may carry.
+const MaxFiles = 8
+
+// Op says what a frame is.
+type Op string
+
+// What the supervisor asks for.
+const (
+	// OpStart starts a command. Its files are standard input, output and error where it has no terminal, then its cgroup's
+	// folder where it has one. The answer is OpStarted or OpFailed.
+	OpStart Op = "start"
+	// OpSignal sends a signal to the command's process group.
+	OpSignal Op = "signal"
+	// OpTerminate sends SIGTERM to everything the command started and lets what is left live on when its main process ends.
+	OpTerminate Op = "terminate"
+	// OpKill kills everything the command started.
+	OpKill Op = "kill"
+)
+
+// What the shim tells.
+const (
+	// OpReady is its first frame: it is set up.
+	OpReady Op = "ready"
+	// OpStarted says that a command runs. Its file is the terminal's master side, if there is a terminal.
+	OpStarted Op = "started"
+	// OpFailed says that a command could not be started.
+	OpFailed Op = "failed"
+	// OpExited says that a command and everything it started is gone.
+	OpExited Op = "exited"
+)
+
+// Cause is why a command could not be started.
+type Cause string
+
+// The causes.
+const (
+	// CauseFolder is a working folder that is not there or not a folder.
+	CauseFolder Cause = "folder"
+	// CauseProgram is a program that is not found or may not be executed.
+	CauseProgram Cause = "program"
+	// CauseSystem is anything else the system refused.
+	CauseSystem Cause = "system"
+)
+
+// Size is the size of a terminal in characters.
+type Size struct {
+	Cols uint16 `json:"cols"`
+	Rows uint16 `json:"rows"`
+}
+
+// Frame is one message. Which fields are set depends on Op.
+type Frame struct {
+	Op Op `json:"op"`
+	// Exec is the command the frame is about, a number the supervisor gives.
+	Exec uint64 `json:"exec,omitempty"`
+
+	// Argv, Env, Dir and Terminal describe a command to start; no Terminal means pipes.
+	Argv     []string `json:"argv,omitempty"`
+	Env      []string `json:"env,omitempty"`
+	Dir      string   `json:"dir,omitempty"`
+	Terminal *Size    `json:"terminal,omitempty"`
+	// Mark is what the command's processes are recognised by; see package proc.
+	Mark uint64 `json:"mark,omitempty"`
+	// Cgroup says that the last file is the folder of the command's cgroup.
+	Cgroup bool `json:"cgroup,omitempty"`
+
+	// Signal is the signal to send, or the one that ended a command.
+	Signal int `json:"signal,omitempty"`
+	// PID is the main process of a command that runs, or the shim's own.
+	PID int `json:"pid,omitempty"`
+	// Cause and Text say why a command could not be started; Text is the system's reason.
+	Cause Cause  `json:"cause,omitempty"`
+	Text  string `json:"text,omitempty"`
+	// Code is the exit code of a command that was not ended by a signal.
+	Code int `json:"code,omitempty"`
+	// Left is how many processes of an exited command could not be killed: 0, but where the system did not let go of one.
+	Left int `json:"left,omitempty"`
+}

@@ -1,0 +1,172 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ticks is how many clock ticks /proc counts in a second, on every architecture Go runs on.
+const ticks = 100
+
+// Stat is what is known of a process.
+type Stat struct {
+	// Parent, Group and Session are process ids.
+	Parent, Group, Session int
+	// Zombie says that the process has ended and waits for its parent.
+	Zombie bool
+	// CPU is the time it has used, WaitedCPU that of its ended children.
+	CPU, WaitedCPU time.Duration
+	// Resident is its resident memory in bytes.
+	Resident int64
+}
+
+// Read returns what is known of a process. It fails if there is none of this id.
+func Read(pid int) (Stat, error) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Stat{}, err
+	}
+	return parseStat(data)
+}
+
+// parseStat reads /proc/PID/stat. The second field, the name in parentheses, may hold anything, parentheses included.
+func parseStat(data []byte) (Stat, error) {
+	_, rest, found := bytesCutLast(data, ')')
+	fields := bytes.Fields(rest)
+	const resident = 21 // of the fields after the name, counted from 0
+	if !found || len(fields) <= resident {
+		return Stat{}, errors.New("not the stat of a process")
+	}
+	n := func(i int) int64 {
+		v, _ := strconv.ParseInt(string(fields[i]), 10, 64)
+		return v
+	}
+	time := func(i int) time.Duration { return time.Duration(n(i)) * (time.Second / ticks) }
+	return Stat{
+		Zombie: fields[0][0] == 'Z' || fields[0][0] == 'X',
+		Parent: int(n(1)), Group: int(n(2)), Session: int(n(3)),
+		CPU: time(11) + time(12), WaitedCPU: time(13) + time(14),
+		Resident: n(resident) * int64(os.Getpagesize()),
+	}, nil
+}
+
+func bytesCutLast(data []byte, sep byte) (before, after []byte, found bool) {
+	i := bytes.LastIndexByte(data, sep)
+	if i < 0 {
+		return data, nil, false
+	}
+	return data[:i], data[i+1:], true
+}
+
+// All returns the ids of all processes.
+func All() ([]int, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	pids := make([]int, 0, len(names))
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// Marked returns the processes whose mark match accepts, without this process. Ended ones that nobody has waited for are
+// among them.
+func Marked(match func(mark uint64) bool) ([]int, error) {
+	pids, err := All()
+	if err != nil {
+		return nil, err
+	}
+	self := os.Getpid()
+	marked := pids[:0]
+	for _, pid := range pids {
+		if pid != self && match(MarkOf(pid)) {
+			marked = append(marked, pid)
+		}
+	}
+	return marked, nil
+}
+
+// Children returns the children of this process, ended ones included.
+func Children() ([]int, error) {
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, task := range tasks {
+		data, err := os.ReadFile("/proc/self/task/" + task.Name() + "/children")
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+			if _, gone := os.Stat("/proc/self/task/" + task.Name()); gone != nil {
+				continue // the thread ended; its children went to another
+			}
+			return childrenByParent() // a kernel without these files
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, field := range strings.Fields(string(data)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids, nil
+}
+
+// childrenByParent finds the children of this process by asking every process for its parent.
+func childrenByParent() ([]int, error) {
+	pids, err := All()
+	if err != nil {
+		return nil, err
+	}
+	self := os.Getpid()
+	children := pids[:0]
+	for _, pid := range pids {
+		if stat, err := Read(pid); err == nil && stat.Parent == self {
+			children = append(children, pid)
+		}
+	}
+	return children, nil
+}
+
+// Signal sends a signal to pid if still says, after the process is held, that it is the one that is meant: ids are used
+// again. It reports whether the signal was sent.
+func Signal(pid int, sig unix.Signal, still func(pid int) bool) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		// A kernel or a filter without pidfds: the check and the signal are then two steps.
+		return still(pid) && unix.Kill(pid, sig) == nil
+	}
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return still(pid) && unix.PidfdSendSignal(fd, sig, nil, 0) == nil
+}
+
+// Alive leaves out the processes that have ended.
+func Alive(pids []int) []int {
+	alive := pids[:0]
+	for _, pid := range pids {
+		if stat, err := Read(pid); err == nil && !stat.Zombie {
+			alive = append(alive, pid)
+		}
+	}
+	return alive
+}
