@@ -13,6 +13,7 @@ import (
 	"kaged.dev/pkg/fault"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/gateway/internal/core/access"
 )
 
 const (
@@ -25,19 +26,8 @@ const (
 	window      = 10 * time.Second // of denials
 )
 
-// Entry is one record.
-type Entry struct {
-	// Type is the dotted type, such as auth.denied.
-	Type string
-	// UserID is the operator, "" where nobody is known.
-	UserID string
-	// RequestID is the request it is about.
-	RequestID string
-	// Payload is what happened: strings, numbers and booleans.
-	Payload map[string]any
-}
-
-// Log is the way to session-manager. Make one with [New]; it works while [Log.Run] does. It is safe for concurrent use.
+// Log is the way to session-manager and implements access.Audit. Make one with [New]; it works while [Log.Run] does. It is
+// safe for concurrent use.
 type Log struct {
 	client sessionmanagerv1.AuditServiceClient
 	log    *slog.Logger
@@ -54,8 +44,8 @@ func New(client sessionmanagerv1.AuditServiceClient, log *slog.Logger) *Log {
 	return &Log{client: client, log: log, queue: make(chan *sessionmanagerv1.RecordAuditRequest, queueLength)}
 }
 
-// Record takes a record and waits until there is room for it. It fails with ctx's fault.
-func (l *Log) Record(ctx context.Context, e Entry) error {
+// Record implements access.Audit.
+func (l *Log) Record(ctx context.Context, e access.Entry) error {
 	select {
 	case l.queue <- request(e):
 		return nil
@@ -64,9 +54,8 @@ func (l *Log) Record(ctx context.Context, e Entry) error {
 	}
 }
 
-// Denied takes the record of a refusal. Whoever knocks too often fills no store: past a rate the refusals are only counted,
-// and the next record carries their number as suppressed.
-func (l *Log) Denied(e Entry) {
+// Denied implements access.Audit.
+func (l *Log) Denied(e access.Entry) {
 	suppressed, ok := l.admit(time.Now())
 	if !ok {
 		return
@@ -151,7 +140,7 @@ func (l *Log) try(ctx context.Context, r *sessionmanagerv1.RecordAuditRequest) e
 	return err
 }
 
-func request(e Entry) *sessionmanagerv1.RecordAuditRequest {
+func request(e access.Entry) *sessionmanagerv1.RecordAuditRequest {
 	fields := make(map[string]*structpb.Value, len(e.Payload))
 	for k, v := range e.Payload {
 		value, err := structpb.NewValue(v)

@@ -16,6 +16,7 @@ import (
 	"kaged.dev/pkg/fault"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/adapter/auditlog"
+	"kaged.dev/services/gateway/internal/core/access"
 )
 
 // store keeps records, after it has failed so often.
@@ -55,7 +56,7 @@ func TestRecordsArrive(t *testing.T) {
 		l := auditlog.New(s, slog.New(slog.DiscardHandler))
 		run(t, l, func() {
 			for i := range 10 {
-				e := auditlog.Entry{Type: "auth.request", UserID: "ann", RequestID: fmt.Sprint(i), Payload: map[string]any{"n": i}}
+				e := access.Entry{Type: "auth.request", UserID: "ann", RequestID: fmt.Sprint(i), Payload: map[string]any{"n": i}}
 				if err := l.Record(t.Context(), e); err != nil {
 					t.Fatal(err)
 				}
@@ -82,7 +83,7 @@ func TestOutage(t *testing.T) {
 		start := time.Now()
 		run(t, l, func() {
 			for i := range 20 {
-				if err := l.Record(t.Context(), auditlog.Entry{Type: "auth.denied", RequestID: fmt.Sprint(i)}); err != nil {
+				if err := l.Record(t.Context(), access.Entry{Type: "auth.denied", RequestID: fmt.Sprint(i)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -104,10 +105,10 @@ func TestDenialsAreBounded(t *testing.T) {
 		l := auditlog.New(s, slog.New(slog.DiscardHandler))
 		run(t, l, func() {
 			for range 1000 {
-				l.Denied(auditlog.Entry{Type: "auth.denied", Payload: map[string]any{}})
+				l.Denied(access.Entry{Type: "auth.denied", Payload: map[string]any{}})
 			}
 			time.Sleep(11 * time.Second)
-			l.Denied(auditlog.Entry{Type: "auth.denied", Payload: map[string]any{}})
+			l.Denied(access.Entry{Type: "auth.denied", Payload: map[string]any{}})
 		})
 		if len(s.kept) != 101 {
 			t.Fatalf("%d records", len(s.kept))

@@ -1,0 +1,31 @@
+package server
+
+import (
+	"context"
+
+	"kaged.dev/pkg/fault"
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/gateway/internal/core/access"
+)
+
+// Control implements kaged.gateway.v1.GatewayService: what the operator's own command line asks over the unix socket,
+// which only the operator can open. Every field is needed.
+type Control struct {
+	gatewayv1.UnimplementedGatewayServiceServer
+
+	Info      Info
+	Launcher  *Launcher
+	Operators sessionmanagerv1.OperatorServiceClient
+	Audit     access.Audit
+	// Renew replaces the copy of the secret.
+	Renew func(secret []byte)
+}
+
+// loopback refuses what has no meaning where operators are not signed in by launch URLs.
+func (c *Control) loopback(context.Context) error {
+	if c.Info.AuthMode != access.Loopback {
+		return fault.New(fault.NotFound, "There are no launch URLs in %s mode.", c.Info.AuthMode)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+
+	"kaged.dev/services/gateway/internal/core/access"
+)
+
+// exchange is what is known of one request and its answer. It is the response writer that the layers below it see, and it
+// is used by the request's goroutine only.
+type exchange struct {
+	http.ResponseWriter
+	requestID string
+	identity  access.Identity // empty until the gate has let the request in
+	status    int             // 0 until the header is written
+	bytes     int64
+	hijacked  bool
+}
+
+type exchangeKey struct{}
+
+func withExchange(ctx context.Context, x *exchange) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}
+
+// exchangeOf returns the exchange of a request that has passed the outermost layer.
+func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKey{}).(*exchange) }
+
+// WriteHeader implements http.ResponseWriter.
+func (x *exchange) WriteHeader(status int) {
+	if x.status == 0 && status >= http.StatusOK {
+		x.status = status
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (x *exchange) Write(p []byte) (int, error) {
+	if x.status == 0 {
+		x.status = http.StatusOK
+	}
+	n, err := x.ResponseWriter.Write(p)
+	x.bytes += int64(n)
+	return n, err
+}
+
+// Hijack implements http.Hijacker, for the upgrade to a WebSocket.
+func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(x.ResponseWriter).Hijack()
+	if err == nil {
+		x.hijacked = true
+		x.status = http.StatusSwitchingProtocols
+	}
+	return conn, rw, err
+}
+
+// Unwrap lets http.ResponseController find the writer below.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }

@@ -1,0 +1,18 @@
+package server
+
+import (
+	"context"
+
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+)
+
+// GetInfo says what this gateway is, once it listens.
+func (c *Control) GetInfo(ctx context.Context, _ *gatewayv1.GetInfoRequest) (*gatewayv1.GetInfoResponse, error) {
+	base, err := c.Launcher.Base(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &gatewayv1.GetInfoResponse{
+		BaseUrl: base, Version: c.Info.Version, AuthMode: string(c.Info.AuthMode), Warnings: c.Info.Warnings(),
+	}, nil
+}

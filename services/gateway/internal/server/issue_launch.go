@@ -1,0 +1,19 @@
+package server
+
+import (
+	"context"
+
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+)
+
+// IssueLaunch makes a single-use launch URL, once the gateway listens. Fails with not_found in other modes than loopback.
+func (c *Control) IssueLaunch(ctx context.Context, _ *gatewayv1.IssueLaunchRequest) (*gatewayv1.IssueLaunchResponse, error) {
+	if err := c.loopback(ctx); err != nil {
+		return nil, err
+	}
+	url, err := c.Launcher.Issue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &gatewayv1.IssueLaunchResponse{Url: url}, nil
+}

@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"kaged.dev/pkg/fault"
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/gateway/internal/core/access"
+)
+
+// Launcher makes launch URLs.
+type Launcher struct {
+	// Operators issues the tokens.
+	Operators sessionmanagerv1.OperatorServiceClient
+	// Base returns the base URL people see; it waits until there is one.
+	Base func(context.Context) (string, error)
+	// Log is the operational log.
+	Log *slog.Logger
+}
+
+// Issue returns a fresh launch URL, which signs in once. It fails with what session-manager fails with.
+func (l *Launcher) Issue(ctx context.Context) (string, error) {
+	base, err := l.Base(ctx)
+	if err != nil {
+		return "", err
+	}
+	resp, err := l.Operators.IssueLaunchToken(ctx, &sessionmanagerv1.IssueLaunchTokenRequest{})
+	if err != nil {
+		return "", err
+	}
+	return base + "/api/v1/launch?token=" + url.QueryEscape(resp.GetToken()), nil
+}
+
+// Announce writes a fresh launch URL to the operational log, for who has lost the cookie.
+func (l *Launcher) Announce(ctx context.Context) {
+	fresh, err := l.Issue(ctx)
+	if err != nil {
+		l.Log.WarnContext(ctx, "no fresh launch URL", "error", err)
+		return
+	}
+	l.Log.InfoContext(ctx, "fresh launch URL", "url", fresh)
+}
+
+// launch answers GET /api/v1/launch, and /launch as its short form: it changes a launch token into cookies.
+func (s *Server) launch(w http.ResponseWriter, r *http.Request) error {
+	if s.deps.Gate.Mode != access.Loopback {
+		return fault.New(fault.NotFound, "There is no route %s in this mode.", r.URL.Path)
+	}
+	if r.Method != http.MethodGet {
+		// A HEAD, which link previews send, would spend the token.
+		return fault.New(fault.MethodNotAllowed, "%s takes GET only.", r.URL.Path).With("allowed", []string{http.MethodGet})
+	}
+	_, err := s.operators.ConsumeLaunchToken(r.Context(), &sessionmanagerv1.ConsumeLaunchTokenRequest{Token: r.URL.Query().Get("token")})
+	if errors.Is(err, fault.Unauthenticated) {
+		return s.denied(r, "invalid_launch_token", fault.New(fault.Unauthenticated,
+			"The launch URL is not valid or was used before; the log has a fresh one.").With("reason", "invalid_launch_token"))
+	}
+	if err != nil {
+		return err
+	}
+	secret, err := s.deps.Gate.Secrets.Renewed(r.Context())
+	if err != nil {
+		return err
+	}
+	x := exchangeOf(r)
+	if err := s.deps.Audit.Record(r.Context(), access.Entry{Type: "auth.launch", UserID: s.deps.Gate.Operator, RequestID: x.requestID,
+		Payload: map[string]any{"auth_mode": string(access.Loopback), "remote": r.RemoteAddr}}); err != nil {
+		return err
+	}
+	s.deps.Launcher.Announce(r.Context())
+	token := access.CSRFToken(secret, s.deps.Gate.Operator)
+	http.SetCookie(w, &http.Cookie{Name: cookieSession, Value: access.SessionToken(secret), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	s.setCSRF(w, token)
+	if wantsJSON(r.Header.Get("Accept")) {
+		return answer(w, http.StatusOK, &gatewayv1.Launched{Ok: true, CsrfToken: token})
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Location", "/")
+	w.WriteHeader(http.StatusFound)
+	return nil
+}
+
+// wantsJSON reports whether an Accept header asks for JSON rather than for a page.
+func wantsJSON(accept string) bool {
+	for part := range strings.SplitSeq(accept, ",") {
+		media, _, err := mime.ParseMediaType(part)
+		switch {
+		case err != nil:
+		case media == "application/json":
+			return true
+		case media == "text/html":
+			return false
+		}
+	}
+	return false
+}

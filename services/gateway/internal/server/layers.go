@@ -1,0 +1,263 @@
+package server
+
+import (
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/gateway/internal/core/access"
+)
+
+// The headers and cookies of the contract.
+const (
+	headerRequestID = "X-Kaged-Request-Id"
+	headerVersion   = "X-Kaged-Daemon-Version"
+	headerWarning   = "X-Kaged-Warning"
+	headerUserID    = "X-Kaged-User-Id"
+	headerEmail     = "X-Kaged-User-Email"
+	headerGroups    = "X-Kaged-User-Groups"
+	headerNonce     = "X-Kaged-Auth-Nonce"
+	headerCSRF      = "X-Kaged-CSRF"
+	cookieSession   = "kaged_session"
+	cookieCSRF      = "kaged_csrf"
+)
+
+type layer func(http.Handler) http.Handler
+
+// around returns h inside the layers, the first of them outermost.
+func around(h http.Handler, layers ...layer) http.Handler {
+	for i := len(layers) - 1; i >= 0; i-- {
+		h = layers[i](h)
+	}
+	return h
+}
+
+// every are the layers of every request, outermost first.
+func (s *Server) every() []layer {
+	return []layer{
+		s.stamp,   // first, so that every answer has an id, the version and the warnings, whoever gives it
+		s.log,     // sees the status of everything below, a panic's included
+		s.recover, // the last that may fail without an answer is below
+	}
+}
+
+// api are the layers of what is not a probe, outermost first.
+func (s *Server) api() []layer {
+	return []layer{
+		s.known, // before anything is looked at: a page of another name learns nothing, not even that it needs to sign in
+		s.room,  // before any work: a gateway that stops or is full says so at once
+	}
+}
+
+// protected are the layers of what only a known operator may do, outermost first and inside of api.
+func (s *Server) protected() []layer {
+	return []layer{
+		s.authenticate, // the only layer that is different from mode to mode
+		s.record,       // knows the operator; before csrf, so that insecure mode's refusals are recorded too
+		s.csrf,         // needs the operator, whose token it is
+		s.body,         // last, so that nobody's body is read before they may send one
+	}
+}
+
+// stamp gives the request its id and the answer its headers.
+func (s *Server) stamp(next http.Handler) http.Handler {
+	warnings := strings.Join(s.deps.Info.Warnings(), ", ")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := &exchange{ResponseWriter: w, requestID: ident.New()}
+		h := w.Header()
+		h.Set(headerRequestID, x.requestID)
+		h.Set(headerVersion, s.deps.Info.Version)
+		if warnings != "" {
+			h.Set(headerWarning, warnings)
+		}
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer") // a launch URL holds a token
+		ctx := ident.WithCaller(withExchange(r.Context(), x), ident.Caller{RequestID: x.requestID})
+		next.ServeHTTP(x, r.WithContext(ctx))
+	})
+}
+
+// log writes one line per request. The query is left out: a launch URL holds a token.
+func (s *Server) log(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		next.ServeHTTP(w, r)
+		x := exchangeOf(r)
+		s.deps.Log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", x.status, "bytes", x.bytes,
+			"took", time.Since(start), "request_id", x.requestID, "user_id", x.identity.UserID, "remote", r.RemoteAddr)
+	})
+}
+
+// recover answers a panic with fault.Internal; its stack goes to the log under the request's id.
+func (s *Server) recover(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			v := recover()
+			if v == nil {
+				return
+			}
+			if v == http.ErrAbortHandler {
+				panic(v)
+			}
+			x := exchangeOf(r)
+			s.deps.Log.ErrorContext(r.Context(), "handler panicked", "request_id", x.requestID, "method", r.Method, "path", r.URL.Path,
+				"panic", v, "stack", string(debug.Stack()))
+			if !x.hijacked {
+				s.refuse(w, r, fault.New(fault.Internal, "Something went wrong inside kaged; the log has the cause."))
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// known refuses a Host or an Origin that is not the gateway's own.
+func (s *Server) known(next http.Handler) http.Handler {
+	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
+		if !s.deps.Hosts.AllowsHost(r.Host) {
+			return s.denied(r, "host_not_allowed", fault.New(fault.Forbidden,
+				"The host %q is not this gateway's; use its listen address, or start it with --ui-url.", r.Host).With("reason", "host_not_allowed"))
+		}
+		for _, origin := range r.Header.Values("Origin") {
+			if !s.deps.Hosts.AllowsOrigin(origin) {
+				return s.denied(r, "origin_not_allowed", fault.New(fault.Forbidden,
+					"Pages of the origin %q may not use this gateway.", origin).With("reason", "origin_not_allowed"))
+			}
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// room refuses requests while the gateway stops, and past the number it serves at once.
+func (s *Server) room(next http.Handler) http.Handler {
+	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
+		n := s.inFlight.Add(1)
+		defer s.inFlight.Add(-1)
+		if s.draining.Load() {
+			return fault.New(fault.Unavailable, "The gateway is stopping; try again shortly.").With("subsystem", "gateway")
+		}
+		if n > int64(s.deps.Limits.Requests) {
+			return fault.New(fault.Unavailable, "The gateway has too much to do; try again shortly.").With("subsystem", "gateway")
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// authenticate finds out whom the request is from.
+func (s *Server) authenticate(next http.Handler) http.Handler {
+	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
+		id, reason, err := s.deps.Gate.Identify(r.Context(), access.Credentials{
+			Session: cookie(r, cookieSession), UserID: r.Header.Get(headerUserID), Email: r.Header.Get(headerEmail),
+			Groups: r.Header.Get(headerGroups), Nonce: r.Header.Get(headerNonce),
+		})
+		if reason != "" {
+			return s.denied(r, string(reason), err)
+		}
+		if err != nil {
+			return err
+		}
+		x := exchangeOf(r)
+		x.identity = id
+		next.ServeHTTP(w, r.WithContext(ident.WithCaller(r.Context(), ident.Caller{
+			UserID: id.UserID, Email: id.Email, RequestID: x.requestID, AuthMode: string(s.deps.Gate.Mode),
+		})))
+		return nil
+	})
+}
+
+// record writes every request of insecure mode into the audit.
+func (s *Server) record(next http.Handler) http.Handler {
+	if s.deps.Gate.Mode != access.Insecure {
+		return next
+	}
+	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
+		x := exchangeOf(r)
+		err := s.deps.Audit.Record(r.Context(), access.Entry{Type: "auth.request", UserID: x.identity.UserID, RequestID: x.requestID,
+			Payload: map[string]any{"auth_mode": string(access.Insecure), "method": r.Method, "path": clip(r.URL.Path), "remote": r.RemoteAddr}})
+		if err != nil {
+			return err
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// csrf checks the token of whatever may change something, in every mode.
+func (s *Server) csrf(next http.Handler) http.Handler {
+	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			next.ServeHTTP(w, r)
+			return nil
+		}
+		if err := s.checkCSRF(r, r.Header.Get(headerCSRF)); err != nil {
+			return err
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+func (s *Server) checkCSRF(r *http.Request, sent string) error {
+	err := access.CheckCSRF(r.Context(), s.deps.Gate.Secrets, exchangeOf(r).identity.UserID, sent, cookie(r, cookieCSRF))
+	if fault.CodeOf(err) == fault.Forbidden {
+		return s.denied(r, "csrf_mismatch", err)
+	}
+	return err
+}
+
+// body refuses bodies that are no JSON or too large, and bounds how much of one is read.
+func (s *Server) body(next http.Handler) http.Handler {
+	limit := s.deps.Limits.Body
+	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
+		if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
+			return nil
+		}
+		if r.ContentLength > limit {
+			return tooLarge(limit)
+		}
+		if t := r.Header.Get("Content-Type"); !isJSON(t) {
+			return fault.New(fault.BadRequest, "The body's Content-Type is %q; send application/json; charset=utf-8.", t)
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, limit)
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+func tooLarge(limit int64) error {
+	return fault.New(fault.PayloadTooLarge, "The body is larger than %d bytes.", limit).With("limit_bytes", int(limit))
+}
+
+func isJSON(contentType string) bool {
+	media, params, err := mime.ParseMediaType(contentType)
+	charset, given := params["charset"]
+	return err == nil && media == "application/json" && (!given || strings.EqualFold(charset, "utf-8"))
+}
+
+// denied puts a refusal into the audit and returns err.
+func (s *Server) denied(r *http.Request, reason string, err error) error {
+	x := exchangeOf(r)
+	s.deps.Audit.Denied(access.Entry{Type: "auth.denied", UserID: x.identity.UserID, RequestID: x.requestID, Payload: map[string]any{
+		"reason": reason, "auth_mode": string(s.deps.Gate.Mode), "method": r.Method, "path": clip(r.URL.Path), "remote": r.RemoteAddr,
+	}})
+	return err
+}
+
+// maxAudited is the longest text of a stranger that goes into the audit, in bytes.
+const maxAudited = 512
+
+func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxAudited)], "") }
+
+func cookie(r *http.Request, name string) string {
+	c, err := r.Cookie(name)
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}

@@ -1,0 +1,59 @@
+package server
+
+import (
+	"net/http"
+
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/gateway/internal/core/access"
+)
+
+// me answers GET /api/v1/me: who is calling, what runs, and the CSRF token, as cookie and in the body.
+func (s *Server) me(w http.ResponseWriter, r *http.Request) error {
+	operator, err := s.operators.GetOperator(r.Context(), &sessionmanagerv1.GetOperatorRequest{})
+	if err != nil {
+		return err
+	}
+	secret, err := s.deps.Gate.Secrets.Current(r.Context())
+	if err != nil {
+		return err
+	}
+	id := exchangeOf(r).identity
+	name := operator.GetOperatorName()
+	if name == "" {
+		name = id.UserID
+	}
+	token := access.CSRFToken(secret, id.UserID)
+	s.setCSRF(w, token)
+	return answer(w, http.StatusOK, &gatewayv1.Me{
+		UserId: id.UserID, Email: id.Email, Groups: id.Groups, OperatorName: name, CsrfToken: token,
+		Daemon: &gatewayv1.Daemon{
+			Version: s.deps.Info.Version, DeploymentMode: s.deps.Info.Deployment, AuthMode: string(s.deps.Info.AuthMode),
+			SandboxMode: s.deps.Info.sandbox(), Warnings: s.deps.Info.Warnings(),
+		},
+		Preferences: &gatewayv1.Preferences{
+			Theme:    or(operator.GetTheme(), "dark"),
+			Timezone: or(operator.GetTimezone(), "UTC"),
+			Locale:   or(operator.GetLocale(), "en-US"),
+		},
+	})
+}
+
+func (i Info) sandbox() string {
+	if i.NoSandbox {
+		return "disabled"
+	}
+	return "enabled"
+}
+
+// setCSRF hands out the token in a cookie that the console's scripts can read.
+func (s *Server) setCSRF(w http.ResponseWriter, token string) {
+	http.SetCookie(w, &http.Cookie{Name: cookieCSRF, Value: token, Path: "/", SameSite: s.deps.CSRFCookie})
+}
+
+func or(value, fallback string) string {
+	if value == "" {
+		return fallback
+	}
+	return value
+}

@@ -1,0 +1,35 @@
+package server
+
+import (
+	"net/http"
+
+	contract "kaged.dev/proto"
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+)
+
+// healthz answers GET /healthz: the process is alive, whatever else is not.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
+	return answer(w, http.StatusOK, &gatewayv1.Probe{Status: "ok"})
+}
+
+// readyz answers GET /readyz: requests can be served. Its 503 is no refusal and has no error object.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
+	if s.draining.Load() || !s.deps.Gate.Configured() || s.deps.Ready(r.Context()) != nil {
+		return answer(w, http.StatusServiceUnavailable, &gatewayv1.Probe{Status: "starting"})
+	}
+	return answer(w, http.StatusOK, &gatewayv1.Probe{Status: "ready"})
+}
+
+// versions answers GET /api/versions.
+func (s *Server) versions(w http.ResponseWriter, _ *http.Request) error {
+	return answer(w, http.StatusOK, &gatewayv1.Versions{
+		Versions: []string{"v1"}, Current: "v1", DaemonVersion: s.deps.Info.Version,
+	})
+}
+
+// openAPI answers GET /api/v1/openapi.json.
+func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) error {
+	header(w, len(contract.OpenAPI))
+	_, _ = w.Write(contract.OpenAPI) // The client may have gone.
+	return nil
+}

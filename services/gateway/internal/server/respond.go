@@ -1,0 +1,117 @@
+package server
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/wirejson"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+)
+
+const jsonType = "application/json; charset=utf-8"
+
+// handler answers a request, or returns the fault to answer with; it then has written nothing.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// answered turns a handler into an http.Handler.
+func (s *Server) answered(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			s.refuse(w, r, err)
+		}
+	})
+}
+
+// answer writes m.
+func answer(w http.ResponseWriter, status int, m proto.Message) error {
+	body, err := wirejson.Marshal(m)
+	if err != nil {
+		return err
+	}
+	header(w, len(body))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // The client may have gone.
+	return nil
+}
+
+func header(w http.ResponseWriter, length int) {
+	h := w.Header()
+	h.Set("Content-Type", jsonType)
+	h.Set("Content-Length", strconv.Itoa(length))
+	h.Set("Cache-Control", "no-store")
+}
+
+// refuse answers with err. It is the one place where a fault becomes a body.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	x := exchangeOf(r)
+	f := public(fault.From(err))
+	if errors.Is(f, fault.Internal) {
+		s.deps.Log.ErrorContext(r.Context(), "request failed", "request_id", x.requestID, "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+	if x.status != 0 {
+		return
+	}
+	p := f.Proto()
+	body, err := wirejson.Marshal(&gatewayv1.ErrorBody{Error: &gatewayv1.ErrorObject{
+		Code: commonv1.ErrorCode(f.Code), Message: f.Msg, Details: p.GetDetails(), RequestId: x.requestID,
+	}})
+	if err != nil {
+		// Only a detail that JSON cannot write gets here; the code and the message can always be written.
+		s.refuse(w, r, fault.New(f.Code, "%s", f.Msg))
+		return
+	}
+	header(w, len(body))
+	if after := retryAfter(f); after > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(after))
+	}
+	if allowed, ok := f.Details["allowed"].([]string); ok {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+	}
+	w.WriteHeader(Status(f))
+	_, _ = w.Write(body) // The client may have gone.
+}
+
+// public returns f as clients of the API know it.
+func public(f *fault.Error) *fault.Error {
+	if f.Code != fault.SessionAttached {
+		return f
+	}
+	c := f.With("reason", f.Code.String())
+	c.Code = fault.Conflict
+	return c
+}
+
+// Status returns the HTTP status of f: its own, its code's, or the usual one of the code's gRPC status.
+func Status(f *fault.Error) int {
+	if f.HTTP != 0 {
+		return f.HTTP
+	}
+	spec := f.Code.Spec()
+	if spec.GetHttp() != 0 {
+		return int(spec.GetHttp())
+	}
+	return runtime.HTTPStatusFromCode(codes.Code(spec.GetGrpc()))
+}
+
+// retryAfter returns the seconds to wait before the same request makes sense again, 0 where nothing is known.
+func retryAfter(f *fault.Error) int {
+	switch ms := f.Details["retry_after_ms"].(type) {
+	case float64:
+		return int(math.Ceil(ms / 1000))
+	case int:
+		return (ms + 999) / 1000
+	}
+	if Status(f) == http.StatusServiceUnavailable {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,103 @@
+package server
+
+import (
+	"net/http"
+	"path"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"kaged.dev/pkg/fault"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+)
+
+// routes is the one table of routes: the gateway's own, and those the contract annotates, which go to session-manager.
+func (s *Server) routes() (http.Handler, error) {
+	mux := http.NewServeMux()
+	api := func(h http.Handler) http.Handler { return around(h, s.api()...) }
+	open := func(h handler) http.Handler { return api(s.answered(h)) }
+	protected := func(h http.Handler) http.Handler { return api(around(h, s.protected()...)) }
+
+	mux.Handle("GET /healthz", s.answered(s.healthz))
+	mux.Handle("GET /readyz", s.answered(s.readyz))
+
+	mux.Handle("GET /{$}", open(s.page))
+	mux.Handle("GET /static/page.css", open(s.style))
+	mux.Handle("GET /api/versions", open(s.versions))
+	mux.Handle("GET /api/v1/launch", open(s.launch))
+	mux.Handle("GET /launch", open(s.launch))
+
+	mux.Handle("GET /api/v1/me", protected(s.answered(s.me)))
+	mux.Handle("GET /api/v1/openapi.json", protected(s.answered(s.openAPI)))
+	mux.Handle("GET /api/v1/sessions/{id}/socket", protected(s.answered(s.socket)))
+
+	transcoder, err := s.transcoder()
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "The routes of the contract cannot be registered.")
+	}
+	for _, pattern := range ContractRoutes() {
+		mux.Handle(pattern, protected(transcoder))
+	}
+	unknown := open(func(_ http.ResponseWriter, r *http.Request) error { return unmatched(mux, r) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A path that is not in its plain form is no route's: the mux would redirect it, and a redirect loses a body.
+		if _, pattern := mux.Handler(r); pattern == "" || path.Clean(r.URL.Path) != r.URL.Path {
+			unknown.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}), nil
+}
+
+// unmatched says why no route takes the request.
+func unmatched(mux *http.ServeMux, r *http.Request) error {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		if _, pattern := mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != "" && path.Clean(r.URL.Path) == r.URL.Path {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		return fault.New(fault.NotFound, "There is no route %s.", clip(r.URL.Path))
+	}
+	return fault.New(fault.MethodNotAllowed, "%s does not take %s; it takes %s.", clip(r.URL.Path), clip(r.Method), strings.Join(allowed, ", ")).
+		With("allowed", allowed)
+}
+
+// ContractRoutes returns "METHOD /path" of every route that the contract's services annotate.
+func ContractRoutes() []string {
+	var patterns []string
+	for _, file := range []protoreflect.FileDescriptor{
+		sessionmanagerv1.File_kaged_sessionmanager_v1_project_service_proto,
+		sessionmanagerv1.File_kaged_sessionmanager_v1_session_service_proto,
+		sessionmanagerv1.File_kaged_sessionmanager_v1_audit_service_proto,
+	} {
+		for i := range file.Services().Len() {
+			methods := file.Services().Get(i).Methods()
+			for j := range methods.Len() {
+				if rule, _ := proto.GetExtension(methods.Get(j).Options(), annotations.E_Http).(*annotations.HttpRule); rule != nil {
+					patterns = append(patterns, patternsOf(rule)...)
+				}
+			}
+		}
+	}
+	return patterns
+}
+
+func patternsOf(rule *annotations.HttpRule) []string {
+	var patterns []string
+	for _, p := range [...][2]string{
+		{http.MethodGet, rule.GetGet()}, {http.MethodPost, rule.GetPost()}, {http.MethodPut, rule.GetPut()},
+		{http.MethodPatch, rule.GetPatch()}, {http.MethodDelete, rule.GetDelete()},
+	} {
+		if p[1] != "" {
+			patterns = append(patterns, p[0]+" "+p[1])
+		}
+	}
+	for _, more := range rule.GetAdditionalBindings() {
+		patterns = append(patterns, patternsOf(more)...)
+	}
+	return patterns
+}

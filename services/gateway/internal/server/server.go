@@ -1,0 +1,105 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/gateway/internal/core/access"
+)
+
+// Info is what this gateway is. It does not change while it runs.
+type Info struct {
+	// Version is the daemon's.
+	Version string
+	// Deployment is user or system.
+	Deployment string
+	// AuthMode is how operators are recognised.
+	AuthMode access.Mode
+	// NoSandbox is whether cages are off.
+	NoSandbox bool
+}
+
+// The warnings of a daemon that protects less than it could.
+const (
+	warningInsecure  = "insecure-mode"
+	warningNoSandbox = "no-sandbox"
+)
+
+// Warnings lists what every answer must warn of; it is never nil.
+func (i Info) Warnings() []string {
+	list := []string{}
+	if i.AuthMode == access.Insecure {
+		list = append(list, warningInsecure)
+	}
+	if i.NoSandbox {
+		list = append(list, warningNoSandbox)
+	}
+	return list
+}
+
+// Limits bounds what requests may use.
+type Limits struct {
+	// Body is the largest body in bytes.
+	Body int64
+	// Requests is how many are served at once.
+	Requests int
+	// Time is how long one may take.
+	Time time.Duration
+}
+
+// Sockets serves the sockets of sessions.
+type Sockets interface {
+	// Upgrade makes a socket of the request, whose caller and CSRF token have been checked, and returns when it has one; it
+	// fails with what the request is to be refused with, before anything was written.
+	Upgrade(w http.ResponseWriter, r *http.Request, sessionID string) error
+}
+
+// Deps are what a [Server] works with.
+type Deps struct {
+	Log   *slog.Logger
+	Info  Info
+	Gate  *access.Gate
+	Hosts *access.Hosts
+	Audit access.Audit
+	// SessionManager is the connection the API's calls go to.
+	SessionManager grpc.ClientConnInterface
+	Launcher       *Launcher
+	Sockets        Sockets
+	// Ready says whether requests can be served.
+	Ready  func(context.Context) error
+	Limits Limits
+	// CSRFCookie is the SameSite of the CSRF cookie.
+	CSRFCookie http.SameSite
+}
+
+// Server is the HTTP surface. Make one with [New].
+type Server struct {
+	deps      Deps
+	operators sessionmanagerv1.OperatorServiceClient
+	handler   http.Handler
+	inFlight  atomic.Int64
+	draining  atomic.Bool
+}
+
+// New returns a server. It fails with fault.Internal if the contract's routes cannot be registered.
+func New(deps Deps) (*Server, error) {
+	s := &Server{deps: deps, operators: sessionmanagerv1.NewOperatorServiceClient(deps.SessionManager)}
+	routes, err := s.routes()
+	if err != nil {
+		return nil, err
+	}
+	s.handler = around(routes, s.every()...)
+	return s, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Drain makes the server refuse new requests with fault.Unavailable. Those it works on are finished.
+func (s *Server) Drain() { s.draining.Store(true) }

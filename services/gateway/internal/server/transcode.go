@@ -1,0 +1,174 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/rpc"
+	"kaged.dev/pkg/wirejson"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+)
+
+// transcoder answers the contract's routes by calling session-manager.
+func (s *Server) transcoder() (http.Handler, error) {
+	installQueryParser()
+	none := func(string) (string, bool) { return "", false }
+	mux := runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
+		// Who is calling travels in the context; nothing a client sends becomes metadata.
+		runtime.WithIncomingHeaderMatcher(none),
+		runtime.WithOutgoingHeaderMatcher(none),
+		runtime.WithOutgoingTrailerMatcher(none),
+		// A method is what the request line says.
+		runtime.WithDisablePathLengthFallback(),
+		runtime.WithDisableHTTPMethodOverride(),
+		runtime.WithForwardResponseOption(setStatus),
+		runtime.WithErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+			s.refuse(w, r, unflatten(err))
+		}),
+		runtime.WithRoutingErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int) {
+			s.refuse(w, r, fault.New(fault.NotFound, "There is no route %s.", clip(r.URL.Path)))
+		}),
+	)
+	ctx := context.Background()
+	err := errors.Join(
+		sessionmanagerv1.RegisterProjectServiceHandlerClient(ctx, mux, sessionmanagerv1.NewProjectServiceClient(s.deps.SessionManager)),
+		sessionmanagerv1.RegisterSessionServiceHandlerClient(ctx, mux, sessionmanagerv1.NewSessionServiceClient(s.deps.SessionManager)),
+		sessionmanagerv1.RegisterAuditServiceHandlerClient(ctx, mux, sessionmanagerv1.NewAuditServiceClient(s.deps.SessionManager)),
+	)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), s.deps.Limits.Time)
+		defer cancel()
+		inner := r.WithContext(ctx)
+		inner.Header = http.Header{} // also those the transcoder passes on unasked, Authorization and Grpc-Timeout
+		if r.Method == http.MethodHead {
+			inner.Method = http.MethodGet // net/http leaves out the body
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		mux.ServeHTTP(w, inner)
+	}), err
+}
+
+// setStatus gives the answers their statuses where that is not 200.
+func setStatus(_ context.Context, w http.ResponseWriter, m proto.Message) error {
+	switch m := m.(type) {
+	case *sessionmanagerv1.CreateSessionResponse:
+		w.WriteHeader(http.StatusCreated)
+	case *sessionmanagerv1.PostMessageResponse:
+		w.WriteHeader(http.StatusAccepted)
+	case interface { // the transcoder wraps a LoadProjectResponse, whose body is one field
+		GetCreated() bool
+		GetProject() *sessionmanagerv1.RegisteredProject
+	}:
+		if m.GetCreated() && m.GetProject().GetState() == sessionmanagerv1.ProjectState_PROJECT_STATE_READY {
+			w.WriteHeader(http.StatusCreated)
+		}
+	}
+	return nil
+}
+
+// marshaler is the transcoder's view of package wirejson.
+type marshaler struct{}
+
+// ContentType implements runtime.Marshaler.
+func (marshaler) ContentType(any) string { return jsonType }
+
+// Marshal implements runtime.Marshaler.
+func (marshaler) Marshal(v any) ([]byte, error) {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return nil, fault.New(fault.Internal, "%T is no message.", v)
+	}
+	return wirejson.Marshal(m)
+}
+
+// Unmarshal implements runtime.Marshaler.
+func (marshaler) Unmarshal(data []byte, v any) error {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return fault.New(fault.Internal, "%T is no message.", v)
+	}
+	return wirejson.Unmarshal(data, m)
+}
+
+// NewEncoder implements runtime.Marshaler.
+func (m marshaler) NewEncoder(w io.Writer) runtime.Encoder {
+	return runtime.EncoderFunc(func(v any) error {
+		data, err := m.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(data)
+		return err
+	})
+}
+
+// NewDecoder implements runtime.Marshaler. Decoding fails with io.EOF for an empty body, which a route may allow.
+func (m marshaler) NewDecoder(r io.Reader) runtime.Decoder {
+	return runtime.DecoderFunc(func(v any) error {
+		data, err := io.ReadAll(r)
+		var large *http.MaxBytesError
+		switch {
+		case errors.As(err, &large):
+			return flatten(tooLarge(large.Limit))
+		case err != nil:
+			return flatten(fault.Wrap(err, fault.BadRequest, "The body could not be read to its end."))
+		case len(data) == 0:
+			return io.EOF
+		}
+		return flatten(m.Unmarshal(data, v))
+	})
+}
+
+// flat is a fault on its way through the transcoder's generated handlers, which keep of an error nothing but its text: so
+// the text holds all of it.
+type flat struct{ text string }
+
+func (f flat) Error() string { return f.text }
+
+// flatMark begins the text of a flat. No text of a client stands at the beginning of an error.
+const flatMark = "kaged fault "
+
+func flatten(err error) error {
+	if err == nil {
+		return nil
+	}
+	data, marshalErr := proto.Marshal(fault.From(err).Proto())
+	if marshalErr != nil {
+		return err
+	}
+	return flat{flatMark + string(data)}
+}
+
+// unflatten returns the fault in an error of the transcoder: session-manager's as it came, the gateway's own as it was
+// before flatten, anything else by its class.
+func unflatten(err error) error {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return f
+	}
+	var bad *runtime.HTTPStatusError
+	if errors.As(err, &bad) {
+		return fault.Wrap(err, fault.BadRequest, "The path or the query cannot be read.")
+	}
+	if text, ok := strings.CutPrefix(status.Convert(err).Message(), flatMark); ok {
+		var p commonv1.Error
+		if proto.Unmarshal([]byte(text), &p) == nil {
+			return fault.FromProto(&p)
+		}
+	}
+	return rpc.FromStatus(err)
+}
+
+// installQueryParser sets the transcoder's one query parser, which is a variable of its package.
+var installQueryParser = sync.OnceFunc(func() { runtime.SetQueryParameterParser(queryParser{})(nil) })
