@@ -1,0 +1,214 @@
+package dsl
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// build turns a checked and flattened document into a Project and reports what only makes no sense as a whole.
+func (l *loader) build(doc *node) *Project {
+	p := &Project{
+		Version: int(first(doc.get("version").numberOrZero())), Slug: doc.str("project"), Description: doc.str("description"),
+		positions: map[string]Position{},
+	}
+	b := builder{loader: l, project: p}
+	for _, e := range doc.entries {
+		b.locate(e, e.key)
+	}
+	p.Primary = b.agent(doc.get("primary"), "primary", "primary", nil)
+	p.Workflows = b.workflows(doc)
+	p.Prompts, p.Aliases = sortedReferences(b.prompts), sortedReferences(b.aliases)
+	b.checkPrompts()
+	return p
+}
+
+type builder struct {
+	*loader
+	project *Project
+	prompts []Reference
+	aliases []Reference
+}
+
+// locate records where a value is written, and the values inside it. Agents locate their own subagents, whose tree paths
+// are theirs wherever they come from.
+func (b *builder) locate(e entry, tree string) {
+	b.project.positions[tree] = e.value.pos
+	if e.value.kind == mapNode {
+		for _, sub := range e.value.entries {
+			b.locate(sub, join(tree, sub.key))
+		}
+	}
+}
+
+func (b *builder) agent(n *node, key, tree string, parent *Agent) *Agent {
+	a := &Agent{
+		Key: key, Path: tree, Name: n.str(nameKey), ProjectRef: n.str(refKey),
+		Model: n.str("model"), Description: n.str("description"), ToolsProfile: n.str("tools_profile"),
+		MaxSteps: int(first(n.get("max_steps").numberOrZero())), MaxOutputTokens: int(first(n.get("max_output_tokens").numberOrZero())),
+		ResumeOnCrash: n.str("on_crash") == "resume", IncludeToolResults: true,
+	}
+	if v := n.get("include_tool_results_in_context"); v != nil && v.kind == boolNode {
+		a.IncludeToolResults = v.flag
+	}
+	if parent != nil && a.ProjectRef == "" {
+		a.ProjectRef = parent.ProjectRef
+	}
+	prompt := n.get("system_prompt")
+	a.Prompt = promptPath(prompt.text, rootOf(prompt.pos.File))
+	b.prompts = used(b.prompts, a.Prompt, tree+".system_prompt")
+	b.aliases = used(b.aliases, a.Model, tree)
+	if tools := n.get("tools"); tools != nil {
+		for _, e := range tools.entries {
+			a.Tools = append(a.Tools, ToolSwitch{Pattern: e.key, Enabled: e.value.get("enabled").flag, Pos: e.keyPos})
+		}
+	}
+	b.cage(a, n, parent)
+	b.extras(a, n, parent)
+	if subagents := n.get("subagents"); subagents != nil {
+		for _, e := range subagents.entries {
+			a.Subagents = append(a.Subagents, b.agent(e.value, e.key, join(tree+".subagents", e.key), a))
+		}
+		slices.SortFunc(a.Subagents, func(x, y *Agent) int { return cmp.Compare(x.Key, y.Key) })
+	}
+	return a
+}
+
+// cage gives a its cage. Without a cage key a child has its parent's; it never has none below a parent that has one.
+func (b *builder) cage(a *Agent, n *node, parent *Agent) {
+	e := n.entry("cage")
+	switch {
+	case e == nil:
+		if parent != nil {
+			a.Cage = parent.Cage
+		}
+	case e.value.kind == mapNode:
+		a.Cage = buildCage(e.value, rootOf(e.value.pos.File))
+	case parent != nil && parent.Cage != nil:
+		b.diags.errorf(CageWiderThanParent, e.value.pos, a.Path+".cage",
+			"An agent below one in a cage needs a cage, so that it can reach no more than its parent.")
+	case parent != nil:
+		b.diags.warnf(Uncaged, e.value.pos, a.Path, "The agent runs without a cage.")
+	}
+}
+
+func (b *builder) extras(a *Agent, n *node, parent *Agent) {
+	if plugins := n.get("plugins"); plugins != nil {
+		for _, e := range plugins.entries {
+			p := Plugin{Slot: e.key, Package: e.value.str("package"), Source: e.value.str("source")}
+			if c := e.value.get("config"); c != nil {
+				p.Config, _ = c.value().(map[string]any)
+			}
+			a.Plugins = append(a.Plugins, p)
+		}
+	}
+	if parent != nil {
+		a.Compaction = parent.Compaction
+	}
+	if c := n.get("compaction"); c != nil && c.kind == mapNode {
+		a.Compaction = b.compaction(c, a, n)
+	}
+	if p := n.get("policy"); p != nil && p.kind == mapNode {
+		a.Policy = policy(p)
+	}
+}
+
+func (b *builder) compaction(c *node, a *Agent, agent *node) *Compaction {
+	out := &Compaction{Strategy: c.str("strategy"), AlwaysKeep: c.strings("always_keep")}
+	out.UpperThreshold, _ = c.get("upper_threshold").numberOrZero()
+	out.LowerThreshold, _ = c.get("lower_threshold").numberOrZero()
+	if v := c.get("lower_threshold"); v != nil && out.LowerThreshold >= cmp.Or(out.UpperThreshold, 0.85) {
+		b.diags.errorf(InvalidValue, v.pos, a.Path+".compaction.lower_threshold",
+			"lower_threshold is %s and must be less than upper_threshold, which is %s.", v.text, plain(cmp.Or(out.UpperThreshold, 0.85)))
+	}
+	if s := c.get("summarize"); s != nil {
+		out.SummarizeModel = s.str("model")
+		if out.SummarizeModel != "" {
+			b.aliases = used(b.aliases, out.SummarizeModel, a.Path+".compaction.summarize")
+		}
+		if prompt := s.get("prompt"); prompt != nil && prompt.kind == stringNode {
+			out.SummarizePrompt = promptPath(prompt.text, rootOf(prompt.pos.File))
+			b.prompts = used(b.prompts, out.SummarizePrompt, a.Path+".compaction.summarize.prompt")
+		}
+	}
+	if d := c.get("delegate"); d != nil && d.kind == mapNode {
+		out.DelegatePlugin = d.str("plugin")
+		if agent.get("plugins").entry(out.DelegatePlugin) == nil {
+			b.diags.errorf(InvalidValue, d.pos, a.Path+".compaction.delegate.plugin",
+				"The agent has no plugin in the slot %q.", out.DelegatePlugin)
+		}
+	}
+	if k := c.get("checkpoint"); k != nil {
+		out.CheckpointFallback = k.str("fallback")
+	}
+	return out
+}
+
+func policy(n *node) *Policy {
+	p := &Policy{TokenHardLimit: int64(first(n.get("token_hard_limit").numberOrZero())), OnExceed: n.str("on_exceed")}
+	for _, item := range n.list("content_gates") {
+		gate := ContentGate{Pattern: item.text, Action: "redact"}
+		if item.kind == mapNode {
+			gate = ContentGate{Pattern: item.str("pattern"), Action: cmp.Or(item.str("action"), "redact")}
+		}
+		p.ContentGates = append(p.ContentGates, gate)
+	}
+	return p
+}
+
+func (b *builder) workflows(doc *node) []Workflow {
+	var out []Workflow
+	for _, item := range doc.list("workflows") {
+		w := Workflow{Name: item.str("name"), Description: item.str("description"), InvokableBy: item.strings("invokable_by"),
+			Timeout: time.Duration(first(item.get("timeout_seconds").numberOrZero())) * time.Second}
+		if slices.ContainsFunc(out, func(o Workflow) bool { return o.Name == w.Name }) {
+			b.diags.errorf(InvalidValue, item.pos, "workflows", "There are two workflows called %q.", w.Name)
+		}
+		if inputs := item.get("inputs"); inputs != nil {
+			for _, e := range inputs.entries {
+				in := WorkflowInput{Name: e.key, Type: e.value.str("type"), Description: e.value.str("description")}
+				if v := e.value.get("required"); v != nil {
+					in.Required = v.flag
+				}
+				if v := e.value.get("default"); v != nil {
+					in.Default = v.value()
+				}
+				w.Inputs = append(w.Inputs, in)
+			}
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// checkPrompts asks for the prompt files that are not known yet and refuses those that cannot be prompts.
+func (b *builder) checkPrompts() {
+	for i := range b.project.Prompts {
+		prompt := &b.project.Prompts[i]
+		f, known := b.files[prompt.Name]
+		prompt.Present = known && f.Present
+		switch {
+		case !known:
+			b.want(prompt.Name)
+		case !f.Present && f.Reason != "":
+			for _, user := range prompt.UsedBy {
+				b.diags.errorf(PromptRefused, b.project.Position(user), user, "The prompt %s cannot be used: %s.", prompt.Name, sentence(f.Reason))
+			}
+		}
+	}
+}
+
+func used(list []Reference, name, by string) []Reference {
+	for i := range list {
+		if list[i].Name == name {
+			list[i].UsedBy = append(list[i].UsedBy, by)
+			return list
+		}
+	}
+	return append(list, Reference{Name: name, UsedBy: []string{by}})
+}
+
+func sortedReferences(list []Reference) []Reference {
+	slices.SortFunc(list, func(a, b Reference) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}

@@ -1,0 +1,239 @@
+package dsl
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+)
+
+// Cage is what an agent may reach. An agent with cage: disabled has none.
+type Cage struct {
+	// FS are the granted paths in the order they were written.
+	FS []Mount
+	// Net are the reachable "host:port" pairs; none means no network.
+	Net []string
+	// Seccomp is "default" or "relaxed".
+	Seccomp string
+	// Capabilities are named capabilities.
+	Capabilities []string
+	// State is "ephemeral" or "persistent".
+	State string
+	// Env are the variables set inside.
+	Env map[string]string
+	// Limits bound what it may use.
+	Limits Limits
+}
+
+// Mount grants one path.
+type Mount struct {
+	// Mode is "ro" or "rw".
+	Mode string
+	// Path is absolute, or starts with project:/ for the project's root.
+	Path string
+}
+
+// Limits bounds a cage; zero means no limit of its own.
+type Limits struct {
+	// Memory and Disk are in bytes.
+	Memory, Disk int64
+	// CPU is in cores.
+	CPU float64
+	// PIDs counts processes and threads.
+	PIDs int64
+	// Walltime is for one invocation, in whole milliseconds.
+	Walltime time.Duration
+}
+
+var (
+	cageOrNone = &shape{kind: oneOfShape, options: []*shape{
+		oneWord("No cage: the agent works with the rights of kaged itself.", "disabled"), cageShape},
+		doc: "What the agent may reach: disabled, or a mapping."}
+
+	cageShape = &shape{kind: objectShape, def: "cage", doc: "A cage: nothing but what is named here can be reached.", fields: []field{
+		{name: "fs", shape: &shape{kind: listShape, most: 256, doc: "The granted paths.", items: &shape{kind: objectShape, fields: []field{
+			{name: "mode", required: true, shape: oneWord("Read only, or read and write.", "ro", "rw")},
+			{name: "path", required: true, shape: text("The path.", 1024, mountPattern)},
+		}}}},
+		{name: "net", shape: &shape{kind: objectShape, doc: "The network.", fields: []field{
+			{name: "allow", shape: &shape{kind: listShape, most: 256, items: text("", 300, netPattern), doc: "What can be reached."}},
+		}}},
+		{name: "seccomp", shape: oneWord("The system call profile; debuggers need relaxed.", "default", "relaxed")},
+		{name: "capabilities", shape: &shape{kind: listShape, most: 64, items: text("", 64, capabilityPattern), doc: "Named capabilities."}},
+		{name: "state", shape: oneWord("Whether what is written inside is kept between invocations.", "ephemeral", "persistent")},
+		{name: "env", shape: &shape{kind: mapShape, keys: envPattern, most: 256, doc: "Variables set inside.",
+			values: &shape{kind: stringShape, maxLen: 32768, pattern: envValuePattern}}},
+		{name: "limits", shape: limitsShape},
+	}, forbidden: map[string]forbidden{
+		"walltime": {SchemaViolation, "walltime stands under limits."},
+		"memory":   {SchemaViolation, "memory stands under limits."},
+		"cpu":      {SchemaViolation, "cpu stands under limits."},
+		"pids":     {SchemaViolation, "pids stands under limits."},
+		"disk":     {SchemaViolation, "disk stands under limits."},
+	}}
+
+	limitsShape = &shape{kind: objectShape, doc: "What the cage may use.", fields: []field{
+		{name: "memory", shape: size("Memory: bytes, or 512MiB.")},
+		{name: "disk", shape: size("Disk: bytes, or 2GiB.")},
+		{name: "cpu", shape: &shape{kind: numberShape, aboveSet: true, max: 1024, doc: "Cores, such as 1.5."}},
+		{name: "pids", shape: wholeNumber("Processes and threads.", 1, 4_194_304)},
+		{name: "walltime", shape: &shape{kind: stringShape, minLen: 2, maxLen: 40, pattern: durationPattern, doc: "The time of one invocation, such as 10m."}},
+	}}
+)
+
+func size(doc string) *shape {
+	return &shape{kind: oneOfShape, doc: doc, options: []*shape{
+		wholeNumber("", 1, 1<<53), {kind: stringShape, minLen: 1, pattern: sizePattern}}}
+}
+
+// ParseCage reads a file that holds just the mapping of a cage: block. Its project paths stay relative to the project's
+// root. It returns nil and what is wrong if anything is.
+func ParseCage(file string, data []byte) (*Cage, []Diagnostic) {
+	var diags diagnostics
+	n := parseYAML(file, data, &diags, nil)
+	if n != nil {
+		(&checker{&diags}).check(n, cageShape, "", n.pos)
+	}
+	if diags.failed() {
+		return nil, diags.sorted()
+	}
+	return buildCage(n, ""), nil
+}
+
+// buildCage turns a checked cage block into a Cage; prefix is the folder that its project paths start at, relative to the
+// root. It returns nil for none and for disabled.
+func buildCage(n *node, prefix string) *Cage {
+	if n == nil || n.kind != mapNode {
+		return nil
+	}
+	c := &Cage{Seccomp: n.str("seccomp"), State: n.str("state")}
+	if c.Seccomp == "" {
+		c.Seccomp = "default"
+	}
+	if c.State == "" {
+		c.State = "ephemeral"
+	}
+	for _, item := range n.list("fs") {
+		c.FS = append(c.FS, Mount{Mode: item.str("mode"), Path: mountPath(item.str("path"), prefix)})
+	}
+	if net := n.get("net"); net != nil {
+		c.Net = net.strings("allow")
+	}
+	c.Capabilities = n.strings("capabilities")
+	if env := n.get("env"); env != nil && len(env.entries) > 0 {
+		c.Env = make(map[string]string, len(env.entries))
+		for _, e := range env.entries {
+			c.Env[e.key] = e.value.text
+		}
+	}
+	if l := n.get("limits"); l != nil {
+		c.Limits = Limits{Memory: bytesOf(l.get("memory")), Disk: bytesOf(l.get("disk"))}
+		c.Limits.CPU, _ = l.get("cpu").numberOrZero()
+		c.Limits.PIDs = int64(first(l.get("pids").numberOrZero()))
+		if d, err := time.ParseDuration(l.str("walltime")); err == nil {
+			c.Limits.Walltime = d
+		}
+	}
+	return c
+}
+
+func first[A, B any](a A, _ B) A { return a }
+
+func (n *node) numberOrZero() (float64, bool) {
+	if n == nil {
+		return 0, false
+	}
+	return n.number()
+}
+
+// list returns the elements of the list under key.
+func (n *node) list(key string) []*node {
+	if v := n.get(key); v != nil && v.kind == listNode {
+		return v.items
+	}
+	return nil
+}
+
+// strings returns the texts of the list under key.
+func (n *node) strings(key string) []string {
+	var out []string
+	for _, item := range n.list(key) {
+		out = append(out, item.text)
+	}
+	return out
+}
+
+var units = map[string]float64{
+	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+}
+
+// bytesOf reads a size that the schema has accepted.
+func bytesOf(n *node) int64 {
+	if n == nil {
+		return 0
+	}
+	if n.kind != stringNode {
+		return int64(first(n.number()))
+	}
+	digits := strings.TrimRight(n.text, "KMGTiB")
+	v, err := strconv.ParseFloat(digits, 64)
+	if err != nil {
+		return 0
+	}
+	return int64(v * units[n.text[len(digits):]])
+}
+
+// mountPath rewrites a path of a cage written in the project at prefix so that project:/ is the root project.
+func mountPath(p, prefix string) string {
+	rest, inProject := strings.CutPrefix(p, "project:/")
+	if !inProject {
+		if rest, inProject = strings.CutPrefix(p, "./"); !inProject {
+			if p != "." {
+				return p
+			}
+			rest = ""
+		}
+	}
+	return "project:/" + strings.Trim(strings.Trim(prefix+"/"+rest, "/"), "/")
+}
+
+// Proto returns c as services send it; nil stays nil.
+func (c *Cage) Proto() *commonv1.CagePolicy {
+	if c == nil {
+		return nil
+	}
+	p := &commonv1.CagePolicy{
+		NetAllow: slices.Clone(c.Net), Seccomp: c.Seccomp, Capabilities: slices.Clone(c.Capabilities), State: c.State,
+		Env: maps.Clone(c.Env),
+	}
+	for _, m := range c.FS {
+		p.Fs = append(p.Fs, &commonv1.CageMount{Mode: m.Mode, Path: m.Path})
+	}
+	if c.Limits != (Limits{}) {
+		p.Limits = &commonv1.CageLimits{MemoryBytes: c.Limits.Memory, DiskBytes: c.Limits.Disk, Cpu: c.Limits.CPU,
+			Pids: c.Limits.PIDs, WalltimeMs: c.Limits.Walltime.Milliseconds()}
+	}
+	return p
+}
+
+// CageFromProto is the reverse of [Cage.Proto]; nil stays nil.
+func CageFromProto(p *commonv1.CagePolicy) *Cage {
+	if p == nil {
+		return nil
+	}
+	c := &Cage{
+		Net: slices.Clone(p.GetNetAllow()), Seccomp: p.GetSeccomp(), Capabilities: slices.Clone(p.GetCapabilities()),
+		State: p.GetState(), Env: maps.Clone(p.GetEnv()),
+	}
+	for _, m := range p.GetFs() {
+		c.FS = append(c.FS, Mount{Mode: m.GetMode(), Path: m.GetPath()})
+	}
+	if l := p.GetLimits(); l != nil {
+		c.Limits = Limits{Memory: l.GetMemoryBytes(), Disk: l.GetDiskBytes(), CPU: l.GetCpu(), PIDs: l.GetPids(),
+			Walltime: time.Duration(l.GetWalltimeMs()) * time.Millisecond}
+	}
+	return c
+}

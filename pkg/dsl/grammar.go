@@ -1,0 +1,185 @@
+package dsl
+
+// The limits of a project file that are not those of one value.
+const (
+	// Version is the version of the format that is read.
+	Version = 1
+	// MaxDepth is how many agents may stand below each other, the root included and references resolved.
+	MaxDepth = 16
+	// MaxAgents is how many agents a project may have, references resolved.
+	MaxAgents = 256
+	// MaxSteps and MaxOutputTokens are the largest values of the keys of that name.
+	MaxSteps        = 100
+	MaxOutputTokens = 65536
+)
+
+// segment is one element of a path: anything but ".", ".." and nothing, without slashes, backslashes and control characters.
+const segment = `(?:[^./\\\x00-\x1f][^/\\\x00-\x1f]*|\.[^./\\\x00-\x1f][^/\\\x00-\x1f]*|\.\.[^/\\\x00-\x1f]+)`
+
+const port = `(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])`
+
+var (
+	slugPattern  = newPattern(`^[a-z0-9][a-z0-9-]{0,62}$`, "a slug: lower-case letters, digits and -, at most 63 of them")
+	keyPattern   = newPattern(`^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$`, "a name: letters, digits, _ and -, at most 48 of them")
+	aliasPattern = newPattern(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`,
+		"an alias from [models] in local.toml, such as smart; the model behind it is chosen there")
+	toolPattern   = newPattern(`^[A-Za-z0-9_*?.-]{1,128}$`, "a tool's name or a glob such as file.*")
+	promptPattern = newPattern(`^(?:project:/|\./)`+segment+`(?:/`+segment+`)*$`,
+		"a file of the project, written project:/prompts/a.md or ./prompts/a.md, without . or .. inside")
+	mountPattern = newPattern(`^(?:(?:project:/|\./|/)(?:`+segment+`(?:/`+segment+`)*/?)?|\.)$`,
+		"below the project (project:/p or ./p) or absolute, without . or .. inside")
+	referencePattern = newPattern(`^(?:project:/|\./|(?:\.\./)+)(?:`+segment+`(?:/`+segment+`)*/?)?$`,
+		"a folder: project:/p or ./p below this project, or ../p")
+	netPattern = newPattern(`^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]):`+port+`$`,
+		`"host:port", such as "api.github.com:443"`)
+	capabilityPattern = newPattern(`^[a-z][a-z0-9_.:-]{0,63}$`, "a capability's name, such as shell")
+	envPattern        = newPattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`, "a variable's name")
+	envValuePattern   = newPattern(`^[^\x00]*$`, "text without NUL")
+	sizePattern       = newPattern(`^[1-9][0-9]{0,5}(?:\.[0-9]{1,3})?(?:KiB|MiB|GiB|TiB|KB|MB|GB|TB)$`, "a size, such as 512MiB")
+	durationPattern   = newPattern(`^(?:[1-9][0-9]{0,5}h)?(?:[1-9][0-9]{0,5}m)?(?:[1-9][0-9]{0,5}s)?(?:[1-9][0-9]{0,5}ms)?$`,
+		"a duration, such as 90s, 10m or 1h30m")
+)
+
+// The shapes of a project file. agentShape contains itself, so it is completed in init.
+var (
+	projectShape  = &shape{kind: objectShape, doc: "A kaged project: its agents and what each of them may do."}
+	agentShape    = &shape{kind: objectShape, def: "agent", doc: "An agent: its model, prompt, tools and cage, and the agents below it."}
+	subagentShape = &shape{kind: oneOfShape, def: "subagent", key: "path", options: []*shape{referenceShape, agentShape},
+		doc: "An agent, or a reference to another project whose root agent stands here."}
+
+	referenceShape = &shape{kind: objectShape, def: "reference", doc: "A reference to another project inside this one.", fields: []field{
+		{name: "path", required: true, shape: text("The other project's folder.", 512, referencePattern)},
+		{name: "name", shape: text("A name to show.", 120, nil)},
+		{name: "description", shape: text("What a parent is told about the agent.", 4096, nil)},
+		{name: "overrides", shape: overridesShape},
+	}}
+
+	overridesShape = &shape{kind: objectShape, doc: "Laid over the other project's file like an overlay.", fields: []field{
+		{name: "description", shape: text("Replaces the project's description.", 4096, nil)},
+		{name: "primary", shape: &shape{kind: mapShape, values: anything, doc: "Laid over the root agent."}},
+	}, forbidden: map[string]forbidden{
+		"version": {OverridesForbiddenKey, "overrides cannot change the version of another project's file."},
+		"project": {OverridesForbiddenKey, "overrides cannot rename another project."},
+	}}
+
+	anything = &shape{kind: anyShape}
+	boolean  = &shape{kind: booleanShape}
+
+	toolsShape = &shape{kind: mapShape, keys: toolPattern, most: 500,
+		doc: "Which tools the agent has: names or globs. A name counts more than a glob, a later glob more than an earlier one.",
+		values: &shape{kind: objectShape, fields: []field{
+			{name: "enabled", required: true, shape: &shape{kind: booleanShape, doc: "On or off."}},
+		}}}
+
+	pluginsShape = &shape{kind: mapShape, keys: keyPattern, most: 64, doc: "The agent's plugins by slot.",
+		values: &shape{kind: objectShape, fields: []field{
+			{name: "package", required: true, shape: text("The package.", 214, nil)},
+			{name: "source", shape: text("Where it comes from.", 1024, nil)},
+			{name: "config", shape: &shape{kind: mapShape, values: anything, doc: "The plugin's own configuration."}},
+		}}}
+
+	compactionShape = &shape{kind: objectShape, doc: "How the conversation is kept inside the model's window.", fields: []field{
+		{name: "strategy", shape: oneWord("What is done when it is full.", "drop", "summarize", "delegate", "checkpoint")},
+		{name: "upper_threshold", shape: fraction("Compact when the window is filled to this share.")},
+		{name: "lower_threshold", shape: fraction("Compact down to this share.")},
+		{name: "summarize", shape: &shape{kind: objectShape, doc: "Who summarizes, and how.", fields: []field{
+			{name: "model", shape: text("The alias of the model.", 64, aliasPattern)},
+			{name: "prompt", shape: text("The prompt file.", 512, promptPattern)},
+		}}},
+		{name: "delegate", shape: &shape{kind: objectShape, doc: "The plugin that compacts.", fields: []field{
+			{name: "plugin", required: true, shape: text("The plugin's slot.", 48, keyPattern)},
+		}}},
+		{name: "checkpoint", shape: &shape{kind: objectShape, doc: "What is proposed at the checkpoint.", fields: []field{
+			{name: "fallback", shape: oneWord("The strategy of the proposal.", "drop")},
+		}}},
+		{name: "always_keep", shape: &shape{kind: listShape, most: 100, items: text("", 1024, nil),
+			doc: "Messages that are never compacted."}},
+	}}
+
+	policyShape = &shape{kind: objectShape, doc: "Hard rules for what may be sent to a model.", fields: []field{
+		{name: "token_hard_limit", shape: wholeNumber("The most tokens of one request.", 1, 100_000_000)},
+		{name: "on_exceed", shape: oneWord("What is done with a larger one.", "abort", "truncate")},
+		{name: "content_gates", shape: &shape{kind: listShape, most: 100, doc: "What the model must not see.",
+			items: &shape{kind: oneOfShape, options: []*shape{
+				text("Text to redact.", 1024, nil),
+				{kind: objectShape, fields: []field{
+					{name: "pattern", required: true, shape: text("Text to look for.", 1024, nil)},
+					{name: "action", shape: oneWord("What is done with it.", "redact", "strip")},
+				}},
+			}}}},
+	}}
+
+	workflowShape = &shape{kind: objectShape, doc: "A workflow that can be invoked by name.", fields: []field{
+		{name: "name", required: true, shape: text("Its name.", 48, keyPattern)},
+		{name: "description", shape: text("What it does.", 4096, nil)},
+		{name: "inputs", shape: &shape{kind: mapShape, keys: keyPattern, most: 64, doc: "Its inputs by name.",
+			values: &shape{kind: objectShape, fields: []field{
+				{name: "type", required: true, shape: oneWord("What it holds.", "string", "integer", "number", "boolean", "file")},
+				{name: "required", shape: boolean},
+				{name: "default", shape: anything},
+				{name: "description", shape: text("", 4096, nil)},
+			}}}},
+		{name: "invokable_by", shape: &shape{kind: listShape, most: 2, items: oneWord("", "operator", "guest"), doc: "Who may invoke it."}},
+		{name: "timeout_seconds", shape: wholeNumber("How long it may take.", 1, 86_400)},
+	}}
+)
+
+func text(doc string, maxLen int, p *pattern) *shape {
+	return &shape{kind: stringShape, doc: doc, minLen: 1, maxLen: maxLen, pattern: p}
+}
+
+func oneWord(doc string, words ...string) *shape {
+	return &shape{kind: stringShape, doc: doc, enum: words}
+}
+
+func wholeNumber(doc string, lowest, highest float64) *shape {
+	return &shape{kind: integerShape, doc: doc, min: lowest, max: highest}
+}
+
+func fraction(doc string) *shape {
+	return &shape{kind: numberShape, doc: doc, aboveSet: true, above: 0, max: 1}
+}
+
+// misplaced are the keys that belong elsewhere, whether at the top of a file or in an agent.
+var misplaced = map[string]forbidden{
+	"can_be_called_by": {SchemaViolation, "can_be_called_by is not used: an agent is called by the agent it stands below."},
+	"interconnect":     {SchemaViolation, "interconnect is not used: an agent is called by the agent it stands below."},
+	"credentials":      {SchemaViolation, "Credentials do not belong in a project file; put them under [providers.NAME] in local.toml."},
+	"api_key":          {SchemaViolation, "Keys do not belong in a project file; put api_key under [providers.NAME] in local.toml."},
+}
+
+func init() {
+	agentShape.fields = []field{
+		{name: "model", required: true, shape: text("The alias of its model; local.toml says what is behind it.", 64, aliasPattern)},
+		{name: "system_prompt", required: true, shape: text("The file with its instructions.", 512, promptPattern)},
+		{name: "description", shape: text("What a parent is told about it.", 4096, nil)},
+		{name: "tools", shape: toolsShape},
+		{name: "tools_profile", shape: oneWord("A ready-made set of tools, before tools.", Flat20)},
+		{name: "max_steps", shape: wholeNumber("The most model calls of one run.", 1, MaxSteps)},
+		{name: "max_output_tokens", shape: wholeNumber("The most tokens of one answer.", 1, MaxOutputTokens)},
+		{name: "cage", strict: true, shape: cageOrNone},
+		{name: "subagents", shape: &shape{kind: mapShape, keys: keyPattern, most: 64, values: subagentShape, doc: "The agents it can call, by name."}},
+		{name: "on_crash", shape: oneWord("What happens to a run that a crash cut off; only the root agent's counts.", "stop", "resume")},
+		{name: "include_tool_results_in_context", shape: &shape{kind: booleanShape, doc: "Whether results of earlier runs' tools are shown to the model again; true unless set."}},
+		{name: "plugins", shape: pluginsShape},
+		{name: "compaction", shape: compactionShape},
+		{name: "policy", shape: policyShape},
+	}
+	agentShape.forbidden = misplaced
+
+	projectShape.fields = []field{
+		{name: "version", required: true, shape: wholeNumber("The version of this format.", Version, Version)},
+		{name: "project", required: true, shape: text("The project's slug.", 63, slugPattern)},
+		{name: "description", shape: text("What the project is about.", 4096, nil)},
+		{name: "primary", required: true, shape: agentShape},
+		{name: "workflows", shape: &shape{kind: listShape, most: 100, items: workflowShape, doc: "The project's workflows."}},
+	}
+	projectShape.forbidden = map[string]forbidden{
+		"plugins": {LegacyPlugins, "Plugins belong to an agent: move plugins under primary."},
+		"tools":   {SchemaViolation, "Tools belong to an agent: move tools under primary."},
+		"agents":  {SchemaViolation, "The root agent stands under primary, at the top of the file."},
+	}
+	for key, f := range misplaced {
+		projectShape.forbidden[key] = f
+	}
+}

@@ -1,0 +1,170 @@
+package dsl
+
+import "strconv"
+
+// nodeKind is what a node holds.
+type nodeKind uint8
+
+const (
+	nullNode nodeKind = iota
+	boolNode
+	intNode
+	floatNode
+	stringNode
+	listNode
+	mapNode
+)
+
+// node is a YAML value with its place. Nodes are shared (by YAML aliases and by merging) and never changed once built.
+type node struct {
+	kind nodeKind
+	pos  Position
+	// text is the value of a string, and how a scalar was written.
+	text string
+	// flag, int and float are the value of a boolean and of a number.
+	flag  bool
+	int   int64
+	float float64
+	// items are the elements of a list.
+	items []*node
+	// entries are the entries of a map in the order they were written, each key once.
+	entries []entry
+}
+
+// entry is a key of a map and its value.
+type entry struct {
+	key    string
+	keyPos Position
+	value  *node
+}
+
+// get returns the value under key, nil if there is none.
+func (n *node) get(key string) *node {
+	if e := n.entry(key); e != nil {
+		return e.value
+	}
+	return nil
+}
+
+func (n *node) entry(key string) *entry {
+	if n == nil {
+		return nil
+	}
+	for i := range n.entries {
+		if n.entries[i].key == key {
+			return &n.entries[i]
+		}
+	}
+	return nil
+}
+
+// str returns the text of the string under key, "" if there is none.
+func (n *node) str(key string) string {
+	if v := n.get(key); v != nil && v.kind == stringNode {
+		return v.text
+	}
+	return ""
+}
+
+// with returns a copy of the map n whose key has another value; a nil value removes it.
+func (n *node) with(key string, keyPos Position, value *node) *node {
+	c := *n
+	c.entries = make([]entry, 0, len(n.entries)+1)
+	done := false
+	for _, e := range n.entries {
+		if e.key == key {
+			done = true
+			if value == nil {
+				continue
+			}
+			e = entry{key, keyPos, value}
+		}
+		c.entries = append(c.entries, e)
+	}
+	if !done && value != nil {
+		c.entries = append(c.entries, entry{key, keyPos, value})
+	}
+	return &c
+}
+
+// merge returns base with over laid on it: maps merge key by key, everything else replaces, and a null removes its key.
+func merge(base, over *node) *node {
+	if base == nil || base.kind != mapNode || over.kind != mapNode {
+		return over
+	}
+	out := base
+	for _, e := range over.entries {
+		switch old := out.get(e.key); {
+		case e.value.kind == nullNode:
+			out = out.with(e.key, e.keyPos, nil)
+		case old == nil:
+			out = out.with(e.key, e.keyPos, withoutNulls(e.value))
+		default:
+			out = out.with(e.key, e.keyPos, merge(old, e.value))
+		}
+	}
+	return out
+}
+
+// withoutNulls removes the nulls that a map of an overlay uses to delete keys, where there is nothing to delete.
+func withoutNulls(n *node) *node {
+	if n.kind != mapNode {
+		return n
+	}
+	return merge(&node{kind: mapNode, pos: n.pos}, n)
+}
+
+// value returns n as encoding/json would decode it.
+func (n *node) value() any {
+	switch n.kind {
+	case boolNode:
+		return n.flag
+	case intNode:
+		return float64(n.int)
+	case floatNode:
+		return n.float
+	case stringNode:
+		return n.text
+	case listNode:
+		list := make([]any, len(n.items))
+		for i, item := range n.items {
+			list[i] = item.value()
+		}
+		return list
+	case mapNode:
+		m := make(map[string]any, len(n.entries))
+		for _, e := range n.entries {
+			m[e.key] = e.value.value()
+		}
+		return m
+	}
+	return nil
+}
+
+// describe says what n is, for a message that says what it should be.
+func (n *node) describe() string {
+	switch n.kind {
+	case nullNode:
+		return "empty"
+	case listNode:
+		return "a list"
+	case mapNode:
+		return "a mapping"
+	case stringNode:
+		return strconv.Quote(clip(n.text))
+	}
+	return clip(n.text)
+}
+
+// clip shortens a value to be shown in a message.
+func clip(s string) string {
+	const limit = 60
+	runes := 0
+	for i := range s {
+		if runes == limit {
+			return s[:i] + "..."
+		}
+		runes++
+	}
+	return s
+}

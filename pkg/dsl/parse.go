@@ -1,0 +1,253 @@
+package dsl
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// File is a file that Parse reads.
+type File struct {
+	// Path is relative to the project's root, with forward slashes.
+	Path string
+	// Present says whether there is such a file and it can be used.
+	Present bool
+	// Content is its bytes; of a prompt only presence counts.
+	Content []byte
+	// Reason says why a file that is there cannot be used.
+	Reason string
+}
+
+// Result is what Parse found.
+type Result struct {
+	// Project is the project; nil while there are errors or wanted files.
+	Project *Project
+	// Diagnostics is what is wrong or worth knowing, by place.
+	Diagnostics []Diagnostic
+	// Wanted are the files to be given with the next call, besides those given already. There may be errors already; the
+	// next call repeats them together with what it finds in these files.
+	Wanted []string
+}
+
+// Failed reports whether a diagnostic is an error.
+func (r Result) Failed() bool {
+	return slices.ContainsFunc(r.Diagnostics, func(d Diagnostic) bool { return d.Severity == Error })
+}
+
+// Parse reads a project from the files known so far. It is pure: ask again with the wanted files until none are wanted.
+func Parse(files []File) Result {
+	l := &loader{files: make(map[string]File, len(files))}
+	for _, f := range files {
+		l.files[f.Path] = f
+	}
+	doc, overlay := l.document("", Position{}, "", nil)
+	var p *Project
+	if doc != nil && !l.diags.failed() {
+		doc = doc.with("primary", doc.entry("primary").keyPos, l.agent(doc.get("primary"), "primary", 1, []string{""}))
+		if len(l.wanted) == 0 && !l.diags.failed() {
+			p = l.build(doc)
+			p.HasOverlay, p.HasReferences = overlay, l.references
+		}
+	}
+	if l.diags.failed() || len(l.wanted) > 0 {
+		p = nil
+	}
+	return Result{Project: p, Diagnostics: l.diags.sorted(), Wanted: l.wanted}
+}
+
+// loader resolves overlays and references into one document.
+type loader struct {
+	files      map[string]File
+	diags      diagnostics
+	wanted     []string
+	agents     int
+	references bool
+	// parsed keeps documents by folder: a project may be referred to many times.
+	parsed map[string]*node
+}
+
+func (l *loader) want(path string) {
+	if !slices.Contains(l.wanted, path) {
+		l.wanted = append(l.wanted, path)
+	}
+}
+
+// document returns the checked document of the project in folder root, with its overlay and overrides applied; nil if it
+// is not there yet or wrong. ref and tree are the place and the tree path that refer to it, for a nested one.
+func (l *loader) document(root string, ref Position, tree string, overrides *node) (doc *node, overlay bool) {
+	mainPath, overlayPath := path.Join(root, ProjectFile), path.Join(root, OverlayFile)
+	mainFile, known := l.files[mainPath]
+	overlayFile, overlayKnown := l.files[overlayPath]
+	if !known || !overlayKnown {
+		for _, p := range []string{mainPath, overlayPath} {
+			if _, ok := l.files[p]; !ok {
+				l.want(p)
+			}
+		}
+		return nil, false
+	}
+	if !mainFile.Present {
+		l.missing(mainFile, root, ref, tree)
+		return nil, false
+	}
+	if !overlayFile.Present && overlayFile.Reason != "" {
+		l.diags.errorf(ParseError, Position{File: overlayPath}, tree, "The overlay cannot be used: %s.", sentence(overlayFile.Reason))
+		return nil, false
+	}
+	doc, ok := l.yaml(mainFile, nil), true
+
+	if overlayFile.Present {
+		nothing := &node{kind: mapNode}
+		over := l.yaml(overlayFile, nothing)
+		ok = over != nil
+		if doc != nil && ok && over != nothing {
+			doc = merge(doc, over)
+		}
+	}
+	if doc == nil || !ok {
+		return nil, overlayFile.Present
+	}
+	if overrides != nil {
+		doc = merge(doc, overrides)
+	}
+	if !l.checkDocument(doc, tree) {
+		return nil, overlayFile.Present
+	}
+	return doc, overlayFile.Present
+}
+
+// checkDocument reports whether doc fits the schema. A nested project's diagnostics name the place in the whole tree.
+func (l *loader) checkDocument(doc *node, tree string) bool {
+	var own diagnostics
+	(&checker{&own}).check(doc, projectShape, "", doc.pos)
+	for _, d := range own.list {
+		if tree != "" {
+			rest, isPrimary := strings.CutPrefix(d.Path, "primary")
+			if !isPrimary {
+				rest = "." + d.Path
+			}
+			d.Path = tree + strings.TrimSuffix(rest, ".")
+		}
+		l.diags.add(d)
+	}
+	l.diags.dropped += own.dropped
+	return !own.failed()
+}
+
+func (l *loader) yaml(f File, empty *node) *node {
+	if n, ok := l.parsed[f.Path]; ok {
+		return n
+	}
+	n := parseYAML(f.Path, f.Content, &l.diags, empty)
+	if l.parsed == nil {
+		l.parsed = map[string]*node{}
+	}
+	l.parsed[f.Path] = n
+	return n
+}
+
+func (l *loader) missing(f File, root string, ref Position, tree string) {
+	kind, pos := ProjectMissing, Position{File: f.Path}
+	if tree != "" {
+		kind, pos = NestedProjectMissing, ref
+	}
+	if f.Reason != "" {
+		l.diags.errorf(kind, pos, tree, "%s cannot be used: %s.", f.Path, sentence(f.Reason))
+		return
+	}
+	l.diags.errorf(kind, pos, tree, "There is no %s.", f.Path)
+}
+
+// sentence prepares a foreign reason for the end of a sentence.
+func sentence(s string) string { return strings.TrimRight(strings.TrimSpace(s), ".") }
+
+// agent returns the agent n with the references below it replaced by the agents they refer to. chain holds the folders
+// of the projects around it, the innermost last.
+func (l *loader) agent(n *node, tree string, depth int, chain []string) *node {
+	l.agents++
+	subagents := n.get("subagents")
+	if subagents == nil || subagents.kind != mapNode {
+		return n
+	}
+	out := &node{kind: mapNode, pos: subagents.pos}
+	for _, e := range subagents.entries {
+		sub := join(tree+".subagents", e.key)
+		if depth+1 > MaxDepth {
+			l.diags.errorf(DepthExceeded, e.keyPos, sub, "Agents stand at most %d levels deep.", MaxDepth)
+			continue
+		}
+		if l.agents >= MaxAgents {
+			l.diags.errorf(DepthExceeded, e.keyPos, sub, "A project has at most %d agents.", MaxAgents)
+			break
+		}
+		value := e.value
+		if value.entry("path") != nil {
+			value = l.reference(e, sub, depth, chain)
+		} else {
+			value = l.agent(value, sub, depth+1, chain)
+		}
+		if value != nil {
+			out.entries = append(out.entries, entry{e.key, e.keyPos, value})
+		}
+	}
+	return n.with("subagents", n.entry("subagents").keyPos, out)
+}
+
+// reference returns the root agent of the project that e refers to, marked with where it comes from; nil if it cannot.
+func (l *loader) reference(e entry, tree string, depth int, chain []string) *node {
+	l.references = true
+	ref := e.value.get("path")
+	root, ok := referencePath(ref.text, rootOf(ref.pos.File))
+	if !ok {
+		l.diags.errorf(SchemaViolation, ref.pos, tree+".path", "The path %q leaves the project.", clip(ref.text))
+		return nil
+	}
+	if slices.Contains(chain, root) {
+		l.diags.errorf(CompileCycle, ref.pos, tree, "The project in %s refers to itself%s.", folderName(root), through(chain, root))
+		return nil
+	}
+	doc, _ := l.document(root, ref.pos, tree, e.value.get("overrides"))
+	if doc == nil {
+		return nil
+	}
+	agent := l.agent(doc.get("primary"), tree, depth+1, append(slices.Clone(chain), root))
+	description := firstNode(e.value.get("description"), agent.get("description"), doc.get("description"))
+	if description != nil {
+		agent = agent.with("description", description.pos, description)
+	}
+	agent = agent.with(refKey, ref.pos, &node{kind: stringNode, pos: ref.pos, text: root})
+	if name := e.value.get("name"); name != nil {
+		agent = agent.with(nameKey, name.pos, name)
+	}
+	return agent
+}
+
+// refKey and nameKey carry what a reference adds to an agent; they are no keys a file can hold.
+const (
+	refKey  = "\x00ref"
+	nameKey = "\x00name"
+)
+
+func firstNode(nodes ...*node) *node {
+	for _, n := range nodes {
+		if n != nil && n.kind == stringNode {
+			return n
+		}
+	}
+	return nil
+}
+
+func folderName(root string) string {
+	if root == "" {
+		return "the root folder"
+	}
+	return root
+}
+
+func through(chain []string, root string) string {
+	between := chain[slices.Index(chain, root)+1:]
+	if len(between) == 0 {
+		return ""
+	}
+	return " through " + strings.Join(between, " and ")
+}

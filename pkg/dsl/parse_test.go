@@ -1,0 +1,278 @@
+package dsl
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/quick"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// only answers with one project file and prompts that are all there.
+func only(yaml string) func(string) File {
+	return func(path string) File {
+		if path == ProjectFile {
+			return File{Path: path, Present: true, Content: []byte(yaml)}
+		}
+		return File{Path: path, Present: !strings.HasSuffix(path, ".yaml")}
+	}
+}
+
+func kinds(r Result) []Kind {
+	var out []Kind
+	for _, d := range r.Diagnostics {
+		out = append(out, d.Kind)
+	}
+	return out
+}
+
+const head = "version: 1\nproject: demo\nprimary:\n"
+
+// nested returns a project with agents standing levels deep.
+func nested(levels int) string {
+	var b strings.Builder
+	b.WriteString(head)
+	for i := range levels {
+		pad := strings.Repeat("    ", i) + "  "
+		fmt.Fprintf(&b, "%smodel: m\n%ssystem_prompt: ./p.md\n", pad, pad)
+		if i < levels-1 {
+			fmt.Fprintf(&b, "%ssubagents:\n%s  a:\n", pad, pad)
+		}
+	}
+	return b.String()
+}
+
+// Sixteen agents may stand below each other; the seventeenth is refused (H-DSL-TREE-02).
+func TestDepth(t *testing.T) {
+	if r := parse(t, only(nested(MaxDepth))); r.Failed() {
+		t.Error(r.Diagnostics)
+	}
+	r := parse(t, only(nested(MaxDepth+1)))
+	if d := cmp.Diff([]Kind{DepthExceeded}, kinds(r)); d != "" {
+		t.Error(d)
+	}
+	if want := "primary" + strings.Repeat(".subagents.a", MaxDepth); r.Diagnostics[0].Path != want {
+		t.Errorf("path is %s, want %s", r.Diagnostics[0].Path, want)
+	}
+}
+
+// References that multiply agents stop at the limit instead of growing without bound.
+func TestReferencesCannotMultiplyWithoutBound(t *testing.T) {
+	file := func(path string) File {
+		dir, isProject := strings.CutSuffix(path, ProjectFile)
+		if !isProject {
+			return File{Path: path, Present: strings.HasSuffix(path, ".md")}
+		}
+		var b strings.Builder
+		b.WriteString(head + "  model: m\n  system_prompt: ./p.md\n  subagents:\n")
+		for i := range 60 {
+			fmt.Fprintf(&b, "    a%d: {path: ./x}\n", i)
+		}
+		_ = dir
+		return File{Path: path, Present: true, Content: []byte(b.String())}
+	}
+	r := parse(t, file)
+	if len(r.Diagnostics) == 0 || r.Diagnostics[0].Kind != DepthExceeded {
+		t.Error(r.Diagnostics)
+	}
+}
+
+// Fifty errors are listed and the rest is counted, so that a hostile file cannot make the answer large.
+func TestErrorsAreCapped(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(head + "  model: m\n  system_prompt: ./p.md\n")
+	for i := range 80 {
+		fmt.Fprintf(&b, "  wrong_key_%d: 1\n", i)
+	}
+	r := parse(t, only(b.String()))
+	if len(r.Diagnostics) != maxErrors+1 {
+		t.Fatalf("%d diagnostics", len(r.Diagnostics))
+	}
+	if end := r.Diagnostics[maxErrors]; end.Kind != TooMany || !strings.Contains(end.Message, "30 more") {
+		t.Error(end)
+	}
+}
+
+// Input that would cost the YAML library stack, time or memory is refused with a parse error.
+func TestHostileInput(t *testing.T) {
+	for name, src := range map[string]string{
+		"too long":        head + "  description: " + strings.Repeat("x", MaxFileSize),
+		"brackets":        strings.Repeat("[", MaxFileSize-1),
+		"braces":          strings.Repeat("{a: ", 200_000),
+		"dashes":          strings.Repeat("- ", 400_000) + "a",
+		"dashes on lines": strings.Repeat("-\n ", 300_000),
+		"questions":       strings.Repeat("? ", 400_000),
+		"anchors":         strings.Repeat("&a ", 300_000),
+		"tags":            strings.Repeat("!a ", 300_000),
+		"wide map":        strings.Repeat("a: b\n", 200_000),
+		"wide list":       "a:\n" + strings.Repeat("- b\n", 200_000),
+		"colons":          strings.Repeat("a: ", 300_000),
+		"quotes":          strings.Repeat("\"\" ", 300_000),
+		"merges":          strings.Repeat("<<: a\n", 150_000),
+		"directives":      strings.Repeat("%a\n", 300_000),
+		"not UTF-8":       head + "  description: \xff\xfe\n",
+		"UTF-16":          "\xff\xfev\x00e\x00r\x00",
+		"delete":          "version: 1\x7f",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := parse(t, only(src))
+			if len(r.Diagnostics) == 0 || r.Diagnostics[0].Kind != ParseError {
+				t.Error(r.Diagnostics)
+			}
+		})
+	}
+}
+
+// A byte order mark, Windows line ends and block scalars leave values and places what they are.
+func TestTextForms(t *testing.T) {
+	src := "\ufeff" + strings.ReplaceAll(head+"  model: m\n  description: |\n    One [[[\n    two.\n  system_prompt: ./p.md\n  max_steps: 0\n", "\n", "\r\n")
+	r := parse(t, only(src))
+	want := []Diagnostic{{Kind: SchemaViolation, Path: "primary.max_steps", Pos: Position{ProjectFile, 9, 14},
+		Message: "max_steps is 0 and must be from 1 to 100."}}
+	if d := cmp.Diff(want, r.Diagnostics); d != "" {
+		t.Error(d)
+	}
+}
+
+// The place of a value is found by its tree path, and that of the nearest value around it where there is none.
+func TestPosition(t *testing.T) {
+	r := parse(t, only(head+"  model: m\n  system_prompt: ./p.md\n  tools:\n    \"file.*\": {enabled: true}\n"))
+	for path, want := range map[string]Position{
+		"primary.model":                   {ProjectFile, 4, 10},
+		"primary.system_prompt":           {ProjectFile, 5, 18},
+		`primary.tools["file.*"].enabled`: {ProjectFile, 7, 25},
+		"primary.tools.other.enabled":     {ProjectFile, 7, 5},
+		"primary.subagents.a.model":       {ProjectFile, 4, 3},
+		"nothing":                         {File: ProjectFile},
+	} {
+		if got := r.Project.Position(path); got != want {
+			t.Errorf("%s is at %v, want %v", path, got, want)
+		}
+	}
+	var paths []string
+	for a := range r.Project.Agents {
+		paths = append(paths, a.Path)
+	}
+	if d := cmp.Diff([]string{"primary"}, paths); d != "" {
+		t.Error(d)
+	}
+}
+
+// A reference stays inside the outermost project's folder, however it is written.
+func TestReferencePath(t *testing.T) {
+	for _, tt := range []struct {
+		path, root, want string
+		ok               bool
+	}{
+		{"./a", "", "a", true},
+		{"project:/a/b/", "x", "x/a/b", true},
+		{"../b", "a", "b", true},
+		{"../../c", "a/b", "c", true},
+		{"../", "a", "", true},
+		{"../a", "", "", false},
+		{"../../a", "x", "", false},
+	} {
+		got, ok := referencePath(tt.path, tt.root)
+		if got != tt.want && tt.ok || ok != tt.ok {
+			t.Errorf("%s from %q is %q %t", tt.path, tt.root, got, ok)
+		}
+	}
+}
+
+// A file that is just a cage block is read like the block in a project, with sizes and durations in their units.
+func TestParseCage(t *testing.T) {
+	c, diags := ParseCage("policy.yaml", []byte("fs: [{mode: ro, path: ./}]\nlimits: {memory: 1048576, disk: 2KB, cpu: 0.5, walltime: 1500ms}\n"))
+	want := &Cage{FS: []Mount{{"ro", "project:/"}}, Seccomp: "default", State: "ephemeral",
+		Limits: Limits{Memory: 1 << 20, Disk: 2000, CPU: 0.5, Walltime: 1500 * time.Millisecond}}
+	if d := cmp.Diff(want, c); d != "" || diags != nil {
+		t.Error(d, diags)
+	}
+	if c, diags = ParseCage("policy.yaml", []byte("fs: x\n")); c != nil || len(diags) != 1 {
+		t.Error(c, diags)
+	}
+	if c, diags = ParseCage("policy.yaml", nil); c != nil || len(diags) != 1 {
+		t.Error(c, diags)
+	}
+}
+
+// A cage survives the way to another service and back.
+func TestCageProto(t *testing.T) {
+	back := func(c Cage) bool {
+		c.Limits.Walltime = time.Duration(int32(c.Limits.Walltime)) * time.Millisecond
+		for _, empty := range []*[]string{&c.Net, &c.Capabilities} {
+			if len(*empty) == 0 {
+				*empty = nil
+			}
+		}
+		if len(c.FS) == 0 {
+			c.FS = nil
+		}
+		if len(c.Env) == 0 {
+			c.Env = nil
+		}
+		got := CageFromProto(c.Proto())
+		if len(got.Env) == 0 {
+			got.Env = nil
+		}
+		for _, empty := range []*[]string{&got.Net, &got.Capabilities} {
+			if len(*empty) == 0 {
+				*empty = nil
+			}
+		}
+		return reflect.DeepEqual(&c, got)
+	}
+	if err := quick.Check(back, nil); err != nil {
+		t.Error(err)
+	}
+	if CageFromProto((*Cage)(nil).Proto()) != nil {
+		t.Error("no cage became one")
+	}
+}
+
+// Whatever the bytes of the two files are, Parse answers with a project or with errors, and always with the same.
+func FuzzParse(f *testing.F) {
+	paths, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(data), "-- "+ProjectFile+" --\n")
+		main, _, _ := strings.Cut(rest, "\n-- ")
+		f.Add([]byte(main), []byte("primary: {max_steps: null}\n"))
+	}
+	f.Add([]byte("a: !!str\n? [b]\n: &c *c\n"), []byte("- "))
+	f.Add([]byte("<<: [a, {b: c}]\n\"\": 'x'\n"), []byte("%YAML 1.2\n---\n"))
+	f.Fuzz(func(t *testing.T, main, overlay []byte) {
+		file := func(path string) File {
+			switch path {
+			case ProjectFile:
+				return File{Path: path, Present: true, Content: main}
+			case OverlayFile:
+				return File{Path: path, Present: len(overlay) > 0, Content: overlay}
+			}
+			return File{Path: path, Present: strings.HasSuffix(path, ".md")}
+		}
+		r := parse(t, file)
+		if (r.Project == nil) != r.Failed() {
+			t.Fatal("a project comes with errors, or none without")
+		}
+		for _, d := range r.Diagnostics {
+			if d.Message == "" || d.Pos.File == "" || d.Pos.Line < 0 {
+				t.Fatalf("diagnostic without content: %+v", d)
+			}
+		}
+		if d := cmp.Diff(r.Diagnostics, parse(t, file).Diagnostics); d != "" {
+			t.Fatal("a second reading differs:\n" + d)
+		}
+		ParseCage("cage.yaml", main)
+	})
+}

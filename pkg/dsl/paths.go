@@ -1,0 +1,51 @@
+package dsl
+
+import (
+	"path"
+	"strings"
+)
+
+// rootOf returns the folder of the project that a project file belongs to, relative to the root project.
+func rootOf(file string) string {
+	dir := path.Dir(path.Dir(file))
+	if dir == "." {
+		return ""
+	}
+	return dir
+}
+
+// promptPath returns the file that a checked prompt path names, relative to the root project; root is the folder of the
+// project in whose file it is written.
+func promptPath(p, root string) string {
+	p = strings.TrimPrefix(strings.TrimPrefix(p, "project:/"), "./")
+	return path.Join(root, p)
+}
+
+// referencePath returns the folder that a checked reference names, relative to the root project, and whether it is inside.
+func referencePath(p, root string) (string, bool) {
+	joined := path.Join("/", root, strings.TrimPrefix(p, "project:/"))
+	if strings.Count(p, "../") > depthOf(root) {
+		return "", false
+	}
+	return strings.TrimPrefix(joined, "/"), true
+}
+
+func depthOf(root string) int {
+	if root == "" {
+		return 0
+	}
+	return strings.Count(root, "/") + 1
+}
+
+// parentPath returns the tree path around a tree path, "" for none.
+func parentPath(p string) string {
+	if strings.HasSuffix(p, "]") {
+		if i := strings.LastIndexByte(p, '['); i >= 0 {
+			return p[:i]
+		}
+	}
+	if i := strings.LastIndexByte(p, '.'); i >= 0 {
+		return p[:i]
+	}
+	return ""
+}

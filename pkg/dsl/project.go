@@ -1,0 +1,179 @@
+package dsl
+
+import "time"
+
+// The places of a project's files, relative to its root.
+const (
+	ProjectFile = ".kaged/project.yaml"
+	OverlayFile = ".kaged/project.local.yaml"
+)
+
+// Flat20 is the one tools_profile: the twenty flat tool names that agents written for them expect.
+const Flat20 = "flat20"
+
+// Flat20Tools are the names of the profile [Flat20], each the alias of a tool of the catalogue.
+func Flat20Tools() []string {
+	return []string{"read", "write", "edit", "apply_patch", "grep", "glob", "ls", "exec", "process", "cron", "message",
+		"agents_list", "sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "subagents",
+		"sessions_status", "memory_search", "memory_get"}
+}
+
+// Project is a project file with its overlay applied and its references resolved.
+type Project struct {
+	// Version is the version of the format.
+	Version int
+	// Slug is the project's name.
+	Slug string
+	// Description is what the project is about.
+	Description string
+	// Primary is the root agent.
+	Primary *Agent
+	// Workflows are the project's workflows.
+	Workflows []Workflow
+	// HasOverlay says whether there was an overlay.
+	HasOverlay bool
+	// HasReferences says whether a subagent refers to another project.
+	HasReferences bool
+	// Prompts are the prompt files in use, by path.
+	Prompts []Reference
+	// Aliases are the model aliases in use, by name; whether they are bound is not known here.
+	Aliases []Reference
+
+	positions map[string]Position
+}
+
+// Position returns where the value at a tree path is written, such as primary.subagents.scraper.model, or else the
+// nearest value around it.
+func (p *Project) Position(path string) Position {
+	for ; path != ""; path = parentPath(path) {
+		if pos, ok := p.positions[path]; ok {
+			return pos
+		}
+	}
+	return Position{File: ProjectFile}
+}
+
+// Agents calls yield for every agent, parents before children, children by key, until it returns false.
+func (p *Project) Agents(yield func(*Agent) bool) { p.Primary.walk(yield) }
+
+func (a *Agent) walk(yield func(*Agent) bool) bool {
+	if !yield(a) {
+		return false
+	}
+	for _, child := range a.Subagents {
+		if !child.walk(yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// Reference is a name that agents use.
+type Reference struct {
+	// Name is the alias, or the path relative to the project's root.
+	Name string
+	// UsedBy are the tree paths that use it.
+	UsedBy []string
+	// Present says whether the file was there.
+	Present bool
+}
+
+// Agent is one agent of the tree.
+type Agent struct {
+	// Key is its key in its parent's subagents, "primary" for the root.
+	Key string
+	// Path is its tree path, such as primary.subagents.scraper.
+	Path string
+	// Name is what a project reference calls it, for people.
+	Name string
+	// Model is the alias of its model.
+	Model string
+	// Prompt is the prompt file, relative to the root project.
+	Prompt string
+	// Description is what a parent is told about it.
+	Description string
+	// Tools are its tools entries in the order they were written.
+	Tools []ToolSwitch
+	// ToolsProfile is "" or [Flat20].
+	ToolsProfile string
+	// MaxSteps and MaxOutputTokens are 0 where they are not set.
+	MaxSteps, MaxOutputTokens int
+	// Cage is its cage, nil for none. Without a cage key an agent has its parent's.
+	Cage *Cage
+	// Subagents are its direct children by key.
+	Subagents []*Agent
+	// ResumeOnCrash says whether a run that a crash cut off goes on in a new one; only the root's counts.
+	ResumeOnCrash bool
+	// IncludeToolResults says whether results of earlier runs' tools are shown to the model again.
+	IncludeToolResults bool
+	// Plugins are its plugins by slot.
+	Plugins []Plugin
+	// Compaction is how its conversation is kept inside the window; nil where it is not set here or above.
+	Compaction *Compaction
+	// Policy are the rules for its requests, nil for none.
+	Policy *Policy
+	// ProjectRef is the folder of the referenced project it comes from, relative to the root project; "" for the root's own.
+	ProjectRef string
+}
+
+// ToolSwitch turns the tools that a pattern matches on or off.
+type ToolSwitch struct {
+	// Pattern is a name or a glob.
+	Pattern string
+	// Enabled is on or off.
+	Enabled bool
+	// Pos is where it is written.
+	Pos Position
+}
+
+// Plugin is a plugin in a slot.
+type Plugin struct {
+	Slot, Package, Source string
+	// Config is its configuration as JSON would hold it.
+	Config map[string]any
+}
+
+// Compaction is how a conversation is compacted. Zero values are not set.
+type Compaction struct {
+	Strategy                       string
+	UpperThreshold, LowerThreshold float64
+	SummarizeModel                 string
+	// SummarizePrompt is relative to the root project.
+	SummarizePrompt    string
+	DelegatePlugin     string
+	CheckpointFallback string
+	AlwaysKeep         []string
+}
+
+// Policy are hard rules for what may be sent to a model. Zero values are not set.
+type Policy struct {
+	TokenHardLimit int64
+	OnExceed       string
+	ContentGates   []ContentGate
+}
+
+// ContentGate keeps text from a model.
+type ContentGate struct {
+	Pattern string
+	// Action is "redact" or "strip".
+	Action string
+}
+
+// Workflow is a workflow that can be invoked by name.
+type Workflow struct {
+	Name, Description string
+	// Inputs are its inputs by name.
+	Inputs []WorkflowInput
+	// InvokableBy says who may invoke it: "operator", "guest".
+	InvokableBy []string
+	// Timeout is 0 where it is not set.
+	Timeout time.Duration
+}
+
+// WorkflowInput is one input of a workflow.
+type WorkflowInput struct {
+	Name, Type, Description string
+	Required                bool
+	// Default is a JSON value, nil for none.
+	Default any
+}
