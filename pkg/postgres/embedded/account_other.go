@@ -1,0 +1,28 @@
+//go:build !linux
+
+package embedded
+
+import (
+	"os"
+	"os/exec"
+)
+
+// account is who the server runs as: here always the user itself.
+type account struct{}
+
+func (account) String() string { return "as this user" }
+
+func (account) apply(*exec.Cmd) {}
+
+func (account) own(string) error { return nil }
+
+func accountsFor(paths) ([]account, error) {
+	if os.Geteuid() == 0 {
+		return nil, failed(nil, "PostgreSQL does not run as root; start kaged as an ordinary user.")
+	}
+	return []account{{}}, nil
+}
+
+func (account) folder(_ *exec.Cmd, path string) (name string, closeAfterStart func(), err error) {
+	return path, func() {}, nil
+}

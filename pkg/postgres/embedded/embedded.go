@@ -1,0 +1,139 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"kaged.dev/pkg/fault"
+)
+
+// The database and its logins.
+const (
+	database   = "kaged"
+	ownerLogin = "kaged_owner"
+	appLogin   = "kaged_app"
+	superuser  = "postgres"
+	port       = "5432" // Only names the socket.
+)
+
+// Options says what to start.
+type Options struct {
+	// DataDir is kaged's data directory. Its postgres and log folders are used.
+	DataDir string
+	// Log gets what is worth knowing about the server; its own log is a file. nil means none.
+	Log *slog.Logger
+	// NoSync gives durability up for speed. It is for tests.
+	NoSync bool
+	// Getenv reads KAGED_PG_BIN and PATH; nil means os.Getenv.
+	Getenv func(string) string
+}
+
+// Server is a running server. Its methods may be called from any goroutine.
+type Server struct {
+	paths paths
+	creds credentials
+	proc  *process
+	locks *locks
+}
+
+// Start starts the server and returns when it accepts connections. ctx bounds the start and not the server's life. If
+// another server for the same data is still shutting down, Start waits for it. The caller calls Stop.
+//
+// It returns fault.Unavailable if PostgreSQL is not installed or does not start, and fault.Conflict if
+// the data is in use, belongs to another user, or to another major version; each message says what to do.
+func Start(ctx context.Context, opts Options) (*Server, error) {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.Getenv == nil {
+		opts.Getenv = os.Getenv
+	}
+	dir, err := filepath.Abs(opts.DataDir)
+	if err != nil || opts.DataDir == "" {
+		return nil, failed(err, "The data directory %q is not a path.", opts.DataDir)
+	}
+	s := &Server{paths: pathsIn(dir)}
+	if err := s.paths.make(); err != nil {
+		return nil, err
+	}
+	if s.locks, err = takeLocks(ctx, s.paths); err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx, opts); err != nil {
+		s.locks.release()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context, opts Options) error {
+	began := time.Now()
+	install, err := findInstallation(ctx, opts.Getenv, s.paths)
+	if err != nil {
+		return err
+	}
+	c := cluster{install: install, paths: s.paths, noSync: opts.NoSync}
+	if s.creds, err = c.prepare(ctx, opts.Log); err != nil {
+		return err
+	}
+	if s.proc, err = c.launch(s.locks); err != nil {
+		return err
+	}
+	if err := s.proc.waitReady(ctx, s.paths); err != nil {
+		s.proc.kill()
+		return err
+	}
+	opts.Log.Info("PostgreSQL is ready", "version", install.version, "pid", s.proc.pid(), "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// OwnerURL connects as the owner of the database, who may create schemas, roles and databases and is no superuser. It
+// holds a password: never log it.
+func (s *Server) OwnerURL() string { return s.url(ownerLogin, s.creds.Owner) }
+
+// URL connects as kaged_app, the role of the services. It holds a password: never log it.
+func (s *Server) URL() string { return s.url(appLogin, s.creds.App) }
+
+func (s *Server) url(user, password string) string {
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Path: "/" + database,
+		RawQuery: url.Values{"host": {s.paths.run}, "port": {port}, "sslmode": {"disable"}}.Encode()}
+	return u.String()
+}
+
+// PID returns the process id of the server.
+func (s *Server) PID() int { return s.proc.pid() }
+
+// Done is closed when the server has ended, by Stop or on its own.
+func (s *Server) Done() <-chan struct{} { return s.proc.done }
+
+// Stop ends the server: it refuses new connections, rolls open transactions back and writes everything down. When ctx
+// ends first, the server is cut off; it loses nothing that was committed and needs longer for its next start. Stop
+// returns when the server is gone, with fault.Unavailable if it ended badly. Stopping twice is the same as once.
+func (s *Server) Stop(ctx context.Context) error {
+	err := s.proc.stop(ctx)
+	s.locks.release()
+	s.paths.removeShort()
+	return err
+}
+
+// failed is an error of the embedded server.
+func failed(err error, format string, args ...any) *fault.Error {
+	return fault.Wrap(err, fault.Unavailable, format, args...).With("subsystem", "storage")
+}
+
+func conflict(err error, format string, args ...any) *fault.Error {
+	return fault.Wrap(err, fault.Conflict, format, args...).With("subsystem", "storage")
+}
+
+// ended turns the end of ctx during a start into an error that says so.
+func ended(ctx context.Context, what string) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fault.From(ctx.Err())
+	}
+	return failed(ctx.Err(), "%s", what)
+}

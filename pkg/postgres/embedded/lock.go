@@ -1,0 +1,119 @@
+package embedded
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// shutdownPatience is how long a start waits for an earlier server of the same data to end.
+const shutdownPatience = 15 * time.Second
+
+// poll is how often something is looked at that gives no event: locks of others, and a server's status line.
+const poll = 2 * time.Millisecond
+
+// locks keep two servers off one cluster. The starter's lock is held by the process that calls Start and ends with it. The
+// server's lock is inherited by the server and all its children, so whoever gets it knows that none of them is left,
+// also where a process id has been used again since.
+type locks struct{ starter, server *os.File }
+
+func takeLocks(ctx context.Context, p paths) (*locks, error) {
+	l := &locks{}
+	var err error
+	if l.starter, err = lockFile(ctx, p.starter, nil); err == nil {
+		// With the starter's lock in hand, a server that still runs has lost its parent.
+		l.server, err = lockFile(ctx, p.server, func() {
+			if pid := postmasterPID(p.data); serves(pid, p.data) {
+				interrupt(pid)
+			}
+		})
+	}
+	if err == nil {
+		err = clearStalePID(p)
+	}
+	if err != nil {
+		l.release()
+		return nil, err
+	}
+	return l, nil
+}
+
+// lockFile waits a while for a lock. busy is called once, when others hold it.
+func lockFile(ctx context.Context, path string, busy func()) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, failed(err, "The file %s cannot be written.", path)
+	}
+	limit := time.NewTimer(shutdownPatience)
+	defer limit.Stop()
+	for {
+		ok, err := tryLock(f)
+		if ok {
+			return f, nil
+		}
+		if err != nil {
+			_ = f.Close()
+			return nil, failed(err, "The file %s cannot be locked.", path)
+		}
+		if busy != nil {
+			busy()
+			busy = nil
+		}
+		select {
+		case <-time.After(poll):
+			continue
+		case <-limit.C:
+			err = conflict(nil, "The database in %s is in use by another process of kaged.", filepath.Dir(path))
+		case <-ctx.Done():
+			err = ended(ctx, "The database is in use by another process of kaged, which did not end in time.")
+		}
+		_ = f.Close()
+		return nil, err
+	}
+}
+
+// release gives up this process's hold; a running server keeps its own.
+func (l *locks) release() {
+	for _, f := range []*os.File{l.server, l.starter} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// clearStalePID removes the file that a dead server left, whose process id may be somebody else's by now: PostgreSQL would
+// take that process for a server. A server that somebody started by hand holds none of our locks and is respected.
+func clearStalePID(p paths) error {
+	pid := postmasterPID(p.data)
+	if pid == 0 || !alive(pid) {
+		return nil // PostgreSQL sees that by itself.
+	}
+	if serves(pid, p.data) {
+		return conflict(nil, "The database in %s is in use by process %d, which kaged did not start; stop it first.", p.data, pid)
+	}
+	if err := os.Remove(filepath.Join(p.data, "postmaster.pid")); err != nil && !os.IsNotExist(err) {
+		return failed(err, "The left-over file postmaster.pid in %s cannot be removed.", p.data)
+	}
+	return nil
+}
+
+// postmasterPID reads the process id that a server wrote down, 0 if there is none.
+func postmasterPID(data string) int {
+	lines := postmasterLines(data)
+	if len(lines) == 0 {
+		return 0
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(lines[0]))
+	return max(pid, 0)
+}
+
+func postmasterLines(data string) []string {
+	text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	if err != nil {
+		return nil
+	}
+	return strings.Split(string(text), "\n")
+}

@@ -1,0 +1,146 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// immediateLimit is how long a server that was told to stop at once may take before it is killed.
+const immediateLimit = 5 * time.Second
+
+// process is the server's main process.
+type process struct {
+	cmd  *exec.Cmd
+	log  *logFile
+	done chan struct{} // closed when the process has ended and err is set
+	err  error
+}
+
+// durability is what a server promises to keep.
+func (c cluster) durability() []string {
+	if c.noSync {
+		return []string{"fsync=off", "synchronous_commit=off", "full_page_writes=off"}
+	}
+	return []string{"fsync=on", "synchronous_commit=on", "full_page_writes=on"}
+}
+
+// settings make a server for one machine and a few services: small, quick to start, and silent.
+func (c cluster) settings(socketDir string) []string {
+	return append(c.durability(),
+		"listen_addresses=", "unix_socket_directories="+socketDir, "unix_socket_permissions=0700", "port="+port,
+		"password_encryption=scram-sha-256", "cluster_name=kaged",
+		"max_connections=60", "shared_buffers=32MB", "jit=off", "autovacuum=on",
+		"wal_level=minimal", "max_wal_senders=0", "max_logical_replication_workers=0", "max_wal_size=256MB",
+		"logging_collector=off", "log_destination=stderr", "log_checkpoints=off", "log_line_prefix=%m [%p] %q%u ", "log_min_error_statement=panic",
+		"timezone=UTC", "log_timezone=UTC", "lc_messages=C")
+}
+
+// launch starts the server.
+func (c cluster) launch(l *locks) (*process, error) {
+	cmd := exec.Command(c.install.command("postgres"))
+	if l.server != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, l.server)
+	}
+	if err := c.install.account.own(c.paths.run); err != nil {
+		return nil, failed(err, "The folder %s cannot be given to the user PostgreSQL runs as.", c.paths.run)
+	}
+	data, doneData, err := c.install.account.folder(cmd, c.paths.data)
+	if err != nil {
+		return nil, err
+	}
+	defer doneData()
+	run, doneRun, err := c.install.account.folder(cmd, c.paths.run)
+	if err != nil {
+		return nil, err
+	}
+	defer doneRun()
+	cmd.Args = append(cmd.Args, "-D", data)
+	for _, s := range c.settings(run) {
+		cmd.Args = append(cmd.Args, "-c", s)
+	}
+	cmd.Dir, cmd.Env = "/", environment()
+	c.install.account.apply(cmd)
+	bind(cmd)
+	log, err := openLog(c.paths.log)
+	if err != nil {
+		return nil, failed(err, "The log %s cannot be written.", c.paths.log)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	// Children of a killed server may hold its log for a moment.
+	cmd.WaitDelay = time.Second
+	return startProcess(cmd, log)
+}
+
+// startProcess starts cmd on a thread that lives as long as cmd, because the kernel sends the signal of a dying parent when the thread
+// that started the child ends.
+func startProcess(cmd *exec.Cmd, log *logFile) (*process, error) {
+	p := &process{cmd: cmd, log: log, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait()
+			_ = log.Close()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		_ = log.Close()
+		return nil, failed(err, "PostgreSQL cannot be started.")
+	}
+	return p, nil
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+// waitReady returns when the server has written "ready" into its status file.
+func (p *process) waitReady(ctx context.Context, places paths) error {
+	const statusLine = 7
+	for {
+		lines := postmasterLines(places.data)
+		if postmasterPID(places.data) == p.pid() && len(lines) > statusLine && strings.TrimSpace(lines[statusLine]) == "ready" {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return failed(errors.New(p.log.tail()), "PostgreSQL did not start; %s has its reason.", places.log)
+		case <-ctx.Done():
+			return ended(ctx, "PostgreSQL did not start in time.")
+		case <-time.After(poll):
+		}
+	}
+}
+
+// stop ends the process, in order until ctx ends.
+func (p *process) stop(ctx context.Context) error {
+	_ = p.cmd.Process.Signal(signalFast)
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		p.kill()
+	}
+	var exit *exec.ExitError
+	if p.err != nil && ctx.Err() == nil && errors.As(p.err, &exit) {
+		return failed(p.err, "PostgreSQL ended badly; it recovers at its next start.")
+	}
+	return nil
+}
+
+// kill ends the process at once and waits for it.
+func (p *process) kill() {
+	_ = p.cmd.Process.Signal(signalImmediate)
+	select {
+	case <-p.done:
+	case <-time.After(immediateLimit):
+		_ = p.cmd.Process.Signal(os.Kill)
+		<-p.done
+	}
+}
