@@ -1,0 +1,148 @@
+package pgtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/postgres/embedded"
+)
+
+// serveVariable tells a test binary to be the server of another one.
+const serveVariable = "KAGED_PGTEST_SERVE"
+
+// slots bounds how many test binaries may have a server at the same time.
+const slots = 64
+
+const startLimit = time.Minute
+
+// answer is what the child says on its standard output, once.
+type answer struct {
+	OwnerURL, AppURL string
+	Error            string
+}
+
+func init() {
+	if os.Getenv(serveVariable) != "" {
+		os.Exit(serve())
+	}
+}
+
+// serve runs a server until standard input ends.
+func serve() int {
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	server, err := startInSlot(ctx)
+	if err != nil {
+		_ = json.NewEncoder(os.Stdout).Encode(answer{Error: err.Error()})
+		return 1
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(answer{OwnerURL: server.OwnerURL(), AppURL: server.URL()})
+	_ = os.Stdout.Close()
+	ended := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-server.Done():
+	}
+	stop, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = server.Stop(stop)
+	return 0
+}
+
+// startInSlot starts a server on the first cluster that no other process uses. What cannot be started, after a power cut
+// for one, is made again.
+func startInSlot(ctx context.Context) (*embedded.Server, error) {
+	base, err := cacheFolder()
+	if err != nil {
+		return nil, err
+	}
+	for n := range slots {
+		dir := filepath.Join(base, fmt.Sprintf("slot-%02d", n))
+		unlock, free, err := lockSlot(dir)
+		if err != nil {
+			return nil, err
+		}
+		if !free {
+			continue
+		}
+		// The lock is kept, and ends with this process.
+		_ = unlock
+		opts := embedded.Options{DataDir: dir, NoSync: true}
+		server, err := embedded.Start(ctx, opts)
+		if err != nil {
+			if err2 := os.RemoveAll(filepath.Join(dir, "postgres")); err2 != nil {
+				return nil, errors.Join(err, err2)
+			}
+			server, err = embedded.Start(ctx, opts)
+		}
+		if err == nil {
+			err = tidy(ctx, server.OwnerURL())
+		}
+		return server, err
+	}
+	return nil, errors.New("every slot for a test database is in use")
+}
+
+// cacheFolder is where the clusters are: kept between runs where the user has a cache folder.
+func cacheFolder() (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		base = filepath.Join(os.TempDir(), fmt.Sprintf("kaged-%d", os.Getuid()))
+	}
+	dir := filepath.Join(base, "kaged-pgtest")
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// shared is the server of this test binary.
+var shared = sync.OnceValues(start)
+
+// start starts this binary as a server. Its standard input is a pipe that is closed by the kernel when this process is gone; nothing else
+// ends it, and nobody waits for it.
+func start() (answer, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return answer{}, err
+	}
+	stdin, hold, err := os.Pipe()
+	if err != nil {
+		return answer{}, err
+	}
+	defer stdin.Close()
+	told, stdout, err := os.Pipe()
+	if err != nil {
+		return answer{}, err
+	}
+	defer told.Close()
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), serveVariable+"=1")
+	cmd.Stdin, cmd.Stdout = stdin, stdout
+	err = cmd.Start()
+	_ = stdout.Close()
+	if err != nil {
+		return answer{}, err
+	}
+	lifeline = hold
+	var got answer
+	if err := json.NewDecoder(told).Decode(&got); err != nil {
+		return answer{}, fmt.Errorf("the test database's process ended: %w", err)
+	}
+	if got.Error != "" {
+		return answer{}, errors.New(got.Error)
+	}
+	return got, nil
+}
+
+// lifeline is the pipe that holds the server alive. It is kept here so that it is not collected and closed.
+var lifeline *os.File
