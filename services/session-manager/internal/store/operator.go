@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"kaged.dev/pkg/postgres"
 	"kaged.dev/services/session-manager/internal/core/audit"
 	"kaged.dev/services/session-manager/internal/store/db"
 )
@@ -29,7 +30,7 @@ func (o *Operator) EnsureEpoch(ctx context.Context, fresh []byte, now int64) ([]
 
 // ReplaceEpoch implements operator.Store.
 func (o *Operator) ReplaceEpoch(ctx context.Context, fresh []byte, now int64, record audit.Record) error {
-	err := pgx.BeginFunc(ctx, o.pool, func(tx pgx.Tx) error {
+	err := postgres.InTx(ctx, o.pool, func(tx pgx.Tx) error {
 		q := db.New(tx)
 		if err := q.ReplaceEpoch(ctx, fresh, now); err != nil {
 			return err

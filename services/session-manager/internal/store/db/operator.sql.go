@@ -19,7 +19,7 @@ func (q *Queries) DropLaunchTokens(ctx context.Context) error {
 }
 
 const ensureEpoch = `-- name: EnsureEpoch :one
-with made as (insert into auth_epoch (secret, rotated_at) select $1, $2 where not exists (select from auth_epoch)
+with made as (insert into auth_epoch (secret, rotated_at) select $1::bytea, $2::bigint where not exists (select from auth_epoch)
               on conflict (singleton) do nothing returning secret)
 select secret from made union all select secret from auth_epoch limit 1
 `

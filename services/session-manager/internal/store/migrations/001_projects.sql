@@ -16,7 +16,7 @@ create table projects (
     prompts        jsonb  not null default '[]',  -- [{name, used_by, sha256}] in use
     unresolved     jsonb  not null default '{}',  -- as of the last evaluation
     compiled_hash  text   not null default '',    -- the last snapshot that compiled, '' for none
-    sources        jsonb  not null default '{}',  -- the files it was compiled from, so that a changed operator's rule applies
+    sources        bytea  not null default '',    -- JSON of the files it was compiled from, so that a changed rule of the operator applies
     rules_hash     text   not null default '',    -- the operator's tool rules it was compiled with
     workspace      text   not null default '',
     registered_at  bigint not null,

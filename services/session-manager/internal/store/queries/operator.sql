@@ -1,6 +1,6 @@
 -- name: EnsureEpoch :one
 -- It returns no row when another transaction made the row just now: its snapshot is older than that.
-with made as (insert into auth_epoch (secret, rotated_at) select @secret, @now where not exists (select from auth_epoch)
+with made as (insert into auth_epoch (secret, rotated_at) select @secret::bytea, @now::bigint where not exists (select from auth_epoch)
               on conflict (singleton) do nothing returning secret)
 select secret from made union all select secret from auth_epoch limit 1;
 

@@ -1,0 +1,169 @@
+package projects
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/core/localconfig"
+)
+
+// Bounds of one compilation. References nest 16 deep and each level may ask for an overlay and for prompts.
+const (
+	maxRounds  = 64
+	maxSources = 1024
+)
+
+// readBatch is how many files are read at once: as many of the largest size as one message holds.
+const readBatch = 8
+
+// compilation is a compiled project and the files that made it.
+type compilation struct {
+	// root is the project's folder with every link resolved, "" if nothing could be read.
+	root    string
+	sources []Source
+	hashes  map[string]string
+	CompileOutput
+}
+
+// compileFolder reads and compiles the project in folder. It fails with not_found (details.path is folder) if it holds no
+// project file, and with dsl_invalid (details.errors) if that does not compile; then the compilation holds what is known.
+func (s *Service) compileFolder(ctx context.Context, workspace, folder string, rules []localconfig.ToolRule) (compilation, error) {
+	c := compilation{hashes: map[string]string{}}
+	wanted := []string{dsl.ProjectFile}
+	for range maxRounds {
+		if err := s.readSources(ctx, &c, workspace, folder, wanted); err != nil {
+			return c, err
+		}
+		out, err := s.Compiler.Compile(ctx, CompileInput{Sources: c.sources, Rules: rules, Workspace: workspace})
+		if err != nil {
+			return c, err
+		}
+		c.CompileOutput = out
+		switch {
+		case failed(out.Diagnostics):
+			return c, dslInvalid(out.Diagnostics)
+		case out.Snapshot != nil:
+			return c, nil
+		}
+		if wanted = c.unread(out.Wanted); len(wanted) == 0 {
+			return c, fault.New(fault.Internal, "The compiler neither finished nor wants another file.")
+		}
+		if len(c.sources)+len(wanted) > maxSources {
+			break
+		}
+	}
+	return c.refuse("", fmt.Sprintf("The project needs more than %d files.", maxSources))
+}
+
+// refuse returns c with one error about a file and the failure of it.
+func (c compilation) refuse(file, reason string) (compilation, error) {
+	c.Diagnostics = []Diagnostic{{Kind: "project_missing", Message: reason, File: file}}
+	return c, dslInvalid(c.Diagnostics)
+}
+
+func failed(diagnostics []Diagnostic) bool {
+	for _, d := range diagnostics {
+		if !d.Warning {
+			return true
+		}
+	}
+	return false
+}
+
+// unread returns those of paths that were not given to the compiler yet.
+func (c *compilation) unread(paths []string) []string {
+	have := make(map[string]bool, len(c.sources))
+	for _, s := range c.sources {
+		have[s.Path] = true
+	}
+	var rest []string
+	for _, p := range paths {
+		if !have[p] {
+			have[p] = true
+			rest = append(rest, p)
+		}
+	}
+	return rest
+}
+
+// readSources adds files to c's sources. The project file itself must be there.
+func (s *Service) readSources(ctx context.Context, c *compilation, workspace, folder string, paths []string) error {
+	read, err := s.readFiles(ctx, workspace, folder, paths, nil)
+	if errors.Is(err, fault.NotFound) {
+		return noProject(folder)
+	}
+	if err != nil {
+		return err
+	}
+	c.root = read.Root
+	for _, f := range read.Files {
+		source := Source{Path: f.Path, Present: f.State == Found, Reason: f.Reason}
+		switch {
+		case f.State == Missing && f.Path == dsl.ProjectFile:
+			return noProject(folder)
+		case isProjectFile(f.Path):
+			source.Content = f.Content
+		case f.State == Found && !isText(f.Content):
+			source.Present, source.Reason = false, "it is not a text file"
+		case f.State == Found:
+			c.hashes[f.Path] = f.SHA256
+		}
+		c.sources = append(c.sources, source)
+	}
+	return nil
+}
+
+// isProjectFile tells the files a compiler reads from prompts, of which only presence counts.
+func isProjectFile(p string) bool {
+	return p == dsl.ProjectFile || p == dsl.OverlayFile || strings.HasSuffix(p, "/"+dsl.ProjectFile) || strings.HasSuffix(p, "/"+dsl.OverlayFile)
+}
+
+func noProject(folder string) *fault.Error {
+	return fault.New(fault.NotFound, ".kaged/project.yaml not found at the given path.").With("path", folder)
+}
+
+// readFiles reads any number of files, a batch at a time.
+func (s *Service) readFiles(ctx context.Context, workspace, root string, paths []string, known map[string]string) (Folder, error) {
+	var all Folder
+	for start := 0; start == 0 || start < len(paths); start += readBatch {
+		batch := paths[start:min(start+readBatch, len(paths))]
+		read, err := s.Workspace.ReadProject(ctx, workspace, root, batch, known)
+		if err != nil {
+			return Folder{}, err
+		}
+		if len(read.Files) != len(batch) {
+			return Folder{}, fault.New(fault.Internal, "The workspace answered for %d files of %d.", len(read.Files), len(batch))
+		}
+		all.Root = read.Root
+		all.Files = append(all.Files, read.Files...)
+	}
+	return all, nil
+}
+
+// promptReferences returns the prompts in use with what each was when it was read.
+func (c *compilation) promptReferences() []Reference {
+	refs := make([]Reference, len(c.Prompts))
+	for i, p := range c.Prompts {
+		refs[i] = p
+		refs[i].SHA256 = c.hashes[p.Name]
+	}
+	return refs
+}
+
+// rulesHash tells what a snapshot depends on besides the project's files.
+func (s *Service) rulesHash(rules []localconfig.ToolRule) string {
+	// Strings and booleans can always be marshalled.
+	text, _ := json.Marshal(struct {
+		Version string
+		Rules   []localconfig.ToolRule
+	}{s.Version, rules})
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,163 @@
+package projects
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/core/localconfig"
+)
+
+// Pin is what a session holds on to of its project.
+type Pin struct {
+	Owner, ProjectID string
+	// Root is the project's folder as of the session's creation.
+	Root      string
+	Workspace string
+	// CompiledHash names the snapshot.
+	CompiledHash string
+	// ModelOverride is the "provider:model" in place of the root agent's alias, "" for none.
+	ModelOverride string
+	// KnownPrompts are the SHA-256 (hex) of the prompts of the session's run before, by path.
+	KnownPrompts map[string]string
+}
+
+// Inputs is what a run of a pinned session works with, as of one message.
+type Inputs struct {
+	Snapshot *Snapshot
+	// Config is the operator's configuration as of now: rules for tools, limits, and the revision the routes are of.
+	Config *localconfig.Config
+	// Prompts and PromptHashes are the prompts' texts and SHA-256 (hex) by their path in the snapshot. The texts can be had
+	// again by their hash, whatever becomes of the files.
+	Prompts, PromptHashes map[string]string
+	// ChangedPrompts are the paths whose text is another than in the session's run before, sorted.
+	ChangedPrompts []string
+	// Routes are where calls go, by alias.
+	Routes map[string]localconfig.Route
+}
+
+// Prepare gathers what a run needs, at the boundary of a message: prompts and bindings are those of now, the snapshot is
+// the session's. It fails with local_config_invalid, and with project_not_ready (details reason project_not_ready, state,
+// unresolved) if an alias is not bound or a prompt is not there; unavailable if the workspace cannot be asked.
+func (s *Service) Prepare(ctx context.Context, pin Pin) (Inputs, error) {
+	cfg, err := s.Config.Config(ctx, pin.Owner)
+	if err != nil {
+		return Inputs{}, err
+	}
+	snapshot, err := s.Snapshot(ctx, pin.CompiledHash)
+	if err != nil {
+		return Inputs{}, err
+	}
+	prompts, missing, err := s.readPrompts(ctx, pin, snapshot.Prompts)
+	if err != nil {
+		return Inputs{}, err
+	}
+	if u := (Unresolved{Aliases: unbound(cfg, snapshot.Aliases), Prompts: missing}); !u.Empty() {
+		return Inputs{}, notReady(Pending, u)
+	}
+	routes, err := Routes(cfg, snapshot, pin.ModelOverride)
+	if err != nil {
+		return Inputs{}, err
+	}
+	in := Inputs{Snapshot: snapshot, Config: cfg, Routes: routes, Prompts: map[string]string{}, PromptHashes: map[string]string{}}
+	for path, p := range prompts {
+		in.Prompts[path], in.PromptHashes[path] = p.text, p.sha256
+		if was := pin.KnownPrompts[path]; was != "" && was != p.sha256 {
+			in.ChangedPrompts = append(in.ChangedPrompts, path)
+		}
+	}
+	slices.Sort(in.ChangedPrompts)
+	return in, nil
+}
+
+// Routes returns where the calls of a snapshot's agents go, by alias. Where a session has an override, the calls of the
+// root agent's alias go there. It fails with model_alias_not_found if an alias is not bound any more.
+func Routes(cfg *localconfig.Config, snapshot *Snapshot, override string) (map[string]localconfig.Route, error) {
+	routes := make(map[string]localconfig.Route, len(snapshot.Aliases))
+	for _, alias := range snapshot.Aliases {
+		if override != "" && alias.Name == snapshot.RootModel {
+			routes[alias.Name] = cfg.RouteTo(override)
+			continue
+		}
+		route, err := cfg.Route(alias.Name)
+		if err != nil {
+			return nil, err
+		}
+		routes[alias.Name] = route
+	}
+	return routes, nil
+}
+
+// MaxPrompts bounds the prompts of one project together, in bytes: what one message of a run can carry.
+const MaxPrompts = 8 << 20
+
+// readPrompts returns the texts of prompts, and those that are not there or cannot be used. Texts that were not seen
+// before are stored first, so that a hash always leads back to its text.
+func (s *Service) readPrompts(ctx context.Context, pin Pin, refs []Reference) (map[string]prompt, []Reference, error) {
+	if len(refs) == 0 {
+		return nil, nil, nil
+	}
+	paths := make([]string, len(refs))
+	cached := make(map[string]prompt, len(refs))
+	known := make(map[string]string, len(refs))
+	for i, ref := range refs {
+		paths[i] = ref.Name
+		if p, ok := s.prompts.get(promptKey{pin.Workspace, pin.Root, ref.Name}); ok {
+			cached[ref.Name], known[ref.Name] = p, p.sha256
+		}
+	}
+	read, err := s.readFiles(ctx, pin.Workspace, pin.Root, paths, known)
+	if errors.Is(err, fault.NotFound) {
+		return nil, refs, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	prompts := make(map[string]prompt, len(refs))
+	fresh := map[string]string{}
+	var missing []Reference
+	for i, f := range read.Files {
+		switch {
+		case f.State == Unchanged:
+			prompts[f.Path] = cached[f.Path]
+		case f.State == Found && isText(f.Content):
+			prompts[f.Path] = prompt{string(f.Content), f.SHA256}
+			fresh[f.SHA256] = string(f.Content)
+		default:
+			missing = append(missing, refs[i])
+		}
+	}
+	if err := bounded(prompts); err != nil {
+		return nil, nil, err
+	}
+	return prompts, missing, s.keepPrompts(ctx, pin, prompts, fresh)
+}
+
+func bounded(prompts map[string]prompt) error {
+	size := 0
+	for _, p := range prompts {
+		size += len(p.text)
+	}
+	if size > MaxPrompts {
+		return fault.New(fault.PayloadTooLarge, "The project's prompts have %d bytes together; %d is the most.", size, MaxPrompts).
+			With("limit_bytes", MaxPrompts)
+	}
+	return nil
+}
+
+// keepPrompts stores fresh texts, and then remembers all.
+func (s *Service) keepPrompts(ctx context.Context, pin Pin, prompts map[string]prompt, fresh map[string]string) error {
+	if len(fresh) > 0 {
+		if err := s.Store.PutPrompts(ctx, maps.Clone(fresh), now()); err != nil {
+			return err
+		}
+	}
+	for path, p := range prompts {
+		if _, ok := fresh[p.sha256]; ok {
+			s.prompts.put(promptKey{pin.Workspace, pin.Root, path}, p)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package projects
+
+import "sync"
+
+// maxCachedPrompts bounds the texts a [promptCache] holds, in bytes.
+const maxCachedPrompts = 32 << 20
+
+// prompt is a prompt's text and its SHA-256 in hex.
+type prompt struct{ text, sha256 string }
+
+type promptKey struct{ workspace, root, path string }
+
+// promptCache remembers the prompts last read, whose texts are stored, so that an unchanged one is neither transferred nor
+// stored again. When it is full it forgets everything and starts over. It is safe for concurrent use.
+type promptCache struct {
+	mu      sync.Mutex // guards the fields below
+	prompts map[promptKey]prompt
+	size    int
+}
+
+func newPromptCache() *promptCache { return &promptCache{prompts: map[promptKey]prompt{}} }
+
+func (c *promptCache) get(key promptKey) (prompt, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, ok := c.prompts[key]
+	return p, ok
+}
+
+func (c *promptCache) put(key promptKey, p prompt) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.size += len(p.text) - len(c.prompts[key].text)
+	if c.size > maxCachedPrompts {
+		clear(c.prompts)
+		c.size = len(p.text)
+	}
+	c.prompts[key] = p
+}

@@ -1,0 +1,163 @@
+package projects
+
+import (
+	"context"
+	"log/slog"
+
+	"kaged.dev/services/session-manager/internal/core/audit"
+	"kaged.dev/services/session-manager/internal/core/localconfig"
+	"kaged.dev/services/session-manager/internal/core/page"
+)
+
+// Workspace reads projects' files where they are.
+type Workspace interface {
+	// ReadProject returns files of the project in root, as they are now, in the order of paths; paths are relative to root
+	// with forward slashes. A file whose SHA-256 (hex) is known comes back as [Unchanged], without its content. It fails
+	// with not_found if root is not a folder.
+	ReadProject(ctx context.Context, workspace, root string, paths []string, known map[string]string) (Folder, error)
+}
+
+// Folder is what was read of a project.
+type Folder struct {
+	// Root is the project's folder with every link resolved.
+	Root  string
+	Files []File
+}
+
+// FileState is what became of a file that was asked for.
+type FileState int
+
+// The states of a file.
+const (
+	// Missing: there is no such file.
+	Missing FileState = iota
+	// Found: Content holds it.
+	Found
+	// Unchanged: it is what the caller already has.
+	Unchanged
+	// Refused: it is there and cannot be used; Reason says why.
+	Refused
+)
+
+// File is a project's file as it was read.
+type File struct {
+	Path    string
+	State   FileState
+	Content []byte
+	// SHA256 is of its content in hex, where it was found or is unchanged.
+	SHA256 string
+	Reason string
+}
+
+// Compiler turns a project's files into a snapshot, purely.
+type Compiler interface {
+	// Compile compiles what it is given, or names the files it wants besides.
+	Compile(ctx context.Context, in CompileInput) (CompileOutput, error)
+	// Outline reads a snapshot's encoding.
+	Outline(compiled []byte) (Outline, error)
+}
+
+// CompileInput is what a compilation depends on.
+type CompileInput struct {
+	Sources   []Source
+	Rules     []localconfig.ToolRule
+	Workspace string
+}
+
+// CompileOutput is a snapshot, or what is missing for one.
+type CompileOutput struct {
+	// Snapshot is nil while there are errors or wanted files. Its outline is complete.
+	Snapshot *Snapshot
+	// ID, Description and Version are what the project file says; only with a snapshot.
+	ID, Description string
+	Version         int
+	Diagnostics     []Diagnostic
+	// Wanted are the files to be given with the next call.
+	Wanted []string
+	// Aliases and Prompts are in use, in the order of their names.
+	Aliases, Prompts []Reference
+}
+
+// Store keeps the registry.
+type Store interface {
+	// Find returns a project with the number of its sessions. It fails with not_found.
+	Find(ctx context.Context, owner, id string) (Project, error)
+	// FindByPath returns the project registered from a folder, or nil.
+	FindByPath(ctx context.Context, owner, path string) (*Project, error)
+	// List returns up to limit projects of owner by id, after the id after.
+	List(ctx context.Context, owner, after string, limit int) ([]Project, error)
+	// Save registers p, or replaces what compilation and evaluation found out about it, with its snapshot and the record of
+	// it; label, registered_at and last_opened_at of a registered project stay. It returns p as it is now and whether it was
+	// not registered before. It fails with conflict if the id belongs to another folder (details existing_path, incoming_id)
+	// or the folder to another id (details existing_id, incoming_id, path).
+	Save(ctx context.Context, p Project, snapshot *Snapshot, record func(created bool) audit.Record) (Project, bool, error)
+	// Invalidate marks a registered project invalid, and appends the record of it.
+	Invalidate(ctx context.Context, owner, id string, diagnostics []Diagnostic, now int64, record audit.Record) error
+	// Evaluated stores p's state and what is unresolved, unless the project was saved in between.
+	Evaluated(ctx context.Context, p Project) error
+	// Opened notes when a session of the project was last used.
+	Opened(ctx context.Context, owner, id string, now int64) error
+	// Delete unregisters a project and appends the record of it. It does nothing and returns false while the project has
+	// sessions that have not ended. It fails with not_found.
+	Delete(ctx context.Context, owner, id string, record audit.Record) (bool, error)
+	// Snapshot returns a snapshot's encoding. It fails with not_found.
+	Snapshot(ctx context.Context, hash string) ([]byte, error)
+	// PutPrompts keeps prompts' texts by their SHA-256 (hex).
+	PutPrompts(ctx context.Context, texts map[string]string, now int64) error
+}
+
+// SessionEnder ends a project's sessions.
+type SessionEnder interface {
+	// EndProjectSessions ends every session of the project that has not ended, its run and its processes with it, and returns
+	// how many it ended.
+	EndProjectSessions(ctx context.Context, owner, projectID string) (int, error)
+}
+
+// SessionEnderFunc is a function as a [SessionEnder].
+type SessionEnderFunc func(ctx context.Context, owner, projectID string) (int, error)
+
+// EndProjectSessions calls f.
+func (f SessionEnderFunc) EndProjectSessions(ctx context.Context, owner, projectID string) (int, error) {
+	return f(ctx, owner, projectID)
+}
+
+// Deps are what a Service works with.
+type Deps struct {
+	Store     Store
+	Config    localconfig.Source
+	Workspace Workspace
+	Compiler  Compiler
+	Sessions  SessionEnder
+	Log       *slog.Logger
+	// Version is kaged's; a snapshot of another version is compiled again.
+	Version string
+}
+
+// Service is the registry. It is safe for concurrent use; goroutines it starts end with the call that started them.
+type Service struct {
+	Deps
+	snapshots *cache[string, *Snapshot]
+	prompts   *promptCache
+	opened    *cache[string, int64]
+}
+
+// Sizes of what is kept in memory; all of it can be had again from the store or the files.
+const (
+	cachedSnapshots = 256
+	cachedProjects  = 4096
+)
+
+// New returns a Service.
+func New(deps Deps) *Service {
+	return &Service{
+		Deps:      deps,
+		snapshots: newCache[string, *Snapshot](cachedSnapshots),
+		prompts:   newPromptCache(),
+		opened:    newCache[string, int64](cachedProjects),
+	}
+}
+
+// list names the registry's pages.
+const list = "projects"
+
+func pageKey(p Project) page.Key { return page.Key{S: p.ID} }
