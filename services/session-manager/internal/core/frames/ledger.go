@@ -1,0 +1,137 @@
+package frames
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Progress is what of a session has been published and may be noted in the store.
+type Progress struct {
+	Session string
+	// Acked is the last number that the stream holds, by channel; 0 for no news.
+	Acked [Channels]int64
+	// Published are the durable frames to strike out.
+	Published []int64
+}
+
+// merge adds later progress of the same session.
+func (p *Progress) merge(q Progress) {
+	for c := range p.Acked {
+		p.Acked[c] = max(p.Acked[c], q.Acked[c])
+	}
+	p.Published = append(p.Published, q.Published...)
+}
+
+// Saver notes progress in the store. Numbers never go back, and a frame that is not listed any more is no error, so that
+// doing it twice is harmless.
+type Saver interface {
+	SaveProgress(ctx context.Context, list []Progress) error
+}
+
+// Ledger notes the progress of all sessions in the store, many at once: as soon as durable frames were published, and once
+// in an interval for what else was. It is safe for concurrent use. [Ledger.Run] is its one goroutine.
+type Ledger struct {
+	store    Saver
+	interval time.Duration
+	log      *slog.Logger
+	wake     chan struct{} // has room for one
+
+	mu     sync.Mutex // guards the fields below
+	news   map[string]*Progress
+	urgent bool
+
+	saving sync.Mutex // held while a save is under way, so that saves do not overtake one another
+}
+
+// NewLedger returns a Ledger that saves at least once in an interval while there is news.
+func NewLedger(store Saver, interval time.Duration, log *slog.Logger) *Ledger {
+	return &Ledger{store: store, interval: interval, log: log, wake: make(chan struct{}, 1), news: map[string]*Progress{}}
+}
+
+// Note takes progress in. It never blocks.
+func (l *Ledger) Note(p Progress) {
+	l.mu.Lock()
+	if have := l.news[p.Session]; have != nil {
+		have.merge(p)
+	} else {
+		l.news[p.Session] = &p
+	}
+	urgent := len(p.Published) > 0
+	call := urgent && !l.urgent || len(l.news) == 1
+	l.urgent = l.urgent || urgent
+	l.mu.Unlock()
+	if call {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Run saves until ctx ends; the rest is saved by [Ledger.Flush].
+func (l *Ledger) Run(ctx context.Context) {
+	timer := time.NewTimer(l.interval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.wake:
+			if !l.due() {
+				timer.Reset(l.interval)
+				continue
+			}
+		case <-timer.C:
+		}
+		if err := l.Flush(ctx); err != nil && ctx.Err() == nil {
+			l.log.Warn("published frames could not be noted; trying again", "error", err)
+			timer.Reset(l.interval)
+		}
+	}
+}
+
+func (l *Ledger) due() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.urgent
+}
+
+// Flush saves everything noted so far. What could not be saved stays noted.
+func (l *Ledger) Flush(ctx context.Context) error {
+	l.saving.Lock()
+	defer l.saving.Unlock()
+	l.mu.Lock()
+	news := l.news
+	l.news, l.urgent = map[string]*Progress{}, false
+	l.mu.Unlock()
+	if len(news) == 0 {
+		return nil
+	}
+	list := make([]Progress, 0, len(news))
+	for _, p := range news {
+		list = append(list, *p)
+	}
+	// One order for all: saves of several processes lock the same rows in the same order.
+	slices.SortFunc(list, func(a, b Progress) int { return cmp.Compare(a.Session, b.Session) })
+	err := l.store.SaveProgress(ctx, list)
+	if err != nil {
+		l.restore(news)
+	}
+	return err
+}
+
+func (l *Ledger) restore(old map[string]*Progress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for session, p := range old {
+		if newer := l.news[session]; newer != nil {
+			p.merge(*newer)
+		}
+	}
+	maps.Copy(l.news, old)
+}

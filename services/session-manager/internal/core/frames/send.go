@@ -1,0 +1,111 @@
+package frames
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"kaged.dev/pkg/fault"
+)
+
+// The pauses between two tries while the stream is away.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// send publishes b behind the message at after. It tries until it succeeds, the writer is closed, or it turns out that
+// another holder took over, which is stale_lease.
+func (w *Writer) send(c Channel, b *batch, after uint64) (Ack, error) {
+	m := Message{
+		Session: w.cfg.Session, Channel: c, Epoch: w.cfg.Epoch,
+		First: b.first, Count: b.count, ID: b.id, Data: *b.buf, After: after,
+	}
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		ack, err := w.cfg.Stream.Append(w.ctx, m)
+		if err == nil {
+			return ack, nil
+		}
+		if errors.Is(err, ErrConflict) {
+			var stored bool
+			if ack, stored, err = w.settle(&m); err != nil || stored {
+				return ack, err
+			}
+			continue
+		}
+		if w.ctx.Err() != nil {
+			return Ack{}, errClosed
+		}
+		if pause == firstPause {
+			w.cfg.Log.Warn("frames wait: the stream does not take them", "session", w.cfg.Session, "channel", c.String(), "error", err)
+		}
+		if !wait(w.ctx, pause) {
+			return Ack{}, errClosed
+		}
+	}
+}
+
+// settle finds out why the stream refused m. Either an earlier try of m was stored after all, or the channel's messages
+// have aged out and m.After becomes 0, or another holder took over, which is stale_lease.
+func (w *Writer) settle(m *Message) (ack Ack, stored bool, err error) {
+	tail, err := w.tail(m.Channel)
+	if err != nil {
+		return Ack{}, false, err
+	}
+	switch {
+	case tail.Epoch > m.Epoch:
+		return Ack{}, false, stale(w.cfg.Session)
+	case tail.Place != 0 && tail.Epoch == m.Epoch && m.Count > 0 && tail.Last == m.First+int64(m.Count)-1:
+		return Ack{Place: tail.Place}, true, nil
+	case tail.Place == 0 || tail.Last == m.First-1:
+		// Only the store knows whether this silence is ours: a new holder's marker ages out too.
+		if err := w.held(); err != nil {
+			return Ack{}, false, err
+		}
+		m.After = tail.Place
+		return Ack{}, false, nil
+	}
+	return Ack{}, false, fault.New(fault.StaleLease, "The frames of session %s were published up to %d by somebody else.", m.Session, tail.Last)
+}
+
+// tail reads a channel's last message, trying until the writer is closed.
+func (w *Writer) tail(c Channel) (Tail, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		tail, err := w.cfg.Stream.Tail(w.ctx, w.cfg.Session, c)
+		if err == nil {
+			return tail, nil
+		}
+		if !wait(w.ctx, pause) {
+			return Tail{}, errClosed
+		}
+	}
+}
+
+// held asks the store whether the lease is still ours, trying until it answers or the writer is closed.
+func (w *Writer) held() error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := w.cfg.Held(w.ctx)
+		if err == nil || errors.Is(err, fault.StaleLease) {
+			return err
+		}
+		if !wait(w.ctx, pause) {
+			return errClosed
+		}
+	}
+}
+
+func stale(session string) error {
+	return fault.New(fault.StaleLease, "Another process took over session %s.", session)
+}
+
+// wait pauses and reports whether ctx goes on.
+func wait(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

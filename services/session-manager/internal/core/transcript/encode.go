@@ -1,0 +1,86 @@
+package transcript
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"kaged.dev/pkg/llm"
+)
+
+// The types of blocks as they are kept.
+const (
+	typeText       = "text"
+	typeThinking   = "thinking"
+	typeToolCall   = "tool_call"
+	typeToolResult = "tool_result"
+)
+
+// block is a block as it is kept.
+type block struct {
+	Type       string `json:"type"`
+	Text       string `json:"text,omitempty"`
+	Opaque     []byte `json:"opaque,omitempty"`
+	Driver     string `json:"driver,omitempty"`
+	ID         string `json:"id,omitempty"`
+	ToolCallID string `json:"tool_call_id,omitempty"`
+	Name       string `json:"name,omitempty"`
+	Input      string `json:"input,omitempty"`
+	Output     string `json:"output,omitempty"`
+	IsError    bool   `json:"is_error,omitempty"`
+}
+
+// EncodeBlocks returns blocks as JSON for the store; see [Storable] for what it cannot hold.
+func EncodeBlocks(blocks []llm.Block) ([]byte, error) {
+	kept := make([]block, 0, len(blocks))
+	for _, b := range blocks {
+		switch {
+		case b.Text != nil:
+			kept = append(kept, block{Type: typeText, Text: Storable(b.Text.Text)})
+		case b.Thinking != nil:
+			kept = append(kept, block{
+				Type: typeThinking, Text: Storable(b.Thinking.Text), Opaque: b.Thinking.Opaque, Driver: b.Thinking.Driver,
+			})
+		case b.Call != nil:
+			kept = append(kept, block{
+				Type: typeToolCall, ID: Storable(b.Call.ID), Name: Storable(b.Call.Name), Input: Storable(b.Call.Input),
+			})
+		case b.Result != nil:
+			kept = append(kept, block{
+				Type: typeToolResult, ToolCallID: Storable(b.Result.CallID), Name: Storable(b.Result.Name),
+				Output: Storable(b.Result.Content), IsError: b.Result.IsError,
+			})
+		}
+	}
+	return json.Marshal(kept)
+}
+
+// DecodeBlocks is the reverse of [EncodeBlocks]. It fails for what EncodeBlocks cannot have written.
+func DecodeBlocks(data []byte) ([]llm.Block, error) {
+	var kept []block
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return nil, err
+	}
+	blocks := make([]llm.Block, len(kept))
+	for i, k := range kept {
+		switch k.Type {
+		case typeText:
+			blocks[i].Text = &llm.Text{Text: k.Text}
+		case typeThinking:
+			blocks[i].Thinking = &llm.Thinking{Text: k.Text, Opaque: k.Opaque, Driver: k.Driver}
+		case typeToolCall:
+			blocks[i].Call = &llm.ToolCall{ID: k.ID, Name: k.Name, Input: k.Input}
+		case typeToolResult:
+			blocks[i].Result = &llm.ToolResult{CallID: k.ToolCallID, Name: k.Name, Content: k.Output, IsError: k.IsError}
+		default:
+			return nil, fmt.Errorf("a stored message holds a block of type %q", k.Type)
+		}
+	}
+	return blocks, nil
+}
+
+// Storable returns s as the store can keep it: Postgres holds neither NUL nor what is not UTF-8, so these become U+FFFD.
+func Storable(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	return strings.ReplaceAll(s, "\x00", "\uFFFD")
+}

@@ -1,0 +1,208 @@
+// Package transcript turns what a run did into the message that is kept, and kept messages into what a model is given.
+//
+// A run is a list of [Step]s: a turn of the model and the results of its tools. [Compose] joins the steps of a run into one
+// flat list of blocks, which is the run's message; [History] cuts such lists back into turns and results. Both repair what
+// a crash or a cancellation left open, because providers refuse a conversation in which a tool call has no result.
+package transcript
+
+import (
+	"encoding/json"
+	"strings"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+)
+
+// Cost is US dollars by kind of token.
+type Cost struct {
+	Input      float64 `json:"input"`
+	Output     float64 `json:"output"`
+	Reasoning  float64 `json:"reasoning"`
+	CacheRead  float64 `json:"cache_read"`
+	CacheWrite float64 `json:"cache_write"`
+	Total      float64 `json:"total"`
+}
+
+// Stats measures the model's work in milliseconds.
+type Stats struct {
+	// TTFT is how long the first text or thinking took, nil if there was none.
+	TTFT *float64 `json:"ttft"`
+	// Duration is the time of model streaming, without tools.
+	Duration float64 `json:"duration"`
+	// TPS is output tokens per second of Duration.
+	TPS float64 `json:"tps"`
+	// Cost is nil where the model's prices are not known.
+	Cost *Cost `json:"cost"`
+}
+
+// Turn is one complete turn of the model.
+type Turn struct {
+	// Step counts from 1.
+	Step   int
+	Blocks []llm.Block
+	Stop   llm.StopReason
+	Usage  llm.Usage
+	// Stats is nil if nothing was measured.
+	Stats           *Stats
+	Provider, Model string
+	// At is when it was stored, in milliseconds.
+	At int64
+}
+
+// Step is a turn and the results of its tools.
+type Step struct {
+	Turn
+	Results []llm.ToolResult
+	// Done says that all results are there; a turn without calls has none to wait for.
+	Done bool
+}
+
+// Metadata says how a message of a model came about.
+type Metadata struct {
+	Provider     string         `json:"provider"`
+	Model        string         `json:"model"`
+	StopReason   llm.StopReason `json:"stop_reason"`
+	Usage        *Usage         `json:"usage,omitempty"`
+	Stats        *Stats         `json:"stats,omitempty"`
+	ErrorMessage string         `json:"error_message,omitempty"`
+	ErrorCode    string         `json:"error_code,omitempty"`
+	ErrorStatus  int            `json:"error_status,omitempty"`
+}
+
+// Usage is token counts as they are kept with a message.
+type Usage struct {
+	Input      int64 `json:"input"`
+	Output     int64 `json:"output"`
+	Reasoning  int64 `json:"reasoning"`
+	CacheRead  int64 `json:"cache_read"`
+	CacheWrite int64 `json:"cache_write"`
+}
+
+// UsageOf returns u as it is kept.
+func UsageOf(u llm.Usage) *Usage {
+	return &Usage{u.Input, u.Output, u.Reasoning, u.CacheRead, u.CacheWrite}
+}
+
+// In is how many input tokens u stands for, cached ones included.
+func In(u llm.Usage) int64 { return u.Input + u.CacheRead + u.CacheWrite }
+
+// Sum adds up what steps used and how they went: usage and cost are summed, the first step's time to first token counts, and
+// the duration is the model's streaming time. Stats are nil if no step was measured; the cost is nil if any measured step's
+// is not known.
+func Sum(steps []Step) (llm.Usage, *Stats) {
+	var usage llm.Usage
+	var stats *Stats
+	for _, s := range steps {
+		usage = usage.Add(s.Usage)
+		switch {
+		case s.Stats == nil:
+		case stats == nil:
+			first := *s.Stats
+			stats = &first
+		default:
+			stats.Duration += s.Stats.Duration
+			stats.Cost = addCost(stats.Cost, s.Stats.Cost)
+		}
+	}
+	if stats != nil {
+		stats.TPS = 0
+		if stats.Duration > 0 {
+			stats.TPS = float64(usage.Output) / (stats.Duration / 1000)
+		}
+	}
+	return usage, stats
+}
+
+func addCost(a, b *Cost) *Cost {
+	if a == nil || b == nil {
+		return nil
+	}
+	return &Cost{
+		a.Input + b.Input, a.Output + b.Output, a.Reasoning + b.Reasoning,
+		a.CacheRead + b.CacheRead, a.CacheWrite + b.CacheWrite, a.Total + b.Total,
+	}
+}
+
+// Compose returns the blocks of a run's message: every turn with the results of its tools, then what was received of an
+// unfinished turn, then closing as a last text if it is not empty. Every call has a result; one that got none is given a
+// failed one whose code is why: interrupted or cancelled.
+func Compose(steps []Step, partial []llm.Block, closing string, why fault.Code) []llm.Block {
+	var blocks []llm.Block
+	for _, s := range steps {
+		blocks = append(blocks, s.Blocks...)
+		for i := range s.Results {
+			blocks = append(blocks, llm.Block{Result: &s.Results[i]})
+		}
+	}
+	blocks = Repair(append(blocks, partial...), why)
+	if closing != "" {
+		blocks = append(blocks, llm.Block{Text: &llm.Text{Text: closing}})
+	}
+	return blocks
+}
+
+// Content returns the text of a message: all its text blocks, joined.
+func Content(blocks []llm.Block) string {
+	var b strings.Builder
+	for _, block := range blocks {
+		if block.Text != nil {
+			b.WriteString(block.Text.Text)
+		}
+	}
+	return b.String()
+}
+
+// Repair returns blocks with a result for every call: missing ones follow their turn as failures with the code why, and a
+// result that answers no call is left out.
+func Repair(blocks []llm.Block, why fault.Code) []llm.Block {
+	out := make([]llm.Block, 0, len(blocks))
+	var open []llm.ToolCall // calls of the turn that have no result yet
+	answering := false      // results of the turn have begun
+	flush := func() {
+		for _, call := range open {
+			out = append(out, llm.Block{Result: missing(call, why)})
+		}
+		open, answering = nil, false
+	}
+	for _, b := range blocks {
+		if b.Result != nil {
+			var known bool
+			if open, known = answered(open, b.Result.CallID); known {
+				out = append(out, b)
+				answering = true
+			}
+			continue
+		}
+		if answering {
+			flush()
+		}
+		if b.Call != nil {
+			open = append(open, *b.Call)
+		}
+		out = append(out, b)
+	}
+	flush()
+	return out
+}
+
+func answered(open []llm.ToolCall, id string) ([]llm.ToolCall, bool) {
+	for i, call := range open {
+		if call.ID == id {
+			return append(open[:i:i], open[i+1:]...), true
+		}
+	}
+	return open, false
+}
+
+func missing(call llm.ToolCall, why fault.Code) *llm.ToolResult {
+	var content struct {
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	content.Error.Code = why.String()
+	content.Error.Message = "The call was cut off before its result was stored. Whether it took effect is not known."
+	text, _ := json.Marshal(content) // two strings cannot fail
+	return &llm.ToolResult{CallID: call.ID, Name: call.Name, Content: string(text), IsError: true}
+}
