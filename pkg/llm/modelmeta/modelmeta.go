@@ -1,0 +1,193 @@
+// Package modelmeta knows the models of the known providers: their limits and their prices.
+//
+// The data is embedded, made by internal/gen from the catalogue that NOTICE names, and is parsed at the first look-up:
+// a process that asks for nothing pays nothing. It is as old as that catalogue; what it does not know is not guessed.
+package modelmeta
+
+import (
+	_ "embed"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"sync"
+
+	"kaged.dev/pkg/llm"
+)
+
+//go:generate go run ./internal/gen ${PI_AI_PACKAGE} models.json
+
+//go:embed models.json
+var data []byte
+
+// Pricing is US dollars per token.
+type Pricing struct {
+	Input, Output, CacheRead, CacheWrite float64
+}
+
+// Tier is the pricing of a request whose input, cached or not, is more than Above tokens.
+type Tier struct {
+	Above int64
+	Pricing
+}
+
+// Meta is what is known of a model.
+type Meta struct {
+	// ContextWindow is how many tokens a conversation may have, 0 if unknown.
+	ContextWindow int
+	// MaxOutput is how many tokens an answer may have, 0 if unknown.
+	MaxOutput int
+	// Pricing is what tokens cost; zero where the provider does not charge by token, and for what it gives away.
+	Pricing Pricing
+	// Tiers are the prices of long requests, by rising threshold.
+	Tiers []Tier
+	// Reasoning says whether the model thinks before it answers.
+	Reasoning bool
+	// Images says whether the model sees images.
+	Images bool
+}
+
+// Charge is what a call cost in US dollars, by kind of token. Output is the output that is not reasoning.
+type Charge struct {
+	Input, Output, Reasoning, CacheRead, CacheWrite, Total float64
+}
+
+// Lookup returns what is known of a model. The provider is the name in the operator's configuration; where it is none
+// of a known provider, the driver tells whose models they are. The model may carry its vendor's prefix or a date that
+// the catalogue lacks, or lack a date that it has. There is never anything to know of the rehearsal driver's models.
+func Lookup(provider, driver, model string) (Meta, bool) {
+	if driver == "rehearsal" {
+		return Meta{}, false
+	}
+	all := parsed()
+	for _, name := range providerNames(provider, driver) {
+		if models, ok := all[name]; ok {
+			if m, ok := models.find(model); ok {
+				return m, true
+			}
+		}
+	}
+	return Meta{}, false
+}
+
+// Cost returns what usage costs at a model's prices; false if it has none per token.
+func Cost(u llm.Usage, m Meta) (Charge, bool) {
+	p := m.Pricing
+	for _, t := range m.Tiers {
+		if u.Input+u.CacheRead+u.CacheWrite > t.Above {
+			p = t.Pricing
+		}
+	}
+	if p == (Pricing{}) {
+		return Charge{}, false
+	}
+	reasoning := min(u.Reasoning, u.Output)
+	c := Charge{
+		Input:      float64(u.Input) * p.Input,
+		Output:     float64(u.Output-reasoning) * p.Output,
+		Reasoning:  float64(reasoning) * p.Output,
+		CacheRead:  float64(u.CacheRead) * p.CacheRead,
+		CacheWrite: float64(u.CacheWrite) * p.CacheWrite,
+	}
+	c.Total = c.Input + c.Output + c.Reasoning + c.CacheRead + c.CacheWrite
+	return c, true
+}
+
+// otherNames are names that people give to providers of the catalogue.
+var otherNames = map[string]string{
+	"claude": "anthropic", "gemini": "google", "vertex": "google-vertex", "bedrock": "amazon-bedrock",
+	"azure-openai": "azure", "moonshot": "moonshotai", "kimi": "moonshotai", "grok": "xai", "zhipu": "zai",
+	"together-ai": "together", "fireworks-ai": "fireworks", "hf": "huggingface",
+}
+
+// providerNames returns the catalogue's providers to ask, best first.
+func providerNames(provider, driver string) []string {
+	provider = strings.ToLower(provider)
+	if name, ok := otherNames[provider]; ok {
+		provider = name
+	}
+	names := []string{provider}
+	if _, known := parsed()[provider]; known {
+		return names
+	}
+	switch driver {
+	case "anthropic", "openai", "google":
+		names = append(names, driver)
+	case "openai-chat":
+		// A compatible server under an unknown name may be anything, OpenAI behind a proxy included. Its ids are not
+		// used for models of other make.
+		names = append(names, "openai")
+	}
+	return names
+}
+
+// catalogue holds the models of one provider by id, and by id without its date.
+type catalogue struct{ byID, undated map[string]Meta }
+
+func (c catalogue) find(model string) (Meta, bool) {
+	model = strings.ToLower(strings.TrimPrefix(model, "models/"))
+	for {
+		if m, ok := c.byID[model]; ok {
+			return m, true
+		}
+		if m, ok := c.undated[undate(model)]; ok {
+			return m, true
+		}
+		// anthropic/claude-x at Anthropic's own API, as routers write it.
+		_, rest, found := strings.Cut(model, "/")
+		if !found {
+			return Meta{}, false
+		}
+		model = rest
+	}
+}
+
+var date = regexp.MustCompile(`[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest)$`)
+
+func undate(id string) string { return date.ReplaceAllString(id, "") }
+
+// parsed returns the catalogue by provider.
+var parsed = sync.OnceValue(func() map[string]catalogue {
+	var rows map[string]map[string][]float64
+	if err := json.Unmarshal(data, &rows); err != nil {
+		panic("modelmeta: embedded data: " + err.Error())
+	}
+	all := make(map[string]catalogue, len(rows))
+	for provider, models := range rows {
+		c := catalogue{byID: make(map[string]Meta, len(models)), undated: map[string]Meta{}}
+		for id, row := range models {
+			id = strings.ToLower(id)
+			c.byID[id] = decode(row)
+		}
+		newest := map[string]string{}
+		for id := range c.byID {
+			// Of several dates the newest stands for the model without one.
+			if short := undate(id); short != id && id > newest[short] {
+				newest[short] = id
+				c.undated[short] = c.byID[id]
+			}
+		}
+		for id, m := range c.byID {
+			if undate(id) == id {
+				c.undated[id] = m
+			}
+		}
+		all[provider] = c
+	}
+	return all
+})
+
+// decode reads a row as internal/gen writes it.
+func decode(row []float64) Meta {
+	m := Meta{ContextWindow: int(row[0]), MaxOutput: int(row[1]), Reasoning: int(row[2])&1 != 0, Images: int(row[2])&2 != 0}
+	m.Pricing = pricing(row[3:])
+	for t := row[7:]; len(t) >= 5; t = t[5:] {
+		m.Tiers = append(m.Tiers, Tier{Above: int64(t[0]), Pricing: pricing(t[1:])})
+	}
+	return m
+}
+
+// pricing reads four prices per million tokens.
+func pricing(row []float64) Pricing {
+	const million = 1e6
+	return Pricing{Input: row[0] / million, Output: row[1] / million, CacheRead: row[2] / million, CacheWrite: row[3] / million}
+}

@@ -1,0 +1,94 @@
+package llm
+
+import "slices"
+
+// Unanswered is what a model is told about a call that has no result in its conversation, because work was cut off.
+const Unanswered = "The call was cut off before it had a result. It may have had effects."
+
+// Normalize returns a conversation as every provider takes it, sharing what it does not change:
+//
+//   - blocks and messages that say nothing are gone;
+//   - the results of a turn's calls follow the turn in one message of RoleTool, in the order of the calls, and a call
+//     without a result is answered by [Unanswered];
+//   - a result that answers no call of the turn before it is gone, and so is a second result for the same call;
+//   - neighbours of the same role are one message.
+//
+// A conversation that is in this form already is returned equal, so that prompt caches hold.
+func Normalize(messages []Message) []Message {
+	out := make([]Message, 0, len(messages))
+	for i, m := range messages {
+		switch m.Role {
+		case RoleTool:
+			// Taken along with the turn they answer.
+		case RoleAssistant:
+			turn := spoken(m.Blocks)
+			if len(turn) == 0 {
+				continue
+			}
+			out = add(out, Message{Role: RoleAssistant, Blocks: turn})
+			if results := answers(turn, messages[i+1:]); len(results) > 0 {
+				out = append(out, Message{Role: RoleTool, Blocks: results})
+			}
+		default:
+			if blocks := spoken(m.Blocks); len(blocks) > 0 {
+				out = add(out, Message{Role: m.Role, Blocks: blocks})
+			}
+		}
+	}
+	return out
+}
+
+// add appends a message, merging it into the last one where both are the same role's.
+func add(out []Message, m Message) []Message {
+	if n := len(out); n > 0 && out[n-1].Role == m.Role {
+		out[n-1].Blocks = slices.Concat(out[n-1].Blocks, m.Blocks)
+		return out
+	}
+	return append(out, m)
+}
+
+// spoken returns the blocks that say something and are no results.
+func spoken(blocks []Block) []Block {
+	says := func(b Block) bool {
+		switch {
+		case b.Text != nil:
+			return b.Text.Text != ""
+		case b.Thinking != nil:
+			return b.Thinking.Text != "" || len(b.Thinking.Opaque) > 0
+		}
+		return b.Call != nil
+	}
+	for _, b := range blocks {
+		if !says(b) {
+			return slices.DeleteFunc(slices.Clone(blocks), func(b Block) bool { return !says(b) })
+		}
+	}
+	return blocks
+}
+
+// answers returns a result for each call of a turn, from the messages that follow it up to the next turn.
+func answers(turn []Block, after []Message) []Block {
+	given := map[string]*ToolResult{}
+	for _, m := range after {
+		if m.Role == RoleAssistant && len(spoken(m.Blocks)) > 0 {
+			break
+		}
+		for _, b := range m.Blocks {
+			if b.Result != nil && given[b.Result.CallID] == nil {
+				given[b.Result.CallID] = b.Result
+			}
+		}
+	}
+	var results []Block
+	for _, b := range turn {
+		if b.Call == nil {
+			continue
+		}
+		r := given[b.Call.ID]
+		if r == nil {
+			r = &ToolResult{CallID: b.Call.ID, Name: b.Call.Name, Content: Unanswered, IsError: true}
+		}
+		results = append(results, Block{Result: r})
+	}
+	return results
+}

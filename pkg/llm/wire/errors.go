@@ -1,0 +1,227 @@
+package wire
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+)
+
+// StatusError is an answer whose status is no success. [Client] makes it of the response.
+type StatusError struct {
+	// Status is the HTTP status.
+	Status int
+	// Header is the answer's header.
+	Header http.Header
+	// Body is the beginning of the answer.
+	Body []byte
+}
+
+// Error returns the status; the body is shown nowhere unmasked.
+func (e *StatusError) Error() string { return fmt.Sprintf("HTTP status %d", e.Status) }
+
+// EventError is a failure that a provider reports inside a stream.
+type EventError struct {
+	// Kind is the provider's names or number for the failure, such as overloaded_error.
+	Kind string
+	// Message is the provider's sentence.
+	Message string
+}
+
+// Error returns the kind; the message is shown nowhere unmasked.
+func (e *EventError) Error() string { return "error event " + e.Kind }
+
+// Refusal returns the error of an answer that a provider's rules ended; why is a short reason.
+func Refusal(why string) error { return &refusal{why} }
+
+type refusal struct{ why string }
+
+func (e *refusal) Error() string { return "refused: " + e.why }
+
+var (
+	errNoEnd     = errors.New("the stream ended without its final event")
+	errNotStream = errors.New("the answer is no event stream")
+)
+
+// CheckTarget returns provider_not_configured if calls to the target cannot even be made: its base URL is no HTTP URL,
+// or its key or a header holds what a header may not.
+func CheckTarget(t llm.Target) error {
+	refuse := func(what string) error {
+		return fault.New(fault.ProviderNotConfigured, "The configuration of provider %s cannot be used: %s.", name(t), what).
+			With("provider", name(t))
+	}
+	if t.BaseURL != "" {
+		u, err := url.Parse(t.BaseURL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return refuse("its base_url is not an http or https URL")
+		}
+	}
+	if !headerValue(t.APIKey) {
+		return refuse("its api_key holds a control character")
+	}
+	for k, v := range t.Headers {
+		if !headerName(k) || !headerValue(v) {
+			return refuse(fmt.Sprintf("its header %q is not a valid header", k))
+		}
+	}
+	return nil
+}
+
+func headerValue(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func headerName(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f || strings.IndexByte("()<>@,;:\\\"/[]?={}", s[i]) >= 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// name is how a target's provider is named to people.
+func name(t llm.Target) string {
+	if t.Provider != "" {
+		return t.Provider
+	}
+	return t.Driver
+}
+
+// fail turns what ended a call into the error to yield.
+func (r *run) fail(err error) error {
+	if r.parent.Err() != nil {
+		return r.parent.Err()
+	}
+	c := classifier{target: r.call.Target, accepted: r.out.accepted}
+	if errors.Is(context.Cause(r.ctx), errIdle) {
+		code := fault.ProviderUnreachable
+		if c.accepted {
+			code = fault.ProviderBadResponse
+		}
+		return c.fault(errIdle, code, "Provider %s sent nothing for %v.", c.name(), r.call.Options.idle())
+	}
+	return c.classify(err)
+}
+
+// classifier knows what an error's code depends on besides the error.
+type classifier struct {
+	target   llm.Target
+	accepted bool
+}
+
+func (c classifier) name() string { return name(c.target) }
+
+func (c classifier) fault(cause error, code fault.Code, format string, args ...any) *fault.Error {
+	return fault.Wrap(cause, code, format, args...).With("provider", c.name())
+}
+
+func (c classifier) classify(err error) error {
+	var status *StatusError
+	var event *EventError
+	var refused *refusal
+	var known *fault.Error
+	var transport *url.Error
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &status):
+		return c.status(status)
+	case errors.As(err, &event):
+		return c.event(event)
+	case errors.As(err, &refused):
+		return c.fault(err, fault.ProviderRejected, "Provider %s ended the answer: %s.", c.name(), refused.why)
+	case errors.Is(err, errTooLarge):
+		return c.fault(err, fault.ProviderBadResponse, "Provider %s sent more than an answer may have.", c.name())
+	case errors.Is(err, errNotStream):
+		return c.fault(err, fault.ProviderBadResponse, "Provider %s answered with something other than an event stream.", c.name())
+	case errors.Is(err, errNoEnd), errors.Is(err, io.ErrUnexpectedEOF):
+		return c.fault(err, fault.ProviderBadResponse, "The answer of provider %s broke off.", c.name())
+	case errors.As(err, &transport):
+		return c.fault(transport.Err, fault.ProviderUnreachable, "Provider %s could not be reached: %s.", c.name(), reason(transport.Err))
+	}
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, syscall.ECONNRESET) {
+		return c.fault(err, fault.ProviderBadResponse, "The answer of provider %s broke off: %s.", c.name(), reason(err))
+	}
+	return c.fault(err, fault.ProviderBadResponse, "The answer of provider %s is not what its protocol says.", c.name())
+}
+
+// status classifies an answer that refuses the request.
+func (c classifier) status(e *StatusError) *fault.Error {
+	kind, sentence := describe(e.Body)
+	if sentence == "" {
+		sentence = strings.TrimSuffix("HTTP status "+fmt.Sprint(e.Status)+" "+http.StatusText(e.Status), " ")
+	}
+	sentence = c.clean(sentence)
+	f := c.refused(e, e.Status, kind, sentence).With("status", e.Status)
+	if ms, ok := retryAfter(e.Header); ok {
+		f = f.With("retry_after_ms", ms)
+	}
+	return f
+}
+
+// event classifies a failure that the provider reported inside its stream.
+func (c classifier) event(e *EventError) *fault.Error {
+	sentence := c.clean(e.Message)
+	if sentence == "" {
+		sentence = "no reason given"
+	}
+	status := kindStatus(e.Kind)
+	if c.accepted && !overflows(status, e.Kind, sentence) {
+		return c.fault(e, fault.ProviderBadResponse, "Provider %s broke off its answer: %s", c.name(), period(sentence))
+	}
+	return c.refused(e, status, e.Kind, sentence)
+}
+
+// refused is the one table of what a refusal means.
+func (c classifier) refused(cause error, status int, kind, sentence string) *fault.Error {
+	sentence = period(sentence)
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return c.fault(cause, fault.ProviderAuthFailed, "Provider %s refused the credentials: %s", c.name(), sentence)
+	case status == http.StatusTooManyRequests, status == statusOverloaded, strings.Contains(kind, "overloaded_error"):
+		return c.fault(cause, fault.ProviderRateLimited, "Provider %s limits requests: %s", c.name(), sentence)
+	case overflows(status, kind, sentence):
+		return c.fault(cause, fault.ContextOverflow, "The conversation is too large for provider %s: %s", c.name(), sentence)
+	case status == http.StatusRequestTimeout, status >= 500:
+		return c.fault(cause, fault.ProviderUnreachable, "Provider %s failed: %s", c.name(), sentence)
+	}
+	return c.fault(cause, fault.ProviderRejected, "Provider %s refused the request: %s", c.name(), sentence)
+}
+
+// reason says in a few words why a connection failed, without addresses that may hold secrets.
+func reason(err error) string {
+	var dns *net.DNSError
+	var network net.Error
+	var unknownCA x509.UnknownAuthorityError
+	var wrongHost x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &dns):
+		return "there is no host " + dns.Name
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "the connection was refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the connection was closed"
+	case errors.As(err, &unknownCA), errors.As(err, &wrongHost), errors.As(err, &invalid):
+		return "its certificate is not valid here"
+	case errors.As(err, &network) && network.Timeout():
+		return "it took too long"
+	}
+	return "the connection failed"
+}

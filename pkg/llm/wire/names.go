@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"kaged.dev/pkg/llm"
+)
+
+// maxName is the longest tool name that every provider takes.
+const maxName = 64
+
+// Names encodes dotted tool names for providers, which take only letters, digits, '_' and '-'. A dot is written as two
+// underscores, any other character as one; where that is not unique in a request, or too long, the name ends in a hash
+// of the original. The same tools in the same order always get the same names, so that prompt caches hold.
+type Names struct {
+	encoded map[string]string
+	decoded map[string]string
+}
+
+// NewNames returns the encoding for the tools and the calls of a request.
+func NewNames(req llm.Request) *Names {
+	n := &Names{encoded: map[string]string{}, decoded: map[string]string{}}
+	// Names that need no change come first: they must keep themselves, whatever another name would be encoded to.
+	for _, changed := range []bool{false, true} {
+		for _, t := range req.Tools {
+			n.add(t.Name, changed)
+		}
+		for _, m := range req.Messages {
+			for _, b := range m.Blocks {
+				if b.Call != nil {
+					n.add(b.Call.Name, changed)
+				}
+			}
+		}
+	}
+	return n
+}
+
+// Encode returns the name to send.
+func (n *Names) Encode(name string) string {
+	if s, ok := n.encoded[name]; ok {
+		return s
+	}
+	return plainName(name)
+}
+
+// Decode returns the name that was sent as s. A name that was not sent, because the model made it up, is read as if it
+// had been: two underscores are a dot.
+func (n *Names) Decode(s string) string {
+	if name, ok := n.decoded[s]; ok {
+		return name
+	}
+	return strings.ReplaceAll(s, "__", ".")
+}
+
+func (n *Names) add(name string, changed bool) {
+	if _, ok := n.encoded[name]; ok {
+		return
+	}
+	s := plainName(name)
+	if (s != name) != changed {
+		return
+	}
+	if _, taken := n.decoded[s]; taken || len(s) > maxName {
+		sum := sha256.Sum256([]byte(name))
+		s = s[:min(len(s), maxName-9)] + "_" + hex.EncodeToString(sum[:4])
+	}
+	n.encoded[name], n.decoded[s] = s, name
+}
+
+func plainName(name string) string {
+	var b strings.Builder
+	for _, c := range name {
+		switch {
+		case c == '.':
+			b.WriteString("__")
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-':
+			b.WriteRune(c)
+		default:
+			b.WriteByte('_')
+		}
+	}
+	if b.Len() == 0 {
+		return "_"
+	}
+	return b.String()
+}

@@ -1,0 +1,166 @@
+package wire
+
+import (
+	"strings"
+
+	"kaged.dev/pkg/llm"
+)
+
+// blockCost is what a block costs of the size of an answer besides its bytes, so that empty blocks are bounded too.
+const blockCost = 256
+
+// Kind is what a [Part] of an answer is.
+type Kind int
+
+// The kinds.
+const (
+	KindText Kind = iota
+	KindThinking
+	KindCall
+)
+
+// Part is a block of an answer while it comes in.
+type Part struct {
+	kind Kind
+	text strings.Builder
+	// ID and Name are a call's, as the provider writes them. An empty id gets one of ours.
+	ID, Name string
+	// Opaque is the provider's own data of a thinking part.
+	Opaque []byte
+}
+
+// Len returns how many bytes were written to the part.
+func (p *Part) Len() int { return p.text.Len() }
+
+// String returns what was written to the part.
+func (p *Part) String() string { return p.text.String() }
+
+// Output is where a decoder puts an answer, block by block. Deltas are passed on as they are written. Once the answer
+// is too large, or nobody listens any more, it takes no more and the call ends after the current event.
+type Output struct {
+	yield    func(llm.Event, error) bool
+	driver   string
+	names    *Names
+	ids      *callIDs
+	parts    []*Part
+	left     int
+	accepted bool
+	stopped  bool
+	err      error
+	done     *llm.Done
+}
+
+func newOutput(c Call, yield func(llm.Event, error) bool) *Output {
+	return &Output{yield: yield, driver: c.Target.Driver, names: c.Names, ids: newCallIDs(c.Request), left: c.Options.maxAnswer()}
+}
+
+// Accept says that the provider answers. Everything else says it too.
+func (o *Output) Accept() {
+	if !o.accepted {
+		o.accepted = true
+		o.emit(llm.Event{Accepted: &llm.Accepted{}})
+	}
+}
+
+// Open adds a part at the end of the answer.
+func (o *Output) Open(kind Kind) *Part {
+	o.Accept()
+	p := &Part{kind: kind}
+	if o.take(blockCost) {
+		o.parts = append(o.parts, p)
+	}
+	return p
+}
+
+// Write adds text to a part. Text and thinking are passed on at once.
+func (o *Output) Write(p *Part, s string) {
+	if s == "" || !o.take(len(s)) {
+		return
+	}
+	o.Accept()
+	p.text.WriteString(s)
+	switch p.kind {
+	case KindText:
+		o.emit(llm.Event{TextDelta: s})
+	case KindThinking:
+		o.emit(llm.Event{ThinkingDelta: s})
+	}
+}
+
+// SetOpaque gives a thinking part its provider's data, replacing what it had.
+func (o *Output) SetOpaque(p *Part, data []byte) {
+	if o.take(len(data)) {
+		p.Opaque = data
+	}
+}
+
+// Take counts n bytes that a decoder holds elsewhere towards the size of the answer.
+func (o *Output) Take(n int) { o.take(n) }
+
+// Finish ends the answer: the call yields it and reads no further. The reason becomes llm.StopToolUse where the answer
+// holds a call.
+func (o *Output) Finish(stop llm.StopReason, usage llm.Usage) {
+	o.Accept()
+	blocks := o.blocks(stop)
+	for _, b := range blocks {
+		if b.Call != nil {
+			stop = llm.StopToolUse
+		}
+	}
+	o.done = &llm.Done{Blocks: blocks, Stop: stop, Usage: usage}
+}
+
+// HasCalls reports whether the answer holds calls so far.
+func (o *Output) HasCalls() bool {
+	for _, p := range o.parts {
+		if p.kind == KindCall {
+			return true
+		}
+	}
+	return false
+}
+
+// Empty reports whether the answer holds nothing so far.
+func (o *Output) Empty() bool { return len(o.parts) == 0 }
+
+func (o *Output) blocks(stop llm.StopReason) []llm.Block {
+	blocks := make([]llm.Block, 0, len(o.parts))
+	for i, p := range o.parts {
+		s := p.text.String()
+		switch p.kind {
+		case KindText:
+			if s != "" {
+				blocks = append(blocks, llm.Block{Text: &llm.Text{Text: s}})
+			}
+		case KindThinking:
+			if s != "" || len(p.Opaque) > 0 {
+				blocks = append(blocks, llm.Block{Thinking: &llm.Thinking{Text: s, Opaque: p.Opaque, Driver: o.driver}})
+			}
+		case KindCall:
+			if stop == llm.StopLength && i == len(o.parts)-1 && s == "" {
+				// The limit cut the answer before the call said what it wants.
+				continue
+			}
+			call := &llm.ToolCall{ID: o.ids.unique(p.ID), Name: o.names.Decode(p.Name), Input: CallInput(s)}
+			blocks = append(blocks, llm.Block{Call: call})
+		}
+	}
+	return blocks
+}
+
+func (o *Output) take(n int) bool {
+	if o.err != nil || o.stopped {
+		return false
+	}
+	if o.left -= n; o.left < 0 {
+		o.err = errTooLarge
+		return false
+	}
+	return true
+}
+
+func (o *Output) emit(ev llm.Event) {
+	if !o.stopped && !o.yield(ev, nil) {
+		o.stopped = true
+	}
+}

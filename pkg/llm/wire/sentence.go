@@ -1,0 +1,208 @@
+package wire
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+const (
+	// statusOverloaded is Anthropic's status for an overload on its side.
+	statusOverloaded = 529
+	// maxSentence is how many characters of a provider's sentence are passed on.
+	maxSentence = 500
+	// maxRetryAfter is the longest wait that is passed on.
+	maxRetryAfter = 24 * time.Hour
+)
+
+// describe finds the kind and the sentence in the body of a refusal.
+func describe(body []byte) (kind, sentence string) {
+	if e := bodyError(body); e != nil {
+		return e.Kind, e.Message
+	}
+	text := strings.TrimSpace(string(body))
+	if strings.HasPrefix(text, "<") || strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+		return "", ""
+	}
+	return "", text
+}
+
+// bodyError reads the error objects of the providers and servers we know: {"error":{"message","type","code"}},
+// {"error":"..."}, {"message":...}, {"detail":...}, and a list holding one of them. It returns nil for other bodies.
+func bodyError(body []byte) *EventError {
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
+	var top struct {
+		Error   json.RawMessage `json:"error"`
+		Message any             `json:"message"`
+		Detail  any             `json:"detail"`
+		Type    any             `json:"type"`
+		Code    any             `json:"code"`
+	}
+	if json.Unmarshal(body, &top) != nil {
+		return nil
+	}
+	if len(top.Error) > 0 && string(top.Error) != "null" {
+		return ErrorObject(top.Error)
+	}
+	for _, v := range []any{top.Message, top.Detail} {
+		if s := text(v); s != "" {
+			return &EventError{Kind: kinds(top.Code, top.Type), Message: s}
+		}
+	}
+	return nil
+}
+
+// ErrorObject reads what stands under "error" in a provider's JSON: an object or a string.
+func ErrorObject(raw json.RawMessage) *EventError {
+	var e struct {
+		Message  any `json:"message"`
+		Type     any `json:"type"`
+		Code     any `json:"code"`
+		Metadata struct {
+			Raw any `json:"raw"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(raw, &e) != nil {
+		var s any
+		_ = json.Unmarshal(raw, &s)
+		return &EventError{Message: text(s)}
+	}
+	message := text(e.Message)
+	if raw := text(e.Metadata.Raw); raw != "" {
+		// OpenRouter hides the sentence of the provider behind it here.
+		message = strings.TrimSpace(message + ": " + raw)
+	}
+	return &EventError{Kind: kinds(e.Code, e.Type), Message: message}
+}
+
+// kinds joins what a provider calls a failure: its code and its type.
+func kinds(values ...any) string {
+	var names []string
+	for _, v := range values {
+		if s := text(v); s != "" && len(s) < 100 {
+			names = append(names, s)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// text returns a string or a number as text, any other JSON value compactly.
+func text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return strings.TrimSpace(v)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// kindStatus returns the status that goes with a failure named inside a stream, 400 for unknown ones.
+func kindStatus(kind string) int {
+	for name := range strings.FieldsSeq(kind) {
+		if n, err := strconv.Atoi(name); err == nil && n >= 400 && n < 600 {
+			return n
+		}
+		if status, ok := kindStatuses[name]; ok {
+			return status
+		}
+	}
+	return http.StatusBadRequest
+}
+
+var kindStatuses = map[string]int{
+	"authentication_error":     http.StatusUnauthorized,
+	"invalid_api_key":          http.StatusUnauthorized,
+	"permission_error":         http.StatusForbidden,
+	"insufficient_permissions": http.StatusForbidden,
+	"rate_limit_error":         http.StatusTooManyRequests,
+	"rate_limit_exceeded":      http.StatusTooManyRequests,
+	"insufficient_quota":       http.StatusTooManyRequests,
+	"overloaded_error":         statusOverloaded,
+	"request_too_large":        http.StatusRequestEntityTooLarge,
+	"api_error":                http.StatusInternalServerError,
+	"server_error":             http.StatusInternalServerError,
+	"internal_error":           http.StatusInternalServerError,
+	"internal_server_error":    http.StatusInternalServerError,
+	"timeout_error":            http.StatusInternalServerError,
+}
+
+// secretForms match what must not be shown even if it is not this target's key: providers repeat keys in their errors,
+// half masked at best.
+var secretForms = regexp.MustCompile(`(?i)\b(?:sk|pk|rk|gsk|xai)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}|\bBearer\s+[\w.~+/*=-]{6,}`)
+
+// clean makes a provider's sentence fit to show: one line, bounded, secrets masked.
+func (c classifier) clean(s string) string {
+	// Masking looks at more than is kept, so that a secret at the cut is still whole.
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) > 8*maxSentence {
+		s = strings.ToValidUTF8(s[:8*maxSentence], "")
+	}
+	secrets := []string{c.target.APIKey}
+	for _, v := range c.target.Headers {
+		_, token, _ := strings.Cut(v, " ")
+		secrets = append(secrets, v, token)
+	}
+	for _, secret := range secrets {
+		if len(secret) >= 4 {
+			s = strings.ReplaceAll(s, secret, "***")
+		}
+	}
+	s = secretForms.ReplaceAllString(s, "***")
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	if r := []rune(s); len(r) > maxSentence {
+		s = string(r[:maxSentence]) + "..."
+	}
+	return s
+}
+
+// period ends a sentence.
+func period(s string) string {
+	if s != "" && strings.ContainsRune(".!?", rune(s[len(s)-1])) {
+		return s
+	}
+	return s + "."
+}
+
+// retryAfter reads how long a provider asks to wait, in milliseconds, whatever the case of its header's name.
+func retryAfter(h http.Header) (int64, bool) {
+	var ms, other string
+	for k, v := range h {
+		if len(v) == 0 {
+			continue
+		}
+		switch strings.ToLower(k) {
+		case "retry-after-ms":
+			ms = strings.TrimSpace(v[0])
+		case "retry-after":
+			other = strings.TrimSpace(v[0])
+		}
+	}
+	if n, err := strconv.ParseFloat(ms, 64); err == nil && n >= 0 {
+		return bounded(n), true
+	}
+	if n, err := strconv.ParseFloat(other, 64); err == nil && n >= 0 {
+		return bounded(n * 1000), true
+	}
+	if at, err := http.ParseTime(other); err == nil {
+		return bounded(float64(max(0, time.Until(at).Milliseconds()))), true
+	}
+	return 0, false
+}
+
+func bounded(ms float64) int64 {
+	return int64(min(ms, float64(maxRetryAfter.Milliseconds())))
+}

@@ -1,0 +1,169 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// Event is one server-sent event. Data is valid until the next call of [Reader.Next].
+type Event struct {
+	// Name is the event's name, empty where the server gives none.
+	Name string
+	// Data is the event's data, its lines joined by line feeds.
+	Data []byte
+}
+
+// errTooLarge says that a provider sent more than a call may hold.
+var errTooLarge = errors.New("more data than the limit allows")
+
+// Reader splits a stream into server-sent events as the HTML standard describes them: lines may end in LF, CR or CRLF,
+// comments and unknown fields are skipped, and data may span lines. Other than the standard, it delivers an event that
+// the end of the stream cuts off: whether its data is whole is for the decoder to find out.
+//
+// A Reader holds one event at most and reuses its memory; it is for one goroutine.
+type Reader struct {
+	src   io.Reader
+	buf   []byte
+	start int
+	end   int
+	limit int
+	// skipLF is set after a line that ended in CR: a following LF belongs to it.
+	skipLF bool
+	begun  bool
+	eof    bool
+	name   string
+	data   []byte
+}
+
+// NewReader returns a Reader on src that refuses events of more than limit bytes.
+func NewReader(src io.Reader, limit int) *Reader {
+	return &Reader{src: src, buf: make([]byte, 4096), limit: limit}
+}
+
+// Next returns the next event that has data. It returns io.EOF at the end of the stream, or what reading failed with.
+func (r *Reader) Next() (Event, error) {
+	r.data = r.data[:0]
+	named, filled := false, false
+	for {
+		line, err := r.line()
+		if err != nil {
+			if filled && errors.Is(err, io.EOF) {
+				return r.event(named), nil
+			}
+			return Event{}, err
+		}
+		if len(line) == 0 {
+			if filled {
+				return r.event(named), nil
+			}
+			named = false
+			continue
+		}
+		field, value, _ := bytes.Cut(line, []byte{':'})
+		value = bytes.TrimPrefix(value, []byte{' '})
+		switch string(field) {
+		case "event":
+			named = true
+			// Streams repeat few names; comparing first saves an allocation for each event.
+			if string(value) != r.name {
+				r.name = string(value)
+			}
+		case "data":
+			if len(r.data)+len(value) > r.limit {
+				return Event{}, errTooLarge
+			}
+			if filled {
+				r.data = append(r.data, '\n')
+			}
+			r.data = append(r.data, value...)
+			filled = true
+		}
+	}
+}
+
+func (r *Reader) event(named bool) Event {
+	if !named {
+		return Event{Data: r.data}
+	}
+	return Event{Name: r.name, Data: r.data}
+}
+
+// line returns the next line without its ending, valid until the next call. The last line may lack an ending.
+func (r *Reader) line() ([]byte, error) {
+	scanned := 0
+	for {
+		if r.skipLF && r.start < r.end {
+			if r.buf[r.start] == '\n' {
+				r.start++
+			}
+			r.skipLF = false
+		}
+		window := r.buf[r.start:r.end]
+		if i := lineEnd(window[scanned:]); i >= 0 {
+			i += scanned
+			r.skipLF = window[i] == '\r'
+			r.start += i + 1
+			return r.trimBOM(window[:i]), nil
+		}
+		scanned = len(window)
+		if r.eof {
+			if len(window) == 0 {
+				return nil, io.EOF
+			}
+			r.start = r.end
+			return r.trimBOM(window), nil
+		}
+		if err := r.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lineEnd returns the index of the first CR or LF, -1 if there is none. Two searches for a byte are faster than one for
+// either of two.
+func lineEnd(b []byte) int {
+	lf := bytes.IndexByte(b, '\n')
+	if lf >= 0 {
+		b = b[:lf]
+	}
+	if cr := bytes.IndexByte(b, '\r'); cr >= 0 {
+		return cr
+	}
+	return lf
+}
+
+// trimBOM drops the byte order mark that a stream may begin with.
+func (r *Reader) trimBOM(line []byte) []byte {
+	if !r.begun {
+		r.begun = true
+		return bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+	}
+	return line
+}
+
+// fill reads more, making room first.
+func (r *Reader) fill() error {
+	if r.start > 0 {
+		r.end = copy(r.buf, r.buf[r.start:r.end])
+		r.start = 0
+	}
+	if r.end == len(r.buf) {
+		// The slack is for the field name, which the limit does not count.
+		if len(r.buf) > r.limit+64 {
+			return errTooLarge
+		}
+		r.buf = append(r.buf, make([]byte, len(r.buf))...)
+	}
+	n, err := r.src.Read(r.buf[r.end:])
+	r.end += n
+	if errors.Is(err, io.EOF) {
+		r.eof = true
+		return nil
+	}
+	if n > 0 {
+		// What came with an error is still worth its events; the error comes again with the next read.
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,224 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/llm"
+)
+
+// The defaults of [Options].
+const (
+	DefaultIdle      = 5 * time.Minute
+	DefaultMaxAnswer = 16 << 20
+)
+
+const (
+	// wireFactor is how many times the size of an answer its stream may have: most of a delta is framing.
+	wireFactor = 16
+	// eventSlack is what an event may have beyond the answer that its last event may repeat.
+	eventSlack = 1 << 20
+	// drainTime and drainBytes bound how long the end of a finished stream is waited for, so that its connection can
+	// be used again.
+	drainTime  = 25 * time.Millisecond
+	drainBytes = 64 << 10
+)
+
+// Options are what the calls of a driver have in common.
+type Options struct {
+	// Client makes the requests, usually the one of [NewClient] for all drivers of a process; nil is http.DefaultClient.
+	Client *http.Client
+	// Idle is how long a provider may send nothing at all, comments included, before and during an answer;
+	// 0 is DefaultIdle.
+	Idle time.Duration
+	// MaxAnswer is how many bytes an answer may have: text, thinking, tool input and opaque data together;
+	// 0 is DefaultMaxAnswer.
+	MaxAnswer int
+}
+
+func (o Options) idle() time.Duration {
+	if o.Idle > 0 {
+		return o.Idle
+	}
+	return DefaultIdle
+}
+
+func (o Options) maxAnswer() int {
+	if o.MaxAnswer > 0 {
+		return o.MaxAnswer
+	}
+	return DefaultMaxAnswer
+}
+
+// Decoder gives a provider's events their meaning. It is made for one call.
+type Decoder interface {
+	// Decode takes one event and passes what it says to out. Its data is valid during the call only. A failure that
+	// the provider reports is an [*EventError]; a refusal to answer is made by [Refusal]; any other error says that
+	// the event is not what the protocol allows. After out.Finish no further event comes.
+	Decode(ev Event, out *Output) error
+	// End is called when the stream ends without out.Finish: it may finish an answer that is whole all the same.
+	End(out *Output)
+}
+
+// Call is one streaming call.
+type Call struct {
+	// Target is where the call goes. Its provider's name, or else its driver's, names it in errors; its key and header
+	// values are kept out of them.
+	Target llm.Target
+	// Options are the driver's.
+	Options Options
+	// Request is the request: its names and call ids are given back as they are in it.
+	Request llm.Request
+	// Names is the encoding of tool names that the request was built with.
+	Names *Names
+	// Open sends the request with the given client and returns a successful answer whose body was not read.
+	Open func(ctx context.Context, client *http.Client) (*http.Response, error)
+	// Decoder reads the answer.
+	Decoder Decoder
+}
+
+// Stream makes the call and yields its events as llm.Driver describes them. Each iteration would make the call again
+// with a used decoder: iterate once.
+func Stream(ctx context.Context, c Call) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		callCtx, cancel := context.WithCancelCause(ctx)
+		defer cancel(context.Canceled)
+		watch := newWatchdog(c.Options.idle(), cancel)
+		defer watch.stop()
+		r := &run{call: c, parent: ctx, ctx: callCtx, watch: watch, yield: yield}
+		if err := r.do(); err != nil && !r.out.stopped {
+			yield(llm.Event{}, err)
+		}
+	}
+}
+
+// run is a call on its way.
+type run struct {
+	call   Call
+	parent context.Context
+	ctx    context.Context
+	watch  *watchdog
+	yield  func(llm.Event, error) bool
+	out    *Output
+}
+
+// do makes the call. It returns the error to yield, nil if the answer was complete or nobody listens any more.
+func (r *run) do() error {
+	r.out = newOutput(r.call, r.yield)
+	if err := CheckTarget(r.call.Target); err != nil {
+		return err
+	}
+	r.watch.start()
+	resp, err := r.call.Open(r.ctx, Client(r.call.Options.Client))
+	r.watch.stop()
+	if err != nil {
+		return r.fail(err)
+	}
+	defer resp.Body.Close()
+	body := &watchedBody{src: resp.Body, watch: r.watch, left: int64(r.call.Options.maxAnswer()) * wireFactor}
+	if err := checkContentType(resp.Header.Get("Content-Type"), body); err != nil {
+		return r.fail(err)
+	}
+	if err := r.read(NewReader(body, r.call.Options.maxAnswer()+eventSlack)); err != nil {
+		return r.fail(err)
+	}
+	if r.out.done != nil && !r.out.stopped {
+		r.yield(llm.Event{Done: r.out.done}, nil)
+		r.drain(resp.Body)
+	}
+	return nil
+}
+
+// read feeds the decoder until the answer is finished, nobody listens, or something fails.
+func (r *run) read(events *Reader) error {
+	for r.out.done == nil && !r.out.stopped {
+		ev, err := events.Next()
+		if err != nil {
+			r.call.Decoder.End(r.out)
+			if r.out.done != nil && r.parent.Err() == nil {
+				return nil
+			}
+			if errors.Is(err, io.EOF) {
+				return errNoEnd
+			}
+			return err
+		}
+		if err := r.call.Decoder.Decode(ev, r.out); err != nil {
+			return err
+		}
+		if r.out.err != nil {
+			return r.out.err
+		}
+	}
+	return nil
+}
+
+// drain reads what is left of a finished stream, normally only its end, so that the connection can be used again.
+func (r *run) drain(body io.Reader) {
+	r.watch.limit = drainTime
+	_, _ = io.CopyN(io.Discard, &watchedBody{src: body, watch: r.watch, left: drainBytes}, drainBytes)
+}
+
+// checkContentType refuses a successful answer that is no event stream. A JSON body may be an error that the server
+// sent with the wrong status.
+func checkContentType(contentType string, src io.Reader) error {
+	kind, _, _ := mime.ParseMediaType(contentType)
+	switch {
+	case kind == "application/json" || strings.HasSuffix(kind, "+json"):
+		body, err := io.ReadAll(io.LimitReader(src, maxErrorBody))
+		if err != nil {
+			return err
+		}
+		if e := bodyError(body); e != nil {
+			return e
+		}
+		return errNotStream
+	case kind == "text/html":
+		return errNotStream
+	}
+	return nil
+}
+
+// watchdog cancels a call when reading takes longer than its limit. It runs only while something is awaited, so that a
+// slow consumer is not taken for a silent provider.
+type watchdog struct {
+	limit time.Duration
+	timer *time.Timer
+}
+
+// errIdle is the cause of a call that the watchdog cancelled.
+var errIdle = errors.New("the provider sent nothing")
+
+func newWatchdog(limit time.Duration, cancel context.CancelCauseFunc) *watchdog {
+	w := &watchdog{limit: limit, timer: time.AfterFunc(limit, func() { cancel(errIdle) })}
+	w.timer.Stop()
+	return w
+}
+
+func (w *watchdog) start() { w.timer.Reset(w.limit) }
+
+func (w *watchdog) stop() { w.timer.Stop() }
+
+// watchedBody is a body that may be silent and may grow only so much.
+type watchedBody struct {
+	src   io.Reader
+	watch *watchdog
+	left  int64
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLarge
+	}
+	b.watch.start()
+	n, err := b.src.Read(p)
+	b.watch.stop()
+	b.left -= int64(n)
+	return n, err
+}

@@ -1,0 +1,96 @@
+package wire
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	"kaged.dev/pkg/llm"
+)
+
+// CallInput returns what a model wrote as a call's input in the form that llm.ToolCall promises: a JSON object, {} for
+// nothing, or the raw text of anything else.
+func CallInput(raw string) string {
+	switch s := strings.TrimSpace(raw); {
+	case s == "" || s == "null":
+		return "{}"
+	case s[0] == '{' && json.Valid([]byte(s)):
+		return s
+	}
+	return raw
+}
+
+// ObjectInput returns the input of a call as a JSON object, for giving it back: providers refuse anything else, so
+// that what the model wrote wrongly is wrapped for it to see.
+func ObjectInput(input string) json.RawMessage {
+	s := CallInput(input)
+	if s[0] == '{' && json.Valid([]byte(s)) {
+		return json.RawMessage(s)
+	}
+	wrapped, _ := json.Marshal(map[string]string{"invalid_json": input})
+	return wrapped
+}
+
+// Schema returns a tool's schema with an object at its root, which providers insist on.
+func Schema(schema json.RawMessage) json.RawMessage {
+	var root struct {
+		Type any `json:"type"`
+	}
+	if json.Unmarshal(schema, &root) == nil && root.Type == "object" {
+		return schema
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(schema, &fields) != nil || fields == nil {
+		fields = map[string]json.RawMessage{"properties": json.RawMessage("{}")}
+	}
+	fields["type"] = json.RawMessage(`"object"`)
+	out, err := json.Marshal(fields)
+	if err != nil {
+		return json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	return out
+}
+
+// CallID returns a call's id as a provider takes it: at most 40 letters, digits, '_' and '-'. Most ids are returned as
+// they are; others, which come from other providers, get a hash that keeps them apart.
+func CallID(id string) string {
+	const longest = 40
+	clean := strings.Map(func(c rune) rune {
+		if c == '_' || c == '-' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return '_'
+	}, id)
+	if clean == id && id != "" && len(id) <= longest {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return clean[:min(len(clean), longest-17)] + "_" + hex.EncodeToString(sum[:8])
+}
+
+// callIDs hands out the ids of an answer's calls. Results are filed by id for as long as a session lives, and servers
+// exist that give none, or the same in every answer.
+type callIDs struct{ used map[string]bool }
+
+func newCallIDs(req llm.Request) *callIDs {
+	c := &callIDs{used: map[string]bool{}}
+	for _, m := range req.Messages {
+		for _, b := range m.Blocks {
+			if b.Call != nil {
+				c.used[b.Call.ID] = true
+			}
+		}
+	}
+	return c
+}
+
+// unique returns id, or another one if it is empty or was used before.
+func (c *callIDs) unique(id string) string {
+	if id == "" || c.used[id] {
+		id = "call_" + strings.ToLower(rand.Text())
+	}
+	c.used[id] = true
+	return id
+}

@@ -1,0 +1,21 @@
+// Package fakellm is a model provider for tests: an HTTP server that speaks Anthropic's Messages API and OpenAI's
+// Responses and Chat Completions APIs as the providers do, event by event, and says what a script tells it to.
+//
+//	srv := fakellm.Start(t)
+//	srv.Script(fakellm.Steps(
+//		fakellm.Step{fakellm.Tool("file.read", `{"path":"go.mod"}`)},
+//		fakellm.Step{fakellm.GotResult("module demo"), fakellm.Say("It is called demo.")},
+//	))
+//	driver := anthropic.New(srv.Target("anthropic"), wire.Options{})
+//
+// A [Step] answers one request: it may first say what the request must hold, then what the answer is made of: text,
+// thinking, tool calls, delays, a refusal, or a defect of the kind providers have. The same steps serve every wire
+// format; the request's path decides which it is. Scripts also have a text form, see [ParseScript].
+//
+// Which step answers a request: the script registered for a marker in the conversation's first user text
+// ([Server.ScriptFor]), else the one for its model ([Server.ScriptModel]), else what the function of [Server.Handle]
+// returns, else the script for each conversation ([Server.ScriptEach]), else the common one ([Server.Script]). A request
+// that none of them expects is answered with status 400 and fails the test.
+//
+// Goroutines: those of net/http. Everything may be called from any goroutine.
+package fakellm

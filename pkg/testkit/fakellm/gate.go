@@ -1,0 +1,33 @@
+package fakellm
+
+import (
+	"context"
+	"sync"
+)
+
+// Gate holds answers back until a test opens it.
+type Gate struct {
+	once    sync.Once
+	open    chan struct{}
+	reached chan struct{}
+	first   sync.Once
+}
+
+// NewGate returns a closed gate.
+func NewGate() *Gate { return &Gate{open: make(chan struct{}), reached: make(chan struct{})} }
+
+// Open lets all answers through, now and later. It may be called more than once.
+func (g *Gate) Open() { g.once.Do(func() { close(g.open) }) }
+
+// Reached waits until an answer has come to the gate; what was before the gate has been sent by then. It returns the
+// context's error if that ends first.
+func (g *Gate) Reached(ctx context.Context) error {
+	select {
+	case <-g.reached:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (g *Gate) arrive() { g.first.Do(func() { close(g.reached) }) }

@@ -1,0 +1,229 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/llm/wire"
+)
+
+// decoder reads the events of one answer.
+type decoder struct {
+	origin string
+	blocks map[int64]*block
+	stop   string
+	usage  llm.Usage
+}
+
+// block is a block of the answer that is open.
+type block struct {
+	part      *wire.Part
+	signature []byte
+}
+
+func newDecoder(origin string) *decoder { return &decoder{origin: origin, blocks: map[int64]*block{}} }
+
+// head is what tells events apart. Servers exist that leave out the event's name, so that the data decides.
+type head struct {
+	Type string `json:"type"`
+}
+
+// delta is a content_block_delta.
+type delta struct {
+	Type  string `json:"type"`
+	Index int64  `json:"index"`
+	Delta struct {
+		Type        string `json:"type"`
+		Text        string `json:"text"`
+		Thinking    string `json:"thinking"`
+		Signature   string `json:"signature"`
+		PartialJSON string `json:"partial_json"`
+	} `json:"delta"`
+}
+
+// Decode reads one event.
+func (d *decoder) Decode(ev wire.Event, out *wire.Output) error {
+	if ev.Name == "content_block_delta" {
+		return d.delta(ev.Data, out)
+	}
+	var h head
+	if err := json.Unmarshal(ev.Data, &h); err != nil {
+		return err
+	}
+	switch h.Type {
+	case "content_block_delta":
+		return d.delta(ev.Data, out)
+	case "message_start":
+		return d.start(ev.Data, out)
+	case "content_block_start":
+		return d.open(ev.Data, out)
+	case "content_block_stop":
+		return d.close(ev.Data, out)
+	case "message_delta":
+		return d.messageDelta(ev.Data)
+	case "message_stop":
+		return d.finish(out)
+	case "error":
+		return failure(ev.Data)
+	}
+	// Pings, and kinds of events that are yet to be invented.
+	return nil
+}
+
+// End does nothing: an answer without message_stop is not whole.
+func (d *decoder) End(*wire.Output) {}
+
+func (d *decoder) start(data []byte, out *wire.Output) error {
+	var ev sdk.MessageStartEvent
+	if err := json.Unmarshal(data, &ev); err != nil {
+		return err
+	}
+	out.Accept()
+	u := ev.Message.Usage
+	d.count(u.InputTokens, u.OutputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens, u.OutputTokensDetails.ThinkingTokens)
+	return nil
+}
+
+func (d *decoder) open(data []byte, out *wire.Output) error {
+	var ev sdk.ContentBlockStartEvent
+	if err := json.Unmarshal(data, &ev); err != nil {
+		return err
+	}
+	b, c := &block{}, ev.ContentBlock
+	switch c.Type {
+	case "text":
+		b.part = out.Open(wire.KindText)
+		out.Write(b.part, c.Text)
+	case "thinking":
+		b.part, b.signature = out.Open(wire.KindThinking), []byte(c.Signature)
+		out.Write(b.part, c.Thinking)
+	case "redacted_thinking":
+		b.part = out.Open(wire.KindThinking)
+		out.SetOpaque(b.part, d.opaque(opaque{Redacted: c.Data}))
+	case "tool_use":
+		b.part = out.Open(wire.KindCall)
+		b.part.ID, b.part.Name = c.ID, c.Name
+		// Normally {} with the input to follow in deltas; some servers put all of it here.
+		if raw := c.JSON.Input.Raw(); raw != "{}" && raw != "null" {
+			out.Write(b.part, raw)
+		}
+	default:
+		// Blocks of tools that run at the provider, which we offer none of.
+	}
+	d.blocks[ev.Index] = b
+	out.Take(len(c.ID) + len(c.Name))
+	return nil
+}
+
+func (d *decoder) delta(data []byte, out *wire.Output) error {
+	var ev delta
+	if err := json.Unmarshal(data, &ev); err != nil {
+		return err
+	}
+	b := d.blocks[ev.Index]
+	if b == nil {
+		return fmt.Errorf("delta for block %d, which is not open", ev.Index)
+	}
+	if b.part == nil {
+		return nil
+	}
+	switch ev.Delta.Type {
+	case "text_delta":
+		out.Write(b.part, ev.Delta.Text)
+	case "thinking_delta":
+		out.Write(b.part, ev.Delta.Thinking)
+	case "input_json_delta":
+		out.Write(b.part, ev.Delta.PartialJSON)
+	case "signature_delta":
+		out.Take(len(ev.Delta.Signature))
+		b.signature = append(b.signature, ev.Delta.Signature...)
+	}
+	return nil
+}
+
+func (d *decoder) close(data []byte, out *wire.Output) error {
+	var ev sdk.ContentBlockStopEvent
+	if err := json.Unmarshal(data, &ev); err != nil {
+		return err
+	}
+	if b := d.blocks[ev.Index]; b != nil {
+		d.sign(b, out)
+	}
+	delete(d.blocks, ev.Index)
+	return nil
+}
+
+// sign keeps the signature of a thinking block.
+func (d *decoder) sign(b *block, out *wire.Output) {
+	if len(b.signature) > 0 {
+		out.SetOpaque(b.part, d.opaque(opaque{Signature: string(b.signature)}))
+	}
+}
+
+func (d *decoder) messageDelta(data []byte) error {
+	var ev sdk.MessageDeltaEvent
+	if err := json.Unmarshal(data, &ev); err != nil {
+		return err
+	}
+	if ev.Delta.StopReason != "" {
+		d.stop = string(ev.Delta.StopReason)
+	}
+	u := ev.Usage
+	d.count(u.InputTokens, u.OutputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens, u.OutputTokensDetails.ThinkingTokens)
+	return nil
+}
+
+// count takes over the counts of an event. They are cumulative, and what an event does not say it says as 0. Input
+// excludes what went through the cache, as llm.Usage wants it.
+func (d *decoder) count(input, output, cacheRead, cacheWrite, reasoning int64) {
+	set := func(dst *int64, v int64) {
+		if v > 0 {
+			*dst = v
+		}
+	}
+	set(&d.usage.Input, input)
+	set(&d.usage.Output, output)
+	set(&d.usage.CacheRead, cacheRead)
+	set(&d.usage.CacheWrite, cacheWrite)
+	set(&d.usage.Reasoning, min(reasoning, d.usage.Output))
+}
+
+func (d *decoder) finish(out *wire.Output) error {
+	for _, b := range d.blocks {
+		d.sign(b, out)
+	}
+	switch d.stop {
+	case "":
+		return errors.New("message_stop without a stop reason")
+	case "refusal":
+		return wire.Refusal("the model's safety rules stopped it (refusal)")
+	case "max_tokens", "model_context_window_exceeded":
+		out.Finish(llm.StopLength, d.usage)
+	default:
+		out.Finish(llm.StopEnd, d.usage)
+	}
+	return nil
+}
+
+func (d *decoder) opaque(o opaque) []byte {
+	o.Origin = d.origin
+	b, err := json.Marshal(o)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+func failure(data []byte) error {
+	var ev struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal(data, &ev); err != nil {
+		return err
+	}
+	return wire.ErrorObject(ev.Error)
+}
