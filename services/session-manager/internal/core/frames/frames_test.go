@@ -488,6 +488,18 @@ func (s *saver) SaveProgress(_ context.Context, list []frames.Progress) error {
 	return s.err
 }
 
+func (s *saver) list() [][]frames.Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.saves
+}
+
+func (s *saver) set(err error, saves [][]frames.Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.saves = err, saves
+}
+
 // The ledger saves published durable frames at once and numbers within its interval, sums up per session, and keeps what
 // could not be saved.
 func TestLedger(t *testing.T) {
@@ -501,40 +513,36 @@ func TestLedger(t *testing.T) {
 		l.Note(frames.Progress{Session: "a", Acked: [2]int64{2, 0}})
 		l.Note(frames.Progress{Session: "b", Acked: [2]int64{7, 0}})
 		synctest.Wait()
-		if len(s.saves) != 0 {
-			t.Errorf("saved at once: %v", s.saves)
+		if got := s.list(); len(got) != 0 {
+			t.Errorf("saved at once: %v", got)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
 		want := [][]frames.Progress{{{Session: "a", Acked: [2]int64{2, 0}}, {Session: "b", Acked: [2]int64{7, 0}}}}
-		if d := cmp.Diff(want, s.saves); d != "" {
+		if d := cmp.Diff(want, s.list()); d != "" {
 			t.Error(d)
 		}
-		s.mu.Lock()
-		s.err = errAway
-		s.mu.Unlock()
+		s.set(errAway, nil)
 		l.Note(frames.Progress{Session: "a", Acked: [2]int64{3, 1}, Published: []int64{4}})
 		synctest.Wait()
 		l.Note(frames.Progress{Session: "a", Acked: [2]int64{0, 2}, Published: []int64{5}})
-		s.mu.Lock()
-		s.err, s.saves = nil, nil
-		s.mu.Unlock()
+		s.set(nil, nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		want = [][]frames.Progress{{{Session: "a", Acked: [2]int64{3, 2}, Published: []int64{4, 5}}}}
-		if d := cmp.Diff(want, s.saves); d != "" {
+		if d := cmp.Diff(want, s.list()); d != "" {
 			t.Error(d)
 		}
 		l.Note(frames.Progress{Session: "c", Published: []int64{1}})
 		synctest.Wait()
-		if len(s.saves) != 2 {
-			t.Errorf("not saved at once: %v", s.saves)
+		if got := s.list(); len(got) != 2 {
+			t.Errorf("not saved at once: %v", got)
 		}
 		cancel()
 		<-ended
 		l.Note(frames.Progress{Session: "d", Acked: [2]int64{1, 0}})
-		if err := l.Flush(t.Context()); err != nil || len(s.saves) != 3 {
-			t.Errorf("the last save: %v, %d", err, len(s.saves))
+		if err := l.Flush(t.Context()); err != nil || len(s.list()) != 3 {
+			t.Errorf("the last save: %v, %v", err, s.list())
 		}
 	})
 }
