@@ -1,0 +1,135 @@
+// Package sandbox runs commands by way of sandbox-supervisor.
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/cage"
+	"kaged.dev/services/tool-runner/internal/core/command"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// Sandbox is a [command.Runner].
+type Sandbox struct {
+	client sandboxsupervisorv1.SandboxServiceClient
+}
+
+var _ command.Runner = (*Sandbox)(nil)
+
+// New returns a runner that asks client.
+func New(client sandboxsupervisorv1.SandboxServiceClient) *Sandbox { return &Sandbox{client} }
+
+type stream = grpc.BidiStreamingClient[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]
+
+// Run runs one command in one stream; the end of the stream is the end of the command.
+func (s *Sandbox) Run(ctx context.Context, spec command.Spec, output func([]byte)) (command.Exit, error) {
+	// Returning for whatever reason ends the stream, and the supervisor then kills what is left.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	st, err := s.client.Exec(ctx)
+	if err != nil {
+		return command.Exit{}, err
+	}
+	if err := start(st, spec); err != nil {
+		return command.Exit{}, err
+	}
+	started := false
+	for {
+		event, err := st.Recv()
+		if err != nil {
+			return command.Exit{}, ended(ctx, err, started)
+		}
+		switch e := event.GetEvent().(type) {
+		case *sandboxsupervisorv1.ExecEvent_Started:
+			started = true
+		case *sandboxsupervisorv1.ExecEvent_Output:
+			output(e.Output.GetData())
+		case *sandboxsupervisorv1.ExecEvent_Exited:
+			return exitFromProto(e.Exited)
+		}
+	}
+}
+
+// start sends the command. What the supervisor answers to a request it refuses comes with the first Recv.
+func start(st stream, spec command.Spec) error {
+	req := &sandboxsupervisorv1.ExecStart{
+		Owner: &sandboxsupervisorv1.Owner{
+			SessionId: spec.Owner.SessionID, RunId: spec.Owner.RunID, CallId: spec.Owner.CallID, ProjectId: spec.Owner.ProjectID,
+		},
+		Argv: spec.Argv, Cwd: spec.Dir, Env: spec.Env, TimeoutMs: spec.Timeout.Milliseconds(),
+		Cage: cageToProto(spec.Cage), ProjectRoot: spec.Root,
+	}
+	if spec.Terminal {
+		req.Terminal = &sandboxsupervisorv1.Terminal{}
+	}
+	err := st.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: req}})
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// ended says what the end of a stream before the command's means.
+func ended(ctx context.Context, err error, started bool) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, io.EOF) || started {
+		return lost(err)
+	}
+	return err
+}
+
+func lost(err error) error {
+	return fault.Wrap(err, fault.Interrupted, "The command was cut off because the sandbox went away; what it had done is done.")
+}
+
+func exitFromProto(e *sandboxsupervisorv1.ExecExited) (command.Exit, error) {
+	exit := command.Exit{Code: int(e.GetExitCode()), Duration: time.Duration(e.GetDurationMs()) * time.Millisecond}
+	switch e.GetReason() {
+	case sandboxsupervisorv1.KillReason_KILL_REASON_TIMEOUT:
+		exit.Reason = command.TimedOut
+	case sandboxsupervisorv1.KillReason_KILL_REASON_CANCELLED:
+		exit.Reason = command.Cancelled
+	case sandboxsupervisorv1.KillReason_KILL_REASON_OWNER_ENDED:
+		exit.Reason = command.OwnerEnded
+	case sandboxsupervisorv1.KillReason_KILL_REASON_LOST:
+		exit.Reason = command.Lost
+	}
+	return exit, nil
+}
+
+func cageToProto(p *cage.Policy) *commonv1.CagePolicy {
+	if p == nil {
+		return nil
+	}
+	policy := &commonv1.CagePolicy{
+		NetAllow: p.NetAllow, Seccomp: p.Seccomp, Capabilities: p.Capabilities, State: p.State, Env: p.Env,
+		Limits: &commonv1.CageLimits{
+			MemoryBytes: p.Limits.MemoryBytes, Cpu: p.Limits.CPU, Pids: p.Limits.PIDs, DiskBytes: p.Limits.DiskBytes,
+			WalltimeMs: p.Limits.WalltimeMS,
+		},
+	}
+	for _, m := range p.Mounts {
+		mode := "ro"
+		if m.Writable {
+			mode = "rw"
+		}
+		policy.Fs = append(policy.Fs, &commonv1.CageMount{Mode: mode, Path: m.Path})
+	}
+	return policy
+}
+
+// EndSession kills every command of a session.
+func (s *Sandbox) EndSession(ctx context.Context, session string) error {
+	_, err := s.client.EndOwner(ctx, &sandboxsupervisorv1.EndOwnerRequest{SessionId: session})
+	return err
+}

@@ -1,0 +1,107 @@
+// Package audit makes the records of tool calls: what was called by whom with what, and what came of it. Records are
+// returned with the call's result and stored by session-manager; nothing here is kept.
+//
+// What a record shows is bounded and masked: a long value becomes its size and hash, a secret becomes [masked].
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+)
+
+// The events of tool calls.
+const (
+	ToolCalled    = "tool.called"
+	ToolCompleted = "tool.completed"
+	ToolDenied    = "tool.denied"
+	FileWritten   = "file.written"
+	FileEdited    = "file.edited"
+	ShellExecuted = "shell.executed"
+)
+
+// Record is one line of the append-only record.
+type Record struct {
+	// Type is the event, At when it happened in milliseconds since the Unix epoch.
+	Type string
+	At   int64
+	// Agent is the tree path of the agent it is about.
+	Agent string
+	// Payload is what happened, of plain JSON types.
+	Payload map[string]any
+}
+
+// Params returns a call's parameters fit to be recorded. Values longer than limit bytes are replaced by their size and hash,
+// secrets are masked. Input that is no JSON object is recorded as text.
+func Params(input []byte, limit int) any {
+	var value any
+	if len(input) == 0 {
+		return map[string]any{}
+	}
+	if err := json.Unmarshal(input, &value); err != nil {
+		return redact(string(input), limit)
+	}
+	return redactValue("", value, limit)
+}
+
+func redactValue(key string, value any, limit int) any {
+	switch v := value.(type) {
+	case string:
+		if secretKey(key) && v != "" {
+			return masked
+		}
+		return redact(v, limit)
+	case []any:
+		if len(v) > maxItems {
+			return map[string]any{"redacted": true, "items": len(v)}
+		}
+		for i := range v {
+			v[i] = redactValue(key, v[i], limit)
+		}
+	case map[string]any:
+		if len(v) > maxItems {
+			return map[string]any{"redacted": true, "items": len(v)}
+		}
+		for k := range v {
+			v[k] = redactValue(k, v[k], limit)
+		}
+	}
+	return value
+}
+
+// maxItems is how many entries of a list or object are recorded; longer ones are replaced by their length.
+const maxItems = 256
+
+func redact(text string, limit int) any {
+	if len(text) > limit {
+		sum := sha256.Sum256([]byte(text))
+		return map[string]any{"redacted": true, "bytes": len(text), "sha256": hex.EncodeToString(sum[:])}
+	}
+	return Mask(text)
+}
+
+// Shorten returns the first n runes of text, masked.
+func Shorten(text string, n int) string {
+	text = Mask(text)
+	count := 0
+	for i := range text {
+		if count++; count > n {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// secretKey reports whether a value under this name is a secret whatever it looks like.
+func secretKey(key string) bool {
+	key = strings.ToLower(key)
+	for _, word := range secretWords {
+		if strings.Contains(key, word) {
+			return true
+		}
+	}
+	return false
+}
+
+var secretWords = []string{"password", "passwd", "secret", "token", "api_key", "apikey", "api-key", "authorization", "credential", "private_key"}

@@ -1,0 +1,231 @@
+// Package calls makes each tool call happen once.
+//
+// A call is known by its session and id. Whoever asks for one that is running joins it; whoever asks for one that ran is
+// given what came of it, for a while. The work ends when the last who waits for it leaves.
+//
+// Goroutines: one per call that runs. [Calls.Stop] cancels them and waits for them.
+package calls
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/dispatch"
+)
+
+// Options bound what is remembered and how output is handed on.
+type Options struct {
+	// Kept, KeptBytes and KeptFor bound the results that are remembered: how many of a session, how many bytes of all, and
+	// how long.
+	Kept      int
+	KeptBytes int
+	KeptFor   time.Duration
+	// OutputEvery is how long output is gathered before it is handed on, OutputBytes how much may wait for a slow reader.
+	OutputEvery time.Duration
+	OutputBytes int
+}
+
+// Calls are the calls that run or are remembered. It is safe for concurrent use.
+type Calls struct {
+	opts Options
+
+	mu       sync.Mutex // guards what is below
+	sessions map[string]*session
+	finished *list.List // of *call, the oldest first
+	bytes    int        // of the results in finished
+	stopped  bool
+	running  sync.WaitGroup
+}
+
+type session struct {
+	calls    map[string]*call
+	finished int
+}
+
+// call is one call. Its fields but output are guarded by Calls.mu; outcome and err are also readable once done is closed.
+type call struct {
+	session, id, input string
+
+	done    chan struct{}
+	outcome dispatch.Outcome
+	err     error
+	ended   time.Time
+	kept    *list.Element
+
+	cancel  context.CancelFunc
+	waiting int
+	output  output
+}
+
+// New returns an empty set of calls.
+func New(opts Options) *Calls {
+	return &Calls{opts: opts, sessions: map[string]*session{}, finished: list.New()}
+}
+
+// Key names a call. Input is all that is asked for: a call of the same id with another input is refused with conflict.
+type Key struct{ Session, ID, Input string }
+
+// Work does what a call asks for. emit hands output to everybody who waits.
+type Work func(ctx context.Context, emit func(stream, text string)) (dispatch.Outcome, error)
+
+// Do returns what comes of a call: it starts work if the call is new. Output is handed to show in this goroutine while the
+// call runs. When ctx ends Do returns its error, and the work is cancelled if nobody else waits for it.
+func (c *Calls) Do(ctx context.Context, key Key, work Work, show func(stream, text string) error) (dispatch.Outcome, error) {
+	k, reader, err := c.join(ctx, key, work)
+	if err != nil {
+		return dispatch.Outcome{}, err
+	}
+	defer c.leave(k, reader)
+	var last time.Time
+	var due <-chan time.Time
+	for {
+		select {
+		case <-reader.ready:
+			// What comes soon after the last piece is gathered; the first piece goes at once.
+			due = time.After(max(0, c.opts.OutputEvery-time.Since(last)))
+		case <-due:
+			if err := reader.flush(show); err != nil {
+				return dispatch.Outcome{}, err
+			}
+			last, due = time.Now(), nil
+		case <-k.done:
+			if err := reader.flush(show); err != nil {
+				return dispatch.Outcome{}, err
+			}
+			return k.outcome, k.err
+		case <-ctx.Done():
+			return dispatch.Outcome{}, fault.From(ctx.Err())
+		}
+	}
+}
+
+// join returns the call of this key, started if it was not known, and a reader of its output from now on.
+func (c *Calls) join(ctx context.Context, key Key, work Work) (*call, *reader, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return nil, nil, fault.New(fault.Unavailable, "The tool runner is stopping.").With("subsystem", "tool-runner")
+	}
+	c.expire()
+	s := c.sessions[key.Session]
+	if s == nil {
+		s = &session{calls: map[string]*call{}}
+		c.sessions[key.Session] = s
+	}
+	if k := s.calls[key.ID]; k != nil {
+		if k.input != key.Input {
+			return nil, nil, fault.New(fault.Conflict, "The call id %.80q was used for another call of this session.", key.ID).With("call_id", key.ID)
+		}
+		k.waiting++
+		return k, k.output.subscribe(c.opts.OutputBytes), nil
+	}
+	// The work outlives the request that started it as long as another waits for it.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	k := &call{session: key.Session, id: key.ID, input: key.Input, done: make(chan struct{}), cancel: cancel, waiting: 1}
+	s.calls[key.ID] = k
+	reader := k.output.subscribe(c.opts.OutputBytes)
+	c.running.Go(func() {
+		defer cancel()
+		outcome, err := work(ctx, k.output.emit)
+		c.finish(k, outcome, err)
+	})
+	return k, reader, nil
+}
+
+func (c *Calls) leave(k *call, r *reader) {
+	k.output.unsubscribe(r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k.waiting--; k.waiting == 0 {
+		k.cancel()
+	}
+}
+
+// finish publishes what came of a call and remembers it. A call the machinery failed is forgotten, so that it can be asked
+// for again, unless it may have changed something.
+func (c *Calls) finish(k *call, outcome dispatch.Outcome, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k.outcome, k.err, k.ended = outcome, err, time.Now()
+	close(k.done)
+	s := c.sessions[k.session]
+	if s == nil || s.calls[k.id] != k {
+		return // the session has ended
+	}
+	if err != nil && !outcome.Acted {
+		c.drop(k)
+		return
+	}
+	k.kept = c.finished.PushBack(k)
+	c.bytes += k.size()
+	if s.finished++; s.finished > c.opts.Kept {
+		for e := c.finished.Front(); e != nil; e = e.Next() {
+			if old := e.Value.(*call); old.session == k.session {
+				c.drop(old)
+				break
+			}
+		}
+	}
+	c.expire()
+}
+
+// expire forgets what is too old or too much.
+func (c *Calls) expire() {
+	for e := c.finished.Front(); e != nil; e = c.finished.Front() {
+		k := e.Value.(*call)
+		if c.bytes <= c.opts.KeptBytes && time.Since(k.ended) < c.opts.KeptFor {
+			return
+		}
+		c.drop(k)
+	}
+}
+
+func (c *Calls) drop(k *call) {
+	if k.kept != nil {
+		c.finished.Remove(k.kept)
+		c.bytes -= k.size()
+	}
+	s := c.sessions[k.session]
+	if s == nil || s.calls[k.id] != k {
+		return
+	}
+	if k.kept != nil {
+		s.finished--
+	}
+	if delete(s.calls, k.id); len(s.calls) == 0 {
+		delete(c.sessions, k.session)
+	}
+}
+
+func (k *call) size() int { return len(k.outcome.Result.Content) + len(k.input) }
+
+// EndSession cancels the calls of a session and forgets them all.
+func (c *Calls) EndSession(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.sessions[id]
+	if s == nil {
+		return
+	}
+	for _, k := range s.calls {
+		k.cancel()
+		c.drop(k)
+	}
+	delete(c.sessions, id)
+}
+
+// Stop refuses new calls, cancels those that run and returns when they have ended.
+func (c *Calls) Stop() {
+	c.mu.Lock()
+	c.stopped = true
+	for _, s := range c.sessions {
+		for _, k := range s.calls {
+			k.cancel()
+		}
+	}
+	c.mu.Unlock()
+	c.running.Wait()
+}

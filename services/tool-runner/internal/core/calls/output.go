@@ -1,0 +1,108 @@
+package calls
+
+import (
+	"slices"
+	"sync"
+	"unicode/utf8"
+)
+
+// output hands what a tool writes to everybody who watches the call. The zero value is ready.
+type output struct {
+	mu      sync.Mutex // guards readers and what they hold
+	readers []*reader
+}
+
+// reader is one who watches. Of what it does not fetch in time the oldest is left out: for
+// people the end matters most.
+type reader struct {
+	out     *output
+	ready   chan struct{} // holds a token when something waits
+	limit   int
+	pending []piece
+	bytes   int
+	skipped bool
+}
+
+type piece struct {
+	stream string
+	text   []byte
+}
+
+// skippedNote stands where output was left out because the reader was too slow.
+const skippedNote = "\n[output skipped]\n"
+
+func (o *output) subscribe(limit int) *reader {
+	r := &reader{out: o, ready: make(chan struct{}, 1), limit: limit}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.readers = append(o.readers, r)
+	return r
+}
+
+func (o *output) unsubscribe(r *reader) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.readers = slices.DeleteFunc(o.readers, func(have *reader) bool { return have == r })
+}
+
+func (o *output) emit(stream, text string) {
+	if text == "" {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range o.readers {
+		r.add(stream, text)
+	}
+}
+
+func (r *reader) add(stream, text string) {
+	if n := len(r.pending); n > 0 && r.pending[n-1].stream == stream {
+		r.pending[n-1].text = append(r.pending[n-1].text, text...)
+	} else {
+		r.pending = append(r.pending, piece{stream, []byte(text)})
+	}
+	if r.bytes += len(text); r.bytes > r.limit {
+		r.drop(r.bytes - r.limit/2)
+	}
+	select {
+	case r.ready <- struct{}{}:
+	default:
+	}
+}
+
+// drop leaves out the first n bytes that wait, and what is left of a character they end in.
+func (r *reader) drop(n int) {
+	r.skipped = true
+	for n > 0 && len(r.pending) > 0 {
+		oldest := &r.pending[0]
+		cut := min(n, len(oldest.text))
+		for cut < len(oldest.text) && !utf8.RuneStart(oldest.text[cut]) {
+			cut++
+		}
+		oldest.text = oldest.text[cut:]
+		r.bytes -= cut
+		n -= cut
+		if len(oldest.text) == 0 {
+			r.pending = r.pending[1:]
+		}
+	}
+}
+
+// flush hands on what waits.
+func (r *reader) flush(show func(stream, text string) error) error {
+	r.out.mu.Lock()
+	pending, skipped := r.pending, r.skipped
+	r.pending, r.bytes, r.skipped = nil, 0, false
+	r.out.mu.Unlock()
+	for i, p := range pending {
+		text := string(p.text)
+		if i == 0 && skipped {
+			text = skippedNote + text
+		}
+		if err := show(p.stream, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

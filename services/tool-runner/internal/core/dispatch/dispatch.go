@@ -1,0 +1,154 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/audit"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// Options are the dispatcher's limits and the operator's boundaries.
+type Options struct {
+	// Log learns of panics.
+	Log *slog.Logger
+	// Rules are the operator's path boundaries.
+	Rules paths.Rules
+	// LockWait is how long a call waits for another to finish with a path.
+	LockWait time.Duration
+	// Timeout bounds tools that do not bound themselves.
+	Timeout time.Duration
+	// AuditValue is the longest value in bytes that is recorded as it is.
+	AuditValue int
+}
+
+// Dispatcher runs calls of the tools of one catalogue. It is safe for concurrent use.
+type Dispatcher struct {
+	opts   Options
+	byName map[string]bound
+}
+
+// bound is an entry with every behaviour around it.
+type bound struct {
+	entry *tool.Entry
+	tool  tool.Tool
+}
+
+// behaviour wraps a tool with something that holds for every tool.
+type behaviour func(*tool.Entry, tool.Tool) tool.Tool
+
+// New returns a dispatcher for a catalogue. Two tools or aliases of one name are a defect and an error.
+func New(catalogue []*tool.Entry, opts Options) (*Dispatcher, error) {
+	d := &Dispatcher{opts: opts, byName: map[string]bound{}}
+	held := newLocks()
+	around := []behaviour{
+		recording(opts.AuditValue), guarding(opts.Log), validating, scoping, permitting(opts.Rules),
+		bounding(opts.Timeout), locking(held, opts.LockWait),
+	}
+	for _, entry := range catalogue {
+		var t tool.Tool = entry.Tool
+		for _, wrap := range slices.Backward(around) {
+			t = wrap(entry, t)
+		}
+		names := []string{entry.Name()}
+		for _, a := range entry.Aliases {
+			names = append(names, a.Name)
+		}
+		for _, name := range names {
+			if _, taken := d.byName[name]; taken {
+				return nil, fmt.Errorf("dispatch: two tools are called %s", name)
+			}
+			d.byName[name] = bound{entry, t}
+		}
+	}
+	return d, nil
+}
+
+// Outcome is what came of a call.
+type Outcome struct {
+	// Result is what the model is shown; Fault is the failure it shows, nil for none.
+	Result tool.Result
+	Fault  *fault.Error
+	// Records are the call's audit records.
+	Records []audit.Record
+	// Tool is the canonical name, empty if the call named none.
+	Tool string
+	// Duration is how long the call took.
+	Duration time.Duration
+	// Acted says that the tool ran and may have changed something.
+	Acted bool
+}
+
+// Dispatch runs a call to its end. An error is not the call's but the machinery's; the outcome then still holds the
+// records.
+func (d *Dispatcher) Dispatch(ctx context.Context, call *tool.Call) (Outcome, error) {
+	began := time.Now()
+	var out Outcome
+	entry, t := d.resolve(call)
+	if entry != nil {
+		out.Tool = entry.Name()
+	}
+	result, err := t.Run(ctx, call)
+	out.Records, out.Duration = call.Records, time.Since(began)
+	out.Acted = call.Acted && entry != nil && entry.Category != tool.Read
+	if err == nil {
+		out.Result = result
+		return out, nil
+	}
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) || tool.IsInfrastructure(err) {
+		return out, fault.From(err)
+	}
+	out.Fault = fault.From(err)
+	out.Result, err = failure(out.Fault)
+	return out, err
+}
+
+// resolve finds the tool a call names. A tool that does not exist and one that is not enabled for this agent read the same.
+func (d *Dispatcher) resolve(call *tool.Call) (*tool.Entry, tool.Tool) {
+	b, ok := d.byName[call.Name]
+	if ok && slices.Contains(call.From.Tools, b.entry.Name()) {
+		return b.entry, b.tool
+	}
+	err := fault.New(fault.ToolNotFound, "There is no tool %.80q for this agent.", call.Name).With("tool", call.Name)
+	none := wrapped{run: func(context.Context, *tool.Call) (tool.Result, error) { return tool.Result{}, err }}
+	return nil, recording(d.opts.AuditValue)(nil, none)
+}
+
+// wrapped is a tool whose Run is replaced.
+type wrapped struct {
+	tool.Tool
+	run func(context.Context, *tool.Call) (tool.Result, error)
+}
+
+func (w wrapped) Run(ctx context.Context, call *tool.Call) (tool.Result, error) {
+	return w.run(ctx, call)
+}
+
+// rpcFailed is the JSON-RPC number of a tool error that has none of its own.
+const rpcFailed = -32000
+
+// failure renders an error as the model is shown it.
+func failure(f *fault.Error) (tool.Result, error) {
+	type body struct {
+		Code    string         `json:"code"`
+		Message string         `json:"message"`
+		Hint    string         `json:"hint,omitempty"`
+		Details map[string]any `json:"details"`
+		RPCCode int32          `json:"rpc_code"`
+	}
+	b := body{f.Code.String(), f.Msg, f.Code.Hint(), f.Details, f.Code.Spec().GetRpc()}
+	if b.Details == nil {
+		b.Details = map[string]any{}
+	}
+	if b.RPCCode == 0 {
+		b.RPCCode = rpcFailed
+	}
+	content, err := tool.JSON(map[string]body{"error": b})
+	return tool.Result{Content: content, IsError: true}, err
+}

@@ -1,0 +1,20 @@
+// Package dispatch takes a call from its name to its result.
+//
+// The steps are behaviours, each a wrapper around a [tool.Tool] that knows one thing, put around every tool of the catalogue
+// in one order:
+//
+//	resolve      name or alias -> entry the agent has          tool_not_found
+//	record       tool.called, then what came of it
+//	guard        a panic becomes a result                      internal
+//	validate     JSON Schema, typed parameters                 invalid_params
+//	scope        root-only tools                               principal_scope_violation
+//	permit       paths resolved, cage and operator's rules     invalid_params, capability_denied, seccomp_insufficient
+//	bound        the time of tools that keep none themselves   timeout
+//	lock         one call at a time per changed path           file_busy
+//	run          the tool
+//
+// Each step can rely on the ones before it, and the first refusal is the answer: an unknown tool before bad parameters,
+// those before a denial. What needs to be asked of an operator goes between permit and bound.
+//
+// The dispatcher starts no goroutines and keeps nothing but the locks that are held.
+package dispatch

@@ -1,0 +1,47 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// guarding turns a panic into a failed call: one tool's defect is not everybody's.
+func guarding(log *slog.Logger) behaviour {
+	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
+		return wrapped{next, func(ctx context.Context, call *tool.Call) (result tool.Result, err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					log.ErrorContext(ctx, "tool panicked", "tool", entry.Name(), "request_id", call.From.RequestID,
+						"call_id", call.ID, "panic", p, "stack", string(debug.Stack()))
+					result = tool.Result{}
+					err = fault.New(fault.Internal, "The tool %s failed inside kaged; the log has the cause.", entry.Name())
+				}
+			}()
+			return next.Run(ctx, call)
+		}}
+	}
+}
+
+// bounding ends calls of tools that do not bound their own time.
+func bounding(limit time.Duration) behaviour {
+	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
+		if entry.OwnTimeout {
+			return next
+		}
+		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
+			bounded, cancel := context.WithTimeout(ctx, limit)
+			defer cancel()
+			result, err := next.Run(bounded, call)
+			if err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+				err = fault.Wrap(err, fault.Timeout, "The tool %s was stopped after %s.", entry.Name(), limit)
+			}
+			return result, err
+		}}
+	}
+}

@@ -1,0 +1,116 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// locking holds the paths a call changes while its tool runs.
+func locking(held *locks, wait time.Duration) behaviour {
+	return func(_ *tool.Entry, next tool.Tool) tool.Tool {
+		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
+			release, err := held.acquire(ctx, changed(call), wait)
+			if err != nil {
+				return tool.Result{}, err
+			}
+			defer release()
+			call.Acted = true
+			return next.Run(ctx, call)
+		}}
+	}
+}
+
+// changed returns the paths a call wants for itself, in one order for all calls so that no two wait for each other.
+func changed(call *tool.Call) []paths.Path {
+	var list []paths.Path
+	i := 0
+	for _, need := range call.Needs {
+		if need.Kind != tool.FS {
+			continue
+		}
+		if need.Alone {
+			list = append(list, call.Paths[i])
+		}
+		i++
+	}
+	if len(list) < 2 {
+		return list
+	}
+	slices.SortFunc(list, func(a, b paths.Path) int { return strings.Compare(a.Abs(), b.Abs()) })
+	return slices.CompactFunc(list, func(a, b paths.Path) bool { return a.Abs() == b.Abs() })
+}
+
+// locks are the paths that are held, by real path.
+type locks struct {
+	mu   sync.Mutex // guards held
+	held map[string]*lock
+}
+
+type lock struct {
+	turn  chan struct{} // holds a token while the path is held
+	users int           // holders and waiters
+}
+
+func newLocks() *locks { return &locks{held: map[string]*lock{}} }
+
+// acquire holds all paths or none. It waits at most so long for all of them together, then fails with file_busy.
+func (l *locks) acquire(ctx context.Context, list []paths.Path, wait time.Duration) (release func(), err error) {
+	if len(list) == 0 {
+		return func() {}, nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	var names []string
+	release = func() {
+		for _, name := range names {
+			l.leave(name, true)
+		}
+	}
+	for _, p := range list {
+		name := p.Abs()
+		select {
+		case l.enter(name).turn <- struct{}{}:
+			names = append(names, name)
+			continue
+		case <-timer.C:
+			err = fault.New(fault.FileBusy, "Another call is changing %s and did not finish within %s.", p.Show, wait).With("path", p.Show)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		l.leave(name, false)
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+func (l *locks) enter(name string) *lock {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := l.held[name]
+	if k == nil {
+		k = &lock{turn: make(chan struct{}, 1)}
+		l.held[name] = k
+	}
+	k.users++
+	return k
+}
+
+func (l *locks) leave(name string, holder bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := l.held[name]
+	if holder {
+		<-k.turn
+	}
+	if k.users--; k.users == 0 {
+		delete(l.held, name)
+	}
+}

@@ -1,0 +1,34 @@
+package dispatch
+
+import (
+	"context"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// validating reads the input by the schema of the name that was used.
+func validating(entry *tool.Entry, next tool.Tool) tool.Tool {
+	return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
+		params, err := entry.Decode(call.Name, call.Input)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		call.Params = params
+		return next.Run(ctx, call)
+	}}
+}
+
+// scoping keeps root-only tools to the root agent. The project file is refused earlier; this holds where it was not asked.
+func scoping(entry *tool.Entry, next tool.Tool) tool.Tool {
+	if !entry.RootOnly {
+		return next
+	}
+	return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
+		if call.From.Agent != tool.RootAgent {
+			return tool.Result{}, fault.New(fault.PrincipalScopeViolation, "Only the root agent may use %s.", entry.Name()).
+				With("required", "principal_scope:root-only")
+		}
+		return next.Run(ctx, call)
+	}}
+}

@@ -1,0 +1,129 @@
+package paths
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/fault"
+)
+
+// Open opens a file or folder for reading and says what it is. It never waits: a pipe, a socket or a device is
+// file_not_regular. It fails with file_not_found if there is nothing, with file_io if the system refuses.
+func (p Path) Open() (*os.File, fs.FileInfo, error) {
+	if p.Exists && !p.Mode.IsRegular() && !p.Mode.IsDir() && p.Mode != 0 {
+		return nil, nil, p.notRegular()
+	}
+	fd, err := p.openFD(unix.O_RDONLY | unix.O_NONBLOCK)
+	if err != nil {
+		return nil, nil, p.Failure("opened", err)
+	}
+	f := os.NewFile(uintptr(fd), p.Show)
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = p.notRegular()
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, p.Failure("opened", err)
+	}
+	return f, info, nil
+}
+
+// OpenFile opens a regular file for reading, as [Path.Open] does; a folder is file_not_regular.
+func (p Path) OpenFile() (*os.File, fs.FileInfo, error) {
+	f, info, err := p.Open()
+	if err == nil && info.IsDir() {
+		f.Close()
+		return nil, nil, p.notRegular()
+	}
+	return f, info, err
+}
+
+// OpenFD opens the path itself for reading and follows no link. The caller closes the descriptor. Errors are the system's.
+func (p Path) OpenFD() (int, error) { return p.openFD(unix.O_RDONLY | unix.O_NONBLOCK) }
+
+func (p Path) openFD(flags int) (int, error) {
+	return openBeneath(p.root.fd, p.Rel, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+}
+
+func (p Path) notRegular() error {
+	what := "not a regular file"
+	switch mode := p.Mode; {
+	case mode.IsDir():
+		what = "a folder"
+	case mode&fs.ModeNamedPipe != 0:
+		what = "a pipe"
+	case mode&fs.ModeSocket != 0:
+		what = "a socket"
+	case mode&fs.ModeDevice != 0:
+		what = "a device"
+	}
+	return fault.New(fault.FileNotRegular, "%s is %s; a regular file is needed.", p.Show, what).With("path", p.Show)
+}
+
+// Failure turns what the system said about an operation on p into an error a model can act on; done says what was tried,
+// such as "written". Errors that already are one, those of a context, and nil stay what they are.
+func (p Path) Failure(done string, err error) error {
+	var known *fault.Error
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR) && !p.Exists:
+		return fault.Wrap(err, fault.FileNotFound, "There is no file at %s.", p.Show).With("path", p.Show)
+	case errors.Is(err, unix.ENXIO), errors.Is(err, unix.EISDIR):
+		return p.notRegular()
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
+		return fault.Wrap(err, fault.FileIO, "%s changed into something else while it was being %s.", p.Show, done).With("path", p.Show)
+	}
+	return fault.Wrap(err, fault.FileIO, "%s could not be %s: %s.", p.Show, done, reason(err)).With("path", p.Show)
+}
+
+// openBeneath opens rel below the folder dir without following any link.
+func openBeneath(dir int, rel string, flags int, mode uint32) (int, error) {
+	fd, err := openat2(dir, rel, flags, mode)
+	if err != errNoOpenat2 {
+		return fd, err
+	}
+	return openWalking(dir, rel, flags, mode)
+}
+
+// openWalking does what openat2 does, one component at a time.
+func openWalking(dir int, rel string, flags int, mode uint32) (int, error) {
+	parent, name := path.Split(rel)
+	at, err := unix.Dup(dir)
+	if err != nil {
+		return -1, err
+	}
+	for _, part := range components(parent) {
+		next, err := retry(func() (int, error) {
+			return unix.Openat(at, part, oPath|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		})
+		unix.Close(at)
+		if err != nil {
+			return -1, err
+		}
+		at = next
+	}
+	defer unix.Close(at)
+	if name == "" || name == ".." {
+		return -1, unix.EINVAL
+	}
+	return retry(func() (int, error) { return unix.Openat(at, name, flags|unix.O_NOFOLLOW, mode) })
+}
+
+// retry repeats a system call that a signal cut off.
+func retry[T any](call func() (T, error)) (T, error) {
+	for {
+		v, err := call()
+		if err != unix.EINTR {
+			return v, err
+		}
+	}
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package paths
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// oPath opens a folder for passing through it; elsewhere than on Linux that is reading.
+const oPath = unix.O_RDONLY
+
+var errNoOpenat2 = errors.New("openat2 is not available")
+
+func openat2(int, string, int, uint32) (int, error) { return -1, errNoOpenat2 }

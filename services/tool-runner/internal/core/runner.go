@@ -1,0 +1,92 @@
+// Package core is tool-runner without its wires: a catalogue of tools, the dispatcher they are called through, and what is
+// remembered between calls of a session.
+package core
+
+import (
+	"context"
+	"log/slog"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/calls"
+	"kaged.dev/services/tool-runner/internal/core/command"
+	"kaged.dev/services/tool-runner/internal/core/dispatch"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/project"
+	"kaged.dev/services/tool-runner/internal/core/reads"
+	"kaged.dev/services/tool-runner/internal/core/text"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+	"kaged.dev/services/tool-runner/internal/core/tools"
+)
+
+// Options are the limits of every part; the service's configuration fills them.
+type Options struct {
+	Dispatch dispatch.Options
+	Calls    calls.Options
+	Tools    tools.Limits
+	Project  project.Options
+	Rules    paths.Rules
+	// Sessions and Files bound the read records.
+	Sessions, Files int
+}
+
+// Deps are what the core needs from outside.
+type Deps struct {
+	Log *slog.Logger
+	// Sniff names a file's content type.
+	Sniff text.Sniffer
+	// Commands runs what tools want run.
+	Commands command.Runner
+}
+
+// Runner runs tools. It is safe for concurrent use.
+type Runner struct {
+	catalogue  []*tool.Entry
+	dispatcher *dispatch.Dispatcher
+	calls      *calls.Calls
+	reads      *reads.Records
+	commands   command.Runner
+	project    project.Options
+}
+
+// New returns a runner of the whole catalogue.
+func New(opts Options, deps Deps) (*Runner, error) {
+	r := &Runner{
+		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), commands: deps.Commands, project: opts.Project,
+	}
+	r.catalogue = tools.Catalogue(tools.Deps{Reads: r.reads, Sniff: deps.Sniff, Limits: opts.Tools})
+	opts.Dispatch.Log, opts.Dispatch.Rules = deps.Log, opts.Rules
+	var err error
+	r.dispatcher, err = dispatch.New(r.catalogue, opts.Dispatch)
+	return r, err
+}
+
+// Catalogue returns the tools in canonical order. The caller must not change it.
+func (r *Runner) Catalogue() []*tool.Entry { return r.catalogue }
+
+// Run runs a call once and returns what came of it; see [calls.Calls.Do]. A tool that fails is an outcome. call.Emit is
+// replaced: output goes to show.
+func (r *Runner) Run(ctx context.Context, call *tool.Call, show func(stream, text string) error) (dispatch.Outcome, error) {
+	if call.ID == "" || call.From.SessionID == "" {
+		return dispatch.Outcome{}, fault.New(fault.BadRequest, "A call needs a call_id and a session_id.")
+	}
+	key := calls.Key{Session: call.From.SessionID, ID: call.ID, Input: call.Name + " " + string(call.Input)}
+	return r.calls.Do(ctx, key, func(ctx context.Context, emit func(stream, text string)) (dispatch.Outcome, error) {
+		call.Emit = emit
+		return r.dispatcher.Dispatch(ctx, call)
+	}, show)
+}
+
+// ReadProject reads files of a project; see [project.Read].
+func (r *Runner) ReadProject(ctx context.Context, req project.Request) (string, []project.File, error) {
+	return project.Read(ctx, r.project, req)
+}
+
+// EndSession cancels a session's calls, forgets what it read and ends its commands.
+func (r *Runner) EndSession(ctx context.Context, session string) error {
+	r.calls.EndSession(session)
+	r.reads.EndSession(session)
+	return r.commands.EndSession(ctx, session)
+}
+
+// Stop cancels every call and returns when all have ended.
+func (r *Runner) Stop() { r.calls.Stop() }

@@ -1,0 +1,64 @@
+package schema
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"kaged.dev/pkg/fault"
+)
+
+var english = message.NewPrinter(language.English)
+
+func notJSON(err error) error {
+	return fault.Wrap(err, fault.InvalidParams, "The parameters are not one JSON object: %v.", err)
+}
+
+// invalid turns what the validator found into one sentence and a reason per field.
+func invalid(err error) error {
+	var failed *jsonschema.ValidationError
+	if !errors.As(err, &failed) {
+		return notJSON(err)
+	}
+	fields := map[string]any{}
+	collect(failed, fields)
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		parts = append(parts, name+": "+fields[name].(string))
+	}
+	return fault.New(fault.InvalidParams, "The parameters do not match the tool's schema: %s.", strings.Join(parts, "; ")).
+		With("fields", fields)
+}
+
+// collect gathers the leaves of a validation error by the field they are about.
+func collect(e *jsonschema.ValidationError, fields map[string]any) {
+	for _, cause := range e.Causes {
+		collect(cause, fields)
+	}
+	if len(e.Causes) > 0 {
+		return
+	}
+	at := func(name string) string { return strings.Join(append(slices.Clone(e.InstanceLocation), name), ".") }
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range k.Missing {
+			fields[at(name)] = "is required"
+		}
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			fields[at(name)] = "is not a parameter"
+		}
+	default:
+		name := strings.Join(e.InstanceLocation, ".")
+		if name == "" {
+			name = "(input)"
+		}
+		fields[name] = e.ErrorKind.LocalizedString(english)
+	}
+}

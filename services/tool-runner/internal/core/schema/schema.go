@@ -1,0 +1,244 @@
+// Package schema makes the JSON Schema a model is given and the typed parameters a tool receives from one definition: a Go
+// struct and its tags.
+//
+// A field's name is its json tag; a field without omitempty is required. Further tags: doc (description), default, min, max,
+// enum (comma separated). Objects take no other properties. Integers are [Int], which reads 3.0 as 3, as JSON Schema does.
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Schema is a compiled schema of one Go type. It is immutable and safe for concurrent use.
+type Schema struct {
+	document map[string]any
+	compiled *jsonschema.Schema
+	defaults map[int]reflect.Value // by field index
+	typ      reflect.Type
+}
+
+// Of returns the schema of T, a struct. It panics on a type it cannot describe, which is a defect in the program.
+func Of[T any]() *Schema {
+	typ := reflect.TypeFor[T]()
+	document := object(typ)
+	compiler := jsonschema.NewCompiler()
+	// The compiler wants numbers as it would have read them.
+	if err := compiler.AddResource("params.json", normal(document)); err != nil {
+		panic(fmt.Sprintf("schema of %s: %v", typ, err))
+	}
+	compiled, err := compiler.Compile("params.json")
+	if err != nil {
+		panic(fmt.Sprintf("schema of %s: %v", typ, err))
+	}
+	return &Schema{document: document, compiled: compiled, defaults: defaults(typ), typ: typ}
+}
+
+// Document returns the schema as plain JSON values. The caller must not change it.
+func (s *Schema) Document() map[string]any { return s.document }
+
+// Decode validates input against the schema and reads it into into, a pointer to the schema's type, with the defaults of
+// what is absent. Blank input counts as an empty object, which is how some models call a tool without parameters. It fails
+// with invalid_params; details.fields says per field what is wrong.
+func (s *Schema) Decode(input []byte, into any) error {
+	if len(bytes.TrimSpace(input)) == 0 {
+		input = []byte("{}")
+	}
+	value, err := parse(input)
+	if err != nil {
+		return notJSON(err)
+	}
+	if err := s.Check(value); err != nil {
+		return err
+	}
+	target := reflect.ValueOf(into).Elem()
+	for i, v := range s.defaults {
+		target.Field(i).Set(v)
+	}
+	if err := json.Unmarshal(input, into); err != nil {
+		return notJSON(err)
+	}
+	return nil
+}
+
+// Check validates a value of plain JSON types (numbers as int64 or float64) and fails as [Schema.Decode] does.
+func (s *Schema) Check(value any) error {
+	if err := s.compiled.Validate(value); err != nil {
+		return invalid(err)
+	}
+	return nil
+}
+
+// parse reads exactly one JSON value. Numbers become int64 or float64 here, because exact arithmetic on what a stranger
+// wrote, such as 1e999999999, costs more than any answer is worth.
+func parse(input []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(input))
+	dec.UseNumber()
+	var value any
+	if err := dec.Decode(&value); err != nil {
+		return nil, err
+	}
+	if dec.More() {
+		return nil, fmt.Errorf("there is more than one value")
+	}
+	return plain(value)
+}
+
+func plain(value any) (any, error) {
+	var err error
+	switch v := value.(type) {
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i, nil
+		}
+		f, err := v.Float64()
+		if err != nil {
+			return nil, fmt.Errorf("the number %.40s is out of range", v)
+		}
+		return f, nil
+	case []any:
+		for i := range v {
+			if v[i], err = plain(v[i]); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for k := range v {
+			if v[k], err = plain(v[k]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return value, nil
+}
+
+// normal returns document as the decoder would have read it.
+func normal(document map[string]any) any {
+	text, err := json.Marshal(document)
+	if err != nil {
+		panic(err)
+	}
+	value, err := parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func object(typ reflect.Type) map[string]any {
+	properties, required := map[string]any{}, []any{}
+	for f := range fields(typ) {
+		property := describe(f.typ)
+		f.annotate(property)
+		properties[f.name] = property
+		if f.required {
+			required = append(required, f.name)
+		}
+	}
+	document := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		document["required"] = required
+	}
+	return document
+}
+
+func describe(typ reflect.Type) map[string]any {
+	switch {
+	case typ == reflect.TypeFor[Int]():
+		return map[string]any{"type": "integer"}
+	case typ.Kind() == reflect.Pointer:
+		return describe(typ.Elem())
+	case typ.Kind() == reflect.String:
+		return map[string]any{"type": "string"}
+	case typ.Kind() == reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case typ.Kind() == reflect.Float64:
+		return map[string]any{"type": "number"}
+	case typ.Kind() >= reflect.Int && typ.Kind() <= reflect.Int64:
+		return map[string]any{"type": "integer"}
+	case typ.Kind() == reflect.Slice:
+		return map[string]any{"type": "array", "items": describe(typ.Elem())}
+	case typ.Kind() == reflect.Map && typ.Key().Kind() == reflect.String:
+		return map[string]any{"type": "object", "additionalProperties": describe(typ.Elem())}
+	case typ.Kind() == reflect.Struct:
+		return object(typ)
+	}
+	panic("schema: cannot describe " + typ.String())
+}
+
+type field struct {
+	index    int
+	name     string
+	typ      reflect.Type
+	tag      reflect.StructTag
+	required bool
+}
+
+// fields yields the fields of a struct that are part of its JSON.
+func fields(typ reflect.Type) func(func(field) bool) {
+	return func(yield func(field) bool) {
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if !f.IsExported() || name == "-" || name == "" {
+				continue
+			}
+			if !yield(field{i, name, f.Type, f.Tag, !strings.Contains(options, "omitempty")}) {
+				return
+			}
+		}
+	}
+}
+
+// annotate adds to a property what the field's tags say.
+func (f field) annotate(property map[string]any) {
+	if doc := f.tag.Get("doc"); doc != "" {
+		property["description"] = doc
+	}
+	if text, ok := f.tag.Lookup("default"); ok {
+		property["default"] = literal(f.typ, text)
+	}
+	for tag, keyword := range map[string]string{"min": "minimum", "max": "maximum"} {
+		if text, ok := f.tag.Lookup(tag); ok {
+			property[keyword] = literal(f.typ, text)
+		}
+	}
+	if enum := f.tag.Get("enum"); enum != "" {
+		var values []any
+		for v := range strings.SplitSeq(enum, ",") {
+			values = append(values, v)
+		}
+		property["enum"] = values
+	}
+}
+
+func defaults(typ reflect.Type) map[int]reflect.Value {
+	values := map[int]reflect.Value{}
+	for f := range fields(typ) {
+		if text, ok := f.tag.Lookup("default"); ok {
+			values[f.index] = reflect.ValueOf(literal(f.typ, text)).Convert(f.typ)
+		}
+	}
+	return values
+}
+
+// literal reads a tag's text as a value of the field's type.
+func literal(typ reflect.Type, text string) any {
+	switch typ.Kind() {
+	case reflect.String:
+		return text
+	case reflect.Bool:
+		return text == "true"
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		panic("schema: bad tag value " + text)
+	}
+	return n
+}

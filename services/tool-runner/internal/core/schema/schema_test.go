@@ -1,0 +1,122 @@
+package schema_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/schema"
+)
+
+type params struct {
+	Path   string            `json:"path" doc:"Where."`
+	Offset schema.Int        `json:"offset,omitempty" default:"1" min:"1" doc:"From."`
+	Mode   string            `json:"mode,omitempty" enum:"a,b" default:"b"`
+	All    bool              `json:"all,omitempty" default:"true"`
+	Env    map[string]string `json:"env,omitempty"`
+	Globs  []string          `json:"globs,omitempty"`
+	hidden int
+}
+
+// A struct is its own schema: names, requirements, defaults and bounds are said once.
+func TestOfDescribesTheStruct(t *testing.T) {
+	t.Parallel()
+	got, err := json.Marshal(schema.Of[params]().Document())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"additionalProperties":false,"properties":{` +
+		`"all":{"default":true,"type":"boolean"},` +
+		`"env":{"additionalProperties":{"type":"string"},"type":"object"},` +
+		`"globs":{"items":{"type":"string"},"type":"array"},` +
+		`"mode":{"default":"b","enum":["a","b"],"type":"string"},` +
+		`"offset":{"default":1,"description":"From.","minimum":1,"type":"integer"},` +
+		`"path":{"description":"Where.","type":"string"}},"required":["path"],"type":"object"}`
+	if d := cmp.Diff(want, string(got)); d != "" {
+		t.Error(d)
+	}
+}
+
+// What matches the schema is read with its defaults; integers may be written 3.0 or 3e0, as JSON Schema allows.
+func TestDecodeReadsWhatTheSchemaAccepts(t *testing.T) {
+	t.Parallel()
+	s := schema.Of[params]()
+	for input, want := range map[string]params{
+		`{"path":"x"}`:              {Path: "x", Offset: 1, Mode: "b", All: true},
+		`{"path":"","offset":3.0}`:  {Offset: 3, Mode: "b", All: true},
+		`{"path":"x","offset":3e1}`: {Path: "x", Offset: 30, Mode: "b", All: true},
+		`{"path":"x","mode":"a","all":false,"env":{"A":"1"},"globs":["*"]}`: {
+			Path: "x", Offset: 1, Mode: "a", Env: map[string]string{"A": "1"}, Globs: []string{"*"}},
+		`{"path":"x","offset":1e30}`: {Path: "x", Offset: 1<<63 - 1, Mode: "b", All: true},
+	} {
+		var got params
+		if err := s.Decode([]byte(input), &got); err != nil {
+			t.Errorf("%s: %v", input, err)
+		} else if d := cmp.Diff(want, got, cmp.AllowUnexported(params{})); d != "" {
+			t.Errorf("%s: %s", input, d)
+		}
+	}
+}
+
+// What does not match is refused with a reason for each field (T-DISP-02, P9).
+func TestDecodeNamesEachField(t *testing.T) {
+	t.Parallel()
+	s := schema.Of[params]()
+	for input, want := range map[string]map[string]any{
+		``:                               {"path": "is required"},
+		`{"offset":"1","extra":2}`:       {"path": "is required", "offset": "got string, want integer", "extra": "is not a parameter"},
+		`{"path":1}`:                     {"path": "got number, want string"},
+		`{"path":"x","offset":0}`:        {"offset": "minimum: got 0, want 1"},
+		`{"path":"x","offset":1.5}`:      {"offset": "got number, want integer"},
+		`{"path":"x","offset":null}`:     {"offset": "got null, want integer"},
+		`{"path":"x","mode":"c"}`:        {"mode": "value must be one of 'a', 'b'"},
+		`{"path":"x","env":{"A":1}}`:     {"env.A": "got number, want string"},
+		`{"path":"x","globs":["a",{}]}`:  {"globs.1": "got object, want string"},
+		`{"PATH":"x"}`:                   {"path": "is required", "PATH": "is not a parameter"},
+		`[]`:                             {"(input)": "got array, want object"},
+		`"path"`:                         {"(input)": "got string, want object"},
+		`{"path":"x","hidden":1}`:        {"hidden": "is not a parameter"},
+		`{"path":"x"} {"path":"y"}`:      nil,
+		`{"path":"x"`:                    nil,
+		`{"path":"x","offset":1e999999}`: nil,
+	} {
+		var got params
+		err := s.Decode([]byte(input), &got)
+		if !errors.Is(err, fault.InvalidParams) {
+			t.Errorf("%s: error = %v", input, err)
+			continue
+		}
+		if want == nil {
+			continue
+		}
+		if d := cmp.Diff(want, fault.From(err).Details["fields"]); d != "" {
+			t.Errorf("%s: %s", input, d)
+		}
+		if !strings.HasSuffix(fault.From(err).Msg, ".") {
+			t.Errorf("%s: %q is no sentence", input, fault.From(err).Msg)
+		}
+	}
+}
+
+// Whatever a model writes, decoding ends in parameters or in invalid_params, and both readers agree on which.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{`{"path":"x"}`, `{"path":"x","offset":3.0}`, `{"path":1e400}`, `[`, "", `{"path":"x","env":{"":""}}`,
+		`{"path":"x","offset":1e999999999}`, `{"path":"\ud800"}`, `{"path":"x","path":2}`, strings.Repeat("[", 5000)} {
+		f.Add(seed)
+	}
+	s := schema.Of[params]()
+	f.Fuzz(func(t *testing.T, input string) {
+		var p params
+		err := s.Decode([]byte(input), &p)
+		if err != nil && !errors.Is(err, fault.InvalidParams) {
+			t.Fatalf("error = %v", err)
+		}
+		if err == nil && p.Offset < 1 {
+			t.Fatalf("offset %d got past the schema", p.Offset)
+		}
+	})
+}

@@ -1,0 +1,45 @@
+// Package text tells text from binary, reads the encodings text comes in, and cuts text without breaking characters.
+package text
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// HeadSize is how many bytes of a file decide what it is; git looks at as many.
+const HeadSize = 8000
+
+// Sniffer names the content type of a file by its first bytes, as net/http.DetectContentType does.
+type Sniffer func(head []byte) string
+
+// Binary reports whether a file that begins with head is binary, and its content type. UTF-16 with a byte order mark is
+// text. Formats that can begin like text (a bitmap's "BM") count as binary only if the head is not valid UTF-8.
+func Binary(head []byte, sniff Sniffer) (bool, string) {
+	mime := sniff(head)
+	if EncodingOf(head) != UTF8 {
+		return false, mime
+	}
+	switch {
+	case bytes.IndexByte(head, 0) >= 0:
+		if strings.HasPrefix(mime, "text/") {
+			mime = "application/octet-stream"
+		}
+		return true, mime
+	case mime == "application/pdf":
+		return true, mime
+	case strings.HasPrefix(mime, "text/"):
+		return false, mime
+	}
+	return !validHead(head), mime
+}
+
+// validHead reports whether head is UTF-8 up to a last character that may have been cut.
+func validHead(head []byte) bool {
+	for cut := 0; cut < utf8.UTFMax && cut <= len(head); cut++ {
+		if utf8.Valid(head[:len(head)-cut]) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,150 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+
+	"kaged.dev/services/tool-runner/internal/core/schema"
+)
+
+// Category says what a tool does to the world.
+type Category int
+
+// The categories.
+const (
+	Read  Category = iota + 1 // it only looks
+	Write                     // it changes files or runs commands
+	Admin                     // it needs an operator's approval
+)
+
+// Entry is a tool as the catalogue holds it: the tool itself and everything others need to know about it. It is immutable.
+type Entry struct {
+	Tool
+	// Category says what the tool does to the world.
+	Category Category
+	// Requires are the tool's requirements, for people; Needs are those of one call.
+	Requires []Requirement
+	Needs    func(params any) []Requirement
+	// RootOnly tools are for the root agent only.
+	RootOnly bool
+	// DefaultRoot says that the root agent has the tool without being given it.
+	DefaultRoot bool
+	// Parallel says that calls of one turn may run side by side.
+	Parallel bool
+	// OwnTimeout says that the tool bounds its time itself.
+	OwnTimeout bool
+	// Output is the schema of the result.
+	Output *schema.Schema
+	// Aliases are other names for the tool.
+	Aliases []Alias
+
+	decode func(json.RawMessage) (any, error)
+}
+
+// Namespace is the part of the name before the first dot.
+func (e *Entry) Namespace() string {
+	namespace, _, _ := strings.Cut(e.Name(), ".")
+	return namespace
+}
+
+// Decode reads the input of a call by one of the tool's names into the parameters the tool takes.
+func (e *Entry) Decode(name string, input json.RawMessage) (any, error) {
+	for i := range e.Aliases {
+		if e.Aliases[i].Name == name {
+			return e.Aliases[i].decode(input)
+		}
+	}
+	return e.decode(input)
+}
+
+// Alias is another name for a tool with its own parameters, which are adapted to the tool's. Everything else is the tool's.
+type Alias struct {
+	Name, Description string
+	Input             *schema.Schema
+
+	decode func(json.RawMessage) (any, error)
+}
+
+// AliasOf declares an alias whose parameters are A; adapt turns them into the tool's.
+func AliasOf[A, P any](name, description string, adapt func(A) P) Alias {
+	input := schema.Of[A]()
+	return Alias{Name: name, Description: strings.TrimSpace(description), Input: input, decode: func(raw json.RawMessage) (any, error) {
+		var a A
+		if err := input.Decode(raw, &a); err != nil {
+			return nil, err
+		}
+		p := adapt(a)
+		return &p, nil
+	}}
+}
+
+// Spec declares a tool with parameters P and result R.
+type Spec[P, R any] struct {
+	Name, Description string
+	Category          Category
+	RootOnly          bool
+	DefaultRoot       bool
+	Parallel          bool
+	OwnTimeout        bool
+	Requires          []Requirement
+	// Needs fills in the requirements of one call; nil means that Requires holds for every call as it is.
+	Needs   func(*P) []Requirement
+	Aliases []Alias
+	Run     func(context.Context, *Call, *P) (R, error)
+}
+
+// Define returns the catalogue's entry for a spec.
+func Define[P, R any](s Spec[P, R]) *Entry {
+	t := &function[P, R]{name: s.Name, description: strings.TrimSpace(s.Description), input: schema.Of[P](), run: s.Run}
+	needs := func(any) []Requirement { return s.Requires }
+	if s.Needs != nil {
+		needs = func(params any) []Requirement { return s.Needs(params.(*P)) }
+	}
+	return &Entry{
+		Tool: t, Category: s.Category, Requires: s.Requires, Needs: needs, RootOnly: s.RootOnly, DefaultRoot: s.DefaultRoot,
+		Parallel: s.Parallel, OwnTimeout: s.OwnTimeout, Output: schema.Of[R](), Aliases: s.Aliases, decode: t.decode,
+	}
+}
+
+// function is a Tool made of a Go function.
+type function[P, R any] struct {
+	name, description string
+	input             *schema.Schema
+	run               func(context.Context, *Call, *P) (R, error)
+}
+
+func (f *function[P, R]) Name() string               { return f.name }
+func (f *function[P, R]) Description() string        { return f.description }
+func (f *function[P, R]) Parameters() *schema.Schema { return f.input }
+
+func (f *function[P, R]) decode(input json.RawMessage) (any, error) {
+	p := new(P)
+	if err := f.input.Decode(input, p); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Run calls the function and renders its result as canonical JSON.
+func (f *function[P, R]) Run(ctx context.Context, call *Call) (Result, error) {
+	value, err := f.run(ctx, call, call.Params.(*P))
+	if err != nil {
+		return Result{}, err
+	}
+	content, err := JSON(value)
+	return Result{Content: content}, err
+}
+
+// JSON renders a value as the model is shown it: compact, fields in their order, nothing escaped for HTML, invalid UTF-8
+// replaced.
+func JSON(value any) (string, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}

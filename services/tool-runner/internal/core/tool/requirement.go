@@ -1,0 +1,70 @@
+package tool
+
+// Kind is what a requirement is about.
+type Kind string
+
+// The four kinds.
+const (
+	FS         Kind = "fs"
+	Seccomp    Kind = "seccomp"
+	Net        Kind = "net"
+	Capability Kind = "capability"
+)
+
+// Mode is how a path is used.
+type Mode string
+
+// The modes.
+const (
+	ReadOnly  Mode = "ro"
+	ReadWrite Mode = "rw"
+)
+
+// CallerPath stands for a path the caller names, in requirements that are not yet about one call.
+const CallerPath = "caller"
+
+// Requirement is something a call needs to be granted.
+type Requirement struct {
+	Kind Kind
+	// Mode and Path are of kind fs: the path as the caller wrote it. Field is the parameter it stands in.
+	Mode  Mode
+	Path  string
+	Field string
+	// Part means that it is enough if a part of the path is granted; the tool itself leaves out the rest.
+	Part bool
+	// Alone means that no other call may change the path meanwhile.
+	Alone bool
+	// Name is the profile, the "host:port" or the capability, by kind.
+	Name string
+}
+
+// ReadPath requires that the caller may read a path.
+func ReadPath(field, path string) Requirement {
+	return Requirement{Kind: FS, Mode: ReadOnly, Path: path, Field: field}
+}
+
+// SearchPath requires that the caller may read something at or below a path.
+func SearchPath(field, path string) Requirement {
+	return Requirement{Kind: FS, Mode: ReadOnly, Path: path, Field: field, Part: true}
+}
+
+// ChangePath requires that the caller may write a path, and that nobody else does so at the same time.
+func ChangePath(field, path string) Requirement {
+	return Requirement{Kind: FS, Mode: ReadWrite, Path: path, Field: field, Alone: true}
+}
+
+// WorkIn requires that the caller may write below a path, which is not held.
+func WorkIn(field, path string) Requirement {
+	return Requirement{Kind: FS, Mode: ReadWrite, Path: path, Field: field}
+}
+
+// Can requires a named capability.
+func Can(name string) Requirement { return Requirement{Kind: Capability, Name: name} }
+
+// String is how refusals and records name a requirement, such as rw:fs:./src.
+func (r Requirement) String() string {
+	if r.Kind == FS {
+		return string(r.Mode) + ":fs:" + r.Path
+	}
+	return string(r.Kind) + ":" + r.Name
+}

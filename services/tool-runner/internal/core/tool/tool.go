@@ -1,0 +1,103 @@
+// Package tool is the vocabulary of tools: what one is, how it is called, and how it is declared in the catalogue.
+//
+// A [Tool] is a function with a schema and nothing else. What it needs, what it is for and how else it can be called stands
+// in its [Entry]; that it is checked, locked and recorded is wrapped around it by package dispatch.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"kaged.dev/services/tool-runner/internal/core/audit"
+	"kaged.dev/services/tool-runner/internal/core/cage"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/schema"
+)
+
+// Tool is something an agent can call.
+type Tool interface {
+	// Name is the canonical dotted name.
+	Name() string
+	// Description is what the model is told.
+	Description() string
+	// Parameters is the schema of the input.
+	Parameters() *schema.Schema
+	// Run does the work. A failure the model can act on is an error of package fault; one that is not about this call but
+	// about the machinery is marked by [Infrastructure]. Run returns soon after ctx ends.
+	Run(ctx context.Context, call *Call) (Result, error)
+}
+
+// Result is what the model is shown.
+type Result struct {
+	// Content is canonical JSON.
+	Content string
+	// IsError says that Content is an error object.
+	IsError bool
+}
+
+// Call is one call of a tool on its way through the dispatcher. The first group is as the caller sent it; the second is
+// filled by the dispatcher before the tool runs.
+type Call struct {
+	// ID is unique in the session, Name is canonical or an alias, Input is what the model wrote.
+	ID    string
+	Name  string
+	Input json.RawMessage
+	// From is who calls.
+	From Caller
+	// Emit shows people output while the tool runs. It never blocks for long and may be called from one goroutine at a time.
+	Emit func(stream, text string)
+
+	// Params is a pointer to the tool's parameters, valid by its schema.
+	Params any
+	// Space is where the tool may reach and Access what the caller's cage grants there.
+	Space  *paths.Space
+	Access cage.Access
+	// Needs are the call's requirements, Paths the resolved paths of those about files, in their order.
+	Needs []Requirement
+	Paths []paths.Path
+	// Acted says that the tool itself was reached.
+	Acted bool
+	// Records are the audit records of the call so far.
+	Records []audit.Record
+}
+
+// Caller is who calls, from where, and what they may do.
+type Caller struct {
+	SessionID, RunID, RequestID string
+	// Agent is the tree path of the calling agent, such as primary.subagents.scraper.
+	Agent           string
+	ProjectID, Root string
+	OperatorID      string
+	// Cage is the agent's policy, nil for none.
+	Cage *cage.Policy
+	// Tools are the canonical names of the tools the agent has.
+	Tools []string
+}
+
+// RootAgent is the tree path of a project's root agent.
+const RootAgent = "primary"
+
+// Record adds an audit record about the call. Who called and the request's id are added to the fields.
+func (c *Call) Record(event string, fields map[string]any) {
+	fields["request_id"] = c.From.RequestID
+	fields["session_id"] = c.From.SessionID
+	fields["run_id"] = c.From.RunID
+	fields["call_id"] = c.ID
+	fields["caller"] = c.From.Agent
+	c.Records = append(c.Records, audit.Record{Type: event, At: time.Now().UnixMilli(), Agent: c.From.Agent, Payload: fields})
+}
+
+// Infrastructure marks an error that is not the call's but the machinery's: the RPC fails with it instead of the tool.
+func Infrastructure(err error) error { return infrastructure{err} }
+
+type infrastructure struct{ error }
+
+func (i infrastructure) Unwrap() error { return i.error }
+
+// IsInfrastructure reports whether err was marked so.
+func IsInfrastructure(err error) bool {
+	var i infrastructure
+	return errors.As(err, &i)
+}

@@ -1,0 +1,71 @@
+package tools
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"sync"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/reads"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// chunk is how much of a file is read at once.
+const chunk = 128 << 10
+
+var chunks = sync.Pool{New: func() any { b := make([]byte, chunk); return &b }}
+
+// copyTo writes what is left in src to dst and stops soon after ctx ends.
+func copyTo(ctx context.Context, dst io.Writer, src io.Reader) error {
+	buf := chunks.Get().(*[]byte)
+	defer chunks.Put(buf)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := src.Read(*buf)
+		if _, werr := dst.Write((*buf)[:n]); werr != nil {
+			return werr
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// hashOf returns the SHA-256 of the file at path.
+func hashOf(ctx context.Context, path paths.Path, limit int64) (reads.Hash, error) {
+	f, info, err := path.OpenFile()
+	if err != nil {
+		return reads.Hash{}, err
+	}
+	defer f.Close()
+	if info.Size() > limit {
+		return reads.Hash{}, tooLarge(path, limit)
+	}
+	sum := sha256.New()
+	if err := copyTo(ctx, sum, f); err != nil {
+		return reads.Hash{}, path.Failure("read", err)
+	}
+	return reads.Hash(sum.Sum(nil)), nil
+}
+
+// saw records that the caller knows a file's content.
+func (d Deps) saw(call *tool.Call, path paths.Path, content reads.Hash) {
+	d.Reads.Saw(call.From.SessionID, call.From.Agent, path.Abs(), content)
+}
+
+// check refuses to change a file the caller has not seen as it is.
+func (d Deps) check(call *tool.Call, path paths.Path, content reads.Hash) error {
+	return d.Reads.Check(call.From.SessionID, call.From.Agent, path.Abs(), path.Show, content)
+}
+
+func tooLarge(path paths.Path, limit int64) error {
+	return fault.New(fault.FileTooLarge, "%s is larger than %d bytes.", path.Show, limit).
+		With("path", path.Show).With("limit_bytes", limit)
+}

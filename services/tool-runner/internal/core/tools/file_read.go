@@ -1,0 +1,155 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/reads"
+	"kaged.dev/services/tool-runner/internal/core/schema"
+	"kaged.dev/services/tool-runner/internal/core/text"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+//go:embed file_read.md
+var fileReadText string
+
+type fileReadParams struct {
+	Path   string     `json:"path" doc:"Project-relative path to read."`
+	Offset schema.Int `json:"offset,omitempty" default:"1" min:"1" doc:"Line to start from; the first line is 1."`
+	Limit  schema.Int `json:"limit,omitempty" default:"2000" min:"1" doc:"How many lines to return at most."`
+
+	flat *flatPage // set by the alias read
+}
+
+// flatPage is how the alias read cuts a text: by bytes, with offsets from 0, and a notice in the text that it goes on.
+type flatPage struct{ bytes int }
+
+type flatReadParams struct {
+	Path   string     `json:"path" doc:"Path of the file, relative to the project."`
+	Offset schema.Int `json:"offset,omitempty" default:"0" min:"0" doc:"Line to start from; the first line is 0."`
+	Limit  schema.Int `json:"limit,omitempty" min:"1" doc:"How many lines to return at most. Default: a page of 50 KB."`
+}
+
+type fileReadResult struct {
+	Path       string  `json:"path"`
+	Type       string  `json:"type" enum:"file,directory,binary"`
+	Content    *string `json:"content,omitempty"`
+	TotalLines *int    `json:"total_lines,omitempty"`
+	Truncated  *bool   `json:"truncated,omitempty"`
+	NextOffset *int    `json:"next_offset,omitempty" doc:"Where to go on, if truncated."`
+	Size       *int64  `json:"size,omitempty" doc:"Of a binary file, in bytes."`
+	MIME       string  `json:"mime,omitempty" doc:"Of a binary file."`
+}
+
+func fileRead(d Deps) *tool.Entry {
+	return tool.Define(tool.Spec[fileReadParams, fileReadResult]{
+		Name: "file.read", Description: fileReadText, Category: tool.Read, DefaultRoot: true, Parallel: true,
+		Requires: []tool.Requirement{tool.ReadPath("path", tool.CallerPath)},
+		Needs:    func(p *fileReadParams) []tool.Requirement { return []tool.Requirement{tool.ReadPath("path", p.Path)} },
+		Aliases: []tool.Alias{
+			tool.AliasOf("read", "Read a file with line numbers. offset counts from 0. Without limit a page of 50 KB is returned; the text says where to go on.", d.flatRead),
+			tool.AliasOf("read_file", fileReadText, func(p fileReadParams) fileReadParams { return p }),
+		},
+		Run: d.readFile,
+	})
+}
+
+func (d Deps) flatRead(p flatReadParams) fileReadParams {
+	q := fileReadParams{Path: p.Path, Offset: p.Offset + 1, Limit: p.Limit, flat: &flatPage{d.Limits.PageBytes}}
+	if p.Limit > 0 {
+		q.flat.bytes = d.Limits.ReadBytes
+	}
+	return q
+}
+
+// readFile answers with lines, a listing or a description, by what is at the path.
+func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) (fileReadResult, error) {
+	path := call.Paths[0]
+	f, info, err := path.Open()
+	if err != nil {
+		return fileReadResult{}, err
+	}
+	defer f.Close()
+	window := d.window(p)
+	if info.IsDir() {
+		err := list(f, window)
+		return p.answer(path, "directory", window), path.Failure("listed", err)
+	}
+	if info.Size() > d.Limits.ReadFile {
+		return fileReadResult{}, tooLarge(path, d.Limits.ReadFile)
+	}
+	sum := sha256.New()
+	source := io.TeeReader(f, sum)
+	head, err := io.ReadAll(io.LimitReader(source, text.HeadSize))
+	if err != nil {
+		return fileReadResult{}, path.Failure("read", err)
+	}
+	binary, mime := text.Binary(head, d.Sniff)
+	var dst io.Writer = window
+	if binary {
+		dst = io.Discard
+	} else {
+		source = text.NewReader(head, io.MultiReader(bytes.NewReader(head), source))
+	}
+	if err := copyTo(ctx, dst, source); err != nil {
+		return fileReadResult{}, path.Failure("read", err)
+	}
+	d.saw(call, path, reads.Hash(sum.Sum(nil)))
+	if binary {
+		size := info.Size()
+		return fileReadResult{Path: path.Show, Type: "binary", Size: &size, MIME: mime}, nil
+	}
+	window.Finish()
+	return p.answer(path, "file", window), nil
+}
+
+// window returns the window the parameters ask for.
+func (d Deps) window(p *fileReadParams) *text.Window {
+	w := &text.Window{From: int(p.Offset), Lines: int(p.Limit), Bytes: d.Limits.ReadBytes, Runes: d.Limits.LineRunes}
+	if p.flat != nil {
+		w.Bytes = p.flat.bytes
+	}
+	return w
+}
+
+// list writes a folder's entries to the window, one a line, in the order of their names.
+func list(f *os.File, window *text.Window) error {
+	entries, err := f.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	window.Plain = true
+	for _, e := range entries {
+		end := "\n"
+		if e.IsDir() {
+			end = "/\n"
+		}
+		io.WriteString(window, text.Name(e.Name())+end)
+	}
+	window.Finish()
+	return nil
+}
+
+func (p *fileReadParams) answer(path paths.Path, kind string, window *text.Window) fileReadResult {
+	content, total, next := window.Content(), window.Total(), window.Next()
+	truncated := next > 0
+	result := fileReadResult{Path: path.Show, Type: kind, Content: &content, TotalLines: &total, Truncated: &truncated}
+	if !truncated {
+		return result
+	}
+	if p.flat != nil {
+		next--
+		content += fmt.Sprintf("\n[truncated: continue with offset %d]", next)
+	}
+	result.NextOffset = &next
+	return result
+}

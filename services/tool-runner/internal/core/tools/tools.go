@@ -1,0 +1,42 @@
+// Package tools is the catalogue: one file per tool, beside it in Markdown what the model is told.
+package tools
+
+import (
+	"time"
+
+	"kaged.dev/services/tool-runner/internal/core/reads"
+	"kaged.dev/services/tool-runner/internal/core/text"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// Deps are what the tools work with.
+type Deps struct {
+	// Reads are the read records.
+	Reads *reads.Records
+	// Sniff names a file's content type by its first bytes.
+	Sniff text.Sniffer
+	// Limits bound what the tools take and give.
+	Limits Limits
+}
+
+// Limits are the bounds of the tools: sizes in bytes unless said otherwise. See DefaultConfig of the service for their
+// values and reasons.
+type Limits struct {
+	// ReadBytes bounds one answer of file.read, LineRunes the characters shown of one line.
+	ReadBytes, LineRunes int
+	// PageBytes is the page of the alias read when the caller names no number of lines.
+	PageBytes int
+	// ListEntries bounds the entries of a folder that are shown.
+	ListEntries int
+	// ReadFile is the largest file that is read at all.
+	ReadFile int64
+	// Timeout is the default of tools that take one.
+	Timeout time.Duration
+}
+
+// Catalogue returns the tools in canonical order.
+func Catalogue(deps Deps) []*tool.Entry {
+	return []*tool.Entry{
+		fileRead(deps),
+	}
+}

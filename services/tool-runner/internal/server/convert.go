@@ -1,0 +1,156 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"kaged.dev/services/tool-runner/internal/core/audit"
+	"kaged.dev/services/tool-runner/internal/core/cage"
+	"kaged.dev/services/tool-runner/internal/core/dispatch"
+	"kaged.dev/services/tool-runner/internal/core/project"
+	"kaged.dev/services/tool-runner/internal/core/schema"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+func callFromProto(req *toolrunnerv1.RunToolRequest) *tool.Call {
+	c := req.GetContext()
+	return &tool.Call{
+		ID: req.GetCallId(), Name: req.GetTool(), Input: json.RawMessage(req.GetInput()),
+		From: tool.Caller{
+			SessionID: c.GetSessionId(), RunID: c.GetRunId(), RequestID: c.GetRequestId(), Agent: c.GetCaller(),
+			ProjectID: c.GetProjectId(), Root: c.GetProjectRoot(), OperatorID: c.GetOperatorId(),
+			Cage: cageFromProto(c.GetCage()), Tools: c.GetTools(),
+		},
+	}
+}
+
+func cageFromProto(p *commonv1.CagePolicy) *cage.Policy {
+	if p == nil {
+		return nil
+	}
+	policy := &cage.Policy{
+		NetAllow: p.GetNetAllow(), Seccomp: p.GetSeccomp(), Capabilities: p.GetCapabilities(), State: p.GetState(), Env: p.GetEnv(),
+		Limits: cage.Limits{
+			MemoryBytes: p.GetLimits().GetMemoryBytes(), CPU: p.GetLimits().GetCpu(), PIDs: p.GetLimits().GetPids(),
+			DiskBytes: p.GetLimits().GetDiskBytes(), WalltimeMS: p.GetLimits().GetWalltimeMs(),
+		},
+	}
+	for _, m := range p.GetFs() {
+		policy.Mounts = append(policy.Mounts, cage.Mount{Path: m.GetPath(), Writable: m.GetMode() == "rw"})
+	}
+	return policy
+}
+
+func outputToProto(stream, text string) *toolrunnerv1.RunToolEvent {
+	return &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Output{
+		Output: &toolrunnerv1.ToolOutput{Stream: stream, Text: text},
+	}}
+}
+
+func resultToProto(o dispatch.Outcome) (*toolrunnerv1.RunToolEvent, error) {
+	result := &toolrunnerv1.ToolResult{
+		Content: o.Result.Content, Error: o.Fault.Proto(), Tool: o.Tool, DurationMs: o.Duration.Milliseconds(),
+	}
+	for _, r := range o.Records {
+		record, err := recordToProto(r)
+		if err != nil {
+			return nil, err
+		}
+		result.Audit = append(result.Audit, record)
+	}
+	return &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: result}}, nil
+}
+
+func recordToProto(r audit.Record) (*commonv1.AuditRecord, error) {
+	payload, err := structpb.NewStruct(validStrings(r.Payload).(map[string]any))
+	if err != nil {
+		return nil, fmt.Errorf("audit record %s: %w", r.Type, err)
+	}
+	return &commonv1.AuditRecord{EventType: r.Type, Ts: r.At, AgentPath: r.Agent, Payload: payload}, nil
+}
+
+// validStrings returns value with invalid UTF-8 replaced, which a Struct cannot hold.
+func validStrings(value any) any {
+	switch v := value.(type) {
+	case string:
+		return strings.ToValidUTF8(v, "\uFFFD")
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = validStrings(v[i])
+		}
+		return list
+	case map[string]any:
+		fields := make(map[string]any, len(v))
+		for k := range v {
+			fields[strings.ToValidUTF8(k, "\uFFFD")] = validStrings(v[k])
+		}
+		return fields
+	}
+	return value
+}
+
+func projectFromProto(req *toolrunnerv1.ReadProjectRequest) project.Request {
+	return project.Request{Root: req.GetRoot(), Paths: req.GetPaths(), Known: req.GetKnown(), MaxBytes: req.GetMaxBytes()}
+}
+
+var fileStates = map[project.State]toolrunnerv1.FileState{
+	project.Found:     toolrunnerv1.FileState_FILE_STATE_FOUND,
+	project.Missing:   toolrunnerv1.FileState_FILE_STATE_MISSING,
+	project.Unchanged: toolrunnerv1.FileState_FILE_STATE_UNCHANGED,
+	project.Refused:   toolrunnerv1.FileState_FILE_STATE_REFUSED,
+}
+
+func projectToProto(root string, files []project.File) *toolrunnerv1.ReadProjectResponse {
+	resp := &toolrunnerv1.ReadProjectResponse{Root: root}
+	for _, f := range files {
+		resp.Files = append(resp.Files, &toolrunnerv1.ProjectFile{
+			Path: f.Path, State: fileStates[f.State], Content: f.Content, Sha256: f.SHA256,
+			Reason: strings.ToValidUTF8(f.Reason, "\uFFFD"),
+		})
+	}
+	return resp
+}
+
+var categories = map[tool.Category]toolrunnerv1.Category{
+	tool.Read:  toolrunnerv1.Category_CATEGORY_READ,
+	tool.Write: toolrunnerv1.Category_CATEGORY_WRITE,
+	tool.Admin: toolrunnerv1.Category_CATEGORY_ADMIN,
+}
+
+func catalogueToProto(catalogue []*tool.Entry) (*toolrunnerv1.ListToolsResponse, error) {
+	resp := &toolrunnerv1.ListToolsResponse{}
+	for _, e := range catalogue {
+		input, err := schemaToProto(e.Parameters())
+		if err != nil {
+			return nil, err
+		}
+		output, err := schemaToProto(e.Output)
+		if err != nil {
+			return nil, err
+		}
+		t := &toolrunnerv1.Tool{
+			Name: e.Name(), Namespace: e.Namespace(), Description: e.Description(), InputSchema: input, OutputSchema: output,
+			Category: categories[e.Category], RootOnly: e.RootOnly, DefaultRoot: e.DefaultRoot, Parallel: e.Parallel,
+		}
+		for _, a := range e.Aliases {
+			input, err := schemaToProto(a.Input)
+			if err != nil {
+				return nil, err
+			}
+			t.Aliases = append(t.Aliases, &toolrunnerv1.ToolAlias{Name: a.Name, Description: a.Description, InputSchema: input})
+		}
+		resp.Tools = append(resp.Tools, t)
+	}
+	return resp, nil
+}
+
+func schemaToProto(s *schema.Schema) (*structpb.Struct, error) {
+	return structpb.NewStruct(s.Document())
+}

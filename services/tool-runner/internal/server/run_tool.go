@@ -1,0 +1,22 @@
+package server
+
+import (
+	"google.golang.org/grpc"
+
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// RunTool runs one call and streams its output. The end of the caller's stream ends the call.
+func (s *Server) RunTool(req *toolrunnerv1.RunToolRequest, stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
+	outcome, err := s.runner.Run(stream.Context(), callFromProto(req), func(name, text string) error {
+		return stream.Send(outputToProto(name, text))
+	})
+	if err != nil {
+		return err
+	}
+	result, err := resultToProto(outcome)
+	if err != nil {
+		return err
+	}
+	return stream.Send(result)
+}

@@ -1,0 +1,21 @@
+package toolrunner
+
+import (
+	"kaged.dev/pkg/host"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// Module is the tool runner as a process may run it.
+var Module = host.Module{Name: "tool-runner", Needs: []string{"sandbox-supervisor"}, New: newModule}
+
+func newModule(env *host.Env) (host.Service, error) {
+	cfg := DefaultConfig()
+	if err := env.Config(&cfg); err != nil {
+		return nil, err
+	}
+	return New(cfg, Deps{
+		Log:     env.Log,
+		Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
+	})
+}

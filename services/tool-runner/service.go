@@ -1,0 +1,55 @@
+package toolrunner
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/services/tool-runner/internal/adapter/sandbox"
+	"kaged.dev/services/tool-runner/internal/core"
+	"kaged.dev/services/tool-runner/internal/server"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// Deps are the service's collaborators.
+type Deps struct {
+	Log     *slog.Logger
+	Sandbox sandboxsupervisorv1.SandboxServiceClient
+}
+
+// Service is the tool runner.
+type Service struct {
+	runner *core.Runner
+	server *server.Server
+}
+
+// New builds the service; nothing runs and nothing is dialled before Run.
+func New(cfg Config, deps Deps) (*Service, error) {
+	runner, err := core.New(cfg.options(), core.Deps{
+		Log: deps.Log, Sniff: http.DetectContentType, Commands: sandbox.New(deps.Sandbox),
+	})
+	if err != nil {
+		return nil, err
+	}
+	srv, err := server.New(runner)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{runner: runner, server: srv}, nil
+}
+
+// Register adds the service to a gRPC server.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	toolrunnerv1.RegisterToolRunnerServiceServer(r, s.server)
+}
+
+// Run waits for the end of ctx, then ends every call that still runs.
+func (s *Service) Run(ctx context.Context) error {
+	<-ctx.Done()
+	s.runner.Stop()
+	return nil
+}

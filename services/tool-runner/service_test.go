@@ -1,0 +1,237 @@
+package toolrunner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/rpc"
+	"kaged.dev/pkg/testkit"
+	toolrunner "kaged.dev/services/tool-runner"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The service starts, stops, and leaves nothing behind.
+func TestLifecycle(t *testing.T) {
+	testkit.Lifecycle(t, toolrunner.Module, func() host.Options { return testkit.Options(t) })
+}
+
+// dial serves register over memory and returns a connection to it.
+func dial(t *testing.T, register func(grpc.ServiceRegistrar)) grpc.ClientConnInterface {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	listener := bufconn.Listen(1 << 20)
+	srv := grpc.NewServer(rpc.ServerOptions(log)...)
+	register(srv)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.Serve(listener)
+	}()
+	conn, err := grpc.NewClient("passthrough:memory", append(rpc.DialOptions(),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		srv.Stop()
+		<-served
+	})
+	return conn
+}
+
+// client is a tool runner as its callers see it, with a project to work on.
+type client struct {
+	toolrunnerv1.ToolRunnerServiceClient
+	t    *testing.T
+	root string
+}
+
+// start runs the service over memory, with sandbox running its commands.
+func start(t *testing.T, sandbox sandboxsupervisorv1.SandboxServiceServer) *client {
+	t.Helper()
+	below := dial(t, func(r grpc.ServiceRegistrar) { sandboxsupervisorv1.RegisterSandboxServiceServer(r, sandbox) })
+	svc, err := toolrunner.New(toolrunner.DefaultConfig(), toolrunner.Deps{
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(below),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- svc.Run(ctx) }()
+	conn := dial(t, svc.Register)
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &client{toolrunnerv1.NewToolRunnerServiceClient(conn), t, root}
+}
+
+// write puts a file into the project.
+func (c *client) write(name, content string) {
+	c.t.Helper()
+	path := filepath.Join(c.root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// request is a call of a tool by the root agent, which has all of the catalogue.
+func (c *client) request(name, input string) *toolrunnerv1.RunToolRequest {
+	c.t.Helper()
+	list, err := c.ListTools(c.t.Context(), &toolrunnerv1.ListToolsRequest{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var names []string
+	for _, tool := range list.GetTools() {
+		names = append(names, tool.GetName())
+	}
+	return &toolrunnerv1.RunToolRequest{CallId: ident.New(), Tool: name, Input: input, Context: &toolrunnerv1.ToolContext{
+		SessionId: "s1", RunId: "r1", RequestId: "q1", Caller: "primary", ProjectId: "p1", ProjectRoot: c.root, Tools: names,
+	}}
+}
+
+// run runs a call and returns the streamed output and the result.
+func (c *client) run(req *toolrunnerv1.RunToolRequest) (string, *toolrunnerv1.ToolResult, error) {
+	c.t.Helper()
+	stream, err := c.RunTool(c.t.Context(), req)
+	if err != nil {
+		return "", nil, err
+	}
+	var output strings.Builder
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			return output.String(), nil, err
+		}
+		if result := event.GetResult(); result != nil {
+			if _, err := stream.Recv(); err != io.EOF {
+				c.t.Errorf("after the result came %v", err)
+			}
+			return output.String(), result, nil
+		}
+		output.WriteString(event.GetOutput().GetText())
+	}
+}
+
+// call runs a tool and returns its content as JSON values.
+func (c *client) call(name, input string) (map[string]any, *toolrunnerv1.ToolResult) {
+	c.t.Helper()
+	_, result, err := c.run(c.request(name, input))
+	if err != nil {
+		c.t.Fatalf("%s %s: %v", name, input, err)
+	}
+	var content map[string]any
+	if err := json.Unmarshal([]byte(result.GetContent()), &content); err != nil {
+		c.t.Fatalf("%s answered %q: %v", name, result.GetContent(), err)
+	}
+	return content, result
+}
+
+// A file is read over the wire: content for the model, records for the audit, no error.
+func TestRunToolReadsAFile(t *testing.T) {
+	t.Parallel()
+	c := start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
+	c.write("src/main.go", "package main\n\nfunc main() {}\n")
+	content, result := c.call("file.read", `{"path":"./src/main.go","limit":2}`)
+	if want := "1: package main\n2: "; content["content"] != want || content["next_offset"] != 3.0 || result.GetError() != nil {
+		t.Errorf("read %v, error %v", content, result.GetError())
+	}
+	if result.GetTool() != "file.read" || len(result.GetAudit()) != 2 {
+		t.Errorf("tool %q with records %v", result.GetTool(), result.GetAudit())
+	}
+}
+
+// A tool that fails is a result the model can act on, not an error of the RPC (decision 2).
+func TestRunToolFailsAsAResult(t *testing.T) {
+	t.Parallel()
+	c := start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
+	for name, want := range map[string]struct {
+		code fault.Code
+		rpc  float64
+	}{
+		"file.read": {fault.FileNotFound, -32000}, "file.lost": {fault.ToolNotFound, -32601},
+	} {
+		content, result := c.call(name, `{"path":"./nope"}`)
+		body, _ := content["error"].(map[string]any)
+		if !errors.Is(fault.FromProto(result.GetError()), want.code) || body["code"] != want.code.String() || body["rpc_code"] != want.rpc {
+			t.Errorf("%s: %v, error %v", name, content, result.GetError())
+		}
+	}
+	req := c.request("file.read", `{"path":"a"}`)
+	req.Context.ProjectRoot = filepath.Join(c.root, "gone")
+	if _, _, err := c.run(req); !errors.Is(err, fault.NotFound) {
+		t.Errorf("a project that is not there: %v", err)
+	}
+}
+
+// ReadProject says for each file what became of it and fails for none.
+func TestReadProject(t *testing.T) {
+	t.Parallel()
+	c := start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
+	c.write(".kaged/project.yaml", "version: 1\n")
+	c.write("big", strings.Repeat("x", 2<<20))
+	if err := os.Symlink("/etc/passwd", filepath.Join(c.root, "leak")); err != nil {
+		t.Fatal(err)
+	}
+	first, err := c.ReadProject(t.Context(), &toolrunnerv1.ReadProjectRequest{Root: c.root, Paths: []string{
+		".kaged/project.yaml", "nope", "leak", "big", ".kaged", "../x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var states []toolrunnerv1.FileState
+	for _, f := range first.GetFiles() {
+		states = append(states, f.GetState())
+		if (f.GetState() == toolrunnerv1.FileState_FILE_STATE_REFUSED) != (f.GetReason() != "") {
+			t.Errorf("%s: %v with reason %q", f.GetPath(), f.GetState(), f.GetReason())
+		}
+	}
+	const found, missing, refused = toolrunnerv1.FileState_FILE_STATE_FOUND, toolrunnerv1.FileState_FILE_STATE_MISSING, toolrunnerv1.FileState_FILE_STATE_REFUSED
+	want := []toolrunnerv1.FileState{found, missing, refused, refused, refused, refused}
+	for i := range want {
+		if states[i] != want[i] {
+			t.Errorf("%s is %v, want %v", first.GetFiles()[i].GetPath(), states[i], want[i])
+		}
+	}
+	again, err := c.ReadProject(t.Context(), &toolrunnerv1.ReadProjectRequest{Root: c.root, Paths: []string{".kaged/project.yaml"},
+		Known: map[string]string{".kaged/project.yaml": first.GetFiles()[0].GetSha256()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := again.GetFiles()[0]; f.GetState() != toolrunnerv1.FileState_FILE_STATE_UNCHANGED || len(f.GetContent()) != 0 {
+		t.Errorf("the same content came back as %v", f)
+	}
+	if _, err := c.ReadProject(t.Context(), &toolrunnerv1.ReadProjectRequest{Root: filepath.Join(c.root, "big")}); !errors.Is(err, fault.NotFound) {
+		t.Errorf("a root that is no folder: %v", err)
+	}
+}
