@@ -1,0 +1,201 @@
+package channel
+
+// Verdict is what a [Splice] makes of a batch or of a client's wish.
+type Verdict int
+
+// The verdicts.
+const (
+	// Nothing is to be done.
+	Nothing Verdict = iota
+	// Deliver the batch that came with the verdict.
+	Deliver
+	// Fill: read the stored batches from [Splice.Need] on and pass them to [Splice.Stored].
+	Fill
+	// Lost: a frame the client is owed is stored no more, or what it has seen is not what was stored. It must read the
+	// session anew.
+	Lost
+)
+
+type state int
+
+const (
+	off     state = iota // the client did not ask for the channel
+	live                 // live batches pass
+	filling              // stored batches pass
+)
+
+// Splice is where a client stands in a channel. The zero value is a channel nobody asked for, of which nothing is known.
+type Splice struct {
+	state state
+	next  int64 // the frame the client gets next; only where state is not off
+	told  int64 // one past the last frame, as the holder said when the socket attached
+	heard int64 // one past the last frame that came, of the latest epoch
+	epoch int64 // the latest that came, 0 for none
+	mine  int64 // the epoch of the frame before next, 0 where the client has it from elsewhere or has none
+	lazy  bool  // the client wants all there is, or, if the beginning is stored no more, what comes
+}
+
+// On reports whether the client gets the channel.
+func (s *Splice) On() bool { return s.state != off }
+
+// Filling reports whether stored batches are being read.
+func (s *Splice) Filling() bool { return s.state == filling }
+
+// Need is the number of a frame in the stored batch from which to fill: the one the client has last, so that its batch shows
+// whether the client's was a stale holder's.
+func (s *Splice) Need() int64 { return max(s.next-1, 1) }
+
+// Last is the number of the last frame known to be published, 0 for none.
+func (s *Splice) Last() int64 { return s.end() - 1 }
+
+// end is one past the last frame known to be published.
+func (s *Splice) end() int64 { return max(s.told, s.heard, 1) }
+
+// Published takes what the holder of the session says of the channel: the number of its last frame. Fill where the client
+// misses some, Lost where the client has seen more than there is.
+func (s *Splice) Published(last int64) Verdict {
+	if s.state != off && last+1 < s.next {
+		return Lost
+	}
+	s.told = last + 1
+	return s.check()
+}
+
+// Resume starts the channel after the frame the client saw last. Lost where there is no such frame yet, Fill where frames
+// were missed.
+func (s *Splice) Resume(seen int64) Verdict {
+	if seen > s.Last() {
+		return Lost
+	}
+	s.state, s.next, s.lazy = live, seen+1, false
+	s.mine = 0
+	return s.check()
+}
+
+// Begin starts the channel at its first frame, or, if that is stored no more, with what comes.
+func (s *Splice) Begin() Verdict {
+	s.state, s.next, s.lazy = live, 1, true
+	s.mine = 0
+	return s.check()
+}
+
+// Follow starts the channel with what comes.
+func (s *Splice) Follow() {
+	s.state, s.next, s.lazy = live, s.end(), false
+	s.mine = 0
+}
+
+// Stop ends the channel; the client does not want it any more.
+func (s *Splice) Stop() { s.state, s.lazy = off, false }
+
+// Suspect tells that live batches may have been missed, so that even the last may be unknown.
+func (s *Splice) Suspect() Verdict {
+	if s.state != live {
+		return Nothing
+	}
+	s.state = filling
+	return Fill
+}
+
+func (s *Splice) check() Verdict {
+	if s.state == live && s.next < s.end() {
+		s.state = filling
+		return Fill
+	}
+	return Nothing
+}
+
+// Live takes a batch as it was published. A batch that cannot pass yet is forgotten: it will come again as a stored one.
+func (s *Splice) Live(b Batch) (Batch, Verdict) {
+	if b.Epoch < s.epoch {
+		return Batch{}, Nothing
+	}
+	if s.state != off && s.contradicts(b) {
+		return Batch{}, Lost
+	}
+	if s.newHolder(b) {
+		s.told = min(s.told, b.First)
+		if s.state == live {
+			// Marks of holders in between may have been missed: the stored frames tell whether the client's are theirs.
+			s.state = filling
+			return Batch{}, Fill
+		}
+	}
+	s.heard = max(s.heard, b.Next())
+	switch {
+	case s.state != live || b.Next() <= s.next:
+		return Batch{}, Nothing
+	case b.First > s.next:
+		s.state = filling
+		return Batch{}, Fill
+	}
+	return s.take(b)
+}
+
+// contradicts reports whether a later holder begins before where the client is: the client then has a frame of a holder that
+// had lost the session without knowing.
+func (s *Splice) contradicts(b Batch) bool { return s.mine > 0 && b.Epoch > s.mine && b.First < s.next }
+
+// newHolder takes note of a batch's epoch and reports whether the one before was another holder's.
+func (s *Splice) newHolder(b Batch) bool {
+	if b.Epoch <= s.epoch {
+		return false
+	}
+	known := s.epoch > 0
+	s.epoch, s.heard = b.Epoch, b.Next()
+	return known
+}
+
+// Stored takes the next stored batch while the channel is filling. Lost where a frame before it is missing, or where it
+// holds another frame than the client has.
+func (s *Splice) Stored(b Batch) (Batch, Verdict) {
+	if s.state != filling {
+		return Batch{}, Nothing
+	}
+	s.newHolder(b)
+	s.heard = max(s.heard, b.Next())
+	switch {
+	case b.First > s.next:
+		return Batch{}, s.missing()
+	case s.contradicts(b):
+		return Batch{}, Lost
+	case b.Next() <= s.next:
+		return Batch{}, Nothing
+	}
+	return s.take(b)
+}
+
+// Filled tells that no stored batch is left. It is Nothing if nothing is missing any more and live batches pass again, Fill
+// if frames that were published are not among the stored ones (yet).
+func (s *Splice) Filled() Verdict {
+	if s.state != filling {
+		return Nothing
+	}
+	if s.next < s.end() {
+		return Fill
+	}
+	s.state = live
+	return Nothing
+}
+
+// GiveUp tells that the missing frames will not come: Lost, or Nothing where the client takes what comes instead.
+func (s *Splice) GiveUp() Verdict {
+	if s.state != filling {
+		return Nothing
+	}
+	return s.missing()
+}
+
+func (s *Splice) missing() Verdict {
+	if !s.lazy {
+		return Lost
+	}
+	s.Follow()
+	return Nothing
+}
+
+func (s *Splice) take(b Batch) (Batch, Verdict) {
+	b = b.From(s.next)
+	s.next, s.mine, s.lazy = b.Next(), b.Epoch, false
+	return b, Deliver
+}

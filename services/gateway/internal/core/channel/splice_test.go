@@ -1,0 +1,373 @@
+package channel_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"kaged.dev/services/gateway/internal/core/channel"
+)
+
+// batch returns frames first..first+count-1 of an epoch, each telling its number and epoch.
+func batch(first int64, count int, epoch int64) channel.Batch {
+	frames := make([]string, count)
+	for i := range frames {
+		frames[i] = fmt.Sprintf("%d@%d", first+int64(i), epoch)
+	}
+	return channel.Batch{First: first, Count: count, Epoch: epoch, Data: []byte(strings.Join(frames, "\n"))}
+}
+
+func frames(b channel.Batch) []string {
+	var list []string
+	b.Frames(func(f []byte) bool { list = append(list, string(f)); return true })
+	return list
+}
+
+// A batch is cut at a frame, and its frames come out as they went in.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	b := batch(5, 3, 1)
+	if got := frames(b); !slices.Equal(got, []string{"5@1", "6@1", "7@1"}) {
+		t.Errorf("frames %v", got)
+	}
+	if got := b.From(7); got.First != 7 || got.Count != 1 || string(got.Data) != "7@1" || got.Next() != 8 {
+		t.Errorf("from 7: %+v", got)
+	}
+	if got := b.From(8); got.Count != 0 || len(got.Data) != 0 || len(frames(got)) != 0 {
+		t.Errorf("from 8: %+v", got)
+	}
+	if got := b.From(3); got.First != 5 || got.Count != 3 {
+		t.Errorf("from 3: %+v", got)
+	}
+}
+
+// The steps of a channel, each with its verdict.
+func TestSplice(t *testing.T) {
+	t.Parallel()
+	type step struct {
+		what string
+		do   func(*channel.Splice) (channel.Batch, channel.Verdict)
+		want channel.Verdict
+		got  string
+	}
+	only := func(f func(*channel.Splice) channel.Verdict) func(*channel.Splice) (channel.Batch, channel.Verdict) {
+		return func(s *channel.Splice) (channel.Batch, channel.Verdict) { return channel.Batch{}, f(s) }
+	}
+	published := func(last int64) func(*channel.Splice) (channel.Batch, channel.Verdict) {
+		return only(func(s *channel.Splice) channel.Verdict { return s.Published(last) })
+	}
+	resume := func(seen int64) func(*channel.Splice) (channel.Batch, channel.Verdict) {
+		return only(func(s *channel.Splice) channel.Verdict { return s.Resume(seen) })
+	}
+	live := func(b channel.Batch) func(*channel.Splice) (channel.Batch, channel.Verdict) {
+		return func(s *channel.Splice) (channel.Batch, channel.Verdict) { return s.Live(b) }
+	}
+	stored := func(b channel.Batch) func(*channel.Splice) (channel.Batch, channel.Verdict) {
+		return func(s *channel.Splice) (channel.Batch, channel.Verdict) { return s.Stored(b) }
+	}
+	begin := only((*channel.Splice).Begin)
+	filled := only((*channel.Splice).Filled)
+	giveUp := only((*channel.Splice).GiveUp)
+	suspect := only((*channel.Splice).Suspect)
+	follow := only(func(s *channel.Splice) channel.Verdict { s.Follow(); return channel.Nothing })
+	stop := only(func(s *channel.Splice) channel.Verdict { s.Stop(); return channel.Nothing })
+
+	for name, steps := range map[string][]step{
+		"what nobody asked for does not pass": {
+			{"published", published(4), channel.Nothing, ""}, {"live", live(batch(5, 1, 1)), channel.Nothing, ""},
+		},
+		"what comes passes, once and in order": {
+			{"published", published(4), channel.Nothing, ""}, {"follow", follow, channel.Nothing, ""},
+			{"an old one", live(batch(3, 2, 1)), channel.Nothing, ""}, {"one that overlaps", live(batch(4, 2, 1)), channel.Deliver, "5@1"},
+			{"the next", live(batch(6, 2, 1)), channel.Deliver, "6@1 7@1"}, {"again", live(batch(6, 2, 1)), channel.Nothing, ""},
+			{"after unsubscribe", stop, channel.Nothing, ""}, {"nothing", live(batch(8, 1, 1)), channel.Nothing, ""},
+			{"after subscribe", follow, channel.Nothing, ""}, {"the next again", live(batch(9, 1, 1)), channel.Deliver, "9@1"},
+		},
+		"a gap is filled before anything else passes": {
+			{"follow", follow, channel.Nothing, ""}, {"a gap", live(batch(3, 1, 1)), channel.Fill, ""},
+			{"while it is filled", live(batch(4, 1, 1)), channel.Nothing, ""}, {"stored", stored(batch(1, 2, 1)), channel.Deliver, "1@1 2@1"},
+			{"not all yet", filled, channel.Fill, ""}, {"stored", stored(batch(3, 1, 1)), channel.Deliver, "3@1"},
+			{"stored", stored(batch(4, 1, 1)), channel.Deliver, "4@1"}, {"all", filled, channel.Nothing, ""},
+			{"live again", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
+		},
+		"resume at the end has nothing to fill": {
+			{"published", published(4), channel.Nothing, ""}, {"resume", resume(4), channel.Nothing, ""},
+			{"live", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
+		},
+		"resume behind fills": {
+			{"published", published(4), channel.Nothing, ""}, {"resume", resume(2), channel.Fill, ""},
+			{"stored, partly seen", stored(batch(1, 3, 1)), channel.Deliver, "3@1"}, {"the rest", stored(batch(4, 1, 1)), channel.Deliver, "4@1"},
+			{"all", filled, channel.Nothing, ""},
+		},
+		"resume ahead of what there is": {
+			{"published", published(4), channel.Nothing, ""}, {"resume", resume(5), channel.Lost, ""},
+		},
+		"resume after frames that are stored no more": {
+			{"published", published(9), channel.Nothing, ""}, {"resume", resume(2), channel.Fill, ""},
+			{"stored", stored(batch(5, 1, 1)), channel.Lost, ""},
+		},
+		"resume where nothing is stored": {
+			{"published", published(9), channel.Nothing, ""}, {"resume", resume(2), channel.Fill, ""}, {"none", filled, channel.Fill, ""},
+			{"never", giveUp, channel.Lost, ""},
+		},
+		"from the beginning": {
+			{"published", published(2), channel.Nothing, ""}, {"begin", begin, channel.Fill, ""},
+			{"stored", stored(batch(1, 2, 1)), channel.Deliver, "1@1 2@1"}, {"all", filled, channel.Nothing, ""},
+		},
+		"from the beginning of nothing": {
+			{"begin", begin, channel.Nothing, ""}, {"live", live(batch(1, 1, 1)), channel.Deliver, "1@1"},
+			{"a gap is not passed over", live(batch(3, 1, 1)), channel.Fill, ""}, {"never", giveUp, channel.Lost, ""},
+		},
+		"from the beginning where that is gone": {
+			{"published", published(9), channel.Nothing, ""}, {"begin", begin, channel.Fill, ""},
+			{"stored", stored(batch(5, 1, 1)), channel.Nothing, ""}, {"more stored", stored(batch(6, 4, 1)), channel.Nothing, ""},
+			{"live", live(batch(10, 1, 1)), channel.Deliver, "10@1"},
+		},
+		"from the beginning where all is gone": {
+			{"published", published(9), channel.Nothing, ""}, {"begin", begin, channel.Fill, ""}, {"none", filled, channel.Fill, ""},
+			{"never", giveUp, channel.Nothing, ""}, {"live", live(batch(10, 1, 1)), channel.Deliver, "10@1"},
+		},
+		"a stale holder's frames do not pass": {
+			{"published", published(4), channel.Nothing, ""}, {"resume", resume(4), channel.Nothing, ""},
+			{"live", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
+			{"the new holder's mark", live(batch(6, 0, 2)), channel.Fill, ""}, {"what the client has last", stored(batch(5, 1, 1)), channel.Nothing, ""},
+			{"the mark, stored", stored(batch(6, 0, 2)), channel.Nothing, ""}, {"all", filled, channel.Nothing, ""},
+			{"the old holder", live(batch(6, 1, 1)), channel.Nothing, ""}, {"the new holder", live(batch(6, 1, 2)), channel.Deliver, "6@2"},
+		},
+		"a stale holder's frame that passed is not papered over": {
+			{"published", published(4), channel.Nothing, ""}, {"resume", resume(4), channel.Nothing, ""},
+			{"the old holder", live(batch(5, 1, 1)), channel.Deliver, "5@1"}, {"the new holder's mark", live(batch(5, 0, 2)), channel.Lost, ""},
+		},
+		"a stale holder's frame that passed before a mark nobody heard": {
+			{"published", published(4), channel.Nothing, ""}, {"resume", resume(4), channel.Nothing, ""},
+			{"the old holder", live(batch(5, 1, 1)), channel.Deliver, "5@1"}, {"the bus was away", suspect, channel.Fill, ""},
+			{"another frame than the client has", stored(batch(5, 1, 2)), channel.Lost, ""},
+		},
+		"a mark shows a gap": {
+			{"published", published(4), channel.Nothing, ""}, {"resume", resume(4), channel.Nothing, ""},
+			{"live", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
+			{"mark", live(batch(7, 0, 2)), channel.Fill, ""}, {"stored", stored(batch(6, 1, 1)), channel.Deliver, "6@1"},
+			{"the mark, stored", stored(batch(7, 0, 2)), channel.Nothing, ""}, {"all", filled, channel.Nothing, ""},
+		},
+		"stale frames that were never stored are not waited for": {
+			{"follow", follow, channel.Nothing, ""}, {"a gap to a stale frame", live(batch(9, 1, 1)), channel.Fill, ""},
+			{"stored", stored(batch(1, 2, 1)), channel.Deliver, "1@1 2@1"}, {"mark", stored(batch(3, 0, 2)), channel.Nothing, ""},
+			{"stored", stored(batch(3, 1, 2)), channel.Deliver, "3@2"}, {"all", filled, channel.Nothing, ""},
+		},
+		"the holder knows less than the client": {
+			{"published", published(4), channel.Nothing, ""}, {"resume", resume(4), channel.Nothing, ""}, {"attached again", published(3), channel.Lost, ""},
+		},
+		"a missed batch that was the last is found": {
+			{"published", published(4), channel.Nothing, ""}, {"resume", resume(4), channel.Nothing, ""}, {"the bus was away", suspect, channel.Fill, ""},
+			{"again", suspect, channel.Nothing, ""}, {"stored", stored(batch(5, 1, 1)), channel.Deliver, "5@1"}, {"all", filled, channel.Nothing, ""},
+			{"attached again", published(6), channel.Fill, ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var s channel.Splice
+			for _, st := range steps {
+				b, verdict := st.do(&s)
+				if verdict != st.want || strings.Join(frames(b), " ") != st.got {
+					t.Fatalf("%s: verdict %d with %v, want %d with %q", st.what, verdict, frames(b), st.want, st.got)
+				}
+			}
+		})
+	}
+}
+
+// world is a channel with its publishers, its store and a client behind a splice.
+type world struct {
+	splice channel.Splice
+	log    []channel.Batch // what is stored
+	epoch  int64
+	gone   int      // how many batches of log have aged out
+	got    []string // what the client has, from the frame number first
+	first  int64
+	lost   bool
+	stale  bool // whether a stale holder's frame was heard
+}
+
+func (w *world) next() int64 {
+	if len(w.log) == 0 {
+		return 1
+	}
+	return w.log[len(w.log)-1].Next()
+}
+
+func (w *world) take(b channel.Batch, v channel.Verdict) {
+	switch v {
+	case channel.Deliver:
+		if len(w.got) == 0 {
+			w.first = b.First
+		}
+		w.got = append(w.got, frames(b)...)
+	case channel.Lost:
+		w.lost = true
+	}
+}
+
+// fill reads the store as the gateway does.
+func (w *world) fill() {
+	need := w.splice.Need()
+	for _, b := range w.log[w.gone:] {
+		if !w.splice.Filling() || w.lost {
+			return
+		}
+		if b.Next() > need || b.First >= need {
+			w.take(w.splice.Stored(b))
+		}
+	}
+	if w.splice.Filling() && !w.lost && w.splice.Filled() == channel.Fill {
+		w.take(channel.Batch{}, w.splice.GiveUp())
+	}
+}
+
+// Whatever is dropped, doubled, aged out or published by a stale holder, a client has frames without gap or double, and
+// they are the stored ones, or it is told that it has lost its place.
+func TestSpliceIsExact(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{epoch: 1}
+		t.Repeat(map[string]func(*rapid.T){
+			"publish": func(t *rapid.T) {
+				b := batch(w.next(), rapid.IntRange(0, 3).Draw(t, "frames"), w.epoch)
+				w.log = append(w.log, b)
+				for range rapid.IntRange(0, 2).Draw(t, "copies") {
+					w.take(w.splice.Live(b))
+				}
+			},
+			"stale": func(t *rapid.T) {
+				if w.epoch > 1 { // refused by the store, and yet heard
+					w.stale = true
+					w.take(w.splice.Live(batch(w.next(), 1, w.epoch-1)))
+				}
+			},
+			"takeover": func(t *rapid.T) {
+				w.epoch++
+				mark := batch(w.next(), 0, w.epoch)
+				w.log = append(w.log, mark)
+				if rapid.Bool().Draw(t, "heard") {
+					w.take(w.splice.Live(mark))
+				}
+			},
+			"age": func(t *rapid.T) { w.gone = rapid.IntRange(w.gone, len(w.log)).Draw(t, "gone") },
+			"attach": func(*rapid.T) {
+				w.take(channel.Batch{}, w.splice.Published(w.next()-1))
+			},
+			"begin": func(*rapid.T) {
+				if !w.splice.On() {
+					w.take(channel.Batch{}, w.splice.Begin())
+				}
+			},
+			"follow": func(*rapid.T) {
+				if !w.splice.On() {
+					w.splice.Follow()
+				}
+			},
+			"fill":    func(*rapid.T) { w.fill() },
+			"suspect": func(*rapid.T) { w.splice.Suspect() },
+			"": func(t *rapid.T) {
+				if w.lost { // the client reads the session anew
+					if !w.stale && w.gone == 0 {
+						t.Fatal("a client lost its place without a reason")
+					}
+					*w = world{log: w.log, gone: w.gone, epoch: w.epoch}
+					return
+				}
+				w.check(t)
+				w.checkComplete(t)
+			},
+		})
+	})
+}
+
+// check compares what the client has with what is stored. A stale holder's frame may pass before the new holder is heard:
+// then the next fill must find out, unless what was stored in its place is gone.
+func (w *world) check(t *rapid.T) {
+	stored := map[int64]string{}
+	for i, b := range w.log {
+		for j, f := range frames(b) {
+			if stored[b.First+int64(j)] = f; i < w.gone {
+				stored[b.First+int64(j)] = "gone"
+			}
+		}
+	}
+	for i, f := range w.got {
+		n := w.first + int64(i)
+		if f == stored[n] || stored[n] == "gone" || w.wouldNotice() {
+			continue
+		}
+		t.Fatalf("frame %d is %q, stored is %q", n, f, stored[n])
+	}
+}
+
+// checkComplete makes sure that one fill is enough to have everything, where everything is stored.
+func (w *world) checkComplete(t *rapid.T) {
+	if !w.splice.On() || w.stale || w.gone > 0 {
+		return
+	}
+	probe := *w
+	probe.got = slices.Clone(w.got)
+	probe.splice.Suspect()
+	probe.fill()
+	if probe.lost || probe.splice.Filling() || probe.splice.Need() != max(w.next()-1, 1) {
+		t.Fatalf("after a fill the client needs %d, lost %v, while the last frame is %d", probe.splice.Need(), probe.lost, w.next()-1)
+	}
+}
+
+func (w *world) wouldNotice() bool {
+	probe := *w
+	probe.got = slices.Clone(w.got)
+	probe.splice.Suspect()
+	probe.fill()
+	if probe.lost {
+		return true
+	}
+	_, v := probe.splice.Live(batch(w.next(), 0, w.epoch))
+	return v == channel.Lost
+}
+
+// A queue keeps order, counts bytes per lane until they are sent, lets one large item pass, and forgets a dropped lane.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	var q channel.Queue
+	push := func(lane int, data string, want bool) {
+		t.Helper()
+		if got := q.Push(lane, []byte(data), 4); got != want {
+			t.Errorf("pushing %q on lane %d: %v", data, lane, got)
+		}
+	}
+	pop := func(want string) channel.Item {
+		t.Helper()
+		item, ok := q.Pop()
+		if string(item.Data) != want || ok != (want != "") {
+			t.Errorf("popped %q, want %q", item.Data, want)
+		}
+		return item
+	}
+	pop("")
+	push(1, "large one", true)
+	push(1, "x", false)
+	push(2, "ab", true)
+	push(2, "cd", true)
+	push(2, "e", false)
+	large := pop("large one")
+	push(1, "x", false)
+	q.Sent(large)
+	push(1, "x", true)
+	q.Drop(2)
+	if q.Waiting(2) != 0 || q.Waiting(1) != 1 || q.Waiting(7) != 0 {
+		t.Errorf("waiting %d and %d", q.Waiting(2), q.Waiting(1))
+	}
+	push(2, "f", true)
+	q.Sent(pop("x"))
+	q.Sent(pop("f"))
+	pop("")
+	if !q.Push(0, make([]byte, 100), 0) || !q.Push(0, make([]byte, 100), 0) {
+		t.Error("a lane without limit was full")
+	}
+}
