@@ -1,0 +1,85 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	busembedded "kaged.dev/pkg/bus/embedded"
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/host"
+	pgembedded "kaged.dev/pkg/postgres/embedded"
+)
+
+// storeStop bounds how long the embedded Postgres may take to stop; what was committed is safe either way.
+const storeStop = 10 * time.Second
+
+// stores are the stores of a daemon: addresses, and the servers it started itself.
+type stores struct {
+	database host.Database
+	nats     host.NATS
+
+	postgres *pgembedded.Server // nil where another is used
+	bus      *busembedded.Server
+	log      *slog.Logger
+}
+
+// openStores starts what is not elsewhere, side by side. The caller closes them.
+func openStores(ctx context.Context, opts Options, file *config.File, log *slog.Logger) (*stores, error) {
+	s := &stores{
+		log: log,
+		database: host.Database{
+			OwnerURL: config.Or(opts.DatabaseURL, file.Database.URL),
+			URL:      config.Or(opts.DatabaseAppURL, file.Database.AppURL),
+		},
+		nats: host.NATS{URL: config.Or(opts.NATSURL, file.NATS.URL)},
+	}
+	var start errgroup.Group
+	if s.database.OwnerURL == "" {
+		start.Go(func() (err error) {
+			s.postgres, err = pgembedded.Start(ctx, pgembedded.Options{DataDir: opts.DataDir, Log: log.With("service", "postgres"), Getenv: opts.Getenv})
+			return err
+		})
+	}
+	if s.nats.URL == "" {
+		start.Go(func() (err error) {
+			s.bus, err = busembedded.Start(busembedded.Options{StoreDir: filepath.Join(opts.DataDir, "nats"), Log: log.With("service", "nats")})
+			return err
+		})
+	}
+	if err := start.Wait(); err != nil {
+		s.close()
+		return nil, err
+	}
+	if s.postgres != nil {
+		s.database = host.Database{OwnerURL: s.postgres.OwnerURL(), URL: s.postgres.URL()}
+	}
+	if s.bus != nil {
+		s.nats.InProcess = s.bus.InProcess()
+	}
+	return s, nil
+}
+
+// failed is closed when the embedded Postgres has ended by itself; it is nil where another is used.
+func (s *stores) failed() <-chan struct{} {
+	if s.postgres == nil {
+		return nil
+	}
+	return s.postgres.Done()
+}
+
+func (s *stores) close() {
+	if s.bus != nil {
+		s.bus.Stop()
+	}
+	if s.postgres != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), storeStop)
+		defer cancel()
+		if err := s.postgres.Stop(ctx); err != nil {
+			s.log.Warn("stopping postgres", "error", err)
+		}
+	}
+}

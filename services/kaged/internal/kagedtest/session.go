@@ -1,0 +1,144 @@
+package kagedtest
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"kaged.dev/services/kaged/internal/client"
+)
+
+// Session is a session of a project, attached.
+type Session struct {
+	// ID is the session, Project its project.
+	ID, Project string
+	// Client is who is signed in.
+	Client *client.Client
+	// Socket is the attached socket; nil before Attach.
+	Socket *client.Socket
+	// Frames are all frames read so far.
+	Frames []client.Frame
+}
+
+// Get makes a GET request and reads the answer.
+func Get[T any](t testing.TB, c *client.Client, path string) T {
+	t.Helper()
+	var out T
+	if err := c.Do(t.Context(), http.MethodGet, path, nil, &out); err != nil {
+		t.Fatalf("GET %s: %v", path, err)
+	}
+	return out
+}
+
+// Post makes a POST request and reads the answer.
+func Post[T any](t testing.TB, c *client.Client, path string, body any) T {
+	t.Helper()
+	var out T
+	if err := c.Do(t.Context(), http.MethodPost, path, body, &out); err != nil {
+		t.Fatalf("POST %s: %v", path, err)
+	}
+	return out
+}
+
+// Open loads the project in dir and creates a session that is attached from its first frame.
+func Open(t testing.TB, c *client.Client, dir string) *Session {
+	t.Helper()
+	project := Post[struct{ ID, State string }](t, c, "/api/v1/projects/load", map[string]any{"path": dir})
+	if project.State != "ready" {
+		t.Fatalf("the project is %s", project.State)
+	}
+	created := Post[struct{ ID, State string }](t, c, "/api/v1/projects/"+project.ID+"/sessions", map[string]any{})
+	s := &Session{ID: created.ID, Project: project.ID, Client: c}
+	s.Attach(t, nil)
+	return s
+}
+
+// Attach opens the socket with what was seen so far; nil sees nothing and so gets everything.
+func (s *Session) Attach(t testing.TB, seen map[string]int64) {
+	t.Helper()
+	if seen == nil {
+		seen = map[string]int64{"output": 0, "events": 0}
+	}
+	socket, err := s.Client.Attach(t.Context(), s.ID, seen, false)
+	if err != nil {
+		t.Fatalf("attaching: %v", err)
+	}
+	s.Socket = socket
+	t.Cleanup(func() { socket.Close() })
+}
+
+// Send posts a message and returns its run.
+func (s *Session) Send(t testing.TB, text string) (run string) {
+	t.Helper()
+	return Post[struct {
+		RunID string `json:"run_id"`
+	}](t, s.Client, "/api/v1/sessions/"+s.ID+"/messages", map[string]any{"content": text}).RunID
+}
+
+// Until reads frames until one is of a kind, keeps them all, and returns that one.
+func (s *Session) Until(t testing.TB, kind string) client.Frame {
+	t.Helper()
+	timer := time.AfterFunc(Limit, func() { s.Socket.Close() })
+	defer timer.Stop()
+	for {
+		f, err := s.Socket.Read()
+		if err != nil {
+			t.Fatalf("waiting for %s after %d frames: %v", kind, len(s.Frames), err)
+		}
+		s.Frames = append(s.Frames, f)
+		if f.Type == kind {
+			return f
+		}
+	}
+}
+
+// Run posts a message, waits for the end of its run and returns its outcome.
+func (s *Session) Run(t testing.TB, text string) (outcome string) {
+	t.Helper()
+	run := s.Send(t, text)
+	for {
+		var end struct {
+			RunID   string `json:"run_id"`
+			Outcome string
+		}
+		if Payload(t, s.Until(t, "run.ended"), &end); end.RunID == run {
+			return end.Outcome
+		}
+	}
+}
+
+// Seen returns the last sequence number of each channel.
+func (s *Session) Seen() map[string]int64 {
+	seen := map[string]int64{}
+	for _, f := range s.Frames {
+		if f.Channel == "output" || f.Channel == "events" {
+			seen[f.Channel] = f.Seq
+		}
+	}
+	return seen
+}
+
+// Payload reads a frame's payload.
+func Payload(t testing.TB, f client.Frame, into any) {
+	t.Helper()
+	if err := json.Unmarshal(f.Payload, into); err != nil {
+		t.Fatalf("frame %s: %v", f.Raw, err)
+	}
+}
+
+// Contiguous fails the test unless the sequence numbers of each channel follow each other from 1.
+func (s *Session) Contiguous(t testing.TB) {
+	t.Helper()
+	next := map[string]int64{"output": 1, "events": 1}
+	for _, f := range s.Frames {
+		want, sequenced := next[f.Channel]
+		if !sequenced {
+			continue
+		}
+		if f.Seq != want {
+			t.Fatalf("%s frame %d came where %d was due: %s", f.Channel, f.Seq, want, f.Raw)
+		}
+		next[f.Channel]++
+	}
+}
