@@ -1,0 +1,53 @@
+package projectservice
+
+import (
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/core/projects"
+)
+
+func summary(p projects.Project) *sessionmanagerv1.ProjectSummary {
+	return &sessionmanagerv1.ProjectSummary{
+		Id: p.ID, Path: p.Path, Label: p.Label, Description: p.Description, LastOpenedAt: p.LastOpenedAt,
+		State: state(p.State), SessionCount: int32(p.SessionCount),
+	}
+}
+
+func registered(p projects.Project) *sessionmanagerv1.RegisteredProject {
+	r := &sessionmanagerv1.RegisteredProject{
+		Id: p.ID, Path: p.Path, Label: p.Label, State: state(p.State), RegisteredAt: p.RegisteredAt, Warnings: p.Warnings,
+	}
+	if p.State == projects.Pending {
+		r.Unresolved = unresolved(p.Unresolved)
+	}
+	return r
+}
+
+func details(d projects.Details) *sessionmanagerv1.Project {
+	return &sessionmanagerv1.Project{
+		Id: d.ID, Path: d.Path, Label: d.Label, Description: d.Description, State: state(d.State), RegisteredAt: d.RegisteredAt,
+		LastOpenedAt: d.LastOpenedAt, DslVersion: int32(d.DSLVersion), ResolvedAliases: d.ResolvedAliases, SessionCount: int32(d.SessionCount),
+	}
+}
+
+func state(s projects.State) sessionmanagerv1.ProjectState {
+	switch s {
+	case projects.Ready:
+		return sessionmanagerv1.ProjectState_PROJECT_STATE_READY
+	case projects.Pending:
+		return sessionmanagerv1.ProjectState_PROJECT_STATE_PENDING
+	case projects.Invalid:
+		return sessionmanagerv1.ProjectState_PROJECT_STATE_INVALID
+	}
+	return sessionmanagerv1.ProjectState_PROJECT_STATE_UNSPECIFIED
+}
+
+func unresolved(u projects.Unresolved) *sessionmanagerv1.Unresolved {
+	out := &sessionmanagerv1.Unresolved{}
+	for _, a := range u.Aliases {
+		out.Aliases = append(out.Aliases, &sessionmanagerv1.UnresolvedAlias{Name: a.Name, UsedBy: a.UsedBy})
+	}
+	for _, p := range u.Prompts {
+		out.Prompts = append(out.Prompts, &sessionmanagerv1.UnresolvedPrompt{Path: p.Name, UsedBy: p.UsedBy})
+	}
+	return out
+}
