@@ -1,0 +1,174 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"kaged.dev/pkg/fault"
+)
+
+// Timing of connections.
+const (
+	connectTimeout = 5 * time.Second
+	reconnectWait  = 100 * time.Millisecond
+	reconnectMore  = 200 * time.Millisecond // at random, so that many do not come back at once
+	pingInterval   = 15 * time.Second       // two pings without an answer end a connection
+	requestTimeout = 5 * time.Second        // where the caller sets no earlier end
+)
+
+// Config says where NATS is.
+type Config struct {
+	// URL is the server's address, with user and password or a token where it wants them; several are separated by commas.
+	// It may be empty if InProcess is set.
+	URL string
+	// InProcess reaches a server in this process, nil for one elsewhere.
+	InProcess nats.InProcessConnProvider
+	// Name is shown by the server's monitoring.
+	Name string
+	// Log gets losses and returns of the connection; nil means none.
+	Log *slog.Logger
+}
+
+// Conn is a connection that is made again whenever it is lost. Its methods may be called from any goroutine.
+type Conn struct {
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	log    *slog.Logger
+	closed chan struct{}
+
+	mu   sync.Mutex // guards the fields below
+	subs map[*nats.Subscription]*Subscription
+	up   context.Context // ends when the connection in use is lost
+	down context.CancelFunc
+}
+
+// Connect connects. It returns fault.Unavailable with details.subsystem "bus" if the server cannot be reached now; once
+// connected it never gives up. The caller calls Close.
+func Connect(ctx context.Context, cfg Config) (*Conn, error) {
+	c := &Conn{log: cfg.Log, closed: make(chan struct{}), subs: map[*nats.Subscription]*Subscription{}}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	c.up, c.down = context.WithCancel(context.Background())
+	opts := []nats.Option{
+		nats.Name(cfg.Name), nats.Timeout(timeLeft(ctx)), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(reconnectMore, reconnectMore), nats.PingInterval(pingInterval), nats.IgnoreAuthErrorAbort(),
+		// What cannot be sent now fails now. A publish that is kept and sent after the outage would be one nobody waits for.
+		nats.ReconnectBufSize(-1),
+		nats.DisconnectErrHandler(c.disconnected), nats.ReconnectHandler(c.reconnected),
+		nats.ErrorHandler(c.asyncError), nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+	}
+	if cfg.InProcess != nil {
+		opts = append(opts, nats.InProcessServer(cfg.InProcess))
+	}
+	var err error
+	if c.nc, err = nats.Connect(cfg.URL, opts...); err != nil {
+		c.down()
+		return nil, unavailable(err, "NATS cannot be reached%s.", at(cfg))
+	}
+	if c.js, err = jetstream.New(c.nc, jetstream.WithDefaultTimeout(requestTimeout)); err != nil {
+		c.Close()
+		return nil, fault.From(fmt.Errorf("jetstream client: %w", err))
+	}
+	return c, nil
+}
+
+func timeLeft(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return max(time.Millisecond, min(connectTimeout, time.Until(end)))
+	}
+	return connectTimeout
+}
+
+// at says where the server was looked for, without its password.
+func at(cfg Config) string {
+	if cfg.InProcess != nil {
+		return " in this process"
+	}
+	if u, err := url.Parse(cfg.URL); err == nil && u.Host != "" {
+		return " at " + u.Host
+	}
+	return ""
+}
+
+// Ready returns nil while the connection stands, fault.Unavailable otherwise.
+func (c *Conn) Ready() error {
+	if c.nc.IsConnected() {
+		return nil
+	}
+	return unavailable(c.nc.LastError(), "NATS cannot be reached; messages are delayed.")
+}
+
+// Close ends the connection and its subscriptions, and returns when their goroutines have ended. It may be called twice, and not from a handler.
+func (c *Conn) Close() {
+	c.nc.Close()
+	<-c.closed
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.down()
+}
+
+// MaxPayload returns how many bytes a message may have, headers included.
+func (c *Conn) MaxPayload() int64 { return c.nc.MaxPayload() }
+
+func (c *Conn) disconnected(nc *nats.Conn, err error) {
+	c.mu.Lock()
+	c.down()
+	c.mu.Unlock()
+	if !nc.IsClosed() {
+		c.log.Warn("NATS was lost", "error", err)
+	}
+}
+
+func (c *Conn) reconnected(*nats.Conn) {
+	c.mu.Lock()
+	c.up, c.down = context.WithCancel(context.Background())
+	subs := make([]*Subscription, 0, len(c.subs))
+	for _, s := range c.subs {
+		subs = append(subs, s)
+	}
+	c.mu.Unlock()
+	c.log.Info("NATS is back")
+	for _, s := range subs {
+		s.reportLoss()
+	}
+}
+
+func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
+	c.log.Warn("NATS reports an error", "error", err)
+	c.mu.Lock()
+	s := c.subs[sub]
+	c.mu.Unlock()
+	if s != nil && errors.Is(err, nats.ErrSlowConsumer) {
+		s.reportLoss()
+	}
+}
+
+// guard bounds work on the connection: by time, and by the loss of the connection, after which no answer can come.
+func (c *Conn) guard(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	c.mu.Lock()
+	up := c.up
+	c.mu.Unlock()
+	stop := context.AfterFunc(up, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// request sends a message and waits for one answer.
+func (c *Conn) request(ctx context.Context, msg *nats.Msg) (*nats.Msg, error) {
+	guarded, cancel := c.guard(ctx)
+	defer cancel()
+	answer, err := c.nc.RequestMsgWithContext(guarded, msg)
+	if err != nil && ctx.Err() != nil {
+		return nil, fault.From(ctx.Err())
+	}
+	return answer, err
+}

@@ -1,0 +1,50 @@
+package bus
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nats-io/nats.go"
+
+	"kaged.dev/pkg/fault"
+)
+
+// ErrGap is what [Frames.Replay] ends with when a frame that was asked for is not retained any more.
+var ErrGap = errors.New("bus: a frame that was asked for is not retained")
+
+// details of fault.StaleLease
+const (
+	detailLastSeq = "last_seq"
+	detailEpoch   = "epoch"
+)
+
+func unavailable(err error, format string, args ...any) *fault.Error {
+	return fault.Wrap(err, fault.Unavailable, format, args...).With("subsystem", "bus")
+}
+
+// classify turns errors of the client into faults. ctx is the caller's: its end is not the bus's fault.
+func classify(ctx context.Context, err error, what string) error {
+	var known *fault.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return err
+	case ctx.Err() != nil:
+		return fault.From(ctx.Err())
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fault.Wrap(err, fault.PayloadTooLarge, "The message is larger than NATS takes.")
+	}
+	return unavailable(err, "%s", what)
+}
+
+// LastSeq returns what a refusal of [Frames.Publish] says about the subject: the place of its last message in the stream, 0 if
+// none is retained. ok is false for every other error.
+func LastSeq(err error) (seq uint64, ok bool) {
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Code != fault.StaleLease {
+		return 0, false
+	}
+	n, ok := f.Details[detailLastSeq].(int64)
+	return uint64(n), ok
+}

@@ -1,0 +1,91 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Names on the server.
+const (
+	streamName    = "WS"
+	subjectPrefix = "ws."
+	livePrefix    = "live." // before the whole subject
+	allSubjects   = subjectPrefix + "*.*"
+)
+
+// Defaults of [FramesConfig].
+const (
+	DefaultRetention = 10 * time.Minute
+	DefaultMaxBytes  = 256 << 20
+)
+
+// maxDuplicates bounds how long ids of messages are remembered; each costs the server some hundred bytes.
+const maxDuplicates = 10 * time.Minute
+
+// FramesConfig shapes the stream. All processes must use the same.
+type FramesConfig struct {
+	// Retention is how long frames can be replayed; 0 means DefaultRetention. MsgIDs are remembered as long, at most ten minutes.
+	Retention time.Duration
+	// MaxBytes bounds the stream, oldest messages go first; 0 means DefaultMaxBytes.
+	MaxBytes int64
+	// Replicas is how many servers keep a copy; 0 means 1.
+	Replicas int
+	// Storage is on disk unless it says otherwise. It cannot be changed later.
+	Storage jetstream.StorageType
+}
+
+// Frames is the stream of all sessions' frames. Its methods may be called from any goroutine.
+type Frames struct {
+	conn *Conn
+	cfg  jetstream.StreamConfig
+
+	mu sync.Mutex // one attempt at a time to make the stream
+}
+
+// OpenFrames makes the stream, or changes it to cfg if it is there. It returns fault.Unavailable if NATS does not answer
+// or has no JetStream.
+func OpenFrames(ctx context.Context, conn *Conn, cfg FramesConfig) (*Frames, error) {
+	if cfg.Retention <= 0 {
+		cfg.Retention = DefaultRetention
+	}
+	if cfg.MaxBytes <= 0 {
+		cfg.MaxBytes = DefaultMaxBytes
+	}
+	f := &Frames{conn: conn, cfg: jetstream.StreamConfig{
+		Name: streamName, Description: "Frames of sessions for their sockets", Subjects: []string{allSubjects},
+		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, MaxAge: cfg.Retention, MaxBytes: cfg.MaxBytes,
+		Replicas: max(cfg.Replicas, 1), Storage: cfg.Storage, Duplicates: min(cfg.Retention, maxDuplicates), AllowDirect: true,
+		RePublish: &jetstream.RePublish{Source: allSubjects, Destination: livePrefix + subjectPrefix + "{{wildcard(1)}}.{{wildcard(2)}}"},
+	}}
+	return f, f.ensure(ctx)
+}
+
+// ensure makes the stream if it is not there, and changes it if it is different.
+func (f *Frames) ensure(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	guarded, cancel := f.conn.guard(ctx)
+	defer cancel()
+	_, err := f.conn.js.CreateOrUpdateStream(guarded, f.cfg)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		_, err = f.conn.js.UpdateStream(guarded, f.cfg)
+	}
+	return classify(ctx, err, "NATS cannot provide the stream of frames.")
+}
+
+// Incarnation names this life of the stream. A stream that was lost and made again has another, and sequence numbers
+// that were read before mean nothing in it.
+func (f *Frames) Incarnation(ctx context.Context) (string, error) {
+	guarded, cancel := f.conn.guard(ctx)
+	defer cancel()
+	s, err := f.conn.js.Stream(guarded, streamName)
+	if err != nil {
+		return "", classify(ctx, err, "NATS does not answer.")
+	}
+	return strconv.FormatInt(s.CachedInfo().Created.UnixNano(), 36), nil
+}
