@@ -22,6 +22,7 @@ const (
 	serializationFailure  = "40001"
 	deadlockDetected      = "40P01"
 	readOnlyTransaction   = "25006"
+	unknownDatabase       = "3D000"
 )
 
 func unavailable(err error, format string, args ...any) *fault.Error {

@@ -23,7 +23,7 @@ func migrateAsOwner(ctx context.Context, cfg Config, migrations fs.FS, schema, a
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return Classify(err)
+		return connectFault(err)
 	}
 	// Closing gives the lock back, so it must happen even if ctx has ended.
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()

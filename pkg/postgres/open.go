@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -60,7 +61,7 @@ func Open(ctx context.Context, cfg Config, migrations fs.FS, schema string) (*pg
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, app)
 	if err != nil {
-		return nil, Classify(err)
+		return nil, connectFault(err)
 	}
 	if err := checkRole(ctx, pool, schema); err != nil {
 		pool.Close()
@@ -119,6 +120,17 @@ func badURL() *fault.Error {
 	return unavailable(nil, "The database URL is not one that PostgreSQL understands; it looks like postgres://user:password@host/database.")
 }
 
+// connectFault says why a first connection failed, where the server says so.
+func connectFault(err error) error {
+	switch state := sqlState(err); {
+	case strings.HasPrefix(state, "28"):
+		return unavailable(err, "The database refused the user or the password of its URL.")
+	case state == unknownDatabase:
+		return unavailable(err, "The database of the URL does not exist.")
+	}
+	return Classify(err)
+}
+
 // checkRole proves that the pool works as it should. A proxy may drop the startup parameters without a word.
 func checkRole(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	var role, path string
@@ -127,7 +139,7 @@ func checkRole(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	case sqlState(err) == insufficientPrivilege || sqlState(err) == invalidParameter:
 		return unavailable(err, "The database user cannot take on the role %s; as its administrator type: GRANT %s TO the user of the database URL.", AppRole, AppRole)
 	case err != nil:
-		return Classify(err)
+		return connectFault(err)
 	case role != AppRole || path != schema:
 		return unavailable(nil, "The database connection works as %q in schema %q instead of %q in %q; a proxy may have dropped its startup parameters.",
 			role, path, AppRole, schema)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"kaged.dev/pkg/fault"
@@ -61,10 +62,17 @@ func runTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) (err 
 	}
 	committing = true
 	err = tx.Commit(ctx)
-	if err == nil || errors.Is(err, pgx.ErrTxCommitRollback) || sqlState(err) != "" {
+	if err == nil || errors.Is(err, pgx.ErrTxCommitRollback) || refusedCommit(err) {
 		return err
 	}
 	return unavailable(err, "The database connection was lost while a change was being stored; it may or may not have been.").With(CommitUnknown, true)
+}
+
+// refusedCommit reports whether the server answered that it did not commit. A session that ends says so as fatal, before the
+// commit or after it.
+func refusedCommit(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR"
 }
 
 // Ping reports whether the database answers, within two seconds.

@@ -24,7 +24,7 @@ type process struct {
 // durability is what a server promises to keep.
 func (c cluster) durability() []string {
 	if c.noSync {
-		return []string{"fsync=off", "synchronous_commit=off", "full_page_writes=off"}
+		return []string{"fsync=off", "synchronous_commit=on", "full_page_writes=off"}
 	}
 	return []string{"fsync=on", "synchronous_commit=on", "full_page_writes=on"}
 }
