@@ -58,7 +58,7 @@ func openStores(ctx context.Context, opts Options, file *config.File, log *slog.
 		s.database = host.Database{OwnerURL: s.postgres.OwnerURL(), URL: s.postgres.URL()}
 	}
 	if s.bus != nil {
-		s.nats.InProcess = s.bus.InProcess()
+		s.nats.InProcess = s.bus
 	}
 	return s, nil
 }

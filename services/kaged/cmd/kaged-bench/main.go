@@ -1,0 +1,53 @@
+// Command kaged-bench measures a built kaged and prints a table: name, value, unit, floor, peer, ratio, target, met. It
+// exits 0 though a target is missed; `make bench` runs it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+
+	"kaged.dev/services/kaged/internal/bench"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "kaged-bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	kaged := flag.String("kaged", "bin/kaged", "the kaged to measure")
+	which := flag.String("run", ".", "which measurements, by a regular expression")
+	jsonPath := flag.String("json", "", "write the figures to this file too")
+	flag.Parse()
+	re, err := regexp.Compile(*which)
+	if err != nil {
+		return err
+	}
+	binary, err := filepath.Abs(*kaged)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	figures, err := bench.Run(ctx, bench.Options{Kaged: binary, Run: re, Progress: os.Stderr})
+	bench.WriteTSV(os.Stdout, figures)
+	if err != nil {
+		return err
+	}
+	if *jsonPath == "" {
+		return nil
+	}
+	f, err := os.Create(*jsonPath)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return bench.WriteJSON(f, figures)
+}

@@ -1,0 +1,17 @@
+// Command kaged is a self-hosted control room for coding agents. Run `kaged --help`.
+package main
+
+import (
+	"os"
+
+	"kaged.dev/services/kaged"
+	"kaged.dev/services/kaged/internal/cli"
+	"kaged.dev/services/sandbox-supervisor/shim"
+)
+
+func main() {
+	if shim.Invoked() {
+		shim.Main()
+	}
+	os.Exit(cli.Main(kaged.Modules()))
+}

@@ -1,0 +1,186 @@
+//go:build faults
+
+package kaged_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/testkit/fakellm"
+	"kaged.dev/services/kaged/internal/kagedtest"
+)
+
+// maker is a model that makes one file and is done, and answers "again" with a word.
+func maker(r *fakellm.Request) fakellm.Step {
+	switch {
+	case strings.Contains(r.LastText(), "again"):
+		return fakellm.Step{fakellm.Say("Still here.")}
+	case r.Turns() == 0:
+		return fakellm.Step{fakellm.Say("Making it."), fakellm.Tool("file.create", `{"path":"made.txt","content":"made\n"}`)}
+	}
+	return fakellm.Step{fakellm.Say("Done.")}
+}
+
+// reached says how far a run had come on disk when it was killed at a point.
+type reached struct {
+	message, turn, file, results, end bool
+}
+
+var pointsOfARun = map[crash.Point]reached{
+	crash.LeaseTaken:         {},
+	crash.MessageStored:      {message: true},
+	crash.RunDispatched:      {message: true},
+	crash.TurnBeforeStore:    {message: true},
+	crash.TurnStored:         {message: true, turn: true},
+	crash.ResultsBeforeStore: {message: true, turn: true, file: true},
+	crash.ResultsStored:      {message: true, turn: true, file: true, results: true},
+	crash.RunEndBeforeStore:  {message: true, turn: true, file: true, results: true},
+	crash.RunEndStored:       {message: true, turn: true, file: true, results: true, end: true},
+	crash.RunEndPublished:    {message: true, turn: true, file: true, results: true, end: true},
+}
+
+// kill -9 of the whole daemon, its stores included, at every named point of a run: what was on disk is there after the
+// restart, the session takes the next message, and looking at it asks no model.
+func TestKilledAtEveryPointOfARun(t *testing.T) {
+	t.Parallel()
+	for _, point := range crash.Points() {
+		want, ofARun := pointsOfARun[point]
+		if !ofARun {
+			continue
+		}
+		t.Run(string(point), func(t *testing.T) {
+			t.Parallel()
+			llm := fakellm.Start(t)
+			llm.Handle(maker)
+			w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic"))
+			dir := w.Project(t)
+			d := w.Up(t, []string{"KAGED_CRASH_AT=" + string(point)})
+			c := w.SignIn(t)
+			project := kagedtest.Post[struct{ ID string }](t, c, "/api/v1/projects/load", map[string]any{"path": dir})
+			session := kagedtest.Post[struct{ ID string }](t, c, "/api/v1/projects/"+project.ID+"/sessions", map[string]any{})
+			// The answer may be lost with the daemon; what was stored may not.
+			_ = c.Do(t.Context(), "POST", "/api/v1/sessions/"+session.ID+"/messages", map[string]any{"content": "make it"}, nil)
+			if _, code := d.Rest(t); code != 128+int(syscall.SIGKILL) {
+				t.Fatalf("the daemon ended with %d instead of being killed", code)
+			}
+			asked := len(llm.Requests())
+
+			w.Up(t, nil)
+			c = w.SignIn(t)
+			s := &kagedtest.Session{ID: session.ID, Project: project.ID, Client: c}
+			kagedtest.Eventually(t, "the session is idle", func() bool {
+				return kagedtest.Get[struct{ State string }](t, c, "/api/v1/sessions/"+s.ID).State == "idle"
+			})
+			s.Attach(t, nil)
+			checkReached(t, s, want)
+			if _, err := os.Stat(filepath.Join(dir, "made.txt")); (err == nil) != want.file {
+				t.Errorf("the file: %v, want it there: %v", err, want.file)
+			}
+			if n := len(llm.Requests()); n != asked {
+				t.Errorf("looking asked the model %d times", n-asked)
+			}
+			if outcome := s.Run(t, "once again"); outcome != "completed" {
+				t.Errorf("the next run %s", outcome)
+			}
+		})
+	}
+}
+
+// checkReached compares the stored session with how far it had come.
+func checkReached(t *testing.T, s *kagedtest.Session, want reached) {
+	t.Helper()
+	page := kagedtest.Get[messagePage](t, s.Client, "/api/v1/sessions/"+s.ID+"/messages")
+	if !want.message {
+		if len(page.Items) != 0 {
+			t.Errorf("messages appeared: %+v", page.Items)
+		}
+		return
+	}
+	if len(page.Items) == 0 || page.Items[0].Content != "make it" {
+		t.Fatalf("the acknowledged message is lost: %+v", page.Items)
+	}
+	runs := kagedtest.Get[struct {
+		Items []struct {
+			State string
+			Error *struct{ Code string }
+		}
+	}](t, s.Client, "/api/v1/sessions/"+s.ID+"/runs")
+	if len(runs.Items) != 1 {
+		t.Fatalf("runs: %+v", runs.Items)
+	}
+	if r := runs.Items[0]; want.end && r.State != "completed" || !want.end && (r.State != "failed" || r.Error == nil || r.Error.Code != "interrupted") {
+		t.Errorf("the run: %+v", r)
+	}
+	if !want.turn {
+		return
+	}
+	if len(page.Items) != 2 {
+		t.Fatalf("the run's message is missing: %+v", page.Items)
+	}
+	var called, succeeded bool
+	for _, p := range page.Items[1].Parts {
+		called = called || p.Type == "tool_call" && p.Name == "file.create"
+		succeeded = succeeded || p.Type == "tool_result" && !p.IsError
+	}
+	if !called || succeeded != want.results {
+		t.Errorf("parts: %+v, want a result: %v", page.Items[1].Parts, want.results)
+	}
+}
+
+// A daemon that is killed while it repairs what a killed one left finishes the repair at its third start.
+func TestKilledDuringRecovery(t *testing.T) {
+	t.Parallel()
+	llm := fakellm.Start(t)
+	llm.Handle(maker)
+	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic"))
+	dir := w.Project(t)
+	d := w.Up(t, []string{"KAGED_CRASH_AT=" + string(crash.ResultsStored)})
+	s := kagedtest.Open(t, w.SignIn(t), dir)
+	s.Send(t, "make it")
+	d.Rest(t)
+
+	second := kagedtest.Command(t, "kaged", append(w.Env, "KAGED_CRASH_AT="+string(crash.RecoveryStored)), "up", "--listen", "127.0.0.1:0")
+	if _, code := second.Rest(t); code != 128+int(syscall.SIGKILL) {
+		t.Fatalf("the second start ended with %d instead of being killed", code)
+	}
+
+	w.Up(t, nil)
+	s.Client = w.SignIn(t)
+	s.Attach(t, s.Seen())
+	kagedtest.Eventually(t, "the session is idle", func() bool {
+		return kagedtest.Get[struct{ State string }](t, s.Client, "/api/v1/sessions/"+s.ID).State == "idle"
+	})
+	checkReached(t, s, reached{message: true, turn: true, file: true, results: true})
+	if outcome := s.Run(t, "once again"); outcome != "completed" {
+		t.Errorf("the next run %s", outcome)
+	}
+	ends := 0
+	for _, f := range s.Frames {
+		if f.Type == "run.ended" {
+			ends++
+		}
+	}
+	if ends != 2 {
+		t.Errorf("%d run.ended frames for two runs", ends)
+	}
+}
+
+// The end of a session holds though its daemon is killed right after it was decided.
+func TestKilledWhileASessionEnds(t *testing.T) {
+	t.Parallel()
+	llm := fakellm.Start(t)
+	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic"))
+	dir := w.Project(t)
+	d := w.Up(t, []string{"KAGED_CRASH_AT=" + string(crash.SessionEndStored)})
+	s := kagedtest.Open(t, w.SignIn(t), dir)
+	_ = s.Client.Do(t.Context(), "DELETE", "/api/v1/sessions/"+s.ID+"?confirm=true", nil, nil)
+	d.Rest(t)
+	w.Up(t, nil)
+	if got := kagedtest.Get[struct{ State string }](t, w.SignIn(t), "/api/v1/sessions/"+s.ID); got.State != "ended" {
+		t.Errorf("the session is %s", got.State)
+	}
+}

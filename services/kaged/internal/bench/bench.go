@@ -1,0 +1,120 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// Options says what to measure and with which kaged.
+type Options struct {
+	// Kaged is the binary.
+	Kaged string
+	// Run chooses the measurements by name.
+	Run *regexp.Regexp
+	// Progress gets a line before each measurement.
+	Progress io.Writer
+}
+
+// measurement measures something and returns its figures.
+type measurement struct {
+	name string
+	run  func(context.Context, *world) ([]Figure, error)
+}
+
+var measurements = []measurement{
+	{"start", measureStart},
+	{"tool-round", measureToolRounds},
+	{"first-token", measureFirstToken},
+	{"burst", measureBurst},
+	{"pace", measurePace},
+	{"idle", measureIdle},
+}
+
+// world is what the measurements share: a model, a folder with a project and a configuration.
+type world struct {
+	kaged, dir, project string
+	model               *model
+}
+
+const projectFile = `version: 1
+project: bench
+description: What kaged is measured with.
+primary:
+  model: bench
+  system_prompt: ./prompt.md
+  max_steps: 100
+  cage: disabled
+  tools:
+    "file.*": {enabled: true}
+    "shell.bash": {enabled: true}
+`
+
+// Run measures and returns the figures in the order they are listed.
+func Run(ctx context.Context, opts Options) ([]Figure, error) {
+	dir, err := os.MkdirTemp("", "kaged-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	m, err := newModel()
+	if err != nil {
+		return nil, err
+	}
+	defer m.close()
+	w := &world{kaged: opts.Kaged, dir: dir, project: filepath.Join(dir, "project"), model: m}
+	if err := w.prepare(); err != nil {
+		return nil, err
+	}
+	var figures []Figure
+	for _, x := range measurements {
+		if !opts.Run.MatchString(x.name) {
+			continue
+		}
+		fmt.Fprintf(opts.Progress, "bench: %s\n", x.name)
+		got, err := x.run(ctx, w)
+		if err != nil {
+			return figures, fmt.Errorf("%s: %w", x.name, err)
+		}
+		figures = append(figures, got...)
+	}
+	return figures, nil
+}
+
+func (w *world) prepare() error {
+	files := map[string]string{
+		filepath.Join(w.project, ".kaged", "project.yaml"): projectFile,
+		filepath.Join(w.project, "prompt.md"):              "You are measured.\n",
+		filepath.Join(w.project, "small.txt"):              "one\ntwo\nthree\n",
+		filepath.Join(w.dir, "local.toml"): fmt.Sprintf(
+			"[models]\nbench = \"bench:bench\"\n\n[providers.bench]\ndriver = \"anthropic\"\nbase_url = %q\napi_key = \"sk-bench\"\n", w.model.url),
+	}
+	for path, content := range files {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// with runs a measurement against a signed-in daemon that has the project.
+func (w *world) with(ctx context.Context, use func(*daemon) ([]Figure, error)) ([]Figure, error) {
+	d, err := start(ctx, w.kaged, w.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.stop()
+	if err := d.signIn(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.load(ctx, w.project); err != nil {
+		return nil, err
+	}
+	return use(d)
+}

@@ -1,0 +1,176 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+const (
+	starts      = 7
+	roundsEach  = 40
+	roundRuns   = 5
+	firstTokens = 60
+)
+
+// measureStart: kaged up on an existing data directory until it says that it is ready; and the first model request of
+// kaged run against it. The floor of the first is the embedded Postgres alone, of the second an empty process.
+func measureStart(ctx context.Context, w *world) ([]Figure, error) {
+	d, err := start(ctx, w.kaged, w.dir) // makes the data directory
+	if err != nil {
+		return nil, err
+	}
+	d.stop()
+	var ready []time.Duration
+	for range starts {
+		begun := time.Now()
+		d, err := start(ctx, w.kaged, w.dir)
+		if err != nil {
+			return nil, err
+		}
+		ready = append(ready, time.Since(begun))
+		d.stop()
+	}
+	figures := []Figure{{Name: "start/up-to-ready", Value: ms(percentile(ready, 50)), Unit: "ms", Peer: "codex 230, opencode 3000", Target: 500}}
+	more, err := w.with(ctx, func(d *daemon) ([]Figure, error) {
+		var first, empty []time.Duration
+		for range starts {
+			w.model.set(plan{})
+			begun := time.Now()
+			cmd := exec.CommandContext(ctx, w.kaged, "run", "--project", w.project, "hello")
+			cmd.Env = environ(w.dir)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return nil, fmt.Errorf("kaged run: %w: %s", err, out)
+			}
+			arrived, _ := w.model.times()
+			first = append(first, arrived[0].Sub(begun))
+			begun = time.Now()
+			if err := exec.CommandContext(ctx, w.kaged, "version").Run(); err != nil {
+				return nil, err
+			}
+			empty = append(empty, time.Since(begun))
+		}
+		return []Figure{{Name: "start/run-to-model", Value: ms(percentile(first, 50)), Unit: "ms", Floor: ms(percentile(empty, 50)), Target: 150}}, nil
+	})
+	return append(figures, more...), err
+}
+
+// measureToolRounds: from the last byte of a model's answer that calls a tool to the arrival of the next request. The floor
+// is the tool's work alone: reading the file, running the command.
+func measureToolRounds(ctx context.Context, w *world) ([]Figure, error) {
+	return w.with(ctx, func(d *daemon) ([]Figure, error) {
+		var figures []Figure
+		for _, tool := range []struct {
+			name, input, peer string
+			target            float64
+			floor             func() error
+		}{
+			{"file.read", `{"path":"small.txt"}`, "pi 3.9, claude 25, opencode 126", 3, func() error {
+				_, err := os.ReadFile(filepath.Join(w.project, "small.txt"))
+				return err
+			}},
+			{"shell.bash", `{"command":"true"}`, "mastra 6.7, pi 7.8, codex 55, opencode 144", 5, func() error {
+				return exec.CommandContext(ctx, "/bin/sh", "-c", "true").Run()
+			}},
+		} {
+			gaps, err := w.rounds(ctx, d, tool.name, tool.input)
+			if err != nil {
+				return nil, err
+			}
+			var floors []time.Duration
+			for range roundsEach {
+				begun := time.Now()
+				if err := tool.floor(); err != nil {
+					return nil, err
+				}
+				floors = append(floors, time.Since(begun))
+			}
+			median := ms(percentile(gaps, 50))
+			figures = append(figures,
+				Figure{Name: "tool-round/" + tool.name + "/median", Value: median, Unit: "ms", Floor: ms(percentile(floors, 50)), Peer: tool.peer, Target: tool.target},
+				Figure{Name: "tool-round/" + tool.name + "/p95", Value: ms(percentile(gaps, 95)), Unit: "ms", Target: 3 * median})
+		}
+		return figures, nil
+	})
+}
+
+func (w *world) rounds(ctx context.Context, d *daemon, tool, input string) ([]time.Duration, error) {
+	var gaps []time.Duration
+	for run := range roundRuns + 1 {
+		w.model.set(plan{tool: tool, input: input, rounds: roundsEach})
+		session, err := d.session(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := d.follow(ctx, session, "go"); err != nil {
+			return nil, err
+		}
+		arrived, ended := w.model.times()
+		if len(arrived) != roundsEach+1 {
+			return nil, fmt.Errorf("%s: %d requests instead of %d", tool, len(arrived), roundsEach+1)
+		}
+		for i := range roundsEach {
+			if run > 0 { // the first run warms caches
+				gaps = append(gaps, arrived[i+1].Sub(ended[i]))
+			}
+		}
+	}
+	return gaps, nil
+}
+
+// measureFirstToken: from sending a message to the first delta on the socket, less what the same takes when the provider is
+// called directly.
+func measureFirstToken(ctx context.Context, w *world) ([]Figure, error) {
+	return w.with(ctx, func(d *daemon) ([]Figure, error) {
+		w.model.set(plan{})
+		var through, direct []time.Duration
+		session, err := d.session(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for i := range firstTokens + 10 {
+			r, err := d.follow(ctx, session, "go")
+			if err != nil {
+				return nil, err
+			}
+			took, err := w.callDirectly(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if i >= 10 {
+				through, direct = append(through, r.firstDelta), append(direct, took)
+			}
+		}
+		return []Figure{{
+			Name: "first-token/added", Value: ms(percentile(through, 50) - percentile(direct, 50)), Unit: "ms",
+			Floor: ms(percentile(direct, 50)), Target: 2,
+		}}, nil
+	})
+}
+
+// callDirectly makes one model call by hand and returns the time to its first delta.
+func (w *world) callDirectly(ctx context.Context) (time.Duration, error) {
+	begun := time.Now()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.model.url+"/v1/messages", bytes.NewReader([]byte(`{"messages":[{"role":"user"}]}`)))
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	var took time.Duration
+	for sc := bufio.NewScanner(resp.Body); sc.Scan(); {
+		if took == 0 && bytes.Contains(sc.Bytes(), []byte("text_delta")) {
+			took = time.Since(begun)
+		}
+	}
+	return took, nil
+}

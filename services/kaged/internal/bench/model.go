@@ -1,0 +1,123 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// model is a provider that speaks Anthropic's format with as little work as can be, and notes when it wrote and was asked.
+type model struct {
+	server *http.Server
+	url    string
+
+	mu      sync.Mutex // guards the rest
+	plan    plan
+	arrived []time.Time // of each request since the plan was set
+	ended   []time.Time // of each answer's last byte
+}
+
+// plan says what a model answers.
+type plan struct {
+	// tool and input: so many rounds of this call, then text.
+	tool, input string
+	rounds      int
+	// deltas of text with interval between them; each is the time it was written, in nanoseconds.
+	deltas   int
+	interval time.Duration
+}
+
+func newModel() (*model, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	m := &model{url: "http://" + l.Addr().String()}
+	m.server = &http.Server{Handler: http.HandlerFunc(m.serve)}
+	go func() { _ = m.server.Serve(l) }()
+	return m, nil
+}
+
+func (m *model) close() { _ = m.server.Close() }
+
+func (m *model) set(p plan) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.plan, m.arrived, m.ended = p, nil, nil
+}
+
+func (m *model) times() (arrived, ended []time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]time.Time(nil), m.arrived...), append([]time.Time(nil), m.ended...)
+}
+
+func (m *model) serve(w http.ResponseWriter, r *http.Request) {
+	now := time.Now()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	m.mu.Lock()
+	p := m.plan
+	m.arrived = append(m.arrived, now)
+	m.mu.Unlock()
+	var turns struct {
+		Messages []struct{ Role string }
+	}
+	_ = json.Unmarshal(body, &turns)
+	said := 0
+	for _, t := range turns.Messages {
+		if t.Role == "assistant" {
+			said++
+		}
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	event(w, "message_start", `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"bench","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":1}}}`)
+	if p.tool != "" && said%(p.rounds+1) < p.rounds {
+		call(w, p, said)
+	} else {
+		text(w, p)
+	}
+	if f, ok := w.(http.Flusher); ok {
+		f.Flush()
+	}
+	m.mu.Lock()
+	m.ended = append(m.ended, time.Now())
+	m.mu.Unlock()
+}
+
+func event(w io.Writer, name, data string) { fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, data) }
+
+func call(w io.Writer, p plan, n int) {
+	event(w, "content_block_start", fmt.Sprintf(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_%d","name":%q,"input":{}}}`, n, strings.ReplaceAll(p.tool, ".", "__")))
+	event(w, "content_block_delta", fmt.Sprintf(`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":%q}}`, p.input))
+	finish(w, "tool_use")
+}
+
+func text(w http.ResponseWriter, p plan) {
+	event(w, "content_block_start", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`)
+	flusher, _ := w.(http.Flusher)
+	next := time.Now()
+	for range max(p.deltas, 1) {
+		event(w, "content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"`+strconv.FormatInt(time.Now().UnixNano(), 10)+` "}}`)
+		if p.interval > 0 {
+			flusher.Flush()
+			next = next.Add(p.interval)
+			time.Sleep(time.Until(next))
+		}
+	}
+	finish(w, "end_turn")
+}
+
+func finish(w io.Writer, reason string) {
+	event(w, "content_block_stop", `{"type":"content_block_stop","index":0}`)
+	event(w, "message_delta", fmt.Sprintf(`{"type":"message_delta","delta":{"stop_reason":%q,"stop_sequence":null},"usage":{"output_tokens":10}}`, reason))
+	event(w, "message_stop", `{"type":"message_stop"}`)
+}

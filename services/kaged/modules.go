@@ -1,0 +1,23 @@
+// Package kaged is the command people type. This package is the list of what it runs; internal/daemon runs it, internal/cli
+// is the command line, internal/client speaks the public API.
+package kaged
+
+import (
+	"kaged.dev/pkg/host"
+	"kaged.dev/services/gateway"
+	"kaged.dev/services/harness"
+	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
+	sessionmanager "kaged.dev/services/session-manager"
+	toolrunner "kaged.dev/services/tool-runner"
+)
+
+// Modules returns every service, in no particular order: the host sorts them by what they need.
+func Modules() []host.Module {
+	return []host.Module{
+		gateway.Module,
+		sessionmanager.Module,
+		harness.Module,
+		toolrunner.Module,
+		sandboxsupervisor.Module,
+	}
+}

@@ -1,0 +1,147 @@
+package kaged_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kaged.dev/pkg/testkit/fakellm"
+	"kaged.dev/services/kaged/internal/kagedtest"
+)
+
+// kaged up on an empty data directory brings its own stores, says one line when it serves, and leaves nothing behind.
+func TestUpAndDown(t *testing.T) {
+	t.Parallel()
+	w := kagedtest.NewWorld(t, "")
+	d := w.Up(t, nil)
+	var info struct {
+		PID          int
+		URL, Version string
+	}
+	path := filepath.Join(w.DataDir, "run", "daemon.json")
+	data, err := os.ReadFile(path)
+	if err != nil || json.Unmarshal(data, &info) != nil || info.PID != d.PID() || !strings.HasPrefix(d.LaunchURL, info.URL+"/api/v1/launch?token=") {
+		t.Errorf("daemon.json is %s (%v), the line named %s", data, err, d.LaunchURL)
+	}
+	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("daemon.json: %v %v", st, err)
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/api/versions": 200, "/": 200, "/api/v1/me": 401, "/api/v1/nothing": 401} {
+		resp, err := http.Get(info.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("GET %s = %d, want %d", path, resp.StatusCode, want)
+		}
+	}
+	second := kagedtest.Command(t, "kaged", w.Env, "up", "--listen", "127.0.0.1:0")
+	if _, code := second.Rest(t); code != 3 || !strings.Contains(second.Stderr.String(), "data directory "+w.DataDir+" is in use by kaged pid ") {
+		t.Errorf("a second daemon ended with %d and said %q", code, second.Stderr)
+	}
+	d.Signal(syscall.SIGINT)
+	if out, code := d.Rest(t); code != 0 || out != "" {
+		t.Errorf("the daemon ended with %d and said %q more on stdout", code, out)
+	}
+	if left := kagedtest.Running(t, w.Dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if entries, _ := os.ReadDir(filepath.Join(w.DataDir, "run")); len(entries) > 1 { // the lock's file stays
+		t.Errorf("left in run: %v", entries)
+	}
+}
+
+// kill -9 of the daemon takes Postgres and every command along, and the next start finds everything as it was.
+func TestKillLeavesNothingRunning(t *testing.T) {
+	t.Parallel()
+	llm := fakellm.Start(t)
+	llm.Script(fakellm.Steps(fakellm.Step{fakellm.Tool("shell.bash", `{"command":"echo started; trap '' TERM HUP; setsid sleep 1000 & sleep 1000"}`)}))
+	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic"))
+	dir := w.Project(t)
+	d := w.Up(t, nil)
+	s := kagedtest.Open(t, w.SignIn(t), dir)
+	s.Send(t, "sleep")
+	s.Until(t, "message.tool_output")
+	d.Kill()
+	kagedtest.Eventually(t, "nothing runs", func() bool { return len(kagedtest.Running(t, w.Dir)) == 0 })
+	w.Up(t, nil)
+	c := w.SignIn(t)
+	kagedtest.Eventually(t, "the session is idle", func() bool {
+		return kagedtest.Get[struct{ State string }](t, c, "/api/v1/sessions/"+s.ID).State == "idle"
+	})
+}
+
+// A launch URL signs one browser in, once; the command line leaves it unspent and gets its own.
+func TestLaunch(t *testing.T) {
+	t.Parallel()
+	w := kagedtest.NewWorld(t, "")
+	d := w.Up(t, databaseEnv(t))
+	w.SignIn(t)
+	fresh, code := kagedtest.Command(t, "kaged", w.Env, "auth", "launch").Rest(t)
+	if code != 0 {
+		t.Fatalf("kaged auth launch ended with %d", code)
+	}
+	noRedirect := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, url := range []string{d.LaunchURL, strings.TrimSpace(fresh)} {
+		for _, want := range []int{302, 401} {
+			resp, err := noRedirect.Get(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("GET of the launch URL = %d, want %d", resp.StatusCode, want)
+			}
+		}
+	}
+}
+
+// --insecure says so wherever anyone could look, and prints the base URL.
+func TestInsecure(t *testing.T) {
+	t.Parallel()
+	w := kagedtest.NewWorld(t, "")
+	d := w.Up(t, databaseEnv(t), "--insecure", "--no-sandbox")
+	resp, err := http.Get(d.LaunchURL + "/api/v1/me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var me struct {
+		Daemon struct{ Warnings []string }
+	}
+	if json.NewDecoder(resp.Body).Decode(&me) != nil || resp.Header.Get("X-Kaged-Warning") != "insecure-mode, no-sandbox" && resp.Header.Get("X-Kaged-Warning") != "insecure-mode,no-sandbox" || len(me.Daemon.Warnings) != 2 {
+		t.Errorf("warnings: %v, header %q", me.Daemon.Warnings, resp.Header.Get("X-Kaged-Warning"))
+	}
+}
+
+// A daemon that cannot start says why in one sentence and exits 1; wrong use exits 2.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		toml string
+		args []string
+		code int
+		want string
+	}{
+		"configuration": {"[models]\nfast = 3\n", []string{"up"}, 1, "local.toml:2:1: models.fast"},
+		"database":      {"", []string{"up", "--database-url", "postgres://nobody@127.0.0.1:1/none?connect_timeout=1"}, 1, "(unavailable)"},
+		"flag":          {"", []string{"up", "--nonsense"}, 2, "unknown flag"},
+		"no prompt":     {"", []string{"run"}, 2, "accepts 1 arg"},
+		"empty prompt":  {"", []string{"run", " "}, 2, "the prompt is empty"},
+		"no daemon":     {"", []string{"auth", "launch"}, 1, "start one with `kaged up`"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kagedtest.NewWorld(t, c.toml)
+			p := kagedtest.Command(t, "kaged", w.Env, c.args...)
+			if _, code := p.Rest(t); code != c.code || !strings.Contains(p.Stderr.String(), c.want) {
+				t.Errorf("ended with %d and said %q", code, p.Stderr)
+			}
+		})
+	}
+}
