@@ -62,8 +62,9 @@ type Decoder interface {
 	// the provider reports is an [*EventError]; a refusal to answer is made by [Refusal]; any other error says that
 	// the event is not what the protocol allows. After out.Finish no further event comes.
 	Decode(ev Event, out *Output) error
-	// End is called when the stream ends without out.Finish: it may finish an answer that is whole all the same.
-	End(out *Output)
+	// End is called when the stream ends without out.Finish: it may finish an answer that is whole all the same, or say
+	// why it has none.
+	End(out *Output) error
 }
 
 // Call is one streaming call.
@@ -140,9 +141,11 @@ func (r *run) read(events *Reader) error {
 	for r.out.done == nil && !r.out.stopped {
 		ev, err := events.Next()
 		if err != nil {
-			r.call.Decoder.End(r.out)
-			if r.out.done != nil && r.parent.Err() == nil {
-				return nil
+			if r.parent.Err() != nil {
+				return err
+			}
+			if end := r.call.Decoder.End(r.out); end != nil || r.out.done != nil {
+				return end
 			}
 			if errors.Is(err, io.EOF) {
 				return errNoEnd

@@ -65,7 +65,7 @@ func (r *Request) parseAnthropic() error {
 func (r *Request) addAnthropic(role llm.Role, b anthropicBlock) {
 	switch b.Type {
 	case "text":
-		r.addText(role, b.Text)
+		r.add(role, llm.Block{Text: &llm.Text{Text: b.Text}})
 	case "thinking":
 		r.add(role, llm.Block{Thinking: &llm.Thinking{Text: b.Thinking, Opaque: []byte(b.Signature), Driver: string(Anthropic)}})
 	case "redacted_thinking":

@@ -124,7 +124,7 @@ func (p *player) run(step Step) error {
 	for _, act := range step {
 		if act.verb == verbStatus {
 			writeStatus(p.w, p.answer.request.Format, act)
-			return nil
+			return errEnd
 		}
 		if err := p.act(act); err != nil {
 			return err

@@ -238,6 +238,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	if problem == "" {
 		problem = mismatch(r, step)
 	}
+	if breaks := illegal(r); breaks != "" {
+		problem = "a real provider would refuse this: " + breaks + "\n" + summary(r)
+	}
 	if problem != "" {
 		s.refuse(w, format, fmt.Sprintf("fakellm: request %d (%s, model %s): %s", r.N, format, r.Model, problem))
 		return

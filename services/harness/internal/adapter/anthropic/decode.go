@@ -75,7 +75,7 @@ func (d *decoder) Decode(ev wire.Event, out *wire.Output) error {
 }
 
 // End does nothing: an answer without message_stop is not whole.
-func (d *decoder) End(*wire.Output) {}
+func (d *decoder) End(*wire.Output) error { return nil }
 
 func (d *decoder) start(data []byte, out *wire.Output) error {
 	var ev sdk.MessageStartEvent

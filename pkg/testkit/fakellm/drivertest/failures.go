@@ -1,0 +1,557 @@
+package drivertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/llm/wire"
+	"kaged.dev/pkg/testkit/fakellm"
+)
+
+// The codes that llm.Driver promises.
+const (
+	unreachable   = fault.ProviderUnreachable
+	authFailed    = fault.ProviderAuthFailed
+	rateLimited   = fault.ProviderRateLimited
+	badResponse   = fault.ProviderBadResponse
+	rejected      = fault.ProviderRejected
+	overflow      = fault.ContextOverflow
+	notConfigured = fault.ProviderNotConfigured
+)
+
+// refused: every status becomes the code that says what to do about it, with the provider's sentence, and is not tried
+// again (H-PROV-ERR-01).
+func (s Suite) refused(t *testing.T) {
+	t.Parallel()
+	srv, d := s.start(t, wire.Options{})
+	for _, c := range []struct {
+		status  int
+		message string
+		code    fault.Code
+	}{
+		{400, "tools.0: bad schema", rejected}, {401, "invalid x-api-key", authFailed}, {402, "no credit", rejected}, {403, "not allowed", authFailed},
+		{404, "no such model", rejected}, {408, "timeout", unreachable}, {409, "conflict", rejected}, {413, "too large", overflow}, {422, "unprocessable", rejected},
+		{429, "slow down", rateLimited}, {500, "oops", unreachable}, {502, "<html>bad gateway</html>", unreachable}, {503, "later", unreachable},
+		{504, "late", unreachable}, {529, "Overloaded", rateLimited}, {418, `{"detail":[{"msg":"teapot"}]}`, rejected},
+	} {
+		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Status(c.status, c.message)}))
+		r := Call(t, t.Context(), d, Ask("hello"))
+		f := Fault(t, r.Err, c.code)
+		if r.Accepted || f.Details["status"] != c.status {
+			t.Errorf("%d: accepted %v, details %v", c.status, r.Accepted, f.Details)
+		}
+		if !strings.HasPrefix(c.message, "<") && !strings.HasPrefix(c.message, "{") && !strings.Contains(f.Msg, c.message) {
+			t.Errorf("%d: the provider's sentence is missing in %q", c.status, f.Msg)
+		}
+	}
+	if n := srv.Unplayed(); n != 0 {
+		t.Errorf("%d steps were not played", n)
+	}
+}
+
+// retryAfter: the provider's wait is read in any unit and any case of the header's name.
+func (s Suite) retryAfter(t *testing.T) {
+	t.Parallel()
+	srv, d := s.start(t, wire.Options{})
+	date := time.Now().Add(90 * time.Second).UTC().Format(http.TimeFormat)
+	for _, c := range []struct {
+		name, value string
+		least, most int64
+	}{
+		{"retry-after", "2", 2000, 2000}, {"RETRY-AFTER", "0.5", 500, 500}, {"Retry-After-Ms", "1234", 1234, 1234}, {"Retry-After", date, 30_000, 90_000},
+		{"retry-after", "-3", -1, -1}, {"retry-after", "soon", -1, -1}, {"retry-after", "1e300", 86_400_000, 86_400_000},
+	} {
+		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Status(429, "slow down", c.name, c.value)}))
+		f := Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, rateLimited)
+		got, ok := f.Details["retry_after_ms"].(int64)
+		if !ok {
+			got = -1
+		}
+		if got < c.least || got > c.most {
+			t.Errorf("%s: %s is read as %d ms", c.name, c.value, got)
+		}
+	}
+}
+
+// overflow: the sentences with which providers say that a conversation is too large are known; others are not taken
+// for it (H-PROV-FB-03).
+func (s Suite) overflow(t *testing.T) {
+	t.Parallel()
+	srv, d := s.start(t, wire.Options{})
+	for _, c := range []struct {
+		status  int
+		message string
+		code    fault.Code
+	}{
+		{400, "prompt is too long: 213462 tokens > 200000 maximum", overflow},
+		{400, "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000, decrease input length or `max_tokens` and try again", overflow},
+		{400, `{"error":{"message":"Your input exceeds the context window of this model. Please adjust your input and try again.","type":"invalid_request_error","param":"input","code":"context_length_exceeded"}}`, overflow},
+		{400, "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.", overflow},
+		{400, `[{"error":{"code":400,"message":"The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).","status":"INVALID_ARGUMENT"}}]`, overflow},
+		{400, `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"message\":\"This endpoint's maximum context length is 32768 tokens\"}","provider_name":"X"}}}`, overflow},
+		{400, `{"object":"error","message":"This model's maximum context length is 4096 tokens. However, you requested 5000 tokens","type":"BadRequestError","code":400}`, overflow},
+		{500, `{"error":"prompt too long; exceeded max context length by 12 tokens"}`, overflow},
+		{400, "the request exceeds the available context size, try increasing it", overflow},
+		{413, "", overflow},
+		{429, "Request too large for gpt-x on tokens per min (TPM): Limit 30000, maximum context length", rateLimited},
+		{400, "temperature: must be at most 1", rejected},
+	} {
+		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Status(c.status, c.message)}))
+		Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, c.code)
+	}
+}
+
+// unreachable: where nobody listens, or the connection is closed before an answer.
+func (s Suite) unreachable(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	target := llm.Target{Provider: "fake", Driver: s.Driver, BaseURL: "http://" + addr, APIKey: "test-key-123456"}
+	d := s.New(target, wire.Options{Client: Client(t)})
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		buf := make([]byte, 16)
+		_, _ = conn.Read(buf)
+		_ = conn.Close()
+		_ = l.Close()
+	}()
+	for range 2 {
+		r := Call(t, t.Context(), d, Ask("hello"))
+		f := Fault(t, r.Err, unreachable)
+		if r.Accepted || strings.Contains(f.Msg, addr) {
+			t.Errorf("accepted %v, message %q", r.Accepted, f.Msg)
+		}
+		<-closed
+	}
+}
+
+// redirect: the key is taken to no other host.
+func (s Suite) redirect(t *testing.T) {
+	t.Parallel()
+	var visited atomic.Bool
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { visited.Store(true) }))
+	defer other.Close()
+	first := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer first.Close()
+	target := llm.Target{Provider: "fake", Driver: s.Driver, BaseURL: first.URL, APIKey: "test-key-123456"}
+	d := s.New(target, wire.Options{Client: Client(t)})
+	Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, rejected)
+	if visited.Load() {
+		t.Error("the redirect was followed")
+	}
+}
+
+// secrets: what a provider repeats of keys and headers is not passed on, and its sentence is bounded.
+func (s Suite) secrets(t *testing.T) {
+	t.Parallel()
+	srv := fakellm.Start(t)
+	target := srv.Target(s.Driver)
+	target.Headers = map[string]string{"X-Team": "team-secret-1", "Proxy-Authorization": "Basic dXNlcjpwYXNz"}
+	d := s.New(target, wire.Options{Client: Client(t)})
+	message := "Bad key test-key-123456 or sk-proj-abcdefghijklmn, Bearer abc.def.ghi, team-secret-1, dXNlcjpwYXNz\x00\n\n" + strings.Repeat("long ", 1000)
+	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Status(401, message)}))
+	f := Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, authFailed)
+	for _, secret := range []string{"test-key", "sk-proj", "abc.def", "team-secret", "dXNlcjpwYXNz", "\x00", "\n"} {
+		if strings.Contains(f.Msg, secret) {
+			t.Errorf("the message holds %q: %s", secret, f.Msg)
+		}
+	}
+	if len(f.Msg) > 700 {
+		t.Errorf("the message has %d bytes", len(f.Msg))
+	}
+}
+
+// cut: wherever a stream breaks off, in good order or not, the call ends with an error that says so, or with the whole
+// answer.
+func (s Suite) cut(t *testing.T) {
+	t.Parallel()
+	srv, d := s.start(t, wire.Options{})
+	step := fakellm.Step{fakellm.Think("hm"), fakellm.Say("word by word"), fakellm.Tool("file.read", `{"path":"a"}`)}
+	srv.Script(fakellm.Steps(step))
+	whole := Call(t, t.Context(), d, Ask("whole"))
+	if whole.Err != nil {
+		t.Fatal(whole.Err)
+	}
+	for n := 0; n < 4000; n += 41 {
+		for _, end := range []fakellm.Action{fakellm.Cut(n), fakellm.End(n)} {
+			srv.Script(fakellm.Steps(append(fakellm.Step{end}, step...)))
+			r := Call(t, t.Context(), d, Ask("cut"))
+			if r.Err == nil {
+				if len(r.Done.Blocks) != len(whole.Done.Blocks) || r.Text != whole.Text {
+					t.Fatalf("cut at %d: a part was taken for the whole: %+v", n, r.Done)
+				}
+				continue
+			}
+			Fault(t, r.Err, badResponse)
+			if !strings.HasPrefix(whole.Text, r.Text) {
+				t.Fatalf("cut at %d: the text is %q", n, r.Text)
+			}
+		}
+	}
+}
+
+// garbage: what is no event of the protocol ends the call with an error, before and within an answer.
+func (s Suite) garbage(t *testing.T) {
+	t.Parallel()
+	srv, d := s.start(t, wire.Options{})
+	for name, step := range map[string]fakellm.Step{
+		"first":       {fakellm.Garbage()},
+		"within":      {fakellm.Say("good"), fakellm.Garbage()},
+		"nothing":     {fakellm.Raw("")},
+		"text":        {fakellm.Raw("hello there\nthis is no stream\n\n")},
+		"wrong types": {fakellm.Raw("data: {\"type\":7,\"choices\":\"many\",\"usage\":[]}\n\n")},
+		"binary":      {fakellm.Raw("data: \x00\x01\x02\xff\xfe\n\n")},
+		"a list":      {fakellm.Raw("data: [1,2,3]\n\n")},
+		"done first":  {fakellm.Raw("data: [DONE]\n\n")},
+	} {
+		srv.Script(fakellm.Steps(step))
+		r := Call(t, t.Context(), d, Ask("garbage"))
+		if r.Err == nil {
+			t.Fatalf("%s is taken for an answer: %+v", name, r.Done)
+		}
+		Fault(t, r.Err, badResponse)
+	}
+}
+
+// notAStream: a success that is no event stream is an error, the one it holds if it holds one.
+func (s Suite) notAStream(t *testing.T) {
+	t.Parallel()
+	srv, d := s.start(t, wire.Options{})
+	for body, code := range map[string]fault.Code{
+		`{"id":"x","choices":[]}`: badResponse,
+		`<html>login</html>`:      badResponse,
+		`{"error":{"message":"slow down","type":"rate_limit_error"}}`: rateLimited,
+		`{"error":{"message":"no","code":401}}`:                       authFailed,
+		`{"error":{"message":"prompt is too long","type":"invalid"}}`: overflow,
+	} {
+		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Status(200, body)}))
+		if f := Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, code); strings.Contains(f.Msg, "html") {
+			t.Errorf("the page is passed on: %s", f.Msg)
+		}
+	}
+}
+
+// errorEvent: a failure inside a stream is a bad response once the answer was accepted, an overload included.
+func (s Suite) errorEvent(t *testing.T) {
+	t.Parallel()
+	srv, d := s.start(t, wire.Options{})
+	for _, kind := range []string{"overloaded_error", "server_error", "rate_limit_exceeded", "invalid_request_error"} {
+		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("some"), fakellm.Error(kind, "It did not work")}))
+		r := Call(t, t.Context(), d, Ask("hello"))
+		f := Fault(t, r.Err, badResponse)
+		if !r.Accepted || r.Text != "some" || !strings.Contains(f.Msg, "It did not work") {
+			t.Errorf("%s: accepted %v, text %q, message %q", kind, r.Accepted, r.Text, f.Msg)
+		}
+	}
+	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("some"), fakellm.Error("invalid_request_error", "prompt is too long: 9 > 8")}))
+	Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, overflow)
+}
+
+// silence: a provider that says nothing is given up, as unreachable before it answered and as a bad response after.
+// Pings are no silence, and a consumer that takes its time is none either.
+func (s Suite) silence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, client := memory(t)
+		target := srv.Target(s.Driver)
+		d := s.New(target, wire.Options{Client: client})
+		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Hang()}, fakellm.Step{fakellm.Say("well"), fakellm.Hang()}))
+		start := time.Now()
+		Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, unreachable)
+		if waited := time.Since(start); waited != wire.DefaultIdle {
+			t.Errorf("given up after %v", waited)
+		}
+		r := Call(t, t.Context(), d, Ask("hello"))
+		Fault(t, r.Err, badResponse)
+		if r.Text != "well" {
+			t.Errorf("the text before the silence is %q", r.Text)
+		}
+		step := fakellm.Step{}
+		for range 10 {
+			step = append(step, fakellm.Ping(), fakellm.Delay(wire.DefaultIdle-time.Second))
+		}
+		srv.Script(fakellm.Steps(append(step, fakellm.Say("there"))))
+		if r := Call(t, t.Context(), d, Ask("hello")); r.Err != nil {
+			t.Errorf("pings: %v", r.Err)
+		}
+		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("take your time")}))
+		for _, err := range d.Stream(t.Context(), Ask("hello")) {
+			if err != nil {
+				t.Errorf("slow consumer: %v", err)
+			}
+			<-time.After(wire.DefaultIdle + time.Second)
+		}
+	})
+}
+
+// memory serves a fake provider without a network, for tests in a bubble of synthetic time.
+func memory(t *testing.T) (*fakellm.Server, *http.Client) {
+	srv := fakellm.New(t.Errorf)
+	srv.URL = "http://memory"
+	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	hs := &http.Server{Handler: srv}
+	go func() { _ = hs.Serve(l) }()
+	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		client, server := net.Pipe()
+		select {
+		case l.conns <- server:
+			return client, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}}
+	t.Cleanup(func() {
+		srv.Close()
+		tr.CloseIdleConnections()
+		_ = hs.Close()
+	})
+	return srv, &http.Client{Transport: tr}
+}
+
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
+
+// tooMuch: an endless answer, endless events and endless refusals end, and nothing grows without bound.
+func (s Suite) tooMuch(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		piece  string
+		status int
+		code   fault.Code
+	}{
+		"comments":    {": still here\n", 200, badResponse},
+		"one line":    {"x", 200, badResponse},
+		"one event":   {"data: xxxxxxxxxxxxxxxx\n", 200, badResponse},
+		"empty lines": {"data:\n", 200, badResponse},
+		"odd events":  {"event: ping\ndata: {\"type\":\"ping\"}\n\n", 200, badResponse},
+		"a refusal":   {"no, ", 400, rejected},
+	} {
+		srv := httptest.NewServer(forever(c.status, c.piece))
+		target := llm.Target{Provider: "fake", Driver: s.Driver, BaseURL: srv.URL, APIKey: "test-key-123456"}
+		d := s.New(target, wire.Options{Client: Client(t), MaxAnswer: 1 << 16})
+		t.Log(name)
+		Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, c.code)
+		srv.Close()
+	}
+	s.bounded(t)
+}
+
+// forever answers with a piece again and again.
+func forever(status int, piece string) http.Handler {
+	pieces := bytes.Repeat([]byte(piece), 1+4096/len(piece))
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(status)
+		for {
+			if _, err := w.Write(pieces); err != nil {
+				return
+			}
+		}
+	})
+}
+
+// bounded: the size of an answer is bounded, and so is its number of blocks.
+func (s Suite) bounded(t *testing.T) {
+	srv, d := s.start(t, wire.Options{MaxAnswer: 1 << 16})
+	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Deltas(1<<14, 8, 0)}))
+	r := Call(t, t.Context(), d, Ask("hello"))
+	Fault(t, r.Err, badResponse)
+	if len(r.Text) > 1<<16 {
+		t.Errorf("the answer has %d bytes", len(r.Text))
+	}
+	step := fakellm.Step{}
+	for range 400 {
+		step = append(step, fakellm.Tool("file.read", ""))
+	}
+	srv.Script(fakellm.Steps(step))
+	Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, badResponse)
+}
+
+// cancel: the end of the context closes the connection before the iterator returns, before and within an answer, and is
+// the call's error.
+func (s Suite) cancel(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]fakellm.Step{"before": {}, "within": {fakellm.Say("some")}} {
+		t.Run(name, func(t *testing.T) {
+			srv, d := s.start(t, wire.Options{})
+			gate := fakellm.NewGate()
+			srv.Script(fakellm.Steps(append(before, fakellm.Wait(gate), fakellm.Say("never"))))
+			ctx, cancel := context.WithCancel(t.Context())
+			wait, stop := context.WithTimeout(t.Context(), soon)
+			defer stop()
+			go func() {
+				_ = gate.Reached(wait)
+				cancel()
+			}()
+			if r := Call(t, ctx, d, Ask("hello")); !errors.Is(r.Err, context.Canceled) {
+				t.Errorf("the error is %v", r.Err)
+			}
+			if _, err := srv.WaitFinished(wait, 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("deadline", func(t *testing.T) {
+		srv, d := s.start(t, wire.Options{})
+		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("some"), fakellm.Hang()}))
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if r := Call(t, ctx, d, Ask("hello")); !errors.Is(r.Err, context.DeadlineExceeded) {
+			t.Errorf("the error is %v", r.Err)
+		}
+	})
+}
+
+// breakOff: leaving the loop closes the connection.
+func (s Suite) breakOff(t *testing.T) {
+	t.Parallel()
+	srv, d := s.start(t, wire.Options{})
+	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("some"), fakellm.Hang()}))
+	for ev, err := range d.Stream(t.Context(), Ask("hello")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.TextDelta != "" {
+			break
+		}
+	}
+	wait, stop := context.WithTimeout(t.Context(), soon)
+	defer stop()
+	if _, err := srv.WaitFinished(wait, 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// reuse: calls one after the other share a connection, also when the consumer leaves at the last event.
+func (s Suite) reuse(t *testing.T) {
+	t.Parallel()
+	srv, d := s.start(t, wire.Options{})
+	var mu sync.Mutex
+	peers := map[string]bool{}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		peers[r.RemoteAddr] = true
+		mu.Unlock()
+		srv.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	target := srv.Target(s.Driver)
+	target.BaseURL = strings.Replace(target.BaseURL, srv.URL, front.URL, 1)
+	d = s.New(target, wire.Options{Client: Client(t)})
+	for range 5 {
+		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("some words")}))
+		for ev, err := range d.Stream(t.Context(), Ask("hello")) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Done != nil {
+				break
+			}
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(peers) != 1 {
+		t.Errorf("five calls used %d connections", len(peers))
+	}
+}
+
+// target: base URL with a path, headers and key reach the provider; what cannot be used is refused without a call.
+func (s Suite) target(t *testing.T) {
+	t.Parallel()
+	srv := fakellm.Start(t)
+	srv.Handle(func(*fakellm.Request) fakellm.Step { return fakellm.Step{fakellm.Say("ok")} })
+	target := srv.Target(s.Driver)
+	target.BaseURL = strings.Replace(target.BaseURL, srv.URL, srv.URL+"/proxy/path", 1)
+	target.Headers = map[string]string{"x-extra": "more", "User-Agent": "kaged-test"}
+	for _, base := range []string{target.BaseURL, target.BaseURL + "/"} {
+		target.BaseURL = base
+		if r := Call(t, t.Context(), s.New(target, wire.Options{Client: Client(t)}), Ask("hello")); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	h := srv.Requests()[0].Header
+	key := h.Get("X-Api-Key") + strings.TrimPrefix(h.Get("Authorization"), "Bearer ")
+	if h.Get("X-Extra") != "more" || h.Get("User-Agent") != "kaged-test" || key != "test-key-123456" {
+		t.Errorf("headers %v", h)
+	}
+	for _, bad := range []llm.Target{
+		{BaseURL: "localhost:11434"}, {BaseURL: "ftp://x/"}, {BaseURL: "http://"}, {APIKey: "a\nb"},
+		{Headers: map[string]string{"a b": "c"}}, {Headers: map[string]string{"a": "b\r\nc: d"}},
+	} {
+		bad.Provider, bad.Driver = "fake", s.Driver
+		Fault(t, Call(t, t.Context(), s.New(bad, wire.Options{Client: Client(t)}), Ask("hello")).Err, notConfigured)
+	}
+}
+
+// environment: nothing of it reaches a provider. Not parallel: it is one for all.
+func (s Suite) environment(t *testing.T) {
+	leaks := []string{
+		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_PROFILE", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_WORKSPACE_ID",
+		"ANTHROPIC_ORGANIZATION_ID", "ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_IDENTITY_TOKEN", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY",
+		"OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_WEBHOOK_SECRET", "OPENAI_CUSTOM_HEADERS",
+	}
+	for _, name := range leaks {
+		value := "leaked-" + strings.ToLower(name)
+		if strings.HasSuffix(name, "HEADERS") {
+			value = "X-Leak: leaked"
+		}
+		if strings.HasSuffix(name, "URL") {
+			value = "http://leaked.invalid"
+		}
+		t.Setenv(name, value)
+	}
+	srv := fakellm.Start(t)
+	srv.Handle(func(*fakellm.Request) fakellm.Step { return fakellm.Step{fakellm.Say("ok")} })
+	for _, key := range []string{"test-key-123456", ""} {
+		target := srv.Target(s.Driver)
+		target.APIKey = key
+		if r := Call(t, t.Context(), s.New(target, wire.Options{Client: Client(t)}), Ask("hello")); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	for _, r := range srv.Requests() {
+		if all := fmt.Sprint(r.Header, string(r.Body)); strings.Contains(strings.ToLower(all), "leak") {
+			t.Errorf("the environment reached the provider: %s", all)
+		}
+	}
+}

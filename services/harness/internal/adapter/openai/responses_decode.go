@@ -1,0 +1,307 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/llm/wire"
+)
+
+// responseDecoder reads the events of one answer of the Responses API.
+type responseDecoder struct {
+	origin string
+	items  map[int]*item
+}
+
+// item is an output item on its way.
+type item struct {
+	part *wire.Part
+	// heading is the summary part or the raw reasoning that was written last.
+	heading int
+	raw     bool
+}
+
+func newResponseDecoder(origin string) *responseDecoder {
+	return &responseDecoder{origin: origin, items: map[int]*item{}}
+}
+
+// responseEvent is what is read of every event.
+type responseEvent struct {
+	Type         string          `json:"type"`
+	OutputIndex  int             `json:"output_index"`
+	SummaryIndex int             `json:"summary_index"`
+	Delta        json.RawMessage `json:"delta"`
+	Item         json.RawMessage `json:"item"`
+	Response     *response       `json:"response"`
+}
+
+// outputItem is an item of the output, of one of the three types that are read.
+type outputItem struct {
+	Type      string          `json:"-"`
+	ID        string          `json:"id"`
+	CallID    string          `json:"call_id"`
+	Name      string          `json:"name"`
+	Arguments string          `json:"arguments"`
+	Encrypted string          `json:"encrypted_content"`
+	Summary   json.RawMessage `json:"summary"`
+	Content   []contentPart   `json:"content"`
+}
+
+// readItem reads an item; nil if it is of a type that is no concern of ours, whose fields have other types.
+func readItem(raw json.RawMessage) (*outputItem, error) {
+	var head struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return nil, err
+	}
+	if head.Type != "message" && head.Type != "reasoning" && head.Type != "function_call" {
+		return nil, nil
+	}
+	it := &outputItem{Type: head.Type}
+	return it, json.Unmarshal(raw, it)
+}
+
+type contentPart struct {
+	Text    string `json:"text"`
+	Refusal string `json:"refusal"`
+}
+
+// response is the response object of the last event.
+type response struct {
+	Error             json.RawMessage `json:"error"`
+	IncompleteDetails *struct {
+		Reason string `json:"reason"`
+	} `json:"incomplete_details"`
+	Output json.RawMessage `json:"output"`
+	Usage  *struct {
+		Input        float64 `json:"input_tokens"`
+		InputDetails *struct {
+			Cached     float64 `json:"cached_tokens"`
+			CacheWrite float64 `json:"cache_write_tokens"`
+		} `json:"input_tokens_details"`
+		Output        float64 `json:"output_tokens"`
+		OutputDetails *struct {
+			Reasoning float64 `json:"reasoning_tokens"`
+		} `json:"output_tokens_details"`
+	} `json:"usage"`
+}
+
+// Decode reads one event. The answer counts as accepted with its first item: the events before it say only that the
+// request is being looked at, and an overlong or unlucky one still fails after them.
+func (d *responseDecoder) Decode(ev wire.Event, out *wire.Output) error {
+	if string(ev.Data) == "[DONE]" {
+		// Not of this API, but some servers end every stream so.
+		return nil
+	}
+	var e responseEvent
+	if err := json.Unmarshal(ev.Data, &e); err != nil {
+		return err
+	}
+	switch e.Type {
+	case "response.output_text.delta", "response.refusal.delta":
+		return d.delta(e, wire.KindText, out)
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		return d.thinking(e, out)
+	case "response.function_call_arguments.delta":
+		return d.delta(e, wire.KindCall, out)
+	case "response.output_item.added":
+		return d.added(e, out)
+	case "response.output_item.done":
+		return d.done(e, out)
+	case "response.completed":
+		return d.finish(e.Response, llm.StopEnd, out)
+	case "response.incomplete":
+		return d.incomplete(e.Response, out)
+	case "response.failed":
+		if e.Response == nil {
+			return errors.New("response.failed without a response")
+		}
+		return wire.ErrorObject(e.Response.Error)
+	case "error":
+		return streamError(ev.Data)
+	}
+	// Events of parts, annotations and hosted tools, and kinds that are yet to be invented.
+	return nil
+}
+
+// End does nothing: an answer without its last event is not whole.
+func (d *responseDecoder) End(*wire.Output) error { return nil }
+
+// item returns the item at an index with a part of the given kind.
+func (d *responseDecoder) item(index int, kind wire.Kind, out *wire.Output) *item {
+	it := d.items[index]
+	if it == nil {
+		it = &item{part: out.Open(kind)}
+		d.items[index] = it
+	}
+	return it
+}
+
+func (d *responseDecoder) delta(e responseEvent, kind wire.Kind, out *wire.Output) error {
+	var s string
+	if err := json.Unmarshal(e.Delta, &s); err != nil {
+		return err
+	}
+	out.Write(d.item(e.OutputIndex, kind, out).part, s)
+	return nil
+}
+
+// thinking writes a delta of a summary, or of the raw reasoning that open models show. Where a model gives both, what
+// comes first counts.
+func (d *responseDecoder) thinking(e responseEvent, out *wire.Output) error {
+	it := d.item(e.OutputIndex, wire.KindThinking, out)
+	raw := e.Type == "response.reasoning_text.delta"
+	if it.part.Len() == 0 {
+		it.raw = raw
+	} else if it.raw != raw {
+		return nil
+	}
+	if e.SummaryIndex != it.heading && it.part.Len() > 0 {
+		out.Write(it.part, "\n\n")
+	}
+	it.heading = e.SummaryIndex
+	return d.delta(e, wire.KindThinking, out)
+}
+
+func (d *responseDecoder) added(e responseEvent, out *wire.Output) error {
+	it, err := readItem(e.Item)
+	if it == nil || err != nil {
+		return err
+	}
+	switch it.Type {
+	case "message":
+		d.item(e.OutputIndex, wire.KindText, out)
+	case "reasoning":
+		d.item(e.OutputIndex, wire.KindThinking, out)
+	case "function_call":
+		d.name(d.item(e.OutputIndex, wire.KindCall, out).part, it, out)
+	}
+	return nil
+}
+
+func (d *responseDecoder) name(p *wire.Part, from *outputItem, out *wire.Output) {
+	if from.CallID != "" {
+		p.ID = from.CallID
+	}
+	if from.Name != "" {
+		p.Name = from.Name
+	}
+	out.Take(len(from.CallID) + len(from.Name))
+}
+
+// done takes over what only the finished item has, and all of it where no deltas came.
+func (d *responseDecoder) done(e responseEvent, out *wire.Output) error {
+	it, err := readItem(e.Item)
+	if it == nil || err != nil {
+		return err
+	}
+	switch it.Type {
+	case "message":
+		if p := d.item(e.OutputIndex, wire.KindText, out).part; p.Len() == 0 {
+			for _, c := range it.Content {
+				out.Write(p, c.Text+c.Refusal)
+			}
+		}
+	case "function_call":
+		p := d.item(e.OutputIndex, wire.KindCall, out).part
+		d.name(p, it, out)
+		if p.Len() == 0 {
+			out.Write(p, it.Arguments)
+		}
+	case "reasoning":
+		p := d.item(e.OutputIndex, wire.KindThinking, out).part
+		if p.Len() == 0 {
+			out.Write(p, reasoningText(it))
+		}
+		if it.Encrypted != "" {
+			out.SetOpaque(p, opaque{Origin: d.origin, ID: it.ID, Encrypted: it.Encrypted, Summary: it.Summary}.encode())
+		}
+	}
+	return nil
+}
+
+func reasoningText(it *outputItem) string {
+	var parts []contentPart
+	if json.Unmarshal(it.Summary, &parts) != nil || len(parts) == 0 {
+		parts = it.Content
+	}
+	texts := make([]string, len(parts))
+	for i, p := range parts {
+		texts[i] = p.Text
+	}
+	return strings.Join(texts, "\n\n")
+}
+
+func (d *responseDecoder) incomplete(r *response, out *wire.Output) error {
+	if r != nil && r.IncompleteDetails != nil && r.IncompleteDetails.Reason == "content_filter" {
+		return wire.Refusal("its content filter stopped it (content_filter)")
+	}
+	return d.finish(r, llm.StopLength, out)
+}
+
+func (d *responseDecoder) finish(r *response, stop llm.StopReason, out *wire.Output) error {
+	if r == nil {
+		return errors.New("the last event holds no response")
+	}
+	if out.Empty() && len(r.Output) > 0 {
+		// A server that sends no events for items has them here.
+		var items []json.RawMessage
+		if err := json.Unmarshal(r.Output, &items); err != nil {
+			return err
+		}
+		for i, raw := range items {
+			if err := d.done(responseEvent{OutputIndex: i, Item: raw}, out); err != nil {
+				return err
+			}
+		}
+	}
+	var u llm.Usage
+	if r.Usage != nil {
+		var cached, written, reasoning float64
+		if in := r.Usage.InputDetails; in != nil {
+			cached, written = in.Cached, in.CacheWrite
+		}
+		if od := r.Usage.OutputDetails; od != nil {
+			reasoning = od.Reasoning
+		}
+		u = usage(r.Usage.Input, r.Usage.Output, cached, written, reasoning)
+	}
+	out.Finish(stop, u)
+	return nil
+}
+
+// usage normalises OpenAI's counts: its input includes what went through the cache, its output includes reasoning.
+func usage(input, output, cached, written, reasoning float64) llm.Usage {
+	count := func(f float64) int64 { return int64(min(max(0, f), 1e15)) }
+	u := llm.Usage{Output: count(output), CacheRead: count(cached), CacheWrite: count(written)}
+	u.Input = max(0, count(input)-u.CacheRead-u.CacheWrite)
+	u.Reasoning = min(count(reasoning), u.Output)
+	return u
+}
+
+// streamError reads an error event, whose fields stand at its top or under error.
+func streamError(data []byte) error {
+	var e struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal(data, &e); err != nil {
+		return err
+	}
+	if len(e.Error) > 0 {
+		return wire.ErrorObject(e.Error)
+	}
+	var flat map[string]json.RawMessage
+	if err := json.Unmarshal(data, &flat); err != nil {
+		return err
+	}
+	// The event's own type is no kind of error.
+	delete(flat, "type")
+	top, err := json.Marshal(flat)
+	if err != nil {
+		return err
+	}
+	return wire.ErrorObject(top)
+}
