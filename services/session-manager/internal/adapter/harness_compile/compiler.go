@@ -18,7 +18,9 @@ import (
 )
 
 // Compiler implements projects.Compiler. It keeps nothing between calls and may be used concurrently.
-type Compiler struct{ harness harnessv1.HarnessServiceClient }
+type Compiler struct {
+	harness harnessv1.HarnessServiceClient
+}
 
 // New returns a Compiler that calls the harness over conn.
 func New(conn grpc.ClientConnInterface) *Compiler {

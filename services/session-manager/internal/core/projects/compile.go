@@ -36,8 +36,11 @@ type compilation struct {
 // project file, and with dsl_invalid (details.errors) if that does not compile; then the compilation holds what is known.
 func (s *Service) compileFolder(ctx context.Context, workspace, folder string, rules []localconfig.ToolRule) (compilation, error) {
 	c := compilation{hashes: map[string]string{}}
-	wanted := []string{dsl.ProjectFile}
+	wanted := []string{dsl.ProjectFile, dsl.OverlayFile}
 	for range maxRounds {
+		if len(c.sources)+len(wanted) > maxSources {
+			return c.refuse(fmt.Sprintf("The project has more than %d files to read.", maxSources))
+		}
 		if err := s.readSources(ctx, &c, workspace, folder, wanted); err != nil {
 			return c, err
 		}
@@ -46,25 +49,24 @@ func (s *Service) compileFolder(ctx context.Context, workspace, folder string, r
 			return c, err
 		}
 		c.CompileOutput = out
+		// Files that are wanted besides errors may hold more errors, and the operator is told all of them.
+		if wanted = c.unread(out.Wanted); len(wanted) > 0 {
+			continue
+		}
 		switch {
 		case failed(out.Diagnostics):
 			return c, dslInvalid(out.Diagnostics)
 		case out.Snapshot != nil:
 			return c, nil
 		}
-		if wanted = c.unread(out.Wanted); len(wanted) == 0 {
-			return c, fault.New(fault.Internal, "The compiler neither finished nor wants another file.")
-		}
-		if len(c.sources)+len(wanted) > maxSources {
-			break
-		}
+		return c, fault.New(fault.Internal, "The compiler neither finished nor wants another file.")
 	}
-	return c.refuse("", fmt.Sprintf("The project needs more than %d files.", maxSources))
+	return c.refuse(fmt.Sprintf("The project's files refer to each other more than %d deep.", maxRounds))
 }
 
-// refuse returns c with one error about a file and the failure of it.
-func (c compilation) refuse(file, reason string) (compilation, error) {
-	c.Diagnostics = []Diagnostic{{Kind: "project_missing", Message: reason, File: file}}
+// refuse returns c with an error about the whole project, and the failure of it.
+func (c compilation) refuse(reason string) (compilation, error) {
+	c.Diagnostics = []Diagnostic{{Kind: "project_too_large", Message: reason, File: dsl.ProjectFile}}
 	return c, dslInvalid(c.Diagnostics)
 }
 
