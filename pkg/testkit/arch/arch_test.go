@@ -68,8 +68,8 @@ var rules = []rule{
 	{`/internal/store(/|$)`, `google\.golang\.org/grpc|nats-io|net/http$`, ``, "a store is SQL"},
 	{`.`, `kaged\.dev/pkg/host$`, `^kaged\.dev/(pkg/(host|testkit)(/|$)|services/[^/]+$|services/[^/]+/cmd/|services/kaged(/|$)|services/internal/)`,
 		"only a service's module.go knows the host it runs in"},
-	{`.`, `^kaged\.dev/pkg/testkit`, `^kaged\.dev/pkg/testkit|^kaged\.dev/services/internal/`, "test doubles stay in tests"},
-	{`.`, `^testing$`, `^kaged\.dev/pkg/testkit|^kaged\.dev/services/internal/`, "code that ships does not link package testing"},
+	{`.`, `^kaged\.dev/pkg/testkit`, `^kaged\.dev/pkg/testkit|^kaged\.dev/services/(internal|kaged/internal/kagedtest)`, "test doubles stay in tests"},
+	{`.`, `^testing$`, `^kaged\.dev/pkg/testkit|^kaged\.dev/services/(internal|kaged/internal/kagedtest)`, "code that ships does not link package testing"},
 }
 
 // Imports point down only; see docs/ARCHITECTURE.md, Layers.

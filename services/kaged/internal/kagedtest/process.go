@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // execVar names the command a test binary is to be.
@@ -25,7 +27,7 @@ const execVar = "KAGED_TEST_EXEC"
 // Limit is how long a test waits for a process to say or do something before it calls it a hang.
 const Limit = 60 * time.Second
 
-// Main is the body of a TestMain: it runs the tests, or, in a process that [Command] started, the command.
+// Main is the body of a TestMain: it runs the tests, or, in a process that [Command] or a test script started, the command.
 func Main(m *testing.M, commands map[string]func() int) {
 	if name := os.Getenv(execVar); name != "" {
 		command, ok := commands[name]
@@ -37,7 +39,11 @@ func Main(m *testing.M, commands map[string]func() int) {
 		os.Args[0] = name
 		os.Exit(command())
 	}
-	os.Exit(m.Run())
+	scripted := make(map[string]func(), len(commands))
+	for name, command := range commands {
+		scripted[name] = func() { os.Exit(command()) }
+	}
+	testscript.Main(m, scripted)
 }
 
 // Environ is the environment of the commands: the few variables programs need, and nothing of the machine's kaged.
