@@ -13,7 +13,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"time"
 )
 
 // hba is who may connect: local sockets only, everybody with a password.
@@ -23,6 +25,7 @@ const hba = "local all all scram-sha-256\n"
 type cluster struct {
 	install installation
 	paths   paths
+	locks   *locks
 	noSync  bool
 }
 
@@ -118,9 +121,14 @@ func (c cluster) single(ctx context.Context, dir string, statements []string) er
 	return c.run(ctx, dir, strings.Join(statements, "\n")+"\n", "postgres", append(args, "postgres")...)
 }
 
-// run runs one of PostgreSQL's programs on the cluster in dir and keeps what it says for the error.
+// run runs one of PostgreSQL's programs on the cluster in dir and keeps what it says for the error. The program holds the
+// server's lock and ends with this process, like a server.
 func (c cluster) run(ctx context.Context, dir, stdin, program string, args ...string) error {
+	runtime.LockOSThread() // see startProcess
+	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, c.install.command(program))
+	cmd.WaitDelay = time.Second
+	c.locks.inherit(cmd)
 	name, done, err := c.install.account.folder(cmd, dir)
 	if err != nil {
 		return err
@@ -134,6 +142,7 @@ func (c cluster) run(ctx context.Context, dir, stdin, program string, args ...st
 	}
 	cmd.Dir, cmd.Env = "/", environment()
 	c.install.account.apply(cmd)
+	bind(cmd)
 	var out bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &out
 	if err := cmd.Run(); err != nil {

@@ -78,13 +78,14 @@ func (s *Server) start(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	c := cluster{install: install, paths: s.paths, noSync: opts.NoSync}
+	c := cluster{install: install, paths: s.paths, locks: s.locks, noSync: opts.NoSync}
 	if s.creds, err = c.prepare(ctx, opts.Log); err != nil {
 		return err
 	}
-	if s.proc, err = c.launch(s.locks); err != nil {
+	if s.proc, err = c.launch(); err != nil {
 		return err
 	}
+	s.locks.handOver()
 	if err := s.proc.waitReady(ctx, s.paths); err != nil {
 		s.proc.kill()
 		return err
@@ -111,6 +112,16 @@ func (s *Server) PID() int { return s.proc.pid() }
 
 // Done is closed when the server has ended, by Stop or on its own.
 func (s *Server) Done() <-chan struct{} { return s.proc.done }
+
+// Err says why the server ended on its own; it is nil before Done is closed and after a Stop that went well.
+func (s *Server) Err() error {
+	select {
+	case <-s.proc.done:
+		return s.proc.failure()
+	default:
+		return nil
+	}
+}
 
 // Stop ends the server: it refuses new connections, rolls open transactions back and writes everything down. When ctx
 // ends first, the server is cut off; it loses nothing that was committed and needs longer for its next start. Stop

@@ -38,6 +38,9 @@ func findInstallation(ctx context.Context, getenv func(string) string, p paths) 
 		return installation{}, err
 	}
 	bins := searchOrder(ctx, getenv)
+	if named := getenv("KAGED_PG_BIN"); len(bins) == 0 && named != "" {
+		return installation{}, failed(nil, "KAGED_PG_BIN names %s, and there is no initdb and postgres in it.", named)
+	}
 	if len(bins) == 0 {
 		return installation{}, failed(nil, "PostgreSQL is not installed; %s", installHint(want))
 	}

@@ -3,14 +3,19 @@ package embedded
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// shutdownPatience is how long a start waits for an earlier server of the same data to end.
-const shutdownPatience = 15 * time.Second
+// How long a start waits for the process that started an earlier server of the same data, and for that server, which
+// has things to write, to end.
+const (
+	starterPatience = 3 * time.Second
+	serverPatience  = 20 * time.Second
+)
 
 // poll is how often something is looked at that gives no event: locks of others, and a server's status line.
 const poll = 2 * time.Millisecond
@@ -23,9 +28,9 @@ type locks struct{ starter, server *os.File }
 func takeLocks(ctx context.Context, p paths) (*locks, error) {
 	l := &locks{}
 	var err error
-	if l.starter, err = lockFile(ctx, p.starter, nil); err == nil {
+	if l.starter, err = lockFile(ctx, p.starter, starterPatience, nil); err == nil {
 		// With the starter's lock in hand, a server that still runs has lost its parent.
-		l.server, err = lockFile(ctx, p.server, func() {
+		l.server, err = lockFile(ctx, p.server, serverPatience, func() {
 			if pid := postmasterPID(p.data); serves(pid, p.data) {
 				interrupt(pid)
 			}
@@ -42,12 +47,12 @@ func takeLocks(ctx context.Context, p paths) (*locks, error) {
 }
 
 // lockFile waits a while for a lock. busy is called once, when others hold it.
-func lockFile(ctx context.Context, path string, busy func()) (*os.File, error) {
+func lockFile(ctx context.Context, path string, patience time.Duration, busy func()) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, failed(err, "The file %s cannot be written.", path)
 	}
-	limit := time.NewTimer(shutdownPatience)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	for {
 		ok, err := tryLock(f)
@@ -73,6 +78,19 @@ func lockFile(ctx context.Context, path string, busy func()) (*os.File, error) {
 		_ = f.Close()
 		return nil, err
 	}
+}
+
+// inherit lets a child hold the server's lock.
+func (l *locks) inherit(cmd *exec.Cmd) {
+	if locksAreInherited {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, l.server)
+	}
+}
+
+// handOver leaves the server's lock to the server.
+func (l *locks) handOver() {
+	_ = l.server.Close()
+	l.server = nil
 }
 
 // release gives up this process's hold; a running server keeps its own.

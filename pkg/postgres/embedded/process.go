@@ -41,11 +41,9 @@ func (c cluster) settings(socketDir string) []string {
 }
 
 // launch starts the server.
-func (c cluster) launch(l *locks) (*process, error) {
+func (c cluster) launch() (*process, error) {
 	cmd := exec.Command(c.install.command("postgres"))
-	if l.server != nil {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, l.server)
-	}
+	c.locks.inherit(cmd)
 	if err := c.install.account.own(c.paths.run); err != nil {
 		return nil, failed(err, "The folder %s cannot be given to the user PostgreSQL runs as.", c.paths.run)
 	}
@@ -121,17 +119,27 @@ func (p *process) waitReady(ctx context.Context, places paths) error {
 
 // stop ends the process, in order until ctx ends.
 func (p *process) stop(ctx context.Context) error {
+	select {
+	case <-p.done: // It may have ended badly on its own, which Err tells.
+		return nil
+	default:
+	}
 	_ = p.cmd.Process.Signal(signalFast)
 	select {
 	case <-p.done:
+		return p.failure()
 	case <-ctx.Done():
 		p.kill()
+		return nil
 	}
-	var exit *exec.ExitError
-	if p.err != nil && ctx.Err() == nil && errors.As(p.err, &exit) {
-		return failed(p.err, "PostgreSQL ended badly; it recovers at its next start.")
+}
+
+// failure is why the process, which has ended, did not end well.
+func (p *process) failure() error {
+	if p.err == nil {
+		return nil
 	}
-	return nil
+	return failed(errors.Join(p.err, errors.New(p.log.tail())), "PostgreSQL ended unexpectedly; it recovers at its next start, and %s has the reason.", p.log.path)
 }
 
 // kill ends the process at once and waits for it.

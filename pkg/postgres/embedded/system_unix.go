@@ -19,6 +19,8 @@ func ownerOf(info os.FileInfo) (uid int, ok bool) {
 	return int(stat.Uid), true
 }
 
+const locksAreInherited = true
+
 // tryLock locks the file for this process and those that inherit it; false means that others hold it.
 func tryLock(f *os.File) (bool, error) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
