@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"kaged.dev/services/kaged/internal/client"
+)
+
+func frame(t *testing.T, channel, kind, payload string) client.Frame {
+	t.Helper()
+	raw := `{"channel":"` + channel + `","seq":1,"type":"` + kind + `","payload":` + payload + `}`
+	f := client.Frame{Raw: []byte(raw)}
+	if err := json.Unmarshal(f.Raw, &f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// Text goes to stdout, steps to stderr, and the end of the run's own frames ends it.
+func TestPrinter(t *testing.T) {
+	t.Parallel()
+	var out, progress bytes.Buffer
+	p := newPrinter(&out, &progress, false)
+	for _, f := range []client.Frame{
+		frame(t, "events", "run.started", `{"run_id":"R"}`),
+		frame(t, "output", "message.start", `{"provider":"p","model":"m","rehearsal":true}`),
+		frame(t, "output", "message.delta", `{"kind":"thinking","delta":"hmm"}`),
+		frame(t, "output", "message.delta", `{"kind":"text","delta":"Hello\u001b[2J"}`),
+		frame(t, "output", "message.tool_call", `{"id":"1","name":"file.read","input":{"path":"a\tb"}}`),
+		frame(t, "output", "message.tool_result", `{"tool_call_id":"1","name":"file.read","output":"{\"error\":\n1}","is_error":true}`),
+		frame(t, "events", "run.retry", `{"error":{"code":"provider_rate_limited","message":"Slow down."},"delay_ms":1500}`),
+		frame(t, "output", "message.end", `{"stop_reason":"length","usage":{"input":1,"cache_read":2,"output":3},"stats":{"cost":{"total":0.5}}}`),
+		frame(t, "events", "run.ended", `{"run_id":"other","outcome":"failed"}`),
+	} {
+		if over, _ := p.frame(f, "R"); over {
+			t.Fatalf("%s ended the run", f.Raw)
+		}
+	}
+	over, outcome := p.frame(frame(t, "events", "run.ended", `{"run_id":"R","outcome":"failed","error":{"code":"interrupted","message":"It broke off."}}`), "R")
+	if !over || outcome != "failed" {
+		t.Errorf("the end gave %v %q", over, outcome)
+	}
+	if got := out.String(); got != "Hello[2J\n" {
+		t.Errorf("stdout: %q", got)
+	}
+	for _, want := range []string{
+		"model p:m (rehearsal: a script plays the model)", `→ file.read {"path":"a\tb"}`, `✗ file.read {"error": 1}`,
+		"retrying in 1.5 s: Slow down. (provider_rate_limited)", "3 tokens in, 3 out, $0.5000, stopped at the output limit",
+		"failed: It broke off. (interrupted)",
+	} {
+		if !strings.Contains(progress.String(), want+"\n") {
+			t.Errorf("stderr lacks %q:\n%s", want, progress.String())
+		}
+	}
+}
+
+// With --json every frame but the socket's own is a line, as it came.
+func TestPrinterJSON(t *testing.T) {
+	t.Parallel()
+	var out, progress bytes.Buffer
+	p := newPrinter(&out, &progress, true)
+	p.frame(frame(t, "control", "pong", `{}`), "R")
+	delta := frame(t, "output", "message.delta", `{"kind":"text","delta":"x"}`)
+	p.frame(delta, "R")
+	if out.String() != string(delta.Raw)+"\n" || progress.Len() > 0 {
+		t.Errorf("stdout %q, stderr %q", out.String(), progress.String())
+	}
+}
+
+// What is shown on one line stays on it.
+func TestBrief(t *testing.T) {
+	t.Parallel()
+	if got := brief("a\nb\x1b[31m\u0085é", 100); got != "a b?[31m?é" {
+		t.Errorf("brief = %q", got)
+	}
+	if got := brief(strings.Repeat("é", 10), 3); got != "ééé…" {
+		t.Errorf("brief = %q", got)
+	}
+}

@@ -1,0 +1,138 @@
+package scaffold_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/kaged/internal/scaffold"
+)
+
+// A new project has its three files, with a slug made of whatever its folder is called.
+func TestWrite(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"My Tool": "my-tool", "--": "project", "Ünïcode 9": "n-code-9", strings.Repeat("a", 80): strings.Repeat("a", 64)} {
+		dir := filepath.Join(t.TempDir(), name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		slug, written, err := scaffold.Write(scaffold.Project{Dir: dir})
+		if err != nil || slug != want {
+			t.Errorf("%q became %q, %v", name, slug, err)
+		}
+		if !slices.Equal(written, []string{".kaged/project.yaml", ".kaged/prompts/primary.md", ".kaged/.gitignore"}) {
+			t.Errorf("wrote %v", written)
+		}
+	}
+}
+
+// What is there stays, all of it, unless it is to be replaced; links do not lead out of the folder.
+func TestWriteIsCareful(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	prompt := filepath.Join(dir, ".kaged", "prompts", "primary.md")
+	if err := os.MkdirAll(filepath.Dir(prompt), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(prompt, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, written, err := scaffold.Write(scaffold.Project{Dir: dir, Slug: "x"}); !errors.Is(err, fault.FileExists) || len(written) > 0 {
+		t.Errorf("wrote %v, %v", written, err)
+	}
+	if _, _, err := scaffold.Write(scaffold.Project{Dir: dir, Slug: "x", Force: true}); err != nil {
+		t.Error(err)
+	}
+	if data, _ := os.ReadFile(prompt); !strings.Contains(string(data), "coding agent of the project x") {
+		t.Errorf("the prompt is %q", data)
+	}
+	out := t.TempDir()
+	linked := t.TempDir()
+	if err := os.Symlink(out, filepath.Join(linked, ".kaged")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := scaffold.Write(scaffold.Project{Dir: linked, Slug: "x", Force: true}); err == nil {
+		t.Error("a link led out of the folder")
+	}
+	if entries, _ := os.ReadDir(out); len(entries) > 0 {
+		t.Errorf("written outside: %v", entries)
+	}
+	for _, bad := range []string{"Upper", "-x", "x-", "a/b", "a b"} {
+		if _, _, err := scaffold.Write(scaffold.Project{Dir: t.TempDir(), Slug: bad}); !errors.Is(err, fault.ValidationFailed) {
+			t.Errorf("slug %q: %v", bad, err)
+		}
+	}
+}
+
+// The first provider at hand gets the aliases nobody bound; its key stays in the environment.
+func TestBind(t *testing.T) {
+	t.Parallel()
+	ollama := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/tags" {
+			w.Write([]byte(`{"models":[{"name":"qwen3:8b"},{"name":"other"}]}`))
+		}
+	}))
+	t.Cleanup(ollama.Close)
+	for name, c := range map[string]struct {
+		env      map[string]string
+		provider string
+		target   string
+	}{
+		"anthropic":    {map[string]string{"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}, "anthropic", "anthropic:claude-"},
+		"openai":       {map[string]string{"OPENAI_API_KEY": "k"}, "openai", "openai:gpt-"},
+		"gemini":       {map[string]string{"GEMINI_API_KEY": "k"}, "gemini", "gemini:gemini-"},
+		"ollama":       {map[string]string{"OLLAMA_HOST": ollama.URL}, "ollama", "ollama:qwen3:8b"},
+		"none":         {map[string]string{"OLLAMA_HOST": "127.0.0.1:1"}, "", ""},
+		"no such host": {map[string]string{"OLLAMA_HOST": "%%%"}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "kaged", "local.toml")
+			b, err := scaffold.Bind(t.Context(), path, func(k string) string { return c.env[k] })
+			if err != nil || b.Provider != c.provider {
+				t.Fatalf("bound %+v, %v", b, err)
+			}
+			f, err := config.Load(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.provider == "" {
+				if len(f.Models) > 0 {
+					t.Errorf("bound %v", f.Models)
+				}
+				return
+			}
+			if got := f.Models[scaffold.DefaultAlias]; len(got) != 1 || !strings.HasPrefix(got[0], c.target) {
+				t.Errorf("%s is %v", scaffold.DefaultAlias, got)
+			}
+			if key := f.Providers[c.provider].APIKey; b.Variable != "" && key != "${"+b.Variable+"}" {
+				t.Errorf("the key is stored as %q", key)
+			}
+			if again, err := scaffold.Bind(t.Context(), path, func(k string) string { return c.env[k] }); err != nil || len(again.Aliases) > 0 {
+				t.Errorf("a second time bound %v, %v", again.Aliases, err)
+			}
+		})
+	}
+}
+
+// A configuration that cannot be read is refused before anything is changed.
+func TestBindRefusesABrokenConfiguration(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "local.toml")
+	if err := os.WriteFile(path, []byte("[models\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := scaffold.Bind(t.Context(), path, func(string) string { return "k" }); !errors.Is(err, fault.BadRequest) {
+		t.Errorf("Bind = %v", err)
+	}
+	if data, _ := os.ReadFile(path); string(data) != "[models\n" {
+		t.Errorf("the file became %q", data)
+	}
+}
