@@ -3,6 +3,7 @@ package dsl
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -62,6 +63,7 @@ func (b *builder) agent(n *node, key, tree string, parent *Agent) *Agent {
 		for _, e := range tools.entries {
 			a.Tools = append(a.Tools, ToolSwitch{Pattern: e.key, Enabled: e.value.get("enabled").flag, Pos: e.keyPos})
 		}
+		b.principalScope(a, parent)
 	}
 	b.cage(a, n, parent)
 	b.extras(a, n, parent)
@@ -72,6 +74,16 @@ func (b *builder) agent(n *node, key, tree string, parent *Agent) *Agent {
 		slices.SortFunc(a.Subagents, func(x, y *Agent) int { return cmp.Compare(x.Key, y.Key) })
 	}
 	return a
+}
+
+// principalScope refuses a subagent the tools of the kaged namespace, which are the root's, but for kaged.checkpoint.
+func (b *builder) principalScope(a *Agent, parent *Agent) {
+	for _, s := range a.Tools {
+		isKaged := s.Pattern == "kaged" || strings.HasPrefix(s.Pattern, "kaged.")
+		if parent != nil && s.Enabled && isKaged && s.Pattern != "kaged.checkpoint" {
+			b.diags.errorf(PrincipalScope, s.Pos, join(a.Path+".tools", s.Pattern), "%q is for the root agent only.", s.Pattern)
+		}
+	}
 }
 
 // cage gives a its cage. Without a cage key a child has its parent's; it never has none below a parent that has one.

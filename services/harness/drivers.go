@@ -1,0 +1,21 @@
+package harness
+
+import (
+	"net/http"
+
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/llm/wire"
+	"kaged.dev/services/harness/internal/adapter/anthropic"
+	"kaged.dev/services/harness/internal/adapter/models"
+	"kaged.dev/services/harness/internal/adapter/openai"
+)
+
+// drivers lists the drivers there are by their names in configurations. They share the client's connections.
+func drivers(cfg Config, client *http.Client) models.Models {
+	opts := wire.Options{Client: client, Idle: cfg.ModelIdle.D(), MaxAnswer: cfg.MaxAnswerBytes}
+	return models.Models{
+		anthropic.Name:  func(t llm.Target) (llm.Driver, error) { return anthropic.New(t, opts), nil },
+		openai.Name:     func(t llm.Target) (llm.Driver, error) { return openai.New(t, opts), nil },
+		openai.ChatName: func(t llm.Target) (llm.Driver, error) { return openai.NewChat(t, opts), nil },
+	}
+}

@@ -1,0 +1,174 @@
+// Package toolrunner reaches the tool runners of workspaces over gRPC: their catalogues for the compiler and the loop, and
+// their tools for the loop.
+package toolrunner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/harness/internal/core"
+	"kaged.dev/services/harness/internal/core/loop"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// Workspaces knows the tool runners of all workspaces. It is safe for concurrent use.
+type Workspaces struct {
+	dial func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error)
+	ttl  time.Duration
+
+	mu    sync.Mutex // guards known
+	known map[string]catalogueAt
+}
+
+type catalogueAt struct {
+	tools core.Catalogue
+	at    time.Time
+}
+
+// New returns workspaces that are reached with dial; the empty workspace is the only one there is. A catalogue is asked
+// for again after ttl.
+func New(dial func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error), ttl time.Duration) *Workspaces {
+	return &Workspaces{dial: dial, ttl: ttl, known: map[string]catalogueAt{}}
+}
+
+// Open returns the tool runner of a workspace. It fails with unavailable if its address makes no sense.
+func (w *Workspaces) Open(workspace string) (loop.Tools, error) {
+	client, err := w.dial(workspace)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Unavailable, "The workspace %q cannot be reached.", workspace).With("subsystem", "tool-runner")
+	}
+	return &Runner{workspaces: w, name: workspace, client: client}, nil
+}
+
+// Runner is the tool runner of one workspace.
+type Runner struct {
+	workspaces *Workspaces
+	name       string
+	client     toolrunnerv1.ToolRunnerServiceClient
+}
+
+// Catalogue returns the tools there are, as they were at most the time to live ago.
+func (r *Runner) Catalogue(ctx context.Context) (core.Catalogue, error) {
+	w := r.workspaces
+	w.mu.Lock()
+	known, ok := w.known[r.name]
+	w.mu.Unlock()
+	if ok && time.Since(known.at) < w.ttl {
+		return known.tools, nil
+	}
+	resp, err := r.client.ListTools(ctx, &toolrunnerv1.ListToolsRequest{})
+	if err != nil {
+		return nil, fault.From(err).With("subsystem", "tool-runner")
+	}
+	tools, err := catalogue(resp)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	w.known[r.name] = catalogueAt{tools, time.Now()}
+	w.mu.Unlock()
+	return tools, nil
+}
+
+func catalogue(resp *toolrunnerv1.ListToolsResponse) (core.Catalogue, error) {
+	out := make(core.Catalogue, 0, len(resp.GetTools()))
+	for _, t := range resp.GetTools() {
+		schema, err := schemaOf(t.GetInputSchema())
+		if err != nil {
+			return nil, err
+		}
+		tool := core.Tool{Name: t.GetName(), Description: t.GetDescription(), Schema: schema, RootOnly: t.GetRootOnly(),
+			DefaultRoot: t.GetDefaultRoot(), Parallel: t.GetParallel()}
+		for _, a := range t.GetAliases() {
+			schema, err := schemaOf(a.GetInputSchema())
+			if err != nil {
+				return nil, err
+			}
+			tool.Aliases = append(tool.Aliases, core.ToolAlias{Name: a.GetName(), Description: a.GetDescription(), Schema: schema})
+		}
+		out = append(out, tool)
+	}
+	return out, nil
+}
+
+// schemaOf returns a schema as JSON with sorted keys, always of type object.
+func schemaOf(s *structpb.Struct) (json.RawMessage, error) {
+	m := s.AsMap()
+	if _, typed := m["type"]; !typed {
+		m["type"] = "object"
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "A tool's schema cannot be written as JSON.")
+	}
+	return text, nil
+}
+
+// Run runs one call. See [loop.Tools].
+func (r *Runner) Run(ctx context.Context, call loop.ToolRequest, output func(stream, text string)) (loop.ToolOutcome, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := r.client.RunTool(ctx, requestToProto(call))
+	if err != nil {
+		return loop.ToolOutcome{}, err
+	}
+	wrote := false
+	for {
+		ev, err := stream.Recv()
+		if err != nil {
+			return loop.ToolOutcome{}, brokenOff(err, wrote)
+		}
+		switch {
+		case ev.GetOutput() != nil:
+			wrote = true
+			output(ev.GetOutput().GetStream(), ev.GetOutput().GetText())
+		case ev.GetResult() != nil:
+			// The end of the stream follows at once; a call that is read to its end is no broken one in anyone's traces.
+			_, _ = stream.Recv()
+			return outcomeFromProto(ev.GetResult()), nil
+		}
+	}
+}
+
+// brokenOff says what the end of a call without a result means: a tool that has written something was cut off, and where
+// the tool runner was not reached nobody knows.
+func brokenOff(err error, wrote bool) error {
+	f := fault.From(err)
+	if errors.Is(err, io.EOF) || wrote && f.Code == fault.Unavailable {
+		return fault.Wrap(err, fault.Interrupted, "The tool runner broke off the call.")
+	}
+	return f
+}
+
+func requestToProto(call loop.ToolRequest) *toolrunnerv1.RunToolRequest {
+	c := call.Context
+	return &toolrunnerv1.RunToolRequest{
+		CallId: call.CallID, Tool: call.Tool, Input: call.Input,
+		Context: &toolrunnerv1.ToolContext{
+			SessionId: c.SessionID, RunId: c.RunID, RequestId: c.RequestID, Caller: c.Caller, ProjectId: c.ProjectID,
+			ProjectRoot: c.ProjectRoot, OperatorId: c.OperatorID, Cage: c.Cage.Proto(), Tools: c.Tools,
+		},
+	}
+}
+
+func outcomeFromProto(p *toolrunnerv1.ToolResult) loop.ToolOutcome {
+	out := loop.ToolOutcome{Content: p.GetContent(), Err: fault.FromProto(p.GetError()),
+		Duration: time.Duration(p.GetDurationMs()) * time.Millisecond}
+	for _, a := range p.GetAudit() {
+		out.Audit = append(out.Audit, recordFromProto(a))
+	}
+	return out
+}
+
+func recordFromProto(a *commonv1.AuditRecord) loop.Record {
+	return loop.Record{Type: a.GetEventType(), At: time.UnixMilli(a.GetTs()), AgentPath: a.GetAgentPath(), Payload: a.GetPayload().AsMap()}
+}

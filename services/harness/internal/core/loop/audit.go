@@ -1,0 +1,239 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"kaged.dev/pkg/llm"
+)
+
+// The events of the record of model requests.
+const (
+	preGeneration     = "agent.pre_generation"
+	preGenerationStep = "agent.pre_generation_step"
+)
+
+// maxRecordBytes is how much of new items one record holds, unless a single item is larger.
+const maxRecordBytes = 1 << 20
+
+// auditProcessor records every model request, so that an operator can see exactly what a model received.
+//
+// A request is a list of items: its parameters, its system prompt, its tools, then its messages. The items form a hash
+// chain: the hash after an item is SHA-256 (hex) of the hash before it, a newline, and the item's canonical JSON (keys
+// sorted, nothing escaped that need not be); the hash before the first is empty. A record holds the hash of the chain it
+// continues (base_hash, null for a new one), the items that came since (new_items), and the hash and number of items after
+// them (hash, item_count). What went out before is not written again, so a session's record grows with its conversation
+// and not with the square of it. If the beginning of a request is not what was recorded, all of it is recorded anew.
+type auditProcessor struct {
+	emit      func(Event) error
+	agentPath string
+	head      AuditHead // where the record stands
+
+	recorded int    // how many messages of this run's requests are in the chain
+	prefix   uint64 // the seal of the request up to these messages
+}
+
+// ProcessInput records the first request of a run. It continues the session's chain if the request begins as recorded.
+func (a *auditProcessor) ProcessInput(_ context.Context, call *Call) error {
+	items := requestItems(call)
+	base := AuditHead{}
+	if n := a.head.Items; n > 0 && n <= len(items) && chain("", items[:n]) == a.head.Hash {
+		base = a.head
+	}
+	return a.record(preGeneration, call, base, items[base.Items:])
+}
+
+// ProcessInputStep records what is new since the last request of the run.
+func (a *auditProcessor) ProcessInputStep(_ context.Context, call *Call) error {
+	req := &call.Request
+	if a.recorded <= len(req.Messages) && seal(req, a.recorded) == a.prefix {
+		return a.record(preGenerationStep, call, a.head, messageItems(req.Messages[a.recorded:]))
+	}
+	return a.record(preGenerationStep, call, AuditHead{}, requestItems(call))
+}
+
+// ProcessOutputChunk does nothing: what a model writes is part of the next request.
+func (a *auditProcessor) ProcessOutputChunk(context.Context, Delta) error { return nil }
+
+// record writes items that continue base, in as many records as they need, and moves the head.
+func (a *auditProcessor) record(event string, call *Call, base AuditHead, items [][]byte) error {
+	for first := true; first || len(items) > 0; first = false {
+		n := batch(items)
+		next := AuditHead{Hash: chain(base.Hash, items[:n]), Items: base.Items + n}
+		values, err := decodeItems(items[:n])
+		if err != nil {
+			return err
+		}
+		payload := map[string]any{
+			"step": call.Step, "tool_count": len(call.Request.Tools), "message_count": len(call.Request.Messages),
+			"provider": call.Target.Provider, "model": call.Target.Model,
+			"base_hash": nil, "hash": next.Hash, "item_count": next.Items, "new_items": values,
+		}
+		if base.Items > 0 {
+			payload["base_hash"] = base.Hash
+		}
+		if err := a.emit(Record{Type: event, At: time.Now(), AgentPath: a.agentPath, Payload: payload}); err != nil {
+			return err
+		}
+		base, items = next, items[n:]
+	}
+	a.head = base
+	a.recorded = len(call.Request.Messages)
+	a.prefix = seal(&call.Request, a.recorded)
+	return a.emit(AuditMoved{a.head})
+}
+
+// batch returns how many items go into one record.
+func batch(items [][]byte) int {
+	size := 0
+	for i, item := range items {
+		size += len(item)
+		if size > maxRecordBytes && i > 0 {
+			return i
+		}
+	}
+	return len(items)
+}
+
+// chain returns the hash of a chain after further items.
+func chain(hash string, items [][]byte) string {
+	h := sha256.New()
+	var sum [sha256.Size]byte
+	text := make([]byte, 0, 2*sha256.Size+1)
+	text = append(text, hash...)
+	for _, item := range items {
+		h.Reset()
+		h.Write(text)
+		h.Write([]byte{'\n'})
+		h.Write(item)
+		text = hex.AppendEncode(text[:0], h.Sum(sum[:0]))
+	}
+	return string(text)
+}
+
+// requestItems returns the items of a whole request as canonical JSON. The first names the alias and not the model
+// behind it, which may change from call to call without changing what was said; the record names the model beside it.
+func requestItems(call *Call) [][]byte {
+	req := &call.Request
+	tools := make([]toolItem, len(req.Tools))
+	for i, t := range req.Tools {
+		tools[i] = toolItem{t.Description, t.Name, canonicalSchema(t.Schema)}
+	}
+	items := [][]byte{
+		canonical(paramsItem{"params", req.MaxOutputTokens, call.Alias}),
+		canonical(systemItem{"system", nonNil(req.System)}),
+		canonical(toolsItem{"tools", tools}),
+	}
+	return append(items, messageItems(req.Messages)...)
+}
+
+func messageItems(messages []llm.Message) [][]byte {
+	items := make([][]byte, len(messages))
+	for i, m := range messages {
+		blocks := make([]blockItem, len(m.Blocks))
+		for j, b := range m.Blocks {
+			blocks[j] = newBlockItem(b)
+		}
+		items[i] = canonical(messageItem{blocks, "message", string(m.Role)})
+	}
+	return items
+}
+
+// The items. Their fields stand in the order of their JSON names, which makes their JSON canonical.
+type (
+	paramsItem struct {
+		Kind            string `json:"kind"`
+		MaxOutputTokens int    `json:"max_output_tokens"`
+		Model           string `json:"model"`
+	}
+	systemItem struct {
+		Kind   string   `json:"kind"`
+		System []string `json:"system"`
+	}
+	toolsItem struct {
+		Kind  string     `json:"kind"`
+		Tools []toolItem `json:"tools"`
+	}
+	toolItem struct {
+		Description string          `json:"description"`
+		Name        string          `json:"name"`
+		Schema      json.RawMessage `json:"schema"`
+	}
+	messageItem struct {
+		Blocks []blockItem `json:"blocks"`
+		Kind   string      `json:"kind"`
+		Role   string      `json:"role"`
+	}
+	blockItem struct {
+		CallID       string `json:"call_id,omitempty"`
+		Content      string `json:"content,omitempty"`
+		Input        string `json:"input,omitempty"`
+		IsError      bool   `json:"is_error,omitempty"`
+		Name         string `json:"name,omitempty"`
+		OpaqueSHA256 string `json:"opaque_sha256,omitempty"`
+		Text         string `json:"text,omitempty"`
+		Type         string `json:"type"`
+	}
+)
+
+func newBlockItem(b llm.Block) blockItem {
+	switch {
+	case b.Text != nil:
+		return blockItem{Type: "text", Text: b.Text.Text}
+	case b.Thinking != nil:
+		item := blockItem{Type: "thinking", Text: b.Thinking.Text}
+		if len(b.Thinking.Opaque) > 0 {
+			sum := sha256.Sum256(b.Thinking.Opaque)
+			item.OpaqueSHA256 = hex.EncodeToString(sum[:])
+		}
+		return item
+	case b.Call != nil:
+		return blockItem{Type: "tool_call", CallID: b.Call.ID, Name: b.Call.Name, Input: b.Call.Input}
+	case b.Result != nil:
+		return blockItem{Type: "tool_result", CallID: b.Result.CallID, Name: b.Result.Name, Content: b.Result.Content, IsError: b.Result.IsError}
+	}
+	return blockItem{Type: "empty"}
+}
+
+func nonNil(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+// canonical returns v as JSON without HTML escaping and without a final newline.
+func canonical(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		// Only strings, numbers and checked JSON go in.
+		panic(err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// canonicalSchema returns a schema with its keys sorted; text that is no JSON becomes a JSON string.
+func canonicalSchema(schema json.RawMessage) json.RawMessage {
+	var v any
+	if err := json.Unmarshal(schema, &v); err != nil {
+		return canonical(string(schema))
+	}
+	return canonical(v)
+}
+
+// decodeItems returns items as JSON values.
+func decodeItems(items [][]byte) ([]any, error) {
+	values := make([]any, len(items))
+	for i, item := range items {
+		if err := json.Unmarshal(item, &values[i]); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}

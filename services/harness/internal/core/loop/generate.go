@@ -1,0 +1,247 @@
+package loop
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+)
+
+// How a model call is tried: a target with others after it once, the last one lastTries times with firstDelay doubling
+// between them. A provider's own wish is honoured up to longestDelay; one that asks for more is not waited for.
+const (
+	lastTries    = 3
+	firstDelay   = 500 * time.Millisecond
+	longestDelay = time.Minute
+)
+
+// generate makes the model call of a step: it sends the request to the targets of the agent's route until one accepts it.
+func (r *run) generate(ctx context.Context) (answer, error) {
+	route, err := r.route()
+	if err != nil {
+		return answer{}, err
+	}
+	call := &Call{Step: r.step, Alias: r.agent.Model, Target: route.Targets[0].Target, Request: r.request()}
+	sealed, err := r.pipeline.input(ctx, call)
+	if err != nil {
+		return answer{}, err
+	}
+	a := attempts{run: r, call: call, seal: sealed, candidates: r.candidates(route)}
+	return a.make(ctx)
+}
+
+func (r *run) route() (Route, error) {
+	route, ok := r.routes[r.agent.Model]
+	if !ok || len(route.Targets) == 0 {
+		return Route{}, fault.New(fault.ModelAliasNotFound, "Model alias '%s' not found in local config.", r.agent.Model).
+			With("alias", r.agent.Model)
+	}
+	return route, nil
+}
+
+// candidate is a target with its driver, or with why it cannot be used.
+type candidate struct {
+	llm.Target
+	driver   llm.Driver
+	unusable *fault.Error
+}
+
+func (r *run) candidates(route Route) []candidate {
+	out := make([]candidate, len(route.Targets))
+	for i, t := range route.Targets {
+		out[i] = candidate{Target: t.Target, unusable: t.Unusable}
+		if t.Unusable == nil {
+			driver, err := r.deps.Models.Open(t.Target)
+			out[i].driver, out[i].unusable = driver, fault.From(err)
+		}
+	}
+	return out
+}
+
+// attempts is the tries of one model call.
+type attempts struct {
+	run        *run
+	call       *Call
+	seal       uint64
+	candidates []candidate
+	tried      int
+	errs       []*fault.Error // of targets that were asked
+}
+
+// make asks the candidates in order until one accepts, or until one fails in a way that is for people to see.
+func (a *attempts) make(ctx context.Context) (answer, error) {
+	last := a.lastUsable()
+	if last < 0 {
+		return answer{}, a.candidates[0].unusable
+	}
+	for i, c := range a.candidates[:last] {
+		if c.unusable != nil {
+			if err := a.skip(c, a.candidates[i+1]); err != nil {
+				return answer{}, err
+			}
+			continue
+		}
+		ans, err := a.ask(ctx, c, 1)
+		if err == nil || ans.accepted || ctx.Err() != nil || !retryable(err) {
+			return ans, err
+		}
+		if err := a.run.emit(Retry{Err: fault.From(err), Attempt: a.tried, Next: a.candidates[i+1].Target}); err != nil {
+			return answer{}, err
+		}
+	}
+	ans, err := a.ask(ctx, a.candidates[last], lastTries)
+	if err == nil || ans.accepted || ctx.Err() != nil || !retryable(err) {
+		return ans, err
+	}
+	return ans, a.exhausted()
+}
+
+func (a *attempts) lastUsable() int {
+	for i, c := range slices.Backward(a.candidates) {
+		if c.unusable == nil {
+			return i
+		}
+	}
+	return -1
+}
+
+// skip announces, once per run, that a target cannot be used.
+func (a *attempts) skip(c, next candidate) error {
+	key := c.Provider + ":" + c.Model
+	if slices.Contains(a.run.skipped, key) {
+		return nil
+	}
+	a.run.skipped = append(a.run.skipped, key)
+	return a.run.emit(Retry{Err: c.unusable, Attempt: a.tried + 1, Next: next.Target})
+}
+
+// ask tries one target as often as it may be tried.
+func (a *attempts) ask(ctx context.Context, c candidate, tries int) (answer, error) {
+	for try, delay := 1, firstDelay; ; try, delay = try+1, 2*delay {
+		ans, err := a.once(ctx, c)
+		if err == nil {
+			return ans, nil
+		}
+		a.tried++
+		if ans.accepted || ctx.Err() != nil || !retryable(err) {
+			return ans, err
+		}
+		f := fault.From(err)
+		a.errs = append(a.errs, f)
+		wait, patient := waitFor(f, delay)
+		if try == tries || !patient {
+			return ans, err
+		}
+		if err := a.pause(ctx, f, wait, c); err != nil {
+			return answer{}, err
+		}
+	}
+}
+
+// once makes one try. The request is still what left the pipeline, or nothing is sent.
+func (a *attempts) once(ctx context.Context, c candidate) (answer, error) {
+	req := a.call.Request
+	if seal(&req, len(req.Messages)) != a.seal {
+		return answer{}, fault.New(fault.Internal, "The model request changed after it was recorded, so it was not sent.")
+	}
+	req.Model = c.Model
+	a.run.kept = nil
+	return a.run.stream(ctx, c.driver, req, c.Target)
+}
+
+// retryable reports whether another try may fare better. A request that a provider refuses for what it says is not taken
+// to another provider, and neither is one that is too long: both are for people to see.
+func retryable(err error) bool {
+	switch fault.CodeOf(err) {
+	case fault.ProviderUnreachable, fault.ProviderRateLimited, fault.ProviderBadResponse:
+		return true
+	}
+	return false
+}
+
+// waitFor returns how long to wait before the same target is asked again, false if it asks for too long.
+func waitFor(f *fault.Error, delay time.Duration) (time.Duration, bool) {
+	wish := time.Duration(milliseconds(f.Details["retry_after_ms"]) * float64(time.Millisecond))
+	if wish > longestDelay {
+		return 0, false
+	}
+	return max(delay, wish), true
+}
+
+func milliseconds(v any) float64 {
+	switch v := v.(type) {
+	case int:
+		return float64(v)
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	}
+	return 0
+}
+
+// pause announces another try at the same target and waits for its time.
+func (a *attempts) pause(ctx context.Context, f *fault.Error, wait time.Duration, c candidate) error {
+	if err := a.run.emit(Retry{Err: f, Attempt: a.tried, Delay: wait, Next: c.Target}); err != nil {
+		return err
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-a.run.deps.Stopping:
+		return errStopping
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// exhausted returns the failure of a call that no target accepted.
+func (a *attempts) exhausted() error {
+	last := a.errs[len(a.errs)-1]
+	if !slices.ContainsFunc(a.errs, func(f *fault.Error) bool { return f.Code != fault.ProviderRateLimited }) {
+		return reworded(last, "All providers rate-limited. Try again later.")
+	}
+	if _, answered := last.Details["status"]; last.Code == fault.ProviderUnreachable && !answered {
+		return reworded(last, "Provider unreachable.")
+	}
+	return last
+}
+
+// reworded returns f with another message and its own as a detail.
+func reworded(f *fault.Error, msg string) *fault.Error {
+	out := f.With("reason", f.Msg)
+	out.Msg = msg
+	return out
+}
+
+// explain returns err as the end of a run shows it: failures of a provider say that it was the generation that failed.
+func explain(err error) *fault.Error {
+	f := fault.From(err)
+	switch f.Code {
+	case fault.ProviderUnreachable, fault.ProviderRateLimited, fault.ProviderBadResponse, fault.ProviderRejected,
+		fault.ProviderAuthFailed, fault.ContextOverflow, fault.ScriptMismatch:
+		if _, done := f.Details["reason"]; !done {
+			return reworded(f, "Agent generation failed: "+strings.TrimRight(f.Msg, ".")+".")
+		}
+	}
+	return f
+}
+
+// detail returns what a provider said about its refusal, or why a run was cancelled; nil for nothing.
+func detail(f *fault.Error) map[string]any {
+	out := map[string]any{}
+	for _, key := range []string{"provider", "status", "retry_after_ms", "reason"} {
+		if v, ok := f.Details[key]; ok && v != "" {
+			out[key] = v
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,142 @@
+package loop
+
+import (
+	"context"
+	"encoding/binary"
+	"hash/maphash"
+
+	"kaged.dev/pkg/llm"
+)
+
+// Call is a model call on its way through the pipeline. Processors may change Request; what leaves the pipeline is what
+// the model is given, byte for byte.
+type Call struct {
+	// Step is the step, from 1.
+	Step int
+	// Alias is the model's alias; Target is where the call goes first.
+	Alias  string
+	Target llm.Target
+	// Request is the request. Its Model is set per target, after the pipeline.
+	Request llm.Request
+}
+
+// Processor sees, and may change or stop, every model call of a run. An error ends the run.
+type Processor interface {
+	// ProcessInput is called once per run, before the first call.
+	ProcessInput(ctx context.Context, call *Call) error
+	// ProcessInputStep is called before every call.
+	ProcessInputStep(ctx context.Context, call *Call) error
+	// ProcessOutputChunk is called with each piece the model writes, before anyone else sees it.
+	ProcessOutputChunk(ctx context.Context, d Delta) error
+}
+
+// pipeline is the processors in the order they run.
+type pipeline []Processor
+
+// input runs the processors on a call and returns its seal.
+func (p pipeline) input(ctx context.Context, call *Call) (uint64, error) {
+	if call.Step == 1 {
+		for _, proc := range p {
+			if err := proc.ProcessInput(ctx, call); err != nil {
+				return 0, err
+			}
+		}
+	}
+	for _, proc := range p {
+		if err := proc.ProcessInputStep(ctx, call); err != nil {
+			return 0, err
+		}
+	}
+	return seal(&call.Request, len(call.Request.Messages)), nil
+}
+
+func (p pipeline) output(ctx context.Context, d Delta) error {
+	for _, proc := range p {
+		if err := proc.ProcessOutputChunk(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var sealSeed = maphash.MakeSeed()
+
+// seal returns a fingerprint of everything in req that a model is given, of the first n messages only. It is compared
+// within a process and kept nowhere: the loop checks with it that nothing was added after the pipeline.
+func seal(req *llm.Request, n int) uint64 {
+	var h maphash.Hash
+	h.SetSeed(sealSeed)
+	s := sealer{h: &h}
+	s.number(req.MaxOutputTokens)
+	s.text(req.CacheKey)
+	s.number(len(req.System))
+	for _, t := range req.System {
+		s.text(t)
+	}
+	s.number(len(req.Tools))
+	for _, t := range req.Tools {
+		s.text(t.Name)
+		s.text(t.Description)
+		s.bytes(t.Schema)
+	}
+	s.number(n)
+	for _, m := range req.Messages[:n] {
+		s.message(m)
+	}
+	return h.Sum64()
+}
+
+// sealer writes values with their lengths, so that no two sequences read the same.
+type sealer struct {
+	h   *maphash.Hash
+	buf [8]byte
+}
+
+func (s *sealer) number(n int) {
+	binary.LittleEndian.PutUint64(s.buf[:], uint64(n))
+	s.h.Write(s.buf[:])
+}
+
+func (s *sealer) text(t string) {
+	s.number(len(t))
+	s.h.WriteString(t)
+}
+
+func (s *sealer) bytes(b []byte) {
+	s.number(len(b))
+	s.h.Write(b)
+}
+
+func (s *sealer) message(m llm.Message) {
+	s.text(string(m.Role))
+	s.number(len(m.Blocks))
+	for _, b := range m.Blocks {
+		switch {
+		case b.Text != nil:
+			s.number(1)
+			s.text(b.Text.Text)
+		case b.Thinking != nil:
+			s.number(2)
+			s.text(b.Thinking.Text)
+			s.bytes(b.Thinking.Opaque)
+			s.text(b.Thinking.Driver)
+		case b.Call != nil:
+			s.number(3)
+			s.text(b.Call.ID)
+			s.text(b.Call.Name)
+			s.text(b.Call.Input)
+		case b.Result != nil:
+			s.number(4)
+			s.text(b.Result.CallID)
+			s.text(b.Result.Name)
+			s.text(b.Result.Content)
+			if b.Result.IsError {
+				s.number(1)
+			} else {
+				s.number(0)
+			}
+		default:
+			s.number(0)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package loop
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/llm"
+)
+
+// answer is what one model call gave, whole or not.
+type answer struct {
+	target   llm.Target
+	accepted bool
+	// done is the complete answer, nil if the call ended before.
+	done *llm.Done
+	// partial is what was received of an incomplete one.
+	partial []llm.Block
+	// ttft is the time to the first piece, nil if none came; duration the time of streaming.
+	ttft     *time.Duration
+	duration time.Duration
+}
+
+// reader takes the events of one model call.
+type reader struct {
+	run   *run
+	began time.Time
+	text  *coalescer
+	out   answer
+}
+
+// stream makes one model call and relays what comes. The answer says how far it got also when it fails.
+func (r *run) stream(ctx context.Context, driver llm.Driver, req llm.Request, target llm.Target) (answer, error) {
+	rd := &reader{run: r, began: time.Now(), text: newCoalescer(r.emit), out: answer{target: target}}
+	defer rd.text.close() // Also where the driver panics.
+	err := rd.read(ctx, driver, req)
+	if closing := rd.text.close(); err == nil {
+		err = closing
+	}
+	rd.out.duration = time.Since(rd.began)
+	return rd.out, err
+}
+
+func (rd *reader) read(ctx context.Context, driver llm.Driver, req llm.Request) error {
+	for ev, err := range driver.Stream(ctx, req) {
+		if err != nil {
+			return err
+		}
+		switch {
+		case ev.Accepted != nil:
+			err = rd.accept()
+		case ev.TextDelta != "":
+			err = rd.piece(ctx, Delta{Text: ev.TextDelta})
+		case ev.ThinkingDelta != "":
+			err = rd.piece(ctx, Delta{Thinking: true, Text: ev.ThinkingDelta})
+		case ev.Done != nil:
+			return rd.finish(ev.Done)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return fault.New(fault.ProviderBadResponse, "The answer of provider %s broke off.", rd.out.target.Provider).
+		With("provider", rd.out.target.Provider)
+}
+
+func (rd *reader) accept() error {
+	if rd.out.accepted {
+		return nil
+	}
+	rd.out.accepted = true
+	return rd.run.started(rd.out.target)
+}
+
+// piece relays a piece of text. Bytes that are not UTF-8, which no driver should yield, are replaced.
+func (rd *reader) piece(ctx context.Context, d Delta) error {
+	if err := rd.accept(); err != nil {
+		return err
+	}
+	d.Text = strings.ToValidUTF8(d.Text, "\uFFFD")
+	if rd.out.ttft == nil {
+		ttft := time.Since(rd.began)
+		rd.out.ttft = &ttft
+	}
+	if err := rd.run.pipeline.output(ctx, d); err != nil {
+		return err
+	}
+	rd.keep(d)
+	return rd.text.add(d.Thinking, d.Text)
+}
+
+// keep adds a piece to what is kept of an answer that never completes. Pieces of one kind are gathered in one block, whose
+// text is joined when it is asked for.
+func (rd *reader) keep(d Delta) {
+	k := &rd.run.kept
+	if n := len(*k); n > 0 && (*k)[n-1].thinking == d.Thinking {
+		(*k)[n-1].text.WriteString(d.Text)
+		return
+	}
+	piece := &keptBlock{thinking: d.Thinking}
+	piece.text.WriteString(d.Text)
+	*k = append(*k, piece)
+}
+
+// keptBlock is text of an answer that is not complete.
+type keptBlock struct {
+	thinking bool
+	text     strings.Builder
+}
+
+func keptBlocks(kept []*keptBlock) []llm.Block {
+	var out []llm.Block
+	for _, k := range kept {
+		if k.thinking {
+			out = append(out, llm.Block{Thinking: &llm.Thinking{Text: k.text.String()}})
+		} else {
+			out = append(out, llm.Block{Text: &llm.Text{Text: k.text.String()}})
+		}
+	}
+	return out
+}
+
+func (rd *reader) finish(d *llm.Done) error {
+	if err := rd.accept(); err != nil {
+		return err
+	}
+	rd.out.done = &llm.Done{Blocks: rd.run.clean(d.Blocks), Stop: d.Stop, Usage: d.Usage}
+	if slices.ContainsFunc(rd.out.done.Blocks, func(b llm.Block) bool { return b.Call != nil }) {
+		rd.out.done.Stop = llm.StopToolUse
+	} else if d.Stop != llm.StopLength {
+		rd.out.done.Stop = llm.StopEnd
+	}
+	return nil
+}
+
+// clean returns blocks as they are stored and sent: valid UTF-8, without those that say nothing, and with call ids that
+// no other call of the conversation has.
+func (r *run) clean(blocks []llm.Block) []llm.Block {
+	out := make([]llm.Block, 0, len(blocks))
+	for _, b := range blocks {
+		switch {
+		case b.Text != nil && b.Text.Text != "":
+			out = append(out, llm.Block{Text: &llm.Text{Text: valid(b.Text.Text)}})
+		case b.Thinking != nil && (b.Thinking.Text != "" || len(b.Thinking.Opaque) > 0):
+			out = append(out, llm.Block{Thinking: &llm.Thinking{
+				Text: valid(b.Thinking.Text), Opaque: b.Thinking.Opaque, Driver: b.Thinking.Driver}})
+		case b.Call != nil:
+			call := llm.ToolCall{ID: valid(b.Call.ID), Name: valid(b.Call.Name), Input: valid(b.Call.Input)}
+			if _, taken := r.callIDs[call.ID]; taken || call.ID == "" {
+				call.ID = "call_" + ident.New()
+			}
+			r.callIDs[call.ID] = struct{}{}
+			out = append(out, llm.Block{Call: &call})
+		}
+	}
+	return out
+}
+
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -1,0 +1,97 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/harness/internal/core/loop"
+
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+)
+
+type runStream = grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]
+
+// Run runs one agent. Everything that can go wrong with the run itself is in its last event; an error is a caller that
+// does not keep to the order of requests, or a server that stops.
+func (s *Server) Run(stream runStream) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.runs.Done()
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
+
+	start, err := s.receive(stream)
+	if err != nil {
+		return err
+	}
+	run := newRunSink(stream)
+	if start == nil {
+		return run.finish(loop.Finished{Outcome: loop.Cancelled, Stop: stopAborted})
+	}
+	s.helpers.Go(func() { run.listen(cancel) })
+	return run.finish(s.run(ctx, start, run))
+}
+
+func (s *Server) run(ctx context.Context, start *started, sink loop.Sink) loop.Finished {
+	tools, err := s.deps.Workspaces.Open(start.workspace)
+	if err != nil {
+		return loop.Finished{Outcome: loop.Failed, Stop: stopError, Err: fault.From(err)}
+	}
+	return loop.Run(ctx, loop.Deps{
+		Models: s.deps.Models, Tools: tools, Prices: s.deps.Prices, Log: s.deps.Log, Stopping: s.stopping,
+	}, start.Start, sink)
+}
+
+// started is what a run begins with.
+type started struct {
+	loop.Start
+	workspace string
+}
+
+// receive reads requests up to begin. It returns nil without an error if the run was cancelled before.
+func (s *Server) receive(stream runStream) (*started, error) {
+	var start *started
+	size := 0
+	for {
+		req, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil, fault.New(fault.BadRequest, "The run was given no begin.")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if start == nil && req.GetStart() == nil && req.GetCancel() == nil {
+			return nil, fault.New(fault.BadRequest, "The first request of a run is its start.")
+		}
+		switch {
+		case req.GetStart() != nil:
+			if start != nil {
+				return nil, fault.New(fault.BadRequest, "A run has one start.")
+			}
+			if start, err = startFromProto(req.GetStart()); err != nil {
+				return nil, err
+			}
+		case req.GetHistory() != nil:
+			for _, m := range req.GetHistory().GetMessages() {
+				message, n := messageFromProto(m)
+				if size += n; size > s.deps.MaxHistoryBytes {
+					return nil, fault.New(fault.PayloadTooLarge, "The conversation is larger than %d bytes.", s.deps.MaxHistoryBytes).
+						With("limit_bytes", s.deps.MaxHistoryBytes)
+				}
+				start.History = append(start.History, message)
+			}
+		case req.GetCancel() != nil:
+			return nil, nil
+		case req.GetBegin() != nil:
+			return start, nil
+		default:
+			return nil, fault.New(fault.BadRequest, "Before a run begins, only its start, its history and a cancel may come.")
+		}
+	}
+}

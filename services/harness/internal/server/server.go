@@ -1,0 +1,93 @@
+// Package server answers the harness's RPCs: it translates requests to core and what comes back to events.
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/harness/internal/core/loop"
+
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+)
+
+// Workspaces finds the tool runner of a workspace.
+type Workspaces interface {
+	// Open returns the tool runner of a workspace; the empty name is the only one there is.
+	Open(workspace string) (loop.Tools, error)
+}
+
+// Deps are the server's collaborators.
+type Deps struct {
+	Log        *slog.Logger
+	Workspaces Workspaces
+	Models     loop.Models
+	Prices     loop.Prices
+	// MaxHistoryBytes is how large a conversation may be.
+	MaxHistoryBytes int
+}
+
+// Server is the harness's gRPC server. Drain and Stop are safe to call at any time, and twice.
+//
+// Goroutines: per run one that reads the caller's stream and ends with it; one per Drain, which ends with the last run.
+type Server struct {
+	harnessv1.UnimplementedHarnessServiceServer
+	deps Deps
+
+	runs     sync.WaitGroup // runs that are under way
+	helpers  sync.WaitGroup // the other goroutines
+	mu       sync.Mutex     // guards draining, so that no run starts once it is set
+	draining bool
+	stopping chan struct{} // closed by Drain: runs end at their next step boundary
+	ctx      context.Context
+	cancel   context.CancelCauseFunc // ends every run at once
+}
+
+// New returns a server.
+func New(deps Deps) *Server {
+	s := &Server{deps: deps, stopping: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	return s
+}
+
+// begin counts a run, or refuses it because the server stops.
+func (s *Server) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return fault.New(fault.Unavailable, "This harness is stopping; ask another.").With("subsystem", "harness")
+	}
+	s.runs.Add(1)
+	return nil
+}
+
+// Drain refuses new runs, lets each run end at its next step boundary, and returns when they have ended. When ctx ends
+// before, it ends them at once.
+func (s *Server) Drain(ctx context.Context) {
+	s.mu.Lock()
+	if !s.draining {
+		s.draining = true
+		close(s.stopping)
+	}
+	s.mu.Unlock()
+	ended := make(chan struct{})
+	s.helpers.Go(func() {
+		defer close(ended)
+		s.runs.Wait()
+	})
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		s.cancel(loop.Stopped())
+	}
+}
+
+// Stop ends every run and returns when nothing of the server is left. A run whose caller does not read ends with its
+// stream, so the gRPC server must have been stopped.
+func (s *Server) Stop() {
+	s.cancel(loop.Stopped())
+	s.Drain(s.ctx)
+	s.runs.Wait()
+	s.helpers.Wait()
+}

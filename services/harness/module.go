@@ -1,0 +1,31 @@
+package harness
+
+import (
+	"kaged.dev/pkg/host"
+
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// Module is the harness as a process may run it.
+var Module = host.Module{Name: "harness", Needs: []string{"tool-runner"}, New: newModule}
+
+func newModule(env *host.Env) (host.Service, error) {
+	cfg := DefaultConfig()
+	if err := env.Config(&cfg); err != nil {
+		return nil, err
+	}
+	own := toolrunnerv1.NewToolRunnerServiceClient(env.Dial("tool-runner"))
+	return New(cfg, Deps{
+		Log: env.Log,
+		ToolRunner: func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error) {
+			if workspace == "" {
+				return own, nil
+			}
+			conn, err := env.DialAddress(workspace)
+			if err != nil {
+				return nil, err
+			}
+			return toolrunnerv1.NewToolRunnerServiceClient(conn), nil
+		},
+	})
+}

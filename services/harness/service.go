@@ -1,0 +1,56 @@
+package harness
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/llm/wire"
+	"kaged.dev/services/harness/internal/adapter/models"
+	"kaged.dev/services/harness/internal/adapter/toolrunner"
+	"kaged.dev/services/harness/internal/server"
+
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// Deps are the service's collaborators.
+type Deps struct {
+	Log *slog.Logger
+	// ToolRunner returns the tool runner of a workspace; the empty name is the only one there is.
+	ToolRunner func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error)
+}
+
+// Service is the harness.
+type Service struct {
+	server *server.Server
+	client *http.Client
+}
+
+// New builds the service; nothing runs and nothing is dialled before Run.
+func New(cfg Config, deps Deps) (*Service, error) {
+	client := wire.NewClient()
+	srv := server.New(server.Deps{
+		Log: deps.Log, Workspaces: toolrunner.New(deps.ToolRunner, cfg.CatalogueTTL.D()),
+		Models: drivers(cfg, client), Prices: models.Prices{}, MaxHistoryBytes: cfg.MaxHistoryBytes,
+	})
+	return &Service{server: srv, client: client}, nil
+}
+
+// Register adds the service to a gRPC server.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	harnessv1.RegisterHarnessServiceServer(r, s.server)
+}
+
+// Drain lets each run end at its next step boundary.
+func (s *Service) Drain(ctx context.Context) { s.server.Drain(ctx) }
+
+// Run waits for the end of ctx, then ends every run that is still under way.
+func (s *Service) Run(ctx context.Context) error {
+	<-ctx.Done()
+	s.server.Stop()
+	s.client.CloseIdleConnections()
+	return nil
+}
