@@ -20,10 +20,12 @@ type Control struct {
 	Audit     access.Audit
 	// Renew replaces the copy of the secret.
 	Renew func(secret []byte)
+	// Listener returns the base URL of the listener; it waits until there is one.
+	Listener func(context.Context) (string, error)
 }
 
 // loopback refuses what has no meaning where operators are not signed in by launch URLs.
-func (c *Control) loopback(context.Context) error {
+func (c *Control) loopback() error {
 	if c.Info.AuthMode != access.Loopback {
 		return fault.New(fault.NotFound, "There are no launch URLs in %s mode.", c.Info.AuthMode)
 	}

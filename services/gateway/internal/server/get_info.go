@@ -8,7 +8,7 @@ import (
 
 // GetInfo says what this gateway is, once it listens.
 func (c *Control) GetInfo(ctx context.Context, _ *gatewayv1.GetInfoRequest) (*gatewayv1.GetInfoResponse, error) {
-	base, err := c.Launcher.Base(ctx)
+	base, err := c.Listener(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -38,14 +38,15 @@ func (l *Launcher) Issue(ctx context.Context) (string, error) {
 	return base + "/api/v1/launch?token=" + url.QueryEscape(resp.GetToken()), nil
 }
 
-// Announce writes a fresh launch URL to the operational log, for who has lost the cookie.
-func (l *Launcher) Announce(ctx context.Context) {
+// Announce writes a fresh launch URL to the operational log, for who has lost the cookie, and reports whether it could.
+func (l *Launcher) Announce(ctx context.Context) bool {
 	fresh, err := l.Issue(ctx)
 	if err != nil {
-		l.Log.WarnContext(ctx, "no fresh launch URL", "error", err)
-		return
+		l.Log.DebugContext(ctx, "no fresh launch URL", "error", err)
+		return false
 	}
 	l.Log.InfoContext(ctx, "fresh launch URL", "url", fresh)
+	return true
 }
 
 // launch answers GET /api/v1/launch, and /launch as its short form: it changes a launch token into cookies.

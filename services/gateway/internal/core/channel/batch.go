@@ -1,6 +1,9 @@
 package channel
 
-import "bytes"
+import (
+	"bytes"
+	"errors"
+)
 
 // Batch is consecutive frames of one channel as one message carried them.
 type Batch struct {
@@ -8,7 +11,7 @@ type Batch struct {
 	First int64
 	// Count is how many frames Data holds. A batch without frames marks the begin of an epoch.
 	Count int
-	// Epoch counts the holders of the session; frames of an earlier one than was seen are a stale holder's.
+	// Epoch counts the holders of the session.
 	Epoch int64
 	// Data is the frames, separated by newlines. It is not changed.
 	Data []byte
@@ -38,3 +41,6 @@ func (b Batch) Frames(each func(frame []byte) bool) {
 }
 
 var newline = []byte{'\n'}
+
+// ErrGap says that a frame that is needed is stored no more.
+var ErrGap = errors.New("a frame is stored no more")

@@ -9,10 +9,10 @@ const (
 	Nothing Verdict = iota
 	// Deliver the batch that came with the verdict.
 	Deliver
-	// Fill: read the stored batches from [Splice.Need] on and pass them to [Splice.Stored].
+	// Fill: read the stored batches from [Splice.Next] on and pass them to [Splice.Stored].
 	Fill
-	// Lost: a frame the client is owed is stored no more, or what it has seen is not what was stored. It must read the
-	// session anew.
+	// Lost: a frame the client is owed is stored no more, or what it has seen is not what is stored. It must read the session
+	// anew.
 	Lost
 )
 
@@ -28,10 +28,8 @@ const (
 type Splice struct {
 	state state
 	next  int64 // the frame the client gets next; only where state is not off
-	told  int64 // one past the last frame, as the holder said when the socket attached
-	heard int64 // one past the last frame that came, of the latest epoch
+	end   int64 // one past the last frame known to be published, 0 where none is known
 	epoch int64 // the latest that came, 0 for none
-	mine  int64 // the epoch of the frame before next, 0 where the client has it from elsewhere or has none
 	lazy  bool  // the client wants all there is, or, if the beginning is stored no more, what comes
 }
 
@@ -41,15 +39,11 @@ func (s *Splice) On() bool { return s.state != off }
 // Filling reports whether stored batches are being read.
 func (s *Splice) Filling() bool { return s.state == filling }
 
-// Need is the number of a frame in the stored batch from which to fill: the one the client has last, so that its batch shows
-// whether the client's was a stale holder's.
-func (s *Splice) Need() int64 { return max(s.next-1, 1) }
+// Next is the number of the frame the client gets next.
+func (s *Splice) Next() int64 { return s.next }
 
 // Last is the number of the last frame known to be published, 0 for none.
-func (s *Splice) Last() int64 { return s.end() - 1 }
-
-// end is one past the last frame known to be published.
-func (s *Splice) end() int64 { return max(s.told, s.heard, 1) }
+func (s *Splice) Last() int64 { return max(s.end-1, 0) }
 
 // Published takes what the holder of the session says of the channel: the number of its last frame. Fill where the client
 // misses some, Lost where the client has seen more than there is.
@@ -57,7 +51,7 @@ func (s *Splice) Published(last int64) Verdict {
 	if s.state != off && last+1 < s.next {
 		return Lost
 	}
-	s.told = last + 1
+	s.end = last + 1
 	return s.check()
 }
 
@@ -68,21 +62,18 @@ func (s *Splice) Resume(seen int64) Verdict {
 		return Lost
 	}
 	s.state, s.next, s.lazy = live, seen+1, false
-	s.mine = 0
 	return s.check()
 }
 
 // Begin starts the channel at its first frame, or, if that is stored no more, with what comes.
 func (s *Splice) Begin() Verdict {
 	s.state, s.next, s.lazy = live, 1, true
-	s.mine = 0
 	return s.check()
 }
 
 // Follow starts the channel with what comes.
 func (s *Splice) Follow() {
-	s.state, s.next, s.lazy = live, s.end(), false
-	s.mine = 0
+	s.state, s.next, s.lazy = live, s.Last()+1, false
 }
 
 // Stop ends the channel; the client does not want it any more.
@@ -98,7 +89,7 @@ func (s *Splice) Suspect() Verdict {
 }
 
 func (s *Splice) check() Verdict {
-	if s.state == live && s.next < s.end() {
+	if s.state == live && s.next < s.end {
 		s.state = filling
 		return Fill
 	}
@@ -107,21 +98,10 @@ func (s *Splice) check() Verdict {
 
 // Live takes a batch as it was published. A batch that cannot pass yet is forgotten: it will come again as a stored one.
 func (s *Splice) Live(b Batch) (Batch, Verdict) {
-	if b.Epoch < s.epoch {
-		return Batch{}, Nothing
-	}
-	if s.state != off && s.contradicts(b) {
+	if s.contradicts(b) {
 		return Batch{}, Lost
 	}
-	if s.newHolder(b) {
-		s.told = min(s.told, b.First)
-		if s.state == live {
-			// Marks of holders in between may have been missed: the stored frames tell whether the client's are theirs.
-			s.state = filling
-			return Batch{}, Fill
-		}
-	}
-	s.heard = max(s.heard, b.Next())
+	s.note(b)
 	switch {
 	case s.state != live || b.Next() <= s.next:
 		return Batch{}, Nothing
@@ -132,37 +112,30 @@ func (s *Splice) Live(b Batch) (Batch, Verdict) {
 	return s.take(b)
 }
 
-// contradicts reports whether a later holder begins before where the client is: the client then has a frame of a holder that
-// had lost the session without knowing.
-func (s *Splice) contradicts(b Batch) bool { return s.mine > 0 && b.Epoch > s.mine && b.First < s.next }
-
-// newHolder takes note of a batch's epoch and reports whether the one before was another holder's.
-func (s *Splice) newHolder(b Batch) bool {
-	if b.Epoch <= s.epoch {
-		return false
-	}
-	known := s.epoch > 0
-	s.epoch, s.heard = b.Epoch, b.Next()
-	return known
-}
-
-// Stored takes the next stored batch while the channel is filling. Lost where a frame before it is missing, or where it
-// holds another frame than the client has.
+// Stored takes the next stored batch while the channel is filling. Lost where a frame before it is missing.
 func (s *Splice) Stored(b Batch) (Batch, Verdict) {
 	if s.state != filling {
 		return Batch{}, Nothing
 	}
-	s.newHolder(b)
-	s.heard = max(s.heard, b.Next())
+	s.note(b)
 	switch {
 	case b.First > s.next:
 		return Batch{}, s.missing()
-	case s.contradicts(b):
-		return Batch{}, Lost
 	case b.Next() <= s.next:
 		return Batch{}, Nothing
 	}
 	return s.take(b)
+}
+
+// contradicts reports whether a later holder begins before where the client is. It then counts from an earlier point, as
+// after a loss of the stream, and its frames are others than the client's of the same numbers.
+func (s *Splice) contradicts(b Batch) bool {
+	return s.state == live && s.epoch > 0 && b.Epoch > s.epoch && b.First < s.next
+}
+
+func (s *Splice) note(b Batch) {
+	s.epoch = max(s.epoch, b.Epoch)
+	s.end = max(s.end, b.Next())
 }
 
 // Filled tells that no stored batch is left. It is Nothing if nothing is missing any more and live batches pass again, Fill
@@ -171,7 +144,7 @@ func (s *Splice) Filled() Verdict {
 	if s.state != filling {
 		return Nothing
 	}
-	if s.next < s.end() {
+	if s.next < s.end {
 		return Fill
 	}
 	s.state = live
@@ -196,6 +169,6 @@ func (s *Splice) missing() Verdict {
 
 func (s *Splice) take(b Batch) (Batch, Verdict) {
 	b = b.From(s.next)
-	s.next, s.mine, s.lazy = b.Next(), b.Epoch, false
+	s.next, s.lazy = b.Next(), false
 	return b, Deliver
 }

@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"net/http"
+	"time"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+)
+
+// Config is [services.gateway]. Sizes are bytes.
+type Config struct {
+	// Deployment is "user" for one operator's daemon, "system" for one that many share behind a sign-in proxy.
+	Deployment string `toml:"deployment"`
+	// Auth is "loopback" or "sidecar"; empty means loopback in a user deployment and sidecar in a system one. The flag
+	// --insecure overrides it.
+	Auth string `toml:"auth"`
+	// SidecarNonce is the secret that the sign-in proxy sends in X-Kaged-Auth-Nonce.
+	SidecarNonce string `toml:"sidecar_nonce"`
+	// CSRFSameSite is the SameSite of the CSRF cookie: "lax" or "strict".
+	CSRFSameSite string `toml:"csrf_same_site"`
+	// SecretMaxAge is how soon a secret that another gateway has rotated is worthless here.
+	SecretMaxAge config.Duration `toml:"secret_max_age"`
+
+	// BodyLimit is the largest body of a request, HeaderLimit the largest header.
+	BodyLimit   int64 `toml:"body_limit"`
+	HeaderLimit int   `toml:"header_limit"`
+	// Requests is how many are served at once.
+	Requests int `toml:"requests"`
+	// RequestTimeout is how long one may take, ReadTimeout how long a client may take to send it.
+	RequestTimeout config.Duration `toml:"request_timeout"`
+	ReadTimeout    config.Duration `toml:"read_timeout"`
+	// KeepAlive is how long a connection may be idle between requests.
+	KeepAlive config.Duration `toml:"keep_alive"`
+
+	// FrameLimit is the largest frame of a socket's client.
+	FrameLimit int64 `toml:"frame_limit"`
+	// OutputBuffer and EventsBuffer are how much may wait for a slow client of a socket, by channel.
+	OutputBuffer int `toml:"output_buffer"`
+	EventsBuffer int `toml:"events_buffer"`
+	// IdleTimeout is how long a socket's client may be silent; it is pinged three times as often.
+	IdleTimeout config.Duration `toml:"idle_timeout"`
+	// FlushWindow is what a client is left between the closing frame and the close, ClosingTimeout how long the closing
+	// frame may take to reach a client that reads slowly.
+	FlushWindow    config.Duration `toml:"flush_window"`
+	ClosingTimeout config.Duration `toml:"closing_timeout"`
+	// AttachTimeout is how long an upgrade waits for the session's holder.
+	AttachTimeout config.Duration `toml:"attach_timeout"`
+	// Grace is how long a socket is kept while the session's holder or the bus is away.
+	Grace config.Duration `toml:"grace"`
+	// StoredTimeout is how long a frame that was published may take to be stored.
+	StoredTimeout config.Duration `toml:"stored_timeout"`
+}
+
+// DefaultConfig returns the defaults, which are the API specification's where it names a number.
+func DefaultConfig() Config {
+	return Config{
+		Deployment:     "user",
+		CSRFSameSite:   "lax",
+		SecretMaxAge:   config.Duration(5 * time.Second),
+		BodyLimit:      1 << 20,
+		HeaderLimit:    32 << 10,
+		Requests:       1024,
+		RequestTimeout: config.Duration(time.Minute),
+		ReadTimeout:    config.Duration(30 * time.Second),
+		KeepAlive:      config.Duration(2 * time.Minute),
+		FrameLimit:     64 << 10,
+		OutputBuffer:   4 << 20,
+		EventsBuffer:   64 << 10,
+		IdleTimeout:    config.Duration(90 * time.Second),
+		FlushWindow:    config.Duration(time.Second),
+		ClosingTimeout: config.Duration(10 * time.Second),
+		AttachTimeout:  config.Duration(10 * time.Second),
+		Grace:          config.Duration(15 * time.Second),
+		StoredTimeout:  config.Duration(2 * time.Second),
+	}
+}
+
+// Validate fails with bad_request for what makes no sense.
+func (c Config) Validate() error {
+	if c.Deployment != "user" && c.Deployment != "system" {
+		return fault.New(fault.BadRequest, `deployment must be "user" or "system", not %q.`, c.Deployment)
+	}
+	if c.Auth != "" && c.Auth != "loopback" && c.Auth != "sidecar" {
+		return fault.New(fault.BadRequest, `auth must be "loopback" or "sidecar", not %q.`, c.Auth)
+	}
+	if c.CSRFSameSite != "lax" && c.CSRFSameSite != "strict" {
+		return fault.New(fault.BadRequest, `csrf_same_site must be "lax" or "strict", not %q.`, c.CSRFSameSite)
+	}
+	for key, value := range map[string]int64{
+		"secret_max_age": int64(c.SecretMaxAge), "body_limit": c.BodyLimit, "header_limit": int64(c.HeaderLimit), "requests": int64(c.Requests),
+		"request_timeout": int64(c.RequestTimeout), "read_timeout": int64(c.ReadTimeout), "keep_alive": int64(c.KeepAlive),
+		"frame_limit": c.FrameLimit, "output_buffer": int64(c.OutputBuffer), "events_buffer": int64(c.EventsBuffer),
+		"idle_timeout": int64(c.IdleTimeout), "flush_window": int64(c.FlushWindow), "closing_timeout": int64(c.ClosingTimeout),
+		"attach_timeout": int64(c.AttachTimeout), "grace": int64(c.Grace), "stored_timeout": int64(c.StoredTimeout),
+	} {
+		if value <= 0 {
+			return fault.New(fault.BadRequest, "%s must be more than 0.", key)
+		}
+	}
+	return nil
+}
+
+func (c Config) csrfCookie() http.SameSite {
+	if c.CSRFSameSite == "strict" {
+		return http.SameSiteStrictMode
+	}
+	return http.SameSiteLaxMode
+}

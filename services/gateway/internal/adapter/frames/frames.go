@@ -1,0 +1,145 @@
+// Package frames is the gateway's side of the bus: one live subscription for all sockets, and the stored frames.
+package frames
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/gateway/internal/core/channel"
+)
+
+// retry is the pause between tries to reach a bus that was never there.
+const retry = 200 * time.Millisecond
+
+// Listener takes what the subscription brings. Its methods do not block.
+type Listener interface {
+	// Deliver takes a live batch.
+	Deliver(session, channel string, b channel.Batch)
+	// Missed tells that batches may have been missed, and whether the store itself was lost.
+	Missed(storeLost bool)
+}
+
+// Frames is the connection. Make one with [New]; it works while [Frames.Run] does.
+type Frames struct {
+	bus    bus.Config
+	stream bus.FramesConfig
+	log    *slog.Logger
+	open   atomic.Pointer[opened]
+}
+
+type opened struct {
+	conn   *bus.Conn
+	frames *bus.Frames
+}
+
+// New returns a connection that Run makes. stream must be what the writers use.
+func New(cfg bus.Config, stream bus.FramesConfig) *Frames {
+	return &Frames{bus: cfg, stream: stream, log: cfg.Log}
+}
+
+// Run connects, as often as it takes, and passes on what comes until ctx ends.
+func (f *Frames) Run(ctx context.Context, to Listener) {
+	for ctx.Err() == nil {
+		err := f.serve(ctx, to)
+		if ctx.Err() != nil {
+			return
+		}
+		f.log.Warn("the bus cannot be used yet", "error", err)
+		select {
+		case <-time.After(retry):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// serve connects once and passes on what comes until ctx ends; it fails only before anything has come.
+func (f *Frames) serve(ctx context.Context, to Listener) error {
+	conn, err := bus.Connect(ctx, f.bus)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	frames, err := bus.OpenFrames(ctx, conn, f.stream)
+	if err != nil {
+		return err
+	}
+	incarnation, err := frames.Incarnation(ctx)
+	if err != nil {
+		return err
+	}
+	missed := make(chan struct{}, 1)
+	sub, err := frames.Live(ctx, func(b bus.Batch) { to.Deliver(b.Session, b.Channel, batch(b)) }, func() {
+		select {
+		case missed <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	f.open.Store(&opened{conn, frames})
+	defer f.open.Store(nil)
+	for {
+		select {
+		case <-missed:
+			incarnation = f.catchUp(ctx, frames, incarnation, to)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// catchUp tells the listener what it has missed, and returns the store's incarnation.
+func (f *Frames) catchUp(ctx context.Context, frames *bus.Frames, before string, to Listener) string {
+	for ctx.Err() == nil {
+		now, err := frames.Incarnation(ctx)
+		if err == nil {
+			to.Missed(now != before)
+			return now
+		}
+		select {
+		case <-time.After(retry):
+		case <-ctx.Done():
+		}
+	}
+	return before
+}
+
+// Ready fails with fault.Unavailable while the bus is away.
+func (f *Frames) Ready() error {
+	o := f.open.Load()
+	if o == nil {
+		return fault.New(fault.Unavailable, "The bus cannot be reached yet.").With("subsystem", "bus")
+	}
+	return o.conn.Ready()
+}
+
+// Stored implements socket.Deps.Stored.
+func (f *Frames) Stored(ctx context.Context, session, name string, from, known int64) iter.Seq2[channel.Batch, error] {
+	return func(yield func(channel.Batch, error) bool) {
+		o := f.open.Load()
+		if o == nil {
+			yield(channel.Batch{}, f.Ready())
+			return
+		}
+		for b, err := range o.frames.Replay(ctx, session, name, from, known) {
+			if errors.Is(err, bus.ErrGap) {
+				err = channel.ErrGap
+			}
+			if !yield(batch(b), err) {
+				return
+			}
+		}
+	}
+}
+
+func batch(b bus.Batch) channel.Batch {
+	return channel.Batch{First: b.Seq, Count: b.Count, Epoch: b.Epoch, Data: b.Body}
+}

@@ -1,0 +1,48 @@
+package socket
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"time"
+
+	"kaged.dev/services/gateway/internal/core/channel"
+)
+
+// Deps are what a [Hub] works with.
+type Deps struct {
+	Log *slog.Logger
+	// Attach holds a session until ctx ends, and ends another socket's hold if takeover is set. It fails with the faults of
+	// AttachService.Attach.
+	Attach func(ctx context.Context, session string, takeover bool) (channel.Hold, error)
+	// Stored yields the stored batches of a channel that hold frame from or a later one, in order and without a hole. known
+	// is the last frame that was published for certain. It ends with an error: channel.ErrGap if a frame from from on is
+	// stored no more, fault.Unavailable if the store is away.
+	Stored func(ctx context.Context, session, name string, from, known int64) iter.Seq2[channel.Batch, error]
+	// Ready fails while the bus is away.
+	Ready func() error
+	// Warnings are what an operator is warned of on events, since Since.
+	Warnings []string
+	Since    time.Time
+	Limits   Limits
+}
+
+// Limits bounds what a socket may use.
+type Limits struct {
+	// Frame is the largest frame of a client in bytes.
+	Frame int64
+	// Output and Events are how many bytes may wait for a slow client.
+	Output, Events int
+	// Idle is how long a client may be silent; a third of it is how often it is pinged.
+	Idle time.Duration
+	// Flush is what a client is left between the closing frame and the close.
+	Flush time.Duration
+	// Closing is how long the closing frame may take to be written.
+	Closing time.Duration
+	// Attach is how long an upgrade waits for the holder.
+	Attach time.Duration
+	// Grace is how long a socket is kept while the holder or the bus is away.
+	Grace time.Duration
+	// Missing is how long published frames may take to be stored.
+	Missing time.Duration
+}

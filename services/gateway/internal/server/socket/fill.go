@@ -1,0 +1,118 @@
+package socket
+
+import (
+	"errors"
+	"time"
+
+	"kaged.dev/services/gateway/internal/core/channel"
+)
+
+// fill reads what is stored of a channel until nothing is missing.
+func (s *Socket) fill(lane int) {
+	var since time.Time // frames that were published are missing, zero for none
+	for s.ctx.Err() == nil {
+		s.mu.Lock()
+		splice := &s.lanes[lane].splice
+		if !splice.Filling() {
+			s.lanes[lane].filling = false
+			s.mu.Unlock()
+			return
+		}
+		from, known := splice.Next(), splice.Last()
+		s.mu.Unlock()
+		err := s.fillFrom(lane, from, known)
+		if err == nil && s.fillEnds(lane, from, &since) {
+			return
+		}
+		if errors.Is(err, channel.ErrGap) {
+			s.giveUp(lane)
+		} else if err != nil {
+			s.hub.deps.Log.Warn("stored frames cannot be read", "session_id", s.session, "channel", names[lane], "error", err)
+			s.pause(retryStored)
+		}
+	}
+}
+
+// retryStored is how long to wait for a store that is away, retryMissing for a frame that is not stored yet.
+const (
+	retryStored  = 200 * time.Millisecond
+	retryMissing = 10 * time.Millisecond
+)
+
+func (s *Socket) pause(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-s.ctx.Done():
+	}
+}
+
+// fillFrom passes on what is stored, as fast as the client takes it.
+func (s *Socket) fillFrom(lane int, from, known int64) error {
+	for b, err := range s.hub.deps.Stored(s.ctx, s.session, names[lane], from, known) {
+		if err != nil {
+			return err
+		}
+		if !s.awaitRoom(lane, len(b.Data)) {
+			return nil
+		}
+		s.mu.Lock()
+		out, verdict := s.lanes[lane].splice.Stored(b)
+		s.obey(lane, out, verdict)
+		more := s.lanes[lane].splice.Filling() && s.phase < closing
+		s.mu.Unlock()
+		if !more {
+			return nil
+		}
+	}
+	return nil
+}
+
+// awaitRoom waits until size bytes fit into half of what may wait, so that live frames that come next fit too. It returns
+// false if the socket ends before.
+func (s *Socket) awaitRoom(lane, size int) bool {
+	half := s.hub.deps.Limits.lane(lane) / 2
+	for {
+		s.mu.Lock()
+		waiting, room := s.queue.Waiting(lane), s.lanes[lane].room
+		s.mu.Unlock()
+		if waiting == 0 || waiting+size <= half {
+			return s.ctx.Err() == nil
+		}
+		select {
+		case <-room:
+		case <-s.ctx.Done():
+			return false
+		}
+	}
+}
+
+// fillEnds reports whether the channel is filled. If published frames are not stored yet, it waits for them, and gives up
+// after a while.
+func (s *Socket) fillEnds(lane int, from int64, since *time.Time) bool {
+	s.mu.Lock()
+	splice := &s.lanes[lane].splice
+	verdict := splice.Filled()
+	progress := splice.Next() > from
+	ends := verdict == channel.Nothing
+	if ends {
+		s.lanes[lane].filling = false
+	}
+	s.mu.Unlock()
+	switch {
+	case ends:
+		return true
+	case progress || since.IsZero():
+		*since = time.Now()
+	case time.Since(*since) >= s.hub.deps.Limits.Missing:
+		s.giveUp(lane)
+		return false
+	}
+	s.pause(retryMissing)
+	return false
+}
+
+func (s *Socket) giveUp(lane int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.obey(lane, channel.Batch{}, s.lanes[lane].splice.GiveUp())
+}

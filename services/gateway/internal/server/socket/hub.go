@@ -1,0 +1,161 @@
+package socket
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/gateway/internal/core/channel"
+)
+
+// writeBuffer is what writing one frame to a client borrows, readBuffer what reading keeps.
+const (
+	writeBuffer = 4 << 10
+	readBuffer  = 1 << 10
+)
+
+// Hub has the sockets of a gateway. Make one with [New]; its methods are safe for concurrent use.
+type Hub struct {
+	deps     Deps
+	upgrader websocket.Upgrader
+
+	mu        sync.RWMutex // guards the fields below
+	bySession map[string][]*Socket
+	count     int
+	closed    bool
+	empty     chan struct{} // closed when the last socket has gone after closed was set
+}
+
+// New returns a hub without sockets.
+func New(deps Deps) *Hub {
+	return &Hub{
+		deps:      deps,
+		bySession: map[string][]*Socket{},
+		empty:     make(chan struct{}),
+		upgrader: websocket.Upgrader{
+			ReadBufferSize:  readBuffer,
+			WriteBufferSize: writeBuffer,
+			WriteBufferPool: &sync.Pool{},
+			Subprotocols:    []string{Protocol},
+			CheckOrigin:     allowed,
+			Error:           unanswered,
+		},
+	}
+}
+
+// Run pings clients, and closes all sockets while the bus has been away for longer than the grace, until ctx ends. Then it
+// closes what is left and returns when every socket has gone.
+func (h *Hub) Run(ctx context.Context) {
+	tick := time.NewTicker(max(min(time.Second, h.deps.Limits.Idle/3, h.deps.Limits.Grace/3), time.Millisecond))
+	defer tick.Stop()
+	pinged, there := time.Now(), time.Now()
+	for {
+		select {
+		case now := <-tick.C:
+			if now.Sub(pinged) >= h.deps.Limits.Idle/3 {
+				pinged = now
+				h.each((*Socket).ping)
+			}
+			switch {
+			case h.deps.Ready() == nil:
+				there = now
+			case now.Sub(there) >= h.deps.Limits.Grace:
+				h.each(func(s *Socket) {
+					s.close(codeShutdown, "The frames of the session cannot be reached; connect again later.")
+				})
+			}
+		case <-ctx.Done():
+			h.Close()
+			<-h.empty
+			return
+		}
+	}
+}
+
+// Close refuses new sockets and closes those that are there with server_shutdown. It does not wait; see [Hub.Wait].
+func (h *Hub) Close() {
+	h.mu.Lock()
+	already := h.closed
+	h.closed = true
+	if !already && h.count == 0 {
+		close(h.empty)
+	}
+	h.mu.Unlock()
+	h.each(func(s *Socket) { s.close(codeShutdown, "The gateway is stopping; connect again.") })
+}
+
+// Wait returns when every socket has gone after [Hub.Close], or when ctx ends.
+func (h *Hub) Wait(ctx context.Context) {
+	select {
+	case <-h.empty:
+	case <-ctx.Done():
+	}
+}
+
+// Deliver passes a live batch to the sockets of its session. It does not block.
+func (h *Hub) Deliver(session, name string, b channel.Batch) {
+	lane := laneOf(name)
+	if lane == laneControl {
+		return
+	}
+	h.mu.RLock()
+	sockets := h.bySession[session]
+	h.mu.RUnlock()
+	for _, s := range sockets {
+		s.live(lane, b)
+	}
+}
+
+// Missed tells that live batches may have been missed: every channel is filled from what is stored. If the store itself was
+// lost, its numbers mean nothing any more, and clients read their sessions anew.
+func (h *Hub) Missed(storeLost bool) {
+	h.each(func(s *Socket) { s.missed(storeLost) })
+}
+
+// Count returns how many sockets there are.
+func (h *Hub) Count() int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.count
+}
+
+func (h *Hub) each(f func(*Socket)) {
+	h.mu.RLock()
+	all := make([]*Socket, 0, h.count)
+	for _, list := range h.bySession {
+		all = append(all, list...)
+	}
+	h.mu.RUnlock()
+	for _, s := range all {
+		f(s)
+	}
+}
+
+// add makes s reachable for live batches. The lists of sockets are replaced and never changed.
+func (h *Hub) add(s *Socket) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return fault.New(fault.Unavailable, "The gateway is stopping; try again shortly.").With("subsystem", "gateway")
+	}
+	h.bySession[s.session] = append(slices.Clone(h.bySession[s.session]), s)
+	h.count++
+	return nil
+}
+
+func (h *Hub) remove(s *Socket) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	rest := slices.DeleteFunc(slices.Clone(h.bySession[s.session]), func(other *Socket) bool { return other == s })
+	if h.bySession[s.session] = rest; len(rest) == 0 {
+		delete(h.bySession, s.session)
+	}
+	h.count--
+	if h.closed && h.count == 0 {
+		close(h.empty)
+	}
+}

@@ -1,0 +1,83 @@
+package socket
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/gateway/internal/core/channel"
+)
+
+// The pauses between tries to hold a session again.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// keep waits for the end of the hold. A hold that was lost, or that its holder gave up because it stops, is taken again,
+// at whoever holds the session then; the client notices nothing.
+func (s *Socket) keep(hold channel.Hold) {
+	for {
+		ended, err := hold.Wait()
+		if s.ctx.Err() != nil {
+			return
+		}
+		if err == nil && ended.Code != codeShutdown {
+			s.close(known(ended.Code), ended.Reason)
+			return
+		}
+		if hold = s.again(); hold == nil {
+			return
+		}
+		s.published(hold)
+	}
+}
+
+// known maps what a holder may say to the codes of a closing frame.
+func known(code string) string {
+	if code == codeEnded || code == codeReplaced {
+		return code
+	}
+	return codeShutdown
+}
+
+// again holds the session again. It closes the socket and returns nil if that cannot be done within the grace.
+func (s *Socket) again() channel.Hold {
+	end := time.Now().Add(s.hub.deps.Limits.Grace)
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		hold, err := s.tryAgain()
+		switch {
+		case s.ctx.Err() != nil:
+			return nil
+		case err == nil:
+			return hold
+		case errors.Is(err, fault.NotFound), errors.Is(err, fault.Gone):
+			s.close(codeEnded, "The session has ended.")
+			return nil
+		case time.Now().Before(end):
+			s.pause(pause)
+		case errors.Is(err, fault.SessionAttached):
+			s.close(codeReplaced, "Another client has taken the session over.")
+			return nil
+		default:
+			s.close(codeShutdown, "The session's holder cannot be reached; connect again later.")
+			return nil
+		}
+	}
+}
+
+// tryAgain tries to hold the session once. The hold lives as long as the socket; waiting for it does not.
+func (s *Socket) tryAgain() (channel.Hold, error) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	tooLong := time.AfterFunc(s.hub.deps.Limits.Attach, cancel)
+	hold, err := s.hub.deps.Attach(ctx, s.session, false)
+	if err == nil && !tooLong.Stop() {
+		err = fault.New(fault.Unavailable, "The session's holder does not answer.")
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return hold, nil
+}

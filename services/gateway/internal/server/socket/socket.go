@@ -1,0 +1,228 @@
+package socket
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"google.golang.org/protobuf/proto"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/wirejson"
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	"kaged.dev/services/gateway/internal/core/channel"
+)
+
+// The lanes of a socket's queue, and the names of the channels that are theirs.
+const (
+	laneControl = iota
+	laneOutput
+	laneEvents
+	lanes
+)
+
+var names = [lanes]string{"control", "output", "events"}
+
+// laneOf returns the lane of a session's channel, laneControl for what is none.
+func laneOf(name string) int {
+	switch name {
+	case names[laneOutput]:
+		return laneOutput
+	case names[laneEvents]:
+		return laneEvents
+	}
+	return laneControl
+}
+
+// controlLimit is how many bytes of answers may wait for a client that asks and does not read.
+const controlLimit = 64 << 10
+
+func (l Limits) lane(lane int) int {
+	switch lane {
+	case laneOutput:
+		return l.Output
+	case laneEvents:
+		return l.Events
+	}
+	return controlLimit
+}
+
+type phase int
+
+const (
+	greeting phase = iota // hello has not come
+	open                  // frames go both ways
+	closing               // the closing frame waits or is written; nothing else is taken
+	gone                  // the client has left
+)
+
+// Socket is one client at a session. It is made by [Hub.Upgrade] and ends by itself.
+type Socket struct {
+	hub     *Hub
+	session string
+	caller  ident.Caller
+	ctx     context.Context // carries the caller; its end gives the session back
+	cancel  context.CancelFunc
+	conn    *websocket.Conn // set by start; reading belongs to read, writing to write
+	wake    chan struct{}   // there is something for write
+	left    chan struct{}   // closed when read has returned
+	workers atomic.Int32    // goroutines at work; the last one takes the socket out of the hub
+
+	mu      sync.Mutex // guards the fields below
+	phase   phase
+	force   *time.Timer // ends the connection of a client that does not take the closing frame
+	seq     int64       // of the last control frame
+	pinging bool        // a ping is due
+	warned  bool        // the warnings were sent
+	lanes   [lanes]lane
+	queue   channel.Queue
+	final   *gatewayv1.Closing // the closing frame, from phase closing on
+}
+
+// lane is where the client stands in a channel; the one of control is not used.
+type lane struct {
+	splice  channel.Splice
+	begin   bool          // hello asked for the channel from its first frame
+	filling bool          // fill runs
+	room    chan struct{} // something of the lane was sent or dropped; for fill
+}
+
+func newSocket(h *Hub, session string, caller ident.Caller) *Socket {
+	s := &Socket{
+		hub: h, session: session, caller: caller,
+		wake: make(chan struct{}, 1), left: make(chan struct{}),
+	}
+	s.ctx, s.cancel = context.WithCancel(ident.WithCaller(context.Background(), caller))
+	return s
+}
+
+// start begins the socket's work on a connection that is upgraded.
+func (s *Socket) start(conn *websocket.Conn, hold channel.Hold) {
+	s.mu.Lock()
+	s.conn = conn
+	if s.phase == closing {
+		s.forceLater()
+	}
+	s.mu.Unlock()
+	s.workers.Add(3)
+	go s.worker(s.read)
+	go s.worker(s.write)
+	go s.worker(func() { s.keep(hold) })
+}
+
+// worker runs f, which was counted among the workers. The last to end closes up: by then the phase lets nobody begin.
+func (s *Socket) worker(f func()) {
+	f()
+	if s.workers.Add(-1) > 0 {
+		return
+	}
+	s.mu.Lock()
+	if s.force != nil {
+		s.force.Stop()
+	}
+	s.mu.Unlock()
+	s.hub.remove(s)
+}
+
+// live takes a batch as it was published.
+func (s *Socket) live(lane int, b channel.Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out, verdict := s.lanes[lane].splice.Live(b)
+	s.obey(lane, out, verdict)
+}
+
+// missed tells that live batches may have been missed.
+func (s *Socket) missed(storeLost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for lane := laneOutput; lane < lanes; lane++ {
+		verdict := s.lanes[lane].splice.Suspect()
+		if storeLost && s.lanes[lane].splice.On() {
+			verdict = channel.Lost
+		}
+		s.obey(lane, channel.Batch{}, verdict)
+	}
+}
+
+// published takes what the holder says of the channels.
+func (s *Socket) published(hold channel.Hold) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for lane := laneOutput; lane < lanes; lane++ {
+		s.obey(lane, channel.Batch{}, s.lanes[lane].splice.Published(hold.ServerSeq()[names[lane]]))
+	}
+}
+
+// obey does what a verdict says. mu is held.
+func (s *Socket) obey(lane int, b channel.Batch, verdict channel.Verdict) {
+	if s.phase >= closing {
+		return
+	}
+	switch verdict {
+	case channel.Deliver:
+		s.push(lane, b.Data)
+	case channel.Fill:
+		l := &s.lanes[lane]
+		if l.filling {
+			return
+		}
+		if l.filling = true; l.room == nil {
+			l.room = make(chan struct{}, 1)
+		}
+		s.workers.Add(1)
+		go s.worker(func() { s.fill(lane) })
+	case channel.Lost:
+		s.closeLocked(codeResumeFailed, "The frames since then are not kept any more; read the session again.")
+	}
+}
+
+// push queues frames for the client, and closes the socket if more would wait than may. mu is held.
+func (s *Socket) push(lane int, data []byte) {
+	if !s.queue.Push(lane, data, s.hub.deps.Limits.lane(lane)) {
+		s.closeLocked(codeBackpressure, "The client reads the "+names[lane]+" channel too slowly; connect again and resume.")
+		return
+	}
+	s.signal()
+}
+
+// control queues a frame on control. mu is held.
+func (s *Socket) control(frameType string, payload proto.Message) {
+	s.seq++
+	frame, err := wirejson.AppendFrame(nil, names[laneControl], s.seq, frameType, payload)
+	if err != nil {
+		s.hub.deps.Log.Error("control frame cannot be written", "type", frameType, "request_id", s.caller.RequestID, "error", err)
+		return
+	}
+	s.push(laneControl, frame)
+}
+
+// signal wakes write.
+func (s *Socket) signal() { wake(s.wake) }
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// ping makes write send a ping.
+func (s *Socket) ping() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase < closing {
+		s.pinging = true
+		s.signal()
+	}
+}
+
+// toError returns err as control error carries it.
+func toError(err error) proto.Message {
+	p := fault.From(err).Proto()
+	p.HttpStatus = 0
+	return p
+}

@@ -1,0 +1,122 @@
+package socket
+
+import (
+	"context"
+	"encoding/base64"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/websocket"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/wirejson"
+	"kaged.dev/services/gateway/internal/core/channel"
+)
+
+// Protocol is the subprotocol of a session's socket.
+const Protocol = "kaged.v1"
+
+// challengeBytes is the length of a Sec-WebSocket-Key.
+const challengeBytes = 16
+
+// The origin is checked before a request gets here, and refusals are answered after the upgrader has returned.
+func allowed(*http.Request) bool                                { return true }
+func unanswered(http.ResponseWriter, *http.Request, int, error) {}
+func handshake(format string, args ...any) *fault.Error {
+	return fault.New(fault.BadRequest, format, args...)
+}
+func hasToken(r *http.Request, name, token string) bool {
+	for _, line := range r.Header.Values(name) {
+		for part := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(part), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Upgrade makes a socket of a request whose caller may use the session. The session is held first, so that whatever is wrong
+// is an HTTP answer. It fails with bad_request for a request that is no handshake of [Protocol], validation_failed for a
+// takeover that is neither 0 nor 1, with what holding the session fails with, and with unavailable; nothing is written then.
+func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request, session string) error {
+	if err := checkHandshake(w, r); err != nil {
+		return err
+	}
+	takeover, err := takeoverOf(r)
+	if err != nil {
+		return err
+	}
+	if err := h.deps.Ready(); err != nil {
+		return err
+	}
+	s := newSocket(h, session, ident.CallerFrom(r.Context()))
+	if err := h.add(s); err != nil {
+		return err
+	}
+	hold, err := s.attachWithin(r.Context(), takeover)
+	if err != nil {
+		s.cancel()
+		h.remove(s)
+		return err
+	}
+	s.published(hold)
+	conn, err := h.upgrader.Upgrade(w, r, maps.Clone(w.Header()))
+	if err != nil {
+		s.cancel()
+		h.remove(s)
+		return fault.Wrap(err, fault.BadRequest, "The upgrade to a WebSocket failed.")
+	}
+	s.start(conn, hold)
+	return nil
+}
+
+// checkHandshake makes sure that the upgrade will work before the session is held: a handshake that fails must not end
+// another socket.
+func checkHandshake(w http.ResponseWriter, r *http.Request) error {
+	if !websocket.IsWebSocketUpgrade(r) {
+		return handshake("This is a socket; send an upgrade to WebSocket.")
+	}
+	if !hasToken(r, "Sec-WebSocket-Version", "13") {
+		w.Header().Set("Sec-WebSocket-Version", "13")
+		return handshake("The WebSocket version must be 13.")
+	}
+	if key, err := base64.StdEncoding.DecodeString(r.Header.Get("Sec-WebSocket-Key")); err != nil || len(key) != challengeBytes {
+		return handshake("Sec-WebSocket-Key must be 16 bytes in base64.")
+	}
+	if !slices.Contains(websocket.Subprotocols(r), Protocol) {
+		return handshake("The WebSocket subprotocol must be %s.", Protocol)
+	}
+	return nil
+}
+
+func takeoverOf(r *http.Request) (bool, error) {
+	switch r.URL.Query().Get("takeover") {
+	case "", "0":
+		return false, nil
+	case "1":
+		return true, nil
+	}
+	return false, wirejson.Invalid("takeover", "takeover must be 0 or 1.")
+}
+
+// attachWithin holds the session for as long as the socket lives, if that works before the request or the limit ends.
+func (s *Socket) attachWithin(request context.Context, takeover bool) (channel.Hold, error) {
+	waiting, cancel := context.WithTimeout(request, s.hub.deps.Limits.Attach)
+	defer cancel()
+	stop := context.AfterFunc(waiting, s.cancel)
+	hold, err := s.hub.deps.Attach(s.ctx, s.session, takeover)
+	if !stop() && err == nil {
+		err = waiting.Err()
+	}
+	if err != nil && waiting.Err() != nil && request.Err() == nil {
+		return nil, fault.Wrap(err, fault.Unavailable, "The session's holder does not answer; try again shortly.").With("subsystem", "session-manager")
+	}
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	return hold, nil
+}

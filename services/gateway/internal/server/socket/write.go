@@ -1,0 +1,153 @@
+package socket
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"kaged.dev/pkg/wirejson"
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	"kaged.dev/services/gateway/internal/core/channel"
+)
+
+// The codes of a closing frame.
+const (
+	codeShutdown     = "server_shutdown"
+	codeEnded        = "session_ended"
+	codeIdle         = "idle_timeout"
+	codeBackpressure = "backpressure"
+	codePolicy       = "policy_violation"
+	codeReplaced     = "replaced"
+	codeResumeFailed = "resume_failed"
+)
+
+// status is the WebSocket close code of a closing code.
+func status(code string) int {
+	switch code {
+	case codeShutdown:
+		return websocket.CloseGoingAway
+	case codeEnded:
+		return websocket.CloseNormalClosure
+	}
+	return websocket.ClosePolicyViolation
+}
+
+// close lets the client know that the socket closes, and why. The first reason counts.
+func (s *Socket) close(code, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closeLocked(code, reason)
+}
+
+// closeLocked is close with mu held. The session is given back at once: the client may come back before it has taken note.
+func (s *Socket) closeLocked(code, reason string) {
+	if s.phase >= closing {
+		return
+	}
+	s.phase = closing
+	s.final = &gatewayv1.Closing{Code: code, Reason: reason}
+	if code == codeBackpressure {
+		for lane := range lanes {
+			s.queue.Drop(lane)
+		}
+	}
+	s.cancel()
+	s.signal()
+	if s.conn != nil {
+		s.forceLater()
+	}
+}
+
+// forceLater makes sure that a client that reads nothing does not keep the socket. mu is held.
+func (s *Socket) forceLater() {
+	conn := s.conn.NetConn()
+	s.force = time.AfterFunc(s.hub.deps.Limits.Closing, func() { _ = conn.Close() })
+}
+
+// write sends what waits until the client has left or the closing frame is sent.
+func (s *Socket) write() {
+	defer s.conn.Close()
+	for {
+		item, ping, state := s.take()
+		switch {
+		case state == gone:
+			return
+		case ping:
+			_ = s.conn.SetWriteDeadline(time.Now().Add(s.hub.deps.Limits.Idle))
+			if s.conn.WriteMessage(websocket.PingMessage, nil) != nil {
+				return
+			}
+		case item.Data != nil:
+			if !s.send(item) {
+				return
+			}
+		case state == closing:
+			s.sayGoodbye()
+			return
+		default:
+			select {
+			case <-s.wake:
+			case <-s.left:
+				s.leave()
+			}
+		}
+	}
+}
+
+// take returns what is to be sent next: a ping, an item with data, or nothing.
+func (s *Socket) take() (item channel.Item, ping bool, state phase) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pinging && s.phase < closing {
+		s.pinging = false
+		return channel.Item{}, true, s.phase
+	}
+	item, _ = s.queue.Pop()
+	return item, false, s.phase
+}
+
+// send writes an item's frames. A client that takes none of them for as long as it may be silent is gone.
+func (s *Socket) send(item channel.Item) bool {
+	for data := item.Data; len(data) > 0; {
+		frame, rest, _ := bytes.Cut(data, newline)
+		_ = s.conn.SetWriteDeadline(time.Now().Add(s.hub.deps.Limits.Idle))
+		if s.conn.WriteMessage(websocket.TextMessage, frame) != nil {
+			return false
+		}
+		data = rest
+	}
+	s.mu.Lock()
+	s.queue.Sent(item)
+	wake(s.lanes[item.Lane].room)
+	s.mu.Unlock()
+	return true
+}
+
+var newline = []byte{'\n'}
+
+// sayGoodbye sends the closing frame, leaves the client a while to close by itself, and closes.
+func (s *Socket) sayGoodbye() {
+	s.mu.Lock()
+	final := s.final
+	s.seq++
+	frame, err := wirejson.AppendFrame(nil, names[laneControl], s.seq, "closing", final)
+	s.mu.Unlock()
+	flush := s.hub.deps.Limits.Flush
+	_ = s.conn.SetWriteDeadline(time.Now().Add(s.hub.deps.Limits.Closing))
+	if err != nil || s.conn.WriteMessage(websocket.TextMessage, frame) != nil {
+		return
+	}
+	ended := time.NewTimer(flush)
+	defer ended.Stop()
+	select {
+	case <-s.left:
+		if final.GetCode() != codeIdle {
+			return
+		}
+		// Reading has ended because the client was silent, not because it has left.
+		<-ended.C
+	case <-ended.C:
+	}
+	_ = s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(status(final.GetCode()), final.GetCode()), time.Now().Add(flush))
+}

@@ -1,0 +1,46 @@
+package gateway
+
+import (
+	"os/user"
+	"strings"
+
+	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/host"
+)
+
+// Module is the gateway as a process runs it.
+var Module = host.Module{Name: "gateway", Needs: []string{"session-manager"}, New: newModule}
+
+func newModule(env *host.Env) (host.Service, error) {
+	cfg := DefaultConfig()
+	if err := env.Config(&cfg); err != nil {
+		return nil, err
+	}
+	return New(cfg, Deps{
+		Log:            env.Log,
+		Version:        env.Version,
+		Listen:         env.Listen,
+		UIURL:          env.UIURL,
+		Insecure:       env.Insecure,
+		NoSandbox:      env.NoSandbox,
+		Operator:       operator(),
+		SessionManager: env.Dial("session-manager"),
+		DialAddress:    env.DialAddress,
+		NATS:           bus.Config{URL: env.NATS.URL, InProcess: env.NATS.InProcess, Name: "gateway " + env.Instance, Log: env.Log},
+	})
+}
+
+// operator is the user of the operating system, which is who a single-user daemon works for.
+func operator() string {
+	u, err := user.Current()
+	if err != nil || u.Username == "" {
+		return "operator"
+	}
+	// An identity travels in headers, which take printable ASCII.
+	return strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' {
+			return '_'
+		}
+		return r
+	}, u.Username)
+}

@@ -1,0 +1,297 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/fault"
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/gateway/internal/adapter/auditlog"
+	"kaged.dev/services/gateway/internal/adapter/epoch"
+	"kaged.dev/services/gateway/internal/adapter/frames"
+	"kaged.dev/services/gateway/internal/adapter/holder"
+	"kaged.dev/services/gateway/internal/adapter/lease"
+	"kaged.dev/services/gateway/internal/core/access"
+	"kaged.dev/services/gateway/internal/server"
+	"kaged.dev/services/gateway/internal/server/socket"
+)
+
+// Deps are what a [Service] works with; every field but UIURL is needed.
+type Deps struct {
+	Log     *slog.Logger
+	Version string
+	// Listen is the TCP address, host:port; port 0 picks one.
+	Listen string
+	// UIURL is the base URL people see, empty for the listener's.
+	UIURL string
+	// Insecure lets everybody in, NoSandbox says that cages are off.
+	Insecure, NoSandbox bool
+	// Operator is the user whom loopback mode signs in.
+	Operator string
+	// SessionManager is the connection to session-manager, DialAddress one to an address of a lease's holder.
+	SessionManager grpc.ClientConnInterface
+	DialAddress    func(address string) (grpc.ClientConnInterface, error)
+	// NATS is where the bus is.
+	NATS bus.Config
+}
+
+// The intervals of what has no key of its own.
+const (
+	secretMinAge    = time.Second            // between two questions whether the secret has changed
+	announceRetry   = 500 * time.Millisecond // between tries to write the first launch URL
+	shutdownTimeout = 5 * time.Second        // for requests that are served when the gateway stops
+	healthTimeout   = 2 * time.Second        // for session-manager to say that it works
+)
+
+// Service is the gateway. Make one with [New].
+type Service struct {
+	cfg     Config
+	deps    Deps
+	conn    *lease.Conn
+	info    server.Info
+	gate    *access.Gate
+	audit   *auditlog.Log
+	frames  *frames.Frames
+	hub     *socket.Hub
+	control *server.Control
+
+	listening chan struct{} // closed when the fields below are set
+	address   string        // of the listener
+	http      *server.Server
+}
+
+// New returns a gateway. It starts nothing. It fails with fault.BadRequest for a UI URL or a listen address that cannot be.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if _, err := access.NewHosts(deps.Listen, deps.UIURL); err != nil {
+		return nil, err
+	}
+	conn := lease.New(deps.SessionManager, deps.DialAddress)
+	operators := sessionmanagerv1.NewOperatorServiceClient(conn)
+	secrets := epoch.New(operators, cfg.SecretMaxAge.D(), secretMinAge)
+	s := &Service{
+		cfg: cfg, deps: deps, conn: conn,
+		info:      server.Info{Version: deps.Version, Deployment: cfg.Deployment, AuthMode: authMode(cfg, deps), NoSandbox: deps.NoSandbox},
+		audit:     auditlog.New(sessionmanagerv1.NewAuditServiceClient(conn), deps.Log),
+		frames:    frames.New(deps.NATS, bus.FramesConfig{}),
+		listening: make(chan struct{}),
+	}
+	s.gate = &access.Gate{Mode: s.info.AuthMode, Operator: deps.Operator, Nonce: cfg.SidecarNonce, Secrets: secrets}
+	s.hub = socket.New(s.socketDeps())
+	s.control = &server.Control{
+		Info: s.info, Operators: operators, Audit: s.audit, Renew: secrets.Set, Listener: s.BaseURL,
+		Launcher: &server.Launcher{Operators: operators, Base: s.uiURL, Log: deps.Log},
+	}
+	return s, nil
+}
+
+func authMode(cfg Config, deps Deps) access.Mode {
+	switch {
+	case deps.Insecure:
+		return access.Insecure
+	case cfg.Auth != "":
+		return access.Mode(cfg.Auth)
+	case cfg.Deployment == "system":
+		return access.Sidecar
+	}
+	return access.Loopback
+}
+
+func (s *Service) socketDeps() socket.Deps {
+	return socket.Deps{
+		Log:      s.deps.Log,
+		Attach:   holder.New(s.conn).Attach,
+		Stored:   s.frames.Stored,
+		Ready:    s.frames.Ready,
+		Warnings: s.info.Warnings(),
+		Since:    time.Now(),
+		Limits: socket.Limits{
+			Frame: s.cfg.FrameLimit, Output: s.cfg.OutputBuffer, Events: s.cfg.EventsBuffer,
+			Idle: s.cfg.IdleTimeout.D(), Flush: s.cfg.FlushWindow.D(), Closing: s.cfg.ClosingTimeout.D(),
+			Attach: s.cfg.AttachTimeout.D(), Grace: s.cfg.Grace.D(), Missing: s.cfg.StoredTimeout.D(),
+		},
+	}
+}
+
+// Register implements host.Service.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	gatewayv1.RegisterGatewayServiceServer(r, s.control)
+}
+
+// Run implements host.Service: it listens, and serves until ctx ends. It fails with fault.Unavailable if it cannot listen.
+func (s *Service) Run(ctx context.Context) error {
+	listener, err := net.Listen("tcp", s.deps.Listen)
+	if err != nil {
+		return fault.Wrap(err, fault.Unavailable, "The gateway cannot listen on %s.", s.deps.Listen)
+	}
+	defer listener.Close()
+	if err := s.open(listener.Addr().String()); err != nil {
+		return err
+	}
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var audit, others sync.WaitGroup
+	auditing, stopAudit := context.WithCancel(work)
+	audit.Go(func() { s.audit.Run(auditing) })
+	others.Go(func() { s.frames.Run(work, s.hub) })
+	others.Go(func() { s.hub.Run(work) })
+	others.Go(func() { s.announce(ctx) })
+	err = s.serve(ctx, listener)
+	stop()
+	others.Wait()
+	// The audit goes last: what the others did until now is to be in it.
+	stopAudit()
+	audit.Wait()
+	return err
+}
+
+// open makes the HTTP server, which needs to know the address it is reached at.
+func (s *Service) open(address string) error {
+	hosts, err := access.NewHosts(address, s.deps.UIURL)
+	if err != nil {
+		return err
+	}
+	s.http, err = server.New(server.Deps{
+		Log: s.deps.Log, Info: s.info, Gate: s.gate, Hosts: hosts, Audit: s.audit, SessionManager: s.conn,
+		Launcher: s.control.Launcher, Sockets: s.hub, Ready: s.works, CSRFCookie: s.cfg.csrfCookie(),
+		Limits: server.Limits{Body: s.cfg.BodyLimit, Requests: s.cfg.Requests, Time: s.cfg.RequestTimeout.D()},
+	})
+	if err != nil {
+		return err
+	}
+	s.address = address
+	close(s.listening)
+	return nil
+}
+
+// serve serves HTTP until ctx ends and the requests of then are answered.
+func (s *Service) serve(ctx context.Context, listener net.Listener) error {
+	srv := &http.Server{
+		Handler:                      s.http,
+		DisableGeneralOptionsHandler: true,
+		ReadHeaderTimeout:            s.cfg.ReadTimeout.D(),
+		ReadTimeout:                  s.cfg.ReadTimeout.D(),
+		IdleTimeout:                  s.cfg.KeepAlive.D(),
+		MaxHeaderBytes:               s.cfg.HeaderLimit,
+		ErrorLog:                     slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return fault.Wrap(err, fault.Unavailable, "The gateway cannot accept connections on %s any more.", s.address)
+	case <-ctx.Done():
+	}
+	s.http.Drain()
+	s.hub.Close()
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if err := srv.Shutdown(end); err != nil {
+		s.deps.Log.Warn("requests were cut off", "error", err)
+		_ = srv.Close() // Only the listener could fail to close, and Shutdown has closed it.
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fault.Wrap(err, fault.Unavailable, "The gateway could not accept connections on %s.", s.address)
+	}
+	return nil
+}
+
+// announce writes the first launch URL to the log, once session-manager can make one.
+func (s *Service) announce(ctx context.Context) {
+	if s.info.AuthMode != access.Loopback {
+		return
+	}
+	for ctx.Err() == nil {
+		if s.control.Launcher.Announce(ctx) {
+			return
+		}
+		select {
+		case <-time.After(announceRetry):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Drain implements host.Drainer: new requests are refused, clients of sockets are told, and it returns when they have gone.
+func (s *Service) Drain(ctx context.Context) {
+	select {
+	case <-s.listening:
+		s.http.Drain()
+	default:
+	}
+	s.hub.Close()
+	s.hub.Wait(ctx)
+}
+
+// Ready implements host.Readier.
+func (s *Service) Ready(ctx context.Context) error {
+	select {
+	case <-s.listening:
+	default:
+		return fault.New(fault.Unavailable, "The gateway does not listen yet.").With("subsystem", "gateway")
+	}
+	if !s.gate.Configured() {
+		return fault.New(fault.Unavailable, "The gateway waits for a sidecar_nonce.").With("subsystem", "gateway")
+	}
+	return s.works(ctx)
+}
+
+// works fails while what requests need is not there.
+func (s *Service) works(ctx context.Context) error {
+	if err := s.frames.Ready(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	resp, err := healthpb.NewHealthClient(s.conn).Check(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		return err
+	}
+	if resp.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		return fault.New(fault.Unavailable, "session-manager is not ready.").With("subsystem", "session-manager")
+	}
+	return nil
+}
+
+// BaseURL returns the base URL of the listener, once there is one. It fails with ctx's fault.
+func (s *Service) BaseURL(ctx context.Context) (string, error) {
+	select {
+	case <-s.listening:
+	case <-ctx.Done():
+		return "", fault.From(ctx.Err())
+	}
+	addr, err := netip.ParseAddrPort(s.address)
+	if err != nil || !addr.Addr().IsUnspecified() {
+		return "http://" + s.address, nil
+	}
+	// A listener on every address is reached on this one from here.
+	return "http://" + netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), addr.Port()).String(), nil
+}
+
+// uiURL returns the base URL that people see.
+func (s *Service) uiURL(ctx context.Context) (string, error) {
+	if s.deps.UIURL != "" {
+		return strings.TrimRight(s.deps.UIURL, "/"), nil
+	}
+	return s.BaseURL(ctx)
+}
+
+// LaunchURL returns a URL that signs a browser in once, as soon as the gateway listens and session-manager answers; in
+// other modes than loopback, where nothing needs to be handed out, the base URL. It fails with ctx's fault, or with
+// session-manager's.
+func (s *Service) LaunchURL(ctx context.Context) (string, error) {
+	if s.info.AuthMode != access.Loopback {
+		return s.uiURL(ctx)
+	}
+	return s.control.Launcher.Issue(ctx)
+}
