@@ -10,18 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockSlot takes a slot for this process, if it is free.
-func lockSlot(dir string) (lock *os.File, free bool, err error) {
+// lockSlot takes a slot for as long as this process lives, if it is free.
+func lockSlot(dir string) (free bool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, false, err
+		return false, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "slot.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	fd, err := unix.Open(filepath.Join(dir, slotLock), unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		return true, nil // The descriptor stays open.
+	}
+	_ = unix.Close(fd)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, false, f.Close()
+		return false, nil
 	}
-	return f, err == nil, err
+	return false, err
 }

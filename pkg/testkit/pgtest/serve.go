@@ -21,6 +21,9 @@ const serveVariable = "KAGED_PGTEST_SERVE"
 // slots bounds how many test binaries may have a server at the same time.
 const slots = 64
 
+// slotLock is the file that says whether a slot is in use.
+const slotLock = "slot.lock"
+
 const startLimit = time.Minute
 
 // answer is what the child says on its standard output, once.
@@ -61,8 +64,7 @@ func serve() int {
 	return 0
 }
 
-// startInSlot starts a server on the first cluster that no other process uses. What cannot be started, after a power cut
-// for one, is made again.
+// startInSlot starts a server on the first cluster that no other process uses.
 func startInSlot(ctx context.Context) (*embedded.Server, error) {
 	base, err := cacheFolder()
 	if err != nil {
@@ -70,39 +72,59 @@ func startInSlot(ctx context.Context) (*embedded.Server, error) {
 	}
 	for n := range slots {
 		dir := filepath.Join(base, fmt.Sprintf("slot-%02d", n))
-		unlock, free, err := lockSlot(dir)
+		free, err := lockSlot(dir)
 		if err != nil {
 			return nil, err
 		}
 		if !free {
 			continue
 		}
-		// The lock is kept, and ends with this process.
-		_ = unlock
-		opts := embedded.Options{DataDir: dir, NoSync: true}
-		server, err := embedded.Start(ctx, opts)
-		if err != nil {
-			if err2 := os.RemoveAll(filepath.Join(dir, "postgres")); err2 != nil {
-				return nil, errors.Join(err, err2)
-			}
-			server, err = embedded.Start(ctx, opts)
-		}
-		if err == nil {
-			err = tidy(ctx, server.OwnerURL())
-		}
-		return server, err
+		return startOrRemake(ctx, dir)
 	}
 	return nil, errors.New("every slot for a test database is in use")
 }
 
-// cacheFolder is where the clusters are: kept between runs where the user has a cache folder.
-func cacheFolder() (string, error) {
-	base, err := os.UserCacheDir()
-	if err != nil {
-		base = filepath.Join(os.TempDir(), fmt.Sprintf("kaged-%d", os.Getuid()))
+// startOrRemake starts a server on a slot's cluster. One that cannot be used, after a power cut or a change of PostgreSQL's version, is made
+// again: there is nothing in it to lose.
+func startOrRemake(ctx context.Context, dir string) (*embedded.Server, error) {
+	opts := embedded.Options{DataDir: dir, NoSync: true}
+	server, err := startTidy(ctx, opts)
+	if err == nil {
+		return server, nil
 	}
-	dir := filepath.Join(base, "kaged-pgtest")
-	return dir, os.MkdirAll(dir, 0o700)
+	if err2 := os.RemoveAll(filepath.Join(dir, "postgres")); err2 != nil {
+		return nil, errors.Join(err, err2)
+	}
+	return startTidy(ctx, opts)
+}
+
+func startTidy(ctx context.Context, opts embedded.Options) (*embedded.Server, error) {
+	server, err := embedded.Start(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := tidy(ctx, server.OwnerURL()); err != nil {
+		return nil, errors.Join(err, server.Stop(ctx))
+	}
+	return server, nil
+}
+
+// cacheFolder is where the clusters are: in the user's cache folder, or where there is none that can be written, in a folder for
+// temporary files that is this user's alone.
+func cacheFolder() (string, error) {
+	if base, err := os.UserCacheDir(); err == nil {
+		dir := filepath.Join(base, "kaged-pgtest")
+		if os.MkdirAll(dir, 0o700) == nil {
+			return dir, nil
+		}
+	}
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("kaged-pgtest-%d", os.Getuid()))
+	err := os.Mkdir(dir, 0o700)
+	if os.IsExist(err) {
+		// Changing the mode of somebody else's folder fails.
+		err = os.Chmod(dir, 0o700)
+	}
+	return dir, err
 }
 
 // shared is the server of this test binary.

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/postgres/embedded"
 )
 
-// Private is a server of one test's own, with its default settings, that the test may stop, kill and start again on the
+// Private is a server of one test's own, set up like a real one, that the test may stop, kill and start again on the
 // same data. Its URLs stay the same. It must be used by one goroutine at a time.
 type Private struct {
 	t    testing.TB
