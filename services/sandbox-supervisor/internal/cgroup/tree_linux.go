@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -67,31 +68,81 @@ func (t *Tree) Leaf(name string) (*Leaf, error) {
 // Remove kills what runs in the tree and removes it.
 func (t *Tree) Remove() error { return remove(t.path) }
 
-// Leaf is the cgroup of one command. Its methods may be called by many at once, none after Remove.
+// Leaf is the cgroup of one command. Its methods may be called by many at once, also after it was removed.
 type Leaf struct {
 	path string
-	fd   int
+
+	mu sync.RWMutex // guards fd: written by close
+	fd int          // the folder, -1 when it is closed
 }
 
-// FD is the leaf's folder, to start a process in it and for the functions of this package; it is the leaf's.
-func (l *Leaf) FD() int { return l.fd }
+// errRemoved is what a removed leaf answers.
+var errRemoved = errors.New("the cgroup was removed")
+
+// FD is the leaf's folder, to start a process in it. It is valid until the leaf is removed.
+func (l *Leaf) FD() int {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.fd
+}
+
+// with calls f with the folder, which stays open meanwhile.
+func (l *Leaf) with(f func(fd int) error) error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.fd < 0 {
+		return errRemoved
+	}
+	return f(l.fd)
+}
+
+func (l *Leaf) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fd >= 0 {
+		unix.Close(l.fd)
+		l.fd = -1
+	}
+}
 
 // CPU returns the CPU time used in the leaf, by what has ended too.
-func (l *Leaf) CPU() (time.Duration, error) {
-	data, err := read(l.fd, "cpu.stat")
-	if err != nil {
-		return 0, err
-	}
-	usec, err := value(data, "usage_usec")
-	return time.Duration(usec) * time.Microsecond, err
+func (l *Leaf) CPU() (cpu time.Duration, err error) {
+	err = l.with(func(fd int) error {
+		data, err := read(fd, "cpu.stat")
+		if err != nil {
+			return err
+		}
+		usec, err := value(data, "usage_usec")
+		cpu = time.Duration(usec) * time.Microsecond
+		return err
+	})
+	return cpu, err
 }
 
-// Remove kills what still runs in the leaf and removes it.
-func (l *Leaf) Remove() error {
-	unix.Close(l.fd)
-	if err := unix.Rmdir(l.path); err == nil || errors.Is(err, unix.ENOENT) {
-		return nil
+// Processes returns the processes in the leaf.
+func (l *Leaf) Processes() (pids []int, err error) {
+	err = l.with(func(fd int) error {
+		pids, err = Processes(fd)
+		return err
+	})
+	return pids, err
+}
+
+// Kill kills everything in the leaf.
+func (l *Leaf) Kill() error { return l.with(Kill) }
+
+// RemoveEmpty removes the leaf if nothing is in it, and reports whether it is gone.
+func (l *Leaf) RemoveEmpty() bool {
+	if err := unix.Rmdir(l.path); err != nil && !errors.Is(err, unix.ENOENT) {
+		return false
 	}
+	l.close()
+	return true
+}
+
+// Remove kills what still runs in the leaf and removes it. It waits for that, up to seconds.
+func (l *Leaf) Remove() error {
+	l.close()
 	return remove(l.path)
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,8 +26,11 @@ const (
 type Conn struct {
 	file *os.File
 	raw  syscall.RawConn
-	send sync.Mutex // held for one whole frame, so that the packets of two do not mix
-	buf  []byte     // what Receive reads a packet into
+	// Patience is how long Send waits for the other end to read, for ever for 0. Set it before the first Send. After a Send
+	// that has failed the connection may hold half a frame and is of no use.
+	Patience time.Duration
+	send     sync.Mutex // held for one whole frame, so that the packets of two do not mix
+	buf      []byte     // what Receive reads a packet into
 }
 
 // Pair returns a connection and its other end, which is to be given to a new process and then closed.
@@ -63,7 +67,8 @@ func Open(fd int) (*Conn, error) {
 // Close ends the connection; the other end receives io.EOF.
 func (c *Conn) Close() error { return c.file.Close() }
 
-// Send sends a frame with descriptors, which stay the caller's to close. It blocks while the other end does not read.
+// Send sends a frame with descriptors, which stay the caller's to close. It blocks while the other end does not read, at most
+// for Patience.
 func (c *Conn) Send(f Frame, fds ...int) error {
 	data, err := json.Marshal(f)
 	if err != nil {
@@ -78,6 +83,9 @@ func (c *Conn) Send(f Frame, fds ...int) error {
 	}
 	c.send.Lock()
 	defer c.send.Unlock()
+	if c.Patience > 0 {
+		_ = c.file.SetWriteDeadline(time.Now().Add(c.Patience)) // one that fails leaves it patient
+	}
 	out := make([]byte, 1, 1+min(len(data), packet))
 	for first := true; first || len(data) > 0; first = false {
 		n := min(len(data), packet)

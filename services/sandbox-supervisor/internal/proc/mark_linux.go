@@ -25,6 +25,9 @@ func Mark(node string, n uint32) uint64 {
 // Family returns whether two marks are of one node.
 func Family(a, b uint64) bool { return a&family == b&family }
 
+// Own returns the shim's own mark in the family of mark.
+func Own(mark uint64) uint64 { return mark & family }
+
 // SetMark marks this process, and with it every process it starts from now on. The hard limit stays, so that the mark can
 // be set again. It fails where a hard limit is in the way.
 func SetMark(mark uint64) error {

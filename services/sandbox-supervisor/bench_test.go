@@ -1,0 +1,34 @@
+package sandboxsupervisor_test
+
+import (
+	"os/exec"
+	"testing"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// The floor: the same program by fork and exec from this process.
+func BenchmarkForkExec(b *testing.B) {
+	for b.Loop() {
+		if err := exec.Command("/bin/true").Run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func benchmarkExec(b *testing.B, set settings, change ...func(*sandboxsupervisorv1.ExecStart)) {
+	client := serve(b, set)
+	start := shell(b, "", change...)
+	start.Argv = []string{"/bin/true"}
+	begin(b, client, start).wait() // the shim is up
+	for b.Loop() {
+		if exit := begin(b, client, start).wait(); exit.GetExitCode() != 0 {
+			b.Fatal(exit)
+		}
+	}
+}
+
+func BenchmarkExecTerminal(b *testing.B)         { benchmarkExec(b, nil) }
+func BenchmarkExecTerminalNoCgroup(b *testing.B) { benchmarkExec(b, settings{"CGROUPS": "off"}) }
+func BenchmarkExecPipes(b *testing.B)            { benchmarkExec(b, nil, pipes) }
+func BenchmarkExecPipesNoCgroup(b *testing.B)    { benchmarkExec(b, settings{"CGROUPS": "off"}, pipes) }

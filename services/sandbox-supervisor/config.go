@@ -1,0 +1,76 @@
+package sandboxsupervisor
+
+import (
+	"fmt"
+	"time"
+
+	"kaged.dev/pkg/config"
+)
+
+// Config is the table [services.sandbox-supervisor].
+type Config struct {
+	// Cgroups says how commands are told apart: "auto" uses a cgroup for each where they can be had, "off" never does.
+	Cgroups string `toml:"cgroups"`
+	// KillGrace is how long a command that ran out of its time may take to end after SIGTERM, before it is killed.
+	KillGrace config.Duration `toml:"kill_grace"`
+	// CancelGrace is the same for a command that was cancelled or whose owner ended.
+	CancelGrace config.Duration `toml:"cancel_grace"`
+	// StartTimeout is how long the shim, or a command, may take to start before the shim is taken for dead.
+	StartTimeout config.Duration `toml:"start_timeout"`
+	// KillTimeout is how long the shim may take to report the end of a killed command before it is taken for dead.
+	KillTimeout config.Duration `toml:"kill_timeout"`
+	// DrainWait is how long output is waited for after a command and all it started is gone, while somebody else holds its
+	// terminal open.
+	DrainWait config.Duration `toml:"drain_wait"`
+	// MaxCommands is how many commands may run at once.
+	MaxCommands int `toml:"max_commands"`
+	// MaxCommandBytes is the most bytes of a command's arguments and environment together.
+	MaxCommandBytes int `toml:"max_command_bytes"`
+	// MaxCommandStrings is how many arguments and variables a command may have together.
+	MaxCommandStrings int `toml:"max_command_strings"`
+	// StdinBytes is how much standard input is kept for a command that does not read it yet.
+	StdinBytes int `toml:"stdin_bytes"`
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{
+		Cgroups: "auto", KillGrace: config.Duration(5 * time.Second), CancelGrace: config.Duration(time.Second),
+		StartTimeout: config.Duration(10 * time.Second), KillTimeout: config.Duration(15 * time.Second),
+		DrainWait: config.Duration(250 * time.Millisecond), MaxCommands: 512, MaxCommandBytes: 1 << 20,
+		MaxCommandStrings: 16384, StdinBytes: 256 << 10,
+	}
+}
+
+// maxCommandBytes is the largest max_command_bytes: Linux takes no more than 2 MiB with the usual stack.
+const maxCommandBytes = 2 << 20
+
+// Validate says what is wrong with a Config.
+func (c Config) Validate() error {
+	if c.Cgroups != "auto" && c.Cgroups != "off" {
+		return fmt.Errorf("cgroups is %q; it can be \"auto\" or \"off\"", c.Cgroups)
+	}
+	for _, d := range []struct {
+		key   string
+		value config.Duration
+	}{
+		{"kill_grace", c.KillGrace}, {"cancel_grace", c.CancelGrace}, {"start_timeout", c.StartTimeout},
+		{"kill_timeout", c.KillTimeout}, {"drain_wait", c.DrainWait},
+	} {
+		if d.value <= 0 || d.value.D() > time.Hour {
+			return fmt.Errorf("%s is %s; it must be more than nothing and at most an hour", d.key, d.value)
+		}
+	}
+	for _, n := range []struct {
+		key         string
+		value, most int
+	}{
+		{"max_commands", c.MaxCommands, 1 << 16}, {"max_command_bytes", c.MaxCommandBytes, maxCommandBytes},
+		{"max_command_strings", c.MaxCommandStrings, 1 << 18}, {"stdin_bytes", c.StdinBytes, 64 << 20},
+	} {
+		if n.value < 1 || n.value > n.most {
+			return fmt.Errorf("%s is %d; it must be between 1 and %d", n.key, n.value, n.most)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+//go:build unix
+
+package group
+
+import (
+	"os/exec"
+	"sync"
+	"syscall"
+
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/stdio"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+)
+
+// process is a command; it implements core.Process.
+type process struct {
+	host    *Host
+	cmd     *exec.Cmd
+	streams *stdio.Streams
+
+	mu   sync.Mutex // guards gone
+	gone bool       // the main process was waited for, so its id may soon be another's
+
+	exited chan struct{}
+	end    core.End // set before exited is closed
+}
+
+// wait waits for the main process, kills what is left of its group, and says that it is gone.
+func (p *process) wait() {
+	_ = p.cmd.Wait() // how it ended is in its state
+	p.mu.Lock()
+	p.gone = true
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	p.mu.Unlock()
+	if status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		p.end.Signal = status.Signal()
+	} else {
+		p.end.Code = status.ExitStatus()
+	}
+	p.host.mu.Lock()
+	delete(p.host.running, p)
+	p.host.mu.Unlock()
+	p.streams.End(p.host.drainWait)
+	close(p.exited)
+}
+
+// PID implements core.Process, as do the methods below.
+func (p *process) PID() int { return p.cmd.Process.Pid }
+
+// Exited implements core.Process.
+func (p *process) Exited() <-chan struct{} { return p.exited }
+
+// End implements core.Process.
+func (p *process) End() core.End { return p.end }
+
+// Copy implements core.Process.
+func (p *process) Copy(sink func(core.Stream, []byte)) { p.streams.Copy(sink) }
+
+// Write implements core.Process.
+func (p *process) Write(data []byte) error { return p.streams.Write(data) }
+
+// CloseInput implements core.Process.
+func (p *process) CloseInput() { p.streams.CloseInput() }
+
+// Resize implements core.Process.
+func (p *process) Resize(size core.Size) bool { return p.streams.Resize(size) }
+
+// Signal implements core.Process.
+func (p *process) Signal(sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.gone {
+		_ = syscall.Kill(-p.cmd.Process.Pid, sig)
+	}
+}
+
+// Terminate implements core.Process. A stopped process takes notice only when it goes on.
+func (p *process) Terminate() {
+	p.Signal(syscall.SIGTERM)
+	p.Signal(syscall.SIGCONT)
+}
+
+// Kill implements core.Process.
+func (p *process) Kill() { p.Signal(syscall.SIGKILL) }
+
+// Usage implements core.Process: nothing is known.
+func (p *process) Usage() core.Usage { return core.Usage{} }

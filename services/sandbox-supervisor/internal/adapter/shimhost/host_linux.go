@@ -1,0 +1,234 @@
+package shimhost
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/sandbox-supervisor/internal/cgroup"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+	"kaged.dev/services/sandbox-supervisor/internal/proc"
+)
+
+// The pause before another shim is started after one that did not live long, from the first to the longest.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// sweep is how long what a shim left behind may take to be gone.
+const sweep = 10 * time.Second
+
+// Options is what a host needs to know.
+type Options struct {
+	// Log is its log.
+	Log *slog.Logger
+	// Node names the data directory this supervisor works for and stays; Instance names this start of it.
+	Node, Instance string
+	// Lock is a file that says, by its lock, that a supervisor of the node is at work; empty for a node of one instance.
+	Lock string
+	// Cgroups says to use cgroups where they can be had.
+	Cgroups bool
+	// StartTimeout is how long a shim or a command may take to start, KillTimeout how long a shim may take to report the end
+	// of a command it was told to kill. A shim that takes longer is killed.
+	StartTimeout, KillTimeout time.Duration
+	// DrainWait is how long the output of a command that is gone is waited for.
+	DrainWait time.Duration
+}
+
+// Host is a core.Spawner by way of a shim.
+type Host struct {
+	opts     Options
+	count    atomic.Uint32  // the commands started, by all shims
+	name     string         // what cgroups and marks are named after; set before there is a shim
+	removals sync.WaitGroup // cgroups that are being removed
+
+	mu      sync.Mutex    // guards what follows
+	current *link         // the shim, nil while there is none
+	err     error         // why there is none
+	changed chan struct{} // closed and replaced when current or err changes
+}
+
+// New returns a host without a shim; [Host.Run] starts one.
+func New(opts Options) *Host {
+	return &Host{opts: opts, changed: make(chan struct{})}
+}
+
+// Run keeps a shim until ctx ends, and returns when it is gone with everything it started.
+func (h *Host) Run(ctx context.Context) error {
+	defer h.set(nil, fault.New(fault.Unavailable, "The sandbox supervisor has stopped.").With("subsystem", "sandbox-supervisor"))
+	release := h.claim()
+	defer release()
+	tree := h.openTree()
+	defer func() {
+		h.removals.Wait()
+		if tree == nil {
+			return
+		}
+		if err := tree.Remove(); err != nil {
+			h.opts.Log.Warn("a cgroup is left", "error", err)
+		}
+	}()
+	for pause := firstPause; ctx.Err() == nil; {
+		began := time.Now()
+		l, err := start(h, tree)
+		if errors.Is(err, errCgroup) {
+			h.opts.Log.Info("commands are told apart by their marks: no process can be started in a cgroup", "reason", err)
+			_ = tree.Remove()
+			tree = nil
+			continue
+		}
+		if err != nil {
+			h.opts.Log.Error("the shim does not start", "error", err)
+			h.set(nil, fault.Wrap(err, fault.Unavailable, "The process that runs commands does not start; the log has the reason.").
+				With("subsystem", "sandbox-supervisor"))
+		} else {
+			h.set(l, nil)
+			l.serve(ctx)
+			h.set(nil, nil)
+			if ctx.Err() != nil {
+				return nil
+			}
+			h.opts.Log.Warn("the shim went away; starting another")
+		}
+		if time.Since(began) > lastPause {
+			pause = firstPause
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+	return nil
+}
+
+// Ready fails while there is no shim.
+func (h *Host) Ready(context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.current == nil && h.err == nil {
+		return fault.New(fault.Unavailable, "The process that runs commands is starting.").With("subsystem", "sandbox-supervisor")
+	}
+	return h.err
+}
+
+// Spawn implements core.Spawner.
+func (h *Host) Spawn(ctx context.Context, spec core.Spec) (core.Process, error) {
+	l, err := h.link(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.spawn(spec)
+}
+
+// link returns the shim, and waits for one that is starting.
+func (h *Host) link(ctx context.Context) (*link, error) {
+	timeout := time.NewTimer(h.opts.StartTimeout)
+	defer timeout.Stop()
+	for {
+		h.mu.Lock()
+		current, err, changed := h.current, h.err, h.changed
+		h.mu.Unlock()
+		if current != nil || err != nil {
+			return current, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, fault.From(ctx.Err())
+		case <-timeout.C:
+			return nil, fault.New(fault.Unavailable, "The process that runs commands takes too long to start.").With("subsystem", "sandbox-supervisor")
+		}
+	}
+}
+
+func (h *Host) set(l *link, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.current, h.err = l, err
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// claim settles the host's name. The one supervisor that holds the node's lock is called as the node is, so that the next
+// one knows its leftovers; they are killed now. Another that works beside it, such as a command that needs no daemon, has a
+// name of its own and touches nothing.
+func (h *Host) claim() (release func()) {
+	h.name = h.opts.Node + "-" + h.opts.Instance
+	if h.opts.Lock == "" {
+		return func() {}
+	}
+	lock, err := lockFile(h.opts.Lock)
+	if err != nil {
+		h.opts.Log.Info("leftovers are not looked for: another supervisor works for this data directory", "reason", err)
+		return func() {}
+	}
+	h.name = h.opts.Node
+	h.sweep()
+	return func() { lock.Close() }
+}
+
+// lockFile makes a file and locks it until it is closed. It fails if somebody else has it locked.
+func lockFile(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// openTree returns the supervisor's cgroups, nil where there are none to be had.
+func (h *Host) openTree() *cgroup.Tree {
+	if !h.opts.Cgroups {
+		return nil
+	}
+	tree, err := cgroup.Open("kaged-" + strings.ToLower(h.name))
+	if err != nil {
+		h.opts.Log.Info("commands are told apart by their marks: there are no cgroups for them", "reason", err)
+		return nil
+	}
+	return tree
+}
+
+// sweep kills what carries a mark of this host's name, and returns when it is gone. It is called while there is no shim.
+func (h *Host) sweep() {
+	node := proc.Mark(h.name, 0)
+	ours := func(mark uint64) bool { return proc.Family(mark, node) }
+	for limit := time.Now().Add(sweep); ; {
+		pids, err := proc.Marked(ours)
+		if err != nil {
+			h.opts.Log.Error("looking for leftovers", "error", err)
+			return
+		}
+		pids = proc.Alive(pids)
+		if len(pids) == 0 {
+			return
+		}
+		if time.Now().After(limit) {
+			h.opts.Log.Error("processes are left that cannot be killed", "pids", pids)
+			return
+		}
+		for _, pid := range pids {
+			proc.Signal(pid, unix.SIGKILL, func(pid int) bool { return ours(proc.MarkOf(pid)) })
+		}
+		time.Sleep(time.Millisecond) // they are other processes' children: nobody tells when they are gone
+	}
+}

@@ -1,0 +1,159 @@
+package core
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"kaged.dev/pkg/fault"
+)
+
+// maxString is the longest argument or variable in bytes that Linux hands to a program.
+const maxString = 128<<10 - 1
+
+// maxTimeout is the longest time limit: beyond it a time no longer fits into a duration.
+const maxTimeout = 365 * 24 * time.Hour
+
+// Owner is who a command belongs to and dies with.
+type Owner struct{ SessionID, RunID, CallID, ProjectID string }
+
+// Size is the size of a terminal in characters.
+type Size struct{ Cols, Rows uint32 }
+
+// Command is what to run.
+type Command struct {
+	Owner Owner
+	// Argv is the program and its arguments.
+	Argv []string
+	// Dir is the working folder, absolute.
+	Dir string
+	// Env is the whole environment.
+	Env map[string]string
+	// Terminal is the size of its terminal, nil for pipes.
+	Terminal *Size
+	// Timeout is how long it may run, 0 for without limit.
+	Timeout time.Duration
+	// Caged says that it is to run in a cage.
+	Caged bool
+}
+
+// Spec is a checked command as a [Spawner] starts it.
+type Spec struct {
+	Argv []string
+	// Env is sorted "key=value".
+	Env      []string
+	Dir      string
+	Terminal *Size // both numbers set
+}
+
+// Limits bounds commands.
+type Limits struct {
+	// KillGrace is the time from SIGTERM to SIGKILL after a timeout, CancelGrace in every other case.
+	KillGrace, CancelGrace time.Duration
+	// MaxCommands is how many may run at once.
+	MaxCommands int
+	// MaxBytes is the most bytes of a command's arguments and environment together, MaxStrings how many they may be.
+	MaxBytes, MaxStrings int
+	// InputBytes is how much standard input is kept for a command that does not read.
+	InputBytes int
+	// NoSandbox lets a command that asks for a cage run without one.
+	NoSandbox bool
+}
+
+// check returns the command ready to be started. It fails with invalid_params naming the field, and with cage_unavailable.
+func (c Command) check(l Limits) (Spec, error) {
+	if c.Caged && !l.NoSandbox {
+		return Spec{}, fault.New(fault.CageUnavailable,
+			"The command asks for a cage and this supervisor cannot enforce one; set cage: disabled, or start with --no-sandbox.")
+	}
+	switch {
+	case c.Owner.SessionID == "" && c.Owner.ProjectID == "":
+		return Spec{}, invalid("owner", "A command needs an owner: a session or a project.")
+	case len(c.Argv) == 0 || c.Argv[0] == "":
+		return Spec{}, invalid("argv", "A command needs a program.")
+	case !filepath.IsAbs(c.Dir):
+		return Spec{}, invalid("cwd", "The working folder %q is not an absolute path.", c.Dir)
+	case !printable(c.Dir):
+		return Spec{}, invalid("cwd", "The working folder %q is not a path.", c.Dir)
+	case c.Timeout < 0 || c.Timeout > maxTimeout:
+		return Spec{}, invalid("timeout_ms", "The time limit must be between 0 and %d ms.", maxTimeout.Milliseconds())
+	case len(c.Argv)+len(c.Env) > l.MaxStrings:
+		return Spec{}, invalid("argv", "The command has %d arguments and variables; %d are allowed.", len(c.Argv)+len(c.Env), l.MaxStrings)
+	}
+	total := 0
+	for i, arg := range c.Argv {
+		if len(arg) > maxString || !printable(arg) {
+			return Spec{}, invalid("argv", "Argument %d is longer than %d bytes, or holds a NUL byte or text that is not UTF-8.", i, maxString)
+		}
+		total += len(arg) + 1
+	}
+	spec := Spec{Argv: c.Argv, Dir: c.Dir, Env: make([]string, 0, len(c.Env))}
+	for _, key := range slices.Sorted(maps.Keys(c.Env)) {
+		if key == "" || strings.Contains(key, "=") || !printable(key) {
+			return Spec{}, invalid("env", "The environment has a variable called %q; a name must not be empty or hold '=' or a NUL byte.", key)
+		}
+		pair := key + "=" + c.Env[key]
+		if len(pair) > maxString || !printable(pair) {
+			return Spec{}, invalid("env", "The variable %s is longer than %d bytes, or holds a NUL byte or text that is not UTF-8.", key, maxString)
+		}
+		spec.Env = append(spec.Env, pair)
+		total += len(pair) + 1
+	}
+	if total > l.MaxBytes {
+		return Spec{}, invalid("argv", "The arguments and the environment are %d bytes; %d are allowed.", total, l.MaxBytes)
+	}
+	if c.Terminal != nil {
+		size, err := c.Terminal.check()
+		if err != nil {
+			return Spec{}, err
+		}
+		spec.Terminal = &size
+	}
+	return spec, nil
+}
+
+// check returns the size with its defaults, 80 by 24, in the place of zeros.
+func (s Size) check() (Size, error) {
+	if s.Cols == 0 {
+		s.Cols = 80
+	}
+	if s.Rows == 0 {
+		s.Rows = 24
+	}
+	if s.Cols > 0xffff || s.Rows > 0xffff {
+		return Size{}, invalid("terminal", "A terminal of %d by %d characters is larger than 65535 by 65535.", s.Cols, s.Rows)
+	}
+	return s, nil
+}
+
+// printable returns whether the system can be given s: no NUL byte, and text that arrives as it left.
+func printable(s string) bool { return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) }
+
+func invalid(field, format string, args ...any) *fault.Error {
+	return fault.New(fault.InvalidParams, format, args...).With("field", field)
+}
+
+// maxShown is how many characters of a command line are shown.
+const maxShown = 200
+
+// line returns the command line, shortened.
+func line(argv []string) string {
+	var b strings.Builder
+	for _, arg := range argv {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(arg[:min(len(arg), 4*maxShown+1)])
+		if b.Len() > 4*maxShown {
+			break
+		}
+	}
+	shown := []rune(strings.ToValidUTF8(b.String(), "\uFFFD"))
+	if len(shown) > maxShown {
+		return string(shown[:maxShown-1]) + "…"
+	}
+	return string(shown)
+}

@@ -1,0 +1,9 @@
+// Package core is the rules of running commands: what may be started, who a command belongs to, how it is ended and why.
+// How a process is started and killed is a [Spawner]'s matter.
+//
+// A command ends by itself, at its time limit, when its caller goes away, when its owner ends, or with the supervisor. In
+// every case but the first it is asked to end with SIGTERM, and after a grace everything it started is killed.
+//
+// Goroutines: one per command watches it; one more feeds its standard input from the first byte on. Both end when the
+// command is gone, and [Supervisor.Close] returns after them.
+package core

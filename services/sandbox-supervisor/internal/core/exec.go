@@ -1,0 +1,168 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// Reason is why the supervisor ended a command.
+type Reason int
+
+// The reasons.
+const (
+	// ReasonNone is a command that ended by itself.
+	ReasonNone Reason = iota
+	// ReasonTimeout is a command that ran out of its time.
+	ReasonTimeout
+	// ReasonCancelled is a command whose caller went away.
+	ReasonCancelled
+	// ReasonOwnerEnded is a command whose session ended.
+	ReasonOwnerEnded
+	// ReasonLost is a command whose supervisor or shim went away.
+	ReasonLost
+)
+
+// Exit is the end of a command.
+type Exit struct {
+	// Code is its exit code, or 128 plus the signal that ended it.
+	Code int
+	// Signal is the name of that signal, "" for none.
+	Signal string
+	// Reason is why the supervisor ended it, if it did.
+	Reason Reason
+	// Duration is how long it ran.
+	Duration time.Duration
+}
+
+// Exec is a command that was started. Its methods may be called by many at once, [Exec.Copy] once.
+type Exec struct {
+	id      string
+	command Command
+	limits  Limits
+
+	process Process // set before the Exec is handed out
+	started time.Time
+	input   *input
+	end     chan Reason   // capacity 1: the first reason to end it from outside
+	gone    chan struct{} // closed when exit is set
+	exit    Exit
+}
+
+// ID is the supervisor's name of the command.
+func (e *Exec) ID() string { return e.id }
+
+// PID is its process id as the host sees it.
+func (e *Exec) PID() int { return e.process.PID() }
+
+// StartedAt is when it was started.
+func (e *Exec) StartedAt() time.Time { return e.started }
+
+// Copy hands the command's output to sink as it comes, one call at a time, and returns when the command is gone and all of
+// it was handed over. While sink blocks, the command does. Once sink has failed, output is thrown away, so that a command
+// that is being ended is not held up.
+func (e *Exec) Copy(sink func(Stream, []byte) error) {
+	failed := false
+	e.process.Copy(func(s Stream, data []byte) {
+		if !failed {
+			failed = sink(s, data) != nil
+		}
+	})
+}
+
+// Wait returns how the command ended, when it is gone with everything it started.
+func (e *Exec) Wait() Exit {
+	<-e.gone
+	return e.exit
+}
+
+// Write hands data to the standard input. It blocks while much is waiting to be read, and drops what comes after the input
+// was closed or the command has ended.
+func (e *Exec) Write(data []byte) { e.input.write(data) }
+
+// CloseInput ends the standard input, after what was written.
+func (e *Exec) CloseInput() { e.input.close() }
+
+// Resize changes the size of the terminal. It fails with invalid_params if there is none or the size makes no sense.
+func (e *Exec) Resize(size Size) error {
+	size, err := size.check()
+	if err != nil {
+		return err
+	}
+	if !e.process.Resize(size) {
+		return invalid("resize", "The command has no terminal to resize.")
+	}
+	return nil
+}
+
+// Signal sends a signal to the command's process group. It fails with invalid_params if there is none of this name; a
+// command that has ended takes no notice.
+func (e *Exec) Signal(name string) error {
+	sig, ok := signals[name]
+	if !ok {
+		return invalid("signal", "There is no signal called %q; a name is one such as SIGINT.", name)
+	}
+	e.process.Signal(sig)
+	return nil
+}
+
+// stop ends the command for a reason; only the first counts.
+func (e *Exec) stop(reason Reason) {
+	select {
+	case e.end <- reason:
+	default:
+	}
+}
+
+// watch ends the command when there is a reason to, and returns when it is gone.
+func (e *Exec) watch(ctx context.Context) {
+	var timeout <-chan time.Time
+	if e.command.Timeout > 0 {
+		timer := time.NewTimer(e.command.Timeout - time.Since(e.started))
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	reason := ReasonNone
+	select {
+	case <-e.process.Exited():
+	case <-ctx.Done():
+		reason = ReasonCancelled
+		e.terminate(e.limits.CancelGrace, nil, nil)
+	case reason = <-e.end:
+		e.terminate(e.limits.CancelGrace, nil, nil)
+	case <-timeout:
+		reason = ReasonTimeout
+		e.terminate(e.limits.KillGrace, ctx.Done(), e.end)
+	}
+	e.input.stop()
+	end := e.process.End()
+	if end.Lost {
+		reason = ReasonLost
+	}
+	e.exit = Exit{Code: end.Code, Signal: signalName(end.Signal), Reason: reason, Duration: time.Since(e.started)}
+	if end.Signal != 0 {
+		e.exit.Code = 128 + int(end.Signal)
+	}
+}
+
+// terminate asks the command to end, kills it after the grace, and returns when it is gone. Of a command that nobody waits
+// for any more, because cancelled or ended came besides, the grace is at most that of a cancelled one.
+func (e *Exec) terminate(grace time.Duration, cancelled <-chan struct{}, ended <-chan Reason) {
+	e.process.Terminate()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	for {
+		select {
+		case <-e.process.Exited():
+			return
+		case <-cancelled:
+			cancelled = nil
+			timer.Reset(min(grace, e.limits.CancelGrace))
+		case <-ended:
+			timer.Reset(min(grace, e.limits.CancelGrace))
+		case <-timer.C:
+			e.process.Kill()
+			<-e.process.Exited()
+			return
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package core
+
+import "sync"
+
+// input is what waits to be read by a command.
+type input struct {
+	process Process
+	max     int
+	wg      *sync.WaitGroup // counts the feeder
+
+	mu      sync.Mutex // guards what follows
+	changed sync.Cond
+	data    []byte
+	feeding bool // the feeder runs
+	closed  bool // no more is taken; what is there is still handed over
+	stopped bool // the command is gone
+}
+
+func newInput(p Process, limit int, wg *sync.WaitGroup) *input {
+	in := &input{process: p, max: limit, wg: wg}
+	in.changed.L = &in.mu
+	return in
+}
+
+func (in *input) write(data []byte) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for len(data) > 0 {
+		for len(in.data) >= in.max && !in.stopped {
+			in.changed.Wait()
+		}
+		if in.closed || in.stopped {
+			return
+		}
+		n := min(len(data), in.max-len(in.data))
+		in.data = append(in.data, data[:n]...)
+		data = data[n:]
+		in.feed()
+	}
+}
+
+func (in *input) close() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.closed && !in.stopped {
+		in.closed = true
+		in.feed()
+	}
+}
+
+// stop ends the feeder and whoever waits in write.
+func (in *input) stop() {
+	in.mu.Lock()
+	in.stopped = true
+	in.changed.Broadcast()
+	in.mu.Unlock()
+}
+
+// feed wakes the feeder, or starts it. The caller holds in.mu.
+func (in *input) feed() {
+	in.changed.Broadcast()
+	if in.feeding {
+		return
+	}
+	in.feeding = true
+	in.wg.Go(in.run)
+}
+
+// run hands over what comes until the input is closed or the command is gone.
+func (in *input) run() {
+	for {
+		in.mu.Lock()
+		for len(in.data) == 0 && !in.closed && !in.stopped {
+			in.changed.Wait()
+		}
+		data, stopped := in.data, in.stopped
+		in.data = nil
+		in.changed.Broadcast()
+		in.mu.Unlock()
+		if stopped {
+			return
+		}
+		if len(data) == 0 {
+			in.process.CloseInput()
+			return
+		}
+		if in.process.Write(data) != nil {
+			in.stop() // nobody can read it any more
+			return
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package core
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"kaged.dev/pkg/fault"
+)
+
+// Spawner starts processes.
+type Spawner interface {
+	// Spawn starts a process. It fails with shell_spawn_failed and the system's reason, with invalid_params if the working
+	// folder is not there, and with unavailable if processes cannot be started now; ctx bounds the wait for that only.
+	Spawn(ctx context.Context, spec Spec) (Process, error)
+}
+
+// Process is a started process with everything it starts. Its methods may be called by many at once, Copy once.
+type Process interface {
+	// PID is its process id as the host sees it.
+	PID() int
+	// Exited is closed when it is gone with everything it started. All it wrote can still be copied.
+	Exited() <-chan struct{}
+	// End says how it ended; only after Exited.
+	End() End
+	// Copy calls sink, one call at a time, with what the process writes, and returns when there is nothing more: then it is
+	// gone. It reads no faster than sink returns, which makes the process wait. It lets go of the process's files at the end.
+	Copy(sink func(Stream, []byte))
+	// Write writes to the standard input and blocks while it is not read. It fails when the input is closed.
+	Write(data []byte) error
+	// CloseInput ends the standard input.
+	CloseInput()
+	// Resize sets the size of the terminal; it reports whether there is one.
+	Resize(size Size) bool
+	// Signal sends a signal to its process group.
+	Signal(sig syscall.Signal)
+	// Terminate asks it and everything it started to end.
+	Terminate()
+	// Kill makes an end of it and everything it started.
+	Kill()
+	// Usage says what it and everything it started uses now.
+	Usage() Usage
+}
+
+// Stream is where output came from.
+type Stream int
+
+// The streams. What is written to a terminal is Stdout.
+const (
+	Stdout Stream = iota
+	Stderr
+)
+
+// End is how a process ended.
+type End struct {
+	// Code is its exit code, Signal the signal that ended it, 0 for none.
+	Code   int
+	Signal syscall.Signal
+	// Lost says that its end was not seen: who watched it went away, and it was killed.
+	Lost bool
+}
+
+// Usage is what a process and everything it started uses.
+type Usage struct {
+	// Memory is resident bytes.
+	Memory int64
+	// CPU is the time used so far.
+	CPU time.Duration
+}
+
+// BadFolder is the refusal of a working folder, with the system's reason.
+func BadFolder(dir, reason string) error {
+	return invalid("cwd", "The working folder %s cannot be used: %s.", dir, reason)
+}
+
+// BadProgram is the refusal of a program, with the system's reason.
+func BadProgram(name, reason string) error {
+	return fault.New(fault.ShellSpawnFailed, "The program %s cannot be started: %s.", name, reason)
+}
+
+// BadStart is the refusal of a start for any other reason of the system's.
+func BadStart(reason string) error {
+	return fault.New(fault.ShellSpawnFailed, "The command cannot be started: %s.", reason)
+}

@@ -1,0 +1,22 @@
+package sandboxsupervisor
+
+import (
+	"path/filepath"
+
+	"kaged.dev/pkg/host"
+)
+
+// Module is the sandbox supervisor as a process may run it.
+var Module = host.Module{Name: "sandbox-supervisor", New: newModule}
+
+func newModule(env *host.Env) (host.Service, error) {
+	cfg := DefaultConfig()
+	if err := env.Config(&cfg); err != nil {
+		return nil, err
+	}
+	deps := Deps{Log: env.Log, Node: env.Node, Instance: env.Instance, NoSandbox: env.NoSandbox}
+	if env.DataDir != "" {
+		deps.Lock = filepath.Join(env.DataDir, "run", "sandbox-supervisor.lock")
+	}
+	return New(cfg, deps)
+}

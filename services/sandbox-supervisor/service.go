@@ -1,0 +1,88 @@
+package sandboxsupervisor
+
+import (
+	"context"
+	"log/slog"
+
+	"google.golang.org/grpc"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+	"kaged.dev/services/sandbox-supervisor/internal/server"
+)
+
+// Deps is what the service works with.
+type Deps struct {
+	// Log is its log.
+	Log *slog.Logger
+	// Node names the data directory and stays, Instance names this start of the process: what commands are marked with, so
+	// that the next start finds what a killed one left.
+	Node, Instance string
+	// Lock is the file that says that a supervisor of this node is at work; empty where the node has one instance only.
+	Lock string
+	// NoSandbox lets commands that ask for a cage run without one.
+	NoSandbox bool
+}
+
+// spawner is a core.Spawner with a life of its own.
+type spawner interface {
+	core.Spawner
+	// Run works until ctx ends and returns when every process is gone.
+	Run(ctx context.Context) error
+	// Ready fails while no process can be started.
+	Ready(ctx context.Context) error
+}
+
+// Service is the sandbox supervisor.
+type Service struct {
+	log        *slog.Logger
+	spawner    spawner
+	supervisor *core.Supervisor
+}
+
+// New returns a service that has started nothing.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	processes := newSpawner(cfg, deps)
+	return &Service{
+		log: deps.Log, spawner: processes,
+		supervisor: core.New(processes, core.Limits{
+			KillGrace: cfg.KillGrace.D(), CancelGrace: cfg.CancelGrace.D(), MaxCommands: cfg.MaxCommands,
+			MaxBytes: cfg.MaxCommandBytes, MaxStrings: cfg.MaxCommandStrings, InputBytes: cfg.StdinBytes, NoSandbox: deps.NoSandbox,
+		}),
+	}, nil
+}
+
+// Register adds the service's RPCs to a server.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	sandboxsupervisorv1.RegisterSandboxServiceServer(r, server.New(s.supervisor))
+}
+
+// Run works until ctx ends and returns when every command and every goroutine is gone.
+func (s *Service) Run(ctx context.Context) error {
+	// The spawner outlives ctx: commands are ended through it.
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- s.spawner.Run(work) }()
+	select {
+	case <-ctx.Done():
+	case err := <-ended:
+		return err
+	}
+	s.supervisor.Close()
+	stop()
+	return <-ended
+}
+
+// Drain ends every command, so that their callers learn of it before the streams are cut.
+func (s *Service) Drain(ctx context.Context) {
+	if err := s.supervisor.Drain(ctx); err != nil {
+		s.log.Warn("commands are still ending", "error", err)
+	}
+}
+
+// Ready fails while no command can be started.
+func (s *Service) Ready(ctx context.Context) error { return s.spawner.Ready(ctx) }

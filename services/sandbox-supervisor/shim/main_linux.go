@@ -1,0 +1,96 @@
+package shim
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/services/sandbox-supervisor/internal/frame"
+)
+
+// Main is the shim. It works until the supervisor's end of the socket is closed, kills what it started, and ends the
+// process; it does not return.
+func Main() {
+	if err := run(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", Name, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func run() error {
+	if kind, err := unix.GetsockoptInt(Socket, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
+		return fmt.Errorf("descriptor %d is not the supervisor's socket", Socket)
+	}
+	conn, err := frame.Open(Socket)
+	if err != nil {
+		return err
+	}
+	if err := isolate(); err != nil {
+		return err
+	}
+	s := newServer(conn)
+	go s.reap()
+	if err := conn.Send(frame.Frame{Op: frame.OpReady, PID: os.Getpid()}); err == nil {
+		s.serve()
+	}
+	s.end()
+	return nil
+}
+
+// isolate makes the process what a shim is: the subreaper of its descendants, closed to them, holding nothing of the
+// process that started it.
+func isolate() error {
+	// A name to be found by; without one it would be called "exe".
+	_ = os.WriteFile("/proc/self/comm", []byte(Name), 0)
+	if err := closeInherited(); err != nil {
+		return fmt.Errorf("inherited files: %w", err)
+	}
+	if err := unix.Chdir("/"); err != nil {
+		return err
+	}
+	// Caught, not ignored: what is caught is reset for a command, what is ignored is handed on. That holds as well for what
+	// this process was started with, such as the ignored SIGHUP of nohup.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE, unix.SIGALRM, unix.SIGUSR1,
+		unix.SIGUSR2, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+	go func() {
+		for range caught {
+		}
+	}()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("subreaper: %w", err)
+	}
+	// Last: from here on /proc/self belongs to root, and no process of the same user can look inside or trace.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("dumpable: %w", err)
+	}
+	return nil
+}
+
+// closeInherited closes what this process was started with beyond its standard files and the socket. That is exactly what
+// is not closed on exec: everything Go has opened since is.
+func closeInherited() error {
+	dir, err := os.Open("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		fd, err := strconv.Atoi(name)
+		if err != nil || fd <= Socket {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			unix.Close(fd)
+		}
+	}
+	return nil
+}
