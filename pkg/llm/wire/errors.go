@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
@@ -173,6 +175,15 @@ func (c classifier) status(e *StatusError) *fault.Error {
 		f = f.With("retry_after_ms", ms)
 	}
 	return f
+}
+
+// Refused returns the error of a call that a provider refuses with a status and a sentence, before any answer.
+func Refused(t llm.Target, status int, sentence string, wait time.Duration) error {
+	e := &StatusError{Status: status, Header: http.Header{}, Body: []byte(sentence)}
+	if wait > 0 {
+		e.Header.Set("Retry-After-Ms", strconv.FormatInt(wait.Milliseconds(), 10))
+	}
+	return classifier{target: t}.status(e)
 }
 
 // event classifies a failure that the provider reported inside its stream.

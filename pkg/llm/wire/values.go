@@ -89,8 +89,11 @@ func newCallIDs(req llm.Request) *callIDs {
 // unique returns id, or another one if it is empty or was used before.
 func (c *callIDs) unique(id string) string {
 	if id == "" || c.used[id] {
-		id = "call_" + strings.ToLower(rand.Text())
+		id = NewCallID()
 	}
 	c.used[id] = true
 	return id
 }
+
+// NewCallID returns an id for a call that its provider gave none.
+func NewCallID() string { return "call_" + strings.ToLower(rand.Text()) }

@@ -1,0 +1,202 @@
+// Package rehearsal plays a script instead of calling a model, for tests, demonstrations and bug reports. The script's
+// format is described in docs/reference/rehearsal.md.
+//
+// The driver keeps nothing between calls: the step of a call is the number of turns of the model that its conversation
+// holds already. So the same conversation always gets the same answer, on whatever process, and a conversation that was
+// shortened goes back in the script. A rehearsal uses no tokens but those its script claims, and costs nothing.
+package rehearsal
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/llm/wire"
+)
+
+// Name is the driver's name in configurations.
+const Name = "rehearsal"
+
+// maxShown is how much of a conversation a mismatch shows.
+const maxShown = 300
+
+// Driver plays one script. It may be used by any number of goroutines.
+type Driver struct {
+	target llm.Target
+	script *Script
+	err    error
+}
+
+// New returns a driver for the target's script. A script that does not parse is refused by each call.
+func New(target llm.Target) *Driver {
+	target.Driver = Name
+	script, err := Parse(target.Script)
+	return &Driver{target: target, script: script, err: err}
+}
+
+// Stream plays the step of the request; see llm.Driver. Besides the codes there it yields script_mismatch if the script
+// has no step for the request, or the step expects something else, and provider_not_configured if the script does not
+// parse.
+func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		if d.err != nil {
+			yield(llm.Event{}, d.err)
+			return
+		}
+		s, err := d.script.find(req)
+		if err != nil {
+			yield(llm.Event{}, err)
+			return
+		}
+		d.play(ctx, s, yield)
+	}
+}
+
+// find returns the step for a request.
+func (s *Script) find(req llm.Request) (*step, error) {
+	turns := 0
+	for _, m := range req.Messages {
+		if m.Role == llm.RoleAssistant {
+			turns++
+		}
+	}
+	number := turns + 1
+	var st *step
+	switch {
+	case turns < len(s.steps):
+		st = &s.steps[turns]
+	case s.loop:
+		st = &s.steps[turns%len(s.steps)]
+	case s.rest != nil:
+		st = s.rest
+	default:
+		return nil, fault.New(fault.ScriptMismatch, "The rehearsal script has no step %d: it ends after step %d, and the conversation goes on with %s.",
+			number, len(s.steps), shown(news(req))).With("step", number)
+	}
+	if got := news(req); len(st.Expect) > 0 {
+		for _, p := range st.Expect {
+			if !p.in(got) {
+				return nil, fault.New(fault.ScriptMismatch, "Step %d of the rehearsal script expects %q, and the conversation goes on with %s.",
+					number, p.text, shown(got)).With("step", number).With("expected", p.text)
+			}
+		}
+	}
+	return st, nil
+}
+
+// news is what a conversation holds after the model's last turn: results of tools and what was said.
+func news(req llm.Request) string {
+	var parts []string
+	for i := len(req.Messages) - 1; i >= 0 && req.Messages[i].Role != llm.RoleAssistant; i-- {
+		var of []string
+		for _, b := range req.Messages[i].Blocks {
+			switch {
+			case b.Text != nil:
+				of = append(of, b.Text.Text)
+			case b.Result != nil:
+				of = append(of, b.Result.Content)
+			}
+		}
+		parts = append(of, parts...)
+	}
+	return strings.Join(parts, "\n")
+}
+
+func shown(s string) string {
+	if r := []rune(s); len(r) > maxShown {
+		s = string(r[:maxShown]) + "..."
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// play yields the events of a step.
+func (d *Driver) play(ctx context.Context, s *step, yield func(llm.Event, error) bool) {
+	if ctx.Err() != nil {
+		yield(llm.Event{}, ctx.Err())
+		return
+	}
+	silent := s.Think == "" && s.Say == "" && len(s.Tool) == 0
+	if s.Fail != nil && silent {
+		yield(llm.Event{}, d.failure(s.Fail))
+		return
+	}
+	if !yield(llm.Event{Accepted: &llm.Accepted{}}, nil) {
+		return
+	}
+	thinking := func(text string) llm.Event { return llm.Event{ThinkingDelta: text} }
+	saying := func(text string) llm.Event { return llm.Event{TextDelta: text} }
+	pace := time.Duration(s.Delay)
+	if !stream(ctx, s.Think, pace, thinking, yield) || !stream(ctx, s.Say, pace, saying, yield) {
+		return
+	}
+	if s.Fail != nil {
+		broken := fault.New(fault.ProviderBadResponse, "Provider %s broke off its answer: %s", d.target.Provider, s.Fail.Message)
+		yield(llm.Event{}, broken.With("provider", d.target.Provider))
+		return
+	}
+	yield(llm.Event{Done: s.done()}, nil)
+}
+
+// stream yields a text word by word; it returns false once nobody listens or the context has ended.
+func stream(ctx context.Context, text string, pace time.Duration, event func(string) llm.Event, yield func(llm.Event, error) bool) bool {
+	for _, word := range words(text) {
+		if pace > 0 {
+			timer := time.NewTimer(pace)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+			}
+		}
+		if ctx.Err() != nil {
+			yield(llm.Event{}, ctx.Err())
+			return false
+		}
+		if !yield(event(word), nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// words cuts a text before its spaces and line feeds.
+func words(text string) []string {
+	var out []string
+	for text != "" {
+		n := strings.IndexAny(text[1:], " \n") + 1
+		if n == 0 {
+			n = len(text)
+		}
+		out = append(out, text[:n])
+		text = text[n:]
+	}
+	return out
+}
+
+// done is the complete answer of a step.
+func (s *step) done() *llm.Done {
+	d := &llm.Done{Stop: llm.StopEnd, Usage: llm.Usage(s.Usage)}
+	if s.Stop != "" {
+		d.Stop = llm.StopReason(s.Stop)
+	}
+	if s.Think != "" {
+		d.Blocks = append(d.Blocks, llm.Block{Thinking: &llm.Thinking{Text: s.Think, Driver: Name}})
+	}
+	if s.Say != "" {
+		d.Blocks = append(d.Blocks, llm.Block{Text: &llm.Text{Text: s.Say}})
+	}
+	for _, c := range s.Tool {
+		d.Stop = llm.StopToolUse
+		d.Blocks = append(d.Blocks, llm.Block{Call: &llm.ToolCall{ID: wire.NewCallID(), Name: c.Name, Input: wire.CallInput(string(c.Input))}})
+	}
+	return d
+}
+
+// failure is what a provider's refusal would be.
+func (d *Driver) failure(f *failure) error {
+	return wire.Refused(d.target, f.Status, f.Message, time.Duration(f.RetryAfter))
+}
