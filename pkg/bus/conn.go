@@ -53,6 +53,9 @@ type Conn struct {
 // Connect connects. It returns fault.Unavailable with details.subsystem "bus" if the server cannot be reached now; once
 // connected it never gives up. The caller calls Close.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
+	if ctx.Err() != nil {
+		return nil, fault.From(ctx.Err())
+	}
 	c := &Conn{log: cfg.Log, closed: make(chan struct{}), subs: map[*nats.Subscription]*Subscription{}}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)

@@ -215,7 +215,11 @@ func (r *reader) seek(from int64, tail Batch) (uint64, error) {
 func (r *reader) page(at uint64, n int, tail Batch) (page, error) {
 	deadline := time.Now().Add(laggards)
 	for {
-		p, err := r.ask(msgGet{Seq: at, Next: r.subject, Batch: n, MaxBytes: pageBytes})
+		req := msgGet{Seq: at, Next: r.subject}
+		if n > 1 {
+			req.Batch, req.MaxBytes = n, pageBytes
+		}
+		p, err := r.ask(req)
 		if err != nil || p.last > 0 {
 			return p, err
 		}
@@ -263,6 +267,9 @@ func (r *reader) ask(req msgGet) (page, error) {
 				p.batches = append(p.batches, b)
 			}
 			p.last = max(p.last, place)
+			if req.Batch == 0 {
+				return p, nil // A request for one message has one answer.
+			}
 		case "204": // the end of the page
 			return p, nil
 		case "404":

@@ -111,13 +111,20 @@ func serverOptions(opts Options) (*server.Options, error) {
 // InProcessConn connects to the server without a network.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.ns.InProcessConn() }
 
-// URL is the server's address, with its token, or "" if it does not listen. Never log it.
+// Addr is the host:port that the server listens on, "" if it does not.
+func (s *Server) Addr() string {
+	if addr := s.ns.Addr(); addr != nil {
+		return addr.String()
+	}
+	return ""
+}
+
+// URL is the server's address with its token, "" if it does not listen. Never log it.
 func (s *Server) URL() string {
-	addr := s.ns.Addr()
-	if addr == nil {
+	if s.Addr() == "" {
 		return ""
 	}
-	u := url.URL{Scheme: "nats", User: url.User(s.token), Host: addr.String()}
+	u := url.URL{Scheme: "nats", User: url.User(s.token), Host: s.Addr()}
 	return u.String()
 }
 

@@ -10,6 +10,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/bus/embedded"
 )
@@ -81,6 +84,23 @@ func (s *Private) Frames(t testing.TB, cfg bus.FramesConfig) *bus.Frames {
 		t.Fatalf("opening the stream of frames: %v", err)
 	}
 	return frames
+}
+
+// DeleteStream loses a stream, as a server does that comes back without its store.
+func (s *Private) DeleteStream(t testing.TB, name string) {
+	t.Helper()
+	nc, err := nats.Connect("", nats.InProcessServer(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err == nil {
+		err = js.DeleteStream(t.Context(), name)
+	}
+	if err != nil {
+		t.Fatalf("deleting the stream %s: %v", name, err)
+	}
 }
 
 // InProcessConn connects to the server that runs now, so that a Private can stand for one that goes and comes back.

@@ -1,0 +1,288 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/bus/embedded"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/testkit/bustest"
+)
+
+// collector is a live reader that tells what came.
+type collector struct {
+	batches chan bus.Batch
+	lost    chan struct{}
+}
+
+func collect(t testing.TB, f *bus.Frames) collector {
+	t.Helper()
+	c := collector{batches: make(chan bus.Batch, 4096), lost: make(chan struct{}, 16)}
+	sub, err := f.Live(t.Context(), func(b bus.Batch) { c.batches <- b }, func() { c.lost <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sub.Close)
+	return c
+}
+
+func next[T any](t testing.TB, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing came")
+		panic("not reached")
+	}
+}
+
+// publishUntilTaken is what a sequencer does in an outage: the same batch again, until it is stored or refused.
+func publishUntilTaken(t testing.TB, w *writer, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		err := w.publish(t.Context(), n)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, fault.Unavailable) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Live readers get what is stored, each batch once and in order, and nothing that was refused.
+func TestLiveIsWhatIsStored(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t)
+	f := server.Frames(t, bus.FramesConfig{})
+	c := collect(t, server.Frames(t, bus.FramesConfig{}))
+	w := newWriter(f, "S1")
+	w.mustPublish(t, 2)
+	again := w.batch(1)
+	for range 3 {
+		ack, err := f.Publish(t.Context(), again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.last = ack.StreamSeq
+	}
+	w.next++
+	stale := *w
+	w.epoch = 2
+	w.mustPublish(t, 0)
+	wantFault(t, stale.publish(t.Context(), 1), fault.StaleLease)
+	w.mustPublish(t, 1)
+	var seqs []int64
+	for range 4 {
+		b := next(t, c.batches)
+		if tail, _, _ := f.Tail(t.Context(), "S1", "output"); b.StreamSeq == tail.StreamSeq && string(b.Body) != string(tail.Body) {
+			t.Errorf("live has %s, the stream %s", b.Body, tail.Body)
+		}
+		for seq := range b.Frames(0) {
+			seqs = append(seqs, seq)
+		}
+	}
+	wantSeqs(t, seqs, 1, 4)
+	if len(c.batches) != 0 {
+		t.Errorf("%+v came too", <-c.batches)
+	}
+}
+
+// While NATS is away everything fails at once; when it is back, writers go on where they were, readers are told that they may have
+// missed something, and nothing that was acknowledged is missing.
+func TestAnOutageLosesNothing(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t)
+	conn := server.Connect(t)
+	f, err := bus.OpenFrames(t.Context(), conn, bus.FramesConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := collect(t, server.Frames(t, bus.FramesConfig{}))
+	before, err := f.Incarnation(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWriter(f, "S1")
+	w.mustPublish(t, 5)
+	next(t, c.batches)
+	server.Stop()
+	began := time.Now()
+	wantFault(t, w.publish(t.Context(), 1), fault.Unavailable)
+	_, _, err = f.Tail(t.Context(), "S1", "output")
+	wantFault(t, err, fault.Unavailable)
+	_, err = replayed(t, f, "S1", 1, 0)
+	wantFault(t, err, fault.Unavailable)
+	wantFault(t, conn.Ready(), fault.Unavailable)
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("the failures took %v; they must not wait for answers that cannot come", took)
+	}
+	server.Start()
+	publishUntilTaken(t, w, 5)
+	next(t, c.lost)
+	got, err := replayed(t, f, "S1", 1, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantSeqs(t, got, 1, 10)
+	if after, err := f.Incarnation(t.Context()); err != nil || after != before {
+		t.Errorf("the incarnation was %s and is %s (%v)", before, after, err)
+	}
+	publishUntilTaken(t, w, 1)
+	for b := next(t, c.batches); b.Next() != w.next; b = next(t, c.batches) {
+	}
+	if err := conn.Ready(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A stream that was lost is made again by the next publish, and its incarnation tells.
+func TestALostStreamIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t)
+	f := server.Frames(t, bus.FramesConfig{})
+	c := collect(t, f)
+	w := newWriter(f, "S1")
+	w.mustPublish(t, 5)
+	next(t, c.batches)
+	before, err := f.Incarnation(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.DeleteStream(t, "WS")
+	if _, found, err := f.Tail(t.Context(), "S1", "output"); found || err != nil {
+		t.Errorf("a lost stream has a tail: %v, %v", found, err)
+	}
+	err = w.publish(t.Context(), 1)
+	wantFault(t, err, fault.StaleLease)
+	if last, ok := bus.LastSeq(err); !ok || last != 0 {
+		t.Errorf("the last message is %d, %v", last, ok)
+	}
+	w.last = 0
+	w.mustPublish(t, 1)
+	if b := next(t, c.batches); b.Seq != 6 {
+		t.Errorf("live has %+v", b)
+	}
+	if after, err := f.Incarnation(t.Context()); err != nil || after == before {
+		t.Errorf("the incarnation was %s and is %s (%v)", before, after, err)
+	}
+}
+
+// A reader that is too slow is told that messages were dropped, and replay has them.
+func TestASlowReaderIsTold(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t)
+	// What is delivered live does not depend on what is retained.
+	small := bus.FramesConfig{Storage: jetstream.MemoryStorage, MaxBytes: 1 << 20}
+	f := server.Frames(t, small)
+	entered, release, lost := make(chan struct{}, 1), make(chan struct{}), make(chan struct{}, 16)
+	sub, err := f.Live(t.Context(), func(bus.Batch) {
+		select {
+		case entered <- struct{}{}:
+			<-release
+		default:
+		}
+	}, func() { lost <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	w := newWriter(server.Frames(t, small), "S1")
+	body := make([]byte, 512<<10)
+	for i := range body {
+		body[i] = 'x'
+	}
+	// More than may wait for the handler.
+	for range 300 {
+		b := w.batch(1)
+		b.Body = body
+		ack, err := w.frames.Publish(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.last, w.next = ack.StreamSeq, w.next+1
+	}
+	next(t, entered)
+	close(release)
+	next(t, lost)
+}
+
+// A server that is not there, or lets nobody in, is one sentence without the token.
+func TestConnectSaysWhereItLooked(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Token: "secret-word"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	conn, err := bus.Connect(t.Context(), bus.Config{URL: server.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	f, err := bus.OpenFrames(t.Context(), conn, bus.FramesConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	newWriter(f, "S1").mustPublish(t, 1)
+	for _, url := range []string{"nats://secret-word@127.0.0.1:1", "nats://wrong@" + server.Addr()} {
+		_, err = bus.Connect(t.Context(), bus.Config{URL: url})
+		f := wantFault(t, err, fault.Unavailable)
+		if f.Msg == "" || strings.Contains(f.Error(), "secret-word") {
+			t.Errorf("the error is %v", f)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = bus.Connect(ctx, bus.Config{URL: server.URL()})
+	wantFault(t, err, fault.Cancelled)
+}
+
+var _ nats.InProcessConnProvider = (*embedded.Server)(nil)
+
+// Writers that go on through restarts of the server have each frame stored once and in order, whatever was on its way.
+func TestRestartsUnderLoadLoseAndRepeatNothing(t *testing.T) {
+	t.Parallel()
+	const writers, batches = 4, 200
+	server := bustest.Server(t)
+	f := server.Frames(t, bus.FramesConfig{})
+	published := make(chan struct{}, writers*batches)
+	done := make(chan *writer, writers)
+	for i := range writers {
+		w := newWriter(server.Frames(t, bus.FramesConfig{}), fmt.Sprint("S", i))
+		go func() {
+			defer func() { done <- w }()
+			for range batches {
+				publishUntilTaken(t, w, 3)
+				published <- struct{}{}
+			}
+		}()
+	}
+	for range 3 {
+		for range writers * batches / 5 {
+			next(t, published)
+		}
+		server.Stop()
+		server.Start()
+	}
+	for range writers {
+		w := next(t, done)
+		got, err := replayed(t, f, w.session, 1, w.next-1)
+		for errors.Is(err, fault.Unavailable) { // this connection may still be on its way back
+			got, err = replayed(t, f, w.session, 1, w.next-1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantSeqs(t, got, 1, 3*batches)
+	}
+}
