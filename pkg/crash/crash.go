@@ -31,8 +31,8 @@ const (
 	RunEndBeforeStore Point = "run_end_before_store"
 	// RunEndStored: the end of the run is committed and its last frames are not published.
 	RunEndStored Point = "run_end_stored"
-	// RunEndPublished: the last frames of the run are published and still listed as to be published.
-	RunEndPublished Point = "run_end_published"
+	// FramesPublished: frames that tell of a change of state are published and still listed as to be published.
+	FramesPublished Point = "frames_published"
 	// RecoveryStored: the end of an interrupted run is committed by its new holder and not published.
 	RecoveryStored Point = "recovery_stored"
 	// SessionEndStored: the end of a session is committed; its processes are not told and no frame is out.
@@ -46,5 +46,5 @@ func Points() []Point {
 
 var points = []Point{
 	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored,
-	RunEndBeforeStore, RunEndStored, RunEndPublished, RecoveryStored, SessionEndStored,
+	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
 }

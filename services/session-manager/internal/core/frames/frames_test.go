@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/wirejson"
 	"kaged.dev/services/session-manager/internal/core/frames"
 )
 
@@ -162,11 +163,10 @@ type desk struct {
 func open(t fataler, s *stream, epoch int64, start frames.Start) *desk {
 	t.Helper()
 	d := &desk{}
-	w, err := frames.Open(context.Background(), d.config(s, epoch), start)
-	if err != nil {
+	d.Writer = frames.New(d.config(s, epoch), start)
+	if err := d.Opened(context.Background()); err != nil {
 		t.Fatalf("opening: %v", err)
 	}
-	d.Writer = w
 	return d
 }
 
@@ -406,9 +406,11 @@ func TestTakeOver(t *testing.T) {
 		}
 		old.Close(t.Context())
 		next.Close(t.Context())
-		if _, err := frames.Open(t.Context(), old.config(s, 1), frames.Start{TakeOver: true}); !errors.Is(err, fault.StaleLease) {
+		late := frames.New(old.config(s, 1), frames.Start{TakeOver: true})
+		if err := late.Opened(t.Context()); !errors.Is(err, fault.StaleLease) {
 			t.Errorf("opening under an old epoch: %v", err)
 		}
+		late.Close(t.Context())
 	})
 }
 
@@ -459,15 +461,55 @@ func TestLostStream(t *testing.T) {
 	})
 }
 
-// A stream that cannot be reached fails the opening when its context ends.
+// Frames that come while the stream cannot be reached wait for their numbers and follow what the last holder left over.
 func TestOpenDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
+		old := open(t, s, 1, frames.Start{})
+		old.Emit(t.Context(), frame(0))
+		old.Close(t.Context())
 		s.down = true
+		d := &desk{}
+		w := frames.New(d.config(s, 2), frames.Start{TakeOver: true, Outbox: []frames.Durable{durable(1, "run.ended")}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := frames.Open(ctx, (&desk{}).config(s, 1), frames.Start{}); !errors.Is(err, fault.Unavailable) {
-			t.Errorf("err = %v", err)
+		if err := w.Opened(ctx); !errors.Is(err, context.DeadlineExceeded) || w.Idle() {
+			t.Errorf("opened without a stream: %v", err)
+		}
+		payload := []byte(`{"n":1}`)
+		w.Emit(t.Context(), frames.Frame{Channel: frames.Output, Type: "message.delta", Payload: payload})
+		copy(payload, "XXXXXXX")
+		w.EmitDurable([]frames.Durable{durable(2, "session.state")})
+		s.mu.Lock()
+		s.down = false
+		s.mu.Unlock()
+		if err := w.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.read(t, frames.Output, 1); !cmp.Equal(got, []string{`message.delta {"n":0}`, `message.delta {"n":1}`}) {
+			t.Errorf("output = %q", got)
+		}
+		if got := s.read(t, frames.Events, 1); !cmp.Equal(got, []string{`run.ended {"n":1}`, `session.state {"n":2}`}) {
+			t.Errorf("events = %q", got)
+		}
+		w.Close(t.Context())
+		if err := w.Opened(t.Context()); err != nil {
+			t.Errorf("opened: %v", err)
+		}
+	})
+}
+
+// A writer that is closed before it found out where it stands ends at once.
+func TestCloseBeforeOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream()
+		s.down = true
+		w := frames.New((&desk{}).config(s, 1), frames.Start{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		w.Close(ctx)
+		if err := w.Opened(t.Context()); !errors.Is(err, fault.Unavailable) {
+			t.Errorf("opened: %v", err)
 		}
 	})
 }
@@ -572,4 +614,34 @@ func BenchmarkEmit(b *testing.B) {
 		w.Emit(b.Context(), f)
 	}
 	w.Close(b.Context())
+}
+
+// Text is cut at whole characters to what fits into a JSON string, and the pieces join to the text again.
+func TestFit(t *testing.T) {
+	for _, c := range []struct {
+		s      string
+		budget int
+		want   string
+	}{
+		{"abc", 100, "abc"}, {"abc", 2, "ab"}, {"aé", 2, "a"}, {"a\n", 2, "a"}, {"a\n", 3, "a\n"}, {"\x01x", 6, "\x01"},
+		{"a\xffb", 4, "a\xff"}, {"a\xffb", 3, "a"}, {"", 0, ""}, {`"`, 1, ""},
+	} {
+		if got := c.s[:frames.Fit(c.s, c.budget)]; got != c.want {
+			t.Errorf("Fit(%q, %d) = %q, want %q", c.s, c.budget, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "text"))
+		budget := rapid.IntRange(6, 40).Draw(t, "budget")
+		var joined string
+		for _, piece := range frames.Split(s, budget) {
+			if inside := len(wirejson.AppendString(nil, piece)) - 2; inside > budget || piece == "" {
+				t.Fatalf("piece %q takes %d of %d", piece, inside, budget)
+			}
+			joined += piece
+		}
+		if joined != s {
+			t.Fatalf("%q became %q", s, joined)
+		}
+	})
 }

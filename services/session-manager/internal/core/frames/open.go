@@ -24,19 +24,54 @@ type Start struct {
 // numbers.
 const lostStream = 1 << 20
 
-// Open returns the writer of a session. It finds out where each channel stands, marks the channels if s.TakeOver says so,
-// and publishes what s.Outbox lists and is not in the stream yet. It fails with stale_lease if yet another holder took
-// over, and with the stream's error if the stream cannot be reached before ctx ends.
-func Open(ctx context.Context, cfg Config, s Start) (*Writer, error) {
-	w := &Writer{cfg: cfg, room: make(chan struct{})}
-	w.ctx, w.cancel = context.WithCancel(ctx)
-	err := w.open(s)
-	w.cancel()
-	if err != nil {
-		return nil, err
+// New returns the writer of a session and begins to find out where each channel stands: it marks the channels if s.TakeOver
+// says so and publishes what s.Outbox lists and is not in the stream yet. Frames can be emitted at once; they follow. A
+// stream that is away delays all this like everything else.
+func New(cfg Config, s Start) *Writer {
+	w := &Writer{cfg: cfg, room: make(chan struct{}), opened: make(chan struct{})}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.work.Add(1)
+	go func() {
+		defer w.work.Done()
+		if err := w.open(s); err != nil {
+			w.fail(err)
+			return
+		}
+		w.ready()
+	}()
+	return w
+}
+
+// Opened waits until it is known where the channels stand: from then on [Writer.Acked] is true. It returns ctx's error if
+// that ends first, and the writer's if it is lost or closed.
+func (w *Writer) Opened(ctx context.Context) error {
+	select {
+	case <-w.opened:
+		return nil
+	case <-w.ctx.Done():
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	w.ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	return w, nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.isOpen {
+		return nil
+	}
+	return w.err
+}
+
+// ready lets the frames go that came in the meantime.
+func (w *Writer) ready() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.opened)
+	w.isOpen = true
+	early := w.early
+	w.early, w.buffered = nil, 0
+	for _, d := range early {
+		w.enqueue(d)
+	}
+	w.wake()
 }
 
 func (w *Writer) open(s Start) error {
@@ -68,14 +103,17 @@ func (w *Writer) locate(c Channel, s Start) error {
 				last += lostStream
 			}
 		}
-		w.channels[c] = channel{next: last + 1, acked: last, place: tail.Place}
-		if !s.TakeOver {
-			return nil
+		place := tail.Place
+		if s.TakeOver {
+			marker := Message{Session: w.cfg.Session, Channel: c, Epoch: w.cfg.Epoch, First: last + 1, After: tail.Place}
+			var ack Ack
+			ack, err = w.cfg.Stream.Append(w.ctx, marker)
+			place = ack.Place
 		}
-		marker := Message{Session: w.cfg.Session, Channel: c, Epoch: w.cfg.Epoch, First: last + 1, After: tail.Place}
-		ack, err := w.cfg.Stream.Append(w.ctx, marker)
 		if err == nil {
-			w.channels[c].place = ack.Place
+			w.mu.Lock()
+			w.channels[c] = channel{next: last + 1, acked: last, place: place}
+			w.mu.Unlock()
 			return nil
 		}
 		// The stale holder may have published in between, and an earlier try of the marker may have been stored: look again.
@@ -102,19 +140,23 @@ func (w *Writer) streamIsYounger(moment int64) (bool, error) {
 // number stays free for the next.
 func (w *Writer) republish(outbox []Durable) error {
 	for _, d := range outbox {
+		w.mu.Lock()
 		ch := &w.channels[d.Channel]
+		after := ch.place
 		b := ch.push(d.ID, d.N)
 		w.add(ch, b, d.Frame)
 		ch.queue = nil
-		after := ch.place
+		w.mu.Unlock()
 		ack, err := w.send(d.Channel, b, after)
 		if err != nil {
 			return err
 		}
 		// A duplicate of a message behind the marker is an earlier try of this one.
 		if ack.Duplicate && ack.Place <= after {
+			w.mu.Lock()
 			ch.next = b.first
 			w.buffered -= len(*b.buf)
+			w.mu.Unlock()
 			w.cfg.Progress(Progress{Session: w.cfg.Session, Published: []int64{d.N}})
 			continue
 		}

@@ -1,6 +1,7 @@
 package frames
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"strconv"
@@ -28,17 +29,21 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// Writer numbers and publishes the frames of one session. Make one with [Open]. It is safe for concurrent use; frames of one
+// Writer numbers and publishes the frames of one session. Make one with [New]. It is safe for concurrent use; frames of one
 // caller stay in their order.
 //
-// Goroutines: one per channel while the channel has something to publish, none while it is idle. [Writer.Close] ends them.
+// Goroutines: one until it is known where the channels stand; then one per channel while the channel has something to
+// publish, none while it is idle. [Writer.Close] ends them.
 type Writer struct {
 	cfg    Config
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
+	opened chan struct{} // closed when it is known where the channels stand
 
 	mu       sync.Mutex // guards the fields below
+	isOpen   bool
+	early    []Durable // what came before
 	channels [Channels]channel
 	buffered int
 	room     chan struct{} // closed and replaced when there may be room or nothing left to publish
@@ -91,10 +96,7 @@ func (w *Writer) Emit(ctx context.Context, f Frame) error {
 	if w.err != nil {
 		return w.err
 	}
-	ch := &w.channels[f.Channel]
-	b := ch.open(len(f.Payload)+overhead, w.cfg.Batch)
-	w.add(ch, b, f)
-	w.start(f.Channel)
+	w.put(Durable{Frame: f})
 	return nil
 }
 
@@ -107,11 +109,31 @@ func (w *Writer) EmitDurable(list []Durable) {
 		return
 	}
 	for _, d := range list {
-		ch := &w.channels[d.Channel]
-		b := ch.push(d.ID, d.N)
-		w.add(ch, b, d.Frame)
-		w.start(d.Channel)
+		w.put(d)
 	}
+}
+
+// put numbers a frame, or keeps it until numbers are known. w.mu is held, here and below.
+func (w *Writer) put(d Durable) {
+	if !w.isOpen {
+		d.Payload = bytes.Clone(d.Payload)
+		w.early = append(w.early, d)
+		w.buffered += len(d.Payload) + overhead
+		return
+	}
+	w.enqueue(d)
+}
+
+func (w *Writer) enqueue(d Durable) {
+	ch := &w.channels[d.Channel]
+	var b *batch
+	if d.ID != "" {
+		b = ch.push(d.ID, d.N)
+	} else {
+		b = ch.open(len(d.Payload)+overhead, w.cfg.Batch)
+	}
+	w.add(ch, b, d.Frame)
+	w.start(d.Channel)
 }
 
 // overhead is about what a frame has besides its payload.
@@ -239,6 +261,9 @@ func (w *Writer) Idle() bool {
 }
 
 func (w *Writer) idle() bool {
+	if !w.isOpen {
+		return false
+	}
 	for c := range w.channels {
 		if w.channels[c].busy {
 			return false
@@ -285,6 +310,7 @@ func (w *Writer) fail(err error) {
 	}
 	w.mu.Unlock()
 	if first && err != errClosed {
+		w.cancel()
 		w.cfg.Lost(err)
 	}
 }

@@ -1,0 +1,120 @@
+package frames
+
+import (
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/session-manager/internal/core/transcript"
+)
+
+// Payload is what a frame says. Each type here is the payload of the one type of frame that Kind names; their fields are
+// those of kaged.gateway.v1.
+type Payload interface {
+	// Kind returns where the frame goes and its type.
+	Kind() (Channel, string)
+}
+
+// Renderer writes payloads as clients read them.
+type Renderer interface {
+	// Append appends p as JSON to dst, at most Limit bytes: what is too long is shortened, and says so. The stored message
+	// has it whole.
+	Append(dst []byte, p Payload) ([]byte, error)
+}
+
+// Limit is the largest payload in bytes, and MaxText the longest text, as it is in JSON, of a frame whose text is split
+// rather than shortened.
+const (
+	Limit   = 256 << 10
+	MaxText = Limit - 4<<10
+)
+
+// MessageStart says that a model answers.
+type MessageStart struct {
+	MessageID, RunID, Role, Provider, Model string
+	// Rehearsal says that a script plays the model.
+	Rehearsal bool
+	StartedAt int64
+}
+
+// MessageDelta is a piece of what a model writes, at most MaxText of it.
+type MessageDelta struct {
+	MessageID, Delta string
+	Thinking         bool
+}
+
+// MessageToolCall says that a tool is about to run.
+type MessageToolCall struct {
+	MessageID string
+	Call      llm.ToolCall
+}
+
+// MessageToolOutput is what a running tool wrote, at most MaxText of it.
+type MessageToolOutput struct{ MessageID, ToolCallID, Stream, Text string }
+
+// MessageToolResult is a tool's result.
+type MessageToolResult struct {
+	MessageID string
+	Result    llm.ToolResult
+	// Input is the parameters as JSON text.
+	Input      string
+	DurationMS int64
+}
+
+// MessageEnd says that a run's message is complete.
+type MessageEnd struct {
+	MessageID    string
+	EndedAt      int64
+	StopReason   llm.StopReason
+	Usage        *transcript.Usage
+	Stats        *transcript.Stats
+	ErrorMessage string
+}
+
+// RunStarted says that a message is being worked on.
+type RunStarted struct{ RunID, MessageID string }
+
+// RunRetry says that a model call failed and will be made again.
+type RunRetry struct {
+	RunID           string
+	Error           *fault.Error
+	Attempt         int
+	DelayMS         int64
+	Provider, Model string
+}
+
+// RunEnded says how a run ended. Error is nil if it did not fail.
+type RunEnded struct {
+	RunID, Outcome string
+	Error          *fault.Error
+}
+
+// SessionState says what the session is doing from now on.
+type SessionState struct{ State, BlockedReason string }
+
+// Kind implements [Payload].
+func (MessageStart) Kind() (Channel, string)      { return Output, "message.start" }
+func (MessageDelta) Kind() (Channel, string)      { return Output, "message.delta" }
+func (MessageToolCall) Kind() (Channel, string)   { return Output, "message.tool_call" }
+func (MessageToolOutput) Kind() (Channel, string) { return Output, "message.tool_output" }
+func (MessageToolResult) Kind() (Channel, string) { return Output, "message.tool_result" }
+func (MessageEnd) Kind() (Channel, string)        { return Output, "message.end" }
+func (RunStarted) Kind() (Channel, string)        { return Events, "run.started" }
+func (RunRetry) Kind() (Channel, string)          { return Events, "run.retry" }
+func (RunEnded) Kind() (Channel, string)          { return Events, "run.ended" }
+func (SessionState) Kind() (Channel, string)      { return Events, "session.state" }
+
+// Render returns the frame of p. dst is room that may be used for its payload.
+func Render(r Renderer, dst []byte, p Payload) (Frame, error) {
+	payload, err := r.Append(dst, p)
+	if err != nil {
+		return Frame{}, err
+	}
+	c, kind := p.Kind()
+	return Frame{Channel: c, Type: kind, Payload: payload}, nil
+}
+
+// RenderDurable returns the durable frame of p under a name that is the same whoever publishes it. Its place in the store
+// is given when the change it belongs to is applied.
+func RenderDurable(r Renderer, id string, p Payload) (Durable, error) {
+	f, err := Render(r, nil, p)
+	return Durable{Frame: f, ID: id}, err
+}

@@ -1,0 +1,166 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/session-manager/internal/core/audit"
+	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/services/session-manager/internal/core/projects"
+	"kaged.dev/services/session-manager/internal/core/record"
+	"kaged.dev/services/session-manager/internal/core/runs"
+)
+
+// load takes a session's lease and puts in order what the holder before left behind.
+func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, error) {
+	taken, err := g.Store.Take(ctx, id, g.Self, g.LeaseTTL.Milliseconds())
+	if err != nil {
+		return nil, err
+	}
+	crash.At(crash.LeaseTaken)
+	loaded, err := g.Store.Load(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{ID: id, g: g, fence: taken.Fence, entry: e, gone: make(chan struct{}), idleSince: time.Now()}
+	start := frames.Start{Stored: loaded.Stored, Outbox: loaded.Outbox}
+	// A holder that gave the lease up itself, with nothing left to do, publishes nothing any more.
+	start.TakeOver = taken.Before != "" || loaded.Run != nil || len(loaded.Outbox) > 0
+	if loaded.Run != nil {
+		start.WorkSince = max(loaded.Run.CreatedAt, 1)
+	}
+	for _, d := range loaded.Outbox {
+		s.lastN = max(s.lastN, d.N)
+	}
+	// Frames of several holders must not meet under one place in the store.
+	s.lastN = max(s.lastN, taken.Epoch<<32)
+	s.frames = frames.New(frames.Config{
+		Session: id, Epoch: taken.Epoch, Stream: g.Stream, Buffer: g.Buffer, Batch: g.Batch, Log: g.Log,
+		Held:     func(ctx context.Context) error { return g.Store.Held(ctx, s.fence) },
+		Progress: g.ledger.Note,
+		Lost:     func(err error) { g.drop(s, err) },
+	}, start)
+	if loaded.Run == nil {
+		return s, nil
+	}
+	if err := g.recover(ctx, s, loaded); err != nil {
+		closing, cancel := context.WithCancel(ctx)
+		cancel()
+		s.frames.Close(closing)
+		return nil, err
+	}
+	return s, nil
+}
+
+// recover ends the run that the holder before left at work, and lets it go on in a new one where the project wants that.
+func (g *Registry) recover(ctx context.Context, s *Session, l Loaded) error {
+	steps, err := g.Store.Steps(ctx, l.Run.ID)
+	if errors.Is(err, fault.Unavailable) {
+		return err
+	}
+	state := record.Idle
+	if err != nil {
+		g.Log.Error("the steps of an interrupted run cannot be read; the session has failed", "session", s.ID, "run", l.Run.ID, "error", err)
+		steps, state = nil, record.Failed
+	}
+	change, err := runs.Interrupted(g.Runs.Renderer, l.Session, *l.Run, steps, state)
+	if err != nil {
+		return err
+	}
+	if err := s.Commit(ctx, change, crash.RecoveryStored); err != nil {
+		return err
+	}
+	g.Log.Info("an interrupted run was ended", "session", s.ID, "run", l.Run.ID, "steps", len(steps))
+	if state != record.Idle || !g.resumable(ctx, l) {
+		return nil
+	}
+	if held, err := g.hold(s); !held || err != nil {
+		return err
+	}
+	g.work.Go(func() {
+		defer g.release(s)
+		g.resume(s, l)
+	})
+	return nil
+}
+
+// resumable reports whether the project wants an interrupted run to go on, and it has not been tried too often.
+func (g *Registry) resumable(ctx context.Context, l Loaded) bool {
+	snapshot, err := g.Projects.Snapshot(ctx, l.Session.CompiledHash)
+	return err == nil && snapshot.ResumeOnCrash && l.Tries <= g.Resumes
+}
+
+// resumeFor is how long to try to resume a run while what it needs is not there yet, as after a start.
+const resumeFor = time.Minute
+
+// resume begins a run that answers the same message as the interrupted one and goes on from its last completed step.
+func (g *Registry) resume(s *Session, l Loaded) {
+	ctx, cancel := context.WithTimeout(g.ctx, resumeFor)
+	defer cancel()
+	inputs, err := g.prepare(ctx, s, l.Session)
+	if err != nil {
+		g.Log.Warn("an interrupted run was not resumed", "session", s.ID, "run", l.Run.ID, "error", err)
+		return
+	}
+	run := record.Run{
+		ID: ident.New(), SessionID: s.ID, Owner: l.Session.Owner, ProjectID: l.Session.ProjectID,
+		TriggerMessageID: l.Run.TriggerMessageID, MessageID: ident.New(), State: record.RunRunning,
+		CompiledHash: l.Session.CompiledHash, PromptHashes: inputs.PromptHashes,
+	}
+	var spec runs.Spec
+	err = s.Update(ctx, "", func(current record.Session) (record.Change, error) {
+		next, err := current.State.On(record.Posted)
+		if err != nil {
+			return record.Change{}, err
+		}
+		at := time.Now().UnixMilli()
+		run.CreatedAt, run.StartedAt = at, at
+		spec = runs.Spec{Session: current, Run: run, RequestID: ident.New(), Inputs: inputs}
+		c := record.Change{At: at, NewRun: &run, Session: record.Patch{State: next}}
+		c.Audit = append(c.Audit, resumed(current, run, l.Run.ID, spec.RequestID))
+		err = runs.Announce(g.Runs.Renderer, &c, run, current.BlockedReason)
+		return c, err
+	}, func() { s.Begin(spec) })
+	if err != nil {
+		g.Log.Warn("an interrupted run was not resumed", "session", s.ID, "run", l.Run.ID, "error", err)
+	}
+}
+
+// prepare gathers what a run needs, trying again while the workspace or the store is away.
+func (g *Registry) prepare(ctx context.Context, s *Session, of record.Session) (projects.Inputs, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		inputs, err := g.Projects.Prepare(ctx, PinOf(of))
+		if !errors.Is(err, fault.Unavailable) {
+			return inputs, err
+		}
+		select {
+		case <-s.gone:
+			return inputs, err
+		default:
+		}
+		if !wait(ctx, pause) {
+			return inputs, err
+		}
+	}
+}
+
+// PinOf returns what a session holds on to of its project.
+func PinOf(s record.Session) projects.Pin {
+	return projects.Pin{
+		Owner: s.Owner, ProjectID: s.ProjectID, Root: s.ProjectPath, Workspace: s.Workspace,
+		CompiledHash: s.CompiledHash, ModelOverride: s.Overrides.Model, KnownPrompts: s.PromptHashes,
+	}
+}
+
+// resumed records that a run goes on where another was cut off.
+func resumed(s record.Session, run record.Run, before, requestID string) audit.Record {
+	r := audit.Record{
+		TS: run.CreatedAt, EventType: "run.resumed", UserID: s.Owner, RequestID: requestID, ProjectID: s.ProjectID, SessionID: s.ID,
+		RunID: run.ID, Payload: map[string]any{"interrupted_run": before, "message_id": run.TriggerMessageID},
+	}
+	return r.Clean()
+}

@@ -1,0 +1,86 @@
+package record
+
+import (
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/session-manager/internal/core/audit"
+	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/services/session-manager/internal/core/transcript"
+)
+
+// Change is what one transaction does to a session. What is nil or empty stays as it is. Its ids are made before it is first
+// applied, so that applying it again after an answer was lost is noticed and changes nothing.
+type Change struct {
+	// At is when it happens, in milliseconds.
+	At      int64
+	Session Patch
+	// Messages are appended in order; the store gives them their ordinals.
+	Messages []Message
+	// NewRun is added.
+	NewRun *Run
+	// EndRun ends the session's run.
+	EndRun *RunEnd
+	// CancelRequested is the run whose cancellation is noted.
+	CancelRequested string
+	// Steps are added to runs.
+	Steps []StepHalf
+	// Audit is appended to the record.
+	Audit []audit.Record
+	// Outbox are the frames that tell clients of the change.
+	Outbox []frames.Durable
+}
+
+// Patch changes fields of a session.
+type Patch struct {
+	// State is the new state, "" for the one it has. Ended also notes when.
+	State           State
+	BlockedReason   *string
+	Label           *string
+	Model           *string
+	MaxSteps        *int32
+	MaxOutputTokens *int32
+	AuditHead       *AuditHead
+}
+
+// Empty reports whether the patch changes nothing.
+func (p Patch) Empty() bool { return p == Patch{} }
+
+// Apply returns s with the patch applied.
+func (p Patch) Apply(s Session) Session {
+	if p.State != "" {
+		s.State = p.State
+	}
+	set(&s.BlockedReason, p.BlockedReason)
+	set(&s.Label, p.Label)
+	set(&s.Overrides.Model, p.Model)
+	set(&s.Overrides.MaxSteps, p.MaxSteps)
+	set(&s.Overrides.MaxOutputTokens, p.MaxOutputTokens)
+	set(&s.AuditHead, p.AuditHead)
+	return s
+}
+
+func set[T any](field *T, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+// RunEnd is the end of a run.
+type RunEnd struct {
+	RunID      string
+	State      RunState
+	StopReason llm.StopReason
+	// Error is nil for a run that did not fail.
+	Error  *fault.Error
+	Totals Totals
+	Steps  int
+}
+
+// StepHalf is one of the two halves of a step: the model's turn, or the results of its tools.
+type StepHalf struct {
+	RunID string
+	Step  int
+	// Turn is set for the first half; Results is the second.
+	Turn    *transcript.Turn
+	Results []llm.ToolResult
+}

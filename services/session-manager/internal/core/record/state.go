@@ -1,0 +1,92 @@
+package record
+
+import "kaged.dev/pkg/fault"
+
+// State is what a session is doing.
+type State string
+
+// The states of a session.
+const (
+	// Idle: it takes a message.
+	Idle State = "idle"
+	// Queued: a message waits for a slot.
+	Queued State = "queued"
+	// Running: a run is at work.
+	Running State = "running"
+	// Paused: it stands at a checkpoint.
+	Paused State = "paused"
+	// Failed: it could not be restored after a crash. It takes a message.
+	Failed State = "failed"
+	// Ended: it is over.
+	Ended State = "ended"
+)
+
+// Event is what happens to a session.
+type Event string
+
+// The events.
+const (
+	// Posted: a message came and its run starts.
+	Posted Event = "posted"
+	// Throttled: a message came and there is no slot for its run.
+	Throttled Event = "throttled"
+	// Resumed: a slot was found for the message that waits.
+	Resumed Event = "resumed"
+	// Discarded: the message that waits was withdrawn.
+	Discarded Event = "discarded"
+	// Finished: the run is over, however it ended.
+	Finished Event = "finished"
+	// Checkpointed: the run stopped at a checkpoint.
+	Checkpointed Event = "checkpointed"
+	// Continued: a checkpoint was left and work goes on.
+	Continued Event = "continued"
+	// Settled: a checkpoint was left and no work is pending.
+	Settled Event = "settled"
+	// Unrestorable: what a crash left behind could not be put in order.
+	Unrestorable Event = "unrestorable"
+	// Closed: the operator ended the session.
+	Closed Event = "closed"
+)
+
+// transitions is the whole life of a session: from a state, by an event, to a state. What is not here is refused.
+var transitions = map[State]map[Event]State{
+	Idle:    {Posted: Running, Throttled: Queued, Closed: Ended},
+	Queued:  {Resumed: Running, Discarded: Idle, Closed: Ended},
+	Running: {Finished: Idle, Checkpointed: Paused, Unrestorable: Failed, Closed: Ended},
+	Paused:  {Continued: Running, Settled: Idle, Closed: Ended},
+	Failed:  {Posted: Running, Throttled: Queued, Closed: Ended},
+	Ended:   {},
+}
+
+// On returns the state that follows s when e happens. Where e cannot happen it fails with gone for an ended session and
+// with conflict (details.current_state) for any other.
+func (s State) On(e Event) (State, error) {
+	if next, ok := transitions[s][e]; ok {
+		return next, nil
+	}
+	if s == Ended {
+		return s, Gone()
+	}
+	return s, fault.New(fault.Conflict, "The session is %s, which does not allow this now.", s).With("current_state", string(s))
+}
+
+// Gone is the answer to a change of an ended session.
+func Gone() *fault.Error {
+	return fault.New(fault.Gone, "The session has ended; create a new one.").With("current_state", string(Ended))
+}
+
+// RunState is what became of a run.
+type RunState string
+
+// The states of a run; from RunCompleted on they are outcomes.
+const (
+	RunPending   RunState = "pending"
+	RunRunning   RunState = "running"
+	RunCompleted RunState = "completed"
+	RunPaused    RunState = "paused"
+	RunFailed    RunState = "failed"
+	RunCancelled RunState = "cancelled"
+)
+
+// Over reports whether the run does nothing any more.
+func (s RunState) Over() bool { return s != RunPending && s != RunRunning }

@@ -1,0 +1,166 @@
+package runs
+
+import (
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/session-manager/internal/core/audit"
+	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/services/session-manager/internal/core/record"
+	"kaged.dev/services/session-manager/internal/core/transcript"
+)
+
+// ending is how a run ends.
+type ending struct {
+	Finished
+	steps []transcript.Step
+	// provider and model answered first, "" if none did.
+	provider, model string
+}
+
+// outcomes are the states of runs that ended so.
+var outcomes = map[Outcome]record.RunState{
+	Completed: record.RunCompleted, Failed: record.RunFailed, Cancelled: record.RunCancelled,
+}
+
+// describe writes the end of a run into a change.
+func (e *ending) describe(r *Run, c *record.Change) error {
+	return e.write(r.Renderer, r.spec.Run, r.spec.Session, r.spec.RequestID, c)
+}
+
+func (e *ending) write(render frames.Renderer, run record.Run, s record.Session, requestID string, c *record.Change) error {
+	state := outcomes[e.Outcome]
+	usage, stats := e.measure()
+	end := record.RunEnd{RunID: run.ID, State: state, StopReason: e.Stop, Error: e.Error, Steps: len(e.steps)}
+	end.Totals = record.Totals{TokensIn: transcript.In(usage), TokensOut: usage.Output}
+	if stats != nil && stats.Cost != nil {
+		end.Totals.CostUSD = &stats.Cost.Total
+	}
+	c.EndRun = &end
+	c.Messages = append(c.Messages, e.message(run, usage, stats, c.At))
+	if c.Session.State == "" {
+		c.Session.State = record.Idle
+	}
+	c.Session.BlockedReason = e.blocked()
+	c.Audit = append(c.Audit, e.audit(run, s, requestID, usage, c.At))
+	blocked := s.BlockedReason
+	if c.Session.BlockedReason != nil {
+		blocked = *c.Session.BlockedReason
+	}
+	message := frames.MessageEnd{MessageID: run.MessageID, EndedAt: c.At, StopReason: e.Stop, Stats: stats}
+	if usage != (llm.Usage{}) {
+		message.Usage = transcript.UsageOf(usage)
+	}
+	if e.Error != nil {
+		message.ErrorMessage = e.Error.Msg
+	}
+	return announce(render, c, run.ID,
+		message,
+		frames.RunEnded{RunID: run.ID, Outcome: string(state), Error: e.Error},
+		frames.SessionState{State: string(c.Session.State), BlockedReason: blocked})
+}
+
+// announce adds the frames of a change to it, named after what they are about.
+func announce(render frames.Renderer, c *record.Change, about string, payloads ...frames.Payload) error {
+	for _, p := range payloads {
+		_, kind := p.Kind()
+		id := about + "." + kind
+		if s, ok := p.(frames.SessionState); ok {
+			id += "." + s.State
+		}
+		d, err := frames.RenderDurable(render, id, p)
+		if err != nil {
+			return err
+		}
+		c.Outbox = append(c.Outbox, d)
+	}
+	return nil
+}
+
+// measure returns what the run used: as the harness sums it up, or as its steps say where it did not get to.
+func (e *ending) measure() (llm.Usage, *transcript.Stats) {
+	if e.Usage != (llm.Usage{}) || e.Stats != nil {
+		return e.Usage, e.Stats
+	}
+	return transcript.Sum(e.steps)
+}
+
+func (e *ending) message(run record.Run, usage llm.Usage, stats *transcript.Stats, at int64) record.Message {
+	why := fault.Interrupted
+	if e.Outcome == Cancelled {
+		why = fault.Cancelled
+	}
+	blocks := transcript.Compose(e.steps, e.Partial, e.Closing, why)
+	m := record.Message{
+		ID: run.MessageID, SessionID: run.SessionID, Role: record.Primary, AgentPath: string(record.Primary), RunID: run.ID,
+		Content: transcript.Content(blocks), Blocks: blocks, CreatedAt: at,
+		Metadata: &transcript.Metadata{Provider: e.provider, Model: e.model, StopReason: e.Stop, Stats: stats},
+	}
+	if n := len(e.steps); n > 0 {
+		// What answered last is what the message ends with.
+		m.Metadata.Provider, m.Metadata.Model = e.steps[n-1].Provider, e.steps[n-1].Model
+	}
+	if usage != (llm.Usage{}) {
+		m.Metadata.Usage = transcript.UsageOf(usage)
+	}
+	if stats != nil && stats.Cost != nil {
+		m.Cost = &stats.Cost.Total
+	}
+	if e.Error != nil {
+		m.Metadata.ErrorMessage, m.Metadata.ErrorCode = e.Error.Msg, e.Error.Code.String()
+		m.Metadata.ErrorStatus = e.ErrorStatus
+	}
+	return m
+}
+
+// blocked returns what the end says about the session's blocked_reason, nil for nothing.
+func (e *ending) blocked() *string {
+	reason := ""
+	switch {
+	case e.Outcome == Completed:
+		return &reason
+	case e.Error == nil:
+		return nil
+	case e.Error.Code == fault.ProviderUnreachable || e.Error.Code == fault.ContextOverflow:
+		reason = e.Error.Code.String()
+		return &reason
+	}
+	return nil
+}
+
+func (e *ending) audit(run record.Run, s record.Session, requestID string, usage llm.Usage, at int64) audit.Record {
+	payload := map[string]any{
+		"outcome": string(outcomes[e.Outcome]), "stop_reason": string(e.Stop), "steps": len(e.steps),
+		"message_id": run.MessageID, "tokens_in": transcript.In(usage), "tokens_out": usage.Output,
+	}
+	if e.Error != nil {
+		payload["error_code"], payload["error_message"] = e.Error.Code.String(), e.Error.Msg
+	}
+	r := audit.Record{
+		TS: at, EventType: "run.ended", UserID: s.Owner, RequestID: requestID, ProjectID: s.ProjectID, SessionID: s.ID,
+		RunID: run.ID, AgentPath: string(record.Primary), Payload: payload,
+	}
+	return r.Clean()
+}
+
+// Interrupted describes the end of a run whose process died: its stored steps are kept, it has failed as interrupted, and
+// the session is in the state next.
+func Interrupted(render frames.Renderer, s record.Session, run record.Run, steps []transcript.Step, next record.State) (record.Change, error) {
+	e := ending{steps: steps, Finished: Finished{
+		Outcome: Failed, Stop: llm.StopError,
+		Error: fault.New(fault.Interrupted, "The run was cut off when kaged stopped; its completed steps are kept."),
+	}}
+	c := record.Change{At: now(), Session: record.Patch{State: next}}
+	err := e.write(render, run, s, "", &c)
+	return c, err
+}
+
+// Announce adds the frames that say that a run has begun to the change that begins it.
+func Announce(render frames.Renderer, c *record.Change, run record.Run, blockedReason string) error {
+	return announce(render, c, run.ID,
+		frames.RunStarted{RunID: run.ID, MessageID: run.TriggerMessageID},
+		frames.SessionState{State: string(record.Running), BlockedReason: blockedReason})
+}
+
+func now() int64 { return time.Now().UnixMilli() }

@@ -1,0 +1,215 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/services/session-manager/internal/core/localconfig"
+	"kaged.dev/services/session-manager/internal/core/projects"
+	"kaged.dev/services/session-manager/internal/core/record"
+)
+
+// Spec is a run to carry out.
+type Spec struct {
+	Session record.Session
+	Run     record.Run
+	// RequestID correlates the records of the run.
+	RequestID string
+	Inputs    projects.Inputs
+}
+
+// Desk is the session a run works in, for as long as this process holds its lease.
+type Desk interface {
+	// Emit publishes a frame; see [frames.Writer.Emit].
+	Emit(ctx context.Context, f frames.Frame) error
+	// Commit applies a change and publishes its frames, passing the point in between. It tries again while the store is
+	// away; it fails with stale_lease, or with ctx's error.
+	Commit(ctx context.Context, c record.Change, between crash.Point) error
+	// History returns the session's messages in order, trying again while the store is away.
+	History(ctx context.Context) ([]record.Message, error)
+}
+
+// Deps are what runs work with. Every field is required.
+type Deps struct {
+	Harness  Harness
+	Renderer frames.Renderer
+	Config   localconfig.Source
+	Log      *slog.Logger
+	// HoldBack is how long something the harness does not wait for may wait for company before it is stored.
+	HoldBack time.Duration
+	// CancelGrace is how long a cancelled run may take to report what there is.
+	CancelGrace time.Duration
+}
+
+// Why a run's context ends early.
+var (
+	errCancelled   = errors.New("the run was cancelled")
+	errInterrupted = errors.New("the run was interrupted")
+	errAbandoned   = errors.New("the run is left to the session's next holder")
+)
+
+// Run is a run at work. It is safe for concurrent use.
+type Run struct {
+	Deps
+	spec Spec
+	desk Desk
+
+	// life is the run's on this process: it ends with Abandon, and everything else with it.
+	life  context.Context
+	leave context.CancelFunc
+	// ctx is the harness's stream and what comes before it.
+	ctx  context.Context
+	stop context.CancelCauseFunc
+	// patience bounds waiting for room among the frames: a run that is to end does not wait.
+	patience context.Context
+	hurry    context.CancelFunc
+	jobs     chan job
+	done     chan struct{}
+
+	mu     sync.Mutex // guards the fields below
+	stream Stream     // nil until it is open
+	why    error      // why the run is to end early, nil if it is not
+	// boundary says that the run is to end after the next completed step.
+	boundary bool
+}
+
+// Begin starts to carry out a run, whose row is committed already. over is called, once, when it has ended and before
+// [Run.Done] is closed.
+func Begin(deps Deps, desk Desk, spec Spec, over func(*Run)) *Run {
+	r := &Run{Deps: deps, spec: spec, desk: desk, jobs: make(chan job, 16), done: make(chan struct{})}
+	r.life, r.leave = context.WithCancel(context.Background())
+	r.ctx, r.stop = context.WithCancelCause(r.life)
+	r.patience, r.hurry = context.WithCancel(r.ctx)
+	go func() {
+		defer close(r.done)
+		defer over(r)
+		defer r.leave()
+		r.work()
+	}()
+	return r
+}
+
+// ID returns the run's id.
+func (r *Run) ID() string { return r.spec.Run.ID }
+
+// Done is closed when the run has ended.
+func (r *Run) Done() <-chan struct{} { return r.done }
+
+// Cancel asks the run to stop and returns at once; [Run.Done] tells when it has. A run that is ending already ends as it
+// would have.
+func (r *Run) Cancel(reason string) { r.end(errCancelled, reason) }
+
+// Abandon ends the run here and writes nothing: the session belongs to another process now, or will.
+func (r *Run) Abandon() {
+	r.mu.Lock()
+	r.why = errAbandoned
+	r.mu.Unlock()
+	r.stop(errAbandoned)
+	r.leave()
+}
+
+// HandOver lets the run finish the step it is at and then ends it: as interrupted, or, where the project wants a run
+// that was cut off to go on, by leaving it to the session's next holder.
+func (r *Run) HandOver() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.boundary = true
+}
+
+// end asks the harness to stop, and cuts the stream if it does not within the grace.
+func (r *Run) end(why error, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.why != nil {
+		return
+	}
+	r.why = why
+	r.hurry()
+	if r.stream == nil || why != errCancelled {
+		r.stop(why)
+		return
+	}
+	cut := time.AfterFunc(r.CancelGrace, func() { r.stop(why) })
+	context.AfterFunc(r.ctx, func() { cut.Stop() })
+	go r.stream.Cancel(reason) // it may wait for the network; it ends with the stream
+}
+
+func (r *Run) reason() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.why
+}
+
+// atBoundary ends the run if it was to be handed over at the next completed step, and reports whether it did.
+func (r *Run) atBoundary() bool {
+	r.mu.Lock()
+	wanted := r.boundary && r.why == nil
+	r.mu.Unlock()
+	if !wanted {
+		return false
+	}
+	r.Cut()
+	return true
+}
+
+// Cut ends the run at once as HandOver would.
+func (r *Run) Cut() {
+	if r.spec.Inputs.Snapshot.ResumeOnCrash {
+		r.Abandon()
+		return
+	}
+	r.end(errInterrupted, "kaged is stopping.")
+}
+
+// work is the run.
+func (r *Run) work() {
+	kept := make(chan struct{})
+	k := keeper{Run: r, revision: r.spec.Inputs.Config.Revision()}
+	go func() {
+		defer close(kept)
+		k.keep()
+	}()
+	relay := relay{Run: r}
+	ending := relay.run()
+	if r.reason() != errAbandoned {
+		r.jobs <- job{end: &ending, now: true}
+	}
+	close(r.jobs)
+	<-kept
+}
+
+// open begins the run at the harness.
+func (r *Run) open() (Stream, error) {
+	messages, err := r.desk.History(r.ctx)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := r.Harness.Start(r.ctx, Start{Spec: r.spec, Stored: record.History(messages), Routes: r.spec.Inputs.Routes})
+	if err != nil {
+		return nil, err
+	}
+	crash.At(crash.RunDispatched)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.why != nil {
+		r.stop(r.why)
+		return nil, r.why
+	}
+	r.stream = stream
+	return stream, nil
+}
+
+// cutOff says what a broken stream means for the run.
+func cutOff(err error) *fault.Error {
+	switch fault.CodeOf(err) {
+	case fault.Unavailable, fault.Cancelled, fault.DeadlineExceeded, fault.Internal:
+		return fault.Wrap(err, fault.Interrupted, "The run was cut off; its completed steps are kept.")
+	}
+	return fault.From(err)
+}

@@ -1,0 +1,136 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/services/session-manager/internal/core/live"
+	"kaged.dev/services/session-manager/internal/core/record"
+)
+
+// Bounds of ending.
+const (
+	// endTries is how often a run that slips in before the end is cancelled too.
+	endTries = 5
+	// farewell is how long the last frame may take to be published before sockets are told.
+	farewell = time.Second
+	// enders is how many sessions of a project are ended at once.
+	enders = 4
+)
+
+// errBusy is a run that began between the last one's end and the session's.
+var errBusy = errors.New("a run has begun")
+
+// End ends a session: its run is cancelled, sockets are told, and what runs for it in its workspace is killed. It fails
+// with bad_request (details.reason confirm_required) without confirm, with not_found and with gone.
+func (s *Service) End(ctx context.Context, id string, confirm bool) (record.Session, error) {
+	if !confirm {
+		return record.Session{}, notConfirmed()
+	}
+	_, l, release, err := s.acquire(ctx, id)
+	if err != nil {
+		return record.Session{}, err
+	}
+	defer release()
+	ended, err := s.end(ctx, l)
+	if err != nil {
+		return record.Session{}, err
+	}
+	published, cancel := context.WithTimeout(ctx, farewell)
+	defer cancel()
+	_ = l.Flush(published) // a socket that misses the frame learns the same from its end
+	l.Release(live.Ended{Code: live.SessionEnded, Reason: "The session was ended."})
+	s.endTools(ctx, ended)
+	return s.find(ctx, id)
+}
+
+// end stops the run and commits the end.
+func (s *Service) end(ctx context.Context, l *live.Session) (ended record.Session, err error) {
+	for range endTries {
+		if err := s.stop(ctx, l, "The session was ended."); err != nil {
+			return ended, err
+		}
+		err = l.Update(ctx, crash.SessionEndStored, func(current record.Session) (record.Change, error) {
+			if current.State == record.Running {
+				return record.Change{}, errBusy
+			}
+			next, err := current.State.On(record.Closed)
+			if err != nil {
+				return record.Change{}, err
+			}
+			c := record.Change{At: now(), Session: record.Patch{State: next}}
+			c.Audit = append(c.Audit, about(ctx, current, "session.ended", nil))
+			d, err := frames.RenderDurable(s.Renderer, current.ID+".ended", frames.SessionState{State: string(next)})
+			c.Outbox = append(c.Outbox, d)
+			ended = c.Session.Apply(current)
+			return c, err
+		}, nil)
+		if !errors.Is(err, errBusy) {
+			return ended, err
+		}
+	}
+	return ended, fault.New(fault.Conflict, "The session keeps being given work; try again.").With("current_state", string(record.Running))
+}
+
+// stop cancels the run at work and waits for its end.
+func (s *Service) stop(ctx context.Context, l *live.Session, reason string) error {
+	bounded, cancel := context.WithTimeout(ctx, s.StopTimeout)
+	defer cancel()
+	err := l.StopRun(bounded, reason)
+	if err != nil && ctx.Err() == nil {
+		return fault.Wrap(err, fault.Unavailable, "The run was told to stop and has not ended yet; try again shortly.").With("subsystem", "harness")
+	}
+	return err
+}
+
+// endTools kills what runs for the session in its workspace. The session has ended whatever becomes of it.
+func (s *Service) endTools(ctx context.Context, of record.Session) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.ToolsTimeout)
+	defer cancel()
+	if err := s.Tools.EndSession(bounded, of.Workspace, of.ID); err != nil {
+		s.Log.WarnContext(ctx, "the tools of an ended session were not told", "session", of.ID, "error", err)
+	}
+}
+
+// EndProjectSessions ends every session of a project of the caller that has not ended, wherever it is held, and returns
+// how many it ended.
+func (s *Service) EndProjectSessions(ctx context.Context, owner, project string) (int, error) {
+	ids, err := s.Store.Open(ctx, owner, project)
+	if err != nil {
+		return 0, err
+	}
+	var work sync.WaitGroup
+	var ended atomic.Int64
+	errs := make([]error, len(ids))
+	slots := make(chan struct{}, enders)
+	for i, id := range ids {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			switch err := s.endAnywhere(ctx, id); {
+			case err == nil:
+				ended.Add(1)
+			case !errors.Is(err, fault.Gone):
+				errs[i] = err
+			}
+		})
+	}
+	work.Wait()
+	return int(ended.Load()), errors.Join(errs...)
+}
+
+func (s *Service) endAnywhere(ctx context.Context, id string) error {
+	_, err := s.End(ctx, id, true)
+	if errors.Is(err, fault.StaleLease) {
+		if holder, _ := fault.From(err).Details["holder"].(string); holder != "" {
+			return s.Peers.EndSession(ctx, holder, id)
+		}
+	}
+	return err
+}

@@ -1,0 +1,154 @@
+package sessions
+
+import (
+	"context"
+	"strings"
+
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/session-manager/internal/core/audit"
+	"kaged.dev/services/session-manager/internal/core/check"
+	"kaged.dev/services/session-manager/internal/core/live"
+	"kaged.dev/services/session-manager/internal/core/projects"
+	"kaged.dev/services/session-manager/internal/core/record"
+	"kaged.dev/services/session-manager/internal/core/runs"
+)
+
+// Post is an operator's message. Overrides that are given are kept for the session.
+type Post struct {
+	SessionID string
+	// Content is nil where the request has none.
+	Content                   *string
+	Model                     *string
+	MaxSteps, MaxOutputTokens *int32
+}
+
+// Posted says that a message is on disk.
+type Posted struct {
+	MessageID, SessionID, RunID string
+	AcceptedAt                  int64
+}
+
+// Post stores a message and starts a run; both are on disk when it returns. It fails with validation_failed and
+// payload_too_large, with not_found, with gone for an ended session, with conflict for a running one
+// (details.current_message) and a queued or paused one (details.current_state), and with project_not_ready.
+func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
+	patch, err := s.checkPost(in)
+	if err != nil {
+		return Posted{}, err
+	}
+	found, l, release, err := s.acquire(ctx, in.SessionID)
+	if err != nil {
+		return Posted{}, err
+	}
+	defer release()
+	// The session may still change; what it refuses now is not worth preparing for.
+	if err := accepts(found); err != nil {
+		return Posted{}, err
+	}
+	inputs, err := s.Projects.Prepare(ctx, live.PinOf(patch.Apply(found)))
+	if err != nil {
+		return Posted{}, err
+	}
+	p := &posting{ctx: ctx, s: s, in: in, patch: patch, inputs: inputs}
+	p.message, p.run, p.requestID = ident.New(), ident.New(), ident.CallerFrom(ctx).RequestID
+	p.answer = ident.New()
+	err = l.Update(ctx, crash.MessageStored, p.decide, func() { l.Begin(p.spec) })
+	if err != nil {
+		return Posted{}, err
+	}
+	s.Projects.MarkOpened(ctx, found.Owner, found.ProjectID)
+	return Posted{MessageID: p.message, SessionID: found.ID, RunID: p.run, AcceptedAt: p.spec.Run.CreatedAt}, nil
+}
+
+// checkPost refuses what no session would take, and returns the overrides as a patch.
+func (s *Service) checkPost(in Post) (record.Patch, error) {
+	var p record.Patch
+	switch {
+	case in.Content == nil || strings.TrimSpace(*in.Content) == "":
+		return p, check.Field("content", "content must hold the message's text.")
+	case len(*in.Content) > s.MaxContent:
+		return p, fault.New(fault.PayloadTooLarge, "content must have at most %d bytes.", s.MaxContent).With("limit_bytes", s.MaxContent)
+	}
+	if err := check.Text("content", *in.Content, 0); err != nil {
+		return p, err
+	}
+	edit := Edit{MaxSteps: given(in.MaxSteps), MaxOutputTokens: given(in.MaxOutputTokens)}
+	if in.Model != nil {
+		edit.Model = Field[string]{Given: true, Value: in.Model}
+	}
+	if edit == (Edit{}) {
+		return p, nil
+	}
+	return edit.patch()
+}
+
+func given(n *int32) Field[int64] {
+	if n == nil {
+		return Field[int64]{}
+	}
+	wide := int64(*n)
+	return Field[int64]{Given: true, Value: &wide}
+}
+
+// accepts fails if the session takes no message now.
+func accepts(of record.Session) error {
+	if of.State == record.Running {
+		return fault.New(fault.Conflict, "The session is still working on a message; wait for it or cancel its run.").
+			With("current_message", of.CurrentMessage).With("current_state", string(of.State))
+	}
+	_, err := of.State.On(record.Posted)
+	return err
+}
+
+// posting is a message on its way into the store.
+type posting struct {
+	ctx                             context.Context
+	s                               *Service
+	in                              Post
+	patch                           record.Patch
+	inputs                          projects.Inputs
+	message, run, answer, requestID string
+	// spec is the run it starts; set by decide.
+	spec runs.Spec
+}
+
+// decide returns the change that takes the message in.
+func (p *posting) decide(current record.Session) (record.Change, error) {
+	if err := accepts(current); err != nil {
+		return record.Change{}, err
+	}
+	next, err := current.State.On(record.Posted)
+	if err != nil {
+		return record.Change{}, err
+	}
+	at := now()
+	run := record.Run{
+		ID: p.run, SessionID: current.ID, Owner: current.Owner, ProjectID: current.ProjectID, TriggerMessageID: p.message,
+		MessageID: p.answer, State: record.RunRunning, CompiledHash: current.CompiledHash, PromptHashes: p.inputs.PromptHashes,
+		CreatedAt: at, StartedAt: at,
+	}
+	c := record.Change{At: at, Session: p.patch, NewRun: &run, Audit: p.audit(current)}
+	c.Session.State = next
+	c.Messages = []record.Message{{
+		ID: p.message, SessionID: current.ID, Role: record.Operator, Content: *p.in.Content, RunID: p.run, CreatedAt: at,
+	}}
+	p.spec = runs.Spec{Session: c.Session.Apply(current), Run: run, RequestID: p.requestID, Inputs: p.inputs}
+	err = runs.Announce(p.s.Renderer, &c, run, current.BlockedReason)
+	return c, err
+}
+
+func (p *posting) audit(current record.Session) []audit.Record {
+	payload := fields(p.patch)
+	payload["message_id"], payload["bytes"] = p.message, len(*p.in.Content)
+	posted := about(p.ctx, current, "message.posted", payload)
+	posted.RunID = p.run
+	records := []audit.Record{posted}
+	for _, path := range p.inputs.ChangedPrompts {
+		r := about(p.ctx, current, "prompt.reloaded", map[string]any{"path": path, "sha256": p.inputs.PromptHashes[path]})
+		r.RunID = p.run
+		records = append(records, r)
+	}
+	return records
+}

@@ -1,0 +1,102 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/session-manager/internal/core/check"
+	"kaged.dev/services/session-manager/internal/core/page"
+	"kaged.dev/services/session-manager/internal/core/record"
+	"kaged.dev/services/session-manager/internal/core/transcript"
+)
+
+// Get returns one session, ended ones too. It fails with not_found.
+func (s *Service) Get(ctx context.Context, id string) (record.Session, error) { return s.find(ctx, id) }
+
+// List returns a page of a project's sessions, newest first. It fails with not_found and validation_failed.
+func (s *Service) List(ctx context.Context, project string, limit int32, cursor string) (page.Page[record.Session], error) {
+	req, err := page.Parse("sessions", limit, cursor)
+	if err != nil {
+		return page.Page[record.Session]{}, err
+	}
+	owner := ident.CallerFrom(ctx).UserID
+	if _, err := s.Projects.Get(ctx, owner, project); err != nil {
+		return page.Page[record.Session]{}, err
+	}
+	rows, err := s.Store.List(ctx, owner, project, req.After, req.Fetch())
+	return page.Cut(req, rows, func(r record.Session) page.Key { return page.Key{N: r.CreatedAt, S: r.ID} }), err
+}
+
+// Messages returns a page of a session's messages in order, after the message since if that is not empty. It fails with
+// not_found, and with validation_failed for an unknown since.
+func (s *Service) Messages(ctx context.Context, id, since string, limit int32, cursor string) (page.Page[record.Message], error) {
+	req, err := page.Parse("messages", limit, cursor)
+	if err != nil {
+		return page.Page[record.Message]{}, err
+	}
+	if _, err := s.find(ctx, id); err != nil {
+		return page.Page[record.Message]{}, err
+	}
+	var after int64
+	if since != "" {
+		if after, err = s.ordinal(ctx, id, since); err != nil {
+			return page.Page[record.Message]{}, err
+		}
+	}
+	if req.After != nil {
+		after = max(after, req.After.N)
+	}
+	rows, more, err := s.Store.Messages(ctx, id, after, int32(req.Limit))
+	return page.Of(req, rows, more, func(m record.Message) page.Key { return page.Key{N: m.Ordinal} }), err
+}
+
+func (s *Service) ordinal(ctx context.Context, session, message string) (int64, error) {
+	if check.Findable(message) {
+		n, err := s.Store.Ordinal(ctx, session, message)
+		if !errors.Is(err, fault.NotFound) {
+			return n, err
+		}
+	}
+	return 0, check.Field("since", "since is not a message of this session.")
+}
+
+// Runs returns a page of a session's runs, oldest first. It fails with not_found and validation_failed.
+func (s *Service) Runs(ctx context.Context, id string, limit int32, cursor string) (page.Page[record.Run], error) {
+	req, err := page.Parse("runs", limit, cursor)
+	if err != nil {
+		return page.Page[record.Run]{}, err
+	}
+	if _, err := s.find(ctx, id); err != nil {
+		return page.Page[record.Run]{}, err
+	}
+	rows, err := s.Store.Runs(ctx, id, req.After, req.Fetch())
+	return page.Cut(req, rows, func(r record.Run) page.Key { return page.Key{N: r.CreatedAt, S: r.ID} }), err
+}
+
+// RunDetail is a run with its steps.
+type RunDetail struct {
+	record.Run
+	Steps []transcript.Step
+}
+
+// Run returns one run in full. It fails with not_found.
+func (s *Service) Run(ctx context.Context, session, run string) (RunDetail, error) {
+	if _, err := s.find(ctx, session); err != nil {
+		return RunDetail{}, err
+	}
+	return s.detail(ctx, session, run)
+}
+
+func (s *Service) detail(ctx context.Context, session, run string) (RunDetail, error) {
+	if !check.Findable(run) {
+		return RunDetail{}, record.RunNotFound(run)
+	}
+	r, err := s.Store.Run(ctx, session, run)
+	if err != nil {
+		return RunDetail{}, err
+	}
+	steps, err := s.Store.Steps(ctx, run)
+	return RunDetail{Run: r, Steps: steps}, err
+}

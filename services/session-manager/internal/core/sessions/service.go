@@ -1,0 +1,144 @@
+// Package sessions is what operators can do with sessions: create, read, change and end them, post messages, and cancel
+// runs.
+//
+// Reading needs no lease and goes to the store. Whatever changes a session makes it live first (package live), so it
+// happens in the one process that holds the session's lease; elsewhere it is refused with stale_lease, whose
+// details.holder is the address to ask. Sessions of other operators are answered like ones that do not exist.
+package sessions
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/session-manager/internal/core/audit"
+	"kaged.dev/services/session-manager/internal/core/check"
+	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/services/session-manager/internal/core/live"
+	"kaged.dev/services/session-manager/internal/core/page"
+	"kaged.dev/services/session-manager/internal/core/projects"
+	"kaged.dev/services/session-manager/internal/core/record"
+	"kaged.dev/services/session-manager/internal/core/transcript"
+)
+
+// Store is what is read of sessions, and how they come to be.
+type Store interface {
+	// Create adds a session of a registered project. With a session to fork from, which is locked meanwhile, its messages
+	// that are not superseded are copied. It fails with not_found if the project is not there any more.
+	Create(ctx context.Context, s record.Session, forkFrom string, created audit.Record) error
+	// Session returns a session of an operator. It fails with not_found.
+	Session(ctx context.Context, owner, id string) (record.Session, error)
+	// List returns up to limit sessions of a project after a place, newest first.
+	List(ctx context.Context, owner, project string, after *page.Key, limit int32) ([]record.Session, error)
+	// Open returns the sessions of a project that have not ended.
+	Open(ctx context.Context, owner, project string) ([]string, error)
+	// Ordinal returns a message's place in its session. It fails with not_found.
+	Ordinal(ctx context.Context, session, message string) (int64, error)
+	// Messages returns up to limit messages of a session after an ordinal, and whether there are more. It returns fewer where
+	// they are large, and at least one if there is one.
+	Messages(ctx context.Context, session string, after int64, limit int32) (list []record.Message, more bool, err error)
+	// Runs returns up to limit runs of a session after a place, oldest first.
+	Runs(ctx context.Context, session string, after *page.Key, limit int32) ([]record.Run, error)
+	// Run returns a run of a session. It fails with not_found.
+	Run(ctx context.Context, session, run string) (record.Run, error)
+	// Steps returns the stored steps of a run in order.
+	Steps(ctx context.Context, run string) ([]transcript.Step, error)
+}
+
+// Projects is what sessions need of the registry of projects.
+type Projects interface {
+	live.Projects
+	// Get fails with not_found for a project the operator does not have.
+	Get(ctx context.Context, owner, id string) (projects.Details, error)
+	// Current returns what a session created now runs on, as [projects.Service.Current] says.
+	Current(ctx context.Context, owner, id string) (projects.Runtime, error)
+	// MarkOpened notes that a session of the project is in use.
+	MarkOpened(ctx context.Context, owner, id string)
+}
+
+// Tools ends what runs for a session in its workspace.
+type Tools interface {
+	EndSession(ctx context.Context, workspace, session string) error
+}
+
+// Peers are the other processes that hold sessions.
+type Peers interface {
+	// EndSession has the holder at an address end a session of the caller.
+	EndSession(ctx context.Context, address, session string) error
+}
+
+// Config bounds a Service.
+type Config struct {
+	// MaxContent is the largest message in bytes.
+	MaxContent int
+	// StopTimeout is how long cancelling a run may take.
+	StopTimeout time.Duration
+	// ToolsTimeout is how long ending what runs for a session may take.
+	ToolsTimeout time.Duration
+}
+
+// Deps are what a Service works with. Every field is required.
+type Deps struct {
+	Config
+	Store    Store
+	Live     *live.Registry
+	Projects Projects
+	Tools    Tools
+	Peers    Peers
+	Renderer frames.Renderer
+	Log      *slog.Logger
+}
+
+// Service answers for sessions. It is safe for concurrent use; the caller is the operator that the context carries.
+type Service struct{ Deps }
+
+// New returns a Service.
+func New(deps Deps) *Service { return &Service{deps} }
+
+// maxLabel is the longest label in characters.
+const maxLabel = 120
+
+// cleanLabel returns a label as it is kept.
+func cleanLabel(field, label string) (string, error) {
+	label = strings.TrimSpace(label)
+	return label, check.Text(field, label, maxLabel)
+}
+
+// find returns the caller's session; an id that cannot exist is like any other unknown one.
+func (s *Service) find(ctx context.Context, id string) (record.Session, error) {
+	if !check.Findable(id) {
+		return record.Session{}, record.NotFound(id)
+	}
+	return s.Store.Session(ctx, ident.CallerFrom(ctx).UserID, id)
+}
+
+// acquire makes the caller's session live. It returns it as it was just before.
+func (s *Service) acquire(ctx context.Context, id string) (record.Session, *live.Session, func(), error) {
+	found, err := s.find(ctx, id)
+	if err != nil {
+		return found, nil, nil, err
+	}
+	if found.State == record.Ended {
+		return found, nil, nil, record.Gone()
+	}
+	l, release, err := s.Live.Acquire(ctx, id)
+	return found, l, release, err
+}
+
+// about returns a record of the caller about a session.
+func about(ctx context.Context, of record.Session, eventType string, payload map[string]any) audit.Record {
+	r := audit.New(ctx, eventType, payload)
+	r.UserID, r.ProjectID, r.SessionID = of.Owner, of.ProjectID, of.ID
+	return r.Clean()
+}
+
+func now() int64 { return time.Now().UnixMilli() }
+
+// notConfirmed is the answer to what ends a session without confirm.
+func notConfirmed() error {
+	return fault.New(fault.BadRequest, "Ending a session cannot be taken back; repeat the request with confirm=true.").
+		With("reason", "confirm_required")
+}
