@@ -2,6 +2,8 @@ package toolrunner
 
 import (
 	"os"
+	"reflect"
+	"runtime"
 	"time"
 
 	"kaged.dev/pkg/config"
@@ -48,6 +50,36 @@ type Config struct {
 	// ReadFileBytes is the largest file that is read at all: all of it is hashed and counted.
 	ReadFileBytes int64 `toml:"read_file_bytes"`
 
+	// EditFileBytes is the largest file that is edited or shown in a diff, DiffBytes the largest diff an edit answers with.
+	EditFileBytes int `toml:"edit_file_bytes"`
+	DiffBytes     int `toml:"diff_bytes"`
+	// ListEntries bounds the entries file.list answers with.
+	ListEntries int `toml:"list_entries"`
+
+	// SearchWorkers is how many goroutines one search has, SearchTimeout how long it may take; what was found until then is the
+	// answer.
+	SearchWorkers int             `toml:"search_workers"`
+	SearchTimeout config.Duration `toml:"search_timeout"`
+	// SearchOutputBytes bounds the answer of search.grep, GlobFiles that of search.glob.
+	SearchOutputBytes int `toml:"search_output_bytes"`
+	GlobFiles         int `toml:"glob_files"`
+	// HideOutsideCage leaves out what search.grep finds outside the caller's cage, instead of naming path and line.
+	HideOutsideCage bool `toml:"hide_outside_cage"`
+
+	// ShellTimeout, ShellMinTimeout and ShellMaxTimeout are the time a command may run: when the caller does not say, at least,
+	// and at most. ShellGrace is how long after that the sandbox may take to report its end.
+	ShellTimeout    config.Duration `toml:"shell_timeout"`
+	ShellMinTimeout config.Duration `toml:"shell_min_timeout"`
+	ShellMaxTimeout config.Duration `toml:"shell_max_timeout"`
+	ShellGrace      config.Duration `toml:"shell_grace"`
+	// ShellCommandBytes and ShellEnvEntries bound what a call may hold, ShellOutputBytes what of the output is kept, and
+	// BashOutputBytes the same for the alias bash. ShellAuditChars is how much of a command is recorded.
+	ShellCommandBytes int `toml:"shell_command_bytes"`
+	ShellEnvEntries   int `toml:"shell_env_entries"`
+	ShellOutputBytes  int `toml:"shell_output_bytes"`
+	BashOutputBytes   int `toml:"bash_output_bytes"`
+	ShellAuditChars   int `toml:"shell_audit_chars"`
+
 	// ProjectFiles, ProjectFileBytes and ProjectTotalBytes bound ReadProject: how many files at once, the largest where the
 	// caller does not say, and all together.
 	ProjectFiles      int   `toml:"project_files"`
@@ -63,24 +95,29 @@ func DefaultConfig() Config {
 		OutputEvery: config.Duration(25 * time.Millisecond), OutputBytes: 256 << 10,
 		ReadRecordSessions: 4096, ReadRecordFiles: 8192,
 		ReadBytes: 512 << 10, ReadPageBytes: 50 << 10, ReadLineChars: 2000, ReadFileBytes: 1 << 30,
+		EditFileBytes: 32 << 20, DiffBytes: 16 << 10, ListEntries: 2000,
+		SearchWorkers: min(runtime.GOMAXPROCS(0), maxSearchWorkers), SearchTimeout: config.Duration(60 * time.Second),
+		SearchOutputBytes: 256 << 10, GlobFiles: 100,
+		ShellTimeout: config.Duration(120 * time.Second), ShellMinTimeout: config.Duration(time.Second),
+		ShellMaxTimeout: config.Duration(600 * time.Second), ShellGrace: config.Duration(15 * time.Second),
+		ShellCommandBytes: 64 << 10, ShellEnvEntries: 64, ShellOutputBytes: 1 << 20, BashOutputBytes: 200 << 10, ShellAuditChars: 200,
 		ProjectFiles: 256, ProjectFileBytes: 1 << 20, ProjectTotalBytes: 12 << 20,
 	}
 }
 
+// maxSearchWorkers is from how many goroutines on a search waits for the disk or the kernel's locks.
+const maxSearchWorkers = 8
+
 // Validate refuses limits that would make every call fail.
 func (c Config) Validate() error {
-	for name, value := range map[string]int64{
-		"lock_wait": int64(c.LockWait), "tool_timeout": int64(c.ToolTimeout), "audit_value_bytes": int64(c.AuditValueBytes),
-		"kept_results": int64(c.KeptResults), "kept_bytes": int64(c.KeptBytes), "kept_for": int64(c.KeptFor),
-		"output_every": int64(c.OutputEvery), "output_bytes": int64(c.OutputBytes),
-		"read_record_sessions": int64(c.ReadRecordSessions), "read_record_files": int64(c.ReadRecordFiles),
-		"read_bytes": int64(c.ReadBytes), "read_page_bytes": int64(c.ReadPageBytes), "read_line_chars": int64(c.ReadLineChars),
-		"read_file_bytes": c.ReadFileBytes,
-		"project_files":   int64(c.ProjectFiles), "project_file_bytes": c.ProjectFileBytes, "project_total_bytes": c.ProjectTotalBytes,
-	} {
-		if value <= 0 {
-			return fault.New(fault.BadRequest, "services.tool-runner.%s must be greater than zero.", name)
+	limits := reflect.ValueOf(c)
+	for i := range limits.NumField() {
+		if f := limits.Field(i); f.CanInt() && f.Int() <= 0 {
+			return fault.New(fault.BadRequest, "services.tool-runner.%s must be greater than zero.", limits.Type().Field(i).Tag.Get("toml"))
 		}
+	}
+	if c.ShellMinTimeout > c.ShellMaxTimeout {
+		return fault.New(fault.BadRequest, "services.tool-runner.shell_min_timeout must not be greater than shell_max_timeout.")
 	}
 	return nil
 }
@@ -97,6 +134,16 @@ func (c Config) options() core.Options {
 		},
 		Tools: tools.Limits{
 			ReadBytes: c.ReadBytes, PageBytes: c.ReadPageBytes, LineRunes: c.ReadLineChars, ReadFile: c.ReadFileBytes,
+			EditFile: c.EditFileBytes, DiffBytes: c.DiffBytes, ListEntries: c.ListEntries,
+			Search: tools.SearchLimits{
+				Workers: c.SearchWorkers, Timeout: c.SearchTimeout.D(), OutputBytes: c.SearchOutputBytes, LineRunes: c.ReadLineChars,
+				GlobFiles: c.GlobFiles, HideOutside: c.HideOutsideCage,
+			},
+			Shell: tools.ShellLimits{
+				CommandBytes: c.ShellCommandBytes, EnvEntries: c.ShellEnvEntries, DefaultTimeout: c.ShellTimeout.D(),
+				MinTimeout: c.ShellMinTimeout.D(), MaxTimeout: c.ShellMaxTimeout.D(), Grace: c.ShellGrace.D(),
+				OutputBytes: c.ShellOutputBytes, BashOutputBytes: c.BashOutputBytes, AuditRunes: c.ShellAuditChars,
+			},
 		},
 		Project: project.Options{
 			Files: c.ProjectFiles, FileBytes: c.ProjectFileBytes, TotalBytes: c.ProjectTotalBytes,

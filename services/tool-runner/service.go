@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"os"
 
 	"google.golang.org/grpc"
 
@@ -30,7 +31,7 @@ type Service struct {
 // New builds the service; nothing runs and nothing is dialled before Run.
 func New(cfg Config, deps Deps) (*Service, error) {
 	runner, err := core.New(cfg.options(), core.Deps{
-		Log: deps.Log, Sniff: http.DetectContentType, Commands: sandbox.New(deps.Sandbox),
+		Log: deps.Log, Sniff: http.DetectContentType, Commands: sandbox.New(deps.Sandbox), LookupEnv: os.LookupEnv,
 	})
 	if err != nil {
 		return nil, err

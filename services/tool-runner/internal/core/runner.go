@@ -36,6 +36,8 @@ type Deps struct {
 	Sniff text.Sniffer
 	// Commands runs what tools want run.
 	Commands command.Runner
+	// LookupEnv reads the process's own environment.
+	LookupEnv func(string) (string, bool)
 }
 
 // Runner runs tools. It is safe for concurrent use.
@@ -53,7 +55,9 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	r := &Runner{
 		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), commands: deps.Commands, project: opts.Project,
 	}
-	r.catalogue = tools.Catalogue(tools.Deps{Reads: r.reads, Sniff: deps.Sniff, Limits: opts.Tools})
+	r.catalogue = tools.Catalogue(tools.Deps{
+		Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands, LookupEnv: deps.LookupEnv, Limits: opts.Tools,
+	})
 	opts.Dispatch.Log, opts.Dispatch.Rules = deps.Log, opts.Rules
 	var err error
 	r.dispatcher, err = dispatch.New(r.catalogue, opts.Dispatch)

@@ -9,6 +9,7 @@ package calls
 import (
 	"container/list"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -145,7 +146,7 @@ func (c *Calls) leave(k *call, r *reader) {
 }
 
 // finish publishes what came of a call and remembers it. A call the machinery failed is forgotten, so that it can be asked
-// for again, unless it may have changed something.
+// for again, unless it may have changed something; where nobody could be reached nothing was changed.
 func (c *Calls) finish(k *call, outcome dispatch.Outcome, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +156,7 @@ func (c *Calls) finish(k *call, outcome dispatch.Outcome, err error) {
 	if s == nil || s.calls[k.id] != k {
 		return // the session has ended
 	}
-	if err != nil && !outcome.Acted {
+	if err != nil && (!outcome.Acted || errors.Is(err, fault.Unavailable)) {
 		c.drop(k)
 		return
 	}

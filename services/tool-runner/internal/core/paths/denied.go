@@ -57,3 +57,6 @@ func (d denial) covers(real string) bool {
 		}
 	}
 }
+
+// Denies reports whether the operator denies anything at all.
+func (s *Space) Denies() bool { return len(s.denied) > 0 }

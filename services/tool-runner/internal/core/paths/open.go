@@ -22,7 +22,8 @@ func (p Path) Open() (*os.File, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, p.Failure("opened", err)
 	}
-	f := os.NewFile(uintptr(fd), p.Show)
+	// By its real name, because reading a folder may have to look entries up by it.
+	f := os.NewFile(uintptr(fd), p.Abs())
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		err = p.notRegular()

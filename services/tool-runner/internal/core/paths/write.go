@@ -50,6 +50,9 @@ func (p Path) place(data []byte, commit func(parent int, tmp, name string) error
 		return p.notRegular()
 	}
 	parent, err := p.parent()
+	if err == unix.ENOTDIR {
+		return fault.Wrap(err, fault.FileNotRegular, "A part of the path %s is not a folder.", p.Show).With("path", p.Show)
+	}
 	if err != nil {
 		return p.Failure("written", err)
 	}

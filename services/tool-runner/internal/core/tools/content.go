@@ -2,7 +2,7 @@ package tools
 
 import (
 	"context"
-	"crypto/sha256"
+	"hash"
 	"io"
 	"sync"
 
@@ -38,22 +38,8 @@ func copyTo(ctx context.Context, dst io.Writer, src io.Reader) error {
 	}
 }
 
-// hashOf returns the SHA-256 of the file at path.
-func hashOf(ctx context.Context, path paths.Path, limit int64) (reads.Hash, error) {
-	f, info, err := path.OpenFile()
-	if err != nil {
-		return reads.Hash{}, err
-	}
-	defer f.Close()
-	if info.Size() > limit {
-		return reads.Hash{}, tooLarge(path, limit)
-	}
-	sum := sha256.New()
-	if err := copyTo(ctx, sum, f); err != nil {
-		return reads.Hash{}, path.Failure("read", err)
-	}
-	return reads.Hash(sum.Sum(nil)), nil
-}
+// hashFrom returns what a SHA-256 has summed up.
+func hashFrom(sum hash.Hash) reads.Hash { return reads.Hash(sum.Sum(nil)) }
 
 // saw records that the caller knows a file's content.
 func (d Deps) saw(call *tool.Call, path paths.Path, content reads.Hash) {

@@ -8,11 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 
 	"kaged.dev/services/tool-runner/internal/core/paths"
-	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/schema"
 	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -102,7 +99,7 @@ func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) 
 	if err := copyTo(ctx, dst, source); err != nil {
 		return fileReadResult{}, path.Failure("read", err)
 	}
-	d.saw(call, path, reads.Hash(sum.Sum(nil)))
+	d.saw(call, path, hashFrom(sum))
 	if binary {
 		size := info.Size()
 		return fileReadResult{Path: path.Show, Type: "binary", Size: &size, MIME: mime}, nil
@@ -122,11 +119,10 @@ func (d Deps) window(p *fileReadParams) *text.Window {
 
 // list writes a folder's entries to the window, one a line, in the order of their names.
 func list(f *os.File, window *text.Window) error {
-	entries, err := f.ReadDir(-1)
+	entries, err := paths.Entries(f)
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	window.Plain = true
 	for _, e := range entries {
 		end := "\n"

@@ -2,8 +2,7 @@
 package tools
 
 import (
-	"time"
-
+	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -15,6 +14,10 @@ type Deps struct {
 	Reads *reads.Records
 	// Sniff names a file's content type by its first bytes.
 	Sniff text.Sniffer
+	// Commands runs commands.
+	Commands command.Runner
+	// LookupEnv reads kaged's own environment.
+	LookupEnv func(string) (string, bool)
 	// Limits bound what the tools take and give.
 	Limits Limits
 }
@@ -28,15 +31,26 @@ type Limits struct {
 	PageBytes int
 	// ListEntries bounds the entries of a folder that are shown.
 	ListEntries int
-	// ReadFile is the largest file that is read at all.
+	// ReadFile is the largest file that is read at all, EditFile the largest that is edited or shown in a diff.
 	ReadFile int64
-	// Timeout is the default of tools that take one.
-	Timeout time.Duration
+	EditFile int
+	// DiffBytes bounds the diff an edit answers with.
+	DiffBytes int
+	// Search bounds the searches, Shell shell.bash.
+	Search SearchLimits
+	Shell  ShellLimits
 }
 
 // Catalogue returns the tools in canonical order.
 func Catalogue(deps Deps) []*tool.Entry {
 	return []*tool.Entry{
 		fileRead(deps),
+		fileList(deps),
+		fileWrite(deps),
+		fileCreate(deps),
+		editText(deps),
+		searchGrep(deps),
+		searchGlob(deps),
+		shellBash(deps),
 	}
 }

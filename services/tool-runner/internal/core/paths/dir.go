@@ -1,0 +1,53 @@
+package paths
+
+import (
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Entries returns the entries of an open folder in the order of their names.
+func Entries(dir *os.File) ([]fs.DirEntry, error) {
+	entries, err := dir.ReadDir(-1)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
+}
+
+// Info is what a walk needs to know of a file.
+type Info struct {
+	Mode fs.FileMode // the type only
+	Size int64
+	// ModTime is when the content last changed, in nanoseconds since the Unix epoch.
+	ModTime int64
+}
+
+// Stat describes the entry called name of an open folder, a link itself and not what it leads to.
+func Stat(dir *os.File, name string) (Info, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return Info{}, err
+	}
+	return Info{Mode: modeOf(uint32(st.Mode)), Size: st.Size, ModTime: st.Mtim.Nano()}, nil
+}
+
+func modeOf(mode uint32) fs.FileMode {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return 0
+	case unix.S_IFDIR:
+		return fs.ModeDir
+	case unix.S_IFLNK:
+		return fs.ModeSymlink
+	case unix.S_IFIFO:
+		return fs.ModeNamedPipe
+	case unix.S_IFSOCK:
+		return fs.ModeSocket
+	}
+	return fs.ModeDevice
+}

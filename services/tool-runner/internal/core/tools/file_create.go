@@ -1,0 +1,33 @@
+package tools
+
+import (
+	"context"
+	_ "embed"
+
+	"kaged.dev/services/tool-runner/internal/core/edit"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+//go:embed file_create.md
+var fileCreateText string
+
+func fileCreate(d Deps) *tool.Entry {
+	return tool.Define(tool.Spec[fileWriteParams, fileWriteResult]{
+		Name: "file.create", Description: fileCreateText, Category: tool.Write,
+		Requires: []tool.Requirement{tool.ChangePath("path", tool.CallerPath)},
+		Needs:    changesPath,
+		Run:      d.createFile,
+	})
+}
+
+// createFile makes a file that must not be there yet.
+func (d Deps) createFile(_ context.Context, call *tool.Call, p *fileWriteParams) (fileWriteResult, error) {
+	path, content := call.Paths[0], []byte(p.Content)
+	if path.Exists {
+		return fileWriteResult{}, path.Taken()
+	}
+	if err := path.Create(content); err != nil {
+		return fileWriteResult{}, err
+	}
+	return d.written(call, path, content, edit.DiffTexts(path.Show, "", p.Content, d.Limits.DiffBytes), true), nil
+}

@@ -1,0 +1,127 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/ignore"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+	"kaged.dev/services/tool-runner/internal/core/walk"
+)
+
+// SearchLimits are the bounds of the searches; sizes are bytes.
+type SearchLimits struct {
+	// Workers is how many goroutines one search has.
+	Workers int
+	// Timeout ends a search; what was found until then is the answer.
+	Timeout time.Duration
+	// OutputBytes bounds the answer of search.grep, LineRunes the characters shown of one line.
+	OutputBytes, LineRunes int
+	// GlobFiles bounds the answer of search.glob.
+	GlobFiles int
+	// HideOutside leaves out what search.grep finds outside the caller's cage, instead of marking it.
+	HideOutside bool
+}
+
+// walkOptions are the options of a walk from start.
+func (d Deps) walkOptions(call *tool.Call, start paths.Path, want func(paths.Path, string) bool) walk.Options {
+	top := call.Space.Root()
+	if !paths.Below(start.Abs(), top) {
+		top = start.Abs()
+	}
+	return walk.Options{
+		Workers: d.Limits.Search.Workers, Space: call.Space, Want: want,
+		Rules: ignore.Start(top, start.Abs(), ignore.LoadUser(d.LookupEnv)),
+	}
+}
+
+// ranOut reports whether a search ended because its time was up, which is an answer and not a failure.
+func ranOut(ctx context.Context, err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+}
+
+// below returns a path relative to the folder a search began in.
+func below(start, path paths.Path, name string) string {
+	rel := strings.TrimPrefix(strings.TrimPrefix(path.Rel, start.Rel), "/")
+	switch {
+	case start.Rel == "." && path.Rel != ".":
+		rel = path.Rel
+	case path.Rel == start.Rel:
+		return name
+	}
+	return rel + "/" + name
+}
+
+// includes returns a filter for file names by glob, nil for an empty glob. A glob without a slash is about the name alone.
+func includes(field, glob string, start paths.Path) (func(paths.Path, string) bool, error) {
+	if glob == "" {
+		return nil, nil
+	}
+	glob = strings.TrimPrefix(glob, "./")
+	if err := checkGlob(field, glob); err != nil {
+		return nil, err
+	}
+	if !strings.Contains(glob, "/") {
+		return func(_ paths.Path, name string) bool { return doublestar.MatchUnvalidated(glob, name) }, nil
+	}
+	return func(folder paths.Path, name string) bool {
+		return doublestar.MatchUnvalidated(glob, below(start, folder, name))
+	}, nil
+}
+
+// maxGlob bounds a glob's length in bytes, maxChoices the ways its braces can be read: each is tried for each name.
+const (
+	maxGlob    = 1000
+	maxChoices = 1000
+)
+
+func checkGlob(field, glob string) error {
+	switch {
+	case len(glob) > maxGlob || strings.ContainsRune(glob, 0):
+		return fault.New(fault.InvalidParams, "The glob in %s is longer than %d bytes or holds a NUL.", field, maxGlob).With("field", field)
+	case choices(glob) > maxChoices:
+		return fault.New(fault.InvalidParams, "The braces of the glob in %s can be read in more than %d ways.", field, maxChoices).With("field", field)
+	case !doublestar.ValidatePattern(glob):
+		return fault.New(fault.InvalidParams, "The glob %q in %s is not valid: a bracket or brace is not closed.", glob, field).With("field", field)
+	}
+	return nil
+}
+
+// choices returns in how many ways the braces of a glob can be read, or any number above maxChoices.
+func choices(glob string) int {
+	total, open := 1, []int{}
+	for _, c := range glob {
+		switch last := len(open) - 1; {
+		case c == '{':
+			open = append(open, 1)
+		case c == ',' && last >= 0:
+			open[last]++
+		case c == '}' && last >= 0:
+			if total *= open[last]; total > maxChoices {
+				return total
+			}
+			open = open[:last]
+		}
+	}
+	return total
+}
+
+// notFolder refuses a search that must begin in a folder.
+func notFolder(path paths.Path) error {
+	if !path.Exists {
+		return fault.New(fault.FileNotFound, "There is no folder at %s.", path.Show).With("path", path.Show)
+	}
+	return fault.New(fault.InvalidParams, "%s is not a folder.", path.Show).With("field", "path").With("path", path.Show)
+}
+
+// notThere tells a path that does not exist.
+func notThere(path paths.Path) error {
+	return path.Failure("searched", os.ErrNotExist)
+}

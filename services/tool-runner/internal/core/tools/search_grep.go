@@ -1,0 +1,189 @@
+package tools
+
+import (
+	"context"
+	_ "embed"
+	"io"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/schema"
+	"kaged.dev/services/tool-runner/internal/core/search"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+	"kaged.dev/services/tool-runner/internal/core/walk"
+)
+
+//go:embed search_grep.md
+var searchGrepText string
+
+// The output modes of search.grep.
+const (
+	modeContent = "content"
+	modeFiles   = "files_with_matches"
+	modeCount   = "count"
+)
+
+type searchGrepParams struct {
+	Pattern    string     `json:"pattern" doc:"Regular expression (RE2)."`
+	Path       string     `json:"path,omitempty" default:"." doc:"Folder to search. Default: the project's root."`
+	Include    string     `json:"include,omitempty" doc:"Glob that file names must match, such as *.ts or *.{ts,tsx}."`
+	OutputMode string     `json:"output_mode,omitempty" enum:"content,files_with_matches,count" default:"files_with_matches" doc:"What to return."`
+	HeadLimit  schema.Int `json:"head_limit,omitempty" min:"1" doc:"How many entries to return at most. Default: no limit."`
+}
+
+type flatGrepParams struct {
+	Pattern string `json:"pattern" doc:"Regular expression (RE2)."`
+	Path    string `json:"path,omitempty" default:"." doc:"Folder to search. Default: the project's root."`
+	Include string `json:"include,omitempty" doc:"Glob that file names must match, such as *.go."`
+}
+
+type searchGrepResult struct {
+	Matches      []grepMatch `json:"matches"`
+	TotalMatches int         `json:"total_matches"`
+	Truncated    bool        `json:"truncated"`
+}
+
+type grepMatch struct {
+	File        string  `json:"file"`
+	Line        int     `json:"line,omitempty"`
+	Content     *string `json:"content,omitempty"`
+	Count       int     `json:"count,omitempty"`
+	OutsideCage bool    `json:"outside_cage,omitempty"`
+}
+
+func searchGrep(d Deps) *tool.Entry {
+	return tool.Define(tool.Spec[searchGrepParams, searchGrepResult]{
+		Name: "search.grep", Description: searchGrepText, Category: tool.Read, DefaultRoot: true, Parallel: true, OwnTimeout: true,
+		Requires: []tool.Requirement{tool.SearchPath("path", tool.CallerPath)},
+		Needs: func(p *searchGrepParams) []tool.Requirement {
+			return []tool.Requirement{tool.SearchPath("path", p.Path)}
+		},
+		Aliases: []tool.Alias{
+			tool.AliasOf("grep", "Search file contents by regular expression (RE2) and return the matching lines with paths and line numbers.",
+				func(p flatGrepParams) searchGrepParams {
+					return searchGrepParams{Pattern: p.Pattern, Path: p.Path, Include: p.Include, OutputMode: modeContent}
+				}),
+		},
+		Run: d.grep,
+	})
+}
+
+// grep is one search.
+type grep struct {
+	call    *tool.Call
+	pattern *search.Pattern
+	mode    string
+	limits  SearchLimits
+	found   *matches
+}
+
+// grep searches the files below a folder, or one file.
+func (d Deps) grep(ctx context.Context, call *tool.Call, p *searchGrepParams) (searchGrepResult, error) {
+	start := call.Paths[0]
+	if !start.Exists {
+		return searchGrepResult{}, notThere(start)
+	}
+	pattern, err := search.Compile(p.Pattern)
+	if err != nil {
+		return searchGrepResult{}, fault.New(fault.InvalidParams, "The pattern is not a regular expression: %v.", err).With("field", "pattern")
+	}
+	want, err := includes("include", p.Include, start)
+	if err != nil {
+		return searchGrepResult{}, err
+	}
+	limits := d.Limits.Search
+	g := &grep{call: call, pattern: pattern, mode: p.OutputMode, limits: limits, found: newMatches(limits.OutputBytes, int(p.HeadLimit))}
+	bounded, cancel := context.WithTimeout(ctx, limits.Timeout)
+	defer cancel()
+	if start.Mode.IsDir() {
+		err = walk.Files(bounded, start, d.walkOptions(call, start, want), g.visit)
+	} else {
+		err = g.one(bounded, start)
+	}
+	late := ranOut(ctx, err)
+	if err != nil && !late {
+		return searchGrepResult{}, err
+	}
+	return g.found.result(late), nil
+}
+
+// one searches a single file.
+func (g *grep) one(ctx context.Context, file paths.Path) error {
+	f, _, err := file.OpenFile()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	g.scan(ctx, file.Show, file.Abs(), f)
+	return ctx.Err()
+}
+
+// visit searches files of one folder. One that cannot be read is passed over.
+func (g *grep) visit(ctx context.Context, folder *walk.Folder, names []string) {
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return
+		}
+		fd, err := folder.Open(name)
+		if err != nil {
+			continue
+		}
+		file := folder.Path.Join(name)
+		g.scan(ctx, file.Show, path.Join(folder.Path.Abs(), name), descriptor(fd))
+		unix.Close(fd)
+	}
+}
+
+// scan searches one file and keeps what it finds as far as it may be shown.
+func (g *grep) scan(ctx context.Context, show, real string, r io.Reader) {
+	found := fileMatches{file: show}
+	outside := !g.call.Access.Allows(real, false)
+	if outside && g.limits.HideOutside {
+		return
+	}
+	// A file that cannot be read to its end has matched as far as it was.
+	_ = g.pattern.Scan(ctx, r, func(line int, text []byte) bool {
+		found.count++
+		if g.mode == modeContent && found.bytes <= g.limits.OutputBytes {
+			m := grepMatch{File: show, Line: line, OutsideCage: outside}
+			if !outside {
+				content := g.excerpt(text)
+				m.Content = &content
+			}
+			found.add(m)
+		}
+		return g.mode != modeFiles
+	})
+	if found.count == 0 {
+		return
+	}
+	switch g.mode {
+	case modeFiles:
+		found.add(grepMatch{File: show, OutsideCage: outside})
+	case modeCount:
+		found.add(grepMatch{File: show, Count: found.count, OutsideCage: outside})
+	}
+	g.found.add(found)
+}
+
+// descriptor reads an open file without the cost of an os.File.
+type descriptor int
+
+func (d descriptor) Read(p []byte) (int, error) {
+	for {
+		n, err := unix.Read(int(d), p)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return 0, os.NewSyscallError("read", err)
+		case n == 0:
+			return 0, io.EOF
+		}
+		return n, nil
+	}
+}

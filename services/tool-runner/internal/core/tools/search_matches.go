@@ -1,0 +1,132 @@
+package tools
+
+import (
+	"container/heap"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"kaged.dev/services/tool-runner/internal/core/text"
+)
+
+// fileMatches is what was found in one file.
+type fileMatches struct {
+	file    string
+	entries []grepMatch
+	sizes   []int // of each entry as JSON
+	bytes   int
+	count   int // all matches, kept or not
+}
+
+func (f *fileMatches) add(m grepMatch) {
+	encoded, err := json.Marshal(m)
+	if err != nil {
+		return // strings and numbers always encode
+	}
+	size := len(encoded) + 1
+	f.entries, f.sizes, f.bytes = append(f.entries, m), append(f.sizes, size), f.bytes+size
+}
+
+// matches collects what a parallel search finds, and keeps of it only what can still be part of the answer: of the files in
+// the order of their paths, as many as fit. So the memory it needs is bounded and the answer does not depend on the order in
+// which files were searched.
+type matches struct {
+	limit, head int // bytes and entries of the answer; 0 entries is no bound
+
+	mu      sync.Mutex // guards what is below
+	files   byPath
+	bytes   int
+	entries int
+	total   int
+	dropped bool
+}
+
+// overhead is what an answer needs besides its entries.
+const overhead = 64
+
+func newMatches(limit, head int) *matches { return &matches{limit: limit - overhead, head: head} }
+
+// add takes what was found in one file.
+func (m *matches) add(f fileMatches) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.total += f.count
+	heap.Push(&m.files, f)
+	m.bytes += f.bytes
+	m.entries += len(f.entries)
+	// The last file goes when those before it fill the answer without it.
+	for {
+		last := m.files[0]
+		if m.bytes-last.bytes < m.limit && (m.head == 0 || m.entries-len(last.entries) < m.head) {
+			return
+		}
+		heap.Pop(&m.files)
+		m.bytes -= last.bytes
+		m.entries -= len(last.entries)
+		m.dropped = true
+	}
+}
+
+// result returns the answer; late says that the search did not come to its end.
+func (m *matches) result(late bool) searchGrepResult {
+	slices.SortFunc(m.files, func(a, b fileMatches) int { return strings.Compare(a.file, b.file) })
+	r := searchGrepResult{Matches: []grepMatch{}, TotalMatches: m.total, Truncated: late || m.dropped}
+	bytes := 0
+	for _, f := range m.files {
+		for i, e := range f.entries {
+			if bytes += f.sizes[i]; bytes > m.limit || m.head > 0 && len(r.Matches) == m.head {
+				r.Truncated = true
+				return r
+			}
+			r.Matches = append(r.Matches, e)
+		}
+		if e := f.entries; len(e) > 0 && e[0].Line > 0 && len(e) < f.count {
+			r.Truncated = true
+			return r
+		}
+	}
+	return r
+}
+
+// byPath is a heap with the last path on top.
+type byPath []fileMatches
+
+func (h byPath) Len() int           { return len(h) }
+func (h byPath) Less(i, j int) bool { return h[i].file > h[j].file }
+func (h byPath) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *byPath) Push(x any)        { *h = append(*h, x.(fileMatches)) }
+func (h *byPath) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// lead is how much of a long line is shown before its match.
+const lead = 200
+
+// excerpt returns a matching line as it is shown: whole, or around the match if it is long.
+func (g *grep) excerpt(line []byte) string {
+	limit := g.limits.LineRunes
+	// The line's memory is used again after the scan went on, so what is kept is copied.
+	if len(line) <= limit {
+		return strings.ToValidUTF8(string(line), "\uFFFD")
+	}
+	from := 0
+	if start, end := g.pattern.Where(line); end > limit {
+		from = max(0, start-lead)
+		for from < len(line) && !utf8.RuneStart(line[from]) {
+			from++
+		}
+	}
+	to := min(len(line), from+limit*utf8.UTFMax)
+	shown, cut := text.Runes(strings.ToValidUTF8(string(line[from:to]), "\uFFFD"), limit)
+	if from > 0 {
+		shown = text.Cut + shown
+	}
+	if cut || to < len(line) {
+		shown += text.Cut
+	}
+	return shown
+}
