@@ -129,6 +129,7 @@ type reader struct {
 	subject string
 	inbox   string
 	sub     *nats.Subscription
+	answers chan *nats.Msg
 }
 
 func (f *Frames) newReader(ctx context.Context, session, channel string) (*reader, error) {
@@ -137,7 +138,9 @@ func (f *Frames) newReader(ctx context.Context, session, channel string) (*reade
 		return nil, err
 	}
 	r := &reader{ctx: ctx, frames: f, subject: subj, inbox: f.conn.nc.NewInbox()}
-	if r.sub, err = f.conn.nc.SubscribeSync(r.inbox); err != nil {
+	// Room for a page and its end: the client drops what does not fit.
+	r.answers = make(chan *nats.Msg, pageMessages+1)
+	if r.sub, err = f.conn.nc.ChanSubscribe(r.inbox, r.answers); err != nil {
 		return nil, classify(ctx, err, "NATS cannot be reached.")
 	}
 	return r, nil
@@ -179,8 +182,9 @@ func (r *reader) upTo(tail Batch, from int64, yield func(Batch, error) bool) (ne
 	return next, true, nil
 }
 
-// seek finds where in the stream to begin so that frame from is met, by halving: the messages of one subject are spread
-// over the stream, and their numbers grow with their places.
+// seek finds where in the stream to begin so that frame from is met: the messages of one subject are spread over the
+// stream, and their numbers grow with their places. It looks back from the tail in growing steps, because most readers were
+// away for a moment, and then halves.
 func (r *reader) seek(from int64, tail Batch) (uint64, error) {
 	low, high := uint64(1), tail.StreamSeq
 	found := func(at uint64) (place uint64, before bool, err error) {
@@ -195,16 +199,19 @@ func (r *reader) seek(from int64, tail Batch) (uint64, error) {
 		return low, err
 	}
 	// low is always at a message before from, and none between high and the message that is looked for is before it.
-	for high-low > pageMessages {
-		middle := low + (high-low)/2
-		place, before, err := found(middle)
+	for step := uint64(pageMessages); high-low > pageMessages; step *= 4 {
+		look := low + (high-low)/2
+		if back := tail.StreamSeq - min(step, tail.StreamSeq); back > look && back < high {
+			look = back
+		}
+		place, before, err := found(look)
 		switch {
 		case err != nil:
 			return 0, err
 		case before && place < high:
 			low = place
 		default:
-			high = middle
+			high = look
 		}
 	}
 	return low, nil
@@ -256,9 +263,11 @@ func (r *reader) ask(req msgGet) (page, error) {
 		return p, classify(r.ctx, err, "NATS cannot be reached.")
 	}
 	for {
-		msg, err := r.sub.NextMsgWithContext(ctx)
-		if err != nil {
-			return p, classify(r.ctx, err, "NATS does not answer.")
+		var msg *nats.Msg
+		select {
+		case msg = <-r.answers:
+		case <-ctx.Done():
+			return p, classify(r.ctx, ctx.Err(), "NATS does not answer.")
 		}
 		switch status := msg.Header.Get("Status"); status {
 		case "":
