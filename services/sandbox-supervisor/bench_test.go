@@ -32,3 +32,29 @@ func BenchmarkExecTerminal(b *testing.B)         { benchmarkExec(b, nil) }
 func BenchmarkExecTerminalNoCgroup(b *testing.B) { benchmarkExec(b, settings{"CGROUPS": "off"}) }
 func BenchmarkExecPipes(b *testing.B)            { benchmarkExec(b, nil, pipes) }
 func BenchmarkExecPipesNoCgroup(b *testing.B)    { benchmarkExec(b, settings{"CGROUPS": "off"}, pipes) }
+
+func benchmarkOutput(b *testing.B, change ...func(*sandboxsupervisorv1.ExecStart)) {
+	const size = 16 << 20
+	client := serve(b, nil)
+	start := shell(b, "head -c 16777216 /dev/zero", change...)
+	b.SetBytes(size)
+	for b.Loop() {
+		r, total := begin(b, client, start), 0
+		for {
+			event, err := r.stream.Recv()
+			if err != nil {
+				b.Fatal(err)
+			}
+			if event.GetExited() != nil {
+				break
+			}
+			total += len(event.GetOutput().GetData())
+		}
+		if total != size {
+			b.Fatalf("%d bytes arrived", total)
+		}
+	}
+}
+
+func BenchmarkOutputTerminal(b *testing.B) { benchmarkOutput(b) }
+func BenchmarkOutputPipes(b *testing.B)    { benchmarkOutput(b, pipes) }

@@ -36,6 +36,8 @@ type Options struct {
 	Node, Instance string
 	// Lock is a file that says, by its lock, that a supervisor of the node is at work; empty for a node of one instance.
 	Lock string
+	// Executable is the program that becomes the shim; empty for the one that runs.
+	Executable string
 	// Cgroups says to use cgroups where they can be had.
 	Cgroups bool
 	// StartTimeout is how long a shim or a command may take to start, KillTimeout how long a shim may take to report the end
@@ -60,6 +62,9 @@ type Host struct {
 
 // New returns a host without a shim; [Host.Run] starts one.
 func New(opts Options) *Host {
+	if opts.Executable == "" {
+		opts.Executable = "/proc/self/exe" // the file that runs, also when another has taken its name
+	}
 	return &Host{opts: opts, changed: make(chan struct{})}
 }
 

@@ -2,14 +2,19 @@ package shimhost_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/shimhost"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
@@ -23,31 +28,116 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// run runs a host until the test ends.
-func run(t testing.TB, cgroups bool) *shimhost.Host {
-	t.Helper()
-	h := shimhost.New(shimhost.Options{
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Node: ident.New(), Instance: ident.New(), Cgroups: cgroups,
+// options are those of a host of its own.
+func options(change ...func(*shimhost.Options)) shimhost.Options {
+	opts := shimhost.Options{
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Node: ident.New(), Instance: ident.New(), Cgroups: true,
 		StartTimeout: 10 * time.Second, KillTimeout: 15 * time.Second, DrainWait: time.Second,
-	})
+	}
+	for _, c := range change {
+		c(&opts)
+	}
+	return opts
+}
+
+// run runs a host until the test ends or stop is called.
+func run(t testing.TB, opts shimhost.Options) (_ *shimhost.Host, stop func()) {
+	t.Helper()
+	h := shimhost.New(opts)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- h.Run(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
-	return h
+	t.Cleanup(stop)
+	return h, stop
 }
 
 func spec(t testing.TB, argv ...string) core.Spec {
 	return core.Spec{Argv: argv, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH")}}
 }
 
+// spawn starts a command and returns when it has written a line.
+func spawn(t *testing.T, h *shimhost.Host, s core.Spec) (p core.Process, line chan string) {
+	t.Helper()
+	p, err := h.Spawn(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line = make(chan string, 100)
+	go p.Copy(func(_ core.Stream, data []byte) { line <- string(data) })
+	return p, line
+}
+
+// A program that does not become a shim is no reason to wait: a command is refused, and the host stops as always.
+func TestNoShim(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"/bin/false", "/bin/true", "/no/such/program"} {
+		h, stop := run(t, options(func(o *shimhost.Options) { o.Executable = program }))
+		if _, err := h.Spawn(t.Context(), spec(t, "true")); !errors.Is(err, fault.Unavailable) {
+			t.Errorf("%s: Spawn says %v", program, err)
+		}
+		if err := h.Ready(t.Context()); !errors.Is(err, fault.Unavailable) {
+			t.Errorf("%s: Ready says %v", program, err)
+		}
+		stop()
+		if _, err := h.Spawn(t.Context(), spec(t, "true")); !errors.Is(err, fault.Unavailable) {
+			t.Errorf("%s: Spawn after the end says %v", program, err)
+		}
+	}
+}
+
+// A host is ready when its shim is, and says so until then.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	opts := options()
+	if err := shimhost.New(opts).Ready(t.Context()); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("before Run: %v", err)
+	}
+	h, _ := run(t, opts)
+	if _, err := h.Spawn(t.Context(), spec(t, "no-such-program")); !errors.Is(err, fault.ShellSpawnFailed) {
+		t.Errorf("Spawn says %v", err)
+	}
+	if err := h.Ready(t.Context()); err != nil {
+		t.Errorf("with a shim: %v", err)
+	}
+}
+
+// Two supervisors of one data directory, such as a daemon and a command that needs none, leave each other's commands alone,
+// with cgroups and without; and once both are gone the lock is free.
+func TestTwoHostsOfOneNode(t *testing.T) {
+	t.Parallel()
+	lock := filepath.Join(t.TempDir(), "run", "lock")
+	node := ident.New()
+	for _, cgroups := range []bool{true, false} {
+		same := func(o *shimhost.Options) { o.Node, o.Lock, o.Cgroups = node, lock, cgroups }
+		first, stopFirst := run(t, options(same))
+		a, line := spawn(t, first, spec(t, "sh", "-c", "echo up; exec sleep 1000"))
+		<-line
+		second, stopSecond := run(t, options(same))
+		b, line := spawn(t, second, spec(t, "sh", "-c", "echo up; exec sleep 1000"))
+		<-line
+		stopSecond()
+		<-b.Exited()
+		select {
+		case <-a.Exited():
+			t.Errorf("cgroups %v: the first one's command ended: %+v", cgroups, a.End())
+		default:
+		}
+		stopFirst()
+		<-a.Exited()
+		if end := a.End(); end.Signal != syscall.SIGKILL {
+			t.Errorf("the end is %+v", end)
+		}
+	}
+}
+
 func benchmark(b *testing.B, cgroups bool, terminal *core.Size) {
-	h := run(b, cgroups)
+	h, _ := run(b, options(func(o *shimhost.Options) { o.Cgroups = cgroups }))
 	s := spec(b, "/bin/true")
 	s.Terminal = terminal
 	for b.Loop() {

@@ -52,8 +52,7 @@ func start(h *Host, tree *cgroup.Tree) (*link, error) {
 	conn.Patience = h.opts.KillTimeout
 	l := &link{host: h, conn: conn, tree: tree, commands: map[uint64]*process{}}
 	l.cmd = &exec.Cmd{
-		// The file that runs, also when another has taken its name.
-		Path: "/proc/self/exe", Args: []string{shim.Name, shim.Misplaced},
+		Path: h.opts.Executable, Args: []string{shim.Name, shim.Misplaced},
 		// Nothing of this process's environment reaches the shim; two threads are plenty for what it does.
 		Env:    []string{"GOMAXPROCS=2", "GOTRACEBACK=single"},
 		Stderr: &logWriter{log: h.opts.Log}, ExtraFiles: []*os.File{theirs},

@@ -1,0 +1,175 @@
+//go:build unix
+
+package stdio_test
+
+import (
+	"bytes"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"go.uber.org/goleak"
+
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/stdio"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// terminal returns streams of a terminal and its other side.
+func terminal(t *testing.T) (*stdio.Streams, *os.File) {
+	t.Helper()
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := syscall.Dup(int(master.Fd()))
+	master.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := stdio.Terminal(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, slave
+}
+
+// collect copies output until its end.
+func collect(s *stdio.Streams) (out, errs *bytes.Buffer, done chan struct{}) {
+	out, errs, done = &bytes.Buffer{}, &bytes.Buffer{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Copy(func(from core.Stream, data []byte) {
+			if from == core.Stderr {
+				errs.Write(data)
+			} else {
+				out.Write(data)
+			}
+		})
+	}()
+	return out, errs, done
+}
+
+// A terminal that somebody else keeps open does not hold up the end, and what was written before it is not lost.
+func TestForeignHolder(t *testing.T) {
+	t.Parallel()
+	s, slave := terminal(t)
+	defer slave.Close()
+	out, _, done := collect(s)
+	if _, err := slave.WriteString("last words"); err != nil {
+		t.Fatal(err)
+	}
+	s.End(50 * time.Millisecond)
+	<-done
+	if out.String() != "last words" {
+		t.Errorf("output is %q", out.String())
+	}
+	if !s.Resize(core.Size{Cols: 1, Rows: 1}) || s.Write([]byte("x")) == nil {
+		t.Error("a closed terminal takes input, or is none")
+	}
+}
+
+// A holder that goes on writing does not hold it up either.
+func TestForeignWriter(t *testing.T) {
+	t.Parallel()
+	s, theirs, err := stdio.Pipes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, done := collect(s)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			if _, err := theirs[1].Write(make([]byte, 1<<16)); err != nil {
+				return // the reader is gone
+			}
+		}
+	}()
+	s.End(10 * time.Millisecond)
+	<-done
+	<-stopped
+	for _, f := range theirs {
+		f.Close()
+	}
+}
+
+// A process may close its terminal and open it again later.
+func TestReopenedTerminal(t *testing.T) {
+	t.Parallel()
+	s, slave := terminal(t)
+	out, _, done := collect(s)
+	if _, err := slave.WriteString("one "); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	again, err := os.OpenFile(slave.Name(), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := again.WriteString("two"); err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+	s.End(time.Second)
+	<-done
+	if out.String() != "one two" {
+		t.Errorf("output is %q", out.String())
+	}
+}
+
+// Pipes are three, and closing the input reaches the reader.
+func TestPipes(t *testing.T) {
+	t.Parallel()
+	s, theirs, err := stdio.Pipes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, errs, done := collect(s)
+	if err := s.Write([]byte("in")); err != nil {
+		t.Fatal(err)
+	}
+	s.CloseInput()
+	s.CloseInput()
+	if s.Write([]byte("late")) == nil {
+		t.Error("a closed input takes more")
+	}
+	var in bytes.Buffer
+	if _, err := in.ReadFrom(theirs[0]); err != nil || in.String() != "in" {
+		t.Errorf("input is %q, %v", in.String(), err)
+	}
+	for i, text := range []string{"", "out", "err"} {
+		if _, err := theirs[i].WriteString(text); i > 0 && err != nil {
+			t.Fatal(err)
+		}
+		theirs[i].Close()
+	}
+	s.End(time.Second)
+	<-done
+	if out.String() != "out" || errs.String() != "err" || s.Resize(core.Size{Cols: 1, Rows: 1}) {
+		t.Errorf("output is %q and %q", out.String(), errs.String())
+	}
+}
+
+// Input that nobody reads is let go of at the end.
+func TestUnreadInput(t *testing.T) {
+	t.Parallel()
+	s, theirs, err := stdio.Pipes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, done := collect(s)
+	wrote := make(chan error, 1)
+	go func() { wrote <- s.Write(make([]byte, 1<<20)) }()
+	theirs[1].Close()
+	theirs[2].Close()
+	s.End(time.Second)
+	if <-wrote == nil {
+		t.Error("a megabyte that nobody read was written")
+	}
+	<-done
+	theirs[0].Close()
+}

@@ -1,0 +1,63 @@
+package server
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+)
+
+// Every field of a start reaches core, and a cage is never dropped.
+func TestCommandFromProto(t *testing.T) {
+	t.Parallel()
+	c, err := commandFromProto(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{
+		Start: &sandboxsupervisorv1.ExecStart{
+			Owner: &sandboxsupervisorv1.Owner{SessionId: "s", RunId: "r", CallId: "c", ProjectId: "p"}, Argv: []string{"a", "b"},
+			Cwd: "/dir", Env: map[string]string{"K": "V"}, Terminal: &sandboxsupervisorv1.Terminal{Cols: 1, Rows: 2}, TimeoutMs: 1500,
+			Cage: &commonv1.CagePolicy{},
+		},
+	}})
+	if err != nil || c.Owner != (core.Owner{SessionID: "s", RunID: "r", CallID: "c", ProjectID: "p"}) || len(c.Argv) != 2 ||
+		c.Dir != "/dir" || c.Env["K"] != "V" || *c.Terminal != (core.Size{Cols: 1, Rows: 2}) || c.Timeout != 1500*time.Millisecond || !c.Caged {
+		t.Errorf("the command is %+v, %v", c, err)
+	}
+	for _, req := range []*sandboxsupervisorv1.ExecRequest{nil, {}, {Request: &sandboxsupervisorv1.ExecRequest_Start{}}} {
+		if _, err := commandFromProto(req); err == nil {
+			t.Errorf("%v became a command", req)
+		}
+	}
+}
+
+// Milliseconds keep their order as durations, whatever the number: none overflows into one that would be allowed.
+func TestMilliseconds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		ms := rapid.Int64().Draw(t, "ms")
+		d := milliseconds(ms)
+		if (ms < 0) != (d < 0) || ms > math.MaxInt64/int64(time.Millisecond) && d != math.MaxInt64 ||
+			d > 0 && d != math.MaxInt64 && d.Milliseconds() != ms {
+			t.Fatalf("%d ms are %s", ms, d)
+		}
+	})
+}
+
+// Every reason there is has a name on the wire, and each its own.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	seen := map[sandboxsupervisorv1.KillReason]bool{}
+	for reason := core.ReasonNone; reason <= core.ReasonLost; reason++ {
+		wire, ok := reasons[reason]
+		if !ok || seen[wire] {
+			t.Errorf("reason %d is %v on the wire", reason, wire)
+		}
+		seen[wire] = true
+	}
+	if len(seen) != len(sandboxsupervisorv1.KillReason_name) {
+		t.Errorf("%d of %d reasons are ever sent", len(seen), len(sandboxsupervisorv1.KillReason_name))
+	}
+}
