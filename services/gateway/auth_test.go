@@ -1,0 +1,414 @@
+package gateway_test
+
+import (
+	"fmt"
+	"net/http"
+	"os/user"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kaged.dev/pkg/fault"
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	sm "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+)
+
+// protected lists every route that needs an operator, with a path and a body.
+func protected() []exchange {
+	routes := contract()
+	for _, path := range []string{"/api/v1/me", "/api/v1/openapi.json", "/api/v1/sessions/01S/socket"} {
+		routes = append(routes, exchange{route: "GET " + path, method: "GET", path: path})
+	}
+	return routes
+}
+
+// Every protected route refuses whom the mode does not know, in one form, and the audit alone learns why (A-TEST-02,
+// A-ERR-CODE-03, A-AUTH-LOOP-01, -05, -06, A-AUTH-SIDE-01..03).
+func TestAuthOfEveryRoute(t *testing.T) {
+	t.Parallel()
+	sidecar := map[string]any{"auth": "sidecar", "sidecar_nonce": "nonce"}
+	for name, m := range map[string]struct {
+		setup   setup
+		refused map[string]http.Header // by reason
+		let     http.Header
+	}{
+		"loopback": {setup{}, map[string]http.Header{
+			"missing_cookie": {"X-Kaged-User-Id": {"eve"}, "X-Kaged-Auth-Nonce": {"nonce"}},
+			"invalid_cookie": {"Cookie": {"kaged_session=forged"}},
+		}, nil},
+		"sidecar": {setup{config: sidecar}, map[string]http.Header{
+			"missing_nonce": {"X-Kaged-User-Id": {"ann"}},
+			"wrong_nonce":   {"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"wrong"}},
+			"missing_user":  {"X-Kaged-Auth-Nonce": {"nonce"}},
+		}, http.Header{"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"nonce"}, "Authorization": {"Bearer bogus"}, "X-Kaged-User-Groups": {"a"}}}, // A-AUTH-NOVAL-01, A-AUTH-SIDE-04
+		"system": {setup{config: map[string]any{"deployment": "system"}}, map[string]http.Header{
+			"wrong_nonce": {"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {""}, "X-Kaged-Auth-Nonce ": {"x"}},
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if name == "system" {
+				delete(m.refused, "wrong_nonce")
+				m.refused["missing_nonce"] = http.Header{"X-Kaged-User-Id": {"ann"}}
+			}
+			d := start(t, m.setup)
+			bodies := map[string]string{}
+			for _, e := range protected() {
+				for reason, header := range m.refused {
+					c := d.client()
+					c.header = header
+					got := c.do(e.method, e.path, e.body)
+					r := got.refused(t, e.route+", "+reason, 401, "unauthenticated")
+					bodies[strings.ReplaceAll(got.body, r.RequestID, "")] = reason
+					record := d.manager.audited(t, r.RequestID)
+					if p := record.GetRecords()[0]; p.GetEventType() != "auth.denied" || p.GetPayload().AsMap()["reason"] != reason {
+						t.Errorf("%s, %s: audit %v", e.route, reason, p)
+					}
+				}
+				if m.let != nil {
+					d.manager.replies(e.reply, nil)
+					c := d.client()
+					c.header = m.let
+					if got := c.do(e.method, e.path, e.body); got.status == 401 {
+						t.Errorf("%s: %d", e.route, got.status)
+					}
+				}
+			}
+			if len(bodies) != 1 {
+				t.Errorf("refusals differ: %v", bodies)
+			}
+		})
+	}
+}
+
+// In insecure mode nobody is refused for who they are, and every request is in the audit (A-AUTH-INSEC-01..03, A-ME-08).
+func TestInsecure(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{insecure: true})
+	c := d.client()
+	var me gatewayv1.Me
+	got := c.get("/api/v1/me")
+	got.into(t, &me)
+	if me.GetUserId() != "insecure-mode" || me.GetDaemon().GetAuthMode() != "insecure" {
+		t.Errorf("me is %v", &me)
+	}
+	record := d.manager.audited(t, got.header.Get("X-Kaged-Request-Id"))
+	if p := record.GetRecords()[0].GetPayload().AsMap(); record.GetUserId() != "insecure-mode" || p["auth_mode"] != "insecure" || p["path"] != "/api/v1/me" {
+		t.Errorf("audit %v", record)
+	}
+	for _, e := range contract() {
+		d.manager.replies(e.reply, nil)
+		got := c.do(e.method, e.path, e.body)
+		if got.status != e.status {
+			t.Errorf("%s: %d %s", e.route, got.status, got.body)
+		}
+		d.manager.audited(t, got.header.Get("X-Kaged-Request-Id"))
+	}
+	c.header = http.Header{"X-Kaged-User-Id": {"ann"}}
+	c.get("/api/v1/me").into(t, &me)
+	if me.GetUserId() != "ann" {
+		t.Errorf("a named operator is %q", me.GetUserId())
+	}
+}
+
+// Whatever may change something needs the token, in every mode; whatever reads does not (A-CSRF-01, -03, -07, A-TEST-09).
+func TestCSRFOfEveryRoute(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]setup{"loopback": {}, "insecure": {insecure: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := start(t, s)
+			c := d.client()
+			if !s.insecure {
+				c = d.operator()
+			}
+			c.get("/api/v1/me")
+			token := c.cookie("kaged_csrf")
+			c.noToken = true
+			for _, e := range contract() {
+				d.manager.replies(e.reply, nil)
+				if e.method == "GET" {
+					if got := c.do(e.method, e.path, e.body); got.status != e.status {
+						t.Errorf("%s: %d", e.route, got.status)
+					}
+					continue
+				}
+				for what, header := range map[string]string{"no header": "", "another": token + "x"} {
+					c.header = http.Header{}
+					if header != "" {
+						c.header.Set("X-Kaged-Csrf", header)
+					}
+					r := c.do(e.method, e.path, e.body).refused(t, e.route+", "+what, 403, "forbidden")
+					if r.Details["reason"] != "csrf_mismatch" {
+						t.Errorf("%s, %s: details %v", e.route, what, r.Details)
+					}
+					if record := d.manager.audited(t, r.RequestID).GetRecords(); s.insecure == (record[0].GetEventType() == "auth.denied") && !s.insecure {
+						t.Errorf("%s: audit %v", e.route, record)
+					}
+				}
+				c.header = http.Header{"X-Kaged-Csrf": {token}}
+				if got := c.do(e.method, e.path, e.body); got.status != e.status {
+					t.Errorf("%s with the token: %d %s", e.route, got.status, got.body)
+				}
+				c.header = nil
+			}
+			other := d.client()
+			if !s.insecure {
+				other.header = http.Header{"Cookie": {"kaged_session=" + c.cookie("kaged_session")}}
+			} else {
+				other.header = http.Header{}
+			}
+			other.header.Set("X-Kaged-Csrf", token)
+			other.do("POST", "/api/v1/projects/load", `{}`).refused(t, "the header without the cookie", 403, "forbidden")
+		})
+	}
+}
+
+// A launch URL signs in once, in the browser's way or the API's, and a fresh one is in the log (A-LAUNCH-01..06,
+// A-AUTH-LOOP-02, -04, A-CSRF-02).
+func TestLaunch(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	launch, err := d.service().LaunchURL(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, ok := strings.CutPrefix(launch, d.base)
+	if !ok || !strings.HasPrefix(path, "/api/v1/launch?token=") {
+		t.Fatalf("launch URL %q", launch)
+	}
+	c := d.client()
+	c.do("HEAD", path, "")
+	got := c.get(path)
+	if got.status != 302 || got.header.Get("Location") != "/" || len(got.header.Values("Set-Cookie")) != 2 {
+		t.Fatalf("%d to %q with %v", got.status, got.header.Get("Location"), got.header.Values("Set-Cookie"))
+	}
+	for _, line := range got.header.Values("Set-Cookie") {
+		session := strings.HasPrefix(line, "kaged_session=")
+		if strings.Contains(line, "HttpOnly") != session || !strings.Contains(line, "SameSite=Lax") || strings.Contains(line, "Secure") || !strings.Contains(line, "Path=/") {
+			t.Errorf("cookie %q", line)
+		}
+	}
+	if got := c.get("/api/v1/me"); got.status != 200 {
+		t.Errorf("after the launch: %d", got.status)
+	}
+	for _, accept := range []string{"", "text/html", "application/json"} {
+		c := d.client()
+		c.header = http.Header{"Accept": {accept}}
+		r := c.get(path).refused(t, "a used token", 401, "unauthenticated")
+		if r.Details["reason"] != "invalid_launch_token" {
+			t.Errorf("details %v", r.Details)
+		}
+		if p := d.manager.audited(t, r.RequestID).GetRecords()[0]; p.GetPayload().AsMap()["reason"] != "invalid_launch_token" {
+			t.Errorf("audit %v", p)
+		}
+	}
+	d.client().get("/api/v1/launch").refused(t, "no token", 401, "unauthenticated")
+	fresh := regexp.MustCompile(`url="?(http[^"\s]+)`).FindAllStringSubmatch(d.log.String(), -1)
+	if len(fresh) == 0 {
+		t.Fatal("no launch URL is in the log")
+	}
+	api := d.client()
+	api.header = http.Header{"Accept": {"application/json"}}
+	var launched gatewayv1.Launched
+	api.get(strings.TrimPrefix(fresh[len(fresh)-1][1], d.base)).into(t, &launched)
+	if !launched.GetOk() || launched.GetCsrfToken() == "" || launched.GetCsrfToken() != api.cookie("kaged_csrf") {
+		t.Errorf("launched %v with cookie %q", &launched, api.cookie("kaged_csrf"))
+	}
+}
+
+// The short form is the same route, and there is none in other modes (A-LAUNCH-01, -07).
+func TestLaunchElsewhere(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	launch, err := d.service().LaunchURL(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.client().get(strings.TrimPrefix(launch, d.base+"/api/v1")); got.status != 302 {
+		t.Errorf("/launch: %d", got.status)
+	}
+	for _, s := range []setup{{insecure: true}, {config: map[string]any{"auth": "sidecar", "sidecar_nonce": "n"}}} {
+		d := start(t, s)
+		d.client().get("/api/v1/launch?token=x").refused(t, "another mode", 404, "not_found")
+		if url, err := d.service().LaunchURL(t.Context()); err != nil || url != d.base {
+			t.Errorf("the URL to print is %q, %v", url, err)
+		}
+	}
+}
+
+// The launch URL is under the address people see (A-LAUNCH-02).
+func TestLaunchURLBase(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{uiURL: "https://kaged.example/"})
+	launch, err := d.service().LaunchURL(t.Context())
+	if err != nil || !strings.HasPrefix(launch, "https://kaged.example/api/v1/launch?token=") {
+		t.Errorf("%q, %v", launch, err)
+	}
+	c := d.client()
+	c.host = "kaged.example"
+	if got := c.get(strings.TrimPrefix(launch, "https://kaged.example")); got.status != 302 {
+		t.Errorf("under the UI's host: %d %s", got.status, got.body)
+	}
+}
+
+// /api/v1/me tells who, what and how, and hands out the one token (A-ME-01..07, A-AUTH-LOOP-03, A-CSRF-02, -04).
+func TestMe(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{noSandbox: true})
+	c := d.operator()
+	got := c.get("/api/v1/me")
+	u, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf(`{"user_id":%[1]q,"email":%[2]q,"groups":[],"operator_name":%[1]q,`+
+		`"daemon":{"version":"0.0.0-test","deployment_mode":"user","auth_mode":"loopback","sandbox_mode":"disabled","warnings":["no-sandbox"]},`+
+		`"preferences":{"theme":"dark","timezone":"UTC","locale":"en-US"},"csrf_token":%[3]q}`, u.Username, u.Username+"@localhost", c.cookie("kaged_csrf"))
+	if diff := cmp.Diff(want, got.body); diff != "" {
+		t.Errorf("want -, got +:\n%s", diff)
+	}
+	if again := c.get("/api/v1/me"); again.body != got.body || len(again.header.Values("Set-Cookie")) != 1 {
+		t.Errorf("again: %s with %v", again.body, again.header.Values("Set-Cookie"))
+	}
+	d.manager.with(func() {
+		d.manager.operator = &sm.GetOperatorResponse{OperatorName: "Ann", Theme: "light", Timezone: "Europe/Budapest", Locale: "hu"}
+	})
+	var me gatewayv1.Me
+	c.get("/api/v1/me").into(t, &me)
+	if me.GetOperatorName() != "Ann" || me.GetPreferences().GetTheme() != "light" || me.GetPreferences().GetTimezone() != "Europe/Budapest" {
+		t.Errorf("me is %v", &me)
+	}
+}
+
+// Behind a sidecar, /api/v1/me tells what the sidecar says, and the deployment is a system's (A-AUTH-SIDE-01, A-ME-02, -03).
+func TestMeBehindASidecar(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{config: map[string]any{"deployment": "system", "sidecar_nonce": "n", "csrf_same_site": "strict"}})
+	c := d.client()
+	c.header = http.Header{"X-Kaged-User-Id": {"ann"}, "X-Kaged-User-Email": {"a@x"}, "X-Kaged-User-Groups": {"dev,ops"}, "X-Kaged-Auth-Nonce": {"n"}}
+	var me gatewayv1.Me
+	got := c.get("/api/v1/me")
+	got.into(t, &me)
+	if me.GetUserId() != "ann" || me.GetEmail() != "a@x" || len(me.GetGroups()) != 2 || me.GetDaemon().GetDeploymentMode() != "system" || me.GetDaemon().GetAuthMode() != "sidecar" {
+		t.Errorf("me is %v", &me)
+	}
+	if line := got.header.Get("Set-Cookie"); !strings.Contains(line, "SameSite=Strict") { // A-CSRF-06
+		t.Errorf("cookie %q", line)
+	}
+}
+
+// Rotating makes old cookies and tokens worthless at once, and the new launch URL works (A-AUTH-LOOP-04, A-CSRF-04).
+func TestRotate(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	control := gatewayv1.NewGatewayServiceClient(d.Dial("gateway"))
+	c := d.operator()
+	resp, err := control.RotateAuth(t.Context(), &gatewayv1.RotateAuthRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.get("/api/v1/me").refused(t, "the old cookie", 401, "unauthenticated")
+	old := c.cookie("kaged_csrf")
+	if got := c.get(strings.TrimPrefix(resp.GetUrl(), d.base)); got.status != 302 {
+		t.Fatalf("the new URL: %d %s", got.status, got.body)
+	}
+	if c.cookie("kaged_csrf") == old {
+		t.Error("the CSRF token is still the same")
+	}
+	if got := c.get("/api/v1/me"); got.status != 200 {
+		t.Errorf("the new cookie: %d", got.status)
+	}
+}
+
+// A secret that changed elsewhere, as by a restart of session-manager, is noticed within its age.
+func TestSecretChangesElsewhere(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{config: map[string]any{"secret_max_age": "1ns"}})
+	c := d.operator()
+	d.manager.with(func() { d.manager.secret = []byte("another secret of some length") })
+	c.get("/api/v1/me").refused(t, "the old cookie", 401, "unauthenticated")
+	if got := d.operator().get("/api/v1/me"); got.status != 200 {
+		t.Errorf("a new cookie: %d", got.status)
+	}
+}
+
+// The command line's questions are answered, and launch URLs only where they mean something.
+func TestControl(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{insecure: true, noSandbox: true})
+	control := gatewayv1.NewGatewayServiceClient(d.Dial("gateway"))
+	info, err := control.GetInfo(t.Context(), &gatewayv1.GetInfoRequest{})
+	if err != nil || info.GetBaseUrl() != d.base || info.GetVersion() != "0.0.0-test" || info.GetAuthMode() != "insecure" || len(info.GetWarnings()) != 2 {
+		t.Errorf("info %v, %v", info, err)
+	}
+	if _, err := control.IssueLaunch(t.Context(), &gatewayv1.IssueLaunchRequest{}); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("IssueLaunch: %v", err)
+	}
+	if _, err := control.RotateAuth(t.Context(), &gatewayv1.RotateAuthRequest{}); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("RotateAuth: %v", err)
+	}
+	d = start(t, setup{uiURL: "http://kaged.example"})
+	control = gatewayv1.NewGatewayServiceClient(d.Dial("gateway"))
+	launch, err := control.IssueLaunch(t.Context(), &gatewayv1.IssueLaunchRequest{})
+	if err != nil || !strings.HasPrefix(launch.GetUrl(), "http://kaged.example/api/v1/launch?token=") {
+		t.Errorf("launch %v, %v", launch, err)
+	}
+	if info, err := control.GetInfo(t.Context(), &gatewayv1.GetInfoRequest{}); err != nil || info.GetBaseUrl() != d.base {
+		t.Errorf("info %v, %v", info, err)
+	}
+}
+
+// A page of another name that resolves to the gateway learns nothing, and pages of other origins may not call it.
+func TestForeignHostsAndOrigins(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	for _, e := range append(protected(), exchange{route: "page", method: "GET", path: "/"}, exchange{route: "versions", method: "GET", path: "/api/versions"},
+		exchange{route: "unknown", method: "GET", path: "/api/v1/zzz"}) {
+		c := d.client()
+		c.host = "evil.example:7420"
+		if r := c.do(e.method, e.path, e.body).refused(t, e.route, 403, "forbidden"); r.Details["reason"] != "host_not_allowed" {
+			t.Errorf("%s: details %v", e.route, r.Details)
+		}
+		c = d.client()
+		c.header = http.Header{"Origin": {"http://evil.example"}}
+		if r := c.do(e.method, e.path, e.body).refused(t, e.route, 403, "forbidden"); r.Details["reason"] != "origin_not_allowed" {
+			t.Errorf("%s: details %v", e.route, r.Details)
+		}
+	}
+	c := d.operator()
+	c.header = http.Header{"Origin": {d.base}}
+	if got := c.get("/api/v1/me"); got.status != 200 {
+		t.Errorf("the own origin: %d", got.status)
+	}
+	c.host = "evil.example"
+	if got := c.get("/healthz"); got.status != 200 {
+		t.Errorf("a probe by another name: %d", got.status)
+	}
+}
+
+// A knock in the night is recorded, many are counted.
+func TestDenialsAreBounded(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	c := d.client()
+	for range 300 {
+		c.get("/api/v1/me")
+	}
+	deadline := time.After(10 * time.Second)
+	for n := 0; n < 100; n++ {
+		select {
+		case <-d.manager.recorded:
+		case <-deadline:
+			t.Fatalf("%d records came", n)
+		}
+	}
+	d.manager.with(func() {
+		if len(d.manager.records) > 110 {
+			t.Errorf("%d records of 300 refusals", len(d.manager.records))
+		}
+	})
+}

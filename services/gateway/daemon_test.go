@@ -1,0 +1,235 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/testkit"
+	"kaged.dev/pkg/testkit/bustest"
+	"kaged.dev/services/gateway"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// daemon is a gateway with its session-manager and its bus.
+type daemon struct {
+	*testkit.Running
+	t       *testing.T
+	manager *manager
+	nats    *bustest.Private
+	log     *logText
+	base    string
+}
+
+// setup is how a test wants its daemon.
+type setup struct {
+	insecure, noSandbox bool
+	uiURL               string
+	config              map[string]any
+	manager             *manager
+	nats                *bustest.Private
+}
+
+// start starts a daemon that stops with the test.
+func start(t *testing.T, s setup) *daemon {
+	t.Helper()
+	d := &daemon{t: t, manager: s.manager, nats: s.nats, log: &logText{}}
+	if d.manager == nil {
+		d.manager = newManager()
+	}
+	if d.nats == nil {
+		d.nats = bustest.Server(t)
+	}
+	opts := testkit.Options(t)
+	opts.Listen, opts.UIURL, opts.Insecure, opts.NoSandbox = "127.0.0.1:0", s.uiURL, s.insecure, s.noSandbox
+	opts.NATS = host.NATS{InProcess: d.nats}
+	opts.File = &config.File{Services: map[string]map[string]any{"gateway": s.config}}
+	opts.Log = slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	h, err := host.New(opts, gateway.Module, d.manager.module())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Running = testkit.Start(t, h)
+	t.Cleanup(func() { testkit.Stop(t, d.Running) })
+	if d.base, err = d.service().BaseURL(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d *daemon) service() *gateway.Service { return d.Service("gateway").(*gateway.Service) }
+
+// ready waits until requests can be served. The outside world says so only when it is asked.
+func (d *daemon) ready() *daemon {
+	d.t.Helper()
+	for {
+		if r := d.client().get("/readyz"); r.status == http.StatusOK {
+			return d
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-d.t.Context().Done():
+			d.t.Fatal("the gateway does not become ready")
+		}
+	}
+}
+
+// logText is a log that can be read while it is written.
+type logText struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// client is a browser, or what passes for one.
+type client struct {
+	d       *daemon
+	http    *http.Client
+	header  http.Header
+	host    string
+	noToken bool // do not send the CSRF token on what changes something
+}
+
+// client returns a client that nobody knows.
+func (d *daemon) client() *client {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	c := &client{d: d, header: http.Header{}, http: &http.Client{
+		Jar: jar, Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	d.t.Cleanup(c.http.CloseIdleConnections)
+	return c
+}
+
+// operator returns a client that is signed in by a launch URL.
+func (d *daemon) operator() *client {
+	d.t.Helper()
+	c := d.client()
+	launch, err := d.service().LaunchURL(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if r := c.get(strings.TrimPrefix(launch, d.base)); r.status != http.StatusFound {
+		d.t.Fatalf("signing in: %d %s", r.status, r.body)
+	}
+	return c
+}
+
+// cookie returns a cookie the client has, "" for none.
+func (c *client) cookie(name string) string {
+	u, err := url.Parse(c.d.base)
+	if err != nil {
+		c.d.t.Fatal(err)
+	}
+	for _, k := range c.http.Jar.Cookies(u) {
+		if k.Name == name {
+			return k.Value
+		}
+	}
+	return ""
+}
+
+// answer is an answer, read to its end.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (c *client) get(path string) answer { return c.do(http.MethodGet, path, "") }
+
+// do sends a request; a body is JSON.
+func (c *client) do(method, path, body string) answer {
+	c.d.t.Helper()
+	r, err := http.NewRequestWithContext(context.WithoutCancel(c.d.t.Context()), method, c.d.base+path, strings.NewReader(body))
+	if err != nil {
+		c.d.t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json; charset=utf-8")
+	}
+	if token := c.cookie("kaged_csrf"); token != "" && method != http.MethodGet && !c.noToken {
+		r.Header.Set("X-Kaged-CSRF", token)
+	}
+	for name, values := range c.header {
+		r.Header[name] = values
+	}
+	if c.host != "" {
+		r.Host = c.host
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		c.d.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.d.t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(data)}
+}
+
+// refusal is the error object of an answer.
+type refusal struct {
+	Code      string         `json:"code"`
+	Message   string         `json:"message"`
+	Details   map[string]any `json:"details"`
+	RequestID string         `json:"request_id"`
+}
+
+// refusal returns the error object, and fails the test if the answer is not of the one shape (A-ERR-SHAPE-01, -03).
+func (a answer) refusal(t *testing.T) refusal {
+	t.Helper()
+	dec := json.NewDecoder(strings.NewReader(a.body))
+	dec.DisallowUnknownFields()
+	var body struct {
+		Error refusal `json:"error"`
+	}
+	if err := dec.Decode(&body); err != nil {
+		t.Fatalf("%d %q is no refusal: %v", a.status, a.body, err)
+	}
+	if body.Error.RequestID == "" || body.Error.RequestID != a.header.Get("X-Kaged-Request-Id") || body.Error.Message == "" {
+		t.Errorf("refusal %+v of request %s", body.Error, a.header.Get("X-Kaged-Request-Id"))
+	}
+	if got := a.header.Get("Content-Type"); got != "application/json; charset=utf-8" {
+		t.Errorf("a refusal's content type is %q", got)
+	}
+	return body.Error
+}
+
+// refused fails the test unless the answer has this status and code.
+func (a answer) refused(t *testing.T, what string, status int, code string) refusal {
+	t.Helper()
+	r := a.refusal(t)
+	if a.status != status || r.Code != code {
+		t.Errorf("%s: %d %s, want %d %s (%s)", what, a.status, r.Code, status, code, r.Message)
+	}
+	return r
+}

@@ -1,0 +1,314 @@
+package gateway_test
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/ident"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+)
+
+// manager is a session-manager that answers what a test tells it to, and remembers what it was asked.
+type manager struct {
+	sessionmanagerv1.UnimplementedProjectServiceServer
+	sessionmanagerv1.UnimplementedSessionServiceServer
+	sessionmanagerv1.UnimplementedAuditServiceServer
+	sessionmanagerv1.UnimplementedOperatorServiceServer
+	sessionmanagerv1.UnimplementedAttachServiceServer
+
+	mu       sync.Mutex // guards the fields below
+	answer   func(ctx context.Context, req proto.Message) (proto.Message, error)
+	asked    []proto.Message
+	callers  []ident.Caller
+	secret   []byte
+	tokens   map[string]bool
+	records  []*sessionmanagerv1.RecordAuditRequest
+	recorded chan struct{} // gets one for each record
+	operator *sessionmanagerv1.GetOperatorResponse
+	notReady error
+	holds    map[string]*held
+	seqs     map[string]map[string]int64 // by session and channel
+	ended    map[string]bool
+	attaches chan string // gets the session of each Attach that was let in
+	released chan string // gets the session of each hold that has ended
+}
+
+func newManager() *manager {
+	return &manager{
+		secret: []byte(rand.Text()), tokens: map[string]bool{}, operator: &sessionmanagerv1.GetOperatorResponse{},
+		recorded: make(chan struct{}, 10000), holds: map[string]*held{}, seqs: map[string]map[string]int64{}, ended: map[string]bool{},
+		attaches: make(chan string, 10000), released: make(chan string, 10000),
+	}
+}
+
+func (m *manager) module() host.Module {
+	return host.Module{Name: "session-manager", New: func(*host.Env) (host.Service, error) { return m, nil }}
+}
+
+// Register implements host.Service.
+func (m *manager) Register(r grpc.ServiceRegistrar) {
+	sessionmanagerv1.RegisterProjectServiceServer(r, m)
+	sessionmanagerv1.RegisterSessionServiceServer(r, m)
+	sessionmanagerv1.RegisterAuditServiceServer(r, m)
+	sessionmanagerv1.RegisterOperatorServiceServer(r, m)
+	sessionmanagerv1.RegisterAttachServiceServer(r, m)
+}
+
+// Run implements host.Service.
+func (m *manager) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+
+// Ready implements host.Readier.
+func (m *manager) Ready(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.notReady
+}
+
+// with changes the manager while nobody asks it.
+func (m *manager) with(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+// replies makes every call of the API answer m, or fail with err.
+func (m *manager) replies(reply proto.Message, err error) {
+	m.with(func() {
+		m.asked, m.callers = nil, nil
+		m.answer = func(context.Context, proto.Message) (proto.Message, error) { return reply, err }
+	})
+}
+
+// reply answers a call of the API.
+func reply[T proto.Message](ctx context.Context, m *manager, req proto.Message) (resp T, err error) {
+	m.mu.Lock()
+	m.asked = append(m.asked, req)
+	m.callers = append(m.callers, ident.CallerFrom(ctx))
+	answer := m.answer
+	m.mu.Unlock()
+	if answer == nil {
+		return resp, fault.New(fault.NotFound, "The test has no answer to this.")
+	}
+	msg, err := answer(ctx, req)
+	if err != nil {
+		return resp, err
+	}
+	return msg.(T), nil
+}
+
+func (m *manager) ListProjects(ctx context.Context, r *sessionmanagerv1.ListProjectsRequest) (*sessionmanagerv1.ListProjectsResponse, error) {
+	return reply[*sessionmanagerv1.ListProjectsResponse](ctx, m, r)
+}
+
+func (m *manager) LoadProject(ctx context.Context, r *sessionmanagerv1.LoadProjectRequest) (*sessionmanagerv1.LoadProjectResponse, error) {
+	return reply[*sessionmanagerv1.LoadProjectResponse](ctx, m, r)
+}
+
+func (m *manager) GetProject(ctx context.Context, r *sessionmanagerv1.GetProjectRequest) (*sessionmanagerv1.GetProjectResponse, error) {
+	return reply[*sessionmanagerv1.GetProjectResponse](ctx, m, r)
+}
+
+func (m *manager) ReloadProject(ctx context.Context, r *sessionmanagerv1.ReloadProjectRequest) (*sessionmanagerv1.ReloadProjectResponse, error) {
+	return reply[*sessionmanagerv1.ReloadProjectResponse](ctx, m, r)
+}
+
+func (m *manager) UnregisterProject(ctx context.Context, r *sessionmanagerv1.UnregisterProjectRequest) (*sessionmanagerv1.UnregisterProjectResponse, error) {
+	return reply[*sessionmanagerv1.UnregisterProjectResponse](ctx, m, r)
+}
+
+func (m *manager) CreateSession(ctx context.Context, r *sessionmanagerv1.CreateSessionRequest) (*sessionmanagerv1.CreateSessionResponse, error) {
+	return reply[*sessionmanagerv1.CreateSessionResponse](ctx, m, r)
+}
+
+func (m *manager) ListSessions(ctx context.Context, r *sessionmanagerv1.ListSessionsRequest) (*sessionmanagerv1.ListSessionsResponse, error) {
+	return reply[*sessionmanagerv1.ListSessionsResponse](ctx, m, r)
+}
+
+func (m *manager) GetSession(ctx context.Context, r *sessionmanagerv1.GetSessionRequest) (*sessionmanagerv1.GetSessionResponse, error) {
+	return reply[*sessionmanagerv1.GetSessionResponse](ctx, m, r)
+}
+
+func (m *manager) UpdateSession(ctx context.Context, r *sessionmanagerv1.UpdateSessionRequest) (*sessionmanagerv1.UpdateSessionResponse, error) {
+	return reply[*sessionmanagerv1.UpdateSessionResponse](ctx, m, r)
+}
+
+func (m *manager) EndSession(ctx context.Context, r *sessionmanagerv1.EndSessionRequest) (*sessionmanagerv1.EndSessionResponse, error) {
+	return reply[*sessionmanagerv1.EndSessionResponse](ctx, m, r)
+}
+
+func (m *manager) PostMessage(ctx context.Context, r *sessionmanagerv1.PostMessageRequest) (*sessionmanagerv1.PostMessageResponse, error) {
+	return reply[*sessionmanagerv1.PostMessageResponse](ctx, m, r)
+}
+
+func (m *manager) ListMessages(ctx context.Context, r *sessionmanagerv1.ListMessagesRequest) (*sessionmanagerv1.ListMessagesResponse, error) {
+	return reply[*sessionmanagerv1.ListMessagesResponse](ctx, m, r)
+}
+
+func (m *manager) ListRuns(ctx context.Context, r *sessionmanagerv1.ListRunsRequest) (*sessionmanagerv1.ListRunsResponse, error) {
+	return reply[*sessionmanagerv1.ListRunsResponse](ctx, m, r)
+}
+
+func (m *manager) GetRun(ctx context.Context, r *sessionmanagerv1.GetRunRequest) (*sessionmanagerv1.GetRunResponse, error) {
+	return reply[*sessionmanagerv1.GetRunResponse](ctx, m, r)
+}
+
+func (m *manager) CancelRun(ctx context.Context, r *sessionmanagerv1.CancelRunRequest) (*sessionmanagerv1.CancelRunResponse, error) {
+	return reply[*sessionmanagerv1.CancelRunResponse](ctx, m, r)
+}
+
+func (m *manager) QueryAudit(ctx context.Context, r *sessionmanagerv1.QueryAuditRequest) (*sessionmanagerv1.QueryAuditResponse, error) {
+	return reply[*sessionmanagerv1.QueryAuditResponse](ctx, m, r)
+}
+
+// RecordAudit keeps the records.
+func (m *manager) RecordAudit(_ context.Context, r *sessionmanagerv1.RecordAuditRequest) (*sessionmanagerv1.RecordAuditResponse, error) {
+	m.with(func() { m.records = append(m.records, r) })
+	m.recorded <- struct{}{}
+	return &sessionmanagerv1.RecordAuditResponse{}, nil
+}
+
+// audited waits for the record of a request.
+func (m *manager) audited(t *testing.T, requestID string) *sessionmanagerv1.RecordAuditRequest {
+	t.Helper()
+	for {
+		var found *sessionmanagerv1.RecordAuditRequest
+		m.with(func() {
+			for _, r := range m.records {
+				if r.GetRequestId() == requestID {
+					found = r
+				}
+			}
+		})
+		if found != nil {
+			return found
+		}
+		select {
+		case <-m.recorded:
+		case <-t.Context().Done():
+			t.Fatal("no audit record came")
+		}
+	}
+}
+
+// GetOperator answers what the test has set.
+func (m *manager) GetOperator(context.Context, *sessionmanagerv1.GetOperatorRequest) (*sessionmanagerv1.GetOperatorResponse, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.operator, nil
+}
+
+// GetAuthEpoch returns the secret.
+func (m *manager) GetAuthEpoch(context.Context, *sessionmanagerv1.GetAuthEpochRequest) (*sessionmanagerv1.GetAuthEpochResponse, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &sessionmanagerv1.GetAuthEpochResponse{Secret: m.secret}, nil
+}
+
+// RotateAuthEpoch makes a new secret.
+func (m *manager) RotateAuthEpoch(context.Context, *sessionmanagerv1.RotateAuthEpochRequest) (*sessionmanagerv1.RotateAuthEpochResponse, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.secret = []byte(rand.Text())
+	return &sessionmanagerv1.RotateAuthEpochResponse{Secret: m.secret}, nil
+}
+
+// IssueLaunchToken makes a token.
+func (m *manager) IssueLaunchToken(context.Context, *sessionmanagerv1.IssueLaunchTokenRequest) (*sessionmanagerv1.IssueLaunchTokenResponse, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	token := rand.Text()
+	m.tokens[token] = true
+	return &sessionmanagerv1.IssueLaunchTokenResponse{Token: token}, nil
+}
+
+// ConsumeLaunchToken uses a token up.
+func (m *manager) ConsumeLaunchToken(_ context.Context, r *sessionmanagerv1.ConsumeLaunchTokenRequest) (*sessionmanagerv1.ConsumeLaunchTokenResponse, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.tokens[r.GetToken()] {
+		return nil, fault.New(fault.Unauthenticated, "The token is not valid.").With("reason", "invalid_launch_token")
+	}
+	delete(m.tokens, r.GetToken())
+	return &sessionmanagerv1.ConsumeLaunchTokenResponse{}, nil
+}
+
+// held is an Attach that was let in.
+type held struct {
+	end chan *sessionmanagerv1.AttachEnded
+}
+
+// Attach holds a session as the real one does.
+func (m *manager) Attach(r *sessionmanagerv1.AttachRequest, stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent]) error {
+	id := r.GetSessionId()
+	h := &held{end: make(chan *sessionmanagerv1.AttachEnded, 1)}
+	if err := m.hold(r, h); err != nil {
+		return err
+	}
+	defer func() {
+		m.with(func() {
+			if m.holds[id] == h {
+				delete(m.holds, id)
+			}
+		})
+		m.released <- id
+	}()
+	seqs := map[string]int64{}
+	m.with(func() {
+		for name, seq := range m.seqs[id] {
+			seqs[name] = seq
+		}
+	})
+	attached := &sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Attached{Attached: &sessionmanagerv1.Attached{ServerSeq: seqs}}}
+	if err := stream.Send(attached); err != nil {
+		return err
+	}
+	m.attaches <- id
+	select {
+	case ended := <-h.end:
+		if ended == nil { // lost, as by a crash
+			return fault.New(fault.Unavailable, "The process is gone.")
+		}
+		return stream.Send(&sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Ended{Ended: ended}})
+	case <-stream.Context().Done():
+		return stream.Context().Err()
+	}
+}
+
+func (m *manager) hold(r *sessionmanagerv1.AttachRequest, h *held) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	id := r.GetSessionId()
+	switch _, exists := m.seqs[id]; {
+	case !exists:
+		return fault.New(fault.NotFound, "There is no session %s.", id)
+	case m.ended[id]:
+		return fault.New(fault.Gone, "The session has ended.")
+	case m.notReady != nil:
+		return m.notReady
+	}
+	if old := m.holds[id]; old != nil {
+		if !r.GetTakeover() {
+			return fault.New(fault.SessionAttached, "Another socket holds the session.")
+		}
+		old.end <- &sessionmanagerv1.AttachEnded{Code: "replaced", Reason: "Another client has attached."}
+	}
+	m.holds[id] = h
+	return nil
+}
+
+// end ends the hold of a session; nil is a loss.
+func (m *manager) end(id string, ended *sessionmanagerv1.AttachEnded) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if h := m.holds[id]; h != nil {
+		delete(m.holds, id)
+		h.end <- ended
+	}
+}

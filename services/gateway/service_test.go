@@ -1,0 +1,24 @@
+package gateway_test
+
+import (
+	"testing"
+
+	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/testkit"
+	"kaged.dev/pkg/testkit/bustest"
+	"kaged.dev/services/gateway"
+)
+
+// A gateway can be built and thrown away, runs, stops, and does so twice; also where nothing it needs is there.
+func TestLifecycle(t *testing.T) {
+	nats := bustest.Server(t)
+	for name, inProcess := range map[string]host.NATS{"with a bus": {InProcess: nats}, "without": {URL: "nats://127.0.0.1:1"}} {
+		t.Run(name, func(t *testing.T) {
+			testkit.Lifecycle(t, gateway.Module, func() host.Options {
+				opts := testkit.Options(t)
+				opts.Listen, opts.NATS = "127.0.0.1:0", inProcess
+				return opts
+			})
+		})
+	}
+}

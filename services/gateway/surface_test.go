@@ -1,0 +1,212 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/testkit"
+	"kaged.dev/pkg/wirejson"
+	sm "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+)
+
+// into reads an answer of 200 into m.
+func (a answer) into(t *testing.T, m proto.Message) {
+	t.Helper()
+	if a.status != 200 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if err := wirejson.Unmarshal([]byte(a.body), m); err != nil {
+		t.Fatalf("%s: %v", a.body, err)
+	}
+}
+
+// Every answer of every kind carries an id of its own and the version, and the warnings exactly in the modes that have them
+// (A-HDR-OUT-01..03, A-AUTH-INSEC-02, A-TEST-08, A-ME-04).
+func TestHeadersOfEveryAnswer(t *testing.T) {
+	t.Parallel()
+	for name, x := range map[string]struct {
+		setup setup
+		want  string
+	}{
+		"neither": {setup{}, ""}, "insecure": {setup{insecure: true}, "insecure-mode"},
+		"no sandbox": {setup{noSandbox: true}, "no-sandbox"}, "both": {setup{insecure: true, noSandbox: true}, "insecure-mode, no-sandbox"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := start(t, x.setup)
+			d.manager.replies(nil, fault.New(fault.Internal, "broken"))
+			var ids []string
+			for _, path := range []string{"/healthz", "/readyz", "/", "/static/page.css", "/api/versions", "/api/v1/me", "/api/v1/zzz", "/api/v1/launch?token=x",
+				"/api/v1/projects", "/api/v1/sessions/01S/socket", "/nothing"} {
+				for _, method := range []string{"GET", "POST"} {
+					got := d.client().do(method, path, "")
+					id := got.header.Get("X-Kaged-Request-Id")
+					if !ident.Valid(id) || slices.Contains(ids, id) {
+						t.Errorf("%s %s: request id %q", method, path, id)
+					}
+					ids = append(ids, id)
+					if v := got.header.Get("X-Kaged-Daemon-Version"); v != "0.0.0-test" {
+						t.Errorf("%s %s: version %q", method, path, v)
+					}
+					if w := strings.Join(got.header.Values("X-Kaged-Warning"), ", "); w != x.want {
+						t.Errorf("%s %s: warning %q, want %q", method, path, w, x.want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// The routes without an operator answer as the contract says, and never in HTML under /api (A-URL-TOP-01, A-SVC-HEALTH-01,
+// A-SVC-VERS-01, A-WIRE-VERS-02, A-WIRE-CTYPE-03, A-UI-01, A-UI-02).
+func TestOpenRoutes(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{insecure: true}).ready()
+	for path, want := range map[string]string{
+		"/healthz": `{"status":"ok"}`, "/readyz": `{"status":"ready"}`,
+		"/api/versions": `{"versions":["v1"],"current":"v1","daemon_version":"0.0.0-test"}`,
+	} {
+		got := d.client().get(path)
+		if got.status != 200 || got.body != want || got.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+	c := d.client()
+	page := c.get("/")
+	if page.status != 200 || page.header.Get("Content-Type") != "text/html; charset=utf-8" || c.cookie("kaged_csrf") != "" {
+		t.Errorf("the page: %d, %s", page.status, page.header.Get("Content-Type"))
+	}
+	for _, want := range []string{"kaged", "0.0.0-test", "insecure-mode", "/api/v1/me"} {
+		if !strings.Contains(page.body, want) {
+			t.Errorf("the page does not tell %q", want)
+		}
+	}
+	if policy := page.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+		t.Errorf("policy %q", policy)
+	}
+	if css := c.get("/static/page.css"); css.status != 200 || !strings.HasPrefix(css.header.Get("Content-Type"), "text/css") {
+		t.Errorf("the style: %d", css.status)
+	}
+	if api := c.get("/api/v1/openapi.json"); api.status != 200 || !json.Valid([]byte(api.body)) || !strings.Contains(api.body, "/api/v1/sessions/{session_id}/messages") {
+		t.Errorf("the description: %d", api.status)
+	}
+}
+
+// /readyz tells whether what requests need is there, without an error object, and /healthz does not care (A-SVC-READY-01,
+// -02, A-SVC-HEALTH-01).
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	starting := func(d *daemon, what string) {
+		t.Helper()
+		if got := d.client().get("/readyz"); got.status != 503 || got.body != `{"status":"starting"}` {
+			t.Errorf("%s: %d %s", what, got.status, got.body)
+		}
+		if got := d.client().get("/healthz"); got.status != 200 {
+			t.Errorf("%s: /healthz %d", what, got.status)
+		}
+	}
+	d := start(t, setup{}).ready()
+	d.manager.with(func() { d.manager.notReady = fault.New(fault.Unavailable, "storage") })
+	starting(d, "session-manager is not ready")
+	d.manager.with(func() { d.manager.notReady = nil })
+	d.ready()
+	d.nats.Stop()
+	starting(d, "the bus is away")
+	d.nats.Start()
+	d.ready()
+	starting(start(t, setup{config: map[string]any{"auth": "sidecar"}}), "no nonce")
+	start(t, setup{config: map[string]any{"auth": "sidecar", "sidecar_nonce": "n"}}).ready()
+}
+
+// A gateway with more to do than it may says so (A-FAIL-01), and one that stops does so too, while what it works on is
+// finished (A-ERR-CODE-12, A-FAIL-07).
+func TestFullAndStopping(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{config: map[string]any{"requests": int64(1)}})
+	c, other := d.operator(), d.operator()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	d.manager.with(func() {
+		d.manager.answer = func(context.Context, proto.Message) (proto.Message, error) {
+			close(entered)
+			<-leave
+			return &sm.ListProjectsResponse{}, nil
+		}
+	})
+	slow := make(chan answer, 1)
+	go func() { slow <- c.get("/api/v1/projects") }()
+	<-entered
+	got := other.get("/api/v1/me")
+	got.refused(t, "one too many", 503, "unavailable")
+	if got.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	if got := other.get("/healthz"); got.status != 200 {
+		t.Errorf("/healthz: %d", got.status)
+	}
+	d.service().Drain(t.Context())
+	other.get("/api/v1/me").refused(t, "while it stops", 503, "unavailable")
+	if got := other.get("/readyz"); got.status != 503 {
+		t.Errorf("/readyz while it stops: %d", got.status)
+	}
+	stopped := make(chan struct{})
+	go func() { testkit.Stop(t, d.Running); close(stopped) }()
+	close(leave)
+	if got := <-slow; got.status != 200 {
+		t.Errorf("the request of before: %d %s", got.status, got.body)
+	}
+	<-stopped
+}
+
+// A request that takes too long is cut off, one whose service is gone is told so.
+func TestSlowAndGone(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{config: map[string]any{"request_timeout": "50ms"}})
+	c := d.operator()
+	d.manager.with(func() {
+		d.manager.answer = func(ctx context.Context, _ proto.Message) (proto.Message, error) { <-ctx.Done(); return nil, ctx.Err() }
+	})
+	c.get("/api/v1/projects").refused(t, "slow", 504, "deadline_exceeded")
+}
+
+// A panic is answered with internal, and the log has its stack under the request's id (A-ERR-CODE-10).
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	c := d.operator()
+	d.manager.with(func() {
+		d.manager.answer = func(context.Context, proto.Message) (proto.Message, error) { panic("boom") }
+	})
+	r := c.get("/api/v1/projects").refused(t, "panic", 500, "internal")
+	if text := d.log.String(); !strings.Contains(text, "boom") || !strings.Contains(text, fmt.Sprintf("request_id=%s", r.RequestID)) {
+		t.Error("the log does not tell")
+	}
+}
+
+// Headers that are too large end a connection before anything is made of them.
+func TestLargeHeaders(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{config: map[string]any{"header_limit": int64(4096)}})
+	c := d.client()
+	c.header = http.Header{"X-Large": {strings.Repeat("x", 1<<20)}}
+	r, err := http.NewRequestWithContext(t.Context(), "GET", d.base+"/healthz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = c.header
+	resp, err := c.http.Do(r)
+	if err == nil {
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("status %d", resp.StatusCode)
+		}
+	}
+}
