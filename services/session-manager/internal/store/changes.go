@@ -1,0 +1,272 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"google.golang.org/protobuf/proto"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/postgres"
+	"kaged.dev/services/session-manager/internal/core/audit"
+	"kaged.dev/services/session-manager/internal/core/lease"
+	"kaged.dev/services/session-manager/internal/core/record"
+	"kaged.dev/services/session-manager/internal/core/transcript"
+	"kaged.dev/services/session-manager/internal/store/db"
+	"kaged.dev/services/session-manager/internal/wire"
+)
+
+// staleLease is the SQLSTATE of assert_lease.
+const staleLease = "KG001"
+
+// pipeline collects statements, so that generated queries that return nothing can go to the server together.
+type pipeline struct{ batch pgx.Batch }
+
+// Exec implements [Querier] and runs nothing yet.
+func (p *pipeline) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	p.batch.Queue(sql, args...)
+	return pgconn.CommandTag{}, nil
+}
+
+// Query is not for pipelines.
+func (p *pipeline) Query(context.Context, string, ...any) (pgx.Rows, error) {
+	return nil, errors.New("a pipeline returns no rows")
+}
+
+// QueryRow is not for pipelines.
+func (p *pipeline) QueryRow(context.Context, string, ...any) pgx.Row {
+	panic("a pipeline returns no rows")
+}
+
+// send runs what was collected in one round trip and returns the first error.
+func (p *pipeline) send(ctx context.Context, to interface {
+	SendBatch(context.Context, *pgx.Batch) pgx.BatchResults
+}) error {
+	return to.SendBatch(ctx, &p.batch).Close()
+}
+
+// Apply implements [live.Store]. The whole change is one round trip: without explicit control a batch is one transaction.
+func (s *Sessions) Apply(ctx context.Context, f lease.Fence, c record.Change, again bool) error {
+	var p pipeline
+	err := db.New(&p).AssertLease(ctx, f.Session, f.Holder, f.Epoch)
+	if err == nil {
+		err = queue(ctx, &p, f.Session, c)
+	}
+	if err != nil {
+		return fail(err, "word a change")
+	}
+	err = p.send(ctx, s.pool)
+	if again && postgres.IsUnique(err, "") {
+		return nil // Its ids are its own: an earlier try was committed.
+	}
+	return refused(f, lost(err))
+}
+
+// Update implements [live.Store].
+func (s *Sessions) Update(ctx context.Context, f lease.Fence, decide func(record.Session) (record.Change, error)) error {
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		q := db.New(tx)
+		if err := q.AssertLease(ctx, f.Session, f.Holder, f.Epoch); err != nil {
+			return err
+		}
+		row, err := q.LockSession(ctx, f.Session)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return record.NotFound(f.Session)
+		}
+		if err != nil {
+			return err
+		}
+		c, err := decide(sessionFromRow(row))
+		if err != nil {
+			return err
+		}
+		var p pipeline
+		if err := queue(ctx, &p, f.Session, c); err != nil {
+			return err
+		}
+		return p.send(ctx, tx)
+	})
+	return refused(f, err)
+}
+
+// refused turns what assert_lease says into a fault.
+func refused(f lease.Fence, err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == staleLease {
+		return fault.Wrap(err, fault.StaleLease, "Another process took over session %s.", f.Session)
+	}
+	return fail(err, "change session")
+}
+
+// lost notes that an answer of the server was lost on its way, so that the change may have been committed.
+func lost(err error) error {
+	var pg *pgconn.PgError
+	if err == nil || errors.As(err, &pg) || pgconn.SafeToRetry(err) {
+		return err
+	}
+	return fault.Wrap(err, fault.Unavailable, "The database connection was lost while a change was being stored; it may or may not have been.").
+		With("subsystem", "storage").With(postgres.CommitUnknown, true)
+}
+
+// queue words a change.
+func queue(ctx context.Context, p *pipeline, session string, c record.Change) error {
+	q := db.New(p)
+	if !c.Session.Empty() {
+		if err := q.PatchSession(ctx, patchParams(session, c)); err != nil {
+			return err
+		}
+	}
+	for _, m := range c.Messages {
+		params, err := messageParams(m)
+		if err != nil {
+			return err
+		}
+		if err := q.AppendMessage(ctx, params); err != nil {
+			return err
+		}
+	}
+	if err := queueRun(ctx, q, c); err != nil {
+		return err
+	}
+	if err := AppendAudit(ctx, p, c.Audit); err != nil {
+		return err
+	}
+	if len(c.Outbox) == 0 {
+		return nil
+	}
+	out := db.InsertOutboxParams{SessionID: session, CreatedAt: c.At}
+	for _, d := range c.Outbox {
+		out.Ns = append(out.Ns, d.N)
+		out.Channels = append(out.Channels, d.Channel.String())
+		out.Kinds = append(out.Kinds, d.Type)
+		out.MsgIds = append(out.MsgIds, d.ID)
+		out.Payloads = append(out.Payloads, d.Payload)
+	}
+	return q.InsertOutbox(ctx, out)
+}
+
+// queueRun words what a change says about runs.
+func queueRun(ctx context.Context, q *db.Queries, c record.Change) error {
+	if c.NewRun != nil {
+		params, err := runParams(*c.NewRun)
+		if err != nil {
+			return err
+		}
+		if err := q.InsertRun(ctx, params); err != nil {
+			return err
+		}
+	}
+	for _, half := range c.Steps {
+		params, err := stepParams(half, c.At)
+		if err != nil {
+			return err
+		}
+		if err := q.InsertStep(ctx, params); err != nil {
+			return err
+		}
+	}
+	if c.CancelRequested != "" {
+		if err := q.NoteCancel(ctx, c.At, c.CancelRequested); err != nil {
+			return err
+		}
+	}
+	if c.EndRun != nil {
+		return q.EndRun(ctx, endParams(*c.EndRun, c.At))
+	}
+	return nil
+}
+
+func patchParams(session string, c record.Change) db.PatchSessionParams {
+	p := db.PatchSessionParams{
+		ID: session, At: c.At, BlockedReason: c.Session.BlockedReason, Label: c.Session.Label, Model: c.Session.Model,
+		MaxSteps: c.Session.MaxSteps, MaxOutputTokens: c.Session.MaxOutputTokens,
+	}
+	if c.Session.State != "" {
+		p.State = (*string)(&c.Session.State)
+	}
+	if c.Session.AuditHead != nil {
+		p.AuditHeadHash, p.AuditHeadItems = &c.Session.AuditHead.Hash, &c.Session.AuditHead.Items
+	}
+	return p
+}
+
+func messageParams(m record.Message) (db.AppendMessageParams, error) {
+	p := db.AppendMessageParams{
+		ID: m.ID, SessionID: m.SessionID, Role: string(m.Role), Content: transcript.Storable(m.Content), RunID: m.RunID,
+		AgentPath: m.AgentPath, SubagentInvocationID: m.SubagentInvocationID, CostTotal: m.Cost, CreatedAt: m.CreatedAt,
+	}
+	if m.Blocks != nil {
+		blocks, err := transcript.EncodeBlocks(m.Blocks)
+		if err != nil {
+			return p, err
+		}
+		p.Blocks = text(blocks)
+	}
+	if m.Metadata != nil {
+		kept := *m.Metadata
+		kept.Provider, kept.Model = transcript.Storable(kept.Provider), transcript.Storable(kept.Model)
+		kept.ErrorMessage = transcript.Storable(kept.ErrorMessage)
+		metadata, err := json.Marshal(kept)
+		if err != nil {
+			return p, err
+		}
+		p.Metadata = text(metadata)
+	}
+	return p, nil
+}
+
+func text(b []byte) *string {
+	s := string(b)
+	return &s
+}
+
+func runParams(r record.Run) (db.InsertRunParams, error) {
+	hashes := r.PromptHashes
+	if hashes == nil {
+		hashes = map[string]string{}
+	}
+	encoded, err := toJSON(hashes)
+	return db.InsertRunParams{
+		ID: r.ID, SessionID: r.SessionID, Owner: r.Owner, ProjectID: r.ProjectID, TriggerMessageID: r.TriggerMessageID,
+		MessageID: r.MessageID, State: string(r.State), CompiledHash: r.CompiledHash, PromptHashes: encoded,
+		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt,
+	}, err
+}
+
+// maxErrorDetail bounds what is kept of a failure, in bytes of JSON.
+const maxErrorDetail = 64 << 10
+
+func endParams(e record.RunEnd, at int64) db.EndRunParams {
+	p := db.EndRunParams{
+		ID: e.RunID, State: string(e.State), StopReason: string(e.StopReason), TokensIn: e.Totals.TokensIn,
+		TokensOut: e.Totals.TokensOut, CostTotal: e.Totals.CostUSD, Steps: int32(e.Steps), EndedAt: at,
+	}
+	if e.Error != nil {
+		// Details come from anywhere; Encode takes them all.
+		p.Error = text(audit.Encode(map[string]any{
+			"code": e.Error.Code.String(), "message": e.Error.Msg, "details": e.Error.Details, "http": e.Error.HTTP,
+		}, maxErrorDetail))
+	}
+	return p
+}
+
+// The parts of a step.
+const (
+	partTurn    = 1
+	partResults = 2
+)
+
+func stepParams(half record.StepHalf, at int64) (db.InsertStepParams, error) {
+	p := db.InsertStepParams{RunID: half.RunID, Step: int32(half.Step), Part: partResults, CreatedAt: at}
+	var body proto.Message = wire.Results(half.Results)
+	if half.Turn != nil {
+		p.Part = partTurn
+		body = wire.Turn(*half.Turn)
+	}
+	var err error
+	p.Body, err = proto.MarshalOptions{Deterministic: true}.Marshal(body)
+	return p, err
+}

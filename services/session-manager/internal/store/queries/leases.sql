@@ -1,0 +1,38 @@
+-- Time is the database's, so that the clocks of processes need not agree. A released lease has no holder and keeps its epoch.
+
+-- name: TakeLease :one
+-- It returns no row while somebody else holds the lease.
+with before as (select holder from session_leases where session_id = @session_id)
+insert into session_leases as l (session_id, holder, node, address, epoch, expires_at)
+values (@session_id, @holder, @node, @address, 1, (extract(epoch from clock_timestamp()) * 1000)::bigint + @lifetime::bigint)
+on conflict (session_id) do update
+set holder = excluded.holder, node = excluded.node, address = excluded.address, epoch = l.epoch + 1, expires_at = excluded.expires_at
+where l.expires_at <= (extract(epoch from clock_timestamp()) * 1000)::bigint or l.holder = excluded.holder
+returning epoch, coalesce((select holder from before), '')::text as before;
+
+-- name: LeaseAddress :one
+select address from session_leases where session_id = @session_id and holder <> '';
+
+-- name: RenewLeases :many
+update session_leases set expires_at = (extract(epoch from clock_timestamp()) * 1000)::bigint + @lifetime::bigint
+where holder = @holder and session_id = any(@session_ids::text[])
+returning session_id;
+
+-- name: ReleaseLeases :exec
+update session_leases l set holder = '', expires_at = 0
+from (select unnest(@session_ids::text[]) as session_id, unnest(@epochs::bigint[]) as epoch) given
+where l.session_id = given.session_id and l.epoch = given.epoch and l.holder = @holder;
+
+-- name: ReleaseNode :execrows
+update session_leases set expires_at = 0 where node = @node and holder not in (@spared::text, '') and expires_at > 0;
+
+-- name: LeaseHeld :one
+select exists (select from session_leases where session_id = @session_id and holder = @holder and epoch = @epoch);
+
+-- name: AssertLease :exec
+select assert_lease(@session_id, @holder, @epoch);
+
+-- name: AbandonedSessions :many
+select r.session_id from runs r left join session_leases l on l.session_id = r.session_id
+where r.state = 'running' and (l.session_id is null or l.expires_at <= (extract(epoch from clock_timestamp()) * 1000)::bigint)
+order by r.session_id limit @row_limit;

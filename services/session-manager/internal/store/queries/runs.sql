@@ -1,0 +1,34 @@
+-- name: InsertRun :exec
+insert into runs (id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, compiled_hash, prompt_hashes, created_at, started_at)
+values (@id, @session_id, @owner, @project_id, @trigger_message_id, @message_id, @state, @compiled_hash, @prompt_hashes, @created_at,
+        nullif(@started_at::bigint, 0));
+
+-- name: EndRun :exec
+update runs set state = @state, outcome = @state, stop_reason = nullif(@stop_reason::text, ''), error = sqlc.narg('error')::text::jsonb,
+    tokens_in = @tokens_in, tokens_out = @tokens_out, cost_total = sqlc.narg('cost_total'), steps = @steps, ended_at = @ended_at::bigint
+where id = @id and state in ('pending', 'running');
+
+-- name: NoteCancel :exec
+update runs set cancel_requested_at = @at::bigint where id = @id and cancel_requested_at is null;
+
+-- name: InsertStep :exec
+insert into run_steps (run_id, step, part, body, created_at) values (@run_id, @step, @part, @body, @created_at);
+
+-- name: ListSteps :many
+select step, part, body, created_at from run_steps where run_id = @run_id order by step, part;
+
+-- name: GetRun :one
+select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
+       coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,
+       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at
+from runs where session_id = @session_id and id = @id;
+
+-- name: ListRuns :many
+select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
+       coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,
+       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at
+from runs where session_id = @session_id and (created_at, id) > (@after_at::bigint, @after_id::text)
+order by created_at, id limit @row_limit;
+
+-- name: CountTries :one
+select count(*)::int from runs where session_id = @session_id and trigger_message_id = @trigger_message_id;

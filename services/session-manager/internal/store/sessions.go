@@ -1,0 +1,143 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/postgres"
+	"kaged.dev/services/session-manager/internal/core/audit"
+	"kaged.dev/services/session-manager/internal/core/page"
+	"kaged.dev/services/session-manager/internal/core/projects"
+	"kaged.dev/services/session-manager/internal/core/record"
+	"kaged.dev/services/session-manager/internal/store/db"
+)
+
+// Sessions keeps sessions with their messages, runs, leases and frames. It implements the stores of packages sessions and
+// live.
+type Sessions struct{ pool *pgxpool.Pool }
+
+// NewSessions returns the sessions in pool.
+func NewSessions(pool *pgxpool.Pool) *Sessions { return &Sessions{pool} }
+
+// Create implements [sessions.Store].
+func (s *Sessions) Create(ctx context.Context, n record.Session, forkFrom string, created audit.Record) error {
+	return fail(postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		q := db.New(tx)
+		if _, err := q.HoldProject(ctx, n.Owner, n.ProjectID); errors.Is(err, pgx.ErrNoRows) {
+			return projects.NotFound(n.ProjectID)
+		} else if err != nil {
+			return err
+		}
+		err := q.InsertSession(ctx, db.InsertSessionParams{
+			ID: n.ID, Owner: n.Owner, ProjectID: n.ProjectID, Label: n.Label, CompiledHash: n.CompiledHash,
+			ProjectPath: n.ProjectPath, Workspace: n.Workspace, ResumeFrom: forkFrom, CreatedAt: n.CreatedAt,
+		})
+		if err != nil {
+			return err
+		}
+		if forkFrom != "" {
+			if err := fork(ctx, q, forkFrom, n.ID); err != nil {
+				return err
+			}
+		}
+		return AppendAudit(ctx, tx, []audit.Record{created})
+	}), "create session")
+}
+
+// fork copies the messages of a session that are not superseded into a new one. The source takes no message meanwhile.
+func fork(ctx context.Context, q *db.Queries, from, to string) error {
+	if _, err := q.HoldSession(ctx, from); errors.Is(err, pgx.ErrNoRows) {
+		return record.NotFound(from)
+	} else if err != nil {
+		return err
+	}
+	originals, err := q.ForkedMessages(ctx, from)
+	if err != nil || len(originals) == 0 {
+		return err
+	}
+	copies, places := make([]string, len(originals)), make([]int64, len(originals))
+	for i := range originals {
+		copies[i], places[i] = ident.New(), int64(i)+1
+	}
+	return q.CopyMessages(ctx, copies, to, originals, places)
+}
+
+// Session implements [sessions.Store].
+func (s *Sessions) Session(ctx context.Context, owner, id string) (record.Session, error) {
+	return s.session(ctx, id, false, owner)
+}
+
+func (s *Sessions) session(ctx context.Context, id string, anyOwner bool, owner string) (record.Session, error) {
+	row, err := db.New(s.pool).GetSession(ctx, id, anyOwner, owner)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return record.Session{}, record.NotFound(id)
+	}
+	if err != nil {
+		return record.Session{}, fail(err, "get session")
+	}
+	found := sessionFromRow(db.LockSessionRow{
+		ID: row.ID, OwnerUserID: row.OwnerUserID, ProjectID: row.ProjectID, Label: row.Label, State: row.State,
+		BlockedReason: row.BlockedReason, ModelOverride: row.ModelOverride, MaxStepsOverride: row.MaxStepsOverride,
+		MaxOutputTokensOverride: row.MaxOutputTokensOverride, CompiledHash: row.CompiledHash, ProjectPath: row.ProjectPath,
+		Workspace: row.Workspace, ResumeFrom: row.ResumeFrom, MessageCount: row.MessageCount, AuditHeadHash: row.AuditHeadHash,
+		AuditHeadItems: row.AuditHeadItems, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, EndedAt: row.EndedAt,
+		RunID: row.RunID, RunState: row.RunState, RunMessage: row.RunMessage,
+	})
+	found.Totals = record.Totals{TokensIn: row.TokensIn, TokensOut: row.TokensOut}
+	if row.CostKnown {
+		found.Totals.CostUSD = &row.CostTotal
+	}
+	return found, fail(json.Unmarshal(row.PromptHashes, &found.PromptHashes), "get session")
+}
+
+// sessionFromRow returns a session without what a lock leaves out: its totals and the prompts of its last run.
+func sessionFromRow(row db.LockSessionRow) record.Session {
+	out := record.Session{
+		ID: row.ID, Owner: row.OwnerUserID, ProjectID: row.ProjectID, Label: row.Label, State: record.State(row.State),
+		BlockedReason: row.BlockedReason,
+		Overrides: record.Overrides{
+			Model: row.ModelOverride, MaxSteps: row.MaxStepsOverride, MaxOutputTokens: row.MaxOutputTokensOverride,
+		},
+		CompiledHash: row.CompiledHash, ProjectPath: row.ProjectPath, Workspace: row.Workspace, ResumeFrom: row.ResumeFrom,
+		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, EndedAt: row.EndedAt, MessageCount: row.MessageCount,
+		AuditHead: record.AuditHead{Hash: row.AuditHeadHash, Items: row.AuditHeadItems},
+	}
+	if row.RunID != "" && !record.RunState(row.RunState).Over() {
+		out.CurrentRun, out.CurrentMessage = row.RunID, row.RunMessage
+	}
+	return out
+}
+
+// List implements [sessions.Store].
+func (s *Sessions) List(ctx context.Context, owner, project string, after *page.Key, limit int32) ([]record.Session, error) {
+	p := db.ListSessionsParams{Owner: owner, ProjectID: project, BeforeAt: math.MaxInt64, RowLimit: limit}
+	if after != nil {
+		p.BeforeAt, p.BeforeID = after.N, after.S
+	}
+	rows, err := db.New(s.pool).ListSessions(ctx, p)
+	if err != nil {
+		return nil, fail(err, "list sessions")
+	}
+	list := make([]record.Session, len(rows))
+	for i, row := range rows {
+		list[i] = sessionFromRow(db.LockSessionRow{
+			ID: row.ID, OwnerUserID: row.OwnerUserID, ProjectID: row.ProjectID, Label: row.Label, State: row.State,
+			ModelOverride: row.ModelOverride, MaxStepsOverride: row.MaxStepsOverride,
+			MaxOutputTokensOverride: row.MaxOutputTokensOverride, MessageCount: row.MessageCount,
+			CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		})
+	}
+	return list, nil
+}
+
+// Open implements [sessions.Store].
+func (s *Sessions) Open(ctx context.Context, owner, project string) ([]string, error) {
+	ids, err := db.New(s.pool).OpenSessions(ctx, owner, project)
+	return ids, fail(err, "list open sessions")
+}
