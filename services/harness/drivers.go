@@ -8,7 +8,11 @@ import (
 	"kaged.dev/services/harness/internal/adapter/anthropic"
 	"kaged.dev/services/harness/internal/adapter/models"
 	"kaged.dev/services/harness/internal/adapter/openai"
+	"kaged.dev/services/harness/internal/adapter/rehearsal"
 )
+
+// keptRehearsals is how many parsed scripts are kept.
+const keptRehearsals = 32
 
 // drivers lists the drivers there are by their names in configurations. They share the client's connections.
 func drivers(cfg Config, client *http.Client) models.Models {
@@ -17,5 +21,7 @@ func drivers(cfg Config, client *http.Client) models.Models {
 		anthropic.Name:  func(t llm.Target) (llm.Driver, error) { return anthropic.New(t, opts), nil },
 		openai.Name:     func(t llm.Target) (llm.Driver, error) { return openai.New(t, opts), nil },
 		openai.ChatName: func(t llm.Target) (llm.Driver, error) { return openai.NewChat(t, opts), nil },
+		// A rehearsal parses its script when it is made.
+		rehearsal.Name: models.Remembered(keptRehearsals, func(t llm.Target) (llm.Driver, error) { return rehearsal.New(t), nil }),
 	}
 }

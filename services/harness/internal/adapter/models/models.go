@@ -2,7 +2,9 @@
 package models
 
 import (
+	"crypto/sha256"
 	"slices"
+	"sync"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
@@ -33,6 +35,30 @@ func (m Models) names() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Remembered returns an opener that keeps up to n of the drivers that open makes, for targets that differ in their
+// provider, model and script only. It is safe for concurrent use.
+func Remembered(n int, open Opener) Opener {
+	var mu sync.Mutex
+	kept := map[[sha256.Size]byte]llm.Driver{}
+	return func(t llm.Target) (llm.Driver, error) {
+		key := sha256.Sum256([]byte(t.Provider + "\x00" + t.Model + "\x00" + string(t.Script)))
+		mu.Lock()
+		defer mu.Unlock()
+		if d, ok := kept[key]; ok {
+			return d, nil
+		}
+		d, err := open(t)
+		if err != nil {
+			return nil, err
+		}
+		if len(kept) >= n {
+			clear(kept)
+		}
+		kept[key] = d
+		return d, nil
+	}
 }
 
 // Prices knows the prices of the models in [modelmeta].

@@ -1,0 +1,179 @@
+package toolrunner
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/rpc"
+	"kaged.dev/services/harness/internal/core"
+	"kaged.dev/services/harness/internal/core/loop"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a tool runner that answers as a test says.
+type fake struct {
+	toolrunnerv1.UnimplementedToolRunnerServiceServer
+	lists int
+	run   func(*toolrunnerv1.RunToolRequest, grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error
+}
+
+func (f *fake) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) (*toolrunnerv1.ListToolsResponse, error) {
+	f.lists++
+	schema, err := structpb.NewStruct(map[string]any{"type": "object", "required": []any{"b", "a"}, "properties": map[string]any{"b": true, "a": 1}})
+	return &toolrunnerv1.ListToolsResponse{Tools: []*toolrunnerv1.Tool{
+		{Name: "file.read", Description: "Reads.", InputSchema: schema, Parallel: true, DefaultRoot: true,
+			Aliases: []*toolrunnerv1.ToolAlias{{Name: "read", Description: "Reads, too.", InputSchema: schema}}},
+		{Name: "x.y", RootOnly: true},
+	}}, err
+}
+
+func (f *fake) RunTool(req *toolrunnerv1.RunToolRequest, stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
+	return f.run(req, stream)
+}
+
+func open(t *testing.T, f *fake, ttl time.Duration) loop.Tools {
+	t.Helper()
+	listener := bufconn.Listen(1 << 20)
+	srv := grpc.NewServer(rpc.ServerOptions(slog.New(slog.NewTextHandler(io.Discard, nil)))...)
+	toolrunnerv1.RegisterToolRunnerServiceServer(srv, f)
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(listener) }()
+	conn, err := grpc.NewClient("passthrough:///x", append(rpc.DialOptions(),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		srv.Stop()
+		<-done
+	})
+	tools, err := New(func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error) {
+		if workspace != "" {
+			return nil, errors.New("no such place")
+		}
+		return toolrunnerv1.NewToolRunnerServiceClient(conn), nil
+	}, ttl).Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tools
+}
+
+// The catalogue is read as it is, schemas as JSON with sorted keys, and asked for again only when it is old.
+func TestCatalogue(t *testing.T) {
+	f := &fake{}
+	tools := open(t, f, time.Hour)
+	got, err := tools.Catalogue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := []byte(`{"properties":{"a":1,"b":true},"required":["b","a"],"type":"object"}`)
+	want := core.Catalogue{
+		{Name: "file.read", Description: "Reads.", Schema: schema, Parallel: true, DefaultRoot: true,
+			Aliases: []core.ToolAlias{{Name: "read", Description: "Reads, too.", Schema: schema}}},
+		{Name: "x.y", RootOnly: true, Schema: []byte(`{"type":"object"}`)},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if _, err := tools.Catalogue(t.Context()); err != nil || f.lists != 1 {
+		t.Error(err, f.lists)
+	}
+	old := open(t, f, 0)
+	for range 2 {
+		if _, err := old.Catalogue(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if f.lists != 3 {
+		t.Errorf("asked %d times", f.lists)
+	}
+}
+
+func send(stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent], text string) error {
+	return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Output{Output: &toolrunnerv1.ToolOutput{Stream: "stderr", Text: text}}})
+}
+
+// A call goes out with everything about its caller and comes back with output in order, result and records.
+func TestRun(t *testing.T) {
+	var got *toolrunnerv1.RunToolRequest
+	payload, err := structpb.NewStruct(map[string]any{"a": 1.0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := open(t, &fake{run: func(req *toolrunnerv1.RunToolRequest, stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
+		got = req
+		if err := errors.Join(send(stream, "one"), send(stream, "two")); err != nil {
+			return err
+		}
+		return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: &toolrunnerv1.ToolResult{
+			Content: "{}", Error: fault.New(fault.FileNotFound, "Gone.").Proto(), DurationMs: 7,
+			Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 9, AgentPath: "primary", Payload: payload}}}}})
+	}}, time.Hour)
+	output := ""
+	out, err := tools.Run(t.Context(), loop.ToolRequest{CallID: "c", Tool: "file.read", Input: "{}", Context: &loop.ToolContext{
+		SessionID: "s", RunID: "r", RequestID: "q", Caller: "primary", ProjectID: "p", ProjectRoot: "/p", OperatorID: "o",
+		Cage: &dsl.Cage{State: "ephemeral"}, Tools: []string{"file.read"}}}, func(stream, text string) { output += stream + ":" + text + " " })
+	if err != nil || output != "stderr:one stderr:two " {
+		t.Fatal(err, output)
+	}
+	want := loop.ToolOutcome{Content: "{}", Err: fault.New(fault.FileNotFound, "Gone."), Duration: 7 * time.Millisecond,
+		Audit: []loop.Record{{Type: "tool.called", At: time.UnixMilli(9), AgentPath: "primary", Payload: map[string]any{"a": 1.0}}}}
+	if d := cmp.Diff(want, out); d != "" {
+		t.Error(d)
+	}
+	c := got.GetContext()
+	if got.GetCallId() != "c" || c.GetCaller() != "primary" || c.GetCage().GetState() != "ephemeral" || c.GetOperatorId() != "o" || len(c.GetTools()) != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
+// What the end of a call without a result means depends on whether the tool had begun to write.
+func TestBrokenCalls(t *testing.T) {
+	unavailable := fault.New(fault.Unavailable, "Stopping.")
+	for name, tt := range map[string]struct {
+		run  func(*toolrunnerv1.RunToolRequest, grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error
+		want fault.Code
+	}{
+		"refused": {func(*toolrunnerv1.RunToolRequest, grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
+			return unavailable
+		}, fault.Unavailable},
+		"gone while it wrote": {func(_ *toolrunnerv1.RunToolRequest, stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
+			return errors.Join(send(stream, "a"), unavailable)
+		}, fault.Interrupted},
+		"ended": {func(*toolrunnerv1.RunToolRequest, grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
+			return nil
+		}, fault.Interrupted},
+		"a panic": {func(*toolrunnerv1.RunToolRequest, grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
+			panic("x")
+		}, fault.Internal},
+	} {
+		tools := open(t, &fake{run: tt.run}, time.Hour)
+		_, err := tools.Run(t.Context(), loop.ToolRequest{Context: &loop.ToolContext{}}, func(string, string) {})
+		if fault.CodeOf(err) != tt.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w := New(func(string) (toolrunnerv1.ToolRunnerServiceClient, error) { return nil, errors.New("no") }, 0)
+	if _, err := w.Open("x"); !errors.Is(err, fault.Unavailable) {
+		t.Error(err)
+	}
+}

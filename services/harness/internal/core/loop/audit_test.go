@@ -1,0 +1,279 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+)
+
+// archive rebuilds requests from records as an operator would, with nothing but the description of the chain.
+type archive struct {
+	items []any
+	bytes int
+}
+
+// add takes a record and checks its chain.
+func (a *archive) add(t *testing.T, r Record) {
+	t.Helper()
+	text, err := json.Marshal(r.Payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p struct {
+		BaseHash  *string `json:"base_hash"`
+		Hash      string  `json:"hash"`
+		ItemCount int     `json:"item_count"`
+		NewItems  []any   `json:"new_items"`
+	}
+	if err := json.Unmarshal(text, &p); err != nil {
+		t.Fatal(err)
+	}
+	a.bytes += len(text)
+	if p.BaseHash == nil {
+		a.items = nil
+	}
+	if p.BaseHash != nil && *p.BaseHash != hashOf(t, a.items) {
+		t.Errorf("%s continues another chain", r.Type)
+	}
+	a.items = append(a.items, p.NewItems...)
+	if p.ItemCount != len(a.items) || p.Hash != hashOf(t, a.items) {
+		t.Errorf("%s: %d items with hash %s; %d recorded", r.Type, p.ItemCount, p.Hash, len(a.items))
+	}
+}
+
+func hashOf(t *testing.T, items []any) string {
+	t.Helper()
+	hash := ""
+	for _, item := range items {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(item); err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(append([]byte(hash+"\n"), bytes.TrimRight(b.Bytes(), "\n")...))
+		hash = hex.EncodeToString(sum[:])
+	}
+	return hash
+}
+
+// equal compares what was recorded with what a model received.
+func (a *archive) equal(t *testing.T, req llm.Request) {
+	t.Helper()
+	want := requestItems(&Call{Alias: "smart", Request: req})
+	values, err := decodeItems(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(values, a.items); d != "" {
+		t.Error("the record is not what the model received:\n" + d)
+	}
+}
+
+func records(s *sink, types ...string) []Record {
+	var out []Record
+	for _, r := range of[Record](s) {
+		for _, name := range types {
+			if r.Type == name {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// From the records alone every request can be rebuilt exactly as the model received it, at each step (H-PIPE-AUDIT-01,
+// H-PIPE-AUDIT-02, H-SCOPE-02).
+func TestRecordsRebuildRequests(t *testing.T) {
+	b := newBench(t, wants(call("c1", "file.read", `{"path":"<a> & \u2028"}`)), wants(call("c2", "file.write", `{}`)), says("Done."))
+	b.tools.run["file.read"] = func(context.Context, string) (string, error) { return "<html> & ünï\u2028code", nil }
+	b.run(t.Context())
+	recs := records(b.sink, preGeneration, preGenerationStep)
+	if len(recs) != 4 || recs[0].Type != preGeneration {
+		t.Fatalf("%d records", len(recs))
+	}
+	var a archive
+	a.add(t, recs[0])
+	a.equal(t, b.model.requests[0])
+	for i, r := range recs[1:] {
+		a.add(t, r)
+		a.equal(t, b.model.requests[i])
+		if r.Payload["step"] != i+1 || r.Payload["tool_count"] != 3 || r.Payload["model"] != "m1" || r.Payload["provider"] != "fake" || r.AgentPath != "primary" {
+			t.Errorf("%v", r.Payload)
+		}
+	}
+	heads := of[AuditMoved](b.sink)
+	if last := heads[len(heads)-1].Head; last.Items != len(a.items) || last.Hash != hashOf(t, a.items) {
+		t.Errorf("%+v", last)
+	}
+}
+
+// A session's record grows with its conversation: the next run writes only what is new, unless the beginning changed.
+func TestRecordContinuesAcrossRuns(t *testing.T) {
+	var a archive
+	var head AuditHead
+	var history []llm.Message
+	run := func(prompt string) []Record {
+		b := newBench(t, wants(call("", "file.read", "{}")), says("Done."))
+		b.start.Prompts["prompts/primary.md"] = prompt
+		b.tools.run["file.read"] = func(context.Context, string) (string, error) { return strings.Repeat("x", 10_000), nil }
+		b.start.AuditHead = head
+		history = append(history, b.start.History...)
+		b.start.History = history
+		b.run(t.Context())
+		recs := records(b.sink, preGeneration, preGenerationStep)
+		for _, r := range recs {
+			a.add(t, r)
+		}
+		a.equal(t, b.model.requests[1])
+		heads := of[AuditMoved](b.sink)
+		head = heads[len(heads)-1].Head
+		history = append(b.model.requests[1].Messages, llm.Message{Role: llm.RoleAssistant, Blocks: of[Turn](b.sink)[1].Blocks})
+		return recs
+	}
+	for i := range 30 {
+		recs := run("You are careful.")
+		if base := recs[0].Payload["base_hash"]; (base == nil) != (i == 0) {
+			t.Fatalf("run %d continues %v", i, base)
+		}
+	}
+	if a.bytes > 30*12_000 {
+		t.Errorf("thirty runs of 10 kB each wrote %d bytes", a.bytes)
+	}
+	if recs := run("You are somebody else."); recs[0].Payload["base_hash"] != nil {
+		t.Error("another prompt continues the chain")
+	}
+}
+
+// What does not fit one record goes into several that continue each other.
+func TestLargeRecordsAreSplit(t *testing.T) {
+	b := newBench(t, says("Done."))
+	for i := range 5 {
+		b.start.History = append(b.start.History,
+			llm.Message{Role: llm.RoleAssistant, Blocks: []llm.Block{{Text: &llm.Text{Text: fmt.Sprint(i) + strings.Repeat("a", 700_000)}}}},
+			llm.Message{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: "More."}}}})
+	}
+	b.run(t.Context())
+	recs := records(b.sink, preGeneration)
+	var a archive
+	for _, r := range recs {
+		a.add(t, r)
+	}
+	a.equal(t, b.model.requests[0])
+	if len(recs) < 4 {
+		t.Errorf("%d records", len(recs))
+	}
+}
+
+// A record that cannot be sent ends the run before the model is called (H-PIPE-AUDIT-03).
+func TestNoCallWithoutRecord(t *testing.T) {
+	b := newBench(t)
+	b.sink.onEmit = func(e Event) error {
+		if _, ok := e.(Record); ok {
+			return fault.New(fault.AuditFailed, "No record.")
+		}
+		return nil
+	}
+	if fin := b.run(t.Context()); fin.Outcome != Failed || fin.Err.Code != fault.AuditFailed || b.model.calls() != 0 {
+		t.Errorf("%+v", fin)
+	}
+}
+
+// probe is a processor that counts and may change.
+type probe struct {
+	inputs, steps, chunks int
+	change                func(*Call)
+	fail                  error
+	order                 *[]string
+	name                  string
+}
+
+func (p *probe) ProcessInput(_ context.Context, _ *Call) error {
+	p.inputs++
+	*p.order = append(*p.order, p.name)
+	return nil
+}
+
+func (p *probe) ProcessInputStep(_ context.Context, c *Call) error {
+	p.steps++
+	if p.change != nil {
+		p.change(c)
+	}
+	return p.fail
+}
+
+func (p *probe) ProcessOutputChunk(context.Context, Delta) error {
+	p.chunks++
+	return nil
+}
+
+// Processors run in their order: once at the start of a run, at every step, and on every piece of output; what one changes
+// the next sees, and what leaves the last is sealed (H-PIPE-VIS-01, H-PIPE-ORDER-01).
+func TestPipeline(t *testing.T) {
+	var order []string
+	first := &probe{order: &order, name: "first", change: func(c *Call) { c.Request.System = []string{"changed"} }}
+	second := &probe{order: &order, name: "second"}
+	p := pipeline{first, second}
+	call := &Call{Step: 1}
+	one, err := p.input(t.Context(), call)
+	if err != nil || call.Request.System[0] != "changed" || one != seal(&call.Request, 0) {
+		t.Error(err, call)
+	}
+	for step := 2; step <= 3; step++ {
+		call := &Call{Step: step}
+		if _, err := p.input(t.Context(), call); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := p.output(t.Context(), Delta{}); err != nil {
+		t.Error(err)
+	}
+	if first.inputs != 1 || first.steps != 3 || second.steps != 3 || second.chunks != 1 || strings.Join(order, " ") != "first second" {
+		t.Errorf("%+v %+v %v", first, second, order)
+	}
+	first.fail = fault.New(fault.BadRequest, "No.")
+	if _, err := p.input(t.Context(), &Call{Step: 4}); err == nil || second.steps != 3 {
+		t.Error("a processor that refuses did not stop the pipeline")
+	}
+}
+
+// A request that changed after the pipeline is not sent (H-PIPE-01): the seal tells any two requests apart.
+func TestSeal(t *testing.T) {
+	r := &run{}
+	a := attempts{run: r, call: &Call{Request: llm.Request{System: []string{"a"}}}, seal: 1}
+	if _, err := a.once(t.Context(), candidate{}); fault.CodeOf(err) != fault.Internal {
+		t.Error(err)
+	}
+	text := func(s string) llm.Message {
+		return llm.Message{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: s}}}}
+	}
+	seen := map[uint64]int{}
+	for i, req := range []llm.Request{
+		{}, {System: []string{""}}, {System: []string{"ab"}}, {System: []string{"a", "b"}}, {MaxOutputTokens: 1}, {CacheKey: "x"},
+		{Tools: []llm.Tool{{Name: "a"}}}, {Tools: []llm.Tool{{Description: "a"}}}, {Tools: []llm.Tool{{Schema: json.RawMessage("a")}}},
+		{Messages: []llm.Message{text("a")}}, {Messages: []llm.Message{text("a"), text("")}}, {Messages: []llm.Message{text("b")}},
+		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Thinking: &llm.Thinking{Text: "a"}}}}}},
+		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Thinking: &llm.Thinking{Opaque: []byte("a")}}}}}},
+		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Call: &llm.ToolCall{ID: "a"}}}}}},
+		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Call: &llm.ToolCall{Input: "a"}}}}}},
+		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Result: &llm.ToolResult{Content: "a"}}}}}},
+		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Result: &llm.ToolResult{Content: "a", IsError: true}}}}}},
+		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{}}}}},
+	} {
+		s := seal(&req, len(req.Messages))
+		if j, dup := seen[s]; dup {
+			t.Errorf("requests %d and %d have one seal", i, j)
+		}
+		seen[s] = i
+	}
+}

@@ -1,0 +1,304 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/harness/internal/core"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// model is a driver that plays one answer per call.
+type model struct {
+	t       *testing.T
+	answers []play
+
+	mu       sync.Mutex // guards requests
+	requests []llm.Request
+}
+
+// play is one answer: it yields events until it returns, with an error if the call fails.
+type play func(ctx context.Context, yield func(llm.Event) bool) error
+
+func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		m.mu.Lock()
+		n := len(m.requests)
+		m.requests = append(m.requests, req)
+		m.mu.Unlock()
+		if n >= len(m.answers) {
+			m.t.Errorf("the model was called %d times, %d answers are there", n+1, len(m.answers))
+			yield(llm.Event{}, fault.New(fault.ScriptMismatch, "no answer"))
+			return
+		}
+		stopped := false
+		err := m.answers[n](ctx, func(ev llm.Event) bool {
+			stopped = stopped || !yield(ev, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
+			yield(llm.Event{}, err)
+		}
+	}
+}
+
+func (m *model) calls() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.requests)
+}
+
+var used = llm.Usage{Input: 10, Output: 5, CacheRead: 2}
+
+// says answers with text.
+func says(text string) play {
+	return func(_ context.Context, yield func(llm.Event) bool) error {
+		_ = yield(llm.Event{Accepted: &llm.Accepted{}}) && yield(llm.Event{TextDelta: text}) &&
+			yield(llm.Event{Done: &llm.Done{Blocks: []llm.Block{{Text: &llm.Text{Text: text}}}, Stop: llm.StopEnd, Usage: used}})
+		return nil
+	}
+}
+
+// wants answers with tool calls.
+func wants(calls ...llm.ToolCall) play {
+	return func(_ context.Context, yield func(llm.Event) bool) error {
+		var blocks []llm.Block
+		for _, c := range calls {
+			blocks = append(blocks, llm.Block{Call: &c})
+		}
+		_ = yield(llm.Event{Accepted: &llm.Accepted{}}) &&
+			yield(llm.Event{Done: &llm.Done{Blocks: blocks, Stop: llm.StopToolUse, Usage: used}})
+		return nil
+	}
+}
+
+func call(id, name, input string) llm.ToolCall { return llm.ToolCall{ID: id, Name: name, Input: input} }
+
+// fails refuses the call before anything is accepted.
+func fails(err error) play {
+	return func(context.Context, func(llm.Event) bool) error { return err }
+}
+
+// tools is a tool runner whose tools are functions.
+type tools struct {
+	run map[string]func(ctx context.Context, input string) (string, error)
+
+	mu    sync.Mutex // guards seen
+	seen  []ToolRequest
+	asked int
+}
+
+func (f *tools) Catalogue(context.Context) (core.Catalogue, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	schema := json.RawMessage(`{"type":"object"}`)
+	return core.Catalogue{
+		{Name: "file.read", Description: "Reads.", Schema: schema, Parallel: true, DefaultRoot: true,
+			Aliases: []core.ToolAlias{{Name: "read_file", Description: "Reads, too.", Schema: schema}}},
+		{Name: "file.write", Description: "Writes.", Schema: schema},
+		{Name: "shell.bash", Description: "Runs.", Schema: schema},
+	}, nil
+}
+
+func (f *tools) Run(ctx context.Context, req ToolRequest, output func(stream, text string)) (ToolOutcome, error) {
+	f.mu.Lock()
+	f.seen = append(f.seen, req)
+	run := f.run[req.Tool]
+	f.mu.Unlock()
+	if run == nil {
+		e := fault.New(fault.ToolNotFound, "There is no tool %q for this agent.", req.Tool)
+		return ToolOutcome{Content: failureText(e), Err: e}, nil
+	}
+	output("stdout", "running "+req.Tool)
+	content, err := run(ctx, req.Input)
+	if err != nil && ctx.Err() != nil {
+		return ToolOutcome{}, ctx.Err()
+	}
+	if e := fault.From(err); e != nil {
+		if e.Code == fault.Unavailable || e.Code == fault.Interrupted {
+			return ToolOutcome{}, err
+		}
+		return ToolOutcome{Content: failureText(e), Err: e}, nil
+	}
+	return ToolOutcome{Content: content, Audit: []Record{{Type: "tool.called"}}, Duration: time.Millisecond}, nil
+}
+
+// sink keeps what a run sends and answers what it asks.
+type sink struct {
+	mu     sync.Mutex // guards events
+	events []Event
+	onEmit func(Event) error
+	// store answers a question for storage; nil says yes.
+	store func(ctx context.Context, step int, part Part) (map[string]Route, error)
+}
+
+func (s *sink) Emit(e Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, e)
+	if s.onEmit != nil {
+		return s.onEmit(e)
+	}
+	return nil
+}
+
+// asked is put among the events where the run waits for storage.
+type asked struct {
+	step int
+	part Part
+}
+
+func (asked) event() {}
+
+func (s *sink) Stored(ctx context.Context, step int, part Part) (map[string]Route, error) {
+	s.mu.Lock()
+	s.events = append(s.events, asked{step, part})
+	s.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if s.store != nil {
+		return s.store(ctx, step, part)
+	}
+	return nil, nil
+}
+
+// of returns the events of one type.
+func of[E Event](s *sink) []E {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []E
+	for _, e := range s.events {
+		if e, ok := e.(E); ok {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// story names the events of a run in order, without the record's.
+func (s *sink) story() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for _, e := range s.events {
+		switch e := e.(type) {
+		case MessageStart:
+			out = append(out, "start "+e.Target.Provider+":"+e.Target.Model)
+		case Delta:
+			out = append(out, "delta "+e.Text)
+		case ToolStarted:
+			out = append(out, "call "+e.Call.ID)
+		case ToolFinished:
+			out = append(out, "result "+e.Result.CallID)
+		case Turn:
+			out = append(out, "turn")
+		case StepDone:
+			out = append(out, "done")
+		case Retry:
+			out = append(out, "retry "+e.Next.Provider)
+		case asked:
+			out = append(out, map[Part]string{TurnPart: "turn stored?", ResultsPart: "results stored?"}[e.part])
+		}
+	}
+	return out
+}
+
+// opener opens models by provider.
+type opener map[string]*model
+
+func (o opener) Open(t llm.Target) (llm.Driver, error) {
+	if m, ok := o[t.Provider]; ok {
+		return m, nil
+	}
+	return nil, fault.New(fault.ProviderNotConfigured, "no driver %s", t.Provider)
+}
+
+// flat prices every token of one model.
+type flat struct{}
+
+func (flat) Cost(t llm.Target, u llm.Usage) (Cost, bool) {
+	if t.Model == "unpriced" {
+		return Cost{}, false
+	}
+	c := Cost{Input: float64(u.Input), Output: float64(u.Output)}
+	c.Total = c.Input + c.Output
+	return c, true
+}
+
+// bench is a run to be made.
+type bench struct {
+	t     *testing.T
+	deps  Deps
+	start Start
+	model *model
+	tools *tools
+	sink  *sink
+}
+
+func newBench(t *testing.T, answers ...play) *bench {
+	b := &bench{t: t, model: &model{t: t, answers: answers}, tools: &tools{}, sink: &sink{}}
+	b.tools.run = map[string]func(context.Context, string) (string, error){
+		"file.read":  func(_ context.Context, in string) (string, error) { return "read " + in, nil },
+		"read_file":  func(_ context.Context, in string) (string, error) { return "read " + in, nil },
+		"file.write": func(_ context.Context, in string) (string, error) { return "wrote " + in, nil },
+		"shell.bash": func(context.Context, string) (string, error) { return "", fault.New(fault.ShellSpawnFailed, "boom") },
+	}
+	b.deps = Deps{Models: opener{"fake": b.model}, Tools: b.tools, Prices: flat{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Stopping: make(chan struct{})}
+	b.start = Start{
+		RunID: "run1", SessionID: "session1", RequestID: "request1", ProjectID: "demo", OperatorID: "operator1",
+		Agent: &core.Agent{Key: "primary", Path: "primary", Model: "smart", PromptPath: "prompts/primary.md",
+			Tools: []string{"file.read", "file.write", "shell.bash"}},
+		Prompts: map[string]string{"prompts/primary.md": "You are careful."},
+		Routes:  map[string]Route{"smart": routeTo("fake:m1")},
+		History: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: "Do it."}}}}},
+	}
+	return b
+}
+
+func routeTo(targets ...string) Route {
+	r := Route{Alias: "smart"}
+	for _, t := range targets {
+		provider, model, _ := strings.Cut(t, ":")
+		r.Targets = append(r.Targets, Target{Target: llm.Target{Provider: provider, Model: model, Driver: "fake"}})
+	}
+	return r
+}
+
+func (b *bench) run(ctx context.Context) Finished { return Run(ctx, b.deps, b.start, b.sink) }
+
+// results returns the tool results in the messages of a request.
+func results(req llm.Request) []llm.ToolResult {
+	var out []llm.ToolResult
+	for _, m := range req.Messages {
+		for _, blk := range m.Blocks {
+			if blk.Result != nil {
+				out = append(out, *blk.Result)
+			}
+		}
+	}
+	return out
+}
+
+func callIDs(results []llm.ToolResult) []string {
+	var ids []string
+	for _, r := range results {
+		ids = append(ids, r.CallID)
+	}
+	return slices.Clip(ids)
+}

@@ -1,0 +1,220 @@
+package loop
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+)
+
+var (
+	limited  = fault.New(fault.ProviderRateLimited, "Slow down.").With("status", 429).With("provider", "p")
+	refused  = fault.New(fault.ProviderUnreachable, "Provider p could not be reached.").With("provider", "p")
+	status5  = fault.New(fault.ProviderUnreachable, "Provider p failed: overload.").With("provider", "p").With("status", 500)
+	garbage  = fault.New(fault.ProviderBadResponse, "Provider p answered with garbage.")
+	rejected = fault.New(fault.ProviderAuthFailed, "Provider p refused the credentials.").With("status", 401)
+)
+
+// The next provider is asked at once, the last one three times with 0.5 s doubling between; the texts are the operator's
+// (decision 22, H-PROV-FB-01, H-PROV-FB-02, H-FAIL-GEN-01, H-PROV-ERR-01).
+func TestFallbackAndRetries(t *testing.T) {
+	wish := func(d time.Duration) *fault.Error { return limited.With("retry_after_ms", d.Milliseconds()) }
+	for name, tt := range map[string]struct {
+		routes  []string
+		answers map[string][]play
+		took    time.Duration
+		retries []string // provider and delay of each
+		err     string   // code and message
+		by      string
+	}{
+		"the first works":    {routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {says("x")}}, by: "a:m"},
+		"the second works":   {routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(limited)}, "b": {says("x")}}, retries: []string{"b 0s"}, by: "b:m"},
+		"garbage falls back": {routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(garbage)}, "b": {says("x")}}, retries: []string{"b 0s"}, by: "b:m"},
+		"the last at the third try": {routes: []string{"a:m", "b:m"}, took: 1500 * time.Millisecond,
+			answers: map[string][]play{"a": {fails(refused)}, "b": {fails(status5), fails(limited), says("x")}},
+			retries: []string{"b 0s", "b 500ms", "b 1s"}, by: "b:m"},
+		"all limited": {routes: []string{"a:m", "b:m"}, took: 1500 * time.Millisecond,
+			answers: map[string][]play{"a": {fails(limited)}, "b": {fails(limited), fails(limited), fails(limited)}},
+			retries: []string{"b 0s", "b 500ms", "b 1s"}, err: "provider_rate_limited: All providers rate-limited. Try again later."},
+		"all refused": {routes: []string{"a:m"}, took: 1500 * time.Millisecond, answers: map[string][]play{"a": {fails(refused), fails(refused), fails(refused)}},
+			retries: []string{"a 500ms", "a 1s"}, err: "provider_unreachable: Provider unreachable."},
+		"all fail": {routes: []string{"a:m"}, took: 1500 * time.Millisecond, answers: map[string][]play{"a": {fails(status5), fails(status5), fails(status5)}},
+			retries: []string{"a 500ms", "a 1s"}, err: "provider_unreachable: Agent generation failed: Provider p failed: overload."},
+		"retry-after is honoured": {routes: []string{"a:m"}, took: time.Minute, answers: map[string][]play{"a": {fails(wish(time.Minute)), says("x")}},
+			retries: []string{"a 1m0s"}, by: "a:m"},
+		"too long a wish is not waited for": {routes: []string{"a:m"}, answers: map[string][]play{"a": {fails(wish(61 * time.Second))}},
+			err: "provider_rate_limited: All providers rate-limited. Try again later."},
+		"refused credentials are for people": {routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(rejected)}},
+			err: "provider_auth_failed: Agent generation failed: Provider p refused the credentials."},
+		"so is an overflow": {routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(fault.New(fault.ContextOverflow, "Too long."))}},
+			err: "context_overflow: Agent generation failed: Too long."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				models := opener{}
+				for _, p := range []string{"a", "b"} {
+					models[p] = &model{t: t, answers: tt.answers[p]}
+				}
+				b.deps.Models = models
+				b.start.Routes["smart"] = routeTo(tt.routes...)
+				began := time.Now()
+				fin := b.run(t.Context())
+				if took := time.Since(began); took != tt.took {
+					t.Errorf("took %v", took)
+				}
+				var retries []string
+				for i, r := range of[Retry](b.sink) {
+					retries = append(retries, r.Next.Provider+" "+r.Delay.String())
+					if r.Attempt != i+1 || r.Err == nil {
+						t.Errorf("retry %d: %+v", i, r)
+					}
+				}
+				if d := cmp.Diff(tt.retries, retries); d != "" {
+					t.Error(d)
+				}
+				if tt.err != "" {
+					if fin.Outcome != Failed || fin.Stop != llm.StopError || fin.Err == nil || fin.Err.Code.String()+": "+fin.Err.Msg != tt.err || fin.Stats != nil {
+						t.Errorf("%+v", fin)
+					}
+					return
+				}
+				if start := of[MessageStart](b.sink); fin.Outcome != Completed || len(start) != 1 || start[0].Target.Provider+":"+start[0].Target.Model != tt.by {
+					t.Errorf("%+v %+v", fin, start)
+				}
+				for p, m := range models {
+					if m.calls() != len(m.answers) {
+						t.Errorf("%s was asked %d times", p, m.calls())
+					}
+				}
+			})
+		})
+	}
+}
+
+// Once something was accepted no other provider is tried: what came is kept and the run fails (H-STREAM-MAP-01).
+func TestNoFallbackAfterTheFirstChunk(t *testing.T) {
+	b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {
+		yield(llm.Event{TextDelta: "Half"})
+		return fault.New(fault.ProviderBadResponse, "The answer of provider fake broke off.")
+	})
+	b.start.Routes["smart"] = routeTo("fake:m1", "fake:m2")
+	fin := b.run(t.Context())
+	if fin.Outcome != Failed || fin.Err.Msg != "Agent generation failed: The answer of provider fake broke off." || b.model.calls() != 1 {
+		t.Errorf("%+v", fin)
+	}
+	if d := cmp.Diff([]llm.Block{{Text: &llm.Text{Text: "Half"}}}, fin.Partial); d != "" {
+		t.Error(d)
+	}
+	if fin.Stats == nil || fin.Stats.TTFT == nil {
+		t.Error("nothing was measured")
+	}
+
+	b = newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {
+		yield(llm.Event{Accepted: &llm.Accepted{}})
+		return nil
+	})
+	if fin := b.run(t.Context()); fin.Err == nil || fin.Err.Code != fault.ProviderBadResponse || fin.Stats == nil || fin.Stats.TTFT != nil {
+		t.Errorf("%+v", fin)
+	}
+}
+
+// A target that cannot be used is passed over and said once; where none can, its reason is the run's. An alias without a
+// route is named (H-DSL-ERR-02).
+func TestUnusableTargets(t *testing.T) {
+	noKey := fault.New(fault.ProviderNotConfigured, "The provider x has no key.")
+	b := newBench(t, wants(call("c1", "file.read", "{}")), says("Done."))
+	route := routeTo("x:m", "fake:m1", "nowhere:m")
+	route.Targets[0].Unusable = noKey
+	b.start.Routes["smart"] = route
+	if fin := b.run(t.Context()); fin.Outcome != Completed {
+		t.Fatalf("%+v", fin)
+	}
+	if r := of[Retry](b.sink); len(r) != 1 || r[0].Err != noKey || r[0].Next.Provider != "fake" {
+		t.Errorf("%+v", r)
+	}
+
+	b = newBench(t)
+	b.start.Routes["smart"] = Route{Targets: route.Targets[:1]}
+	if fin := b.run(t.Context()); fin.Outcome != Failed || fin.Err.Msg != noKey.Msg {
+		t.Errorf("%+v", fin)
+	}
+
+	b = newBench(t)
+	delete(b.start.Routes, "smart")
+	if fin := b.run(t.Context()); fin.Err == nil || fin.Err.Code != fault.ModelAliasNotFound || fin.Err.Msg != "Model alias 'smart' not found in local config." {
+		t.Errorf("%+v", fin)
+	}
+}
+
+// Routes that come with an answer are those of the next call (H-DSL-TRIG-04, H-PROV-ALIAS-02).
+func TestRoutesChangeBetweenSteps(t *testing.T) {
+	b := newBench(t, wants(call("c1", "file.read", "{}")), says("Done."))
+	b.sink.store = func(context.Context, int, Part) (map[string]Route, error) {
+		return map[string]Route{"smart": routeTo("fake:other")}, nil
+	}
+	b.run(t.Context())
+	turns := of[Turn](b.sink)
+	if turns[0].Target.Model != "m1" || turns[1].Target.Model != "other" || b.model.requests[1].Model != "other" {
+		t.Errorf("%+v", turns)
+	}
+}
+
+// The end of the service ends a run at its next step boundary, and a wait for a retry at once: the run failed as
+// interrupted, and what it did is kept.
+func TestStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, wants(call("c1", "file.write", "{}")))
+		stopping := make(chan struct{})
+		b.deps.Stopping = stopping
+		b.tools.run["file.write"] = func(context.Context, string) (string, error) {
+			close(stopping)
+			return "written", nil
+		}
+		fin := b.run(t.Context())
+		if fin.Outcome != Failed || fin.Err.Code != fault.Interrupted || fin.Steps != 1 {
+			t.Errorf("%+v", fin)
+		}
+		if f := of[ToolFinished](b.sink); len(f) != 1 || f[0].Err != nil || len(of[StepDone](b.sink)) != 1 {
+			t.Errorf("%+v", f)
+		}
+
+		b = newBench(t, fails(refused), says("never"))
+		stopping = make(chan struct{})
+		b.deps.Stopping = stopping
+		began := time.Now()
+		time.AfterFunc(100*time.Millisecond, func() { close(stopping) })
+		if fin := b.run(t.Context()); fin.Err == nil || fin.Err.Code != fault.Interrupted || time.Since(began) != 100*time.Millisecond {
+			t.Errorf("%+v after %v", fin, time.Since(began))
+		}
+	})
+}
+
+// A defect anywhere ends the run as failed and nothing else (H-STREAM-FAF-01).
+func TestPanics(t *testing.T) {
+	b := newBench(t, func(context.Context, func(llm.Event) bool) error { panic("secret") })
+	if fin := b.run(t.Context()); fin.Outcome != Failed || fin.Err.Code != fault.Internal || strings.Contains(fin.Err.Msg, "secret") {
+		t.Errorf("%+v", fin)
+	}
+	b = newBench(t, says("x"))
+	b.sink.onEmit = func(e Event) error {
+		if _, ok := e.(Delta); ok {
+			panic("secret")
+		}
+		return nil
+	}
+	if fin := b.run(t.Context()); fin.Outcome != Failed || fin.Err.Code != fault.Internal {
+		t.Errorf("%+v", fin)
+	}
+	b = newBench(t, says("x"))
+	b.sink.onEmit = func(Event) error { return fault.New(fault.Cancelled, "Gone.") }
+	if fin := b.run(t.Context()); fin.Outcome != Cancelled {
+		t.Errorf("%+v", fin)
+	}
+}

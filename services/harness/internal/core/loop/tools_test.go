@@ -1,0 +1,196 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/harness/internal/core"
+)
+
+// Parallel tools of one turn run side by side, eight at a time; the others run alone and in order; results come in the
+// order of the calls whoever is done first.
+func TestParallelToolsRunSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls []llm.ToolCall
+		for i := range 12 {
+			calls = append(calls, call(fmt.Sprintf("r%d", i), "file.read", fmt.Sprint(12-i)))
+		}
+		calls = append(calls, call("w1", "file.write", "1"), call("w2", "file.write", "1"), call("r12", "file.read", "1"))
+		b := newBench(t, wants(calls...), says("Done."))
+		var running, most atomic.Int32
+		work := func(_ context.Context, input string) (string, error) {
+			n := running.Add(1)
+			defer running.Add(-1)
+			most.Store(max(most.Load(), n))
+			seconds := 0
+			fmt.Sscan(input, &seconds)
+			time.Sleep(time.Duration(seconds) * time.Second)
+			return input, nil
+		}
+		b.tools.run["file.read"] = work
+		b.tools.run["file.write"] = func(ctx context.Context, input string) (string, error) {
+			if running.Load() != 0 {
+				t.Error("a write ran beside another tool")
+			}
+			return work(ctx, input)
+		}
+		began := time.Now()
+		if fin := b.run(t.Context()); fin.Outcome != Completed {
+			t.Fatalf("%+v", fin)
+		}
+		if most.Load() != maxParallel {
+			t.Errorf("%d tools ran at once", most.Load())
+		}
+		// Twelve reads of 12 down to 1 s on eight places take 12 s; two writes and a read take one more each.
+		if took := time.Since(began); took != 15*time.Second {
+			t.Errorf("took %v", took)
+		}
+		var ids, want []string
+		for _, e := range of[ToolFinished](b.sink) {
+			ids = append(ids, e.Result.CallID)
+		}
+		for _, c := range calls {
+			want = append(want, c.ID)
+		}
+		if d := cmp.Diff(want, ids); d != "" {
+			t.Error(d)
+		}
+		if d := cmp.Diff(want, callIDs(results(b.model.requests[1]))); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+// A tool that changes something runs only once the turn that asked for it is stored, and the model is called again only
+// once the results are.
+func TestStorageComesFirst(t *testing.T) {
+	b := newBench(t, wants(call("r", "file.read", "{}"), call("w", "file.write", "{}")), says("Done."))
+	var wrote, turnStored, resultsStored bool
+	b.tools.run["file.write"] = func(context.Context, string) (string, error) {
+		wrote = true
+		if !turnStored {
+			t.Error("the tool ran before its turn was stored")
+		}
+		return "", nil
+	}
+	b.sink.store = func(_ context.Context, step int, part Part) (map[string]Route, error) {
+		switch {
+		case step == 1 && part == TurnPart:
+			if wrote {
+				t.Error("asked for storage too late")
+			}
+			turnStored = true
+		case step == 1 && part == ResultsPart:
+			if b.model.calls() != 1 {
+				t.Error("the model was called before the results were stored")
+			}
+			resultsStored = true
+		default:
+			t.Errorf("asked for step %d part %d", step, part)
+		}
+		return nil, nil
+	}
+	if fin := b.run(t.Context()); fin.Outcome != Completed || !resultsStored {
+		t.Errorf("%+v", fin)
+	}
+	turns := of[Turn](b.sink)
+	if !turns[0].Wait || turns[1].Wait {
+		t.Error("the wrong turns say that the loop waits")
+	}
+
+	b = newBench(t, wants(call("w", "file.write", "{}")))
+	b.sink.store = func(context.Context, int, Part) (map[string]Route, error) {
+		return nil, fault.New(fault.Cancelled, "No more answers.")
+	}
+	if fin := b.run(t.Context()); fin.Outcome != Cancelled || len(b.tools.seen) != 0 {
+		t.Errorf("%+v after %d tools", fin, len(b.tools.seen))
+	}
+}
+
+// What the tool runner is told about a call: its own id in the session, the name the model used, who calls (T-RES-*).
+func TestToolRequest(t *testing.T) {
+	b := newBench(t, wants(call("c1", "read_file", `{"path":"a"}`)), says("Done."))
+	b.start.Agent.Aliases = map[string]string{"file.read": "read_file"}
+	b.start.OperatorTools = []core.ToolSwitch{{Pattern: "shell.*", Enabled: false}}
+	b.start.ProjectRoot = "/projects/demo"
+	b.run(t.Context())
+	want := ToolRequest{CallID: "run1.1.c1", Tool: "read_file", Input: `{"path":"a"}`, Context: &ToolContext{
+		SessionID: "session1", RunID: "run1", RequestID: "request1", Caller: "primary", ProjectID: "demo",
+		ProjectRoot: "/projects/demo", OperatorID: "operator1", Tools: []string{"file.read", "file.write"}}}
+	if d := cmp.Diff(want, b.tools.seen[0]); d != "" {
+		t.Error(d)
+	}
+	var shown []string
+	for _, tool := range b.model.requests[0].Tools {
+		shown = append(shown, tool.Name+": "+tool.Description)
+	}
+	if d := cmp.Diff([]string{"read_file: Reads, too.", "file.write: Writes."}, shown); d != "" {
+		t.Error(d)
+	}
+	if out := of[ToolOutput](b.sink); len(out) != 1 || out[0] != (ToolOutput{"c1", "stdout", "running read_file"}) {
+		t.Errorf("%+v", out)
+	}
+}
+
+// A tool runner that is gone, breaks off, or panics gives the model a result that says what is not known, and the record
+// an entry without the parameters; the run goes on.
+func TestToolRunnerFailures(t *testing.T) {
+	for name, tt := range map[string]struct {
+		run  func(context.Context, string) (string, error)
+		code fault.Code
+	}{
+		"gone":   {func(context.Context, string) (string, error) { return "", fault.New(fault.Unavailable, "x") }, fault.Unavailable},
+		"broken": {func(context.Context, string) (string, error) { return "", fault.New(fault.Interrupted, "x") }, fault.Interrupted},
+		"panics": {func(context.Context, string) (string, error) { panic("secret") }, fault.Internal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, wants(call("c1", "file.write", `{"token":"hidden"}`)), says("I see."))
+			b.tools.run["file.write"] = tt.run
+			if fin := b.run(t.Context()); fin.Outcome != Completed {
+				t.Fatalf("%+v", fin)
+			}
+			f := of[ToolFinished](b.sink)[0]
+			if f.Err == nil || f.Err.Code != tt.code || !f.Result.IsError || !strings.Contains(f.Result.Content, tt.code.String()) {
+				t.Errorf("%+v", f)
+			}
+			if text := fmt.Sprint(f.Audit) + f.Result.Content; strings.Contains(text, "hidden") || strings.Contains(text, "secret") {
+				t.Error(text)
+			}
+			types := []string{f.Audit[0].Type, f.Audit[1].Type}
+			if !slices.Equal(types, []string{"tool.called", "tool.completed"}) {
+				t.Error(types)
+			}
+		})
+	}
+}
+
+// Call ids are unique in a conversation also where a model repeats itself or gives none, and calls without a name or with
+// input that is no JSON reach the tool runner, which refuses them as it does for everyone.
+func TestCallIDsAreUnique(t *testing.T) {
+	b := newBench(t, wants(call("old", "file.read", ""), call("", "file.read", "{"), call("x", "\xffno.such", "{}"), call("x", "file.read", "{}")), says("Done."))
+	b.start.History = append([]llm.Message{
+		{Role: llm.RoleAssistant, Blocks: []llm.Block{{Call: &llm.ToolCall{ID: "old", Name: "file.read", Input: "{}"}}}},
+		{Role: llm.RoleTool, Blocks: []llm.Block{{Result: &llm.ToolResult{CallID: "old", Content: "a"}}}},
+	}, b.start.History...)
+	if fin := b.run(t.Context()); fin.Outcome != Completed {
+		t.Fatalf("%+v", fin)
+	}
+	ids := callIDs(results(b.model.requests[1]))
+	slices.Sort(ids)
+	if len(slices.Compact(slices.Clone(ids))) != 5 {
+		t.Errorf("ids are %v", ids)
+	}
+	if got := results(b.model.requests[1])[3]; !got.IsError || got.Name != "\uFFFDno.such" {
+		t.Errorf("%+v", got)
+	}
+}

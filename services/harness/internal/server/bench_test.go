@@ -1,0 +1,171 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/rpc"
+	"kaged.dev/services/harness/internal/core"
+	"kaged.dev/services/harness/internal/core/loop"
+
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+)
+
+// world is models, tools and prices at no cost: what is measured is the harness with its gRPC.
+type world struct {
+	answer func(req llm.Request, yield func(llm.Event, error) bool)
+}
+
+func (w world) Open(llm.Target) (llm.Driver, error)               { return w, nil }
+func (w world) Cost(llm.Target, llm.Usage) (loop.Cost, bool)      { return loop.Cost{}, false }
+func (w world) Catalogue(context.Context) (core.Catalogue, error) { return benchCatalogue, nil }
+func (w worldSpaces) Open(string) (loop.Tools, error)             { return w.world, nil }
+func (w world) Stream(_ context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) { w.answer(req, yield) }
+}
+
+func (w world) Run(context.Context, loop.ToolRequest, func(string, string)) (loop.ToolOutcome, error) {
+	return loop.ToolOutcome{Content: benchFile, Audit: []loop.Record{
+		{Type: "tool.called", Payload: map[string]any{"tool_name": "file.read", "params": map[string]any{"path": "a"}}},
+		{Type: "tool.completed", Payload: map[string]any{"success": true}}}}, nil
+}
+
+type worldSpaces struct{ world }
+
+var (
+	benchFile      = strings.Repeat("a line of a file as it is read\n", 100)
+	benchCatalogue = core.Catalogue{{Name: "file.read", Schema: json.RawMessage(`{"type":"object"}`), Parallel: true}}
+)
+
+func benchClient(b *testing.B, w world) harnessv1.HarnessServiceClient {
+	b.Helper()
+	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
+	listener := bufconn.Listen(256 << 10)
+	srv := grpc.NewServer(rpc.ServerOptions(log)...)
+	s := New(Deps{Log: log, Workspaces: worldSpaces{w}, Models: w, Prices: w, MaxHistoryBytes: 64 << 20})
+	harnessv1.RegisterHarnessServiceServer(srv, s)
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(listener) }()
+	conn, err := grpc.NewClient("passthrough:///x", append(rpc.DialOptions(),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		conn.Close()
+		srv.Stop()
+		<-done
+		s.Stop()
+	})
+	return harnessv1.NewHarnessServiceClient(conn)
+}
+
+// play runs one run, answering as session-manager does but storing nothing, and returns how many events came.
+func play(b *testing.B, client harnessv1.HarnessServiceClient) int {
+	b.Helper()
+	stream, err := client.Run(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	start := &harnessv1.RunStart{RunId: "r", SessionId: "s", Prompts: map[string]string{"p": "You are careful."},
+		Compiled: &harnessv1.CompiledProject{Root: &harnessv1.AgentNode{Path: "primary", Model: "m", PromptPath: "p", Tools: []string{"file.read"}}},
+		Routes:   map[string]*harnessv1.Route{"m": {Targets: []*harnessv1.Target{{Provider: "p", Model: "m"}}}}}
+	hundred := int32(100)
+	start.MaxSteps = &hundred
+	for _, req := range []*harnessv1.RunRequest{
+		{Request: &harnessv1.RunRequest_Start{Start: start}},
+		{Request: &harnessv1.RunRequest_History{History: &harnessv1.History{Messages: []*harnessv1.Message{
+			{Role: harnessv1.Role_ROLE_USER, Blocks: blocksToProto([]llm.Block{{Text: &llm.Text{Text: "Go."}}})}}}}},
+		{Request: &harnessv1.RunRequest_Begin{Begin: &harnessv1.RunBegin{}}},
+	} {
+		if err := stream.Send(req); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for n := 1; ; n++ {
+		ev, err := stream.Recv()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if ev.GetStepDone() != nil {
+			if err := stream.Send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Stored{Stored: &harnessv1.StepStored{
+				Step: ev.GetStepDone().GetStep(), Part: harnessv1.StepPart_STEP_PART_RESULTS}}}); err != nil && !errors.Is(err, io.EOF) {
+				b.Fatal(err)
+			}
+		}
+		if f := ev.GetFinished(); f != nil {
+			if f.GetOutcome() != harnessv1.Outcome_OUTCOME_COMPLETED {
+				b.Fatal(f)
+			}
+			return n
+		}
+	}
+}
+
+// BenchmarkRound measures one tool round in a run of a hundred: from the model's answer to its next request. The first
+// number beside ns/op is the mean, per round.
+func BenchmarkRound(b *testing.B) {
+	var ended time.Time
+	var spent time.Duration
+	rounds := 0
+	client := benchClient(b, world{answer: func(_ llm.Request, yield func(llm.Event, error) bool) {
+		if !ended.IsZero() {
+			spent += time.Since(ended)
+			rounds++
+		}
+		if yield(llm.Event{Accepted: &llm.Accepted{}}, nil) {
+			ended = time.Now()
+			yield(llm.Event{Done: &llm.Done{Blocks: []llm.Block{{Call: &llm.ToolCall{Name: "file.read", Input: `{"path":"a"}`}}}}}, nil)
+		}
+	}})
+	b.ReportAllocs()
+	for b.Loop() {
+		ended = time.Time{}
+		play(b, client)
+	}
+	b.ReportMetric(float64(spent.Microseconds())/float64(rounds), "µs/round")
+}
+
+// BenchmarkBurst measures twenty thousand deltas without pause, and how many events they become.
+func BenchmarkBurst(b *testing.B) {
+	const deltas = 20_000
+	client := benchClient(b, world{answer: func(_ llm.Request, yield func(llm.Event, error) bool) {
+		for range deltas {
+			if !yield(llm.Event{TextDelta: "word "}, nil) {
+				return
+			}
+		}
+		yield(llm.Event{Done: &llm.Done{Blocks: []llm.Block{{Text: &llm.Text{Text: "words"}}}}}, nil)
+	}})
+	b.ReportAllocs()
+	events := 0
+	for b.Loop() {
+		events = play(b, client)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/deltas, "ns/delta")
+	b.ReportMetric(float64(events), "events/run")
+}
+
+// BenchmarkFirstToken measures a whole run of one short answer: what the harness adds before and after a provider.
+func BenchmarkFirstToken(b *testing.B) {
+	client := benchClient(b, world{answer: func(_ llm.Request, yield func(llm.Event, error) bool) {
+		_ = yield(llm.Event{TextDelta: "word"}, nil) &&
+			yield(llm.Event{Done: &llm.Done{Blocks: []llm.Block{{Text: &llm.Text{Text: "word"}}}}}, nil)
+	}})
+	b.ReportAllocs()
+	for b.Loop() {
+		play(b, client)
+	}
+}

@@ -1,0 +1,516 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/testkit"
+	"kaged.dev/pkg/testkit/fakellm"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The harness can be built and thrown away, runs, stops when told, twice on the same data, and leaves nothing behind.
+func TestLifecycle(t *testing.T) {
+	dir := t.TempDir()
+	testkit.Lifecycle(t, Module, func() host.Options {
+		o := testkit.Options(t)
+		o.DataDir = dir
+		return o
+	})
+}
+
+// A limit that would make every run fail is refused with its key.
+func TestConfig(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	for key, change := range map[string]func(*Config){
+		"catalogue_ttl":     func(c *Config) { c.CatalogueTTL = -1 },
+		"max_history_bytes": func(c *Config) { c.MaxHistoryBytes = 0 },
+		"model_idle":        func(c *Config) { c.ModelIdle = 0 },
+		"max_answer_bytes":  func(c *Config) { c.MaxAnswerBytes = 0 },
+	} {
+		c := DefaultConfig()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+// toolRunner is a tool runner whose tools are functions. It keeps the requests it was given.
+type toolRunner struct {
+	toolrunnerv1.UnimplementedToolRunnerServiceServer
+	run map[string]func(ctx context.Context, input string) (string, error)
+
+	mu   sync.Mutex // guards seen
+	seen []*toolrunnerv1.RunToolRequest
+}
+
+func (r *toolRunner) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) (*toolrunnerv1.ListToolsResponse, error) {
+	schema, err := structpb.NewStruct(map[string]any{"type": "object", "properties": map[string]any{"path": map[string]any{"type": "string"}}})
+	return &toolrunnerv1.ListToolsResponse{Tools: []*toolrunnerv1.Tool{
+		{Name: "file.read", Description: "Reads a file.", InputSchema: schema, Parallel: true, DefaultRoot: true},
+		{Name: "file.write", Description: "Writes a file.", InputSchema: schema, Aliases: []*toolrunnerv1.ToolAlias{
+			{Name: "write_file", Description: "Writes a file, too.", InputSchema: schema}}},
+	}}, err
+}
+
+func (r *toolRunner) RunTool(req *toolrunnerv1.RunToolRequest, stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
+	r.mu.Lock()
+	r.seen = append(r.seen, req)
+	run := r.run[req.GetTool()]
+	r.mu.Unlock()
+	out := &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Output{Output: &toolrunnerv1.ToolOutput{Stream: "stdout", Text: "..."}}}
+	if err := stream.Send(out); err != nil {
+		return err
+	}
+	content, err := run(stream.Context(), req.GetInput())
+	if err != nil {
+		return err
+	}
+	return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: &toolrunnerv1.ToolResult{
+		Content: content, Tool: "file.read", DurationMs: 3, Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 5}}}}})
+}
+
+// Register and Run make the fake a service of the host.
+func (r *toolRunner) Register(s grpc.ServiceRegistrar) {
+	toolrunnerv1.RegisterToolRunnerServiceServer(s, r)
+}
+
+func (r *toolRunner) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// rig is a harness with its neighbours: a fake tool runner and a fake provider, over gRPC and HTTP as in production.
+type rig struct {
+	t      *testing.T
+	tools  *toolRunner
+	model  *fakellm.Server
+	host   *testkit.Running
+	client harnessv1.HarnessServiceClient
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, model: fakellm.Start(t), tools: &toolRunner{run: map[string]func(context.Context, string) (string, error){
+		"file.read":  func(_ context.Context, in string) (string, error) { return "read " + in, nil },
+		"file.write": func(_ context.Context, in string) (string, error) { return "wrote " + in, nil },
+	}}}
+	h, err := host.New(testkit.Options(t), Module,
+		host.Module{Name: "tool-runner", New: func(*host.Env) (host.Service, error) { return r.tools, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.host = testkit.Start(t, h)
+	t.Cleanup(func() { testkit.Stop(t, r.host) })
+	r.client = harnessv1.NewHarnessServiceClient(r.host.Dial("harness"))
+	return r
+}
+
+const projectYAML = `version: 1
+project: demo
+primary:
+  model: smart
+  system_prompt: ./p.md
+  tools: {file.write: {enabled: true}}
+`
+
+// compile asks as session-manager does: with what is wanted, until a snapshot comes.
+func (r *rig) compile(yaml string) *harnessv1.CompileResponse {
+	r.t.Helper()
+	req := &harnessv1.CompileRequest{}
+	for range 5 {
+		resp, err := r.client.Compile(r.t.Context(), req)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if len(resp.GetWanted()) == 0 {
+			return resp
+		}
+		for _, path := range resp.GetWanted() {
+			f := &harnessv1.SourceFile{Path: path, Present: !strings.HasSuffix(path, "local.yaml")}
+			if path == ".kaged/project.yaml" {
+				f.Content = []byte(yaml)
+			}
+			req.Files = append(req.Files, f)
+		}
+	}
+	r.t.Fatal("the compiler wants files without end")
+	return nil
+}
+
+// start returns a start for the demo project and a driver.
+func (r *rig) start(driver string) *harnessv1.RunStart {
+	r.t.Helper()
+	target := r.model.Target(driver)
+	return &harnessv1.RunStart{
+		RunId: "run1", SessionId: "session1", MessageId: "message1", ProjectId: "demo", OperatorId: "me", RequestId: "request1",
+		Compiled: r.compile(projectYAML).GetCompiled(), Prompts: map[string]string{"p.md": "You are careful."}, ProjectRoot: "/demo",
+		Routes: map[string]*harnessv1.Route{"smart": {Alias: "smart", Targets: []*harnessv1.Target{{
+			Provider: target.Provider, Model: target.Model, Driver: driver, ApiKey: target.APIKey, BaseUrl: target.BaseURL}}}},
+	}
+}
+
+func user(text string) *harnessv1.Message {
+	return &harnessv1.Message{Role: harnessv1.Role_ROLE_USER, Blocks: []*harnessv1.Block{{Block: &harnessv1.Block_Text{Text: &harnessv1.Text{Text: text}}}}}
+}
+
+// watched is a run as its caller sees it.
+type watched struct {
+	stream harnessv1.HarnessService_RunClient
+	events []*harnessv1.RunEvent
+}
+
+// begin opens a run up to its begin.
+func (r *rig) begin(ctx context.Context, start *harnessv1.RunStart) *watched {
+	r.t.Helper()
+	stream, err := r.client.Run(ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	w := &watched{stream: stream}
+	for _, req := range []*harnessv1.RunRequest{
+		{Request: &harnessv1.RunRequest_Start{Start: start}},
+		{Request: &harnessv1.RunRequest_History{History: &harnessv1.History{Messages: []*harnessv1.Message{user("Do it.")}}}},
+		{Request: &harnessv1.RunRequest_Begin{Begin: &harnessv1.RunBegin{}}},
+	} {
+		if err := stream.Send(req); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func stored(step int32, part harnessv1.StepPart) *harnessv1.RunRequest {
+	return &harnessv1.RunRequest{Request: &harnessv1.RunRequest_Stored{Stored: &harnessv1.StepStored{Step: step, Part: part}}}
+}
+
+var cancelRequest = &harnessv1.RunRequest{Request: &harnessv1.RunRequest_Cancel{Cancel: &harnessv1.RunCancel{Reason: "enough"}}}
+
+// next receives an event and answers it if it asks for an answer.
+func (w *watched) next() (*harnessv1.RunEvent, error) {
+	ev, err := w.stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	w.events = append(w.events, ev)
+	switch {
+	case ev.GetTurn() != nil:
+		err = w.stream.Send(stored(ev.GetTurn().GetStep(), harnessv1.StepPart_STEP_PART_TURN))
+	case ev.GetStepDone() != nil:
+		err = w.stream.Send(stored(ev.GetStepDone().GetStep(), harnessv1.StepPart_STEP_PART_RESULTS))
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil // The run is over; its last events are still to be read.
+	}
+	return ev, err
+}
+
+// until reads events up to one that is looked for.
+func (w *watched) until(t *testing.T, found func(*harnessv1.RunEvent) bool) *harnessv1.RunEvent {
+	t.Helper()
+	for {
+		ev, err := w.next()
+		if err != nil {
+			t.Fatalf("the run ended: %v", err)
+		}
+		if found(ev) {
+			return ev
+		}
+	}
+}
+
+// finish reads to the end of the run, which must be the end of the stream.
+func (w *watched) finish(t *testing.T) *harnessv1.RunFinished {
+	t.Helper()
+	fin := w.until(t, func(ev *harnessv1.RunEvent) bool { return ev.GetFinished() != nil }).GetFinished()
+	if _, err := w.next(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the end came %v", err)
+	}
+	return fin
+}
+
+func (w *watched) story() string {
+	var out []string
+	for _, ev := range w.events {
+		switch {
+		case ev.GetDelta() != nil:
+			out = append(out, "delta")
+		case ev.GetAudit() != nil, ev.GetAuditHead() != nil:
+		default:
+			name := strings.TrimPrefix(fmt.Sprintf("%T", ev.GetEvent()), "*harnessv1.RunEvent_")
+			out = append(out, name)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// A whole run through each wire format: the model calls a tool, which runs at the tool runner, and answers with its result.
+func TestRun(t *testing.T) {
+	for _, driver := range []string{"anthropic", "openai", "openai-chat"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.model.Script(fakellm.Steps(
+				fakellm.Step{fakellm.GotSystem("You are careful."), fakellm.GotTool("file.read"), fakellm.Tool("file.read", `{"path":"a"}`)},
+				fakellm.Step{fakellm.GotResult(`read {"path":"a"}`), fakellm.Tool("file.write", `{"path":"a"}`)},
+				fakellm.Step{fakellm.GotResult(`wrote {"path":"a"}`), fakellm.Say("Done.")},
+			))
+			w := r.begin(t.Context(), r.start(driver))
+			fin := w.finish(t)
+			if fin.GetOutcome() != harnessv1.Outcome_OUTCOME_COMPLETED || fin.GetStopReason() != harnessv1.StopReason_STOP_REASON_STOP ||
+				fin.GetSteps() != 3 || fin.GetError() != nil || fin.GetStats().GetCost() != nil || fin.GetUsage().GetOutput() == 0 {
+				t.Errorf("%v", fin)
+			}
+			const want = "MessageStart Turn ToolCall ToolOutput ToolResult StepDone Turn ToolCall ToolOutput ToolResult StepDone delta Turn Finished"
+			if got := w.story(); got != want {
+				t.Errorf("story is %s", got)
+			}
+			if n := r.model.Unplayed(); n != 0 {
+				t.Errorf("%d steps were not played", n)
+			}
+			call := r.tools.seen[0]
+			if c := call.GetContext(); c.GetCaller() != "primary" || c.GetProjectRoot() != "/demo" || c.GetOperatorId() != "me" || len(c.GetTools()) != 2 {
+				t.Errorf("%v", call)
+			}
+		})
+	}
+}
+
+// A cancel in the middle of the stream ends the provider's request; what was received is kept (H-CANCEL-01).
+func TestCancelReachesTheProvider(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.model.Script(fakellm.Steps(fakellm.Step{fakellm.Say("Half"), fakellm.Hang()}))
+	w := r.begin(t.Context(), r.start("anthropic"))
+	w.until(t, func(ev *harnessv1.RunEvent) bool { return ev.GetDelta() != nil })
+	if err := w.stream.Send(cancelRequest); err != nil {
+		t.Fatal(err)
+	}
+	fin := w.finish(t)
+	if fin.GetOutcome() != harnessv1.Outcome_OUTCOME_CANCELLED || fin.GetStopReason() != harnessv1.StopReason_STOP_REASON_ABORTED ||
+		fin.GetError() != nil || fin.GetDetail().GetFields()["reason"].GetStringValue() != "enough" {
+		t.Errorf("%v", fin)
+	}
+	text := ""
+	for _, b := range fin.GetPartial() {
+		text += b.GetText().GetText()
+	}
+	if text == "" || !strings.HasPrefix("Half", text) {
+		t.Errorf("kept %q", text)
+	}
+	if _, err := r.model.WaitFinished(t.Context(), 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// A caller that goes away ends the running tool with it (H-CANCEL-02).
+func TestEndOfStreamReachesTheTool(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.model.Script(fakellm.Steps(fakellm.Step{fakellm.Tool("file.write", `{}`)}))
+	ended := make(chan error, 1)
+	r.tools.run["file.write"] = func(ctx context.Context, _ string) (string, error) {
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return "", ctx.Err()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	w := r.begin(ctx, r.start("openai"))
+	w.until(t, func(ev *harnessv1.RunEvent) bool { return ev.GetToolOutput() != nil })
+	cancel()
+	select {
+	case <-ended:
+	case <-t.Context().Done():
+		t.Error("the tool runs on")
+	}
+}
+
+// A service that stops lets a run end at its step boundary, with its results sent, and refuses new ones.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.model.Script(fakellm.Steps(fakellm.Step{fakellm.Tool("file.write", `{}`)}))
+	running, release := make(chan struct{}), make(chan struct{})
+	r.tools.run["file.write"] = func(context.Context, string) (string, error) {
+		close(running)
+		<-release
+		return "written", nil
+	}
+	w := r.begin(t.Context(), r.start("anthropic"))
+	done := make(chan *harnessv1.RunFinished, 1)
+	go func() { done <- w.finish(t) }()
+	<-running
+	service := r.host.Service("harness").(*Service)
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		service.Drain(t.Context())
+	}()
+	for { // Until the drain has begun, runs are still taken.
+		stream, err := r.client.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(cancelRequest); err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		if _, err = stream.Recv(); errors.Is(err, fault.Unavailable) {
+			break
+		}
+	}
+	close(release)
+	fin := <-done
+	<-drained
+	if fin.GetOutcome() != harnessv1.Outcome_OUTCOME_FAILED || fault.FromProto(fin.GetError()).Code != fault.Interrupted || fin.GetSteps() != 1 {
+		t.Errorf("%v", fin)
+	}
+	if !strings.Contains(w.story(), "ToolResult StepDone Finished") {
+		t.Error(w.story())
+	}
+}
+
+// A caller that does not keep to the order of requests is told so; one that cancels before it begins gets its end.
+func TestOrderOfRequests(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	start := &harnessv1.RunRequest{Request: &harnessv1.RunRequest_Start{Start: r.start("openai")}}
+	begin := &harnessv1.RunRequest{Request: &harnessv1.RunRequest_Begin{Begin: &harnessv1.RunBegin{}}}
+	zero := int32(0)
+	for name, tt := range map[string][]*harnessv1.RunRequest{
+		"nothing":            {},
+		"begin first":        {begin},
+		"two starts":         {start, start},
+		"stored before":      {start, stored(1, harnessv1.StepPart_STEP_PART_TURN)},
+		"an empty request":   {start, {}},
+		"no snapshot":        {{Request: &harnessv1.RunRequest_Start{Start: &harnessv1.RunStart{}}}},
+		"max_steps of zero":  {{Request: &harnessv1.RunRequest_Start{Start: &harnessv1.RunStart{Compiled: r.start("openai").GetCompiled(), MaxSteps: &zero}}}},
+		"no output tokens":   {{Request: &harnessv1.RunRequest_Start{Start: &harnessv1.RunStart{Compiled: r.start("openai").GetCompiled(), MaxOutputTokens: &zero}}}},
+		"history without it": {{Request: &harnessv1.RunRequest_History{History: &harnessv1.History{}}}},
+	} {
+		stream, err := r.client.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, req := range tt {
+			if err := stream.Send(req); err != nil && !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+		}
+		if err := stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); !errors.Is(err, fault.BadRequest) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, before := range [][]*harnessv1.RunRequest{{}, {start}} {
+		stream, err := r.client.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, req := range append(before, cancelRequest) {
+			if err := stream.Send(req); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ev, err := stream.Recv(); err != nil || ev.GetFinished().GetOutcome() != harnessv1.Outcome_OUTCOME_CANCELLED {
+			t.Errorf("%v %v", ev, err)
+		}
+	}
+}
+
+// A run whose caller sends no more goes on as long as it needs no answer, and ends as cancelled where it does.
+func TestHalfClosed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.model.Script(fakellm.Steps(fakellm.Step{fakellm.Say("Done.")}, fakellm.Step{fakellm.Tool("file.write", `{}`)}))
+	for _, want := range []harnessv1.Outcome{harnessv1.Outcome_OUTCOME_COMPLETED, harnessv1.Outcome_OUTCOME_CANCELLED} {
+		w := r.begin(t.Context(), r.start("openai-chat"))
+		if err := w.stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		var last *harnessv1.RunEvent
+		for {
+			ev, err := w.stream.Recv()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = ev
+		}
+		if got := last.GetFinished().GetOutcome(); got != want || len(r.tools.seen) != 0 {
+			t.Errorf("%v after %d tools", last, len(r.tools.seen))
+		}
+	}
+}
+
+// A compilation says what is wrong with its place; the hash of a snapshot is the same for the same files and another for
+// others.
+func TestCompile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	one, same, other := r.compile(projectYAML), r.compile(projectYAML), r.compile(projectYAML+"  max_steps: 3\n")
+	if len(one.GetHash()) != 64 || one.GetHash() != same.GetHash() || one.GetHash() == other.GetHash() {
+		t.Errorf("hashes are %s, %s, %s", one.GetHash(), same.GetHash(), other.GetHash())
+	}
+	if a := one.GetAliases(); len(a) != 1 || a[0].GetName() != "smart" || !a[0].GetPresent() || a[0].GetUsedBy()[0] != "primary" {
+		t.Errorf("%v", a)
+	}
+	if got := one.GetCompiled().GetRoot().GetTools(); strings.Join(got, " ") != "file.read file.write" {
+		t.Error(got)
+	}
+	bad := r.compile("version: 1\nproject: demo\nprimary:\n  modle: x\n")
+	if bad.GetCompiled() != nil || len(bad.GetDiagnostics()) != 3 {
+		t.Fatalf("%v", bad)
+	}
+	d := bad.GetDiagnostics()[2]
+	if d.GetPath() != "primary.modle" || d.GetLine() != 4 || d.GetColumn() != 3 || d.GetFile() != ".kaged/project.yaml" || d.GetSeverity() != harnessv1.Severity_SEVERITY_ERROR {
+		t.Errorf("%v", d)
+	}
+}
+
+// A tool runner that is not there refuses compilations and runs with unavailable, and does not hang.
+func TestNoToolRunner(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	start := r.start("openai")
+	gone := filepathSocket(t)
+	start.Workspace = "unix:" + gone
+	w := r.begin(t.Context(), start)
+	if fin := w.finish(t); fault.FromProto(fin.GetError()).Code != fault.Unavailable {
+		t.Errorf("%v", fin)
+	}
+}
+
+func filepathSocket(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("unix", t.TempDir()+"/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := l.Addr().String()
+	l.Close()
+	return path
+}
