@@ -43,6 +43,8 @@ type FramesConfig struct {
 type Frames struct {
 	conn *Conn
 	cfg  jetstream.StreamConfig
+	// pendingMessages is how many may wait for a live handler.
+	pendingMessages int
 
 	mu sync.Mutex // one attempt at a time to make the stream
 }
@@ -56,7 +58,7 @@ func OpenFrames(ctx context.Context, conn *Conn, cfg FramesConfig) (*Frames, err
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = DefaultMaxBytes
 	}
-	f := &Frames{conn: conn, cfg: jetstream.StreamConfig{
+	f := &Frames{conn: conn, pendingMessages: defaultPendingMessages, cfg: jetstream.StreamConfig{
 		Name: streamName, Description: "Frames of sessions for their sockets", Subjects: []string{allSubjects},
 		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, MaxAge: cfg.Retention, MaxBytes: cfg.MaxBytes,
 		Replicas: max(cfg.Replicas, 1), Storage: cfg.Storage, Duplicates: min(cfg.Retention, maxDuplicates), AllowDirect: true,

@@ -9,8 +9,8 @@ import (
 
 // What may wait for a handler before messages are dropped.
 const (
-	pendingMessages = 1 << 18
-	pendingBytes    = 128 << 20
+	defaultPendingMessages = 1 << 18
+	pendingBytes           = 128 << 20
 )
 
 // Subscription is a live subscription.
@@ -36,7 +36,7 @@ func (f *Frames) Live(ctx context.Context, handle func(Batch), lost func()) (*Su
 	if err == nil {
 		s.sub = sub
 		c.subs[sub] = s
-		err = sub.SetPendingLimits(pendingMessages, pendingBytes)
+		err = sub.SetPendingLimits(f.pendingMessages, pendingBytes)
 	}
 	c.mu.Unlock()
 	if err == nil {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/bus/embedded"
@@ -181,9 +181,8 @@ func TestALostStreamIsMadeAgain(t *testing.T) {
 func TestASlowReaderIsTold(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
-	// What is delivered live does not depend on what is retained.
-	small := bus.FramesConfig{Storage: jetstream.MemoryStorage, MaxBytes: 1 << 20}
-	f := server.Frames(t, small)
+	f := server.Frames(t, bus.FramesConfig{})
+	f.SetPendingMessages(16)
 	entered, release, lost := make(chan struct{}, 1), make(chan struct{}), make(chan struct{}, 16)
 	sub, err := f.Live(t.Context(), func(bus.Batch) {
 		select {
@@ -196,24 +195,21 @@ func TestASlowReaderIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sub.Close()
-	w := newWriter(server.Frames(t, small), "S1")
-	body := make([]byte, 512<<10)
-	for i := range body {
-		body[i] = 'x'
-	}
-	// More than may wait for the handler.
-	for range 300 {
-		b := w.batch(1)
-		b.Body = body
-		ack, err := w.frames.Publish(t.Context(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.last, w.next = ack.StreamSeq, w.next+1
-	}
+	free := sync.OnceFunc(func() { close(release) })
+	defer free()
+	w := newWriter(server.Frames(t, bus.FramesConfig{}), "S1")
+	w.mustPublish(t, 1)
 	next(t, entered)
-	close(release)
+	for range 100 {
+		w.mustPublish(t, 1)
+	}
+	free()
 	next(t, lost)
+	got, err := replayed(t, f, "S1", 1, 101)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantSeqs(t, got, 1, 101)
 }
 
 // A server that is not there, or lets nobody in, is one sentence without the token.

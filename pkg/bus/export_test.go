@@ -1,0 +1,4 @@
+package bus
+
+// SetPendingMessages lets tests be too slow with few messages.
+func (f *Frames) SetPendingMessages(n int) { f.pendingMessages = n }
