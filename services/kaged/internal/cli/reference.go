@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+//go:generate go run ./gen
+
+// WriteReference writes the reference page of the command and all its subcommands.
+func WriteReference(w io.Writer) {
+	a := App{Getenv: func(name string) string {
+		if name == "HOME" {
+			return "~"
+		}
+		return ""
+	}}
+	fmt.Fprint(w, "# The kaged command\n\nGenerated from the command itself.\n\n"+
+		"stdout belongs to results; progress, logs and errors go to stderr. Exit codes: 0 done, 1 failed, 2 used wrongly,\n"+
+		"3 the data directory is in use, 130 cancelled.\n")
+	writeCommand(w, a.root())
+}
+
+func writeCommand(w io.Writer, cmd *cobra.Command) {
+	if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
+		return
+	}
+	fmt.Fprintf(w, "\n## %s\n\n%s.\n", cmd.CommandPath(), cmd.Short)
+	if cmd.Long != "" {
+		fmt.Fprintf(w, "\n%s\n", cmd.Long)
+	}
+	if cmd.Runnable() && !cmd.HasSubCommands() {
+		fmt.Fprintf(w, "\n```\n%s\n```\n", cmd.UseLine())
+	}
+	if cmd.Example != "" {
+		fmt.Fprintf(w, "\n```sh\n%s\n```\n", strings.ReplaceAll(cmd.Example, "  ", ""))
+	}
+	writeFlags(w, cmd)
+	for _, sub := range cmd.Commands() {
+		writeCommand(w, sub)
+	}
+}
+
+func writeFlags(w io.Writer, cmd *cobra.Command) {
+	flags := cmd.NonInheritedFlags()
+	if !flags.HasAvailableFlags() {
+		return
+	}
+	fmt.Fprint(w, "\n| flag | default | |\n|---|---|---|\n")
+	flags.VisitAll(func(f *pflag.Flag) {
+		// Where things are depends on who asks; the page says it in words.
+		def := map[string]string{"config": "see below", "data-dir": "see below"}[f.Name]
+		if def == "" && f.DefValue != "" && f.DefValue != "0" && f.DefValue != "false" {
+			def = "`" + f.DefValue + "`"
+		}
+		fmt.Fprintf(w, "| `--%s` | %s | %s |\n", f.Name, def, f.Usage)
+	})
+	if cmd.PersistentFlags().HasAvailableFlags() {
+		fmt.Fprint(w, "\nThe configuration is `/etc/kaged/local.toml` for root, else `kaged/local.toml` under `$XDG_CONFIG_HOME` (`~/.config`).\n"+
+			"The data directory is `/var/lib/kaged` for root, else `kaged` under `$XDG_DATA_HOME` (`~/.local/share`).\n"+
+			"These two flags go with every command. A flag beats its variable, a variable the file, the file the default.\n")
+	}
+}
