@@ -116,15 +116,14 @@ func TestAnOutageLosesNothing(t *testing.T) {
 	w.mustPublish(t, 5)
 	next(t, c.batches)
 	server.Stop()
-	began := time.Now()
-	wantFault(t, w.publish(t.Context(), 1), fault.Unavailable)
-	_, _, err = f.Tail(t.Context(), "S1", "output")
-	wantFault(t, err, fault.Unavailable)
-	_, err = replayed(t, f, "S1", 1, 0)
-	wantFault(t, err, fault.Unavailable)
-	wantFault(t, conn.Ready(), fault.Unavailable)
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("the failures took %v; they must not wait for answers that cannot come", took)
+	publishErr := w.publish(t.Context(), 1)
+	_, _, tailErr := f.Tail(t.Context(), "S1", "output")
+	_, replayErr := replayed(t, f, "S1", 1, 0)
+	for _, err := range []error{publishErr, tailErr, replayErr, conn.Ready()} {
+		wantFault(t, err, fault.Unavailable)
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v: it waited for an answer that cannot come", err)
+		}
 	}
 	server.Start()
 	publishUntilTaken(t, w, 5)
