@@ -13,8 +13,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The driver keeps every promise of llm.Driver.
-func TestDriver(t *testing.T) {
-	newDriver := func(target llm.Target, opts wire.Options) llm.Driver { return anthropic.New(target, opts) }
-	drivertest.Suite{Driver: anthropic.Name, New: newDriver}.Run(t)
+var suite = drivertest.Suite{
+	Driver: anthropic.Name,
+	New:    func(target llm.Target, opts wire.Options) llm.Driver { return anthropic.New(target, opts) },
 }
+
+// The driver keeps every promise of llm.Driver.
+func TestDriver(t *testing.T) { suite.Run(t) }
+
+// Streams of Anthropic, and of servers that are compatible with it in their own ways, are read as they are meant.
+func TestStreams(t *testing.T) { suite.Fixtures(t, "testdata") }
+
+// Whatever a server sends, the driver neither panics nor hangs.
+func FuzzStream(f *testing.F) { suite.Fuzz(f, "testdata") }

@@ -13,14 +13,30 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The driver of the Responses API keeps every promise of llm.Driver.
-func TestResponsesDriver(t *testing.T) {
-	newDriver := func(target llm.Target, opts wire.Options) llm.Driver { return openai.New(target, opts) }
-	drivertest.Suite{Driver: openai.Name, New: newDriver}.Run(t)
+var responsesSuite = drivertest.Suite{
+	Driver: openai.Name,
+	New:    func(target llm.Target, opts wire.Options) llm.Driver { return openai.New(target, opts) },
 }
 
-// The driver of the Chat Completions API keeps every promise of llm.Driver.
-func TestChatDriver(t *testing.T) {
-	newDriver := func(target llm.Target, opts wire.Options) llm.Driver { return openai.NewChat(target, opts) }
-	drivertest.Suite{Driver: openai.ChatName, New: newDriver}.Run(t)
+var chatSuite = drivertest.Suite{
+	Driver: openai.ChatName,
+	New:    func(target llm.Target, opts wire.Options) llm.Driver { return openai.NewChat(target, opts) },
 }
+
+// The driver of the Responses API keeps every promise of llm.Driver.
+func TestResponsesDriver(t *testing.T) { responsesSuite.Run(t) }
+
+// The driver of the Chat Completions API keeps every promise of llm.Driver.
+func TestChatDriver(t *testing.T) { chatSuite.Run(t) }
+
+// Streams of the Responses API are read as they are meant.
+func TestResponsesStreams(t *testing.T) { responsesSuite.Fixtures(t, "testdata/responses") }
+
+// Streams of OpenAI and of the many servers that are compatible with it in their own ways are read as they are meant.
+func TestChatStreams(t *testing.T) { chatSuite.Fixtures(t, "testdata/chat") }
+
+// Whatever a server sends, the drivers neither panic nor hang.
+func FuzzResponsesStream(f *testing.F) { responsesSuite.Fuzz(f, "testdata/responses") }
+
+// See [FuzzResponsesStream].
+func FuzzChatStream(f *testing.F) { chatSuite.Fuzz(f, "testdata/chat") }
