@@ -16,8 +16,11 @@ func BenchmarkForkExec(b *testing.B) {
 	}
 }
 
-func benchmarkExec(b *testing.B, set settings, change ...func(*sandboxsupervisorv1.ExecStart)) {
+func benchmarkExec(b *testing.B, set settings, others int, change ...func(*sandboxsupervisorv1.ExecStart)) {
 	client := serve(b, set)
+	for range others {
+		begin(b, client, shell(b, "sleep 1000 & echo up; wait")).until("up")
+	}
 	start := shell(b, "", change...)
 	start.Argv = []string{"/bin/true"}
 	begin(b, client, start).wait() // the shim is up
@@ -28,10 +31,16 @@ func benchmarkExec(b *testing.B, set settings, change ...func(*sandboxsupervisor
 	}
 }
 
-func BenchmarkExecTerminal(b *testing.B)         { benchmarkExec(b, nil) }
-func BenchmarkExecTerminalNoCgroup(b *testing.B) { benchmarkExec(b, settings{"CGROUPS": "off"}) }
-func BenchmarkExecPipes(b *testing.B)            { benchmarkExec(b, nil, pipes) }
-func BenchmarkExecPipesNoCgroup(b *testing.B)    { benchmarkExec(b, settings{"CGROUPS": "off"}, pipes) }
+var noCgroups = settings{"CGROUPS": "off"}
+
+func BenchmarkExecTerminal(b *testing.B)         { benchmarkExec(b, nil, 0) }
+func BenchmarkExecTerminalNoCgroup(b *testing.B) { benchmarkExec(b, noCgroups, 0) }
+func BenchmarkExecPipes(b *testing.B)            { benchmarkExec(b, nil, 0, pipes) }
+func BenchmarkExecPipesNoCgroup(b *testing.B)    { benchmarkExec(b, noCgroups, 0, pipes) }
+
+// Beside others the shim is not childless when a command ends, and has to look whose children it has.
+func BenchmarkExecBesideOthers(b *testing.B)         { benchmarkExec(b, nil, 20) }
+func BenchmarkExecBesideOthersNoCgroup(b *testing.B) { benchmarkExec(b, noCgroups, 20) }
 
 func benchmarkOutput(b *testing.B, change ...func(*sandboxsupervisorv1.ExecStart)) {
 	const size = 16 << 20

@@ -263,7 +263,7 @@ func shimIn(t *testing.T, output string) int {
 func TestHangingShim(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
-		set["START_TIMEOUT"], set["KILL_TIMEOUT"], set["CANCEL_GRACE"] = "500ms", "500ms", "10ms"
+		set["START_TIMEOUT"], set["KILL_TIMEOUT"], set["CANCEL_GRACE"] = "3s", "1s", "10ms"
 		client := serve(t, set)
 		first := begin(t, client, shell(t, "echo $PPID shim; "+stubborn))
 		first.until("pid")
@@ -321,5 +321,30 @@ func TestShimIsApart(t *testing.T) {
 				t.Errorf("the shim has %s open", target)
 			}
 		}
+	}
+}
+
+// A service that was started with signals ignored, as by nohup, hands none of that on.
+func TestIgnoredSignalsAreNotHandedOn(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/bin/sh", "-c", `trap "" HUP INT QUIT TERM PIPE USR1 TSTP CHLD; exec "$@"`, "sh", exe, "exec grep ^SigIgn /proc/self/status")
+	cmd.Env = append(os.Environ(), "KAGED_TEST_HELPER=supervisor", "KAGED_TEST_DATA="+t.TempDir(),
+		"KAGED_SERVICES_SANDBOX_SUPERVISOR_CGROUPS=off") // a killed supervisor's cgroups would stay: nobody starts here again
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if got := strings.Fields(line); err != nil || len(got) != 2 || strings.Trim(got[1], "0") != "" {
+		t.Errorf("a command ignores %q, %v", line, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"strings"
@@ -78,6 +79,7 @@ func serve(t testing.TB, set settings) sandboxsupervisorv1.SandboxServiceClient 
 func serveHost(t testing.TB, set settings) (sandboxsupervisorv1.SandboxServiceClient, *testkit.Running) {
 	t.Helper()
 	opts := testkit.Options(t)
+	opts.Log = slog.New(shimLog{opts.Log.Handler(), t})
 	opts.NoSandbox = set["NO_SANDBOX"] != ""
 	opts.Getenv = func(name string) string { return set[strings.TrimPrefix(name, "KAGED_SERVICES_SANDBOX_SUPERVISOR_")] }
 	h, err := host.New(opts, sandboxsupervisor.Module)
@@ -87,6 +89,23 @@ func serveHost(t testing.TB, set settings) (sandboxsupervisorv1.SandboxServiceCl
 	running := testkit.Start(t, h)
 	t.Cleanup(func() { testkit.Stop(t, running) })
 	return sandboxsupervisorv1.NewSandboxServiceClient(h.Dial("sandbox-supervisor")), running
+}
+
+// shimLog is a log that fails the test when the shim has something to say: it panics, or the race detector has found
+// something in it.
+type shimLog struct {
+	slog.Handler
+	t testing.TB
+}
+
+func (l shimLog) Enabled(context.Context, slog.Level) bool { return true }
+func (l shimLog) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l shimLog) WithGroup(string) slog.Handler            { return l }
+func (l shimLog) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "shim: ") {
+		l.t.Error(r.Message)
+	}
+	return nil
 }
 
 // eachWay runs a test with cgroups, where they can be had, and without.
@@ -105,7 +124,7 @@ func shell(t testing.TB, command string, change ...func(*sandboxsupervisorv1.Exe
 	start := &sandboxsupervisorv1.ExecStart{
 		Owner: &sandboxsupervisorv1.Owner{SessionId: "session", RunId: "run", CallId: "call", ProjectId: "project"},
 		Argv:  []string{"/bin/sh", "-c", command}, Cwd: t.TempDir(),
-		Env: map[string]string{"PATH": os.Getenv("PATH")}, Terminal: &sandboxsupervisorv1.Terminal{},
+		Env: map[string]string{"PATH": "/usr/bin:/bin"}, Terminal: &sandboxsupervisorv1.Terminal{},
 	}
 	for _, c := range change {
 		c(start)

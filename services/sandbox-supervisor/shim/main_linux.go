@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -16,9 +17,9 @@ import (
 func Main() {
 	if err := run(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", Name, err)
-		os.Exit(1)
+		syscall.Exit(1)
 	}
-	os.Exit(0)
+	syscall.Exit(0) // nothing is left to be flushed, and the supervisor waits: not by way of os.Exit's hooks
 }
 
 func run() error {

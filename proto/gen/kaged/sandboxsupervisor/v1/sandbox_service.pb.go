@@ -511,7 +511,7 @@ func (x *Terminal) GetRows() uint32 {
 	return 0
 }
 
-// CloseStdin ends the standard input.
+// CloseStdin ends the standard input: it closes the pipe, or types the end-of-file character on the terminal.
 type CloseStdin struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

@@ -33,8 +33,10 @@ const (
 type SandboxServiceClient interface {
 	// Exec runs one command. The first request is start; stdin, resize and signal follow while it runs. The events are
 	// started, then output as it comes, then exactly one exited, which is the last. Ending the stream early kills the
-	// command and everything it started. Fails with shell_spawn_failed if the command cannot be started and with
-	// cage_unavailable if its cage cannot be enforced here.
+	// command and everything it started; ending only the requests (half-closing) is close_stdin. Fails with
+	// shell_spawn_failed if the command cannot be started, with invalid_params if it makes no sense (its working folder is
+	// not there, a signal has no such name), with rate_limited if too many run, and with cage_unavailable if its cage
+	// cannot be enforced here.
 	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecRequest, ExecEvent], error)
 	// ListProcesses says what runs, optionally for one session.
 	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
@@ -92,8 +94,10 @@ func (c *sandboxServiceClient) EndOwner(ctx context.Context, in *EndOwnerRequest
 type SandboxServiceServer interface {
 	// Exec runs one command. The first request is start; stdin, resize and signal follow while it runs. The events are
 	// started, then output as it comes, then exactly one exited, which is the last. Ending the stream early kills the
-	// command and everything it started. Fails with shell_spawn_failed if the command cannot be started and with
-	// cage_unavailable if its cage cannot be enforced here.
+	// command and everything it started; ending only the requests (half-closing) is close_stdin. Fails with
+	// shell_spawn_failed if the command cannot be started, with invalid_params if it makes no sense (its working folder is
+	// not there, a signal has no such name), with rate_limited if too many run, and with cage_unavailable if its cage
+	// cannot be enforced here.
 	Exec(grpc.BidiStreamingServer[ExecRequest, ExecEvent]) error
 	// ListProcesses says what runs, optionally for one session.
 	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)

@@ -37,7 +37,7 @@ func run(t *testing.T) *Host {
 }
 
 func spec(t *testing.T, terminal *core.Size, argv ...string) core.Spec {
-	return core.Spec{Argv: argv, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH")}, Terminal: terminal}
+	return core.Spec{Argv: argv, Dir: t.TempDir(), Env: []string{"PATH=/usr/bin:/bin"}, Terminal: terminal}
 }
 
 // output copies what a process writes until it is gone.

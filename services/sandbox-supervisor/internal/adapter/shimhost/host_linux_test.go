@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -58,7 +57,7 @@ func run(t testing.TB, opts shimhost.Options) (_ *shimhost.Host, stop func()) {
 }
 
 func spec(t testing.TB, argv ...string) core.Spec {
-	return core.Spec{Argv: argv, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH")}}
+	return core.Spec{Argv: argv, Dir: t.TempDir(), Env: []string{"PATH=/usr/bin:/bin"}}
 }
 
 // spawn starts a command and returns when it has written a line.
