@@ -24,9 +24,10 @@ type process struct {
 // durability is what a server promises to keep.
 func (c cluster) durability() []string {
 	if c.noSync {
-		return []string{"fsync=off", "synchronous_commit=on", "full_page_writes=off"}
+		// Without autovacuum a test database can be dropped at any moment: its owner may not end that worker's session.
+		return []string{"fsync=off", "synchronous_commit=on", "full_page_writes=off", "autovacuum=off"}
 	}
-	return []string{"fsync=on", "synchronous_commit=on", "full_page_writes=on"}
+	return []string{"fsync=on", "synchronous_commit=on", "full_page_writes=on", "autovacuum=on"}
 }
 
 // settings make a server for one machine and a few services: small, quick to start, and silent.
@@ -34,7 +35,7 @@ func (c cluster) settings(socketDir string) []string {
 	return append(c.durability(),
 		"listen_addresses=", "unix_socket_directories="+socketDir, "unix_socket_permissions=0700", "port="+port,
 		"password_encryption=scram-sha-256", "cluster_name=kaged",
-		"max_connections=60", "shared_buffers=32MB", "jit=off", "autovacuum=on",
+		"max_connections=60", "shared_buffers=32MB", "jit=off",
 		"wal_level=minimal", "max_wal_senders=0", "max_logical_replication_workers=0", "max_wal_size=256MB",
 		"logging_collector=off", "log_destination=stderr", "log_checkpoints=off", "log_line_prefix=%m [%p] %q%u ", "log_min_error_statement=panic",
 		"timezone=UTC", "log_timezone=UTC", "lc_messages=C")
@@ -74,8 +75,8 @@ func (c cluster) launch() (*process, error) {
 	return startProcess(cmd, log)
 }
 
-// startProcess starts cmd on a thread that lives as long as cmd, because the kernel sends the signal of a dying parent when the thread
-// that started the child ends.
+// startProcess starts cmd on a thread that lives as long as cmd, because the kernel sends the signal of a dying parent
+// when the thread that started the child ends.
 func startProcess(cmd *exec.Cmd, log *logFile) (*process, error) {
 	p := &process{cmd: cmd, log: log, done: make(chan struct{})}
 	started := make(chan error)
