@@ -88,8 +88,8 @@ func subject(session, channel string) (string, error) {
 // check refuses batches that readers could not take apart.
 func (b Batch) check() error {
 	switch {
-	case b.Seq < 0 || b.Count < 0 || b.Epoch < 0:
-		return fault.New(fault.Internal, "A batch of frames has a negative number.")
+	case b.Seq < 0 || b.Count < 0 || b.Epoch < 0 || b.Next() < b.Seq:
+		return fault.New(fault.Internal, "A batch of frames has a number that frames do not have.")
 	case b.Count == 0 && len(b.Body) > 0, b.Count > 0 && bytes.Count(b.Body, []byte{'\n'}) != b.Count-1:
 		return fault.New(fault.Internal, "A batch says it has %d frames and has others.", b.Count)
 	}

@@ -26,8 +26,8 @@ const (
 
 // Config says where NATS is.
 type Config struct {
-	// URL is the server's address, with user and password or a token where it wants them; several are separated by commas.
-	// It may be empty if InProcess is set.
+	// URL is the server's address, with user and password or a token where it wants them; several are separated by
+	// commas. It may be empty if InProcess is set.
 	URL string
 	// InProcess reaches a server in this process, nil for one elsewhere.
 	InProcess nats.InProcessConnProvider
@@ -64,7 +64,8 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	opts := []nats.Option{
 		nats.Name(cfg.Name), nats.Timeout(timeLeft(ctx)), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectMore, reconnectMore), nats.PingInterval(pingInterval), nats.IgnoreAuthErrorAbort(),
-		// What cannot be sent now fails now. A publish that is kept and sent after the outage would be one nobody waits for.
+		// What cannot be sent now fails now. A publish that is kept and sent after the outage would be one nobody waits
+		// for.
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(c.disconnected), nats.ReconnectHandler(c.reconnected),
 		nats.ErrorHandler(c.asyncError), nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
@@ -110,7 +111,8 @@ func (c *Conn) Ready() error {
 	return unavailable(c.nc.LastError(), "NATS cannot be reached; messages are delayed.")
 }
 
-// Close ends the connection and its subscriptions, and returns when their goroutines have ended. It may be called twice, and not from a handler.
+// Close ends the connection and its subscriptions, and returns when their goroutines have ended. It may be called
+// twice, and not from a handler.
 func (c *Conn) Close() {
 	c.nc.Close()
 	<-c.closed

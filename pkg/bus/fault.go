@@ -38,8 +38,8 @@ func classify(ctx context.Context, err error, what string) error {
 	return unavailable(err, "%s", what)
 }
 
-// LastSeq returns what a refusal of [Frames.Publish] says about the subject: the place of its last message in the stream, 0 if
-// none is retained. ok is false for every other error.
+// LastSeq returns what a refusal of [Frames.Publish] says about the subject: the place of its last message in the
+// stream, 0 if none is retained. ok is false for every other error.
 func LastSeq(err error) (seq uint64, ok bool) {
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code != fault.StaleLease {

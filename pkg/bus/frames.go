@@ -29,7 +29,8 @@ const maxDuplicates = 10 * time.Minute
 
 // FramesConfig shapes the stream. All processes must use the same.
 type FramesConfig struct {
-	// Retention is how long frames can be replayed; 0 means DefaultRetention. MsgIDs are remembered as long, at most ten minutes.
+	// Retention is how long frames can be replayed; 0 means DefaultRetention. MsgIDs are remembered as long, at most
+	// ten minutes.
 	Retention time.Duration
 	// MaxBytes bounds the stream, oldest messages go first; 0 means DefaultMaxBytes.
 	MaxBytes int64

@@ -24,10 +24,11 @@ type Subscription struct {
 	lost   func()
 }
 
-// Live calls handle with every batch of every session that is stored from now on. Those of one subject come in the order of the
-// stream, each once. lost is called when batches may have been missed: after the connection was made again, and after
-// handle was too slow and messages were dropped; the reader then replays what it follows. handle and lost are never called at the same
-// time, must not block for long, and must not call Close. When Live returns, the server knows of the subscription.
+// Live calls handle with every batch of every session that is stored from now on. Those of one subject come in the
+// order of the stream, each once. lost is called when batches may have been missed: after the connection was made
+// again, and after handle was too slow and messages were dropped; the reader then replays what it follows. handle and
+// lost are never called at the same time, must not block for long, and must not call Close. When Live returns, the
+// server knows of the subscription.
 func (f *Frames) Live(ctx context.Context, handle func(Batch), lost func()) (*Subscription, error) {
 	c := f.conn
 	s := &Subscription{conn: c, handle: handle, lost: lost}

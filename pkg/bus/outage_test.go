@@ -97,8 +97,8 @@ func TestLiveIsWhatIsStored(t *testing.T) {
 	}
 }
 
-// While NATS is away everything fails at once; when it is back, writers go on where they were, readers are told that they may have
-// missed something, and nothing that was acknowledged is missing.
+// While NATS is away everything fails at once; when it is back, writers go on where they were, readers are told that
+// they may have missed something, and nothing that was acknowledged is missing.
 func TestAnOutageLosesNothing(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)

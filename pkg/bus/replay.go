@@ -83,13 +83,14 @@ func (f *Frames) Tail(ctx context.Context, session, channel string) (tail Batch,
 	return tail, true, nil
 }
 
-// Replay yields the retained batches of a channel that reach frame from or later, in order and without a hole, up to the last
-// one stored when the iteration begins. The first may begin before from (see [Batch.Frames]); epoch markers from there on are
-// among them. known is the last frame that the caller knows to have been published, 0 if it knows of none.
+// Replay yields the retained batches of a channel that reach frame from or later, in order and without a hole, up to
+// the last one stored when the iteration begins. The first may begin before from (see [Batch.Frames]); epoch markers
+// from there on are among them. known is the last frame that the caller knows to have been published, 0 if it knows of
+// none.
 //
-// An iteration that ends with an error yields it last, with a zero batch: [ErrGap] if a frame from from on is not retained, which
-// includes that nothing is although from <= known; fault.Unavailable if the bus is away. Each range over the result reads
-// anew and holds at most one page, about a megabyte.
+// An iteration that ends with an error yields it last, with a zero batch: [ErrGap] if a frame from from on is not
+// retained, which includes that nothing is although from <= known; fault.Unavailable if the bus is away. Each range
+// over the result reads anew and holds at most one page, about a megabyte.
 func (f *Frames) Replay(ctx context.Context, session, channel string, from, known int64) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		if err := f.replay(ctx, session, channel, max(from, 1), known, yield); err != nil {
@@ -183,8 +184,8 @@ func (r *reader) upTo(tail Batch, from int64, yield func(Batch, error) bool) (ne
 }
 
 // seek finds where in the stream to begin so that frame from is met: the messages of one subject are spread over the
-// stream, and their numbers grow with their places. It looks back from the tail in growing steps, because most readers were
-// away for a moment, and then halves.
+// stream, and their numbers grow with their places. It looks back from the tail in growing steps, because most readers
+// were away for a moment, and then halves.
 func (r *reader) seek(from int64, tail Batch) (uint64, error) {
 	low, high := uint64(1), tail.StreamSeq
 	found := func(at uint64) (place uint64, before bool, err error) {
@@ -217,8 +218,8 @@ func (r *reader) seek(from int64, tail Batch) (uint64, error) {
 	return low, nil
 }
 
-// page reads up to n messages from a place on, at least one. That there is one is known from tail, so an answer without any comes from
-// a server that is behind, or the messages have aged out since.
+// page reads up to n messages from a place on, at least one. That there is one is known from tail, so an answer without
+// any comes from a server that is behind, or the messages have aged out since.
 func (r *reader) page(at uint64, n int, tail Batch) (page, error) {
 	deadline := time.Now().Add(laggards)
 	for {
@@ -291,7 +292,8 @@ func (r *reader) ask(req msgGet) (page, error) {
 	}
 }
 
-// parseStored reads a message that the server has taken from the stream; ok is false for one that no writer of ours has made.
+// parseStored reads a message that the server has taken from the stream; ok is false for one that no writer of ours has
+// made.
 func parseStored(msg *nats.Msg) (b Batch, place uint64, ok bool) {
 	place, err := strconv.ParseUint(msg.Header.Get(headerStreamSeq), 10, 64)
 	if err != nil {

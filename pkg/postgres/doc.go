@@ -6,16 +6,17 @@
 // The owner makes a service's schema and runs its migrations. The service itself works as [AppRole], which may select,
 // insert, update and delete in that schema's tables and use its sequences, and nothing else. Default privileges give it
 // these rights on every table a migration makes; a migration may take some away again (audit tables revoke update and
-// delete), and [Open] never grants anything on a table that exists. With two URLs the roles are two logins. With one, the
-// pool connects as the owner and takes on AppRole when it connects, which keeps mistakes out but not an attacker who can
-// run any SQL.
+// delete), and [Open] never grants anything on a table that exists. With two URLs the roles are two logins. With one,
+// the pool connects as the owner and takes on AppRole when it connects, which keeps mistakes out but not an attacker
+// who can run any SQL.
 //
 // # Failures
 //
-// Everything [Open], [InTx] and [Ping] return is a *fault.Error or an error of the caller's own function; a database that
-// cannot be reached, is starting or stopping, is full or has no connection left is fault.Unavailable with
-// details.subsystem "storage". What callers get from the pool itself goes through [Classify]. A pool outlives an outage: connections that
-// died while they were idle are found before they are handed out, and new ones are made when the server is back.
+// Everything [Open], [InTx] and [Ping] return is a *fault.Error or an error of the caller's own function; a database
+// that cannot be reached, is starting or stopping, is full or has no connection left is fault.Unavailable with
+// details.subsystem "storage". What callers get from the pool itself goes through [Classify]. A pool outlives an
+// outage: connections that died while they were idle are found before they are handed out, and new ones are made when
+// the server is back.
 //
 // # Goroutines
 //

@@ -29,10 +29,11 @@ func unavailable(err error, format string, args ...any) *fault.Error {
 	return fault.Wrap(err, fault.Unavailable, format, args...).With("subsystem", "storage")
 }
 
-// Classify says what an error of pgx means. The database being away, starting, stopping, full, read-only or out of connections
-// becomes fault.Unavailable with details.subsystem "storage"; a serialization failure or deadlock that was not retried
-// becomes the same with its own sentence; an ended context becomes fault.Cancelled or fault.DeadlineExceeded. A *fault.Error and
-// every other error (pgx.ErrNoRows, a violated constraint, wrong SQL) are returned as they are. Causes stay in the chain. Classify(nil) is nil.
+// Classify says what an error of pgx means. The database being away, starting, stopping, full, read-only or out of
+// connections becomes fault.Unavailable with details.subsystem "storage"; a serialization failure or deadlock that was
+// not retried becomes the same with its own sentence; an ended context becomes fault.Cancelled or
+// fault.DeadlineExceeded. A *fault.Error and every other error (pgx.ErrNoRows, a violated constraint, wrong SQL) are
+// returned as they are. Causes stay in the chain. Classify(nil) is nil.
 func Classify(err error) error {
 	var known *fault.Error
 	switch {

@@ -27,8 +27,8 @@ const pingLimit = 2 * time.Second
 const CommitUnknown = "commit_unknown"
 
 // InTx runs fn in a transaction and commits it if fn returns nil. A serialization failure or a deadlock starts it again
-// from the beginning, a few times, so fn must have no effect outside tx and must be safe to call repeatedly. Errors of fn are
-// classified, so that a *fault.Error of fn's own comes back unchanged. tx is dead when fn returns.
+// from the beginning, a few times, so fn must have no effect outside tx and must be safe to call repeatedly. Errors of
+// fn are classified, so that a *fault.Error of fn's own comes back unchanged. tx is dead when fn returns.
 func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error {
 	pause := txPause
 	for attempt := 1; ; attempt++ {
@@ -68,8 +68,8 @@ func runTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) (err 
 	return unavailable(err, "The database connection was lost while a change was being stored; it may or may not have been.").With(CommitUnknown, true)
 }
 
-// refusedCommit reports whether the server answered that it did not commit. A session that ends says so as fatal, before the
-// commit or after it.
+// refusedCommit reports whether the server answered that it did not commit. A session that ends says so as fatal,
+// before the commit or after it.
 func refusedCommit(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR"

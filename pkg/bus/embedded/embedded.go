@@ -1,10 +1,11 @@
 // Package embedded runs a NATS server with JetStream inside this process, for people who have none.
 //
-// The server listens on no network: it is reached through [Server.InProcessConn], which package bus takes. What it stores
-// is in one folder, and a publish is acknowledged after it was handed to the operating system, so that it survives the end of
-// the process; a power cut can lose the last two minutes. One process at a time may use a folder.
+// The server listens on no network: it is reached through [Server.InProcessConn], which package bus takes. What it
+// stores is in one folder, and a publish is acknowledged after it was handed to the operating system, so that it
+// survives the end of the process; a power cut can lose the last two minutes. One process at a time may use a folder.
 //
-// A server has the goroutines of nats-server, some twenty, and two for each connection. [Server.Stop] ends them and waits.
+// A server has the goroutines of nats-server, some twenty, and two for each connection. [Server.Stop] ends them and
+// waits.
 package embedded
 
 import (

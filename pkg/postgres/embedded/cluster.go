@@ -112,7 +112,8 @@ func passwordSQL(creds credentials) []string {
 	}
 }
 
-// single runs statements on a cluster that no server has open, through PostgreSQL's single-user mode: it asks for no password and opens no socket.
+// single runs statements on a cluster that no server has open, through PostgreSQL's single-user mode: it asks for no
+// password and opens no socket.
 func (c cluster) single(ctx context.Context, dir string, statements []string) error {
 	args := []string{"--single"}
 	for _, s := range append(c.durability(), "log_min_error_statement=panic", "exit_on_error=on") {

@@ -27,8 +27,8 @@ type Options struct {
 	DataDir string
 	// Log gets what is worth knowing about the server; its own log is a file. nil means none.
 	Log *slog.Logger
-	// NoSync leaves writing to the disk to the operating system: a power cut then destroys the database, while the end of any
-	// process loses nothing. It is for tests.
+	// NoSync leaves writing to the disk to the operating system: a power cut then destroys the database, while the end
+	// of any process loses nothing. It is for tests.
 	NoSync bool
 	// Getenv reads KAGED_PG_BIN and PATH; nil means os.Getenv.
 	Getenv func(string) string

@@ -266,7 +266,7 @@ func TestAnotherMajorVersionIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, words := range map[string][]string{"9\n": {"PostgreSQL 9", strings.TrimSpace(string(was))}, "garbage": {"move it away"}} {
+	for text, words := range map[string][]string{"9\n": {"PostgreSQL 9", "pg_upgrade"}, "99\n": {"PostgreSQL 99", strings.TrimSpace(string(was))}, "garbage": {"move it away"}} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -62,6 +62,9 @@ func findInstallation(ctx context.Context, getenv func(string) string, p paths) 
 	switch {
 	case len(others) == 0:
 		return installation{}, lastErr
+	case want != 0 && want < oldestMajor:
+		return installation{}, conflict(nil, "The database in %s was made by PostgreSQL %d, and kaged needs %d or newer; bring it over with pg_upgrade.",
+			p.data, want, oldestMajor)
 	case want != 0:
 		return installation{}, conflict(nil, "The database in %s was made by PostgreSQL %d, and this machine has only PostgreSQL %s; %s",
 			p.data, want, strings.Join(others, ", "), installHint(want))

@@ -20,9 +20,9 @@ const (
 // poll is how often something is looked at that gives no event: locks of others, and a server's status line.
 const poll = 2 * time.Millisecond
 
-// locks keep two servers off one cluster. The starter's lock is held by the process that calls Start and ends with it. The
-// server's lock is inherited by the server and all its children, so whoever gets it knows that none of them is left,
-// also where a process id has been used again since.
+// locks keep two servers off one cluster. The starter's lock is held by the process that calls Start and ends with it.
+// The server's lock is inherited by the server and all its children, so whoever gets it knows that none of them is
+// left, also where a process id has been used again since.
 type locks struct{ starter, server *os.File }
 
 func takeLocks(ctx context.Context, p paths) (*locks, error) {
@@ -102,8 +102,9 @@ func (l *locks) release() {
 	}
 }
 
-// clearStalePID removes the file that a dead server left, whose process id may be somebody else's by now: PostgreSQL would
-// take that process for a server. A server that somebody started by hand holds none of our locks and is respected.
+// clearStalePID removes the file that a dead server left, whose process id may be somebody else's by now: PostgreSQL
+// would take that process for a server. A server that somebody started by hand holds none of our locks and is
+// respected.
 func clearStalePID(p paths) error {
 	pid := postmasterPID(p.data)
 	if pid == 0 || !alive(pid) {

@@ -84,8 +84,8 @@ func startInSlot(ctx context.Context) (*embedded.Server, error) {
 	return nil, errors.New("every slot for a test database is in use")
 }
 
-// startOrRemake starts a server on a slot's cluster. One that cannot be used, after a power cut or a change of PostgreSQL's version, is made
-// again: there is nothing in it to lose.
+// startOrRemake starts a server on a slot's cluster. One that cannot be used, after a power cut or a change of
+// PostgreSQL's version, is made again: there is nothing in it to lose.
 func startOrRemake(ctx context.Context, dir string) (*embedded.Server, error) {
 	opts := embedded.Options{DataDir: dir, NoSync: true}
 	server, err := startTidy(ctx, opts)
@@ -109,8 +109,8 @@ func startTidy(ctx context.Context, opts embedded.Options) (*embedded.Server, er
 	return server, nil
 }
 
-// cacheFolder is where the clusters are: in the user's cache folder, or where there is none that can be written, in a folder for
-// temporary files that is this user's alone.
+// cacheFolder is where the clusters are: in the user's cache folder, or where there is none that can be written, in a
+// folder for temporary files that is this user's alone.
 func cacheFolder() (string, error) {
 	if base, err := os.UserCacheDir(); err == nil {
 		dir := filepath.Join(base, "kaged-pgtest")
@@ -130,8 +130,8 @@ func cacheFolder() (string, error) {
 // shared is the server of this test binary.
 var shared = sync.OnceValues(start)
 
-// start starts this binary as a server. Its standard input is a pipe that is closed by the kernel when this process is gone; nothing else
-// ends it, and nobody waits for it.
+// start starts this binary as a server. Its standard input is a pipe that is closed by the kernel when this process is
+// gone; nothing else ends it, and nobody waits for it.
 func start() (answer, error) {
 	self, err := os.Executable()
 	if err != nil {
