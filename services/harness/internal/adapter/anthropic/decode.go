@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/tidwall/gjson"
 
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/llm/wire"
@@ -27,36 +28,17 @@ type block struct {
 
 func newDecoder(origin string) *decoder { return &decoder{origin: origin, blocks: map[int64]*block{}} }
 
-// head is what tells events apart. Servers exist that leave out the event's name, so that the data decides.
-type head struct {
-	Type string `json:"type"`
-}
-
-// delta is a content_block_delta.
-type delta struct {
-	Type  string `json:"type"`
-	Index int64  `json:"index"`
-	Delta struct {
-		Type        string `json:"type"`
-		Text        string `json:"text"`
-		Thinking    string `json:"thinking"`
-		Signature   string `json:"signature"`
-		PartialJSON string `json:"partial_json"`
-	} `json:"delta"`
-}
-
 // Decode reads one event.
 func (d *decoder) Decode(ev wire.Event, out *wire.Output) error {
-	if ev.Name == "content_block_delta" {
-		return d.delta(ev.Data, out)
-	}
-	var h head
-	if err := json.Unmarshal(ev.Data, &h); err != nil {
+	// Servers exist that leave out the event's name, so that the data decides.
+	e, err := wire.Object(ev.Data)
+	if err != nil {
 		return err
 	}
-	switch h.Type {
+	kind := e.Get("type")
+	switch kind.Str {
 	case "content_block_delta":
-		return d.delta(ev.Data, out)
+		return d.delta(e, out)
 	case "message_start":
 		return d.start(ev.Data, out)
 	case "content_block_start":
@@ -68,7 +50,10 @@ func (d *decoder) Decode(ev wire.Event, out *wire.Output) error {
 	case "message_stop":
 		return d.finish(out)
 	case "error":
-		return failure(ev.Data)
+		return wire.ErrorObject(json.RawMessage(e.Get("error").Raw))
+	}
+	if kind.Type != gjson.String {
+		return errors.New("the event has no type")
 	}
 	// Pings, and kinds of events that are yet to be invented.
 	return nil
@@ -119,28 +104,26 @@ func (d *decoder) open(data []byte, out *wire.Output) error {
 	return nil
 }
 
-func (d *decoder) delta(data []byte, out *wire.Output) error {
-	var ev delta
-	if err := json.Unmarshal(data, &ev); err != nil {
-		return err
-	}
-	b := d.blocks[ev.Index]
+func (d *decoder) delta(e gjson.Result, out *wire.Output) error {
+	index, delta := e.Get("index").Int(), e.Get("delta")
+	b := d.blocks[index]
 	if b == nil {
-		return fmt.Errorf("delta for block %d, which is not open", ev.Index)
+		return fmt.Errorf("delta for block %d, which is not open", index)
 	}
 	if b.part == nil {
 		return nil
 	}
-	switch ev.Delta.Type {
+	switch delta.Get("type").Str {
 	case "text_delta":
-		out.Write(b.part, ev.Delta.Text)
+		out.Write(b.part, wire.Text(delta.Get("text")))
 	case "thinking_delta":
-		out.Write(b.part, ev.Delta.Thinking)
+		out.Write(b.part, wire.Text(delta.Get("thinking")))
 	case "input_json_delta":
-		out.Write(b.part, ev.Delta.PartialJSON)
+		out.Write(b.part, wire.Text(delta.Get("partial_json")))
 	case "signature_delta":
-		out.Take(len(ev.Delta.Signature))
-		b.signature = append(b.signature, ev.Delta.Signature...)
+		signature := wire.Text(delta.Get("signature"))
+		out.Take(len(signature))
+		b.signature = append(b.signature, signature...)
 	}
 	return nil
 }
@@ -216,14 +199,4 @@ func (d *decoder) opaque(o opaque) []byte {
 		return nil
 	}
 	return b
-}
-
-func failure(data []byte) error {
-	var ev struct {
-		Error json.RawMessage `json:"error"`
-	}
-	if err := json.Unmarshal(data, &ev); err != nil {
-		return err
-	}
-	return wire.ErrorObject(ev.Error)
 }

@@ -3,6 +3,9 @@ package openai
 import (
 	"encoding/json"
 	"errors"
+	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/llm/wire"
@@ -15,45 +18,14 @@ type chatDecoder struct {
 	last *wire.Part
 	kind wire.Kind
 	// calls are the calls by index, current is the one that deltas without an index belong to.
-	calls   map[int]*wire.Part
+	calls   map[int64]*wire.Part
 	current *wire.Part
 	finish  string
 	usage   llm.Usage
 }
 
 func newChatDecoder(origin string) *chatDecoder {
-	return &chatDecoder{origin: origin, calls: map[int]*wire.Part{}}
-}
-
-// chunk is what is read of every chunk.
-type chunk struct {
-	Object  string `json:"object"`
-	Choices []struct {
-		Index        int       `json:"index"`
-		Delta        chatDelta `json:"delta"`
-		FinishReason string    `json:"finish_reason"`
-	} `json:"choices"`
-	Usage *chatUsage      `json:"usage"`
-	Error json.RawMessage `json:"error"`
-}
-
-type chatDelta struct {
-	Content flexText `json:"content"`
-	Refusal flexText `json:"refusal"`
-	// The names under which compatible servers give thinking.
-	ReasoningContent flexText       `json:"reasoning_content"`
-	Reasoning        flexText       `json:"reasoning"`
-	ReasoningText    flexText       `json:"reasoning_text"`
-	ToolCalls        []chatToolCall `json:"tool_calls"`
-}
-
-type chatToolCall struct {
-	Index    *int   `json:"index"`
-	ID       string `json:"id"`
-	Function struct {
-		Name      string   `json:"name"`
-		Arguments flexText `json:"arguments"`
-	} `json:"function"`
+	return &chatDecoder{origin: origin, calls: map[int64]*wire.Part{}}
 }
 
 type chatUsage struct {
@@ -70,30 +42,6 @@ type chatUsage struct {
 	} `json:"completion_tokens_details"`
 }
 
-// flexText is text that servers also write as null, as a list of parts with text, or, for arguments, as an object.
-type flexText string
-
-// UnmarshalJSON reads any of the forms.
-func (t *flexText) UnmarshalJSON(data []byte) error {
-	switch data[0] {
-	case '"':
-		return json.Unmarshal(data, (*string)(t))
-	case '{':
-		*t = flexText(data)
-	case '[':
-		var parts []struct {
-			Text flexText `json:"text"`
-		}
-		if err := json.Unmarshal(data, &parts); err != nil {
-			return err
-		}
-		for _, p := range parts {
-			*t += p.Text
-		}
-	}
-	return nil
-}
-
 // Decode reads one chunk.
 func (d *chatDecoder) Decode(ev wire.Event, out *wire.Output) error {
 	if string(ev.Data) == "[DONE]" {
@@ -102,30 +50,73 @@ func (d *chatDecoder) Decode(ev wire.Event, out *wire.Output) error {
 		}
 		return d.end(out)
 	}
-	var c chunk
-	if err := json.Unmarshal(ev.Data, &c); err != nil {
+	chunk, err := wire.Object(ev.Data)
+	if err != nil {
 		return err
 	}
-	if c.Object == "error" || ev.Name == "error" || len(c.Error) > 0 && string(c.Error) != "null" {
+	if ev.Name == "error" || chunk.Get("object").Str == "error" {
 		return streamError(ev.Data)
 	}
-	if c.Usage != nil {
-		d.count(c.Usage)
-	}
-	for i := range c.Choices {
-		if choice := &c.Choices[i]; choice.Index == 0 {
-			out.Accept()
-			d.delta(&choice.Delta, out)
-			if choice.FinishReason != "" {
-				d.finish = choice.FinishReason
+	usage, chosen := false, false
+	chunk.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "choices":
+			chosen, err = d.choices(value, out)
+		case "usage":
+			if value.IsObject() {
+				usage = true
+				err = d.count(value.Raw)
+			}
+		case "error":
+			if value.Type != gjson.Null {
+				err = streamError(ev.Data)
 			}
 		}
+		return err == nil
+	})
+	if err != nil {
+		return err
 	}
-	if d.finish != "" && c.Usage != nil && len(c.Choices) == 0 {
+	if d.finish != "" && usage && !chosen {
 		// The usage chunk is the last; what may follow says nothing.
 		return d.end(out)
 	}
 	return nil
+}
+
+// choices reads a chunk's choices, of which there is one at most: no more were asked for. It reports whether there was.
+func (d *chatDecoder) choices(list gjson.Result, out *wire.Output) (bool, error) {
+	if list.Type == gjson.Null {
+		return false, nil
+	}
+	if !list.IsArray() {
+		return false, errors.New("choices is no list")
+	}
+	chosen := false
+	var err error
+	list.ForEach(func(_, choice gjson.Result) bool {
+		if !choice.IsObject() {
+			err = errors.New("a choice is no object")
+			return false
+		}
+		chosen = true
+		if choice.Get("index").Int() == 0 {
+			out.Accept()
+			choice.ForEach(func(key, value gjson.Result) bool {
+				switch key.Str {
+				case "delta":
+					d.delta(value, out)
+				case "finish_reason":
+					if reason := wire.Text(value); reason != "" {
+						d.finish = reason
+					}
+				}
+				return true
+			})
+		}
+		return true
+	})
+	return chosen, err
 }
 
 // End finishes an answer whose server leaves out [DONE].
@@ -136,25 +127,60 @@ func (d *chatDecoder) End(out *wire.Output) error {
 	return d.end(out)
 }
 
-func (d *chatDecoder) delta(delta *chatDelta, out *wire.Output) {
-	for _, t := range []struct {
-		field string
-		text  flexText
-	}{{"reasoning_content", delta.ReasoningContent}, {"reasoning", delta.Reasoning}, {"reasoning_text", delta.ReasoningText}} {
-		if t.text != "" {
-			d.write(wire.KindThinking, string(t.text), out)
-			if d.last.Opaque == nil {
-				out.SetOpaque(d.last, opaque{Origin: d.origin, Field: t.field}.encode())
+// delta reads what a chunk adds. Thinking has different names at different servers, some of which send the same under
+// two of them: the first counts.
+func (d *chatDecoder) delta(delta gjson.Result, out *wire.Output) {
+	thought := false
+	var content, calls gjson.Result
+	delta.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "content":
+			content = value
+		case "refusal":
+			if s := wire.Text(value); s != "" {
+				d.write(wire.KindText, s, out)
 			}
-			// Servers exist that send the same under two names.
-			break
+		case "reasoning_content", "reasoning", "reasoning_text":
+			if s := wire.Text(value); s != "" && !thought {
+				thought = true
+				d.think(key.Str, s, out)
+			}
+		case "tool_calls":
+			calls = value
 		}
+		return true
+	})
+	if s := flexText(content); s != "" {
+		d.write(wire.KindText, s, out)
 	}
-	if s := delta.Content + delta.Refusal; s != "" {
-		d.write(wire.KindText, string(s), out)
+	if calls.IsArray() {
+		calls.ForEach(func(_, call gjson.Result) bool {
+			d.call(call, out)
+			return true
+		})
 	}
-	for i := range delta.ToolCalls {
-		d.call(&delta.ToolCalls[i], out)
+}
+
+// flexText reads text that servers write as a string, as a list of parts with text or, for arguments, as an object.
+func flexText(v gjson.Result) string {
+	switch {
+	case v.IsObject():
+		return strings.Clone(v.Raw)
+	case v.IsArray():
+		var b strings.Builder
+		v.ForEach(func(_, part gjson.Result) bool {
+			b.WriteString(wire.Text(part.Get("text")))
+			return true
+		})
+		return b.String()
+	}
+	return wire.Text(v)
+}
+
+func (d *chatDecoder) think(field, s string, out *wire.Output) {
+	d.write(wire.KindThinking, s, out)
+	if d.last.Opaque == nil {
+		out.SetOpaque(d.last, opaque{Origin: d.origin, Field: field}.encode())
 	}
 }
 
@@ -168,34 +194,40 @@ func (d *chatDecoder) write(kind wire.Kind, s string, out *wire.Output) {
 
 // call adds a delta to its call. A call is told by its index; where a server gives none, or the same to all, a new id
 // begins a new call.
-func (d *chatDecoder) call(c *chatToolCall, out *wire.Output) {
+func (d *chatDecoder) call(c gjson.Result, out *wire.Output) {
+	id, name, index := wire.Text(c.Get("id")), wire.Text(c.Get("function.name")), c.Get("index")
+	indexed := index.Type == gjson.Number
 	p := d.current
-	if c.Index != nil {
-		p = d.calls[*c.Index]
+	if indexed {
+		p = d.calls[index.Int()]
 	}
-	begins := c.Function.Name != "" && (c.Index == nil || c.ID != "" && p != nil && p.ID != "" && c.ID != p.ID)
+	begins := name != "" && (!indexed || id != "" && p != nil && p.ID != "" && id != p.ID)
 	if p == nil || begins {
 		p = out.Open(wire.KindCall)
 		// Text after a call is another block.
 		d.last = nil
 	}
-	if c.Index != nil {
-		d.calls[*c.Index] = p
+	if indexed {
+		d.calls[index.Int()] = p
 	}
 	d.current = p
 	if p.ID == "" {
-		p.ID = c.ID
+		p.ID = id
 	}
 	if p.Name == "" {
-		p.Name = c.Function.Name
+		p.Name = name
 	}
-	out.Take(len(c.ID) + len(c.Function.Name))
-	out.Write(p, string(c.Function.Arguments))
+	out.Take(len(id) + len(name))
+	out.Write(p, flexText(c.Get("function.arguments")))
 }
 
 // count takes over the usage of a chunk; servers that report it more than once count up. Some do not include reasoning
 // in the completion: their total tells.
-func (d *chatDecoder) count(u *chatUsage) {
+func (d *chatDecoder) count(raw string) error {
+	var u chatUsage
+	if err := json.Unmarshal([]byte(raw), &u); err != nil {
+		return err
+	}
 	cached, written, reasoning, completion := u.CacheHit, 0.0, 0.0, u.Completion
 	if p := u.PromptDetails; p != nil {
 		cached, written = max(cached, p.Cached), p.CacheWrite
@@ -207,6 +239,7 @@ func (d *chatDecoder) count(u *chatUsage) {
 		completion += reasoning
 	}
 	d.usage = usage(u.Prompt, completion, cached, written, reasoning)
+	return nil
 }
 
 // end finishes the answer by its finish reason.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/llm/wire"
 )
@@ -12,29 +14,19 @@ import (
 // responseDecoder reads the events of one answer of the Responses API.
 type responseDecoder struct {
 	origin string
-	items  map[int]*item
+	items  map[int64]*item
 }
 
 // item is an output item on its way.
 type item struct {
 	part *wire.Part
 	// heading is the summary part or the raw reasoning that was written last.
-	heading int
+	heading int64
 	raw     bool
 }
 
 func newResponseDecoder(origin string) *responseDecoder {
-	return &responseDecoder{origin: origin, items: map[int]*item{}}
-}
-
-// responseEvent is what is read of every event.
-type responseEvent struct {
-	Type         string          `json:"type"`
-	OutputIndex  int             `json:"output_index"`
-	SummaryIndex int             `json:"summary_index"`
-	Delta        json.RawMessage `json:"delta"`
-	Item         json.RawMessage `json:"item"`
-	Response     *response       `json:"response"`
+	return &responseDecoder{origin: origin, items: map[int64]*item{}}
 }
 
 // outputItem is an item of the output, of one of the three types that are read.
@@ -50,18 +42,13 @@ type outputItem struct {
 }
 
 // readItem reads an item; nil if it is of a type that is no concern of ours, whose fields have other types.
-func readItem(raw json.RawMessage) (*outputItem, error) {
-	var head struct {
-		Type string `json:"type"`
-	}
-	if err := json.Unmarshal(raw, &head); err != nil {
-		return nil, err
-	}
-	if head.Type != "message" && head.Type != "reasoning" && head.Type != "function_call" {
+func readItem(raw string) (*outputItem, error) {
+	kind := gjson.Get(raw, "type").String()
+	if kind != "message" && kind != "reasoning" && kind != "function_call" {
 		return nil, nil
 	}
-	it := &outputItem{Type: head.Type}
-	return it, json.Unmarshal(raw, it)
+	it := &outputItem{Type: kind}
+	return it, json.Unmarshal([]byte(raw), it)
 }
 
 type contentPart struct {
@@ -69,14 +56,9 @@ type contentPart struct {
 	Refusal string `json:"refusal"`
 }
 
-// response is the response object of the last event.
+// response is what is read of the response object in the last event.
 type response struct {
-	Error             json.RawMessage `json:"error"`
-	IncompleteDetails *struct {
-		Reason string `json:"reason"`
-	} `json:"incomplete_details"`
-	Output json.RawMessage `json:"output"`
-	Usage  *struct {
+	Usage *struct {
 		Input        float64 `json:"input_tokens"`
 		InputDetails *struct {
 			Cached     float64 `json:"cached_tokens"`
@@ -96,32 +78,34 @@ func (d *responseDecoder) Decode(ev wire.Event, out *wire.Output) error {
 		// Not of this API, but some servers end every stream so.
 		return nil
 	}
-	var e responseEvent
-	if err := json.Unmarshal(ev.Data, &e); err != nil {
+	e, err := wire.Object(ev.Data)
+	if err != nil {
 		return err
 	}
-	switch e.Type {
+	kind := e.Get("type")
+	switch kind.Str {
 	case "response.output_text.delta", "response.refusal.delta":
-		return d.delta(e, wire.KindText, out)
+		d.delta(e, wire.KindText, out)
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		return d.thinking(e, out)
+		d.thinking(e, kind.Str == "response.reasoning_text.delta", out)
 	case "response.function_call_arguments.delta":
-		return d.delta(e, wire.KindCall, out)
+		d.delta(e, wire.KindCall, out)
 	case "response.output_item.added":
 		return d.added(e, out)
 	case "response.output_item.done":
-		return d.done(e, out)
+		return d.done(index(e), e.Get("item").Raw, out)
 	case "response.completed":
-		return d.finish(e.Response, llm.StopEnd, out)
+		return d.finish(e, llm.StopEnd, out)
 	case "response.incomplete":
-		return d.incomplete(e.Response, out)
+		return d.incomplete(e, out)
 	case "response.failed":
-		if e.Response == nil {
-			return errors.New("response.failed without a response")
-		}
-		return wire.ErrorObject(e.Response.Error)
+		return wire.ErrorObject(json.RawMessage(e.Get("response.error").Raw))
 	case "error":
 		return streamError(ev.Data)
+	default:
+		if kind.Type != gjson.String {
+			return errors.New("the event has no type")
+		}
 	}
 	// Events of parts, annotations and hosted tools, and kinds that are yet to be invented.
 	return nil
@@ -131,7 +115,7 @@ func (d *responseDecoder) Decode(ev wire.Event, out *wire.Output) error {
 func (d *responseDecoder) End(*wire.Output) error { return nil }
 
 // item returns the item at an index with a part of the given kind.
-func (d *responseDecoder) item(index int, kind wire.Kind, out *wire.Output) *item {
+func (d *responseDecoder) item(index int64, kind wire.Kind, out *wire.Output) *item {
 	it := d.items[index]
 	if it == nil {
 		it = &item{part: out.Open(kind)}
@@ -140,44 +124,42 @@ func (d *responseDecoder) item(index int, kind wire.Kind, out *wire.Output) *ite
 	return it
 }
 
-func (d *responseDecoder) delta(e responseEvent, kind wire.Kind, out *wire.Output) error {
-	var s string
-	if err := json.Unmarshal(e.Delta, &s); err != nil {
-		return err
-	}
-	out.Write(d.item(e.OutputIndex, kind, out).part, s)
-	return nil
+// index is the place of an event's item in the output.
+func index(e gjson.Result) int64 { return e.Get("output_index").Int() }
+
+func (d *responseDecoder) delta(e gjson.Result, kind wire.Kind, out *wire.Output) {
+	out.Write(d.item(index(e), kind, out).part, wire.Text(e.Get("delta")))
 }
 
 // thinking writes a delta of a summary, or of the raw reasoning that open models show. Where a model gives both, what
 // comes first counts.
-func (d *responseDecoder) thinking(e responseEvent, out *wire.Output) error {
-	it := d.item(e.OutputIndex, wire.KindThinking, out)
-	raw := e.Type == "response.reasoning_text.delta"
+func (d *responseDecoder) thinking(e gjson.Result, raw bool, out *wire.Output) {
+	it := d.item(index(e), wire.KindThinking, out)
 	if it.part.Len() == 0 {
 		it.raw = raw
 	} else if it.raw != raw {
-		return nil
+		return
 	}
-	if e.SummaryIndex != it.heading && it.part.Len() > 0 {
+	heading := e.Get("summary_index").Int()
+	if heading != it.heading && it.part.Len() > 0 {
 		out.Write(it.part, "\n\n")
 	}
-	it.heading = e.SummaryIndex
-	return d.delta(e, wire.KindThinking, out)
+	it.heading = heading
+	d.delta(e, wire.KindThinking, out)
 }
 
-func (d *responseDecoder) added(e responseEvent, out *wire.Output) error {
-	it, err := readItem(e.Item)
+func (d *responseDecoder) added(e gjson.Result, out *wire.Output) error {
+	it, err := readItem(e.Get("item").Raw)
 	if it == nil || err != nil {
 		return err
 	}
 	switch it.Type {
 	case "message":
-		d.item(e.OutputIndex, wire.KindText, out)
+		d.item(index(e), wire.KindText, out)
 	case "reasoning":
-		d.item(e.OutputIndex, wire.KindThinking, out)
+		d.item(index(e), wire.KindThinking, out)
 	case "function_call":
-		d.name(d.item(e.OutputIndex, wire.KindCall, out).part, it, out)
+		d.name(d.item(index(e), wire.KindCall, out).part, it, out)
 	}
 	return nil
 }
@@ -193,26 +175,26 @@ func (d *responseDecoder) name(p *wire.Part, from *outputItem, out *wire.Output)
 }
 
 // done takes over what only the finished item has, and all of it where no deltas came.
-func (d *responseDecoder) done(e responseEvent, out *wire.Output) error {
-	it, err := readItem(e.Item)
+func (d *responseDecoder) done(index int64, raw string, out *wire.Output) error {
+	it, err := readItem(raw)
 	if it == nil || err != nil {
 		return err
 	}
 	switch it.Type {
 	case "message":
-		if p := d.item(e.OutputIndex, wire.KindText, out).part; p.Len() == 0 {
+		if p := d.item(index, wire.KindText, out).part; p.Len() == 0 {
 			for _, c := range it.Content {
 				out.Write(p, c.Text+c.Refusal)
 			}
 		}
 	case "function_call":
-		p := d.item(e.OutputIndex, wire.KindCall, out).part
+		p := d.item(index, wire.KindCall, out).part
 		d.name(p, it, out)
 		if p.Len() == 0 {
 			out.Write(p, it.Arguments)
 		}
 	case "reasoning":
-		p := d.item(e.OutputIndex, wire.KindThinking, out).part
+		p := d.item(index, wire.KindThinking, out).part
 		if p.Len() == 0 {
 			out.Write(p, reasoningText(it))
 		}
@@ -235,28 +217,29 @@ func reasoningText(it *outputItem) string {
 	return strings.Join(texts, "\n\n")
 }
 
-func (d *responseDecoder) incomplete(r *response, out *wire.Output) error {
-	if r != nil && r.IncompleteDetails != nil && r.IncompleteDetails.Reason == "content_filter" {
+func (d *responseDecoder) incomplete(e gjson.Result, out *wire.Output) error {
+	if e.Get("response.incomplete_details.reason").Str == "content_filter" {
 		return wire.Refusal("its content filter stopped it (content_filter)")
 	}
-	return d.finish(r, llm.StopLength, out)
+	return d.finish(e, llm.StopLength, out)
 }
 
-func (d *responseDecoder) finish(r *response, stop llm.StopReason, out *wire.Output) error {
-	if r == nil {
+func (d *responseDecoder) finish(e gjson.Result, stop llm.StopReason, out *wire.Output) error {
+	last := e.Get("response")
+	if !last.IsObject() {
 		return errors.New("the last event holds no response")
 	}
-	if out.Empty() && len(r.Output) > 0 {
+	if out.Empty() {
 		// A server that sends no events for items has them here.
-		var items []json.RawMessage
-		if err := json.Unmarshal(r.Output, &items); err != nil {
-			return err
-		}
-		for i, raw := range items {
-			if err := d.done(responseEvent{OutputIndex: i, Item: raw}, out); err != nil {
+		for i, it := range last.Get("output").Array() {
+			if err := d.done(int64(i), it.Raw, out); err != nil {
 				return err
 			}
 		}
+	}
+	var r response
+	if err := json.Unmarshal([]byte(last.Raw), &r); err != nil {
+		return err
 	}
 	var u llm.Usage
 	if r.Usage != nil {
