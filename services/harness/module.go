@@ -14,12 +14,11 @@ func newModule(env *host.Env) (host.Service, error) {
 	if err := env.Config(&cfg); err != nil {
 		return nil, err
 	}
-	own := toolrunnerv1.NewToolRunnerServiceClient(env.Dial("tool-runner"))
 	return New(cfg, Deps{
 		Log: env.Log,
 		ToolRunner: func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error) {
 			if workspace == "" {
-				return own, nil
+				return toolrunnerv1.NewToolRunnerServiceClient(env.Dial("tool-runner")), nil
 			}
 			conn, err := env.DialAddress(workspace)
 			if err != nil {
