@@ -17,15 +17,21 @@ func TestSet(t *testing.T) {
 		after  string
 	}{
 		"a value": {
-			"# top\n[models]\nfast =  \"a:b\"   # why\n# end\n", []string{"models", "fast"}, `"c:d"`,
+			"# top\n[models]\nfast =  \"a:b\"   # why\n# end\n",
+			[]string{"models", "fast"},
+			`"c:d"`,
 			"# top\n[models]\nfast =  \"c:d\"   # why\n# end\n",
 		},
 		"a list over lines": {
-			"[models]\nfast = [\n  \"a:b\", # one ]\n  \"c:d\",\n]\nslow = \"e:f\"\n", []string{"models", "fast"}, `"x:y"`,
+			"[models]\nfast = [\n  \"a:b\", # one ]\n  \"c:d\",\n]\nslow = \"e:f\"\n",
+			[]string{"models", "fast"},
+			`"x:y"`,
 			"[models]\nfast = \"x:y\"\nslow = \"e:f\"\n",
 		},
 		"a new key of a table": {
-			"[models]\nfast = \"a:b\" # why\n\n# the next\n[limits]\nmax_steps = 3\n", []string{"models", "slow"}, `"c:d"`,
+			"[models]\nfast = \"a:b\" # why\n\n# the next\n[limits]\nmax_steps = 3\n",
+			[]string{"models", "slow"},
+			`"c:d"`,
 			"[models]\nfast = \"a:b\" # why\nslow = \"c:d\"\n\n# the next\n[limits]\nmax_steps = 3\n",
 		},
 		"a new table":         {"operator_name = \"Ada\"", []string{"providers", "my.one", "driver"}, `"openai"`, "operator_name = \"Ada\"\n\n[providers.\"my.one\"]\ndriver = \"openai\"\n"},

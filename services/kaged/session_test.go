@@ -16,13 +16,17 @@ import (
 // repair is what a model does to examples/wordcount: it runs the tests, reads, edits, and runs them again.
 func repair() []fakellm.Step {
 	return []fakellm.Step{
-		{fakellm.GotSystem("You repair Go code"), fakellm.GotTool("shell.bash"), fakellm.Think("I should look first."), fakellm.Say("Let me look."),
+		{
+			fakellm.GotSystem("You repair Go code"), fakellm.GotTool("shell.bash"), fakellm.Think("I should look first."), fakellm.Say("Let me look."),
 			fakellm.Tool("search.grep", `{"pattern":"strings.Trim","output_mode":"content"}`),
 			fakellm.Tool("file.read", `{"path":"wordcount.go"}`),
-			fakellm.Tool("shell.bash", `{"command":"go test ./..."}`)},
-		{fakellm.GotResult("FAIL"), fakellm.Say("Found it."),
+			fakellm.Tool("shell.bash", `{"command":"go test ./..."}`),
+		},
+		{
+			fakellm.GotResult("FAIL"), fakellm.Say("Found it."),
 			fakellm.Tool("edit.text", `{"path":"wordcount.go","old_string":"strings.Trim(field, \".,\")","new_string":"strings.Trim(field, \".,;!?\\\"-\")"}`),
-			fakellm.Tool("edit.text", `{"path":"wordcount.go","old_string":"\t\ttimes[normalize(field)]++","new_string":"\t\tif w := normalize(field); w != \"\" {\n\t\t\ttimes[w]++\n\t\t}"}`)},
+			fakellm.Tool("edit.text", `{"path":"wordcount.go","old_string":"\t\ttimes[normalize(field)]++","new_string":"\t\tif w := normalize(field); w != \"\" {\n\t\t\ttimes[w]++\n\t\t}"}`),
+		},
 		{fakellm.GotResult("replacements"), fakellm.Tool("shell.bash", `{"command":"go test ./..."}`)},
 		{fakellm.GotResult("ok"), fakellm.Say("The tests pass.")},
 	}

@@ -102,8 +102,10 @@ func (s *Server) OwnerURL() string { return s.url(ownerLogin, s.creds.Owner) }
 func (s *Server) URL() string { return s.url(appLogin, s.creds.App) }
 
 func (s *Server) url(user, password string) string {
-	u := url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Path: "/" + database,
-		RawQuery: url.Values{"host": {s.paths.run}, "port": {port}, "sslmode": {"disable"}}.Encode()}
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword(user, password), Path: "/" + database,
+		RawQuery: url.Values{"host": {s.paths.run}, "port": {port}, "sslmode": {"disable"}}.Encode(),
+	}
 	return u.String()
 }
 

@@ -64,6 +64,9 @@ func startHolder(t *testing.T, dir string, credential *syscall.Credential) holde
 		waitForEnd(t, dir)
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the other process said %q and no more: %v", line, err)
+	}
 	pid, url, _ := strings.Cut(strings.TrimSpace(line), " ")
 	h := holder{cmd: cmd, url: url}
 	if h.pid, err = strconv.Atoi(pid); err != nil {

@@ -62,12 +62,16 @@ type rule struct{ in, forbidden, except, reason string }
 var rules = []rule{
 	{`^kaged\.dev/proto/`, `^kaged\.dev/(pkg|services)/`, ``, "the contract depends on nobody"},
 	{`^kaged\.dev/pkg/`, `^kaged\.dev/services/`, ``, "what services share knows no service"},
-	{`/internal/core(/|$)`, `google\.golang\.org/(grpc|protobuf)|jackc/pgx|nats-io|kaged\.dev/proto/|kaged\.dev/pkg/(host|rpc|bus|postgres)|net/http$`, ``,
-		"core is rules: it knows no transport, no store and no wire format"},
+	{
+		`/internal/core(/|$)`, `google\.golang\.org/(grpc|protobuf)|jackc/pgx|nats-io|kaged\.dev/proto/|kaged\.dev/pkg/(host|rpc|bus|postgres)|net/http$`, ``,
+		"core is rules: it knows no transport, no store and no wire format",
+	},
 	{`/internal/server(/|$)`, `jackc/pgx|nats-io|/internal/store(/|$)`, ``, "a handler translates and delegates; it never reaches around core"},
 	{`/internal/store(/|$)`, `google\.golang\.org/grpc|nats-io|net/http$`, ``, "a store is SQL"},
-	{`.`, `kaged\.dev/pkg/host$`, `^kaged\.dev/(pkg/(host|testkit)(/|$)|services/[^/]+$|services/[^/]+/cmd/|services/kaged(/|$)|services/internal/)`,
-		"only a service's module.go knows the host it runs in"},
+	{
+		`.`, `kaged\.dev/pkg/host$`, `^kaged\.dev/(pkg/(host|testkit)(/|$)|services/[^/]+$|services/[^/]+/cmd/|services/kaged(/|$)|services/internal/)`,
+		"only a service's module.go knows the host it runs in",
+	},
 	{`.`, `^kaged\.dev/pkg/testkit`, `^kaged\.dev/pkg/testkit|^kaged\.dev/services/(internal|kaged/internal/kagedtest)`, "test doubles stay in tests"},
 	{`.`, `^testing$`, `^kaged\.dev/pkg/testkit|^kaged\.dev/services/(internal|kaged/internal/kagedtest)`, "code that ships does not link package testing"},
 }

@@ -167,4 +167,6 @@ func start() (answer, error) {
 }
 
 // lifeline is the pipe that holds the server alive. It is kept here so that it is not collected and closed.
+//
+//lint:ignore U1000 it is there to be held, not to be read
 var lifeline *os.File
