@@ -136,6 +136,16 @@ func TestTextForms(t *testing.T) {
 	if d := cmp.Diff(want, r.Diagnostics); d != "" {
 		t.Error(d)
 	}
+	r = parse(t, only(head+"  model: m\n  system_prompt: ./p.md\n  description: >-\n    One\n    two.\n\n    Three.\n  plugins:\n"+
+		"    a: {package: p, config: {t: \"a\\tb\", n: -0x10, f: 1.5e3}}\n"))
+	if a := r.Project.Primary; a.Description != "One two.\nThree." || !reflect.DeepEqual(a.Plugins[0].Config, map[string]any{"t": "a\tb", "n": -16.0, "f": 1500.0}) {
+		t.Errorf("%+v", a)
+	}
+	for _, number := range []string{".inf", ".nan", "1e999"} {
+		if r := parse(t, only(head+"  model: m\n  system_prompt: ./p.md\n  max_steps: "+number+"\n")); !r.Failed() {
+			t.Errorf("%s is a number of steps", number)
+		}
+	}
 }
 
 // The place of a value is found by its tree path, and that of the nearest value around it where there is none.

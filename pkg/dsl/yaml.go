@@ -226,6 +226,10 @@ func (c *converter) scalar(n ast.Node, pos Position) *node {
 	case *ast.IntegerNode:
 		return integer(n, pos)
 	case *ast.FloatNode:
+		if math.IsInf(n.Value, 0) || math.IsNaN(n.Value) {
+			c.fail(pos, "A number must be finite.")
+			return &node{pos: pos}
+		}
 		return &node{kind: floatNode, pos: pos, float: n.Value, text: n.Token.Value}
 	case *ast.StringNode:
 		return &node{kind: stringNode, pos: pos, text: n.Value}

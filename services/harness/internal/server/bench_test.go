@@ -49,7 +49,7 @@ var (
 	benchCatalogue = core.Catalogue{{Name: "file.read", Schema: json.RawMessage(`{"type":"object"}`), Parallel: true}}
 )
 
-func benchClient(b *testing.B, w world) harnessv1.HarnessServiceClient {
+func benchClient(b testing.TB, w world) harnessv1.HarnessServiceClient {
 	b.Helper()
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	listener := bufconn.Listen(256 << 10)
@@ -72,8 +72,8 @@ func benchClient(b *testing.B, w world) harnessv1.HarnessServiceClient {
 	return harnessv1.NewHarnessServiceClient(conn)
 }
 
-// play runs one run, answering as session-manager does but storing nothing, and returns how many events came.
-func play(b *testing.B, client harnessv1.HarnessServiceClient) int {
+// beginRun opens a run of an agent with one tool, up to its begin.
+func beginRun(b testing.TB, client harnessv1.HarnessServiceClient) harnessv1.HarnessService_RunClient {
 	b.Helper()
 	stream, err := client.Run(b.Context())
 	if err != nil {
@@ -94,6 +94,13 @@ func play(b *testing.B, client harnessv1.HarnessServiceClient) int {
 			b.Fatal(err)
 		}
 	}
+	return stream
+}
+
+// play runs one run, answering as session-manager does but storing nothing, and returns how many events came.
+func play(b testing.TB, client harnessv1.HarnessServiceClient) int {
+	b.Helper()
+	stream := beginRun(b, client)
 	for n := 1; ; n++ {
 		ev, err := stream.Recv()
 		if err != nil {
