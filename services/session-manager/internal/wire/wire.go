@@ -4,7 +4,9 @@ package wire
 
 import (
 	"kaged.dev/pkg/llm"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	"kaged.dev/services/session-manager/internal/core/audit"
 	"kaged.dev/services/session-manager/internal/core/transcript"
 )
 
@@ -178,4 +180,18 @@ func FromTurn(t *harnessv1.Turn) transcript.Turn {
 		Step: int(t.GetStep()), Blocks: FromBlocks(t.GetBlocks()), Stop: FromStop(t.GetStopReason()), Usage: FromUsage(t.GetUsage()),
 		Stats: FromStats(t.GetStats()), Provider: t.GetProvider(), Model: t.GetModel(),
 	}
+}
+
+// FromRecord returns a record of another service; whose it is, and of which session, is for the caller to say.
+func FromRecord(r *commonv1.AuditRecord) audit.Record {
+	return audit.Record{TS: r.GetTs(), EventType: r.GetEventType(), AgentPath: r.GetAgentPath(), Payload: r.GetPayload().AsMap()}
+}
+
+// FromAudit is [FromRecord] for many.
+func FromAudit(list []*commonv1.AuditRecord) []audit.Record {
+	out := make([]audit.Record, len(list))
+	for i, r := range list {
+		out[i] = FromRecord(r)
+	}
+	return out
 }

@@ -75,41 +75,57 @@ func (g *Registry) recover(ctx context.Context, s *Session, l Loaded) error {
 		return err
 	}
 	g.Log.Info("an interrupted run was ended", "session", s.ID, "run", l.Run.ID, "steps", len(steps))
-	if state != record.Idle || !g.resumable(ctx, l) {
+	snapshot, err := g.Projects.Snapshot(ctx, l.Session.CompiledHash)
+	if err != nil {
+		g.Log.Warn("whether an interrupted run is to go on is not known; it does not", "session", s.ID, "error", err)
 		return nil
 	}
-	if held, err := g.hold(s); !held || err != nil {
-		return err
+	if state == record.Idle {
+		g.resumeLater(s, interrupted{l.Session, *l.Run, l.Tries, snapshot})
 	}
-	g.work.Go(func() {
-		defer g.release(s)
-		g.resume(s, l)
-	})
 	return nil
 }
 
-// resumable reports whether the project wants an interrupted run to go on, and it has not been tried too often.
-func (g *Registry) resumable(ctx context.Context, l Loaded) bool {
-	snapshot, err := g.Projects.Snapshot(ctx, l.Session.CompiledHash)
-	return err == nil && snapshot.ResumeOnCrash && l.Tries <= g.Resumes
+// interrupted is a run that was cut off.
+type interrupted struct {
+	session record.Session
+	run     record.Run
+	// tries is how many runs the message has had.
+	tries    int
+	snapshot *projects.Snapshot
+}
+
+// resumeLater begins a run that goes on where another was cut off, if the project wants that and it has not been tried too
+// often. It returns at once.
+func (g *Registry) resumeLater(s *Session, was interrupted) {
+	if !was.snapshot.ResumeOnCrash || was.tries > g.Resumes {
+		return
+	}
+	if held, err := g.hold(s); !held || err != nil {
+		return
+	}
+	g.work.Go(func() {
+		defer g.release(s)
+		g.resume(s, was)
+	})
 }
 
 // resumeFor is how long to try to resume a run while what it needs is not there yet, as after a start.
 const resumeFor = time.Minute
 
 // resume begins a run that answers the same message as the interrupted one and goes on from its last completed step.
-func (g *Registry) resume(s *Session, l Loaded) {
+func (g *Registry) resume(s *Session, was interrupted) {
 	ctx, cancel := context.WithTimeout(g.ctx, resumeFor)
 	defer cancel()
-	inputs, err := g.prepare(ctx, s, l.Session)
+	inputs, err := g.prepare(ctx, s, was.session)
 	if err != nil {
-		g.Log.Warn("an interrupted run was not resumed", "session", s.ID, "run", l.Run.ID, "error", err)
+		g.Log.Warn("an interrupted run was not resumed", "session", s.ID, "run", was.run.ID, "error", err)
 		return
 	}
 	run := record.Run{
-		ID: ident.New(), SessionID: s.ID, Owner: l.Session.Owner, ProjectID: l.Session.ProjectID,
-		TriggerMessageID: l.Run.TriggerMessageID, MessageID: ident.New(), State: record.RunRunning,
-		CompiledHash: l.Session.CompiledHash, PromptHashes: inputs.PromptHashes,
+		ID: ident.New(), SessionID: s.ID, Owner: was.run.Owner, ProjectID: was.run.ProjectID,
+		TriggerMessageID: was.run.TriggerMessageID, MessageID: ident.New(), State: record.RunRunning,
+		CompiledHash: was.snapshot.Hash, PromptHashes: inputs.PromptHashes,
 	}
 	var spec runs.Spec
 	err = s.Update(ctx, "", func(current record.Session) (record.Change, error) {
@@ -119,14 +135,14 @@ func (g *Registry) resume(s *Session, l Loaded) {
 		}
 		at := time.Now().UnixMilli()
 		run.CreatedAt, run.StartedAt = at, at
-		spec = runs.Spec{Session: current, Run: run, RequestID: ident.New(), Inputs: inputs}
+		spec = runs.Spec{Session: current, Run: run, RequestID: ident.New(), Inputs: inputs, Tries: was.tries + 1}
 		c := record.Change{At: at, NewRun: &run, Session: record.Patch{State: next}}
-		c.Audit = append(c.Audit, resumed(current, run, l.Run.ID, spec.RequestID))
+		c.Audit = append(c.Audit, resumed(current, run, was.run.ID, spec.RequestID))
 		err = runs.Announce(g.Runs.Renderer, &c, run, current.BlockedReason)
 		return c, err
 	}, func() { s.Begin(spec) })
 	if err != nil {
-		g.Log.Warn("an interrupted run was not resumed", "session", s.ID, "run", l.Run.ID, "error", err)
+		g.Log.Warn("an interrupted run was not resumed", "session", s.ID, "run", was.run.ID, "error", err)
 	}
 }
 

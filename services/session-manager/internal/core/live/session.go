@@ -175,6 +175,10 @@ func (s *Session) Begin(spec runs.Spec) {
 			s.run = nil
 		}
 		s.mu.Unlock()
+		if r.Interrupted() {
+			spec := r.Spec()
+			s.g.resumeLater(s, interrupted{spec.Session, spec.Run, spec.Tries, spec.Inputs.Snapshot})
+		}
 		s.g.release(s)
 	})
 	if s.left() {

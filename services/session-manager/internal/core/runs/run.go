@@ -22,6 +22,8 @@ type Spec struct {
 	// RequestID correlates the records of the run.
 	RequestID string
 	Inputs    projects.Inputs
+	// Tries is how many runs the message has had, this one included.
+	Tries int
 }
 
 // Desk is the session a run works in, for as long as this process holds its lease.
@@ -71,6 +73,8 @@ type Run struct {
 	hurry    context.CancelFunc
 	jobs     chan job
 	done     chan struct{}
+	// interrupted is set before over is called.
+	interrupted bool
 
 	mu     sync.Mutex // guards the fields below
 	stream Stream     // nil until it is open
@@ -100,6 +104,12 @@ func (r *Run) ID() string { return r.spec.Run.ID }
 
 // Done is closed when the run has ended.
 func (r *Run) Done() <-chan struct{} { return r.done }
+
+// Interrupted reports whether the run was cut off by the death of its harness. It is valid once the run is over.
+func (r *Run) Interrupted() bool { return r.interrupted }
+
+// Spec returns what the run was begun with.
+func (r *Run) Spec() Spec { return r.spec }
 
 // Cancel asks the run to stop and returns at once; [Run.Done] tells when it has. A run that is ending already ends as it
 // would have.
@@ -182,6 +192,7 @@ func (r *Run) work() {
 	}
 	close(r.jobs)
 	<-kept
+	r.interrupted = r.reason() == nil && ending.Error != nil && ending.Error.Code == fault.Interrupted
 }
 
 // open begins the run at the harness.

@@ -134,7 +134,7 @@ func (p *posting) decide(current record.Session) (record.Change, error) {
 	c.Messages = []record.Message{{
 		ID: p.message, SessionID: current.ID, Role: record.Operator, Content: *p.in.Content, RunID: p.run, CreatedAt: at,
 	}}
-	p.spec = runs.Spec{Session: c.Session.Apply(current), Run: run, RequestID: p.requestID, Inputs: p.inputs}
+	p.spec = runs.Spec{Session: c.Session.Apply(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1}
 	err = runs.Announce(p.s.Renderer, &c, run, current.BlockedReason)
 	return c, err
 }

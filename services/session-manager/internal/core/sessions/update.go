@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"context"
-	"net/http"
 	"strings"
 
 	"kaged.dev/pkg/fault"
@@ -43,18 +42,18 @@ func (s *Service) Update(ctx context.Context, id string, e Edit) (record.Session
 		return record.Session{}, err
 	}
 	defer release()
-	var after record.Session
 	err = l.Update(ctx, "", func(current record.Session) (record.Change, error) {
 		if current.State == record.Ended {
 			return record.Change{}, record.Gone()
 		}
 		c := record.Change{At: now(), Session: patch}
 		c.Audit = append(c.Audit, about(ctx, current, "session.updated", fields(patch)))
-		after = patch.Apply(current)
-		after.UpdatedAt = c.At
 		return c, nil
 	}, nil)
-	return after, err
+	if err != nil {
+		return record.Session{}, err
+	}
+	return s.find(ctx, id)
 }
 
 func (e Edit) patch() (record.Patch, error) {
@@ -102,7 +101,7 @@ func override(field string, f Field[int64], most int64) (*int32, error) {
 	var n int32
 	if f.Value != nil {
 		if *f.Value < 1 || *f.Value > most {
-			return nil, check.Field(field, "%s must be between 1 and %d.", field, most).WithHTTP(http.StatusUnprocessableEntity)
+			return nil, check.Field(field, "%s must be between 1 and %d.", field, most).WithHTTP(422)
 		}
 		n = int32(*f.Value)
 	}

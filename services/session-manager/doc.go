@@ -1,0 +1,18 @@
+// Package sessionmanager keeps projects, sessions, messages and runs, carries runs out at the harness, and is the one
+// sequencer of each session's frames.
+//
+// Handlers (internal/server) translate and delegate to core. Reading goes to Postgres. What changes a session makes it live
+// first (core/live): the process takes the session's lease, which every later write names, so that of two processes one
+// writes. A message and its run are one transaction; then core/runs opens the harness's stream, relays what comes as frames
+// (core/frames) and commits each step before the harness goes on. Frames are numbered here, joined into batches, and
+// appended to JetStream behind the last one known, so that a process that lost its lease is refused there too.
+//
+// Where a crash strikes, what is committed stands: the next holder of the lease, this node after its restart or another one
+// when the lease has run out, publishes the frames that the store lists as unpublished, ends the run from its stored steps,
+// and lets it go on in a new one only if the project says so.
+//
+// Goroutines: one connects to NATS and waits; one makes the audit record's partitions; four keep leases, look for runs
+// without a holder, unload sessions and note published frames; one per session being loaded, taken out or resumed; two per
+// run at work; one per channel that has frames to publish; one per attached socket, gRPC's own. An idle session has none.
+// All end before Run returns.
+package sessionmanager

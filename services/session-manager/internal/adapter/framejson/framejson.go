@@ -1,0 +1,129 @@
+// Package framejson writes the payloads of frames as clients read them: kaged.gateway.v1 in the JSON of package wirejson.
+package framejson
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/wirejson"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/services/session-manager/internal/wire"
+)
+
+// Renderer implements [frames.Renderer].
+type Renderer struct{}
+
+// What of a frame's limit its texts may take, inside their JSON strings, when they must be shortened.
+const (
+	inputShare  = frames.Limit / 4
+	outputShare = frames.MaxText - inputShare
+	errorShare  = 16 << 10
+)
+
+// Append implements [frames.Renderer].
+func (Renderer) Append(dst []byte, p frames.Payload) ([]byte, error) {
+	switch p := p.(type) {
+	case frames.MessageDelta:
+		return appendDelta(dst, p), nil
+	case frames.MessageToolCall:
+		return appendCall(dst, p)
+	case frames.MessageToolResult:
+		return appendResult(dst, p)
+	}
+	return wirejson.Append(dst, message(p))
+}
+
+// appendDelta writes by hand what most frames are; a test holds it to what wirejson writes.
+func appendDelta(dst []byte, p frames.MessageDelta) []byte {
+	dst = wirejson.AppendString(append(dst, `{"message_id":`...), p.MessageID)
+	dst = wirejson.AppendString(append(dst, `,"delta":`...), p.Delta)
+	if p.Thinking {
+		return append(dst, `,"kind":"thinking"}`...)
+	}
+	return append(dst, `,"kind":"text"}`...)
+}
+
+func message(p frames.Payload) proto.Message {
+	switch p := p.(type) {
+	case frames.MessageStart:
+		return &gatewayv1.MessageStart{
+			MessageId: p.MessageID, RunId: p.RunID, Role: p.Role, Provider: p.Provider, Model: p.Model, Rehearsal: p.Rehearsal,
+			StartedAt: p.StartedAt,
+		}
+	case frames.MessageToolOutput:
+		return &gatewayv1.MessageToolOutput{MessageId: p.MessageID, ToolCallId: p.ToolCallID, Stream: p.Stream, Text: p.Text}
+	case frames.MessageEnd:
+		return &gatewayv1.MessageEnd{
+			MessageId: p.MessageID, EndedAt: p.EndedAt, StopReason: string(p.StopReason), Usage: wire.FrameUsage(p.Usage),
+			Stats: wire.FrameStats(p.Stats), ErrorMessage: cut(p.ErrorMessage, errorShare),
+		}
+	case frames.RunStarted:
+		return &gatewayv1.RunStarted{RunId: p.RunID, MessageId: p.MessageID}
+	case frames.RunRetry:
+		return &gatewayv1.RunRetry{
+			RunId: p.RunID, Error: failure(p.Error), Attempt: int32(p.Attempt), DelayMs: p.DelayMS, Provider: p.Provider, Model: p.Model,
+		}
+	case frames.RunEnded:
+		return &gatewayv1.RunEnded{RunId: p.RunID, Outcome: p.Outcome, Error: failure(p.Error)}
+	case frames.SessionState:
+		return &gatewayv1.SessionStateChanged{State: p.State, BlockedReason: p.BlockedReason}
+	}
+	return nil
+}
+
+func appendCall(dst []byte, p frames.MessageToolCall) ([]byte, error) {
+	start := len(dst)
+	m := &gatewayv1.MessageToolCall{MessageId: p.MessageID, Id: p.Call.ID, Name: p.Call.Name, Input: wire.Value(p.Call.Input)}
+	dst, err := wirejson.Append(dst, m)
+	if err != nil || len(dst)-start <= frames.Limit {
+		return dst, err
+	}
+	m.Input, m.Truncated = structpb.NewStringValue(cut(p.Call.Input, frames.MaxText)), true
+	return wirejson.Append(dst[:start], m)
+}
+
+func appendResult(dst []byte, p frames.MessageToolResult) ([]byte, error) {
+	start := len(dst)
+	m := &gatewayv1.MessageToolResult{
+		MessageId: p.MessageID, ToolCallId: p.Result.CallID, Name: p.Result.Name, Input: wire.Value(p.Input), Output: p.Result.Content,
+		IsError: p.Result.IsError, DurationMs: p.DurationMS,
+	}
+	dst, err := wirejson.Append(dst, m)
+	if err != nil || len(dst)-start <= frames.Limit {
+		return dst, err
+	}
+	m.Truncated = true
+	if short := cut(p.Input, inputShare); short != p.Input {
+		m.Input = structpb.NewStringValue(short)
+	}
+	m.Output = cut(p.Result.Content, outputShare)
+	dst, err = wirejson.Append(dst[:start], m)
+	if err != nil || len(dst)-start <= frames.Limit {
+		return dst, err
+	}
+	// Numbers can be longer than they were written.
+	m.Input = structpb.NewStringValue(cut(p.Input, inputShare))
+	return wirejson.Append(dst[:start], m)
+}
+
+// maxDetails is the most room that the details of a failure get, as protobuf.
+const maxDetails = 64 << 10
+
+// failure returns a failure as clients are shown it. Its details may quote what a provider said, which has no bound.
+func failure(e *fault.Error) *commonv1.Error {
+	p := wire.Error(e)
+	if p == nil {
+		return nil
+	}
+	p.Message = cut(p.GetMessage(), errorShare)
+	if proto.Size(p.GetDetails()) > maxDetails {
+		p.Details = nil
+	}
+	return p
+}
+
+// cut shortens s to what fits into budget bytes of JSON.
+func cut(s string, budget int) string { return s[:frames.Fit(s, budget)] }

@@ -1,0 +1,127 @@
+// Package jetstream publishes frames through package bus: it is the stream that package frames needs.
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/core/frames"
+)
+
+// Config says where NATS is and how the stream is shaped.
+type Config struct {
+	Conn   bus.Config
+	Frames bus.FramesConfig
+}
+
+// Stream implements [frames.Stream]. Before [Stream.Run] has connected, and while NATS is away, it fails with unavailable.
+type Stream struct {
+	cfg    Config
+	log    *slog.Logger
+	frames atomic.Pointer[connection]
+}
+
+type connection struct {
+	conn   *bus.Conn
+	frames *bus.Frames
+}
+
+// New returns a Stream that is not connected yet.
+func New(cfg Config, log *slog.Logger) *Stream { return &Stream{cfg: cfg, log: log} }
+
+// The pauses between two tries to connect the first time.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// Run connects, trying until it succeeds, and stays connected until ctx ends.
+func (s *Stream) Run(ctx context.Context) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		c, err := s.connect(ctx)
+		if err == nil {
+			s.frames.Store(c)
+			<-ctx.Done()
+			s.frames.Store(nil)
+			c.conn.Close()
+			return
+		}
+		if ctx.Err() == nil {
+			s.log.Warn("frames wait: NATS cannot be reached", "error", err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Stream) connect(ctx context.Context) (*connection, error) {
+	conn, err := bus.Connect(ctx, s.cfg.Conn)
+	if err != nil {
+		return nil, err
+	}
+	f, err := bus.OpenFrames(ctx, conn, s.cfg.Frames)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &connection{conn, f}, nil
+}
+
+func (s *Stream) open() (*bus.Frames, error) {
+	if c := s.frames.Load(); c != nil {
+		return c.frames, nil
+	}
+	return nil, fault.New(fault.Unavailable, "NATS is not connected yet.").With("subsystem", "bus")
+}
+
+// Created implements [frames.Stream].
+func (s *Stream) Created(ctx context.Context) (time.Time, error) {
+	f, err := s.open()
+	if err != nil {
+		return time.Time{}, err
+	}
+	life, err := f.Incarnation(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	nanos, err := strconv.ParseInt(life, 36, 64)
+	return time.Unix(0, nanos), err
+}
+
+// Tail implements [frames.Stream].
+func (s *Stream) Tail(ctx context.Context, session string, c frames.Channel) (frames.Tail, error) {
+	f, err := s.open()
+	if err != nil {
+		return frames.Tail{}, err
+	}
+	tail, found, err := f.Tail(ctx, session, c.String())
+	if err != nil || !found {
+		return frames.Tail{}, err
+	}
+	return frames.Tail{Place: tail.StreamSeq, Last: tail.Next() - 1, Epoch: tail.Epoch}, nil
+}
+
+// Append implements [frames.Stream].
+func (s *Stream) Append(ctx context.Context, m frames.Message) (frames.Ack, error) {
+	f, err := s.open()
+	if err != nil {
+		return frames.Ack{}, err
+	}
+	ack, err := f.Publish(ctx, bus.Batch{
+		Session: m.Session, Channel: m.Channel.String(), Epoch: m.Epoch, Seq: m.First, Count: m.Count, Body: m.Data, MsgID: m.ID,
+		ExpectLast: &m.After,
+	})
+	if errors.Is(err, fault.StaleLease) {
+		return frames.Ack{}, frames.ErrConflict
+	}
+	return frames.Ack{Place: ack.StreamSeq, Duplicate: ack.Duplicate}, err
+}

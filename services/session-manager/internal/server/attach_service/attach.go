@@ -1,0 +1,70 @@
+// Package attachservice serves kaged.sessionmanager.v1.AttachService.
+package attachservice
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/services/session-manager/internal/core/sessions"
+)
+
+// Server hands sessions to sockets.
+type Server struct {
+	sessionmanagerv1.UnimplementedAttachServiceServer
+	sessions *sessions.Service
+	// patience is how long to wait until it is known where a session's channels stand.
+	patience time.Duration
+}
+
+// New returns a Server.
+func New(s *sessions.Service, patience time.Duration) *Server {
+	return &Server{sessions: s, patience: patience}
+}
+
+// Attach holds a session for a socket until the stream ends, in this goroutine alone.
+func (s *Server) Attach(req *sessionmanagerv1.AttachRequest, stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent]) error {
+	ctx := stream.Context()
+	if ident.CallerFrom(ctx).UserID == "" {
+		return fault.New(fault.Unauthenticated, "Sessions belong to operators; sign in first.")
+	}
+	hold, err := s.sessions.Attach(ctx, req.GetSessionId(), req.GetTakeover())
+	if err != nil {
+		return err
+	}
+	defer hold.Detach()
+	seq, err := s.seq(ctx, hold)
+	if err != nil {
+		return err
+	}
+	attached := &sessionmanagerv1.Attached{ServerSeq: map[string]int64{}}
+	for c := range frames.Channels {
+		attached.ServerSeq[c.String()] = seq[c]
+	}
+	if err := stream.Send(&sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Attached{Attached: attached}}); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case why := <-hold.Ended():
+		ended := &sessionmanagerv1.AttachEnded{Code: why.Code, Reason: why.Reason}
+		return stream.Send(&sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Ended{Ended: ended}})
+	}
+}
+
+// seq waits until it is known where the channels stand.
+func (s *Server) seq(ctx context.Context, hold *sessions.Hold) ([frames.Channels]int64, error) {
+	bounded, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	seq, err := hold.Seq(bounded)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		err = fault.Wrap(err, fault.Unavailable, "The session's frames cannot be reached now; connect again shortly.").With("subsystem", "bus")
+	}
+	return seq, err
+}

@@ -1,0 +1,239 @@
+package sessionservice
+
+import (
+	"math"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"kaged.dev/pkg/llm"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/core/check"
+	"kaged.dev/services/session-manager/internal/core/record"
+	"kaged.dev/services/session-manager/internal/core/sessions"
+	"kaged.dev/services/session-manager/internal/core/transcript"
+	"kaged.dev/services/session-manager/internal/wire"
+)
+
+// text returns nil for none.
+func text(s string) *string { return unlessZero(s) }
+
+func unlessZero[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+var states = map[record.State]sessionmanagerv1.SessionState{
+	record.Idle: sessionmanagerv1.SessionState_SESSION_STATE_IDLE, record.Queued: sessionmanagerv1.SessionState_SESSION_STATE_QUEUED,
+	record.Running: sessionmanagerv1.SessionState_SESSION_STATE_RUNNING, record.Paused: sessionmanagerv1.SessionState_SESSION_STATE_PAUSED,
+	record.Failed: sessionmanagerv1.SessionState_SESSION_STATE_FAILED, record.Ended: sessionmanagerv1.SessionState_SESSION_STATE_ENDED,
+}
+
+func state(s record.State) sessionmanagerv1.SessionState { return states[s] }
+
+func summary(s record.Session) *sessionmanagerv1.SessionSummary {
+	return &sessionmanagerv1.SessionSummary{
+		Id: s.ID, ProjectId: s.ProjectID, Name: text(s.Label), Label: text(s.Label), State: state(s.State), CreatedAt: s.CreatedAt,
+		UpdatedAt: s.UpdatedAt, ModelOverride: text(s.Overrides.Model), MaxStepsOverride: unlessZero(s.Overrides.MaxSteps),
+		MaxOutputTokensOverride: unlessZero(s.Overrides.MaxOutputTokens), MessageCount: int32(s.MessageCount),
+	}
+}
+
+func session(s record.Session) *sessionmanagerv1.Session {
+	return &sessionmanagerv1.Session{
+		Id: s.ID, ProjectId: s.ProjectID, Name: text(s.Label), Label: text(s.Label), State: state(s.State),
+		BlockedReason: text(s.BlockedReason), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, EndedAt: unlessZero(s.EndedAt),
+		MessageCount: int32(s.MessageCount), ModelOverride: text(s.Overrides.Model),
+		MaxStepsOverride: unlessZero(s.Overrides.MaxSteps), MaxOutputTokensOverride: unlessZero(s.Overrides.MaxOutputTokens),
+		CurrentRun: text(s.CurrentRun),
+		Totals: &sessionmanagerv1.SessionTotals{
+			TokensIn: s.Totals.TokensIn, TokensOut: s.Totals.TokensOut, CostUsd: s.Totals.CostUSD,
+		},
+	}
+}
+
+// editFromProto reads the fields that tell null from absent. It fails with validation_failed for a value of another type.
+func editFromProto(req *sessionmanagerv1.UpdateSessionRequest) (sessions.Edit, error) {
+	var e sessions.Edit
+	var err error
+	if e.Label, err = textField("label", req.GetLabel()); err != nil {
+		return e, err
+	}
+	if e.Model, err = textField("model_override", req.GetModelOverride()); err != nil {
+		return e, err
+	}
+	if e.MaxSteps, err = wholeField("max_steps_override", req.GetMaxStepsOverride()); err != nil {
+		return e, err
+	}
+	e.MaxOutputTokens, err = wholeField("max_output_tokens_override", req.GetMaxOutputTokensOverride())
+	return e, err
+}
+
+func textField(name string, v *structpb.Value) (sessions.Field[string], error) {
+	f := sessions.Field[string]{Given: v != nil}
+	switch k := v.GetKind().(type) {
+	case nil, *structpb.Value_NullValue:
+	case *structpb.Value_StringValue:
+		f.Value = &k.StringValue
+	default:
+		return f, check.Field(name, "%s must be a string or null.", name)
+	}
+	return f, nil
+}
+
+func wholeField(name string, v *structpb.Value) (sessions.Field[int64], error) {
+	f := sessions.Field[int64]{Given: v != nil}
+	switch k := v.GetKind().(type) {
+	case nil, *structpb.Value_NullValue:
+	case *structpb.Value_NumberValue:
+		if k.NumberValue != math.Trunc(k.NumberValue) || math.IsInf(k.NumberValue, 0) {
+			return f, check.Field(name, "%s must be a whole number or null.", name)
+		}
+		n := int64(max(math.MinInt32, min(math.MaxInt32, k.NumberValue)))
+		f.Value = &n
+	default:
+		return f, check.Field(name, "%s must be a whole number or null.", name)
+	}
+	return f, nil
+}
+
+var roles = map[record.Role]sessionmanagerv1.MessageRole{
+	record.Operator: sessionmanagerv1.MessageRole_MESSAGE_ROLE_OPERATOR, record.Primary: sessionmanagerv1.MessageRole_MESSAGE_ROLE_PRIMARY,
+	record.Subagent: sessionmanagerv1.MessageRole_MESSAGE_ROLE_SUBAGENT, record.System: sessionmanagerv1.MessageRole_MESSAGE_ROLE_SYSTEM,
+}
+
+func message(m record.Message) *sessionmanagerv1.SessionMessage {
+	return &sessionmanagerv1.SessionMessage{
+		Id: m.ID, SessionId: m.SessionID, Role: roles[m.Role], SubagentInvocationId: m.SubagentInvocationID, Content: m.Content,
+		Parts: parts(m.Blocks, partsBytes), CreatedAt: m.CreatedAt, Superseded: m.Superseded, RunId: text(m.RunID),
+		Metadata: metadata(m.Metadata),
+	}
+}
+
+func metadata(m *transcript.Metadata) *sessionmanagerv1.MessageMetadata {
+	if m == nil {
+		return nil
+	}
+	return &sessionmanagerv1.MessageMetadata{
+		Provider: m.Provider, Model: m.Model, StopReason: string(m.StopReason), Usage: wire.FrameUsage(m.Usage),
+		Stats: wire.FrameStats(m.Stats), ErrorMessage: m.ErrorMessage, ErrorCode: m.ErrorCode, ErrorStatus: int32(m.ErrorStatus),
+	}
+}
+
+// partsBytes is how large the parts of one message may be together. It keeps one gRPC message within its limit, whatever
+// tools have said; only runs of many large results come near it.
+const partsBytes = 8 << 20
+
+// parts returns blocks as the API shows them. Where they are larger than most together, long texts are shortened alike.
+func parts(blocks []llm.Block, most int) []*sessionmanagerv1.MessagePart {
+	limit := math.MaxInt
+	if size(blocks) > most {
+		limit = most / (2 * len(blocks))
+	}
+	inputs := map[string]*structpb.Value{}
+	out := make([]*sessionmanagerv1.MessagePart, 0, len(blocks))
+	for _, b := range blocks {
+		switch {
+		case b.Text != nil:
+			out = append(out, &sessionmanagerv1.MessagePart{Type: "text", Text: shorten(b.Text.Text, limit)})
+		case b.Thinking != nil:
+			out = append(out, &sessionmanagerv1.MessagePart{Type: "thinking", Text: shorten(b.Thinking.Text, limit)})
+		case b.Call != nil:
+			input := wire.Value(shorten(b.Call.Input, limit))
+			inputs[b.Call.ID] = input
+			out = append(out, &sessionmanagerv1.MessagePart{Type: "tool_call", Id: b.Call.ID, Name: b.Call.Name, Input: input})
+		case b.Result != nil:
+			out = append(out, &sessionmanagerv1.MessagePart{
+				Type: "tool_result", ToolCallId: b.Result.CallID, Name: b.Result.Name, Input: inputs[b.Result.CallID],
+				Output: shorten(b.Result.Content, limit), IsError: b.Result.IsError,
+			})
+		}
+	}
+	return out
+}
+
+func size(blocks []llm.Block) int {
+	n := 0
+	for _, b := range blocks {
+		switch {
+		case b.Text != nil:
+			n += len(b.Text.Text)
+		case b.Thinking != nil:
+			n += len(b.Thinking.Text)
+		case b.Call != nil:
+			n += 2 * len(b.Call.Input) // with the call and with its result
+		case b.Result != nil:
+			n += len(b.Result.Content)
+		}
+	}
+	return n
+}
+
+const ellipsis = "… [shortened]"
+
+func shorten(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return s[:wire.Whole(s, max(limit-len(ellipsis), 0))] + ellipsis
+}
+
+var runStates = map[record.RunState]sessionmanagerv1.RunState{
+	record.RunPending: sessionmanagerv1.RunState_RUN_STATE_PENDING, record.RunRunning: sessionmanagerv1.RunState_RUN_STATE_RUNNING,
+	record.RunCompleted: sessionmanagerv1.RunState_RUN_STATE_COMPLETED, record.RunPaused: sessionmanagerv1.RunState_RUN_STATE_PAUSED,
+	record.RunFailed: sessionmanagerv1.RunState_RUN_STATE_FAILED, record.RunCancelled: sessionmanagerv1.RunState_RUN_STATE_CANCELLED,
+}
+
+// outcome is how a run ended, nil while it has not.
+func outcome(r record.Run) *string {
+	if !r.State.Over() {
+		return nil
+	}
+	return text(string(r.State))
+}
+
+// duration is how long a run took, nil while it has not ended.
+func duration(r record.Run) *int64 {
+	if r.EndedAt == 0 || r.StartedAt == 0 {
+		return nil
+	}
+	d := max(r.EndedAt-r.StartedAt, 0)
+	return &d
+}
+
+func runSummary(r record.Run) *sessionmanagerv1.RunSummary {
+	return &sessionmanagerv1.RunSummary{
+		Id: r.ID, SessionId: r.SessionID, TriggerMessageId: r.TriggerMessageID, State: runStates[r.State], Outcome: outcome(r),
+		CreatedAt: r.CreatedAt, StartedAt: unlessZero(r.StartedAt), EndedAt: unlessZero(r.EndedAt), DurationMs: duration(r),
+		TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut, CostTotal: r.Totals.CostUSD, Steps: int32(r.Steps),
+		Error: wire.Error(r.Error),
+	}
+}
+
+func run(d sessions.RunDetail) *sessionmanagerv1.Run {
+	r := d.Run
+	out := &sessionmanagerv1.Run{
+		Id: r.ID, SessionId: r.SessionID, TriggerMessageId: r.TriggerMessageID, MessageId: r.MessageID, State: runStates[r.State],
+		Outcome: outcome(r), StopReason: text(string(r.StopReason)), CreatedAt: r.CreatedAt, StartedAt: unlessZero(r.StartedAt),
+		EndedAt: unlessZero(r.EndedAt), DurationMs: duration(r), TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut,
+		CostTotal: r.Totals.CostUSD, Error: wire.Error(r.Error), CompiledHash: r.CompiledHash, PromptHashes: r.PromptHashes,
+	}
+	for _, s := range d.Steps {
+		out.Steps = append(out.Steps, step(s, partsBytes/len(d.Steps)))
+	}
+	return out
+}
+
+// step returns a step with the results of its tools among its parts.
+func step(s transcript.Step, most int) *sessionmanagerv1.RunStep {
+	blocks := s.Blocks
+	for i := range s.Results {
+		blocks = append(blocks[:len(blocks):len(blocks)], llm.Block{Result: &s.Results[i]})
+	}
+	return &sessionmanagerv1.RunStep{
+		Step: int32(s.Step), Parts: parts(blocks, most), StopReason: string(s.Stop), Provider: s.Provider, Model: s.Model,
+		Usage: wire.FrameUsage(transcript.UsageOf(s.Usage)), Stats: wire.FrameStats(s.Stats), CreatedAt: s.At,
+	}
+}

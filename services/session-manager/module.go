@@ -1,0 +1,30 @@
+package sessionmanager
+
+import (
+	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/host"
+	"kaged.dev/services/session-manager/internal/core/lease"
+)
+
+// Module is session-manager as a process runs it.
+var Module = host.Module{Name: "session-manager", Needs: []string{"harness", "tool-runner"}, New: newModule}
+
+func newModule(env *host.Env) (host.Service, error) {
+	cfg := DefaultConfig()
+	if err := env.Config(&cfg); err != nil {
+		return nil, err
+	}
+	return New(cfg, Deps{
+		Log:         env.Log,
+		Version:     env.Version,
+		NoSandbox:   env.NoSandbox,
+		Self:        lease.Holder{Instance: env.Instance, Node: env.Node, Address: env.Address()},
+		DatabaseURL: env.Database.OwnerURL,
+		AppURL:      env.Database.URL,
+		NATS:        bus.Config{URL: env.NATS.URL, InProcess: env.NATS.InProcess, Name: "session-manager " + env.Instance, Log: env.Log},
+		Harness:     env.Dial("harness"),
+		ToolRunner:  env.Dial("tool-runner"),
+		DialAddress: env.DialAddress,
+		LocalConfig: env.ConfigPath,
+	})
+}
