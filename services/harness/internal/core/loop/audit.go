@@ -81,9 +81,12 @@ func (a *auditProcessor) record(event string, call *Call, base AuditHead, items 
 		}
 		base, items = next, items[n:]
 	}
-	a.head = base
 	a.recorded = len(call.Request.Messages)
 	a.prefix = seal(&call.Request, a.recorded)
+	if a.head == base {
+		return nil
+	}
+	a.head = base
 	return a.emit(AuditMoved{a.head})
 }
 

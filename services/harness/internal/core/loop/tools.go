@@ -180,9 +180,9 @@ func (r *run) brokenOff(c llm.ToolCall, err error, took time.Duration) ToolOutco
 	case fault.Cancelled:
 		f = fault.Wrap(err, fault.Cancelled, "The call was cancelled while it ran. It may have had effects.")
 	case fault.Interrupted:
-		f = fault.Wrap(err, fault.Interrupted, "The call was cut off while it ran. It may have had effects: look before you call it again.")
+		f = fault.Wrap(err, fault.Interrupted, "%s The call may have had effects: look before you call it again.", f.Msg)
 	case fault.Unavailable:
-		f = fault.Wrap(err, fault.Unavailable, "The tool runner did not answer. It is not known whether the call had effects: look before you call it again.")
+		f = fault.Wrap(err, fault.Unavailable, "%s It is not known whether the call had effects: look before you call it again.", f.Msg)
 	}
 	return r.failedCall(c, f, took)
 }
