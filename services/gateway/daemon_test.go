@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // daemon is a gateway with its session-manager and its bus.
 type daemon struct {
 	*testkit.Running
-	t       *testing.T
+	t       testing.TB
 	manager *manager
 	nats    *bustest.Private
 	log     *logText
@@ -45,7 +45,7 @@ type setup struct {
 }
 
 // start starts a daemon that stops with the test.
-func start(t *testing.T, s setup) *daemon {
+func start(t testing.TB, s setup) *daemon {
 	t.Helper()
 	d := &daemon{t: t, manager: s.manager, nats: s.nats, log: &logText{}}
 	if d.manager == nil {

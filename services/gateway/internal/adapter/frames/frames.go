@@ -121,15 +121,16 @@ func (f *Frames) Ready() error {
 	return o.conn.Ready()
 }
 
-// Stored implements socket.Deps.Stored.
-func (f *Frames) Stored(ctx context.Context, session, name string, from, known int64) iter.Seq2[channel.Batch, error] {
+// Stored implements socket.Deps.Stored. Frames that were published and are not at the end of what is stored are no gap:
+// they may be on their way.
+func (f *Frames) Stored(ctx context.Context, session, name string, from int64) iter.Seq2[channel.Batch, error] {
 	return func(yield func(channel.Batch, error) bool) {
 		o := f.open.Load()
 		if o == nil {
 			yield(channel.Batch{}, f.Ready())
 			return
 		}
-		for b, err := range o.frames.Replay(ctx, session, name, from, known) {
+		for b, err := range o.frames.Replay(ctx, session, name, from, 0) {
 			if errors.Is(err, bus.ErrGap) {
 				err = channel.ErrGap
 			}

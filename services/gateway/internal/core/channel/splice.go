@@ -29,8 +29,10 @@ type Splice struct {
 	state state
 	next  int64 // the frame the client gets next; only where state is not off
 	end   int64 // one past the last frame known to be published, 0 where none is known
+	asked int64 // end when the holder was asked
 	epoch int64 // the latest that came, 0 for none
-	lazy  bool  // the client wants all there is, or, if the beginning is stored no more, what comes
+	lazy  bool  // the client wants all there is, or, if the beginning is stored no more, what comes from since on
+	since int64 // the next frame when the client asked
 }
 
 // On reports whether the client gets the channel.
@@ -45,9 +47,17 @@ func (s *Splice) Next() int64 { return s.next }
 // Last is the number of the last frame known to be published, 0 for none.
 func (s *Splice) Last() int64 { return max(s.end-1, 0) }
 
-// Published takes what the holder of the session says of the channel: the number of its last frame. Fill where the client
-// misses some, Lost where the client has seen more than there is.
+// Ask tells that the holder of the session is about to be asked where the channel stands.
+func (s *Splice) Ask() { s.asked = s.end }
+
+// Published takes what the holder says since [Splice.Ask]: the number of the channel's last frame. Frames may have come
+// live since it said so. Fill where the client misses some, Lost where the client has seen more than there is.
 func (s *Splice) Published(last int64) Verdict {
+	if last+1 >= s.asked {
+		s.end = max(s.end, last+1)
+		return s.check()
+	}
+	// It counts from an earlier point than was known before it was asked.
 	if s.state != off && last+1 < s.next {
 		return Lost
 	}
@@ -65,9 +75,9 @@ func (s *Splice) Resume(seen int64) Verdict {
 	return s.check()
 }
 
-// Begin starts the channel at its first frame, or, if that is stored no more, with what comes.
+// Begin starts the channel at its first frame, or, if that is stored no more, with what comes from now on.
 func (s *Splice) Begin() Verdict {
-	s.state, s.next, s.lazy = live, 1, true
+	s.state, s.next, s.lazy, s.since = live, 1, true, s.Last()+1
 	return s.check()
 }
 
@@ -118,9 +128,12 @@ func (s *Splice) Stored(b Batch) (Batch, Verdict) {
 		return Batch{}, Nothing
 	}
 	s.note(b)
+	if b.First > s.next && s.missing() == Lost {
+		return Batch{}, Lost
+	}
 	switch {
 	case b.First > s.next:
-		return Batch{}, s.missing()
+		return Batch{}, Lost
 	case b.Next() <= s.next:
 		return Batch{}, Nothing
 	}
@@ -151,7 +164,7 @@ func (s *Splice) Filled() Verdict {
 	return Nothing
 }
 
-// GiveUp tells that the missing frames will not come: Lost, or Nothing where the client takes what comes instead.
+// GiveUp tells that the missing frames will not come: Lost, or Fill where the client takes what came since it asked.
 func (s *Splice) GiveUp() Verdict {
 	if s.state != filling {
 		return Nothing
@@ -163,8 +176,8 @@ func (s *Splice) missing() Verdict {
 	if !s.lazy {
 		return Lost
 	}
-	s.Follow()
-	return Nothing
+	s.lazy, s.next = false, s.since
+	return Fill
 }
 
 func (s *Splice) take(b Batch) (Batch, Verdict) {

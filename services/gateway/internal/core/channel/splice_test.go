@@ -73,6 +73,7 @@ func TestSplice(t *testing.T) {
 	giveUp := only((*channel.Splice).GiveUp)
 	suspect := only((*channel.Splice).Suspect)
 	follow := only(func(s *channel.Splice) channel.Verdict { s.Follow(); return channel.Nothing })
+	ask := only(func(s *channel.Splice) channel.Verdict { s.Ask(); return channel.Nothing })
 	stop := only(func(s *channel.Splice) channel.Verdict { s.Stop(); return channel.Nothing })
 
 	for name, steps := range map[string][]step{
@@ -123,12 +124,17 @@ func TestSplice(t *testing.T) {
 		},
 		"from the beginning where that is gone": {
 			{"published", published(9), channel.Nothing, ""}, {"begin", begin, channel.Fill, ""},
-			{"stored", stored(batch(5, 1, 1)), channel.Nothing, ""}, {"more stored", stored(batch(6, 4, 1)), channel.Nothing, ""},
-			{"live", live(batch(10, 1, 1)), channel.Deliver, "10@1"},
+			{"stored", stored(batch(5, 1, 1)), channel.Nothing, ""}, {"more stored", stored(batch(6, 5, 1)), channel.Deliver, "10@1"},
+			{"all", filled, channel.Nothing, ""}, {"live", live(batch(11, 1, 1)), channel.Deliver, "11@1"},
 		},
 		"from the beginning where all is gone": {
 			{"published", published(9), channel.Nothing, ""}, {"begin", begin, channel.Fill, ""}, {"none", filled, channel.Fill, ""},
-			{"never", giveUp, channel.Nothing, ""}, {"live", live(batch(10, 1, 1)), channel.Deliver, "10@1"},
+			{"live, meanwhile", live(batch(10, 1, 1)), channel.Nothing, ""}, {"never", giveUp, channel.Fill, ""},
+			{"stored", stored(batch(10, 1, 1)), channel.Deliver, "10@1"}, {"all", filled, channel.Nothing, ""},
+			{"live", live(batch(11, 1, 1)), channel.Deliver, "11@1"},
+		},
+		"from the beginning where even what came since is gone": {
+			{"published", published(9), channel.Nothing, ""}, {"begin", begin, channel.Fill, ""}, {"stored", stored(batch(12, 1, 1)), channel.Lost, ""},
 		},
 		"a new holder goes on": {
 			{"published", published(4), channel.Nothing, ""}, {"resume", resume(4), channel.Nothing, ""}, {"live", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
@@ -144,7 +150,13 @@ func TestSplice(t *testing.T) {
 			{"mark", live(batch(3, 0, 2)), channel.Lost, ""},
 		},
 		"the holder knows less than the client": {
-			{"published", published(4), channel.Nothing, ""}, {"resume", resume(4), channel.Nothing, ""}, {"attached again", published(3), channel.Lost, ""},
+			{"published", published(4), channel.Nothing, ""}, {"resume", resume(4), channel.Nothing, ""}, {"asked", ask, channel.Nothing, ""},
+			{"attached again", published(3), channel.Lost, ""},
+		},
+		"frames pass while the holder answers": {
+			{"published", published(4), channel.Nothing, ""}, {"resume", resume(4), channel.Nothing, ""}, {"asked", ask, channel.Nothing, ""},
+			{"live", live(batch(5, 2, 1)), channel.Deliver, "5@1 6@1"}, {"attached again", published(4), channel.Nothing, ""},
+			{"live", live(batch(7, 1, 1)), channel.Deliver, "7@1"},
 		},
 		"a missed batch that was the last is found": {
 			{"published", published(4), channel.Nothing, ""}, {"resume", resume(4), channel.Nothing, ""}, {"the bus was away", suspect, channel.Fill, ""},
@@ -207,7 +219,10 @@ func (w *world) fill() {
 		}
 	}
 	if w.splice.Filling() && !w.lost && w.splice.Filled() == channel.Fill {
-		w.take(channel.Batch{}, w.splice.GiveUp())
+		verdict := w.splice.GiveUp()
+		if w.take(channel.Batch{}, verdict); verdict == channel.Fill {
+			w.fill()
+		}
 	}
 }
 
@@ -234,8 +249,15 @@ func TestSpliceIsExact(t *testing.T) {
 				}
 			},
 			"age": func(t *rapid.T) { w.gone = rapid.IntRange(w.gone, len(w.log)).Draw(t, "gone") },
-			"attach": func(*rapid.T) {
-				w.take(channel.Batch{}, w.splice.Published(w.next()-1))
+			"attach": func(t *rapid.T) {
+				w.splice.Ask()
+				last := w.next() - 1
+				if rapid.Bool().Draw(t, "publish meanwhile") {
+					b := batch(w.next(), 2, w.epoch)
+					w.log = append(w.log, b)
+					w.take(w.splice.Live(b))
+				}
+				w.take(channel.Batch{}, w.splice.Published(last))
 			},
 			"begin": func(*rapid.T) {
 				if !w.splice.On() {

@@ -15,10 +15,10 @@ type Deps struct {
 	// Attach holds a session until ctx ends, and ends another socket's hold if takeover is set. It fails with the faults of
 	// AttachService.Attach.
 	Attach func(ctx context.Context, session string, takeover bool) (channel.Hold, error)
-	// Stored yields the stored batches of a channel that hold frame from or a later one, in order and without a hole. known
-	// is the last frame that was published for certain. It ends with an error: channel.ErrGap if a frame from from on is
-	// stored no more, fault.Unavailable if the store is away.
-	Stored func(ctx context.Context, session, name string, from, known int64) iter.Seq2[channel.Batch, error]
+	// Stored yields the stored batches of a channel that hold frame from or a later one, in order and without a hole. It may
+	// end with an error: channel.ErrGap if later frames than from are stored and from is not, fault.Unavailable if the store
+	// is away.
+	Stored func(ctx context.Context, session, name string, from int64) iter.Seq2[channel.Batch, error]
 	// Ready fails while the bus is away.
 	Ready func() error
 	// Warnings are what an operator is warned of on events, since Since.

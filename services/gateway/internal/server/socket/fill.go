@@ -18,18 +18,21 @@ func (s *Socket) fill(lane int) {
 			s.mu.Unlock()
 			return
 		}
-		from, known := splice.Next(), splice.Last()
+		from := splice.Next()
 		s.mu.Unlock()
-		err := s.fillFrom(lane, from, known)
+		err := s.fillFrom(lane, from)
 		if err == nil && s.fillEnds(lane, from, &since) {
 			return
 		}
-		if errors.Is(err, channel.ErrGap) {
-			s.giveUp(lane)
-		} else if err != nil {
-			s.hub.deps.Log.Warn("stored frames cannot be read", "session_id", s.session, "channel", names[lane], "error", err)
-			s.pause(retryStored)
+		if err == nil {
+			continue
 		}
+		if since = (time.Time{}); errors.Is(err, channel.ErrGap) {
+			s.giveUp(lane)
+			continue
+		}
+		s.hub.deps.Log.Debug("stored frames cannot be read", "session_id", s.session, "channel", names[lane], "error", err)
+		s.pause(retryStored)
 	}
 }
 
@@ -47,8 +50,8 @@ func (s *Socket) pause(d time.Duration) {
 }
 
 // fillFrom passes on what is stored, as fast as the client takes it.
-func (s *Socket) fillFrom(lane int, from, known int64) error {
-	for b, err := range s.hub.deps.Stored(s.ctx, s.session, names[lane], from, known) {
+func (s *Socket) fillFrom(lane int, from int64) error {
+	for b, err := range s.hub.deps.Stored(s.ctx, s.session, names[lane], from) {
 		if err != nil {
 			return err
 		}
@@ -105,6 +108,7 @@ func (s *Socket) fillEnds(lane int, from int64, since *time.Time) bool {
 		*since = time.Now()
 	case time.Since(*since) >= s.hub.deps.Limits.Missing:
 		s.giveUp(lane)
+		*since = time.Time{}
 		return false
 	}
 	s.pause(retryMissing)

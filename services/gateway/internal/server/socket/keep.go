@@ -69,6 +69,11 @@ func (s *Socket) again() channel.Hold {
 
 // tryAgain tries to hold the session once. The hold lives as long as the socket; waiting for it does not.
 func (s *Socket) tryAgain() (channel.Hold, error) {
+	s.mu.Lock()
+	for lane := laneOutput; lane < lanes; lane++ {
+		s.lanes[lane].splice.Ask()
+	}
+	s.mu.Unlock()
 	ctx, cancel := context.WithCancel(s.ctx)
 	tooLong := time.AfterFunc(s.hub.deps.Limits.Attach, cancel)
 	hold, err := s.hub.deps.Attach(ctx, s.session, false)

@@ -1,0 +1,86 @@
+package gateway_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// memory is what the process has in use, in bytes, after a collection.
+func memory() (heap, stacks uint64) {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse, m.StackInuse
+}
+
+// BenchmarkIdleSockets reports what one idle socket costs the process: the gateway's side, its Attach stream, and the
+// fake session-manager's side of that. The clients are bare connections.
+func BenchmarkIdleSockets(b *testing.B) {
+	const sockets = 500
+	for b.Loop() {
+		b.StopTimer()
+		d, q := onSession(b, setup{})
+		c := d.operator()
+		header := fmt.Sprintf("Host: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
+			"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: kaged.v1\r\nX-Kaged-CSRF: %s\r\nCookie: kaged_session=%s; kaged_csrf=%s\r\n\r\n",
+			strings.TrimPrefix(d.base, "http://"), c.cookie("kaged_csrf"), c.cookie("kaged_session"), c.cookie("kaged_csrf"))
+		conns := make([]net.Conn, sockets)
+		heap, stacks := memory()
+		b.StartTimer()
+		for i := range conns {
+			id := fmt.Sprintf("01HZX00000000000000000%04d", i)
+			q.begin(id)
+			conn, err := net.Dial("tcp", strings.TrimPrefix(d.base, "http://"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			conns[i] = conn
+			fmt.Fprintf(conn, "GET /api/v1/sessions/%s/socket HTTP/1.1\r\n%s", id, header)
+			resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 512), nil)
+			if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+				b.Fatalf("socket %d: %v, %v", i, resp, err)
+			}
+			// hello, masked with zeros
+			hello := `{"channel":"control","type":"hello","payload":{"resume_from_seq":{}}}`
+			if _, err := conn.Write(append([]byte{0x81, 0x80 | byte(len(hello)), 0, 0, 0, 0}, hello...)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StopTimer()
+		heapNow, stacksNow := memory()
+		b.ReportMetric(float64(heapNow-heap)/1024/sockets, "heap-KiB/socket")
+		b.ReportMetric(float64(stacksNow-stacks)/1024/sockets, "stack-KiB/socket")
+		for _, conn := range conns {
+			conn.Close()
+		}
+		for range conns {
+			<-d.manager.released
+		}
+		b.StartTimer()
+	}
+}
+
+// BenchmarkDelivery reports how long a frame takes from the moment it is handed to the bus until the client has read it;
+// what the bus itself takes to store it is in it.
+func BenchmarkDelivery(b *testing.B) {
+	d, q := onSession(b, setup{})
+	s := d.operator().socket(session)
+	s.hello(`{}`)
+	s.send("subscribe", `{"channels":["output"]}`)
+	s.sync()
+	var worst time.Duration
+	for b.Loop() {
+		start := time.Now()
+		q.publish(session, "output", 1)
+		s.want("output", "message.delta")
+		worst = max(worst, time.Since(start))
+	}
+	b.ReportMetric(float64(worst.Microseconds()), "worst-µs")
+}

@@ -1,0 +1,58 @@
+package socket
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/gateway/internal/core/channel"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Whatever a client sends, before and after its hello, is answered with frames that are JSON or breaks the protocol, and
+// what waits for the client stays within its limits.
+func FuzzHandle(f *testing.F) {
+	for _, seed := range []string{
+		`{"channel":"control","seq":1,"type":"hello","payload":{"resume_from_seq":{"output":3,"events":0}}}`,
+		`{"channel":"control","type":"hello"}`, `{"channel":"control","type":"hello","payload":null}`,
+		`{"channel":"control","type":"ping","payload":{}}`, `{"channel":"control","type":"subscribe","payload":{"channels":["output","pty:x","` + "\u2028" + `"]}}`,
+		`{"channel":"control","type":"unsubscribe","payload":{"channels":["output"]}}`, `{"channel":"output","type":"x"}`, `[]`, `{"channel":1}`, `nonsense`,
+		`{"channel":"control","type":"pty.resize","payload":{"cols":80}}`, `{"channel":"control","seq":"1","type":"ping"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	hub := New(Deps{
+		Log: slog.New(slog.DiscardHandler), Warnings: []string{"insecure-mode"},
+		Stored: func(context.Context, string, string, int64) iter.Seq2[channel.Batch, error] {
+			return func(func(channel.Batch, error) bool) {}
+		},
+		Limits: Limits{Frame: 1 << 16, Output: 1 << 16, Events: 1 << 16, Missing: time.Millisecond},
+	})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := newSocket(hub, "S", ident.Caller{})
+		defer s.cancel()
+		s.workers.Add(1 << 20) // it is in no hub to be taken out of
+		s.lanes[laneOutput].splice.Published(5)
+		for range 3 {
+			err := s.handle(data)
+			if code := fault.CodeOf(err); err != nil && code != fault.BadRequest && code != fault.ValidationFailed {
+				t.Fatalf("%q: %v", data, err)
+			}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for item, ok := s.queue.Pop(); ok; item, ok = s.queue.Pop() {
+			if !json.Valid(item.Data) {
+				t.Fatalf("%q is answered with %q", data, item.Data)
+			}
+		}
+	})
+}

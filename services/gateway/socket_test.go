@@ -1,0 +1,542 @@
+package gateway_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/testkit/bustest"
+	sm "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+)
+
+const session = "01HZX0000000000000000000AA"
+
+// quick is a config whose waits are short.
+func quick(more map[string]any) map[string]any {
+	c := map[string]any{"flush_window": "20ms", "grace": "300ms", "stored_timeout": "100ms"}
+	for k, v := range more {
+		c[k] = v
+	}
+	return c
+}
+
+// onSession starts a daemon with one session.
+func onSession(t testing.TB, s setup) (*daemon, *sequencer) {
+	t.Helper()
+	if s.config == nil {
+		s.config = quick(nil)
+	}
+	d := start(t, s).ready()
+	q := newSequencer(t, d)
+	q.begin(session)
+	return d, q
+}
+
+// The whole of a session: hello, subscribe, frames on both channels in order, reconnect to another gateway, and resume
+// without a gap, byte for byte (A-TEST-04, A-WS-CTRL-01..05, A-WS-FRAME-01, -02, A-WS-REC-01, -02, A-TEST-05).
+func TestSessionFromHelloToResume(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{})
+	s := d.operator().socket(session)
+	w := s.hello(`{}`)
+	if w.field("session_id") != session || w.field("server_seq") != "map[events:0 output:0]" || w.Seq != 1 {
+		t.Errorf("welcome %s", w.text)
+	}
+	q.publish(session, "output", 1)
+	s.sync() // what nobody subscribed to does not come
+	s.send("subscribe", `{"channels":["output","events"]}`)
+	s.sync()
+	q.publish(session, "output", 3)
+	s.frames("output", q.all(session, "output", 2))
+	q.publish(session, "events", 2)
+	s.frames("events", q.all(session, "events", 1))
+	s.send("unsubscribe", `{"channels":["output"]}`)
+	s.sync()
+	q.publish(session, "output", 1)
+	q.publish(session, "events", 1)
+	s.frames("events", q.all(session, "events", 3))
+	s.conn.Close()
+	<-d.manager.released
+
+	q.publish(session, "output", 5)
+	again := start(t, setup{manager: d.manager, nats: d.nats, config: quick(nil)}).ready()
+	s = again.operator().socket(session)
+	if w := s.hello(`{"output":4,"events":3}`); w.field("server_seq") != "map[events:3 output:10]" {
+		t.Errorf("welcome %s", w.text)
+	}
+	s.frames("output", q.all(session, "output", 5))
+	q.publish(session, "output", 2)
+	s.frames("output", q.all(session, "output", 11))
+	q.publish(session, "events", 1)
+	s.frames("events", q.all(session, "events", 4))
+}
+
+// A reconnect while frames stream has each of them once, however the replay and the live frames meet.
+func TestResumeWhileStreaming(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{})
+	const total = 3000
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; i < total; {
+			n := min(1+i%7, total-i)
+			q.publish(session, "output", n)
+			i += n
+		}
+	}()
+	seen := 0
+	c := d.operator()
+	for seen < total {
+		s := c.socket(session)
+		s.hello(fmt.Sprintf(`{"output":%d}`, seen))
+		if seen == 0 {
+			s.send("subscribe", `{"channels":["output"]}`)
+		}
+		for n := 0; n < 400 && seen < total; n++ {
+			f := s.want("output", "message.delta")
+			if f.Seq != int64(seen+1) {
+				t.Fatalf("frame %d came after %d", f.Seq, seen)
+			}
+			if want := q.all(session, "output", seen+1)[0]; f.text != want {
+				t.Fatalf("frame %q, want %q", f.text, want)
+			}
+			seen++
+		}
+		s.conn.Close()
+		<-d.manager.released
+	}
+	<-done
+}
+
+// hello with 0 is everything there is, once the channel is subscribed.
+func TestHelloFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{})
+	q.publish(session, "output", 4)
+	s := d.operator().socket(session)
+	s.hello(`{"output":0,"events":0}`)
+	s.sync()
+	s.send("subscribe", `{"channels":["output"]}`)
+	s.frames("output", q.all(session, "output", 1))
+	q.publish(session, "output", 1)
+	s.frames("output", q.all(session, "output", 5))
+}
+
+// hello with 0 where the beginning is gone goes on with what comes and never fails.
+func TestHelloFromABeginningThatIsGone(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{})
+	q.render(session, "output", 5, 0) // published, and stored no more
+	q.publish(session, "output", 2)
+	q.render(session, "events", 3, 0)
+	s := d.operator().socket(session)
+	s.hello(`{"output":0,"events":0}`)
+	s.send("subscribe", `{"channels":["output","events"]}`)
+	s.sync()
+	q.publish(session, "output", 1)
+	s.frames("output", q.all(session, "output", 8))
+	q.publish(session, "events", 1)
+	s.frames("events", q.all(session, "events", 4))
+}
+
+// A client whose frames are gone, or that has seen what there never was, is told so after the welcome (A-WS-REC-03, -04,
+// A-TEST-05).
+func TestResumeFailed(t *testing.T) {
+	t.Parallel()
+	for name, x := range map[string]struct {
+		prepare func(*sequencer)
+		hello   string
+	}{
+		"a gap before what is stored": {func(q *sequencer) { q.render(session, "output", 5, 0); q.publish(session, "output", 2) }, `{"output":2}`},
+		"all is gone":                 {func(q *sequencer) { q.render(session, "output", 5, 0) }, `{"output":2}`},
+		"ahead of what there is":      {func(q *sequencer) { q.publish(session, "output", 5) }, `{"output":6}`},
+		"the other channel":           {func(q *sequencer) { q.render(session, "events", 5, 0) }, `{"output":0,"events":1}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, q := onSession(t, setup{})
+			x.prepare(q)
+			c := d.operator()
+			s := c.socket(session)
+			s.hello(x.hello)
+			s.closed("resume_failed", websocket.ClosePolicyViolation)
+			<-d.manager.released
+			s = c.socket(session) // a fresh hello works
+			s.hello(`{}`)
+			s.sync()
+		})
+	}
+}
+
+// Nothing missed is nothing to fail: resume at the end of what is stored no more.
+func TestResumeAtTheEnd(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{})
+	q.render(session, "output", 5, 0)
+	s := d.operator().socket(session)
+	s.hello(`{"output":5}`)
+	q.publish(session, "output", 1)
+	s.frames("output", q.all(session, "output", 6))
+}
+
+// The upgrade is refused as any request is, before anything was switched (A-WS-UP-01..05, A-CSRF-05, A-CONTRA-08,
+// A-ERR-CODE-06, -07).
+func TestUpgradeRefusals(t *testing.T) {
+	t.Parallel()
+	d, _ := onSession(t, setup{})
+	d.manager.with(func() {
+		d.manager.seqs["ended"] = map[string]int64{}
+		d.manager.ended["ended"] = true
+	})
+	c, nobody := d.operator(), d.client()
+	token := c.cookie("kaged_csrf")
+	for name, x := range map[string]struct {
+		client  *client
+		session string
+		wish    wish
+		status  int
+		code    string
+		reason  string
+	}{
+		"nobody":                  {nobody, session, wish{}, 401, "unauthenticated", ""},
+		"no token":                {c, session, wish{noCSRF: true}, 403, "forbidden", "csrf_mismatch"},
+		"a wrong token":           {c, session, wish{noCSRF: true, query: "?csrf=x"}, 403, "forbidden", "csrf_mismatch"},
+		"no subprotocol":          {c, session, wish{protocols: []string{"other"}}, 400, "bad_request", ""},
+		"the token alone":         {c, session, wish{noCSRF: true, protocols: []string{"kaged.csrf." + token}}, 400, "bad_request", ""},
+		"another origin":          {c, session, wish{header: http.Header{"Origin": {"http://evil.example"}}}, 403, "forbidden", "origin_not_allowed"},
+		"an unknown session":      {c, "01HZX0000000000000000000ZZ", wish{}, 404, "not_found", ""},
+		"an ended session":        {c, "ended", wish{}, 410, "gone", ""},
+		"a takeover of some kind": {c, session, wish{query: "?takeover=maybe"}, 400, "validation_failed", ""},
+	} {
+		s, got := x.client.dial(x.session, x.wish)
+		if s != nil {
+			t.Errorf("%s: the upgrade was let through", name)
+			continue
+		}
+		if r := got.refused(t, name, x.status, x.code); x.reason != "" && r.Details["reason"] != x.reason {
+			t.Errorf("%s: details %v", name, r.Details)
+		}
+	}
+	c.get("/api/v1/sessions/"+session+"/socket?csrf="+token).refused(t, "no upgrade", 400, "bad_request")
+	for name, w := range map[string]wish{
+		"header": {}, "query": {noCSRF: true, query: "?csrf=" + token}, "subprotocol": {noCSRF: true, protocols: []string{"kaged.csrf." + token, "kaged.v1"}},
+	} {
+		s, got := c.dial(session, w)
+		if s == nil {
+			t.Fatalf("the token as %s: %d %s", name, got.status, got.body)
+		}
+		if p := s.conn.Subprotocol(); p != "kaged.v1" {
+			t.Errorf("the token as %s: subprotocol %q", name, p)
+		}
+		if got.header.Get("X-Kaged-Request-Id") == "" || got.header.Get("X-Kaged-Daemon-Version") == "" {
+			t.Errorf("the token as %s: headers %v", name, got.header)
+		}
+		s.hello(`{}`)
+		s.conn.Close()
+		<-d.manager.released
+	}
+}
+
+// A second socket is refused, also at another gateway; a takeover ends the first (A-WS-UP-03, -04, A-CONTRA-07,
+// A-WS-CLOSE-01, -04).
+func TestSingleAttach(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{})
+	other := start(t, setup{manager: d.manager, nats: d.nats, config: quick(nil)}).ready()
+	first := d.operator().socket(session)
+	first.hello(`{}`)
+	for name, c := range map[string]*client{"the same gateway": d.operator(), "another": other.operator()} {
+		_, got := c.dial(session, wish{})
+		if r := got.refused(t, name, 409, "conflict"); r.Details["reason"] != "session_attached" {
+			t.Errorf("%s: details %v", name, r.Details)
+		}
+	}
+	c := other.operator()
+	second, got := c.dial(session, wish{query: "?takeover=1"})
+	if second == nil {
+		t.Fatalf("takeover: %d %s", got.status, got.body)
+	}
+	first.closed("replaced", websocket.ClosePolicyViolation)
+	second.hello(`{}`)
+	second.send("subscribe", `{"channels":["output"]}`)
+	second.sync()
+	q.publish(session, "output", 1)
+	second.frames("output", q.all(session, "output", 1))
+}
+
+// What breaks the protocol ends the socket with a reason (A-WS-FRAME-03, -04, A-WS-CTRL-01, A-WS-OUT-09, A-WS-EV-12).
+func TestPolicyViolations(t *testing.T) {
+	t.Parallel()
+	d, _ := onSession(t, setup{config: quick(map[string]any{"frame_limit": int64(1000)})})
+	c := d.operator()
+	for name, x := range map[string]struct {
+		hello bool
+		kind  int
+		data  string
+	}{
+		"no JSON":                  {true, websocket.TextMessage, `not json`},
+		"nothing":                  {true, websocket.TextMessage, ``},
+		"not UTF-8":                {true, websocket.TextMessage, "{\"channel\":\"\xff\"}"},
+		"an array":                 {true, websocket.TextMessage, `[]`},
+		"a number for the type":    {true, websocket.TextMessage, `{"channel":"control","type":1}`},
+		"an unknown type":          {true, websocket.TextMessage, `{"channel":"control","type":"shout","payload":{}}`},
+		"no channel":               {true, websocket.TextMessage, `{"type":"ping"}`},
+		"output":                   {true, websocket.TextMessage, `{"channel":"output","type":"message.delta","payload":{}}`},
+		"events":                   {true, websocket.TextMessage, `{"channel":"events","type":"session.state","payload":{}}`},
+		"a second hello":           {true, websocket.TextMessage, `{"channel":"control","type":"hello","payload":{}}`},
+		"channels that are a text": {true, websocket.TextMessage, `{"channel":"control","type":"subscribe","payload":{"channels":"output"}}`},
+		"too large":                {true, websocket.TextMessage, `{"channel":"control","type":"ping","payload":"` + strings.Repeat("x", 2000) + `"}`},
+		"binary":                   {true, websocket.BinaryMessage, "\x01ls\n"},
+		"a ping before hello":      {false, websocket.TextMessage, `{"channel":"control","type":"ping","payload":{}}`},
+		"a negative number":        {false, websocket.TextMessage, `{"channel":"control","type":"hello","payload":{"resume_from_seq":{"output":-1}}}`},
+		"a text for a number":      {false, websocket.TextMessage, `{"channel":"control","type":"hello","payload":{"resume_from_seq":{"output":"1"}}}`},
+		"deep":                     {false, websocket.TextMessage, `{"channel":"control","type":"hello","payload":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`},
+	} {
+		s := c.socket(session)
+		if x.hello {
+			s.hello(`{}`)
+		}
+		s.raw(x.kind, x.data)
+		s.closed("policy_violation", websocket.ClosePolicyViolation)
+		<-d.manager.released
+		if t.Failed() {
+			t.Fatalf("after %s", name)
+		}
+	}
+}
+
+// A channel there is not is answered and not met with silence, and the socket stays (A-WS-PTY-01).
+func TestUnknownChannels(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{})
+	s := d.operator().socket(session)
+	s.hello(`{"whatever":5}`)
+	s.send("subscribe", `{"channels":["pty:01HZX","nonsense","output"]}`)
+	for _, name := range []string{"pty:01HZX", "nonsense"} {
+		if f := s.want("control", "error"); f.field("code") != "not_found" || !strings.Contains(f.text, name) {
+			t.Errorf("%s is answered with %s", name, f.text)
+		}
+	}
+	s.send("pty.resize", `{"invocation_id":"01HZX","cols":80,"rows":24}`)
+	s.want("control", "error")
+	q.publish(session, "output", 1)
+	s.frames("output", q.all(session, "output", 1))
+}
+
+// An operator is warned on events of what protects less, once per socket, outside the session's numbers (A-WS-EV-07).
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{insecure: true, noSandbox: true})
+	c := d.client()
+	c.get("/api/v1/me")
+	q.publish(session, "events", 2)
+	s := c.socket(session)
+	s.hello(`{"events":1}`)
+	for _, want := range []string{"insecure-mode", "no-sandbox"} {
+		if f := s.want("events", "audit.warning"); f.Seq != 0 || f.field("warning") != want || f.field("since") == "0" {
+			t.Errorf("warning %s, want %s", f.text, want)
+		}
+	}
+	s.frames("events", q.all(session, "events", 2))
+	s.send("subscribe", `{"channels":["events","output"]}`)
+	s.sync()
+}
+
+// A client that reads too slowly is told and let go; what it missed it gets when it comes back (A-WS-BP-02, -03,
+// A-FAIL-06).
+func TestBackpressure(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{config: quick(map[string]any{"output_buffer": int64(64 << 10), "closing_timeout": "1m"})})
+	c := d.operator()
+	s := c.socket(session)
+	s.hello(`{}`)
+	s.send("subscribe", `{"channels":["output"]}`)
+	s.sync()
+	for range 800 { // until what the network takes is full, too
+		q.publishSized(session, "output", 1, 16<<10)
+	}
+	<-d.manager.released
+	last := int64(0)
+	for {
+		f, err := s.next()
+		if err != nil {
+			t.Fatalf("the socket ended without a closing frame: %v", err)
+		}
+		if f.Type == "closing" {
+			if f.field("code") != "backpressure" {
+				t.Errorf("closing %s", f.text)
+			}
+			break
+		}
+		if f.Seq != last+1 {
+			t.Fatalf("frame %d after %d", f.Seq, last)
+		}
+		last = f.Seq
+	}
+	if last == 0 || last == 800 {
+		t.Errorf("%d frames came", last)
+	}
+	s.conn.Close()
+	// A replay of any length passes through a small buffer.
+	s = c.socket(session)
+	s.hello(fmt.Sprintf(`{"output":%d}`, last))
+	s.frames("output", q.all(session, "output", int(last)+1))
+}
+
+// A client that is silent is let go, one that answers pings is not (A-WS-CLOSE-01, -04, A-WS-UP-04, A-TEST-05).
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{config: quick(map[string]any{"idle_timeout": "300ms"})})
+	c := d.operator()
+	s := c.socket(session)
+	s.conn.SetPingHandler(func(string) error { return nil })
+	s.hello(`{}`)
+	s.closed("idle_timeout", websocket.ClosePolicyViolation)
+	<-d.manager.released
+	s = c.socket(session)
+	s.hello(`{}`)
+	pings := make(chan struct{}, 100)
+	handler := s.conn.PingHandler()
+	s.conn.SetPingHandler(func(data string) error { pings <- struct{}{}; return handler(data) })
+	s.send("subscribe", `{"channels":["output"]}`)
+	go func() {
+		for range 9 { // three times the limit
+			<-pings
+		}
+		q.publish(session, "output", 1)
+	}()
+	s.want("output", "message.delta")
+}
+
+// The end of a session ends its socket, after the frames that tell of it (A-WS-CLOSE-01, -03, A-SESS-DEL-01).
+func TestSessionEnded(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{config: quick(map[string]any{"flush_window": "1s"})})
+	s := d.operator().socket(session)
+	s.hello(`{"events":0}`)
+	s.send("subscribe", `{"channels":["events"]}`)
+	s.sync()
+	q.publish(session, "events", 1)
+	s.frames("events", q.all(session, "events", 1))
+	d.manager.end(session, &sm.AttachEnded{Code: "session_ended", Reason: "The session was ended."})
+	if f := s.want("control", "closing"); f.field("code") != "session_ended" {
+		t.Errorf("closing %s", f.text)
+	}
+	start := time.Now()
+	if _, err := s.next(); !websocket.IsCloseError(err, websocket.CloseNormalClosure) {
+		t.Errorf("the socket ended with %v", err)
+	}
+	if left := time.Since(start); left < 900*time.Millisecond {
+		t.Errorf("the client was left %s to flush", left)
+	}
+}
+
+// A gateway that stops tells its sockets (A-FAIL-07, A-WS-CLOSE-01).
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	d, _ := onSession(t, setup{})
+	c := d.operator()
+	s := c.socket(session)
+	s.hello(`{}`)
+	go d.service().Drain(t.Context())
+	s.closed("server_shutdown", websocket.CloseGoingAway)
+	_, got := c.dial(session, wish{})
+	got.refused(t, "an upgrade while it stops", 503, "unavailable")
+}
+
+// A holder that crashes and comes back is not noticed by the client; one that does not is, after the grace.
+func TestHolderComesBack(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{config: quick(map[string]any{"grace": "2s"})})
+	s := d.operator().socket(session)
+	s.hello(`{}`)
+	s.send("subscribe", `{"channels":["output"]}`)
+	s.sync()
+	<-d.manager.attaches
+	for _, ended := range []*sm.AttachEnded{nil, {Code: "server_shutdown", Reason: "Going."}} {
+		d.manager.end(session, ended)
+		<-d.manager.attaches
+		q.publish(session, "output", 2)
+		s.frames("output", q.all(session, "output", len(q.all(session, "output", 1))-1))
+	}
+	d.manager.with(func() { d.manager.notReady = fault.New(fault.Unavailable, "gone") })
+	d.manager.end(session, nil)
+	s.closed("server_shutdown", websocket.CloseGoingAway)
+}
+
+// What became of the session while its holder was away is told.
+func TestHolderComesBackWithoutTheSession(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{})
+	c := d.operator()
+	s := c.socket(session)
+	s.hello(`{}`)
+	d.manager.with(func() { d.manager.ended[session] = true })
+	d.manager.end(session, nil)
+	s.closed("session_ended", websocket.CloseNormalClosure)
+
+	d.manager.with(func() { d.manager.ended[session] = false })
+	q.publish(session, "output", 3)
+	s = c.socket(session)
+	s.hello(`{"output":3}`)
+	d.manager.with(func() { d.manager.seqs[session]["output"] = 1 }) // it counts from an earlier point
+	d.manager.end(session, nil)
+	s.closed("resume_failed", websocket.ClosePolicyViolation)
+}
+
+// The bus may go and come back: what was published meanwhile comes in order, and the socket stays; after the grace it does
+// not.
+func TestBusComesBack(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{nats: bustest.Server(t), config: quick(map[string]any{"grace": "5s"})})
+	c := d.operator()
+	s := c.socket(session)
+	s.hello(`{}`)
+	s.send("subscribe", `{"channels":["output"]}`)
+	s.sync()
+	q.publish(session, "output", 1)
+	s.frames("output", q.all(session, "output", 1))
+	d.nats.Stop()
+	s.sync()
+	d.nats.Start()
+	q.publish(session, "output", 2)
+	s.frames("output", q.all(session, "output", 2))
+}
+
+// The bus is away for longer than the grace.
+func TestBusStaysAway(t *testing.T) {
+	t.Parallel()
+	d, _ := onSession(t, setup{nats: bustest.Server(t)})
+	c := d.operator()
+	s := c.socket(session)
+	s.hello(`{}`)
+	d.nats.Stop()
+	s.closed("server_shutdown", websocket.CloseGoingAway)
+	_, got := c.dial(session, wish{})
+	got.refused(t, "an upgrade without a bus", 503, "unavailable")
+}
+
+// A client may close as it likes (A-WS-CLOSE-02), or just go; the session is free at once.
+func TestClientLeaves(t *testing.T) {
+	t.Parallel()
+	d, _ := onSession(t, setup{})
+	c := d.operator()
+	s := c.socket(session)
+	s.hello(`{}`)
+	if err := s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.next(); !websocket.IsCloseError(err, websocket.CloseNormalClosure) {
+		t.Errorf("the close was answered with %v", err)
+	}
+	<-d.manager.released
+	s = c.socket(session)
+	s.conn.NetConn().Close()
+	<-d.manager.released
+}
