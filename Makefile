@@ -30,7 +30,7 @@ demo: build setup ## Watch an agent repair a failing test; no key and no network
 build: ## Build bin/kaged and every service
 	@mkdir -p $(BIN)
 	@for s in $(SERVICES); do targets+=" ./services/$$s/cmd/$$s"; done; \
-	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./services/kaged/cmd/kaged $$targets
+	go build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./services/kaged/cmd/kaged $$targets
 
 test: setup-test ## Run every test
 	@scripts/test.sh

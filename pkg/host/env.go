@@ -53,46 +53,38 @@ func (e *Env) Dial(name string) grpc.ClientConnInterface { return e.host.conns.t
 
 // DialAddress returns a connection to an address a service told, as [Env.Address] does.
 func (e *Env) DialAddress(address string) (grpc.ClientConnInterface, error) {
+	if address == "" {
+		return nil, fault.New(fault.Unavailable, "The service did not tell an address other processes reach it at.")
+	}
 	if own := e.host.inProcess(address); own != nil {
 		return e.host.conns.to(own.Name), nil
 	}
-	return e.host.conns.at(address)
+	return e.host.conns.at(address, address), nil
 }
 
 // Address is where other processes reach this service: "unix:PATH" or "host:port".
 func (e *Env) Address() string { return e.module.address }
 
-// to returns the connection to a service. A service without a known address gets a connection whose calls say so.
+// to returns the connection to a service.
 func (c *conns) to(name string) grpc.ClientConnInterface {
 	if r := c.host.find(name); r != nil {
-		conn, err := c.get("in:"+name, r.dial)
-		if err != nil {
-			return unreachable{name, err}
-		}
-		return conn
+		return &lazy{name: name, dial: func() (*grpc.ClientConn, error) { return c.get("in:"+name, r.dial) }}
 	}
 	listen, address := c.host.opts.File.Place(name, c.host.opts.Getenv)
-	if address == "" {
-		address = listen
-	}
-	if address == "" {
-		address = "unix:" + SocketPath(c.host.opts.DataDir, name)
-	}
-	conn, err := c.at(address)
-	if err != nil {
-		return unreachable{name, err}
-	}
-	return conn
+	address = config.Or(address, listen, "unix:"+SocketPath(c.host.opts.DataDir, name))
+	return c.at(name, address)
 }
 
-func (c *conns) at(address string) (*grpc.ClientConn, error) {
+func (c *conns) at(name, address string) grpc.ClientConnInterface {
 	target := address
 	if !strings.HasPrefix(address, "unix:") {
 		target = "dns:///" + address
 	}
-	return c.get(address, func() (*grpc.ClientConn, error) {
-		return grpc.NewClient(target, append(rpc.DialOptions(), c.host.opts.Dial...)...)
-	})
+	return &lazy{name: name, dial: func() (*grpc.ClientConn, error) {
+		return c.get(address, func() (*grpc.ClientConn, error) {
+			return grpc.NewClient(target, append(rpc.DialOptions(), c.host.opts.Dial...)...)
+		})
+	}}
 }
 
 func (h *Host) inProcess(address string) *running {
@@ -104,23 +96,10 @@ func (h *Host) inProcess(address string) *running {
 	return nil
 }
 
-// unreachable is a connection to a service nobody knows the place of.
-type unreachable struct {
-	name string
-	err  error
-}
-
-func (u unreachable) fault() error {
-	return fault.Wrap(u.err, fault.Unavailable, "The service %s cannot be reached; give its address under [services.%s].", u.name, u.name).
-		With("subsystem", u.name)
-}
-
-func (u unreachable) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
-	return u.fault()
-}
-
-func (u unreachable) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, u.fault()
+// unreachable is the fault of a connection that cannot even be tried.
+func unreachable(name string, err error) error {
+	return fault.Wrap(err, fault.Unavailable, "The service %s cannot be reached; check its address under [services.%s].", name, name).
+		With("subsystem", name)
 }
 
 // maxSocketPath is what fits into a socket address, with its final NUL.

@@ -229,14 +229,18 @@ func order(modules []Module) ([]Module, error) {
 
 // conns are the connections to services, made when they are first asked for.
 type conns struct {
-	host *Host
-	mu   sync.Mutex // guards the map
-	open map[string]*grpc.ClientConn
+	host   *Host
+	mu     sync.Mutex // guards the rest
+	open   map[string]*grpc.ClientConn
+	closed bool
 }
 
 func (c *conns) get(key string, dial func() (*grpc.ClientConn, error)) (*grpc.ClientConn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errors.New("the process is stopping")
+	}
 	if conn := c.open[key]; conn != nil {
 		return conn, nil
 	}
@@ -258,7 +262,7 @@ func (c *conns) close() {
 	for _, conn := range c.open {
 		errs = append(errs, conn.Close())
 	}
-	c.open = nil
+	c.open, c.closed = nil, true
 	if err := errors.Join(errs...); err != nil {
 		c.host.opts.Log.Warn("closing connections", "error", err)
 	}

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
+	busembedded "kaged.dev/pkg/bus/embedded"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/rpc"
-	"kaged.dev/pkg/testkit/bustest"
 	"kaged.dev/pkg/testkit/fakellm"
 	"kaged.dev/services/kaged/internal/kagedtest"
 )
@@ -31,12 +31,23 @@ type constellation struct {
 func startAlone(t *testing.T, llm *fakellm.Server) *constellation {
 	t.Helper()
 	c := &constellation{World: kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic")), processes: map[string]*kagedtest.Process{}}
-	c.env = append(append(append([]string{}, c.Env...), databaseEnv(t)...), "KAGED_NATS_URL="+bustest.URL(t), "KAGED_LISTEN=127.0.0.1:0")
+	c.env = append(append(append([]string{}, c.Env...), databaseEnv(t)...), "KAGED_NATS_URL="+natsURL(t), "KAGED_LISTEN=127.0.0.1:0")
 	for _, name := range serviceNames {
 		c.start(t, name)
 	}
 	c.ready(t)
 	return c
+}
+
+// natsURL is the address of a NATS server that listens, as one for separate services does.
+func natsURL(t *testing.T) string {
+	t.Helper()
+	srv, err := busembedded.Start(busembedded.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Token: "alone"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Stop)
+	return srv.URL()
 }
 
 func (c *constellation) start(t *testing.T, name string) {
