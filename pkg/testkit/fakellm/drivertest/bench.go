@@ -91,7 +91,12 @@ func (s Suite) recorded(b *testing.B, step fakellm.Step) []byte {
 	srv := fakellm.New(b.Fatalf)
 	srv.Handle(func(*fakellm.Request) fakellm.Step { return step })
 	var stream []byte
-	client := &http.Client{Transport: recorder{srv, &stream}}
+	client := Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		srv.ServeHTTP(w, r)
+		if rec, ok := w.(*httptest.ResponseRecorder); ok {
+			stream = bytes.Clone(rec.Body.Bytes())
+		}
+	}))
 	d := s.New(llm.Target{Provider: "fake", Driver: s.Driver, BaseURL: "http://fake/v1"}, wire.Options{Client: client})
 	for _, err := range d.Stream(b.Context(), Ask("hello")) {
 		if err != nil {
@@ -101,17 +106,15 @@ func (s Suite) recorded(b *testing.B, step fakellm.Step) []byte {
 	return stream
 }
 
-// recorder is a transport that lets a handler answer and keeps the body.
-type recorder struct {
-	handler http.Handler
-	body    *[]byte
-}
+// Handler returns a client whose requests a handler answers without a network, whatever their host.
+func Handler(h http.Handler) *http.Client { return &http.Client{Transport: handler{h}} }
+
+type handler struct{ http.Handler }
 
 // RoundTrip answers.
-func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+func (h handler) RoundTrip(req *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
-	r.handler.ServeHTTP(w, req)
-	*r.body = bytes.Clone(w.Body.Bytes())
+	h.ServeHTTP(w, req)
 	resp := w.Result()
 	resp.Request = req
 	return resp, nil

@@ -2,7 +2,7 @@
 //
 //	go run kaged.dev/pkg/testkit/fakellm/cmd/fakellm --listen 127.0.0.1:0 --script FILE
 //
-// It prints its URL on a line once it listens and ends with its input's signal. FILE is a text archive as
+// It prints its URL on a line once it listens and ends at SIGINT or SIGTERM. FILE is a text archive as
 // fakellm.Server.ParseScript describes it; /_fakellm/ on the server steers it and lists when requests came.
 package main
 

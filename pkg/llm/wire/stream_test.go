@@ -1,0 +1,119 @@
+package wire_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/llm/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// echo is a decoder that writes each event's data as text and finishes at "end".
+type echo struct{ part *wire.Part }
+
+// Decode writes the data.
+func (e *echo) Decode(ev wire.Event, out *wire.Output) error {
+	switch s := string(ev.Data); {
+	case s == "end":
+		out.Finish(llm.StopEnd, llm.Usage{Output: 1})
+	case s == "bad":
+		return errors.New("bad")
+	default:
+		if e.part == nil {
+			e.part = out.Open(wire.KindText)
+		}
+		out.Write(e.part, s)
+	}
+	return nil
+}
+
+// End does nothing.
+func (e *echo) End(*wire.Output) error { return nil }
+
+func call(body io.ReadCloser, opts wire.Options) wire.Call {
+	return wire.Call{
+		Target:  llm.Target{Provider: "fake"},
+		Options: opts,
+		Names:   wire.NewNames(llm.Request{}),
+		Decoder: &echo{},
+		Open: func(ctx context.Context, client *http.Client) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: body}, nil
+		},
+	}
+}
+
+// body tells whether it was closed.
+type body struct {
+	io.Reader
+	closed bool
+}
+
+// Close notes it.
+func (b *body) Close() error {
+	b.closed = true
+	return nil
+}
+
+// The body is closed when the iterator returns, however the loop ends, and nothing is yielded after that.
+func TestStreamCloses(t *testing.T) {
+	const stream = "data: a\n\ndata: b\n\ndata: end\n\ndata: c\n\n"
+	for stop := range 6 {
+		b := &body{Reader: strings.NewReader(stream)}
+		seen := 0
+		for ev, err := range wire.Stream(t.Context(), call(b, wire.Options{})) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.closed {
+				t.Fatalf("closed before %+v", ev)
+			}
+			if seen++; seen == stop {
+				break
+			}
+		}
+		if !b.closed || seen > 4 {
+			t.Errorf("stopped after %d events: %d seen, closed %v", stop, seen, b.closed)
+		}
+	}
+}
+
+// An answer of any length is held within its bound: memory does not grow with what the provider sends.
+func TestStreamMemory(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	b := &body{Reader: repeat("data: " + strings.Repeat("x", 1000) + "\n\n")}
+	var last error
+	for _, err := range wire.Stream(t.Context(), call(b, wire.Options{MaxAnswer: 1 << 20})) {
+		last = err
+	}
+	runtime.ReadMemStats(&after)
+	if !errors.Is(last, fault.ProviderBadResponse) {
+		t.Errorf("the error is %v", last)
+	}
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 32<<20 {
+		t.Errorf("%d MiB were allocated for an answer of at most 1 MiB", allocated>>20)
+	}
+}
+
+// The clients for model calls hold back no deltas, keep enough connections, and follow no redirects.
+func TestClients(t *testing.T) {
+	tr, ok := wire.NewClient().Transport.(*http.Transport)
+	if !ok || !tr.DisableCompression || tr.MaxIdleConnsPerHost < 100 || !tr.ForceAttemptHTTP2 || tr.ResponseHeaderTimeout != 0 {
+		t.Errorf("%+v", tr)
+	}
+	c := wire.Client(nil)
+	if c.Timeout != 0 || !errors.Is(c.CheckRedirect(nil, nil), http.ErrUseLastResponse) {
+		t.Errorf("%+v", c)
+	}
+}
