@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
@@ -23,6 +25,7 @@ import (
 	"kaged.dev/pkg/testkit"
 	toolrunner "kaged.dev/services/tool-runner"
 
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
@@ -233,5 +236,190 @@ func TestReadProject(t *testing.T) {
 	}
 	if _, err := c.ReadProject(t.Context(), &toolrunnerv1.ReadProjectRequest{Root: filepath.Join(c.root, "big")}); !errors.Is(err, fault.NotFound) {
 		t.Errorf("a root that is no folder: %v", err)
+	}
+}
+
+// A command runs through the sandbox: its output is streamed while it runs and its result is complete without that.
+func TestRunToolRunsACommand(t *testing.T) {
+	t.Parallel()
+	box := newSandbox()
+	c := start(t, box)
+	c.write("sub/x", "")
+	req := c.request("shell.bash", `{"command":"echo one; echo two; exit 3","cwd":"sub","env":{"A":"b"}}`)
+	req.Context.Cage = &commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: "rw", Path: "./"}}, Capabilities: []string{"shell"},
+		Limits: &commonv1.CageLimits{MemoryBytes: 1 << 30, Cpu: 1.5}, Env: map[string]string{"IN": "side"}, State: "ephemeral"}
+	output, result, err := c.run(req)
+	if err != nil || output != "one\ntwo\n" || result.GetContent() != `{"stdout":"one\ntwo\n","stderr":"","exit_code":3,"timed_out":false}` {
+		t.Errorf("output %q, result %v, %v", output, result, err)
+	}
+	asked := <-box.asked
+	if asked.GetOwner().GetSessionId() != "s1" || asked.GetOwner().GetCallId() != req.GetCallId() || asked.GetTerminal() == nil ||
+		asked.GetCwd() != filepath.Join(c.root, "sub") || asked.GetProjectRoot() != c.root || asked.GetTimeoutMs() != 120_000 || asked.GetEnv()["A"] != "b" {
+		t.Errorf("the sandbox was asked for %v", asked)
+	}
+	if !proto.Equal(asked.GetCage(), req.GetContext().GetCage()) {
+		t.Errorf("the cage went out as %v", asked.GetCage())
+	}
+	var events []string
+	for _, r := range result.GetAudit() {
+		events = append(events, r.GetEventType())
+		if p := r.GetPayload().AsMap(); p["session_id"] != "s1" || p["run_id"] != "r1" || p["request_id"] != "q1" || p["caller"] != "primary" || r.GetTs() == 0 {
+			t.Errorf("record %v", r)
+		}
+	}
+	if want := "tool.called shell.executed tool.completed"; strings.Join(events, " ") != want {
+		t.Errorf("records %v", events)
+	}
+}
+
+// Secrets of the service's own environment do not reach a command (S6.6).
+func TestCommandsGetNoSecrets(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "sk-this-must-not-leak")
+	c := start(t, newSandbox())
+	_, result, err := c.run(c.request("bash", `{"command":"env; cat /proc/self/environ"}`))
+	if err != nil || strings.Contains(result.GetContent(), "must-not-leak") || !strings.Contains(result.GetContent(), "PATH=") {
+		t.Errorf("%v, %v", result, err)
+	}
+}
+
+// Repeating a call gives its first result: the command runs once. Another call may not use the same id.
+func TestRunToolHappensOnce(t *testing.T) {
+	t.Parallel()
+	c := start(t, newSandbox())
+	req := c.request("shell.bash", `{"command":"echo x >> log; cat log"}`)
+	for range 3 {
+		_, result, err := c.run(req)
+		if err != nil || result.GetContent() != `{"stdout":"x\n","stderr":"","exit_code":0,"timed_out":false}` || len(result.GetAudit()) != 3 {
+			t.Errorf("%v, %v", result, err)
+		}
+	}
+	req.Input = `{"command":"true"}`
+	if _, _, err := c.run(req); !errors.Is(err, fault.Conflict) {
+		t.Errorf("another call of the same id: %v", err)
+	}
+	req.CallId = ""
+	if _, _, err := c.run(req); !errors.Is(err, fault.BadRequest) {
+		t.Errorf("a call without an id: %v", err)
+	}
+}
+
+// Whoever leaves ends the command, and the call is not made again: it may have done something.
+func TestLeavingEndsTheCommand(t *testing.T) {
+	t.Parallel()
+	box := newSandbox()
+	c := start(t, box)
+	req := c.request("shell.bash", `{"command":"echo started; sleep 600"}`)
+	ctx, leave := context.WithCancel(t.Context())
+	stream, err := c.RunTool(ctx, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if event, err := stream.Recv(); err != nil || event.GetOutput().GetText() != "started\n" {
+		t.Fatalf("%v, %v", event, err)
+	}
+	leave()
+	if _, err := stream.Recv(); !errors.Is(err, fault.Cancelled) {
+		t.Errorf("error %v", err)
+	}
+	if err := <-box.gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("the command ended with %v", err)
+	}
+	if _, _, err := c.run(req); !errors.Is(err, fault.Cancelled) {
+		t.Errorf("the same call again: %v", err)
+	}
+}
+
+// A sandbox that goes away while a command runs is the call's failure; one that is not there is nobody's.
+func TestTheSandboxGoesAway(t *testing.T) {
+	t.Parallel()
+	breaking, lost, ended := newSandbox(), newSandbox(), newSandbox()
+	breaking.breaks = true
+	lost.reason, ended.reason = sandboxsupervisorv1.KillReason_KILL_REASON_LOST, sandboxsupervisorv1.KillReason_KILL_REASON_OWNER_ENDED
+	for _, box := range []*sandbox{breaking, lost} {
+		c := start(t, box)
+		if _, result := c.call("shell.bash", `{"command":"true"}`); !errors.Is(fault.FromProto(result.GetError()), fault.Interrupted) {
+			t.Errorf("%v", result)
+		}
+	}
+	c := start(t, ended)
+	if _, _, err := c.run(c.request("shell.bash", `{"command":"true"}`)); !errors.Is(err, fault.Cancelled) {
+		t.Errorf("error %v", err)
+	}
+	c = start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
+	if _, _, err := c.run(c.request("shell.bash", `{"command":"true"}`)); err == nil {
+		t.Error("a command ran without a sandbox")
+	}
+}
+
+// Ending a session ends its commands and forgets what it read.
+func TestEndSession(t *testing.T) {
+	t.Parallel()
+	box := newSandbox()
+	c := start(t, box)
+	c.write("f", "x\n")
+	c.call("file.read", `{"path":"f"}`)
+	if _, err := c.EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{SessionId: "s1"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := box.shell.Ended(); len(got) != 1 || got[0] != "s1" {
+		t.Errorf("ended %v", got)
+	}
+	if _, result := c.call("file.write", `{"path":"f","content":"y"}`); !errors.Is(fault.FromProto(result.GetError()), fault.FileNotRead) {
+		t.Errorf("%v", result)
+	}
+}
+
+// The catalogue is the frozen list, in its order, with what a project's tools resolve by (T-REG-24, decision 1).
+func TestListTools(t *testing.T) {
+	t.Parallel()
+	c := start(t, newSandbox())
+	list, err := c.ListTools(t.Context(), &toolrunnerv1.ListToolsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, tool := range list.GetTools() {
+		fmt.Fprintf(&got, "%s %s %s root=%v parallel=%v", tool.GetName(), tool.GetNamespace(), tool.GetCategory(), tool.GetDefaultRoot(), tool.GetParallel())
+		for _, a := range tool.GetAliases() {
+			fmt.Fprintf(&got, " %s", a.GetName())
+			if a.GetDescription() == "" || a.GetInputSchema().AsMap()["type"] != "object" {
+				t.Errorf("alias %v", a)
+			}
+		}
+		got.WriteString("\n")
+		in, out := tool.GetInputSchema().AsMap(), tool.GetOutputSchema().AsMap()
+		if tool.GetDescription() == "" || in["type"] != "object" || in["additionalProperties"] != false || out["type"] != "object" {
+			t.Errorf("%s: %v %v", tool.GetName(), in, out)
+		}
+	}
+	want := `file.read file CATEGORY_READ root=true parallel=true read read_file
+file.list file CATEGORY_READ root=true parallel=true ls list_directory
+file.write file CATEGORY_WRITE root=false parallel=false write write_file
+file.create file CATEGORY_WRITE root=false parallel=false
+edit.text edit CATEGORY_WRITE root=false parallel=false edit
+search.grep search CATEGORY_READ root=true parallel=true grep
+search.glob search CATEGORY_READ root=true parallel=true glob
+shell.bash shell CATEGORY_WRITE root=false parallel=false bash
+`
+	if got.String() != want {
+		t.Errorf("the catalogue is\n%s", got.String())
+	}
+}
+
+// A limit that makes every call fail is refused by its name, and the defaults are none.
+func TestConfigIsValidated(t *testing.T) {
+	t.Parallel()
+	if err := toolrunner.DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*toolrunner.Config){
+		"read_bytes": func(c *toolrunner.Config) { c.ReadBytes = 0 }, "lock_wait": func(c *toolrunner.Config) { c.LockWait = -1 },
+		"shell_min_timeout": func(c *toolrunner.Config) { c.ShellMinTimeout = c.ShellMaxTimeout + 1 },
+	} {
+		cfg := toolrunner.DefaultConfig()
+		change(&cfg)
+		if err := cfg.Validate(); !errors.Is(err, fault.BadRequest) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -58,7 +58,8 @@ func (s *Sandbox) Run(ctx context.Context, spec command.Spec, output func([]byte
 	}
 }
 
-// start sends the command. What the supervisor answers to a request it refuses comes with the first Recv.
+// start sends the command, and that there is nothing to read: a program that asks a question gets no answer instead of
+// waiting for one. What the supervisor says to a request it refuses comes with the first Recv.
 func start(st stream, spec command.Spec) error {
 	req := &sandboxsupervisorv1.ExecStart{
 		Owner: &sandboxsupervisorv1.Owner{
@@ -70,11 +71,15 @@ func start(st stream, spec command.Spec) error {
 	if spec.Terminal {
 		req.Terminal = &sandboxsupervisorv1.Terminal{}
 	}
-	err := st.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: req}})
-	if errors.Is(err, io.EOF) {
-		return nil
+	for _, m := range []*sandboxsupervisorv1.ExecRequest{
+		{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: req}},
+		{Request: &sandboxsupervisorv1.ExecRequest_CloseStdin{CloseStdin: &sandboxsupervisorv1.CloseStdin{}}},
+	} {
+		if err := st.Send(m); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // ended says what the end of a stream before the command's means.

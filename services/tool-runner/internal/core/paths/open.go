@@ -76,7 +76,7 @@ func (p Path) Failure(done string, err error) error {
 		return err
 	case errors.As(err, &known):
 		return known
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR) && !p.Exists:
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR) && !p.Exists:
 		return fault.Wrap(err, fault.FileNotFound, "There is no file at %s.", p.Show).With("path", p.Show)
 	case errors.Is(err, unix.ENXIO), errors.Is(err, unix.EISDIR):
 		return p.notRegular()

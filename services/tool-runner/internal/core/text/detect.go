@@ -34,12 +34,23 @@ func Binary(head []byte, sniff Sniffer) (bool, string) {
 	return !validHead(head), mime
 }
 
-// validHead reports whether head is UTF-8 up to a last character that may have been cut.
+// validHead reports whether head is UTF-8, but for a last character that was cut where a longer file goes on.
 func validHead(head []byte) bool {
-	for cut := 0; cut < utf8.UTFMax && cut <= len(head); cut++ {
-		if utf8.Valid(head[:len(head)-cut]) {
-			return true
+	if len(head) == HeadSize {
+		head = head[:whole(head)]
+	}
+	return utf8.Valid(head)
+}
+
+// whole returns how much of data is left without the beginning of a character at its end.
+func whole(data []byte) int {
+	for back := 1; back < utf8.UTFMax && back <= len(data); back++ {
+		if at := len(data) - back; utf8.RuneStart(data[at]) {
+			if !utf8.FullRune(data[at:]) {
+				return at
+			}
+			break
 		}
 	}
-	return false
+	return len(data)
 }

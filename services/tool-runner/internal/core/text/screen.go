@@ -43,16 +43,7 @@ func (s *Screen) Write(p []byte) {
 
 // settled returns how much of data does not depend on what comes next.
 func settled(data []byte) int {
-	end := len(data)
-	// A character may be cut after up to three of its bytes.
-	for back := 1; back < utf8.UTFMax && back <= len(data); back++ {
-		if b := data[len(data)-back]; utf8.RuneStart(b) {
-			if !utf8.FullRune(data[len(data)-back:]) {
-				end -= back
-			}
-			break
-		}
-	}
+	end := whole(data)
 	for end > 0 && data[end-1] == '\r' {
 		end--
 	}
@@ -64,7 +55,10 @@ func (s *Screen) take(data []byte) {
 	if len(data) == 0 {
 		return
 	}
-	piece := strings.ToValidUTF8(string(lineEnds(data)), "\uFFFD")
+	piece := string(lineEnds(data))
+	if !utf8.ValidString(piece) {
+		piece = string([]rune(piece)) // one U+FFFD for each byte, wherever the output was cut
+	}
 	room := s.limit - s.kept.Len()
 	if len(piece) > room {
 		piece, s.over = Prefix(piece, room)+s.note(), true

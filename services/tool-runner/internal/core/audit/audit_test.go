@@ -1,0 +1,70 @@
+package audit_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"kaged.dev/services/tool-runner/internal/core/audit"
+)
+
+// What looks like a secret is masked, what does not is left alone.
+func TestMask(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"plain text, tasks-1 and disk-usage":       "plain text, tasks-1 and disk-usage",
+		"key sk-ant-api03-abcdefghijkl":            "key [masked]",
+		"ghp_abcdefghijklmnopqrstuvwxyz0123456789": "[masked]", "AKIAIOSFODNN7EXAMPLE": "[masked]", "xoxb-1234567890-abc": "[masked]",
+		"curl -H 'Authorization: Bearer abcdefgh12345678' x":                       "curl -H 'Authorization: Bearer [masked]' x",
+		"git clone https://me:s3cret@example.org/x":                                "git clone https://me:[masked]@example.org/x",
+		"export API_KEY=abc DB_PASSWORD='x y' NAME=ok; run":                        "export API_KEY=[masked] DB_PASSWORD=[masked] NAME=ok; run",
+		"-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- tail": "[masked] tail",
+		"a eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl b":                    "a [masked] b",
+	} {
+		if got := audit.Mask(text); got != want {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
+// Recorded parameters are bounded and masked by name and by looks; what is no JSON is recorded as text (T-AUD-01).
+func TestParams(t *testing.T) {
+	t.Parallel()
+	for input, want := range map[string]string{
+		`{"path":"a","n":3,"env":{"DB_TOKEN":"x","PLAIN":"y","EMPTY_TOKEN":""}}`: `{"env":{"DB_TOKEN":"[masked]","EMPTY_TOKEN":"","PLAIN":"y"},"n":3,"path":"a"}`,
+		`{"list":["sk-abcdefghijklmnopqrstuvwx",1,null]}`:                        `{"list":["[masked]",1,null]}`,
+		`{"content":"0123456789012345678901234567890"}`:                          `{"content":{"bytes":31,"redacted":true,"sha256":"0ca68b5e8d3e18c1d6a01ac7e1e16cdc5d2f24a4e0ba3eda7a31a0bd6cc9b3f6"}}`,
+		``: `{}`, `{"a":`: `"{\"a\":"`, `[1]`: `[1]`,
+	} {
+		got, err := json.Marshal(audit.Params([]byte(input), 30))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, w := strip(string(got)), strip(want); g != w {
+			t.Errorf("%s became %s", input, got)
+		}
+	}
+	many := `{"list":[` + strings.TrimSuffix(strings.Repeat("1,", 1000), ",") + `]}`
+	if got, _ := json.Marshal(audit.Params([]byte(many), 30)); string(got) != `{"list":{"items":1000,"redacted":true}}` {
+		t.Errorf("a long list became %s", got)
+	}
+}
+
+// strip leaves out a hash, which another test computes.
+func strip(s string) string {
+	if i := strings.Index(s, `"sha256":"`); i >= 0 {
+		return s[:i] + s[i+74:]
+	}
+	return s
+}
+
+// Shortening counts characters.
+func TestShorten(t *testing.T) {
+	t.Parallel()
+	if got := audit.Shorten(strings.Repeat("é", 300), 200); got != strings.Repeat("é", 200) {
+		t.Errorf("%d bytes", len(got))
+	}
+	if got := audit.Shorten("short", 200); got != "short" {
+		t.Errorf("%q", got)
+	}
+}

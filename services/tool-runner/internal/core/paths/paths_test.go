@@ -1,0 +1,279 @@
+package paths_test
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+)
+
+// project returns an empty folder and its space.
+func project(t testing.TB, rules paths.Rules) (string, *paths.Space) {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root = filepath.Join(root, "project")
+	must(t, os.Mkdir(root, 0o755))
+	space, err := paths.Open(root, rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(space.Close)
+	return root, space
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A root must be an absolute path of a folder; one given through a link is known by both names.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	root, _ := project(t, paths.Rules{})
+	file := filepath.Join(root, "file")
+	must(t, os.WriteFile(file, nil, 0o644))
+	for _, bad := range []string{"", ".", "relative", file, filepath.Join(root, "none")} {
+		if _, err := paths.Open(bad, paths.Rules{}); !errors.Is(err, fault.NotFound) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	link := filepath.Join(filepath.Dir(root), "link")
+	must(t, os.Symlink(root, link))
+	space, err := paths.Open(link, paths.Rules{})
+	must(t, err)
+	defer space.Close()
+	for _, name := range []string{"file", file, filepath.Join(link, "file")} {
+		p, err := space.Resolve("path", name)
+		if err != nil || p.Abs() != file || p.Show != "./file" || !p.Exists {
+			t.Errorf("%s: %+v, %v", name, p, err)
+		}
+	}
+	if space.Root() != root {
+		t.Errorf("root %s", space.Root())
+	}
+}
+
+// Results name a place as it was asked for, as long as that text stays in the project.
+func TestShow(t *testing.T) {
+	t.Parallel()
+	root, space := project(t, paths.Rules{})
+	must(t, os.MkdirAll(filepath.Join(root, "a/b"), 0o755))
+	must(t, os.Symlink("a/b", filepath.Join(root, "l")))
+	for name, want := range map[string]string{
+		".": "./", "": "", "a": "./a", "./a//b/.": "./a/b", "a/../a/b": "./a/b", "l": "./l", "l/..": "./a", "l/../new": "./a/new", "new/deep": "./new/deep",
+		root: "./", root + "/l": "./l", "../project/a": "./a",
+	} {
+		p, err := space.Resolve("path", name)
+		if want == "" {
+			if !errors.Is(err, fault.InvalidParams) {
+				t.Errorf("%q: %v", name, err)
+			}
+			continue
+		}
+		if err != nil || p.Show != want {
+			t.Errorf("%q: shown as %q, %v, want %q", name, p.Show, err, want)
+		}
+	}
+}
+
+// Wherever links lead, a path resolves to where the system finds it, or is refused if that is outside.
+func TestResolveEqualsTheSystem(t *testing.T) {
+	t.Parallel()
+	root, space := project(t, paths.Rules{})
+	for _, dir := range []string{"a/b/c", "d"} {
+		must(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
+	}
+	must(t, os.WriteFile(filepath.Join(root, "a/f"), nil, 0o644))
+	for name, target := range map[string]string{
+		"up": "..", "a/up": "..", "self": ".", "abs": root + "/a", "a/b/deep": "../../d", "out": "/tmp", "a/chain": "b/deep", "loop": "loop2", "loop2": "loop",
+		"dangling": "gone/x", "a/b/c/root": root, "d/above": "../..",
+	} {
+		must(t, os.Symlink(target, filepath.Join(root, name)))
+	}
+	part := rapid.SampledFrom([]string{"a", "b", "c", "d", "f", "up", "self", "abs", "deep", "out", "chain", "loop", "dangling", "root", "above", "..", ".", "", "project", "new"})
+	rapid.Check(t, func(t *rapid.T) {
+		name := strings.Join(rapid.SliceOfN(part, 1, 7).Draw(t, "parts"), "/")
+		if rapid.Bool().Draw(t, "absolute") {
+			name = root + "/" + name
+		}
+		p, err := space.Resolve("path", name)
+		full := name
+		if !filepath.IsAbs(name) {
+			full = root + "/" + name
+		}
+		info, statErr := os.Stat(full)
+		if statErr != nil {
+			// What is not there may resolve or not, but never to the outside.
+			if err == nil && !paths.Below(p.Abs(), root) {
+				t.Fatalf("%s resolves to %s", name, p.Abs())
+			}
+			return
+		}
+		real, evalErr := filepath.EvalSymlinks(full)
+		if evalErr != nil {
+			t.Fatalf("%s: %v", full, evalErr)
+		}
+		inside := paths.Below(real, root)
+		switch {
+		case inside && (err != nil || p.Abs() != real || !p.Exists || p.Mode.Type() != info.Mode().Type()):
+			t.Fatalf("%s is %s, resolved to %+v, %v", name, real, p, err)
+		case !inside && !errors.Is(err, fault.InvalidParams):
+			t.Fatalf("%s leads to %s and resolved to %+v, %v", name, real, p, err)
+		}
+	})
+}
+
+// A folder that becomes a link between the decision and the act makes the act fail; it never leads outside.
+func TestLinksPutInPlaceLater(t *testing.T) {
+	root, space := project(t, paths.Rules{})
+	outside := filepath.Join(filepath.Dir(root), "outside")
+	for _, dir := range []string{outside, filepath.Join(root, "dir"), filepath.Join(root, "spare")} {
+		must(t, os.MkdirAll(dir, 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, "f"), []byte(filepath.Base(dir)), 0o644))
+	}
+	must(t, os.Symlink(outside, filepath.Join(root, "link")))
+	for name, prepare := range map[string]func() func(){"openat2": func() func() { return func() {} }, "walking": paths.WithoutOpenat2} {
+		restore := prepare()
+		stop := make(chan struct{})
+		var swapping sync.WaitGroup
+		swapping.Go(func() {
+			at := func(n string) string { return filepath.Join(root, n) }
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				os.Rename(at("dir"), at("kept"))
+				os.Rename(at("link"), at("dir"))
+				os.Rename(at("dir"), at("link"))
+				os.Rename(at("kept"), at("dir"))
+			}
+		})
+		for range 1000 {
+			p, err := space.Resolve("path", "dir/f")
+			if err != nil {
+				continue
+			}
+			if f, _, err := p.Open(); err == nil {
+				content, _ := io.ReadAll(f)
+				f.Close()
+				if string(content) == "outside" {
+					t.Fatalf("%s: read what is outside", name)
+				}
+			}
+			_ = p.Join("x").Create([]byte("written"))
+			if q, err := space.Resolve("path", "dir/new"); err == nil {
+				_ = q.Replace([]byte("written"))
+			}
+		}
+		close(stop)
+		swapping.Wait()
+		restore()
+	}
+	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
+		t.Errorf("outside holds %v, %v", entries, err)
+	}
+}
+
+// Without openat2 the same is opened and the same refused.
+func TestWalkingOpens(t *testing.T) {
+	root, space := project(t, paths.Rules{})
+	must(t, os.MkdirAll(filepath.Join(root, "a/b"), 0o711))
+	must(t, os.WriteFile(filepath.Join(root, "a/b/f"), []byte("x"), 0o644))
+	defer paths.WithoutOpenat2()()
+	for name, want := range map[string]error{"a/b/f": nil, "a/b": nil, ".": nil, "a/none": fault.FileNotFound, "a/b/f/x": fault.FileNotFound} {
+		p, err := space.Resolve("path", name)
+		must(t, err)
+		f, _, err := p.Open()
+		if want == nil && err == nil {
+			f.Close()
+		} else if !errors.Is(err, want) || want == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	p, err := space.Resolve("path", "a/new/deep/f")
+	must(t, err)
+	must(t, p.Create([]byte("y")))
+	if data, err := os.ReadFile(filepath.Join(root, "a/new/deep/f")); err != nil || string(data) != "y" {
+		t.Errorf("%q, %v", data, err)
+	}
+}
+
+// What replaces a file has its mode and owner; what is new obeys the umask; nothing temporary is left.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	root, space := project(t, paths.Rules{})
+	for _, mode := range []fs.FileMode{0o600, 0o755, 0o755 | fs.ModeSetuid} {
+		name := filepath.Join(root, "f")
+		must(t, os.WriteFile(name, []byte("old"), 0o644))
+		must(t, os.Chmod(name, mode))
+		before, err := os.Stat(name)
+		must(t, err)
+		p, err := space.Resolve("path", "f")
+		must(t, err)
+		must(t, p.Replace([]byte("new")))
+		after, err := os.Stat(name)
+		must(t, err)
+		if after.Mode() != before.Mode() {
+			t.Errorf("mode %v became %v", before.Mode(), after.Mode())
+		}
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left %v, %v", entries, err)
+	}
+}
+
+// Below compares components, not letters (T-PERM-07).
+func TestBelow(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		p, dir string
+		want   bool
+	}{{"/a", "/a", true}, {"/a/b", "/a", true}, {"/ab", "/a", false}, {"/a", "/a/b", false}, {"/a", "/", true}, {"/", "/", true}} {
+		if got := paths.Below(c.p, c.dir); got != c.want {
+			t.Errorf("%s below %s: %v", c.p, c.dir, got)
+		}
+	}
+}
+
+// Whatever is asked for, it resolves to the inside or is refused, and opening it neither waits nor leaves.
+func FuzzResolve(f *testing.F) {
+	for _, seed := range []string{"a", "../..", "l/../../x", "/etc/passwd", "a\x00", "", "./././a", "l/l/l", strings.Repeat("../", 50) + "etc", "\xff", "a/\n/b", "~", "//"} {
+		f.Add(seed)
+	}
+	root, space := project(f, paths.Rules{Denied: []string{"secret", "**/*.key"}})
+	must(f, os.MkdirAll(filepath.Join(root, "a"), 0o755))
+	must(f, os.Symlink("..", filepath.Join(root, "a/l")))
+	must(f, os.Symlink("/", filepath.Join(root, "l")))
+	f.Fuzz(func(t *testing.T, name string) {
+		p, err := space.Resolve("path", name)
+		if err != nil {
+			if !errors.Is(err, fault.InvalidParams) && !errors.Is(err, fault.CapabilityDenied) {
+				t.Fatalf("%q: %v", name, err)
+			}
+			return
+		}
+		if !paths.Below(p.Abs(), root) || space.Denied(p.Abs()) {
+			t.Fatalf("%q resolves to %s", name, p.Abs())
+		}
+		if file, _, err := p.Open(); err == nil {
+			file.Close()
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package text_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"kaged.dev/services/tool-runner/internal/core/text"
+)
+
+// A window keeps the lines it was asked for and counts all, however the text is cut in writing.
+func TestWindowEqualsSplitting(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		content := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"a", "bc", "\n", "\n", "\r\n", "é", "xxxxxxxxxxxx"})).Draw(t, "content"), "")
+		w := text.Window{From: rapid.IntRange(0, 6).Draw(t, "from"), Lines: rapid.IntRange(0, 4).Draw(t, "lines"), Runes: 8}
+		for rest := content; rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "piece")
+			if got, err := w.Write([]byte(rest[:n])); got != n || err != nil {
+				t.Fatalf("took %d of %d, %v", got, n, err)
+			}
+			rest = rest[n:]
+		}
+		w.Finish()
+		var lines, want []string
+		if content != "" {
+			lines = strings.Split(strings.TrimSuffix(content, "\n"), "\n")
+		}
+		first := max(w.From, 1)
+		for i, line := range lines {
+			line = strings.TrimSuffix(line, "\r")
+			if cut, long := text.Runes(line, 8); long {
+				line = cut + text.Cut
+			}
+			if n := i + 1; n >= first && (w.Lines == 0 || n < first+w.Lines) {
+				want = append(want, fmt.Sprintf("%d: %s", n, line))
+			}
+		}
+		next := 0
+		if w.Lines > 0 && len(want) == w.Lines && first+w.Lines <= len(lines) {
+			next = first + w.Lines
+		}
+		if w.Content() != strings.Join(want, "\n") || w.Total() != len(lines) || w.Next() != next {
+			t.Fatalf("%q of %d, next %d; want %q of %d, next %d", w.Content(), w.Total(), w.Next(), want, len(lines), next)
+		}
+	})
+}
+
+// A screen shows the same whatever pieces it is given, keeps within its limit, and holds only whole characters.
+func TestScreenEqualsItsInputInOnePiece(t *testing.T) {
+	t.Parallel()
+	piece := rapid.SampledFrom([][]byte{[]byte("a"), []byte("\n"), []byte("\r\n"), []byte("\r"), []byte("é"), []byte("😀"), {0xff}, {0xc3}, {0x80}, []byte("word ")})
+	rapid.Check(t, func(t *rapid.T) {
+		data := bytes.Join(rapid.SliceOf(piece).Draw(t, "data"), nil)
+		limit := rapid.IntRange(1, 40).Draw(t, "limit")
+		show := func(cuts bool) string {
+			var shown strings.Builder
+			s := text.NewScreen(limit, func(p string) { shown.WriteString(p) })
+			for rest := data; len(rest) > 0; {
+				n := len(rest)
+				if cuts {
+					n = rapid.IntRange(1, n).Draw(t, "piece")
+				}
+				s.Write(rest[:n])
+				rest = rest[n:]
+			}
+			all := s.Finish()
+			if all != shown.String() {
+				t.Fatalf("shown %q, kept %q", shown.String(), all)
+			}
+			return all
+		}
+		whole := show(false)
+		if cut := show(true); cut != whole {
+			t.Fatalf("%q in pieces is %q, in one %q", data, cut, whole)
+		}
+		kept, _, truncated := strings.Cut(whole, "\n[output truncated")
+		if len(kept) > limit || !utf8.ValidString(whole) || strings.Contains(kept, "\r\n") || truncated && len(kept) < limit-utf8.UTFMax {
+			t.Fatalf("%q with limit %d is %q", data, limit, whole)
+		}
+	})
+}
+
+// A program that prints nothing but returns does not fill the memory.
+func TestScreenOfReturns(t *testing.T) {
+	t.Parallel()
+	s := text.NewScreen(1<<20, func(string) {})
+	for range 10_000 {
+		s.Write(bytes.Repeat([]byte{'\r'}, 1000))
+	}
+	if all := s.Finish(); !strings.HasSuffix(all, "\n[output truncated \u2014 1 MB limit]") {
+		t.Errorf("%d bytes", len(all))
+	}
+}
+
+// What is decoded encodes to the same bytes again; what would not is refused.
+func TestDecodeAndEncode(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]struct {
+		text string
+		ok   bool
+	}{
+		"plain\n": {"plain\n", true}, "": {"", true}, "\xef\xbb\xbfbom": {"bom", true}, "\xff\xfeh\x00i\x00": {"hi", true}, "\xfe\xff\x00h\x00i": {"hi", true},
+		"\xff\xfe\x3d\xd8\x00\xde": {"😀", true}, "\xff\xfe\x3d\xd8": {"\uFFFD", false}, "\xff\xfex": {"", false}, "caf\xe9": {"caf\xe9", false},
+	} {
+		got, encoding, ok := text.Decode([]byte(data))
+		if got != want.text || ok != want.ok {
+			t.Errorf("%q: %q, %v", data, got, ok)
+		}
+		if ok && string(text.Encode(got, encoding)) != data {
+			t.Errorf("%q came back as %q", data, text.Encode(got, encoding))
+		}
+	}
+}
+
+// Cutting keeps characters whole.
+func TestCutting(t *testing.T) {
+	t.Parallel()
+	for n, want := range []string{"", "a", "a", "aé", "aé", "aé", "aé", "aé😀"} {
+		if got := text.Prefix("aé😀", n); got != want {
+			t.Errorf("%d bytes: %q", n, got)
+		}
+	}
+	if got, cut := text.Runes("aé😀", 2); got != "aé" || !cut {
+		t.Errorf("%q %v", got, cut)
+	}
+	for name, want := range map[string]string{"plain": "plain", "a b": "a b", "new\nline": `"new\nline"`, "\xff": `"\xff"`, "über": "über"} {
+		if got := text.Name(name); got != want {
+			t.Errorf("%q is shown %s", name, got)
+		}
+	}
+}

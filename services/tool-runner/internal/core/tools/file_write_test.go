@@ -1,0 +1,265 @@
+package tools_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/cage"
+)
+
+type writeResult struct {
+	Path         string
+	BytesWritten int `json:"bytes_written"`
+	Created      bool
+	Diff         string
+}
+
+// A new file is written with its folders; what comes back says so and shows the diff (T-FILE-WRITE-01..03, TN-FILE-4).
+func TestWriteANewFile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var r writeResult
+	o := b.ok("file.write", in{"path": "./a/b/c/new.ts", "content": "line\n"}, &r)
+	if r.Path != "./a/b/c/new.ts" || r.BytesWritten != 5 || !r.Created || b.content("a/b/c/new.ts") != "line\n" {
+		t.Errorf("wrote %+v", r)
+	}
+	if want := "--- a/a/b/c/new.ts\n+++ b/a/b/c/new.ts\n@@ -0,0 +1 @@\n+line\n"; r.Diff != want {
+		t.Errorf("diff %q", r.Diff)
+	}
+	if w := b.record(o, "file.written"); w["path"] != "./a/b/c/new.ts" || w["bytes"] != 5 {
+		t.Errorf("record %v", w)
+	}
+	b.ok("file.write", in{"path": "./a/b/c/new.ts", "content": "its writer knows it\n"}, &r)
+	if r.Created || b.content("a/b/c/new.ts") != "its writer knows it\n" {
+		t.Errorf("rewrote %+v", r)
+	}
+	b.ok("write", in{"path": "flat", "content": ""}, &r)
+	b.ok("write_file", in{"path": "flat2", "content": "x"}, &r)
+	b.fails(fault.InvalidParams, "file.write", in{"path": "x"})
+	if left, _ := filepath.Glob(filepath.Join(b.root, "a/b/c/.*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A file that was not read is not overwritten, one that was is replaced as a whole (T-FILE-WRITE-04, -05, T-FILE-READ-11).
+func TestWriteNeedsARead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	path := b.write("f", strings.Repeat("old and long\n", 100))
+	if err := os.Chmod(path, 0o751); err != nil {
+		t.Fatal(err)
+	}
+	if f := b.fails(fault.FileNotRead, "file.write", in{"path": "f", "content": "new"}); f.Msg != "Read the file before overwriting it." {
+		t.Errorf("message %q", f.Msg)
+	}
+	b.ok("file.read", in{"path": "f", "limit": 1}, nil)
+	other := *b
+	other.from.Agent = "primary.subagents.x"
+	other.fails(fault.FileNotRead, "file.write", in{"path": "f", "content": "another agent has not read it"})
+	var r writeResult
+	b.ok("file.write", in{"path": "f", "content": "new"}, &r)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.content("f") != "new" || r.Created || info.Mode() != 0o751 {
+		t.Errorf("%q with mode %v", b.content("f"), info.Mode())
+	}
+}
+
+// What somebody else has changed since is kept, for writes and for edits (T-FM-07).
+func TestWriteKeepsOthersChanges(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("f", "one\n")
+	b.ok("file.read", in{"path": "f"}, nil)
+	b.write("f", "one, changed\n")
+	b.fails(fault.FileChangedSinceRead, "file.write", in{"path": "f", "content": "x"})
+	b.fails(fault.FileChangedSinceRead, "edit.text", in{"path": "f", "old_string": "one", "new_string": "two"})
+	if b.content("f") != "one, changed\n" {
+		t.Errorf("content %q", b.content("f"))
+	}
+	b.ok("file.read", in{"path": "f"}, nil)
+	b.ok("edit.text", in{"path": "f", "old_string": "one", "new_string": "two"}, nil)
+}
+
+// A file is read and changed as one whichever of its names is used, and a link stays a link.
+func TestWriteThroughALink(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("dir/real", "a\n")
+	b.link("dir/real", "link")
+	b.link("dir/new", "dangling")
+	b.link("/etc/cron.d/x", "escape")
+	b.ok("file.read", in{"path": "link"}, nil)
+	b.ok("file.write", in{"path": "dir/real", "content": "b\n"}, nil)
+	b.ok("edit.text", in{"path": "link", "old_string": "b", "new_string": "c"}, nil)
+	b.ok("file.write", in{"path": "dangling", "content": "d\n"}, nil)
+	if b.content("dir/real") != "c\n" || b.content("dir/new") != "d\n" {
+		t.Errorf("real %q, new %q", b.content("dir/real"), b.content("dir/new"))
+	}
+	if target, err := os.Readlink(filepath.Join(b.root, "link")); err != nil || target != "dir/real" {
+		t.Errorf("the link is %q, %v", target, err)
+	}
+	b.fails(fault.InvalidParams, "file.write", in{"path": "escape", "content": "x"})
+	b.fails(fault.InvalidParams, "file.create", in{"path": "../outside", "content": "x"})
+}
+
+// What is no regular file is not written to.
+func TestWriteRefuses(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	if err := unix.Mkfifo(filepath.Join(b.root, "pipe"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.write("file", "")
+	for path, code := range map[string]fault.Code{
+		"pipe": fault.FileNotRegular, ".": fault.FileNotRegular, "file/below": fault.FileNotRegular, "": fault.InvalidParams,
+	} {
+		b.fails(code, "file.write", in{"path": path, "content": "x"})
+	}
+	b.fails(fault.FileExists, "file.create", in{"path": "pipe", "content": "x"})
+}
+
+// A file that exists is not created again (T-FILE-CREATE-01..03, TN-FILE-9).
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var r writeResult
+	b.ok("file.create", in{"path": "./x/y/z.txt", "content": "new\n"}, &r)
+	if !r.Created || r.BytesWritten != 4 || b.content("x/y/z.txt") != "new\n" {
+		t.Errorf("created %+v", r)
+	}
+	b.fails(fault.FileExists, "file.create", in{"path": "./x/y/z.txt", "content": "other"})
+	b.fails(fault.FileExists, "file.create", in{"path": "x", "content": "other"})
+	if b.content("x/y/z.txt") != "new\n" {
+		t.Errorf("content %q", b.content("x/y/z.txt"))
+	}
+}
+
+// Of many who create the same file one succeeds, and the file is that one's (T-FM-12 for creation).
+func TestCreateOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var group sync.WaitGroup
+	won := make(chan string, 20)
+	for i := range 20 {
+		group.Go(func() {
+			content := fmt.Sprintf("by %d", i)
+			o, err := b.do(t.Context(), "file.create", in{"path": "f", "content": content})
+			if err == nil && o.Fault == nil {
+				won <- content
+			}
+		})
+	}
+	group.Wait()
+	if len(won) != 1 || b.content("f") != <-won {
+		t.Errorf("%d created the file, which holds %q", len(won), b.content("f"))
+	}
+}
+
+// Writing needs a mount that is writable, the deepest one counts (T-PERM-03, T-ARCH-10, T-RES-11, TN-PERM-2).
+func TestWriteInACage(t *testing.T) {
+	t.Parallel()
+	b := caged(t, &cage.Policy{Mounts: []cage.Mount{{Path: "./src", Writable: true}, {Path: "./src/vendor"}, {Path: "./docs"}}})
+	b.write("docs/a.md", "a\n")
+	b.write("src/vendor/v", "v\n")
+	b.write("src2/x", "x\n")
+	b.ok("file.write", in{"path": "./src/new/file", "content": "x"}, nil)
+	b.ok("file.read", in{"path": "docs/a.md"}, nil)
+	b.ok("file.read", in{"path": "src/vendor/v"}, nil)
+	for _, path := range []string{"./docs/a.md", "./data/x", "./src/vendor/v", "./src2/x", "README.md"} {
+		f := b.fails(fault.CapabilityDenied, "file.write", in{"path": path, "content": "x"})
+		if f.Details["required"] != "rw:fs:"+path {
+			t.Errorf("%s: details %v", path, f.Details)
+		}
+		b.fails(fault.CapabilityDenied, "file.create", in{"path": path, "content": "x"})
+		b.fails(fault.CapabilityDenied, "edit.text", in{"path": path, "old_string": "a", "new_string": "b"})
+	}
+	if b.content("data/x") != "(none)" || b.content("docs/a.md") != "a\n" {
+		t.Error("a denied write wrote")
+	}
+}
+
+// The operator's denied paths win over everything, allowed ones widen the project (T-PATH-01..06, S6.10 to S6.12).
+func TestOperatorsBoundaries(t *testing.T) {
+	t.Parallel()
+	extra := t.TempDir()
+	b := newBench(t, func(b *bench) {
+		b.rules.Allowed = []string{extra + "/**", "~/shared", "/nowhere/at/all"}
+		b.rules.Denied = []string{"secrets", filepath.Join(extra, "denied"), "**/.env", "~/shared/key"}
+		b.rules.Home = b.env["HOME"]
+		for _, dir := range []string{filepath.Join(extra, "denied"), filepath.Join(b.env["HOME"], "shared")} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	b.write("secrets/key", "k\n")
+	b.write("sub/.env", "TOKEN=x\n")
+	b.link("secrets", "innocent")
+	b.link(extra, "out")
+	home := b.env["HOME"]
+	for _, path := range []string{filepath.Join(extra, "new"), filepath.Join(home, "shared", "x"), "out/through"} {
+		b.ok("file.write", in{"path": path, "content": "x"}, nil)
+		b.ok("file.read", in{"path": path}, nil)
+	}
+	for _, path := range []string{"secrets/key", "secrets", "sub/.env", "innocent/key", filepath.Join(extra, "denied/x"), "out/denied/x", filepath.Join(home, "shared/key")} {
+		f := b.fails(fault.CapabilityDenied, "file.write", in{"path": path, "content": "x"})
+		if f.Details["required"] != "rw:fs:"+path || f.Details["denied_by"] == nil {
+			t.Errorf("%s: %v", path, f.Details)
+		}
+		b.fails(fault.CapabilityDenied, "file.read", in{"path": path})
+	}
+	b.fails(fault.InvalidParams, "file.read", in{"path": filepath.Join(home, "other")})
+	var found struct{ Matches []struct{ File string } }
+	b.ok("search.grep", in{"pattern": "TOKEN|^k$"}, &found)
+	if len(found.Matches) > 0 {
+		t.Errorf("a search shows denied files: %v", found)
+	}
+}
+
+// A folder is listed with types and sizes (T-T20-LS-01).
+func TestList(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(b *bench) { b.limits.ListEntries = 4 })
+	b.write("d/file", "12345")
+	b.write("d/sub/x", "")
+	b.link("file", "d/link")
+	if err := unix.Mkfifo(filepath.Join(b.root, "d/pipe"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	type entry struct {
+		Name, Type string
+		Size       int64
+	}
+	var r struct {
+		Path      string
+		Entries   []entry
+		Count     int
+		Truncated bool
+	}
+	b.ok("ls", in{"path": "d"}, &r)
+	want := []entry{{"file", "file", 5}, {"link", "link", 4}, {"pipe", "other", 0}}
+	if len(r.Entries) != 4 || r.Entries[0] != want[0] || r.Entries[1] != want[1] || r.Entries[2] != want[2] || r.Entries[3].Type != "dir" || r.Truncated {
+		t.Errorf("listed %+v", r)
+	}
+	b.write("d/zz", "")
+	if b.ok("file.list", in{"path": "./d"}, &r); !r.Truncated || r.Count != 4 || r.Path != "./d" {
+		t.Errorf("listed %+v", r)
+	}
+	if b.ok("file.list", in{}, &r); r.Path != "./" || r.Count != 1 {
+		t.Errorf("the root: %+v", r)
+	}
+	b.ok("list_directory", in{"path": "d/sub"}, &r)
+	b.fails(fault.InvalidParams, "file.list", in{"path": "d/file"})
+	b.fails(fault.FileNotFound, "file.list", in{"path": "nope"})
+	b.fails(fault.InvalidParams, "ls", in{})
+}

@@ -1,0 +1,361 @@
+package tools_test
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/cage"
+)
+
+type grepResult struct {
+	Matches []struct {
+		File        string
+		Line        int
+		Content     *string
+		Count       int
+		OutsideCage bool `json:"outside_cage"`
+	}
+	TotalMatches int `json:"total_matches"`
+	Truncated    bool
+}
+
+// flat renders matches as file:line:content, as far as they have it.
+func (r grepResult) flat() []string {
+	var list []string
+	for _, m := range r.Matches {
+		s := m.File
+		if m.Line > 0 {
+			s += fmt.Sprint(":", m.Line)
+		}
+		if m.Content != nil {
+			s += ":" + *m.Content
+		}
+		if m.Count > 0 {
+			s += fmt.Sprint("#", m.Count)
+		}
+		if m.OutsideCage {
+			s += " outside"
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// searchProject is a bench with files to search.
+func searchProject(t testing.TB, change ...func(*bench)) *bench {
+	b := newBench(t, change...)
+	for name, content := range map[string]string{
+		"src/main.ts": "import x\n// TODO: one\n// FIXME: two\n", "src/b.tsx": "TODO\r\n", "src/c.js": "TODO\n", "src/deep/d.ts": "no\nTODO",
+		"docs/e.md": "todo\n", "ignored.log": "TODO\n", ".gitignore": "*.log\nout/\n", "out/f.ts": "TODO\n", "image.png": "\x89PNG\x00TODO\n",
+		".hidden/g.ts": "TODO hidden\n", ".git/config": "TODO\n", "src/.gitignore": "!keep.log\n", "src/keep.log": "TODO kept\n",
+	} {
+		b.write(name, content)
+	}
+	return b
+}
+
+// Each mode answers in its shape; the counts add up to the total (T-SEARCH-GREP-01..03, TN-SEARCH-1).
+func TestGrepModes(t *testing.T) {
+	t.Parallel()
+	b := searchProject(t)
+	var r grepResult
+	b.ok("search.grep", in{"pattern": "TODO|FIXME", "output_mode": "content", "path": "./src"}, &r)
+	want := []string{"./src/b.tsx:1:TODO", "./src/c.js:1:TODO", "./src/deep/d.ts:2:TODO", "./src/keep.log:1:TODO kept", "./src/main.ts:2:// TODO: one", "./src/main.ts:3:// FIXME: two"}
+	if d := cmp.Diff(want, r.flat()); d != "" || r.TotalMatches != 6 || r.Truncated {
+		t.Errorf("%s (total %d)", d, r.TotalMatches)
+	}
+	r = grepResult{}
+	b.ok("search.grep", in{"pattern": "TODO"}, &r)
+	want = []string{"./.hidden/g.ts", "./src/b.tsx", "./src/c.js", "./src/deep/d.ts", "./src/keep.log", "./src/main.ts"}
+	if d := cmp.Diff(want, r.flat()); d != "" || r.TotalMatches != 6 {
+		t.Errorf("%s (total %d)", d, r.TotalMatches)
+	}
+	r = grepResult{}
+	b.ok("search.grep", in{"pattern": "TODO|FIXME", "output_mode": "count", "include": "*.ts"}, &r)
+	want = []string{"./.hidden/g.ts#1", "./src/deep/d.ts#1", "./src/main.ts#2"}
+	if d := cmp.Diff(want, r.flat()); d != "" || r.TotalMatches != 4 {
+		t.Errorf("%s (total %d)", d, r.TotalMatches)
+	}
+	r = grepResult{}
+	if b.ok("search.grep", in{"pattern": "nothing like it"}, &r); r.Matches == nil || r.TotalMatches != 0 || r.Truncated {
+		t.Errorf("no match: %+v", r)
+	}
+}
+
+// The flat alias gives lines with their places (T-T20-GREP-01).
+func TestGrepAsTheFlatTool(t *testing.T) {
+	t.Parallel()
+	b := searchProject(t)
+	var r grepResult
+	b.ok("grep", in{"pattern": "todo", "path": "docs"}, &r)
+	if d := cmp.Diff([]string{"./docs/e.md:1:todo"}, r.flat()); d != "" {
+		t.Error(d)
+	}
+	b.fails(fault.InvalidParams, "grep", in{"pattern": "x", "output_mode": "count"})
+}
+
+// include chooses files by name, or by path below the folder that is searched (T-SEARCH-GREP-04, TN-SEARCH-2).
+func TestGrepInclude(t *testing.T) {
+	t.Parallel()
+	b := searchProject(t)
+	for include, want := range map[string][]string{
+		"*.ts": {"./src/deep/d.ts", "./src/main.ts"}, "*.{ts,tsx}": {"./src/b.tsx", "./src/deep/d.ts", "./src/main.ts"}, "deep/*.ts": {"./src/deep/d.ts"},
+		"./**/d.*": {"./src/deep/d.ts"}, "main.ts": {"./src/main.ts"}, "src/*.ts": nil,
+	} {
+		var r grepResult
+		b.ok("search.grep", in{"pattern": "TODO", "path": "src", "include": include}, &r)
+		if d := cmp.Diff(want, r.flat()); d != "" {
+			t.Errorf("%s: %s", include, d)
+		}
+	}
+	for _, include := range []string{"[", "{a", strings.Repeat("{a,b}", 30), strings.Repeat("x", 2000)} {
+		b.fails(fault.InvalidParams, "search.grep", in{"pattern": "x", "include": include})
+	}
+}
+
+// One file can be searched, also one git ignores; what is not there is said (T-SEARCH-GREP-09).
+func TestGrepPaths(t *testing.T) {
+	t.Parallel()
+	b := searchProject(t)
+	for path, want := range map[string][]string{"ignored.log": {"./ignored.log"}, "out": {"./out/f.ts"}, ".": nil} {
+		var r grepResult
+		b.ok("search.grep", in{"pattern": "^TODO$", "path": path}, &r)
+		if want != nil && !slices.Equal(r.flat(), want) {
+			t.Errorf("%s: %v", path, r.flat())
+		}
+	}
+	b.fails(fault.FileNotFound, "search.grep", in{"pattern": "x", "path": "nope"})
+	b.fails(fault.InvalidParams, "search.grep", in{"pattern": "x", "path": "../"})
+	for _, pattern := range []string{"(", "(?=x)", `(a)\1`} {
+		if f := b.fails(fault.InvalidParams, "search.grep", in{"pattern": pattern}); f.Details["field"] != "pattern" {
+			t.Errorf("%s: %v", pattern, f.Details)
+		}
+	}
+}
+
+// The number of entries, the size of the answer and the length of a line are bounded, and what is left out is said
+// (T-SEARCH-GREP-05, -07).
+func TestGrepIsBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("a", strings.Repeat("needle\n", 60))
+	b.write("b", strings.Repeat("needle\n", 60))
+	var r grepResult
+	b.ok("search.grep", in{"pattern": "needle", "output_mode": "content", "head_limit": 70}, &r)
+	if len(r.Matches) != 70 || r.Matches[69].File != "./b" || r.Matches[69].Line != 10 || r.TotalMatches != 120 || !r.Truncated {
+		t.Errorf("%d matches of %d, truncated %v", len(r.Matches), r.TotalMatches, r.Truncated)
+	}
+	if b.ok("search.grep", in{"pattern": "needle", "head_limit": 1}, &r); len(r.Matches) != 1 || r.TotalMatches != 2 || !r.Truncated {
+		t.Errorf("%d files of %d, truncated %v", len(r.Matches), r.TotalMatches, r.Truncated)
+	}
+	for i := range 50 {
+		b.write(fmt.Sprintf("many/%03d", i), strings.Repeat(strings.Repeat("wide ", 20)+"needle\n", 100))
+	}
+	o := b.ok("search.grep", in{"pattern": "needle", "output_mode": "content"}, &r)
+	if n := len(o.Result.Content); n > 256<<10 || n < 250<<10 || !r.Truncated || r.TotalMatches != 5120 {
+		t.Errorf("%d bytes, %d of %d matches, truncated %v", n, len(r.Matches), r.TotalMatches, r.Truncated)
+	}
+	if !slices.IsSorted(files(r)) {
+		t.Error("the files are not in order")
+	}
+	b.write("long", strings.Repeat("é", 5000)+"pin"+strings.Repeat("x", 5000)+"\n")
+	b.ok("search.grep", in{"pattern": "pin", "output_mode": "content"}, &r)
+	line := *r.Matches[0].Content
+	if !strings.HasPrefix(line, "[truncated]éé") || !strings.Contains(line, "épinx") || !strings.HasSuffix(line, "x[truncated]") || len([]rune(line)) != 2022 {
+		t.Errorf("%d characters: %.30q ... %q", len([]rune(line)), line, line[len(line)-30:])
+	}
+}
+
+func files(r grepResult) []string {
+	var list []string
+	for _, m := range r.Matches {
+		list = append(list, m.File)
+	}
+	return list
+}
+
+// When its time is up a search answers with what it has (T-SEARCH-GREP-06, T-SEARCH-GLOB-03, T-FM-09, TN-SEARCH-3).
+func TestSearchTimesOut(t *testing.T) {
+	t.Parallel()
+	b := searchProject(t, func(b *bench) { b.limits.Search.Timeout = time.Nanosecond })
+	var r grepResult
+	if b.ok("search.grep", in{"pattern": "TODO"}, &r); !r.Truncated {
+		t.Errorf("%+v", r)
+	}
+	var g globResult
+	if b.ok("search.glob", in{"pattern": "**"}, &g); !g.Truncated {
+		t.Errorf("%+v", g)
+	}
+}
+
+// A caged search of the project names what lies outside the cage by path and line only; a search wholly outside is denied
+// (T-SEARCH-GREP-10, T-PERM-FILTER-01, -02, T-AVAIL-03, C14).
+func TestGrepInACage(t *testing.T) {
+	t.Parallel()
+	policy := &cage.Policy{Mounts: []cage.Mount{{Path: "./src/deep"}}}
+	b := searchProject(t)
+	b.from.Agent, b.from.Cage = "primary.subagents.x", policy
+	var r grepResult
+	b.ok("search.grep", in{"pattern": "TODO", "output_mode": "content", "include": "*.{js,ts}"}, &r)
+	want := []string{"./.hidden/g.ts:1 outside", "./src/c.js:1 outside", "./src/deep/d.ts:2:TODO", "./src/main.ts:2 outside"}
+	if d := cmp.Diff(want, r.flat()); d != "" {
+		t.Error(d)
+	}
+	for _, path := range []string{"docs", "src/c.js"} {
+		b.fails(fault.CapabilityDenied, "search.grep", in{"pattern": "x", "path": path})
+	}
+	b.fails(fault.CapabilityDenied, "search.glob", in{"pattern": "*", "path": "docs"})
+	var g globResult
+	if b.ok("search.glob", in{"pattern": "**/*.ts"}, &g); !slices.Equal(g.Files, []string{"./src/deep/d.ts"}) {
+		t.Errorf("found %v", g.Files)
+	}
+	hiding := searchProject(t, func(b *bench) { b.limits.Search.HideOutside = true })
+	hiding.from.Cage = policy
+	r = grepResult{}
+	hiding.ok("search.grep", in{"pattern": "TODO", "output_mode": "content", "include": "*.{js,ts}"}, &r)
+	if d := cmp.Diff([]string{"./src/deep/d.ts:2:TODO"}, r.flat()); d != "" || r.TotalMatches != 1 {
+		t.Error(d)
+	}
+}
+
+// Links, pipes, sockets, unreadable and odd names stop no search and lead nowhere.
+func TestSearchInAHostileTree(t *testing.T) {
+	t.Parallel()
+	b := searchProject(t)
+	for _, l := range [][2]string{{".", "src/self"}, {"..", "src/up"}, {"/etc", "etc"}, {"/etc/passwd", "passwd"}, {"gone", "dangling"}} {
+		b.link(l[0], l[1])
+	}
+	if err := unix.Mkfifo(filepath.Join(b.root, "pipe"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(filepath.Join(b.root, "docs/.gitignore"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.write("new\nline", "TODO odd\n")
+	b.write("\xff\xfe", "TODO odd\n")
+	closed := filepath.Join(b.root, "closed")
+	b.write("closed/x", "TODO odd\n")
+	if err := os.Chmod(closed, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(closed, 0o755)
+	var r grepResult
+	b.ok("search.grep", in{"pattern": "root:|TODO odd"}, &r)
+	got := files(r)
+	if os.Getuid() == 0 {
+		got = slices.DeleteFunc(got, func(f string) bool { return f == "./closed/x" })
+	}
+	if want := []string{"./new\nline", "./\uFFFD\uFFFD"}; !slices.Equal(got, want) {
+		t.Errorf("found %q", got)
+	}
+}
+
+type globResult struct {
+	Files     []string
+	Count     int
+	Truncated bool
+}
+
+// Files are found by name, the last changed first, at most a hundred (T-SEARCH-GLOB-01..05, TN-SEARCH-4, T-T20-GLOB-01).
+func TestGlob(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	now := time.Now()
+	for i, name := range []string{"a.test.ts", "src/b.test.ts", "src/c.ts", "node_modules/d.test.ts", "src/deep/e.test.ts", ".h/f.test.ts"} {
+		path := b.write(name, "")
+		if err := os.Chtimes(path, now, now.Add(time.Duration(i)*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.write(".gitignore", "node_modules\n")
+	for pattern, want := range map[string][]string{
+		"**/*.test.ts": {"./.h/f.test.ts", "./src/deep/e.test.ts", "./src/b.test.ts", "./a.test.ts"}, "*.ts": {"./a.test.ts"},
+		"./src/*.ts": {"./src/c.ts", "./src/b.test.ts"}, "src/**/{b,e}.test.ts": {"./src/deep/e.test.ts", "./src/b.test.ts"}, "*.go": {},
+	} {
+		var r globResult
+		b.ok("search.glob", in{"pattern": pattern}, &r)
+		if !slices.Equal(r.Files, want) || r.Count != len(want) || r.Truncated {
+			t.Errorf("%s: %+v, want %v", pattern, r, want)
+		}
+	}
+	var r globResult
+	if b.ok("glob", in{"pattern": "*.ts", "path": "src"}, &r); !slices.Equal(r.Files, []string{"./src/c.ts", "./src/b.test.ts"}) {
+		t.Errorf("below src: %v", r.Files)
+	}
+	for i := range 150 {
+		path := b.write(fmt.Sprintf("n/%03d", i), "")
+		if err := os.Chtimes(path, now, now.Add(time.Duration(i)*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b.ok("search.glob", in{"pattern": "n/*"}, &r); r.Count != 100 || !r.Truncated || r.Files[0] != "./n/149" || r.Files[99] != "./n/050" {
+		t.Errorf("%d files from %s to %s, truncated %v", r.Count, r.Files[0], r.Files[99], r.Truncated)
+	}
+	for _, pattern := range []string{"", "[", "/etc/*", "../*", "a/../../*"} {
+		b.fails(fault.InvalidParams, "search.glob", in{"pattern": pattern})
+	}
+	b.fails(fault.FileNotFound, "search.glob", in{"pattern": "*", "path": "nope"})
+	b.fails(fault.InvalidParams, "search.glob", in{"pattern": "*", "path": "a.test.ts"})
+}
+
+// On any tree a search finds what reading every file line by line finds, in the same order every time.
+func TestGrepEqualsNaive(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	words := []string{"alpha", "Beta", "gamma_DELTA", "x", "", "foo()", "bar = 12345", "TODO(ann)", "é", "a\r"}
+	var names []string
+	for range 200 {
+		name := fmt.Sprintf("%c/%c/%d.%s", 'a'+random.IntN(3), 'a'+random.IntN(3), random.IntN(100), []string{"go", "ts"}[random.IntN(2)])
+		var text strings.Builder
+		for range random.IntN(40) {
+			for range random.IntN(4) {
+				text.WriteString(words[random.IntN(len(words))] + " ")
+			}
+			text.WriteString("\n")
+		}
+		if !slices.Contains(names, "./"+name) {
+			b.write(name, text.String())
+			names = append(names, "./"+name)
+		}
+	}
+	slices.Sort(names)
+	naive := func(expression string) []string {
+		re := regexp.MustCompile(expression)
+		var found []string
+		for _, name := range names {
+			lines := bufio.NewScanner(strings.NewReader(b.content(name)))
+			for n := 1; lines.Scan(); n++ {
+				if re.MatchString(lines.Text()) {
+					found = append(found, fmt.Sprintf("%s:%d:%s", name, n, lines.Text()))
+				}
+			}
+		}
+		return found
+	}
+	patterns := []string{"alpha", "(?i)beta", "alpha|TODO", `\w+_[A-Z]+`, `\d{4,}`, "^$", `x $`, "é", `o\(\)`, ".", "zzz", `^\s*x`}
+	rapid.Check(t, func(t *rapid.T) {
+		pattern := rapid.SampledFrom(patterns).Draw(t, "pattern")
+		var r grepResult
+		o := b.ok("search.grep", in{"pattern": pattern, "output_mode": "content"}, &r)
+		if d := cmp.Diff(naive(pattern), r.flat()); d != "" {
+			t.Fatalf("%s: %s", pattern, d)
+		}
+		if again := b.ok("search.grep", in{"pattern": pattern, "output_mode": "content"}, nil); again.Result != o.Result {
+			t.Fatal("two searches differ")
+		}
+	})
+}

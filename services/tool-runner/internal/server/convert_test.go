@@ -1,0 +1,113 @@
+package server
+
+import (
+	"testing"
+	"testing/quick"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/audit"
+	"kaged.dev/services/tool-runner/internal/core/cage"
+	"kaged.dev/services/tool-runner/internal/core/dispatch"
+	"kaged.dev/services/tool-runner/internal/core/project"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// Every field of a call arrives, whatever it holds.
+func TestCallFromProto(t *testing.T) {
+	t.Parallel()
+	same := func(id, name, input string, from tool.Caller, policy cage.Policy) bool {
+		req := &toolrunnerv1.RunToolRequest{CallId: id, Tool: name, Input: input, Context: &toolrunnerv1.ToolContext{
+			SessionId: from.SessionID, RunId: from.RunID, RequestId: from.RequestID, Caller: from.Agent, ProjectId: from.ProjectID,
+			ProjectRoot: from.Root, OperatorId: from.OperatorID, Tools: from.Tools,
+			Cage: &commonv1.CagePolicy{
+				NetAllow: policy.NetAllow, Seccomp: policy.Seccomp, Capabilities: policy.Capabilities, State: policy.State, Env: policy.Env,
+				Limits: &commonv1.CageLimits{
+					MemoryBytes: policy.Limits.MemoryBytes, Cpu: policy.Limits.CPU, Pids: policy.Limits.PIDs, DiskBytes: policy.Limits.DiskBytes,
+					WalltimeMs: policy.Limits.WalltimeMS,
+				},
+			},
+		}}
+		for _, m := range policy.Mounts {
+			req.Context.Cage.Fs = append(req.Context.Cage.Fs, &commonv1.CageMount{Mode: map[bool]string{true: "rw", false: "ro"}[m.Writable], Path: m.Path})
+		}
+		if len(policy.Mounts) == 0 {
+			policy.Mounts = nil
+		}
+		from.Cage = &policy
+		got := callFromProto(req)
+		return got.ID == id && got.Name == name && string(got.Input) == input && cmp.Equal(got.From, from)
+	}
+	if err := quick.Check(same, nil); err != nil {
+		t.Error(err)
+	}
+	if got := callFromProto(&toolrunnerv1.RunToolRequest{}); got.From.Cage != nil {
+		t.Error("no cage became one")
+	}
+}
+
+// A mode nobody knows grants reading only.
+func TestUnknownModeIsReadOnly(t *testing.T) {
+	t.Parallel()
+	got := cageFromProto(&commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: "rwx", Path: "/"}}})
+	if got.Mounts[0].Writable {
+		t.Error("an unknown mode grants writing")
+	}
+}
+
+// A result carries content, failure, records and time; text that is no UTF-8 is made so.
+func TestResultToProto(t *testing.T) {
+	t.Parallel()
+	got, err := resultToProto(dispatch.Outcome{
+		Result: tool.Result{Content: "{}", IsError: true}, Fault: fault.New(fault.FileBusy, "busy").With("path", "./a"), Tool: "x.y", Duration: 1500 * time.Millisecond,
+		Records: []audit.Record{{Type: "tool.called", At: 12, Agent: "primary", Payload: map[string]any{
+			"text": "a\xff", "bytes": int64(3), "count": 2, "ok": true, "params": map[string]any{"\xff": []any{"\xfe", nil, 1.5}},
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := structpb.NewStruct(map[string]any{
+		"text": "a\uFFFD", "bytes": 3, "count": 2, "ok": true, "params": map[string]any{"\uFFFD": []any{"\uFFFD", nil, 1.5}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	details, err := structpb.NewStruct(map[string]any{"path": "./a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: &toolrunnerv1.ToolResult{
+		Content: "{}", Tool: "x.y", DurationMs: 1500, Error: &commonv1.Error{Code: commonv1.ErrorCode_ERROR_CODE_FILE_BUSY, Message: "busy", Details: details},
+		Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 12, AgentPath: "primary", Payload: payload}},
+	}}}
+	if d := cmp.Diff(want, got, protocmp.Transform()); d != "" {
+		t.Error(d)
+	}
+	if _, err := proto.Marshal(got); err != nil {
+		t.Error(err)
+	}
+}
+
+// Every state and every category has its name on the wire.
+func TestEnumsAreComplete(t *testing.T) {
+	t.Parallel()
+	for _, s := range []project.State{project.Found, project.Missing, project.Unchanged, project.Refused} {
+		if fileStates[s] == 0 {
+			t.Errorf("state %d has no name", s)
+		}
+	}
+	for _, c := range []tool.Category{tool.Read, tool.Write, tool.Admin} {
+		if categories[c] == 0 {
+			t.Errorf("category %d has no name", c)
+		}
+	}
+}

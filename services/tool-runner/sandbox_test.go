@@ -1,0 +1,69 @@
+package toolrunner_test
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/command"
+	"kaged.dev/services/tool-runner/internal/core/command/commandtest"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// sandbox is a small supervisor: it speaks the contract and really runs commands on a terminal.
+type sandbox struct {
+	sandboxsupervisorv1.UnimplementedSandboxServiceServer
+	shell commandtest.Shell
+	// reason and breaks change how a command ends: by a reason of the supervisor's, or with the stream broken off.
+	reason sandboxsupervisorv1.KillReason
+	breaks bool
+	// asked is told each command that was started, gone the error of each that was ended by its caller's leaving.
+	asked chan *sandboxsupervisorv1.ExecStart
+	gone  chan error
+}
+
+func newSandbox() *sandbox {
+	return &sandbox{shell: commandtest.Shell{KillGrace: 200 * time.Millisecond}, asked: make(chan *sandboxsupervisorv1.ExecStart, 100), gone: make(chan error, 100)}
+}
+
+// Exec runs one command as the contract says.
+func (s *sandbox) Exec(stream grpc.BidiStreamingServer[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	start := first.GetStart()
+	s.asked <- start
+	if err := stream.Send(&sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Started{Started: &sandboxsupervisorv1.ExecStarted{}}}); err != nil {
+		return err
+	}
+	exit, err := s.shell.Run(stream.Context(), command.Spec{
+		Argv: start.GetArgv(), Dir: start.GetCwd(), Env: start.GetEnv(), Timeout: time.Duration(start.GetTimeoutMs()) * time.Millisecond,
+	}, func(data []byte) {
+		_ = stream.Send(&sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Output{
+			Output: &sandboxsupervisorv1.ExecOutput{Stream: sandboxsupervisorv1.Stream_STREAM_STDOUT, Data: append([]byte(nil), data...)},
+		}})
+	})
+	if err != nil {
+		s.gone <- err
+		return err
+	}
+	if s.breaks {
+		return fault.New(fault.Unavailable, "The supervisor is going away.")
+	}
+	reason := s.reason
+	if exit.Reason == command.TimedOut {
+		reason = sandboxsupervisorv1.KillReason_KILL_REASON_TIMEOUT
+	}
+	return stream.Send(&sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Exited{Exited: &sandboxsupervisorv1.ExecExited{
+		ExitCode: int32(exit.Code), Reason: reason, DurationMs: exit.Duration.Milliseconds(),
+	}}})
+}
+
+// EndOwner records whose commands were to be ended.
+func (s *sandbox) EndOwner(ctx context.Context, req *sandboxsupervisorv1.EndOwnerRequest) (*sandboxsupervisorv1.EndOwnerResponse, error) {
+	return &sandboxsupervisorv1.EndOwnerResponse{}, s.shell.EndSession(ctx, req.GetSessionId())
+}
