@@ -245,11 +245,18 @@ func (n *node) get(user, session string) *sessionmanagerv1.Session {
 
 func (n *node) messages(user, session string) []*sessionmanagerv1.SessionMessage {
 	n.w.t.Helper()
-	resp, err := n.Sessions.ListMessages(as(n.w.t, user), &sessionmanagerv1.ListMessagesRequest{SessionId: session})
-	if err != nil {
-		n.w.t.Fatalf("listing messages: %v", err)
+	var out []*sessionmanagerv1.SessionMessage
+	for req := (&sessionmanagerv1.ListMessagesRequest{SessionId: session}); ; {
+		resp, err := n.Sessions.ListMessages(as(n.w.t, user), req)
+		if err != nil {
+			n.w.t.Fatalf("listing messages: %v", err)
+		}
+		out = append(out, resp.GetItems()...)
+		if !resp.GetHasMore() {
+			return out
+		}
+		req.Cursor = resp.GetNextCursor()
 	}
-	return resp.GetItems()
 }
 
 // channel returns a channel's frames without their envelope, and fails if their numbers are not 1, 2, 3 and so on.
@@ -439,9 +446,7 @@ func (h *harness) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harn
 	}
 	h.mu.Unlock()
 	h.began <- p
-	listening := make(chan struct{})
-	go func() { defer close(listening); p.listen() }()
-	defer func() { <-listening }()
+	go p.listen() // until the stream ends
 	return p.act(act)
 }
 
@@ -554,8 +559,8 @@ func call(id, name, input string) *harnessv1.Block {
 	return &harnessv1.Block{Block: &harnessv1.Block_ToolCall{ToolCall: &harnessv1.ToolCall{Id: id, Name: name, Input: input}}}
 }
 
-// turn reports a turn; wait waits until it is stored.
-func (p *play) turn(step int32, wait bool, blocks ...*harnessv1.Block) {
+// turn reports a turn; with wait it waits until it is stored.
+func (p *play) turn(step int32, wait bool, blocks ...*harnessv1.Block) *harnessv1.StepStored {
 	stop := harnessv1.StopReason_STOP_REASON_STOP
 	for _, b := range blocks {
 		if b.GetToolCall() != nil {
@@ -568,9 +573,10 @@ func (p *play) turn(step int32, wait bool, blocks ...*harnessv1.Block) {
 		Stats:    &harnessv1.Stats{TtftMs: &ttft, DurationMs: 100, Tps: 50, Cost: &harnessv1.Cost{Input: 0.5, Output: 0.25, Total: 0.75}},
 		Provider: "fake", Model: "one", Wait: wait,
 	}}})
-	if wait {
-		p.awaitStored(step, harnessv1.StepPart_STEP_PART_TURN)
+	if !wait {
+		return nil
 	}
+	return p.awaitStored(step, harnessv1.StepPart_STEP_PART_TURN)
 }
 
 // tool reports a call and its result.

@@ -2,11 +2,14 @@ package sessionmanager
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"kaged.dev/pkg/fault"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
@@ -115,4 +118,417 @@ func TestTools(t *testing.T) {
 	}
 }
 
-var _ = harnessv1.Outcome_OUTCOME_FAILED
+// Cancelling reaches the harness, keeps what was received, ends the run as cancelled, and leaves nothing to cancel.
+// A-RUN-CANCEL-01, A-RUN-CANCEL-02, H-CANCEL-01.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	reason := make(chan string, 1)
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.delta("Once upon")
+		reason <- p.hang()
+		p.finish(&harnessv1.RunFinished{
+			Outcome: harnessv1.Outcome_OUTCOME_CANCELLED, StopReason: harnessv1.StopReason_STOP_REASON_ABORTED,
+			Partial: []*harnessv1.Block{text("Once upon")},
+		})
+	})
+	posted := n.post("ada", s, "Tell a story.")
+	w.await(s, "output", "message.delta")
+	resp, err := n.Sessions.CancelRun(as(t, "ada"), &sessionmanagerv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
+	if err != nil || resp.GetRun().GetOutcome() != "cancelled" || resp.GetRun().GetStopReason() != "aborted" {
+		t.Fatalf("cancelled run = %v, %v", resp.GetRun(), err)
+	}
+	if got := <-reason; got != "The operator cancelled the run." {
+		t.Errorf("the harness was told %q", got)
+	}
+	if m := n.messages("ada", s); len(m) != 2 || m[1].GetContent() != "Once upon" || m[1].GetMetadata().GetStopReason() != "aborted" {
+		t.Errorf("messages = %v", m)
+	}
+	output := w.await(s, "output", "message.end")
+	if end := output[len(output)-1]; !strings.Contains(end, `"stop_reason":"aborted"}`) {
+		t.Errorf("the end has stats or usage, though nothing was measured: %s", end)
+	}
+	w.await(s, "events", `session.state {"state":"idle"}`)
+	_, err = n.Sessions.CancelRun(as(t, "ada"), &sessionmanagerv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
+	if f := refused(t, err, fault.Conflict); f.Details["current_state"] != "cancelled" {
+		t.Errorf("details = %v", f.Details)
+	}
+}
+
+// A harness that does not react to a cancel is cut off, and the run ends all the same with its steps kept.
+func TestCancelIgnored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.turn(1, true, text("I work."), call("c1", "shell.bash", `{"command":"sleep 100"}`))
+		<-p.stream.Context().Done()
+		panic(errGone)
+	})
+	posted := n.post("ada", s, "Work.")
+	eventually(t, "a step is stored", func() error {
+		resp, err := n.Sessions.GetRun(as(t, "ada"), &sessionmanagerv1.GetRunRequest{SessionId: s, RunId: posted.GetRunId()})
+		if err == nil && len(resp.GetRun().GetSteps()) == 0 {
+			err = fmt.Errorf("none yet")
+		}
+		return err
+	})
+	resp, err := n.Sessions.CancelRun(as(t, "ada"), &sessionmanagerv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
+	if err != nil || resp.GetRun().GetOutcome() != "cancelled" {
+		t.Fatalf("cancelled run = %v, %v", resp.GetRun(), err)
+	}
+	answer := n.messages("ada", s)[1]
+	if n := len(answer.GetParts()); n != 3 || !strings.Contains(answer.GetParts()[2].GetOutput(), `"code":"cancelled"`) || !answer.GetParts()[2].GetIsError() {
+		t.Errorf("parts = %v", answer.GetParts())
+	}
+}
+
+// When the harness dies in the middle, the run has failed as interrupted, its completed steps are kept, every call has a
+// result, and the session takes the next message with that history. H-STREAM-FAF-01, H-STORE-05.
+func TestHarnessDies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.turn(1, true, call("c1", "file.write", `{"path":"a"}`))
+		p.tool(1, "c1", "file.write", `{"path":"a"}`, "written")
+		p.done(1)
+		p.turn(2, true, text("More."), call("c2", "file.write", `{"path":"b"}`))
+		p.delta("and th")
+		p.crash()
+	})
+	run := n.run("ada", s, n.post("ada", s, "Write.").GetRunId())
+	w.harness.next()
+	if run.GetOutcome() != "failed" || run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED || len(run.GetSteps()) != 2 ||
+		run.GetTokensIn() != 24 {
+		t.Errorf("run = %v", run)
+	}
+	output := w.await(s, "output", "message.end")
+	if end := output[len(output)-1]; !strings.Contains(end, `"stop_reason":"error"`) || !strings.Contains(end, `"error_message":"The run was cut off`) {
+		t.Errorf("end = %s", end)
+	}
+	events := w.await(s, "events", `session.state {"state":"idle"}`)
+	if got := events[len(events)-2]; !strings.Contains(got, `"outcome":"failed","error":{"code":"interrupted"`) {
+		t.Errorf("run.ended = %s", got)
+	}
+	n.run("ada", s, n.post("ada", s, "Go on.").GetRunId())
+	history := w.harness.next().history
+	if len(history) != 6 || history[4].GetRole() != harnessv1.Role_ROLE_TOOL ||
+		!strings.Contains(history[4].GetBlocks()[0].GetToolResult().GetContent(), `"code":"interrupted"`) {
+		t.Errorf("history = %v", history)
+	}
+}
+
+// Where the project says so, a run whose harness died goes on in a new one from its last completed step, a bounded number of
+// times.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.harness.root.OnCrash = harnessv1.CrashPolicy_CRASH_POLICY_RESUME
+	n := w.start("a", func(c *Config) { c.ResumeLimit = 2 })
+	s := n.session("ada")
+	die := func(p *play) {
+		p.model()
+		p.turn(1, true, call("c"+p.start.GetRunId(), "file.write", `{}`))
+		p.tool(1, "c"+p.start.GetRunId(), "file.write", `{}`, "written")
+		p.done(1)
+		p.crash()
+	}
+	w.harness.expect(die, sayHello)
+	n.run("ada", s, n.post("ada", s, "Write.").GetRunId())
+	w.harness.next()
+	second := w.harness.next()
+	if got := n.run("ada", s, second.start.GetRunId()); got.GetOutcome() != "completed" {
+		t.Errorf("the second run = %v", got)
+	}
+	if h := second.history; len(h) != 3 || h[2].GetRole() != harnessv1.Role_ROLE_TOOL || h[2].GetBlocks()[0].GetToolResult().GetContent() != "written" {
+		t.Errorf("it was given %v", h)
+	}
+	events := w.await(s, "events", `session.state {"state":"idle"}`)
+	if count(events, "run.started") != 2 || count(events, "run.ended") != 2 {
+		t.Errorf("events = %q", events)
+	}
+	w.harness.expect(die, die, die)
+	n.post("ada", s, "Again.")
+	var last *play
+	for range 3 {
+		last = w.harness.next()
+	}
+	n.run("ada", s, last.start.GetRunId())
+	resp, err := n.Sessions.ListRuns(as(t, "ada"), &sessionmanagerv1.ListRunsRequest{SessionId: s})
+	if err != nil || len(resp.GetItems()) != 5 || resp.GetItems()[4].GetOutcome() != "failed" {
+		t.Errorf("runs = %v, %v", resp.GetItems(), err)
+	}
+	if got := n.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
+		t.Errorf("the session is %s", got)
+	}
+}
+
+// A provider that cannot be reached is noted with the message, the run and the session, until a run succeeds again.
+// A-FAIL-03, A-CONTRA-18, H-FAIL-GEN-01.
+func TestProviderUnreachable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.finish(failure(commonv1.ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE, "Provider unreachable.", 503))
+	}, func(p *play) {
+		p.finish(failure(commonv1.ErrorCode_ERROR_CODE_PROVIDER_AUTH_FAILED, "No.", 401))
+	})
+	run := n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	if run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE {
+		t.Errorf("run = %v", run)
+	}
+	answer := n.messages("ada", s)[1]
+	if m := answer.GetMetadata(); m.GetErrorMessage() != "Provider unreachable." || m.GetErrorCode() != "provider_unreachable" || m.GetErrorStatus() != 503 {
+		t.Errorf("metadata = %v", m)
+	}
+	if got := n.get("ada", s).GetBlockedReason(); got != "provider_unreachable" {
+		t.Errorf("blocked_reason = %q", got)
+	}
+	w.await(s, "events", `session.state {"state":"idle","blocked_reason":"provider_unreachable"}`)
+	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	if got := n.get("ada", s).GetBlockedReason(); got != "provider_unreachable" {
+		t.Errorf("after another failure blocked_reason = %q", got)
+	}
+	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	if got := n.get("ada", s); got.BlockedReason != nil {
+		t.Errorf("after a success blocked_reason = %q", got.GetBlockedReason())
+	}
+	w.await(s, "events", `session.state {"state":"idle"}`)
+}
+
+// What is too long for a frame is shortened there, or split where it is a stream, and kept whole in the message.
+func TestLongFrames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	long := strings.Repeat("ä\n", 300_000)
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.delta(long)
+		p.turn(1, true, text(long), call("c1", "file.write", `{"content":`+string(mustJSON(long))+`}`))
+		p.tool(1, "c1", "file.write", `{"content":`+string(mustJSON(long))+`}`, long)
+		p.done(1)
+		p.complete(1)
+	})
+	n.run("ada", s, n.post("ada", s, "Write.").GetRunId())
+	var joined string
+	truncated := 0
+	for _, f := range w.await(s, "output", "message.end") {
+		if len(f) > 257<<10 {
+			t.Errorf("a frame has %d bytes", len(f))
+		}
+		kind, payload, _ := strings.Cut(f, " ")
+		var p struct {
+			Delta     string
+			Truncated bool
+		}
+		unmarshal(t, payload, &p)
+		joined += p.Delta
+		if p.Truncated && (kind == "message.tool_call" || kind == "message.tool_result") {
+			truncated++
+		}
+	}
+	if joined != long || truncated != 2 {
+		t.Errorf("the deltas join to %d bytes of %d; %d frames say truncated", len(joined), len(long), truncated)
+	}
+	parts := n.messages("ada", s)[1].GetParts()
+	if len(parts) != 3 || parts[0].GetText() != long || parts[2].GetOutput() != long ||
+		parts[1].GetInput().GetStructValue().GetFields()["content"].GetStringValue() != long {
+		t.Errorf("the message is not whole")
+	}
+}
+
+// Of many messages at once exactly one is taken, and the others are told which. H-STREAM-ENTRY-03, A-MSG-POST-07.
+func TestConcurrentPosts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) { p.hang() })
+	type answer struct {
+		posted *sessionmanagerv1.PostMessageResponse
+		err    error
+	}
+	answers := make(chan answer, 50)
+	content := "Me."
+	for range 50 {
+		go func() {
+			posted, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content})
+			answers <- answer{posted, err}
+		}()
+	}
+	var taken []string
+	var conflicts []any
+	for range 50 {
+		a := <-answers
+		if a.err == nil {
+			taken = append(taken, a.posted.GetId())
+			continue
+		}
+		conflicts = append(conflicts, refused(t, a.err, fault.Conflict).Details["current_message"])
+	}
+	if len(taken) != 1 {
+		t.Fatalf("%d messages were taken", len(taken))
+	}
+	for _, c := range conflicts {
+		if c != taken[0] {
+			t.Errorf("a conflict names %v, not %s", c, taken[0])
+		}
+	}
+	if got := n.messages("ada", s); len(got) != 1 {
+		t.Errorf("%d messages are stored", len(got))
+	}
+}
+
+// Overrides of a message stay with the session, reach the harness, and lead the root agent's calls elsewhere.
+// A-MSG-POST-03, A-MSG-POST-04, A-SESS-PUT-06.
+func TestOverrides(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	content, model := "Hi.", "ghost:m:1"
+	steps, tokens := int32(3), int32(77)
+	posted, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{
+		SessionId: s, Content: &content, ModelOverride: &model, MaxStepsOverride: &steps, MaxOutputTokensOverride: &tokens,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.run("ada", s, posted.GetRunId())
+	n.run("ada", s, n.post("ada", s, "Again.").GetRunId())
+	for range 2 {
+		start := w.harness.next().start
+		target := start.GetRoutes()["smart"].GetTargets()[0]
+		if start.GetMaxSteps() != 3 || start.GetMaxOutputTokens() != 77 || target.GetProvider() != "ghost" || target.GetModel() != "m:1" ||
+			target.GetUnusable().GetCode() != commonv1.ErrorCode_ERROR_CODE_PROVIDER_NOT_CONFIGURED {
+			t.Errorf("start = %v", start)
+		}
+	}
+	if got := n.get("ada", s); got.GetModelOverride() != model || got.GetMaxStepsOverride() != 3 || got.GetMaxOutputTokensOverride() != 77 {
+		t.Errorf("session = %v", got)
+	}
+}
+
+// Prompts and bindings are those of the message, the project's file that of the session; routes that change during a run
+// come with the next answer. H-PROMPT-HOT-01, H-PROV-ALIAS-02.
+func TestWhatARunIsGiven(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.turn(1, true, call("c1", "file.read", `{}`))
+		p.tool(1, "c1", "file.read", `{}`, "x")
+		if r := p.done(1).GetRoutes(); len(r) != 0 {
+			t.Errorf("unchanged routes came: %v", r)
+		}
+		w.configure("[models]\nsmart = \"other:two\"\n")
+		stored := p.turn(2, true, call("c2", "file.read", `{}`))
+		if r := stored.GetRoutes()["smart"].GetTargets(); len(r) != 1 || r[0].GetProvider() != "other" {
+			t.Errorf("changed routes = %v", r)
+		}
+		p.tool(2, "c2", "file.read", `{}`, "x")
+		p.done(2)
+		p.complete(2)
+	})
+	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	start := w.harness.next().start
+	if start.GetPrompts()["prompt.md"] != "Be kind." || start.GetOperatorId() != "ada" || start.GetProjectRoot() != w.project || start.GetRequestId() == "" {
+		t.Errorf("start = %v", start)
+	}
+	w.write("prompt.md", "Be brief.")
+	run := n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	if got := w.harness.next().start.GetPrompts()["prompt.md"]; got != "Be brief." || run.GetPromptHashes()["prompt.md"] != sum([]byte("Be brief.")) {
+		t.Errorf("prompt = %q, hashes %v", got, run.GetPromptHashes())
+	}
+	if got := n.recorded("ada", s); !slices.Contains(got, "prompt.reloaded") {
+		t.Errorf("recorded %v", got)
+	}
+	w.configure("")
+	content := "Hi."
+	_, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content})
+	if f := refused(t, err, fault.ProjectNotReady); f.Details["reason"] != "project_not_ready" {
+		t.Errorf("details = %v", f.Details)
+	}
+	if got := n.messages("ada", s); len(got) != 4 {
+		t.Errorf("a refused message was kept: %v", got)
+	}
+}
+
+// What the harness has for the record is stored with what it is about, under the run's operator, session and request, and
+// the record of model requests goes on where it stood.
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Audit{Audit: auditRecords("agent.pre_generation")[0]}})
+		p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_AuditHead{AuditHead: &harnessv1.AuditHead{Hash: "h1", Items: 3}}})
+		p.model()
+		p.turn(1, true, call("c1", "file.read", `{}`))
+		p.tool(1, "c1", "file.read", `{}`, "x")
+		p.done(1)
+		p.complete(1)
+	})
+	posted := n.post("ada", s, "Hi.")
+	n.run("ada", s, posted.GetRunId())
+	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	w.harness.next()
+	if head := w.harness.next().start.GetAuditHead(); head.GetHash() != "h1" || head.GetItems() != 3 {
+		t.Errorf("head = %v", head)
+	}
+	resp, err := n.Audit.QueryAudit(as(t, "ada"), &sessionmanagerv1.QueryAuditRequest{Session: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]int{}
+	for _, e := range resp.GetItems() {
+		types[e.GetEventType()]++
+		if e.GetUserId() != "ada" || e.GetProjectId() != "music" || e.GetRequestId() == "" {
+			t.Errorf("entry = %v", e)
+		}
+	}
+	want := map[string]int{"session.created": 1, "message.posted": 2, "agent.pre_generation": 1, "tool.called": 1, "run.ended": 2}
+	if d := cmp.Diff(want, types); d != "" {
+		t.Error(d)
+	}
+	events := w.await(s, "events", `session.state {"state":"idle"}`)
+	if count(events, "run.ended") != 2 {
+		t.Errorf("events = %q", events)
+	}
+}
+
+// A model call that is made again is announced.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Retry{Retry: &harnessv1.Retry{
+			Error: &commonv1.Error{Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_RATE_LIMITED, Message: "Slow down."}, Attempt: 1, DelayMs: 500,
+			Provider: "fake", Model: "one",
+		}}})
+		sayHello(p)
+	})
+	run := n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	events := w.await(s, "events", `session.state {"state":"idle"}`)
+	want := `run.retry {"run_id":"` + run.GetId() + `","error":{"code":"provider_rate_limited","message":"Slow down."},"attempt":1,"delay_ms":500,"provider":"fake","model":"one"}`
+	if events[2] != want {
+		t.Errorf("events = %q", events)
+	}
+}

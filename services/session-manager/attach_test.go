@@ -1,0 +1,242 @@
+package sessionmanager
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+)
+
+// hold is an Attach stream.
+type hold struct {
+	t      *testing.T
+	stream grpc.ServerStreamingClient[sessionmanagerv1.AttachEvent]
+	cancel context.CancelFunc
+	seq    map[string]int64
+}
+
+// tryAttach attaches, or returns the refusal.
+func (n *node) tryAttach(user, session string, takeover bool) (*hold, error) {
+	ctx, cancel := context.WithCancel(as(n.w.t, user))
+	stream, err := n.Attach.Attach(ctx, &sessionmanagerv1.AttachRequest{SessionId: session, Takeover: takeover})
+	if err == nil {
+		var event *sessionmanagerv1.AttachEvent
+		if event, err = stream.Recv(); err == nil {
+			return &hold{n.w.t, stream, cancel, event.GetAttached().GetServerSeq()}, nil
+		}
+	}
+	cancel()
+	return nil, err
+}
+
+func (n *node) attach(user, session string, takeover bool) *hold {
+	n.w.t.Helper()
+	h, err := n.tryAttach(user, session, takeover)
+	if err != nil {
+		n.w.t.Fatalf("attaching: %v", err)
+	}
+	n.w.t.Cleanup(h.cancel)
+	return h
+}
+
+// ended waits for the end of the hold.
+func (h *hold) ended() *sessionmanagerv1.AttachEnded {
+	h.t.Helper()
+	stop := time.AfterFunc(deadline, h.cancel)
+	defer stop.Stop()
+	event, err := h.stream.Recv()
+	if err != nil {
+		h.t.Fatalf("the hold ended with %v", err)
+	}
+	if _, err := h.stream.Recv(); !errors.Is(err, io.EOF) {
+		h.t.Errorf("after the end came %v", err)
+	}
+	return event.GetEnded()
+}
+
+// One socket holds a session; another is refused, or takes it over; the end of a hold frees it; the numbers are those of
+// the frames that are published. A-WS-UP-03, A-CONTRA-07, A-WS-CTRL-02.
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	first := n.attach("ada", s, false)
+	if first.seq["output"] != 0 || first.seq["events"] != 0 || len(first.seq) != 2 {
+		t.Errorf("server_seq = %v", first.seq)
+	}
+	_, err := n.tryAttach("ada", s, false)
+	refused(t, err, fault.SessionAttached)
+	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	w.await(s, "events", `session.state {"state":"idle"}`)
+	w.await(s, "output", "message.end")
+	second := n.attach("ada", s, true)
+	if got := first.ended(); got.GetCode() != "replaced" {
+		t.Errorf("the first was told %v", got)
+	}
+	if second.seq["output"] != 4 || second.seq["events"] != 4 {
+		t.Errorf("server_seq = %v", second.seq)
+	}
+	second.cancel()
+	eventually(t, "the session is free", func() error {
+		third, err := n.tryAttach("ada", s, false)
+		if err == nil {
+			third.cancel()
+		}
+		return err
+	})
+}
+
+// A session that nobody uses is unloaded and its lease given up; its numbers go on where they were, here and elsewhere.
+func TestUnload(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.start("a"), w.start("b")
+	s := a.session("ada")
+	for _, n := range []*node{a, a, b, a} {
+		eventually(t, "the session is free", func() error {
+			if got := a.parts.Load().live.Count() + b.parts.Load().live.Count(); got != 0 {
+				return errors.New("it is live")
+			}
+			return nil
+		})
+		n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	}
+	if got := w.await(s, "output", "message.end"); count(got, "message.end") != 4 {
+		t.Errorf("output = %q", kinds(got))
+	}
+	eventually(t, "the last state is out", func() error {
+		if got := w.channel(s, "events"); count(got, "session.state") != 8 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
+// A process that does not hold the session says who does.
+func TestHeldElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.start("a"), w.start("b")
+	s := a.session("ada")
+	a.attach("ada", s, false)
+	content := "Hi."
+	_, err := b.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content})
+	if f := refused(t, err, fault.StaleLease); f.Details["holder"] != a.address {
+		t.Errorf("details = %v", f.Details)
+	}
+	_, err = b.tryAttach("ada", s, true)
+	if f := refused(t, err, fault.StaleLease); f.Details["holder"] != a.address {
+		t.Errorf("details = %v", f.Details)
+	}
+	if got := b.get("ada", s); got.GetId() != s {
+		t.Errorf("reading needs no lease: %v", got)
+	}
+}
+
+// Stopping tells sockets, ends runs at once where the grace is over, and gives leases up, so that the next process serves
+// without waiting; what comes meanwhile is unavailable. A-FAIL-07.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	long := func(c *Config) { c.LeaseTTL = config.Duration(time.Hour) }
+	a := w.start("a", long)
+	s, other := a.session("ada"), a.session("ada")
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.turn(1, true, text("I think."), call("c1", "file.read", `{}`))
+		p.hang()
+	})
+	first := a.attach("ada", s, false)
+	posted := a.post("ada", s, "Think.")
+	eventually(t, "the turn is stored", func() error {
+		resp, err := a.Sessions.GetRun(as(t, "ada"), &sessionmanagerv1.GetRunRequest{SessionId: s, RunId: posted.GetRunId()})
+		if err == nil && len(resp.GetRun().GetSteps()) == 0 {
+			err = errors.New("not yet")
+		}
+		return err
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	a.Drain(ctx)
+	cancel()
+	if got := first.ended(); got.GetCode() != "server_shutdown" {
+		t.Errorf("the socket was told %v", got)
+	}
+	_, err := a.tryAttach("ada", other, false)
+	refused(t, err, fault.Unavailable)
+	a.halt()
+	b := w.start("b", long)
+	run := b.run("ada", s, posted.GetRunId())
+	if run.GetOutcome() != "failed" || len(run.GetSteps()) != 1 {
+		t.Errorf("run = %v", run)
+	}
+	events := w.await(s, "events", `session.state {"state":"idle"}`)
+	if count(events, "run.ended") != 1 {
+		t.Errorf("events = %q", events)
+	}
+	b.run("ada", s, b.post("ada", s, "Go on.").GetRunId())
+}
+
+// A run that reaches a step's end while kaged stops ends there, or, where the project wants it, goes on at the next process.
+func TestHandOver(t *testing.T) {
+	t.Parallel()
+	for name, resume := range map[string]bool{"stop": false, "resume": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.harness.root.OnCrash = crashPolicy(resume)
+			a := w.start("a")
+			s := a.session("ada")
+			draining := make(chan struct{})
+			w.harness.expect(func(p *play) {
+				p.model()
+				p.turn(1, true, call("c1", "file.read", `{}`))
+				<-draining
+				p.tool(1, "c1", "file.read", `{}`, "x")
+				p.done(1)
+				t.Error("the run went on after the step")
+			})
+			posted := a.post("ada", s, "Read.")
+			w.await(s, "output", "message.start")
+			drained := make(chan struct{})
+			go func() {
+				defer close(drained)
+				ctx, cancel := context.WithTimeout(t.Context(), deadline)
+				defer cancel()
+				a.Drain(ctx)
+			}()
+			eventually(t, "the service drains", func() error {
+				_, err := a.tryAttach("ada", s, true)
+				if !errors.Is(err, fault.Unavailable) {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+			close(draining)
+			<-drained
+			a.halt()
+			b := w.start("b")
+			if got := b.run("ada", s, posted.GetRunId()); got.GetOutcome() != "failed" || len(got.GetSteps()) != 1 {
+				t.Errorf("run = %v", got)
+			}
+			w.harness.next()
+			if resume {
+				next := w.harness.next()
+				if got := b.run("ada", s, next.start.GetRunId()); got.GetOutcome() != "completed" {
+					t.Errorf("the next run = %v", got)
+				}
+			}
+			events := w.await(s, "events", `session.state {"state":"idle"}`)
+			if want := map[bool]int{false: 1, true: 2}[resume]; count(events, "run.ended") != want {
+				t.Errorf("events = %q", events)
+			}
+		})
+	}
+}

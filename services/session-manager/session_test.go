@@ -1,0 +1,398 @@
+package sessionmanager
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+)
+
+// A session begins idle, with no work, under one name that is shown twice, and is listed newest first. A-SESS-NEW-01, A-SESS-NEW-02,
+// A-SESS-LIST-01, A-SESS-LIST-02, A-CONTRA-03, A-WIRE-PAGE-01.
+func TestCreateAndList(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	n.session("ada")
+	for _, req := range []*sessionmanagerv1.CreateSessionRequest{{Name: " deploy "}, {Label: "deploy"}, {Name: "deploy", Label: "deploy"}} {
+		req.ProjectId = "music"
+		created, err := n.Sessions.CreateSession(as(t, "ada"), req)
+		if err != nil || created.GetName() != "deploy" || created.GetLabel() != "deploy" || !ident.Valid(created.GetId()) ||
+			created.GetState() != sessionmanagerv1.SessionState_SESSION_STATE_IDLE || created.GetProjectId() != "music" {
+			t.Errorf("created = %v, %v", created, err)
+		}
+	}
+	n.session("ada")
+	var ids []string
+	pages := 0
+	for req := (&sessionmanagerv1.ListSessionsRequest{ProjectId: "music", Limit: 2}); ; pages++ {
+		resp, err := n.Sessions.ListSessions(as(t, "ada"), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range resp.GetItems() {
+			ids = append(ids, s.GetId())
+		}
+		if !resp.GetHasMore() {
+			if resp.NextCursor != nil {
+				t.Error("the last page has a cursor")
+			}
+			break
+		}
+		req.Cursor = resp.GetNextCursor()
+	}
+	if len(ids) != 5 || pages != 2 {
+		t.Errorf("%d sessions on %d pages", len(ids), pages+1)
+	}
+	for i := 1; i < len(ids); i++ {
+		if ids[i] >= ids[i-1] {
+			t.Errorf("the list is not newest first: %v", ids)
+		}
+	}
+	if len(w.harness.began) != 0 {
+		t.Error("a run began")
+	}
+}
+
+// Whatever is wrong with a request is refused with a code and a sentence. A-SESS-NEW-04, A-SESS-NEW-05, A-WIRE-PAGE-04.
+func TestCreateRefusals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	foreign := n.session("eve")
+	for name, c := range map[string]struct {
+		req  *sessionmanagerv1.CreateSessionRequest
+		code fault.Code
+	}{
+		"unknown project":   {&sessionmanagerv1.CreateSessionRequest{ProjectId: "nope"}, fault.NotFound},
+		"hostile project":   {&sessionmanagerv1.CreateSessionRequest{ProjectId: "a\x00b"}, fault.NotFound},
+		"long name":         {&sessionmanagerv1.CreateSessionRequest{ProjectId: "music", Name: strings.Repeat("ä", 121)}, fault.ValidationFailed},
+		"NUL in the name":   {&sessionmanagerv1.CreateSessionRequest{ProjectId: "music", Name: "a\x00"}, fault.ValidationFailed},
+		"two names":         {&sessionmanagerv1.CreateSessionRequest{ProjectId: "music", Name: "a", Label: "b"}, fault.ValidationFailed},
+		"unknown source":    {&sessionmanagerv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: ident.New()}, fault.NotFound},
+		"hostile source":    {&sessionmanagerv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: "\x00"}, fault.NotFound},
+		"somebody's source": {&sessionmanagerv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: foreign}, fault.NotFound},
+	} {
+		_, err := n.Sessions.CreateSession(as(t, "ada"), c.req)
+		if fault.CodeOf(err) != c.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err := n.Sessions.CreateSession(t.Context(), &sessionmanagerv1.CreateSessionRequest{ProjectId: "music"})
+	refused(t, err, fault.Unauthenticated)
+	_, err = n.Sessions.ListSessions(as(t, "ada"), &sessionmanagerv1.ListSessionsRequest{ProjectId: "music", Cursor: "junk"})
+	refused(t, err, fault.ValidationFailed)
+	_, err = n.Sessions.ListSessions(as(t, "ada"), &sessionmanagerv1.ListSessionsRequest{ProjectId: "nope"})
+	refused(t, err, fault.NotFound)
+	w.configure("")
+	_, err = n.Sessions.CreateSession(as(t, "ada"), &sessionmanagerv1.CreateSessionRequest{ProjectId: "music"})
+	if f := refused(t, err, fault.ProjectNotReady); f.Details["reason"] != "project_not_ready" {
+		t.Errorf("details = %v", f.Details)
+	}
+	if n.get("ada", s) == nil {
+		t.Error("the session is gone")
+	}
+}
+
+// Sessions of others, and ids that nothing has, are not found, whatever is asked of them.
+func TestForeignSessions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	posted := n.post("ada", s, "Hi.")
+	n.run("ada", s, posted.GetRunId())
+	content := "Mine!"
+	for _, id := range []string{s, ident.New(), "", "\x00", strings.Repeat("x", 1000)} {
+		ctx := as(t, "eve")
+		_, err := n.Sessions.GetSession(ctx, &sessionmanagerv1.GetSessionRequest{Id: id})
+		refused(t, err, fault.NotFound)
+		_, err = n.Sessions.UpdateSession(ctx, &sessionmanagerv1.UpdateSessionRequest{Id: id, Label: structpb.NewStringValue("x")})
+		refused(t, err, fault.NotFound)
+		_, err = n.Sessions.EndSession(ctx, &sessionmanagerv1.EndSessionRequest{Id: id, Confirm: true})
+		refused(t, err, fault.NotFound)
+		_, err = n.Sessions.PostMessage(ctx, &sessionmanagerv1.PostMessageRequest{SessionId: id, Content: &content})
+		refused(t, err, fault.NotFound)
+		_, err = n.Sessions.ListMessages(ctx, &sessionmanagerv1.ListMessagesRequest{SessionId: id})
+		refused(t, err, fault.NotFound)
+		_, err = n.Sessions.ListRuns(ctx, &sessionmanagerv1.ListRunsRequest{SessionId: id})
+		refused(t, err, fault.NotFound)
+		_, err = n.Sessions.GetRun(ctx, &sessionmanagerv1.GetRunRequest{SessionId: id, RunId: posted.GetRunId()})
+		refused(t, err, fault.NotFound)
+		_, err = n.Sessions.CancelRun(ctx, &sessionmanagerv1.CancelRunRequest{SessionId: id, RunId: posted.GetRunId()})
+		refused(t, err, fault.NotFound)
+		stream, err := n.Attach.Attach(ctx, &sessionmanagerv1.AttachRequest{SessionId: id})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		refused(t, err, fault.NotFound)
+	}
+	_, err := n.Sessions.GetRun(as(t, "ada"), &sessionmanagerv1.GetRunRequest{SessionId: s, RunId: ident.New()})
+	refused(t, err, fault.NotFound)
+}
+
+// Changing a session tells null from absent and range from form, and changes nothing else. A-SESS-PUT-01 to A-SESS-PUT-07, A-CONTRA-04.
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	str, num, null := structpb.NewStringValue, structpb.NewNumberValue, structpb.NewNullValue()
+	type req = sessionmanagerv1.UpdateSessionRequest
+	for _, c := range []struct {
+		name string
+		req  *req
+		code fault.Code
+		http int
+		want string // label, model, steps, tokens after it
+	}{
+		{"nothing", &req{}, fault.BadRequest, 0, ""},
+		{"label", &req{Label: str("  one ")}, 0, 0, "one . 0 0"},
+		{"120 characters", &req{Label: str(strings.Repeat("ä", 120))}, 0, 0, strings.Repeat("ä", 120) + " . 0 0"},
+		{"121 characters", &req{Label: str(strings.Repeat("ä", 121))}, fault.ValidationFailed, 0, ""},
+		{"label of another type", &req{Label: num(1)}, fault.ValidationFailed, 0, ""},
+		{"model", &req{ModelOverride: str("ghost:m")}, 0, 0, strings.Repeat("ä", 120) + " ghost:m 0 0"},
+		{"empty label", &req{Label: str("")}, 0, 0, ". ghost:m 0 0"},
+		{"model without colon", &req{ModelOverride: str("abc")}, fault.ValidationFailed, 0, ""},
+		{"model of another type", &req{ModelOverride: num(1)}, fault.ValidationFailed, 0, ""},
+		{"steps 1", &req{MaxStepsOverride: num(1)}, 0, 0, ". ghost:m 1 0"},
+		{"steps 100", &req{MaxStepsOverride: num(100)}, 0, 0, ". ghost:m 100 0"},
+		{"steps 0", &req{MaxStepsOverride: num(0)}, fault.ValidationFailed, http.StatusUnprocessableEntity, ""},
+		{"steps 101", &req{MaxStepsOverride: num(101)}, fault.ValidationFailed, http.StatusUnprocessableEntity, ""},
+		{"steps 1e300", &req{MaxStepsOverride: num(1e300)}, fault.ValidationFailed, http.StatusUnprocessableEntity, ""},
+		{"steps 1.5", &req{MaxStepsOverride: num(1.5)}, fault.ValidationFailed, 0, ""},
+		{"steps as text", &req{MaxStepsOverride: str("x")}, fault.ValidationFailed, 0, ""},
+		{"tokens", &req{MaxOutputTokensOverride: num(65536)}, 0, 0, ". ghost:m 100 65536"},
+		{"tokens 65537", &req{MaxOutputTokensOverride: num(65537)}, fault.ValidationFailed, http.StatusUnprocessableEntity, ""},
+		{"cleared", &req{ModelOverride: null, MaxStepsOverride: null, MaxOutputTokensOverride: null, Label: null}, 0, 0, ". . 0 0"},
+	} {
+		c.req.Id = s
+		resp, err := n.Sessions.UpdateSession(as(t, "ada"), c.req)
+		if c.code != 0 {
+			f := fault.From(err)
+			if f == nil || f.Code != c.code || f.HTTP != c.http {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		dot := func(s string) string {
+			if s == "" {
+				return "."
+			}
+			return s
+		}
+		got := resp.GetSession()
+		if text := fmt.Sprint(dot(got.GetLabel()), " ", dot(got.GetModelOverride()), " ", got.GetMaxStepsOverride(), " ", got.GetMaxOutputTokensOverride()); text != c.want {
+			t.Errorf("%s: %s, want %s", c.name, text, c.want)
+		}
+	}
+	if n.get("ada", s).UpdatedAt < n.get("ada", s).CreatedAt {
+		t.Error("updated_at goes back")
+	}
+}
+
+// A message that cannot be taken is refused before anything is stored. A-MSG-POST-01, A-MSG-POST-08.
+func TestPostRefusals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a", func(c *Config) { c.MaxContent = 100 })
+	s := n.session("ada")
+	str := func(s string) *string { return &s }
+	num := func(n int32) *int32 { return &n }
+	type req = sessionmanagerv1.PostMessageRequest
+	for name, c := range map[string]struct {
+		req  *req
+		code fault.Code
+		http int
+	}{
+		"missing":   {&req{}, fault.ValidationFailed, 0},
+		"empty":     {&req{Content: str("")}, fault.ValidationFailed, 0},
+		"blank":     {&req{Content: str(" \n")}, fault.ValidationFailed, 0},
+		"NUL":       {&req{Content: str("a\x00")}, fault.ValidationFailed, 0},
+		"too large": {&req{Content: str(strings.Repeat("a", 101))}, fault.PayloadTooLarge, 0},
+		"model":     {&req{Content: str("a"), ModelOverride: str("abc")}, fault.ValidationFailed, 0},
+		"steps":     {&req{Content: str("a"), MaxStepsOverride: num(0)}, fault.ValidationFailed, http.StatusUnprocessableEntity},
+		"tokens":    {&req{Content: str("a"), MaxOutputTokensOverride: num(-1)}, fault.ValidationFailed, http.StatusUnprocessableEntity},
+	} {
+		c.req.SessionId = s
+		_, err := n.Sessions.PostMessage(as(t, "ada"), c.req)
+		if f := fault.From(err); f == nil || f.Code != c.code || f.HTTP != c.http {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := n.messages("ada", s); len(got) != 0 {
+		t.Errorf("stored: %v", got)
+	}
+}
+
+// A fork begins with what its source said, also after the source has ended, and then goes its own way. A-SESS-NEW-04.
+func TestFork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	n.run("ada", s, n.post("ada", s, "First.").GetRunId())
+	w.harness.next()
+	if _, err := n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s, Confirm: true}); err != nil {
+		t.Fatal(err)
+	}
+	fork, err := n.Sessions.CreateSession(as(t, "ada"), &sessionmanagerv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.run("ada", fork.GetId(), n.post("ada", fork.GetId(), "Second.").GetRunId())
+	var said []string
+	for _, m := range w.harness.next().history {
+		said = append(said, m.GetBlocks()[0].GetText().GetText())
+	}
+	if d := cmp.Diff([]string{"First.", "Hello", "Second."}, said); d != "" {
+		t.Error(d)
+	}
+	copies, originals := n.messages("ada", fork.GetId()), n.messages("ada", s)
+	if len(copies) != 4 || len(originals) != 2 || copies[0].GetId() == originals[0].GetId() || copies[0].RunId != nil ||
+		copies[1].GetContent() != originals[1].GetContent() || copies[1].GetMetadata().GetModel() != "one" {
+		t.Errorf("copies = %v", copies)
+	}
+	if got := n.get("ada", fork.GetId()).GetMessageCount(); got != 4 {
+		t.Errorf("%d messages", got)
+	}
+}
+
+// Messages are listed in order, from the start or after one that was seen. A-MSG-LIST-01, A-MSG-LIST-06.
+func TestListMessages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	for range 3 {
+		n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	}
+	all := n.messages("ada", s)
+	if len(all) != 6 {
+		t.Fatalf("%d messages", len(all))
+	}
+	list := func(req *sessionmanagerv1.ListMessagesRequest) (ids []string) {
+		req.SessionId = s
+		for {
+			resp, err := n.Sessions.ListMessages(as(t, "ada"), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range resp.GetItems() {
+				ids = append(ids, m.GetId())
+			}
+			if !resp.GetHasMore() {
+				return ids
+			}
+			req.Cursor = resp.GetNextCursor()
+		}
+	}
+	var ids []string
+	for _, m := range all {
+		ids = append(ids, m.GetId())
+	}
+	if d := cmp.Diff(ids, list(&sessionmanagerv1.ListMessagesRequest{Limit: 4})); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(ids[3:], list(&sessionmanagerv1.ListMessagesRequest{Since: ids[2], Limit: 1})); d != "" {
+		t.Error(d)
+	}
+	if got := list(&sessionmanagerv1.ListMessagesRequest{Since: ids[5]}); len(got) != 0 {
+		t.Errorf("after the last: %v", got)
+	}
+	for _, since := range []string{ident.New(), "\x00", "x"} {
+		_, err := n.Sessions.ListMessages(as(t, "ada"), &sessionmanagerv1.ListMessagesRequest{SessionId: s, Since: since})
+		refused(t, err, fault.ValidationFailed)
+	}
+	resp, err := n.Sessions.ListRuns(as(t, "ada"), &sessionmanagerv1.ListRunsRequest{SessionId: s, Limit: 2})
+	if err != nil || len(resp.GetItems()) != 2 || !resp.GetHasMore() || resp.GetItems()[0].GetTriggerMessageId() != ids[0] ||
+		resp.GetItems()[0].DurationMs == nil || resp.GetItems()[0].GetSteps() != 1 {
+		t.Errorf("runs = %v, %v", resp.GetItems(), err)
+	}
+}
+
+// Ending a session cancels its run, tells its socket and its workspace, and leaves a session that can be read and nothing else.
+// A-SESS-DEL-01, A-MSG-POST-09.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.hang()
+		p.finish(&harnessv1.RunFinished{Outcome: harnessv1.Outcome_OUTCOME_CANCELLED, StopReason: harnessv1.StopReason_STOP_REASON_ABORTED})
+	})
+	hold := n.attach("ada", s, false)
+	posted := n.post("ada", s, "Work.")
+	w.await(s, "output", "message.start")
+	_, err := n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s})
+	if f := refused(t, err, fault.BadRequest); f.Details["reason"] != "confirm_required" {
+		t.Errorf("details = %v", f.Details)
+	}
+	ended, err := n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s, Confirm: true})
+	if err != nil || ended.GetSession().GetState() != sessionmanagerv1.SessionState_SESSION_STATE_ENDED || ended.GetSession().EndedAt == nil {
+		t.Fatalf("ended = %v, %v", ended.GetSession(), err)
+	}
+	if got := hold.ended(); got.GetCode() != "session_ended" {
+		t.Errorf("the socket was told %v", got)
+	}
+	if got := n.run("ada", s, posted.GetRunId()).GetOutcome(); got != "cancelled" {
+		t.Errorf("the run is %s", got)
+	}
+	if d := cmp.Diff([]string{s}, w.tools.ended); d != "" {
+		t.Error(d)
+	}
+	w.await(s, "events", `session.state {"state":"ended"}`)
+	content := "More?"
+	_, err = n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content})
+	refused(t, err, fault.Gone)
+	_, err = n.Sessions.UpdateSession(as(t, "ada"), &sessionmanagerv1.UpdateSessionRequest{Id: s, Label: structpb.NewStringValue("x")})
+	refused(t, err, fault.Gone)
+	_, err = n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s, Confirm: true})
+	refused(t, err, fault.Gone)
+	stream, err := n.Attach.Attach(as(t, "ada"), &sessionmanagerv1.AttachRequest{SessionId: s})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	refused(t, err, fault.Gone)
+	if len(n.messages("ada", s)) != 2 {
+		t.Error("its messages are gone")
+	}
+}
+
+// Unregistering a project ends its sessions, wherever they are held. A-PROJ-DEL-01.
+func TestUnregister(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.start("a"), w.start("b")
+	first, second := a.session("ada"), a.session("ada")
+	holdA, holdB := a.attach("ada", first, false), b.attach("ada", second, false)
+	resp, err := a.Projects.UnregisterProject(as(t, "ada"), &sessionmanagerv1.UnregisterProjectRequest{Id: "music", Confirm: true})
+	if err != nil || resp.GetSessionsEnded() != 2 {
+		t.Fatalf("unregistered = %v, %v", resp, err)
+	}
+	for _, hold := range []*hold{holdA, holdB} {
+		if got := hold.ended(); got.GetCode() != "session_ended" {
+			t.Errorf("a socket was told %v", got)
+		}
+	}
+	for _, s := range []string{first, second} {
+		if got := a.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_ENDED {
+			t.Errorf("a session is %s", got)
+		}
+	}
+}
