@@ -83,7 +83,7 @@ type Request struct {
 	// MaxOutputTokens bounds the answer; 0 leaves it to the provider (Anthropic, which insists on a number, is given the
 	// model's own limit).
 	MaxOutputTokens int
-	// SessionID groups the requests of one conversation for providers that cache by it. It is a hash, not our id.
+	// CacheKey groups the requests of one conversation for providers that cache by it. It is a hash, not our id.
 	CacheKey string
 }
 

@@ -49,10 +49,30 @@ type refusal struct{ why string }
 
 func (e *refusal) Error() string { return "refused: " + e.why }
 
-var (
-	errNoEnd     = errors.New("the stream ended without its final event")
-	errNotStream = errors.New("the answer is no event stream")
-)
+var errNotStream = errors.New("the answer is no event stream")
+
+// brokenOff is a stream that could be read no further before its final event: io.EOF where it ended in good order.
+type brokenOff struct{ err error }
+
+func (e *brokenOff) Error() string { return "the stream broke off: " + e.err.Error() }
+
+func (e *brokenOff) Unwrap() error { return e.err }
+
+// unsent is a request that was never sent, because of a defect of ours.
+type unsent struct{ err error }
+
+func (e *unsent) Error() string { return "the request was not sent: " + e.err.Error() }
+
+func (e *unsent) Unwrap() error { return e.err }
+
+// asUnsent tells a failure to make a request from what the network and the provider do to it.
+func asUnsent(err error) error {
+	var transport *url.Error
+	if errors.As(err, &transport) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &unsent{err}
+}
 
 // CheckTarget returns provider_not_configured if calls to the target cannot even be made: its base URL is no HTTP URL,
 // or its key or a header holds what a header may not.
@@ -137,6 +157,8 @@ func (c classifier) classify(err error) error {
 	var event *EventError
 	var refused *refusal
 	var known *fault.Error
+	var broken *brokenOff
+	var ours *unsent
 	var transport *url.Error
 	switch {
 	case errors.As(err, &known):
@@ -151,14 +173,14 @@ func (c classifier) classify(err error) error {
 		return c.fault(err, fault.ProviderBadResponse, "Provider %s sent more than an answer may have.", c.name())
 	case errors.Is(err, errNotStream):
 		return c.fault(err, fault.ProviderBadResponse, "Provider %s answered with something other than an event stream.", c.name())
-	case errors.Is(err, errNoEnd), errors.Is(err, io.ErrUnexpectedEOF):
-		return c.fault(err, fault.ProviderBadResponse, "The answer of provider %s broke off.", c.name())
+	case errors.As(err, &broken) && errors.Is(err, io.EOF):
+		return c.fault(err, fault.ProviderBadResponse, "The answer of provider %s ended before it was complete.", c.name())
+	case errors.As(err, &broken):
+		return c.fault(err, fault.ProviderBadResponse, "The answer of provider %s broke off: %s.", c.name(), reason(err))
+	case errors.As(err, &ours):
+		return c.fault(err, fault.Internal, "The request for provider %s could not be made.", c.name())
 	case errors.As(err, &transport):
 		return c.fault(transport.Err, fault.ProviderUnreachable, "Provider %s could not be reached: %s.", c.name(), reason(transport.Err))
-	}
-	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, syscall.ECONNRESET) {
-		return c.fault(err, fault.ProviderBadResponse, "The answer of provider %s broke off: %s.", c.name(), reason(err))
 	}
 	return c.fault(err, fault.ProviderBadResponse, "The answer of provider %s is not what its protocol says.", c.name())
 }
@@ -223,7 +245,7 @@ func reason(err error) string {
 	var wrongHost x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	switch {
-	case errors.As(err, &dns):
+	case errors.As(err, &dns) && dns.IsNotFound:
 		return "there is no host " + dns.Name
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection was refused"

@@ -119,7 +119,7 @@ func (r *run) do() error {
 	resp, err := r.call.Open(r.ctx, Client(r.call.Options.Client))
 	r.watch.stop()
 	if err != nil {
-		return r.fail(err)
+		return r.fail(asUnsent(err))
 	}
 	defer resp.Body.Close()
 	body := &watchedBody{src: resp.Body, watch: r.watch, left: int64(r.call.Options.maxAnswer()) * wireFactor}
@@ -147,10 +147,7 @@ func (r *run) read(events *Reader) error {
 			if end := r.call.Decoder.End(r.out); end != nil || r.out.done != nil {
 				return end
 			}
-			if errors.Is(err, io.EOF) {
-				return errNoEnd
-			}
-			return err
+			return &brokenOff{err}
 		}
 		if err := r.call.Decoder.Decode(ev, r.out); err != nil {
 			return err

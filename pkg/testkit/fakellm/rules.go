@@ -32,6 +32,12 @@ func illegal(r *Request) string {
 }
 
 func illegalTools(r *Request) string {
+	var body struct {
+		Tools []json.RawMessage `json:"tools"`
+	}
+	if json.Unmarshal(r.Body, &body) == nil && body.Tools != nil && len(body.Tools) == 0 {
+		return "tools: [] is too short"
+	}
 	seen := map[string]bool{}
 	for i, name := range r.WireTools {
 		var root struct {

@@ -73,6 +73,10 @@ func system(texts []string) []sdk.TextBlockParam {
 }
 
 func tools(offered []llm.Tool, names *wire.Names) []sdk.ToolUnionParam {
+	if len(offered) == 0 {
+		// An empty list is refused.
+		return nil
+	}
 	out := make([]sdk.ToolUnionParam, len(offered))
 	for i, t := range offered {
 		tool := &sdk.ToolParam{

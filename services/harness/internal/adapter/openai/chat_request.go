@@ -38,6 +38,10 @@ func (d *Driver) chatParams(req llm.Request, names *wire.Names) sdk.ChatCompleti
 }
 
 func chatTools(offered []llm.Tool, names *wire.Names) []sdk.ChatCompletionToolUnionParam {
+	if len(offered) == 0 {
+		// An empty list is refused.
+		return nil
+	}
 	out := make([]sdk.ChatCompletionToolUnionParam, len(offered))
 	for i, t := range offered {
 		f := shared.FunctionDefinitionParam{Name: names.Encode(t.Name)}

@@ -41,6 +41,10 @@ func (d *Driver) responseParams(req llm.Request, names *wire.Names) responses.Re
 }
 
 func functionTools(offered []llm.Tool, names *wire.Names) []responses.ToolUnionParam {
+	if len(offered) == 0 {
+		// An empty list is refused.
+		return nil
+	}
 	out := make([]responses.ToolUnionParam, len(offered))
 	for i, t := range offered {
 		// Strict tools would have to list every parameter as required. It is the default and must be switched off.

@@ -1,0 +1,223 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/llm/wire"
+	"kaged.dev/pkg/testkit/fakellm"
+)
+
+// cancel: the end of the context closes the connection before the iterator returns, before and within an answer, and is
+// the call's error.
+func (s Suite) cancel(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]fakellm.Step{"before": {}, "within": {fakellm.Say("some")}} {
+		t.Run(name, func(t *testing.T) {
+			srv, d := s.start(t, wire.Options{})
+			gate := fakellm.NewGate()
+			srv.Script(fakellm.Steps(append(before, fakellm.Wait(gate), fakellm.Say("never"))))
+			ctx, cancel := context.WithCancel(t.Context())
+			wait, stop := context.WithTimeout(t.Context(), soon)
+			defer stop()
+			go func() {
+				_ = gate.Reached(wait)
+				cancel()
+			}()
+			if r := Call(t, ctx, d, Ask("hello")); !errors.Is(r.Err, context.Canceled) {
+				t.Errorf("the error is %v", r.Err)
+			}
+			if _, err := srv.WaitFinished(wait, 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("deadline", func(t *testing.T) {
+		srv, d := s.start(t, wire.Options{})
+		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("some"), fakellm.Hang()}))
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if r := Call(t, ctx, d, Ask("hello")); !errors.Is(r.Err, context.DeadlineExceeded) {
+			t.Errorf("the error is %v", r.Err)
+		}
+	})
+}
+
+// breakOff: leaving the loop closes the connection.
+func (s Suite) breakOff(t *testing.T) {
+	t.Parallel()
+	srv, d := s.start(t, wire.Options{})
+	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("some"), fakellm.Hang()}))
+	for ev, err := range d.Stream(t.Context(), Ask("hello")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.TextDelta != "" {
+			break
+		}
+	}
+	wait, stop := context.WithTimeout(t.Context(), soon)
+	defer stop()
+	if _, err := srv.WaitFinished(wait, 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// reuse: calls one after the other share a connection, also when the consumer leaves at the last event.
+func (s Suite) reuse(t *testing.T) {
+	t.Parallel()
+	srv, d := s.start(t, wire.Options{})
+	var mu sync.Mutex
+	peers := map[string]bool{}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		peers[r.RemoteAddr] = true
+		mu.Unlock()
+		srv.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	target := srv.Target(s.Driver)
+	target.BaseURL = strings.Replace(target.BaseURL, srv.URL, front.URL, 1)
+	d = s.New(target, wire.Options{Client: Client(t)})
+	for range 5 {
+		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("some words")}))
+		for ev, err := range d.Stream(t.Context(), Ask("hello")) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Done != nil {
+				break
+			}
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(peers) != 1 {
+		t.Errorf("five calls used %d connections", len(peers))
+	}
+}
+
+// target: base URL with a path, headers and key reach the provider; what cannot be used is refused without a call.
+func (s Suite) target(t *testing.T) {
+	t.Parallel()
+	srv := fakellm.Start(t)
+	srv.Handle(func(*fakellm.Request) fakellm.Step { return fakellm.Step{fakellm.Say("ok")} })
+	target := srv.Target(s.Driver)
+	target.BaseURL = strings.Replace(target.BaseURL, srv.URL, srv.URL+"/proxy/path", 1)
+	target.Headers = map[string]string{"x-extra": "more", "User-Agent": "kaged-test"}
+	for _, base := range []string{target.BaseURL, target.BaseURL + "/"} {
+		target.BaseURL = base
+		if r := Call(t, t.Context(), s.New(target, wire.Options{Client: Client(t)}), Ask("hello")); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	h := srv.Requests()[0].Header
+	key := h.Get("X-Api-Key") + strings.TrimPrefix(h.Get("Authorization"), "Bearer ")
+	if h.Get("X-Extra") != "more" || h.Get("User-Agent") != "kaged-test" || key != "test-key-123456" {
+		t.Errorf("headers %v", h)
+	}
+	target.Headers = map[string]string{"Authorization": "Custom token"}
+	bare := Ask("hello")
+	bare.Tools, bare.System = nil, nil
+	if r := Call(t, t.Context(), s.New(target, wire.Options{Client: Client(t)}), bare); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if got := srv.Requests()[2].Header.Values("Authorization"); len(got) != 1 || got[0] != "Custom token" {
+		t.Errorf("the configured header is sent as %q", got)
+	}
+	for _, bad := range []llm.Target{
+		{BaseURL: "localhost:11434"}, {BaseURL: "ftp://x/"}, {BaseURL: "http://"}, {APIKey: "a\nb"},
+		{Headers: map[string]string{"a b": "c"}}, {Headers: map[string]string{"a": "b\r\nc: d"}},
+	} {
+		bad.Provider, bad.Driver = "fake", s.Driver
+		Fault(t, Call(t, t.Context(), s.New(bad, wire.Options{Client: Client(t)}), Ask("hello")).Err, notConfigured)
+	}
+}
+
+// environment: nothing of it reaches a provider. Not parallel: it is one for all.
+func (s Suite) environment(t *testing.T) {
+	leaks := []string{
+		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_PROFILE", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_WORKSPACE_ID",
+		"ANTHROPIC_ORGANIZATION_ID", "ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_IDENTITY_TOKEN", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY",
+		"OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_WEBHOOK_SECRET", "OPENAI_CUSTOM_HEADERS",
+	}
+	for _, name := range leaks {
+		value := "leaked-" + strings.ToLower(name)
+		if strings.HasSuffix(name, "HEADERS") {
+			value = "X-Leak: leaked"
+		}
+		if strings.HasSuffix(name, "URL") {
+			value = "http://leaked.invalid"
+		}
+		t.Setenv(name, value)
+	}
+	srv := fakellm.Start(t)
+	srv.Handle(func(*fakellm.Request) fakellm.Step { return fakellm.Step{fakellm.Say("ok")} })
+	for _, key := range []string{"test-key-123456", ""} {
+		target := srv.Target(s.Driver)
+		target.APIKey = key
+		if r := Call(t, t.Context(), s.New(target, wire.Options{Client: Client(t)}), Ask("hello")); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	for _, r := range srv.Requests() {
+		if all := fmt.Sprint(r.Header, string(r.Body)); strings.Contains(strings.ToLower(all), "leak") {
+			t.Errorf("the environment reached the provider: %s", all)
+		}
+	}
+}
+
+// memory serves a fake provider without a network, for tests in a bubble of synthetic time.
+func memory(t *testing.T) (*fakellm.Server, *http.Client) {
+	srv := fakellm.New(t.Errorf)
+	srv.URL = "http://memory"
+	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	hs := &http.Server{Handler: srv}
+	go func() { _ = hs.Serve(l) }()
+	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		client, server := net.Pipe()
+		select {
+		case l.conns <- server:
+			return client, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}}
+	t.Cleanup(func() {
+		srv.Close()
+		tr.CloseIdleConnections()
+		_ = hs.Close()
+	})
+	return srv, &http.Client{Transport: tr}
+}
+
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
