@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	busembedded "kaged.dev/pkg/bus/embedded"
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	pgembedded "kaged.dev/pkg/postgres/embedded"
 )
@@ -37,6 +40,9 @@ func openStores(ctx context.Context, opts Options, file *config.File, log *slog.
 		},
 		nats: host.NATS{URL: config.Or(opts.NATSURL, file.NATS.URL)},
 	}
+	if err := reachable(ctx, s); err != nil {
+		return nil, err
+	}
 	var start errgroup.Group
 	if s.database.OwnerURL == "" {
 		start.Go(func() (err error) {
@@ -61,6 +67,31 @@ func openStores(ctx context.Context, opts Options, file *config.File, log *slog.
 		s.nats.InProcess = s.bus
 	}
 	return s, nil
+}
+
+// reachTimeout bounds the first look for a store elsewhere.
+const reachTimeout = 5 * time.Second
+
+// reachable refuses a start whose stores elsewhere do not answer: services wait for theirs, which is right where they all
+// start at once, and no use to a person who mistyped an address.
+func reachable(ctx context.Context, s *stores) error {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	if s.database.OwnerURL != "" {
+		conn, err := pgx.Connect(ctx, s.database.OwnerURL)
+		if err != nil {
+			return fault.Wrap(err, fault.Unavailable, "The database of --database-url cannot be reached; check the address, or leave it out for a private one.").With("subsystem", "storage")
+		}
+		_ = conn.Close(ctx)
+	}
+	if s.nats.URL != "" {
+		conn, err := nats.Connect(s.nats.URL, nats.Timeout(reachTimeout))
+		if err != nil {
+			return fault.Wrap(err, fault.Unavailable, "The NATS of --nats-url cannot be reached; check the address, or leave it out for the embedded one.").With("subsystem", "bus")
+		}
+		conn.Close()
+	}
+	return nil
 }
 
 // failed is closed when the embedded Postgres has ended by itself; it is nil where another is used.

@@ -27,6 +27,10 @@ func NewWorld(t testing.TB, toml string, env ...string) *World {
 	w := &World{Dir: dir, DataDir: filepath.Join(dir, "data"), Config: filepath.Join(dir, "local.toml"), Env: Environ(env...)}
 	w.Env = append(w.Env, "KAGED_DATA_DIR="+w.DataDir, "KAGED_CONFIG="+w.Config)
 	w.Configure(t, toml)
+	// What a killed daemon had started ends by itself, and the folder can go when it has.
+	t.Cleanup(func() {
+		Eventually(t, "everything of this test has ended", func() bool { return len(Running(t, dir)) == 0 })
+	})
 	return w
 }
 
