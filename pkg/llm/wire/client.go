@@ -12,7 +12,8 @@ const maxErrorBody = 64 << 10
 
 // NewClient returns the client for all model calls of a process: its connections are kept and shared, enough of them
 // for some hundred streams at once, and compression is off because it would hold deltas back. It has no timeouts
-// beyond connecting: a call's own context and [Options].Idle end it. Close its idle connections when done.
+// beyond connecting: a call's own context and [Options].Idle end it. Proxies are those of the environment. Close its idle
+// connections when done.
 func NewClient() *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Client{Transport: &http.Transport{

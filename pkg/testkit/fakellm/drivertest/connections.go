@@ -2,8 +2,12 @@ package drivertest
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -103,6 +107,61 @@ func (s Suite) reuse(t *testing.T) {
 	defer mu.Unlock()
 	if len(peers) != 1 {
 		t.Errorf("five calls used %d connections", len(peers))
+	}
+}
+
+// http2: what providers in fact speak behaves the same: answers, streams that break off, cancellation, a bad certificate.
+func (s Suite) http2(t *testing.T) {
+	t.Parallel()
+	srv := fakellm.Start(t)
+	protocols := make(chan string, 10)
+	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protocols <- r.Proto
+		srv.ServeHTTP(w, r)
+	}))
+	front.EnableHTTP2 = true
+	front.Config.ErrorLog = log.New(io.Discard, "", 0)
+	front.StartTLS()
+	defer front.Close()
+	target := srv.Target(s.Driver)
+	target.BaseURL = strings.Replace(target.BaseURL, srv.URL, front.URL, 1)
+	d := s.New(target, wire.Options{Client: Client(t)})
+	f := Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, unreachable)
+	if !strings.Contains(f.Msg, "certificate") {
+		t.Errorf("a certificate that is not trusted: %s", f.Msg)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(front.Certificate())
+	client := Client(t)
+	client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: roots}
+	d = s.New(target, wire.Options{Client: client})
+	srv.Script(fakellm.Steps(
+		fakellm.Step{fakellm.Say("some words")}, fakellm.Step{fakellm.Say("some words"), fakellm.Hang()}, fakellm.Step{fakellm.Say("some words"), fakellm.Cut(500)},
+	))
+	if r := Call(t, t.Context(), d, Ask("hello")); r.Err != nil || r.Text != "some words" {
+		t.Fatal(r.Text, r.Err)
+	}
+	if p := <-protocols; p != "HTTP/2.0" {
+		t.Errorf("the protocol is %s", p)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	for ev, err := range d.Stream(ctx, Ask("hello")) {
+		if ev.TextDelta != "" {
+			cancel()
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	cancel()
+	wait, stop := context.WithTimeout(t.Context(), soon)
+	defer stop()
+	if _, err := srv.WaitFinished(wait, 2); err != nil {
+		t.Error(err)
+	}
+	f = Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, badResponse)
+	if !strings.Contains(f.Msg, "broke off") {
+		t.Errorf("a stream that was reset: %s", f.Msg)
 	}
 }
 

@@ -163,6 +163,7 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("Cancel", s.cancel)
 	t.Run("Break", s.breakOff)
 	t.Run("Reuse", s.reuse)
+	t.Run("HTTP2", s.http2)
 	t.Run("Target", s.target)
 	t.Run("Environment", s.environment)
 }
