@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 
+	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
 )
 
@@ -79,8 +80,9 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b
 const maxReused = 512 << 10
 
 // Emit numbers a frame and takes it for publication. While the buffer is full it waits; when ctx ends first, the frame is
-// taken all the same, so that nothing of a cancelled run is lost. f.Payload may be used again when Emit returns. It fails
-// only when the writer is lost or closed.
+// taken all the same, so that a cancelled run can say its last words, unless twice the buffer waits already: then it is
+// dropped, and no number with it. f.Payload may be used again when Emit returns. It fails only when the writer is lost or
+// closed.
 func (w *Writer) Emit(ctx context.Context, f Frame) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,10 +95,12 @@ func (w *Writer) Emit(ctx context.Context, f Frame) error {
 		}
 		w.mu.Lock()
 	}
-	if w.err != nil {
+	switch {
+	case w.err != nil:
 		return w.err
+	case w.buffered < 2*w.cfg.Buffer:
+		w.put(Durable{Frame: f})
 	}
-	w.put(Durable{Frame: f})
 	return nil
 }
 
@@ -227,6 +231,7 @@ func (w *Writer) done(c Channel, b *batch, ack Ack) {
 	w.wake()
 	w.mu.Unlock()
 	if b.n > 0 {
+		crash.At(crash.FramesPublished)
 		p.Published = []int64{b.n}
 	}
 	if cap(*b.buf) <= maxReused {
