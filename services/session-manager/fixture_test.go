@@ -262,11 +262,20 @@ func (n *node) messages(user, session string) []*sessionmanagerv1.SessionMessage
 // channel returns a channel's frames without their envelope, and fails if their numbers are not 1, 2, 3 and so on.
 func (w *world) channel(session, channel string) []string {
 	w.t.Helper()
-	var out []string
+	out, err := w.tryChannel(session, channel)
+	if err != nil {
+		w.t.Fatalf("replaying %s: %v", channel, err)
+	}
+	return out
+}
+
+// tryChannel is channel where the stream may be away.
+func (w *world) tryChannel(session, channel string) (out []string, err error) {
+	w.t.Helper()
 	next := int64(1)
 	for batch, err := range w.frames.Replay(w.t.Context(), session, channel, 1, 0) {
 		if err != nil {
-			w.t.Fatalf("replaying %s: %v", channel, err)
+			return nil, err
 		}
 		for seq, frame := range batch.Frames(next) {
 			head := fmt.Sprintf(`{"channel":%q,"seq":%d,"type":"`, channel, next)
@@ -279,19 +288,19 @@ func (w *world) channel(session, channel string) []string {
 			next++
 		}
 	}
-	return out
+	return out, nil
 }
 
 // await waits until a channel's last frame is of a type, and returns all its frames.
 func (w *world) await(session, channel, last string) []string {
 	w.t.Helper()
 	var got []string
-	eventually(w.t, channel+" ends with "+last, func() error {
-		got = w.channel(session, channel)
-		if len(got) == 0 || !strings.HasPrefix(got[len(got)-1], last) {
-			return fmt.Errorf("it has %q", kinds(got))
+	eventually(w.t, channel+" ends with "+last, func() (err error) {
+		got, err = w.tryChannel(session, channel)
+		if err == nil && (len(got) == 0 || !strings.HasPrefix(got[len(got)-1], last)) {
+			err = fmt.Errorf("it has %q", kinds(got))
 		}
-		return nil
+		return err
 	})
 	return got
 }

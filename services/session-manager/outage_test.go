@@ -1,0 +1,337 @@
+package sessionmanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"kaged.dev/pkg/fault"
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+)
+
+// A process that lost its lease without knowing it is refused, in the store and in the stream: its run ends once, by the next
+// holder, and nothing it says afterwards is seen.
+func TestZombie(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	old := w.start("a")
+	s := old.session("ada")
+	taken := make(chan struct{})
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.delta("Before.")
+		p.turn(1, true, call("c1", "file.read", `{}`))
+		<-taken
+		for i := range 100 {
+			p.delta(fmt.Sprint("After ", i))
+		}
+		p.tool(1, "c1", "file.read", `{}`, "x")
+		p.done(1)
+		t.Error("a step was stored by a process without the lease")
+	})
+	hold := old.attach("ada", s, false)
+	posted := old.post("ada", s, "Hi.")
+	w.await(s, "output", "message.delta")
+	eventually(t, "the turn is stored", func() error { return stepsAtLeast(old, s, posted.GetRunId(), 1) })
+	// The same node's next instance takes what is held there for dead.
+	next := w.start("a")
+	run := next.run("ada", s, posted.GetRunId())
+	if run.GetOutcome() != "failed" || len(run.GetSteps()) != 1 {
+		t.Errorf("run = %v", run)
+	}
+	close(taken)
+	if got := hold.ended(); got.GetCode() != "server_shutdown" {
+		t.Errorf("the old hold ended with %v", got)
+	}
+	eventually(t, "the old process lets go", func() error {
+		if n := old.parts.Load().live.Count(); n != 0 {
+			return fmt.Errorf("%d sessions are live there", n)
+		}
+		return nil
+	})
+	next.run("ada", s, next.post("ada", s, "Again.").GetRunId())
+	output := w.await(s, "output", "message.end")
+	for _, f := range output {
+		if strings.Contains(f, "After") {
+			t.Errorf("the old process published %s", f)
+		}
+	}
+	events := w.await(s, "events", `session.state {"state":"idle"}`)
+	if count(events, "run.ended") != 2 || count(output, "message.end") != 2 {
+		t.Errorf("events = %q, output = %q", kinds(events), kinds(output))
+	}
+}
+
+func stepsAtLeast(n *node, session, run string, want int) error {
+	resp, err := n.Sessions.GetRun(as(n.w.t, "ada"), &sessionmanagerv1.GetRunRequest{SessionId: session, RunId: run})
+	if err == nil && len(resp.GetRun().GetSteps()) < want {
+		err = fmt.Errorf("%d steps", len(resp.GetRun().GetSteps()))
+	}
+	return err
+}
+
+// While NATS is away messages are taken, runs go on and are stored, and when it is back every frame comes, in order.
+func TestNATSOutage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	warm, cold := n.session("ada"), n.session("ada")
+	n.run("ada", warm, n.post("ada", warm, "Hi.").GetRunId())
+	w.await(warm, "events", `session.state {"state":"idle"}`)
+	w.nats.Stop()
+	for range 3 {
+		for _, s := range []string{warm, cold} {
+			if got := n.run("ada", s, n.post("ada", s, "Hi.").GetRunId()); got.GetOutcome() != "completed" {
+				t.Errorf("run = %v", got)
+			}
+		}
+	}
+	w.nats.Start()
+	for s, runs := range map[string]int{warm: 4, cold: 3} {
+		eventually(t, "all frames have come", func() error {
+			output, err := w.tryChannel(s, "output")
+			if err != nil {
+				return err
+			}
+			events, err := w.tryChannel(s, "events")
+			if err == nil && (len(output) != 4*runs || len(events) != 4*runs) {
+				err = fmt.Errorf("%d and %d frames", len(output), len(events))
+			}
+			return err
+		})
+	}
+}
+
+// A run whose frames nobody takes is read no further than the buffer allows, and goes on when they are taken; it can be
+// cancelled all the same.
+func TestBackPressure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a", func(c *Config) { c.FrameBuffer = 64 << 10 })
+	s := n.session("ada")
+	var sent atomic.Int64
+	piece := strings.Repeat("x", 32<<10)
+	w.harness.expect(func(p *play) {
+		p.model()
+		for len(p.cancelled) == 0 {
+			p.delta(piece)
+			sent.Add(1)
+		}
+		p.finish(&harnessv1.RunFinished{Outcome: harnessv1.Outcome_OUTCOME_CANCELLED, StopReason: harnessv1.StopReason_STOP_REASON_ABORTED})
+	})
+	n.attach("ada", s, false)
+	w.nats.Stop()
+	posted := n.post("ada", s, "Go.")
+	var before int64
+	still := time.Now()
+	eventually(t, "the provider is read no further", func() error {
+		if now := sent.Load(); now != before || now == 0 {
+			before, still = now, time.Now()
+		}
+		if time.Since(still) < 300*time.Millisecond {
+			return fmt.Errorf("%d pieces so far", before)
+		}
+		return nil
+	})
+	// What the transport holds comes on top of the buffer.
+	if before > 100 {
+		t.Errorf("%d KiB were read while nobody took them", before*32)
+	}
+	w.nats.Start()
+	eventually(t, "it is read on", func() error {
+		if sent.Load() < before+100 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	w.nats.Stop()
+	resp, err := n.Sessions.CancelRun(as(t, "ada"), &sessionmanagerv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
+	if err != nil || resp.GetRun().GetOutcome() != "cancelled" {
+		t.Fatalf("cancelled = %v, %v", resp.GetRun(), err)
+	}
+	w.nats.Start()
+	w.await(s, "output", "message.end")
+}
+
+// killer cuts every connection to the database but its own, until it is stopped.
+func (w *world) killer() (stop func()) {
+	conn := w.admin()
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() {
+		defer conn.Close(context.Background())
+		for ctx.Err() == nil {
+			_, err := conn.Exec(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()", w.database())
+			if err != nil && ctx.Err() == nil {
+				w.t.Errorf("cutting connections: %v", err)
+				return
+			}
+			// At random, so that every statement is hit sooner or later, and seldom enough that work goes on.
+			pause := time.NewTimer(time.Duration(5+rand.IntN(40)) * time.Millisecond)
+			<-pause.C
+		}
+	})
+	return func() { cancel(); work.Wait() }
+}
+
+func (w *world) database() string {
+	u, err := url.Parse(w.owner)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return strings.TrimPrefix(u.Path, "/")
+}
+
+// admin connects to another database of the server, so that this one can be cut off.
+func (w *world) admin() *pgx.Conn {
+	w.t.Helper()
+	u, err := url.Parse(w.owner)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	u.Path = "/postgres"
+	conn, err := pgx.Connect(w.t.Context(), u.String())
+	if err != nil {
+		w.t.Fatalf("connecting: %v", err)
+	}
+	return conn
+}
+
+// However often the database's connections break, at whatever moment, each run's steps are stored once and each run ends
+// once; a message that was answered with 202 is there, and one that was not is either there whole or not at all.
+func TestBrokenConnections(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	const sessions = 4
+	var ids []string
+	for range sessions {
+		ids = append(ids, n.session("ada"))
+	}
+	const steps = 15
+	w.harness.expect(repeat(sessions, func(p *play) {
+		p.model()
+		for i := range int32(steps) {
+			id := fmt.Sprint("c", i)
+			p.turn(i+1, true, call(id, "file.read", `{}`))
+			p.tool(i+1, id, "file.read", `{}`, "x")
+			p.done(i + 1)
+		}
+		p.complete(steps)
+	})...)
+	var posted []string
+	for _, s := range ids {
+		posted = append(posted, n.post("ada", s, "Go.").GetRunId())
+	}
+	stop := w.killer()
+	for i, s := range ids {
+		run := n.run("ada", s, posted[i])
+		if run.GetOutcome() != "completed" || len(run.GetSteps()) != steps {
+			t.Errorf("run = %s with %d steps: %v", run.GetOutcome(), len(run.GetSteps()), run.GetError())
+		}
+	}
+	accepted := map[string]int{}
+	for range 30 {
+		for _, s := range ids {
+			content := "More."
+			if _, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content}); err == nil {
+				accepted[s]++
+			} else if !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Conflict) {
+				t.Errorf("posting: %v", err)
+			}
+		}
+	}
+	stop()
+	for _, s := range ids {
+		eventually(t, "the session is idle", func() error {
+			if got := n.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
+				return fmt.Errorf("it is %s", got)
+			}
+			return nil
+		})
+		asked, answered := 0, 0
+		for _, m := range n.messages("ada", s) {
+			if m.GetRole() == sessionmanagerv1.MessageRole_MESSAGE_ROLE_OPERATOR {
+				asked++
+			} else {
+				answered++
+			}
+		}
+		if asked != answered || asked < 1+accepted[s] {
+			t.Errorf("%d messages, %d answers, %d were accepted", asked, answered, 1+accepted[s])
+		}
+		eventually(t, "the frames are complete", func() error {
+			events := w.channel(s, "events")
+			if count(events, "run.started") != asked || count(events, "run.ended") != asked {
+				return fmt.Errorf("%d runs in %q", asked, kinds(events))
+			}
+			return nil
+		})
+	}
+}
+
+func repeat(n int, f func(*play)) []func(*play) {
+	out := make([]func(*play), n)
+	for i := range out {
+		out[i] = f
+	}
+	return out
+}
+
+// While the database is away requests say so, with its name; when it is back everything goes on, and a run that was at work
+// has lost nothing. A-FAIL-02.
+func TestDatabaseOutage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s, other := n.session("ada"), n.session("ada")
+	n.attach("ada", s, false)
+	away := make(chan struct{})
+	w.harness.expect(func(p *play) {
+		p.model()
+		<-away
+		p.turn(1, true, call("c1", "file.write", `{}`))
+		p.tool(1, "c1", "file.write", `{}`, "x")
+		p.done(1)
+		p.complete(1)
+	})
+	posted := n.post("ada", s, "Go.")
+	admin := w.admin()
+	defer admin.Close(context.Background())
+	allow := func(yes bool) {
+		for _, sql := range []string{
+			fmt.Sprintf("alter database %s connection limit %d", w.database(), map[bool]int{true: -1, false: 0}[yes]),
+			fmt.Sprintf("select pg_terminate_backend(pid) from pg_stat_activity where datname = '%s' and pid <> pg_backend_pid()", w.database()),
+		} {
+			if _, err := admin.Exec(t.Context(), sql); err != nil {
+				t.Fatalf("%s: %v", sql, err)
+			}
+		}
+	}
+	allow(false)
+	close(away)
+	content := "Hi."
+	_, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: other, Content: &content})
+	if f := refused(t, err, fault.Unavailable); f.Details["subsystem"] != "storage" {
+		t.Errorf("details = %v", f.Details)
+	}
+	if err := n.Ready(t.Context()); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("ready: %v", err)
+	}
+	allow(true)
+	if run := n.run("ada", s, posted.GetRunId()); run.GetOutcome() != "completed" || len(run.GetSteps()) != 1 {
+		t.Errorf("run = %v", run)
+	}
+	n.run("ada", other, n.post("ada", other, "Hi.").GetRunId())
+	w.await(s, "events", `session.state {"state":"idle"}`)
+}
