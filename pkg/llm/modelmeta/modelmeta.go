@@ -14,8 +14,6 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-//go:generate go run ./internal/gen ${PI_AI_PACKAGE} models.json
-
 //go:embed models.json
 var data []byte
 

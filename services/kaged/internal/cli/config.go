@@ -39,7 +39,7 @@ func (a App) configCommand(p *places) *cobra.Command {
 		&cobra.Command{
 			Use:     "set KEY VALUE",
 			Short:   "Set a key in place, keeping comments and order",
-			Example: "  kaged config set models.smart-generalist anthropic:claude-opus-4-5\n  kaged config set limits.max_steps 30",
+			Example: "  kaged config set models.smart-generalist anthropic:claude-opus-5-5\n  kaged config set limits.max_steps 30",
 			Args:    args(cobra.ExactArgs(2)),
 			RunE:    func(_ *cobra.Command, list []string) error { return setConfig(p.config, list[0], list[1]) },
 		},

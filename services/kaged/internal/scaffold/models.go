@@ -26,11 +26,11 @@ type candidate struct {
 
 // candidates in the order they are looked for. Gemini is spoken to through its OpenAI-compatible door.
 var candidates = []candidate{
-	{name: "anthropic", driver: "anthropic", variable: "ANTHROPIC_API_KEY", smart: "claude-sonnet-4-5", careful: "claude-opus-4-5", cheap: "claude-haiku-4-5"},
-	{name: "openai", driver: "openai", variable: "OPENAI_API_KEY", smart: "gpt-5.1", careful: "gpt-5.1", cheap: "gpt-5-mini"},
+	{name: "anthropic", driver: "anthropic", variable: "ANTHROPIC_API_KEY", smart: "claude-sonnet-5-5", careful: "claude-opus-5-5", cheap: "claude-haiku-5-5"},
+	{name: "openai", driver: "openai", variable: "OPENAI_API_KEY", smart: "gpt-5.5", careful: "gpt-5.5", cheap: "gpt-5.4-mini"},
 	{
 		name: "gemini", driver: "openai-chat", variable: "GEMINI_API_KEY", baseURL: "https://generativelanguage.googleapis.com/v1beta/openai",
-		smart: "gemini-2.5-pro", careful: "gemini-2.5-pro", cheap: "gemini-2.5-flash",
+		smart: "gemini-pro-latest", careful: "gemini-pro-latest", cheap: "gemini-flash-latest",
 	},
 }
 
