@@ -45,7 +45,7 @@ func (q *Queries) AssertLease(ctx context.Context, sessionID string, holder stri
 }
 
 const leaseAddress = `-- name: LeaseAddress :one
-select address from session_leases where session_id = $1 and holder <> ''
+select address from session_leases where session_id = $1 and holder not in ('', '-')
 `
 
 func (q *Queries) LeaseAddress(ctx context.Context, sessionID string) (string, error) {
@@ -78,7 +78,7 @@ func (q *Queries) ReleaseLeases(ctx context.Context, holder string, sessionIds [
 }
 
 const releaseNode = `-- name: ReleaseNode :execrows
-update session_leases set expires_at = 0 where node = $1 and holder not in ($2::text, '') and expires_at > 0
+update session_leases set holder = '-', expires_at = 0 where node = $1 and holder not in ($2::text, '', '-')
 `
 
 func (q *Queries) ReleaseNode(ctx context.Context, node string, spared string) (int64, error) {
@@ -139,7 +139,8 @@ type TakeLeaseRow struct {
 	Before string
 }
 
-// Time is the database's, so that the clocks of processes need not agree. A released lease has no holder and keeps its epoch.
+// Time is the database's, so that the clocks of processes need not agree. A lease that its holder released has the holder ”, one that was
+// taken from a dead instance '-'; both keep their epoch.
 // It returns no row while somebody else holds the lease.
 func (q *Queries) TakeLease(ctx context.Context, arg TakeLeaseParams) (TakeLeaseRow, error) {
 	row := q.db.QueryRow(ctx, takeLease,

@@ -1,4 +1,5 @@
--- Time is the database's, so that the clocks of processes need not agree. A released lease has no holder and keeps its epoch.
+-- Time is the database's, so that the clocks of processes need not agree. A lease that its holder released has the holder '', one that was
+-- taken from a dead instance '-'; both keep their epoch.
 
 -- name: TakeLease :one
 -- It returns no row while somebody else holds the lease.
@@ -11,7 +12,7 @@ where l.expires_at <= (extract(epoch from clock_timestamp()) * 1000)::bigint or 
 returning epoch, coalesce((select holder from before), '')::text as before;
 
 -- name: LeaseAddress :one
-select address from session_leases where session_id = @session_id and holder <> '';
+select address from session_leases where session_id = @session_id and holder not in ('', '-');
 
 -- name: RenewLeases :many
 update session_leases set expires_at = (extract(epoch from clock_timestamp()) * 1000)::bigint + @lifetime::bigint
@@ -24,7 +25,7 @@ from (select unnest(@session_ids::text[]) as session_id, unnest(@epochs::bigint[
 where l.session_id = given.session_id and l.epoch = given.epoch and l.holder = @holder;
 
 -- name: ReleaseNode :execrows
-update session_leases set expires_at = 0 where node = @node and holder not in (@spared::text, '') and expires_at > 0;
+update session_leases set holder = '-', expires_at = 0 where node = @node and holder not in (@spared::text, '', '-');
 
 -- name: LeaseHeld :one
 select exists (select from session_leases where session_id = @session_id and holder = @holder and epoch = @epoch);
