@@ -171,8 +171,10 @@ func policy(n *node) *Policy {
 func (b *builder) workflows(doc *node) []Workflow {
 	var out []Workflow
 	for _, item := range doc.list("workflows") {
-		w := Workflow{Name: item.str("name"), Description: item.str("description"), InvokableBy: item.strings("invokable_by"),
-			Timeout: time.Duration(first(item.get("timeout_seconds").numberOrZero())) * time.Second}
+		w := Workflow{
+			Name: item.str("name"), Description: item.str("description"), InvokableBy: item.strings("invokable_by"),
+			Timeout: time.Duration(first(item.get("timeout_seconds").numberOrZero())) * time.Second,
+		}
 		if slices.ContainsFunc(out, func(o Workflow) bool { return o.Name == w.Name }) {
 			b.diags.errorf(InvalidValue, item.pos, "workflows", "There are two workflows called %q.", w.Name)
 		}

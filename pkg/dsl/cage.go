@@ -49,9 +49,12 @@ type Limits struct {
 }
 
 var (
-	cageOrNone = &shape{kind: oneOfShape, options: []*shape{
-		oneWord("No cage: the agent works with the rights of kaged itself.", "disabled"), cageShape},
-		doc: "What the agent may reach: disabled, or a mapping."}
+	cageOrNone = &shape{
+		kind: oneOfShape, options: []*shape{
+			oneWord("No cage: the agent works with the rights of kaged itself.", "disabled"), cageShape,
+		},
+		doc: "What the agent may reach: disabled, or a mapping.",
+	}
 
 	cageShape = &shape{kind: objectShape, def: "cage", doc: "A cage: nothing but what is named here can be reached.", fields: []field{
 		{name: "fs", shape: &shape{kind: listShape, most: 256, doc: "The granted paths.", items: &shape{kind: objectShape, fields: []field{
@@ -64,8 +67,10 @@ var (
 		{name: "seccomp", shape: oneWord("The system call profile; debuggers need relaxed.", "default", "relaxed")},
 		{name: "capabilities", shape: &shape{kind: listShape, most: 64, items: text("", 64, capabilityPattern), doc: "Named capabilities."}},
 		{name: "state", shape: oneWord("Whether what is written inside is kept between invocations.", "ephemeral", "persistent")},
-		{name: "env", shape: &shape{kind: mapShape, keys: envPattern, most: 256, doc: "Variables set inside.",
-			values: &shape{kind: stringShape, maxLen: 32768, pattern: envValuePattern}}},
+		{name: "env", shape: &shape{
+			kind: mapShape, keys: envPattern, most: 256, doc: "Variables set inside.",
+			values: &shape{kind: stringShape, maxLen: 32768, pattern: envValuePattern},
+		}},
 		{name: "limits", shape: limitsShape},
 	}, forbidden: map[string]forbidden{
 		"walltime": {SchemaViolation, "walltime stands under limits."},
@@ -86,7 +91,8 @@ var (
 
 func size(doc string) *shape {
 	return &shape{kind: oneOfShape, doc: doc, options: []*shape{
-		wholeNumber("", 1, 1<<53), {kind: stringShape, minLen: 1, pattern: sizePattern}}}
+		wholeNumber("", 1, 1<<53), {kind: stringShape, minLen: 1, pattern: sizePattern},
+	}}
 }
 
 // ParseCage reads a file that holds just the mapping of a cage: block. Its project paths stay relative to the project's
@@ -213,8 +219,10 @@ func (c *Cage) Proto() *commonv1.CagePolicy {
 		p.Fs = append(p.Fs, &commonv1.CageMount{Mode: m.Mode, Path: m.Path})
 	}
 	if c.Limits != (Limits{}) {
-		p.Limits = &commonv1.CageLimits{MemoryBytes: c.Limits.Memory, DiskBytes: c.Limits.Disk, Cpu: c.Limits.CPU,
-			Pids: c.Limits.PIDs, WalltimeMs: c.Limits.Walltime.Milliseconds()}
+		p.Limits = &commonv1.CageLimits{
+			MemoryBytes: c.Limits.Memory, DiskBytes: c.Limits.Disk, Cpu: c.Limits.CPU,
+			Pids: c.Limits.PIDs, WalltimeMs: c.Limits.Walltime.Milliseconds(),
+		}
 	}
 	return p
 }
@@ -232,8 +240,10 @@ func CageFromProto(p *commonv1.CagePolicy) *Cage {
 		c.FS = append(c.FS, Mount{Mode: m.GetMode(), Path: m.GetPath()})
 	}
 	if l := p.GetLimits(); l != nil {
-		c.Limits = Limits{Memory: l.GetMemoryBytes(), Disk: l.GetDiskBytes(), CPU: l.GetCpu(), PIDs: l.GetPids(),
-			Walltime: time.Duration(l.GetWalltimeMs()) * time.Millisecond}
+		c.Limits = Limits{
+			Memory: l.GetMemoryBytes(), Disk: l.GetDiskBytes(), CPU: l.GetCpu(), PIDs: l.GetPids(),
+			Walltime: time.Duration(l.GetWalltimeMs()) * time.Millisecond,
+		}
 	}
 	return c
 }

@@ -143,8 +143,10 @@ func (d *diagnostics) sorted() []Diagnostic {
 	})
 	if d.dropped > 0 {
 		last := d.list[len(d.list)-1].Pos
-		d.list = append(d.list, Diagnostic{Kind: TooMany, Pos: Position{File: last.File},
-			Message: fmt.Sprintf("There are %d more problems; correct these first.", d.dropped)})
+		d.list = append(d.list, Diagnostic{
+			Kind: TooMany, Pos: Position{File: last.File},
+			Message: fmt.Sprintf("There are %d more problems; correct these first.", d.dropped),
+		})
 	}
 	return d.list
 }

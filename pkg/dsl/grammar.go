@@ -44,8 +44,10 @@ var (
 var (
 	projectShape  = &shape{kind: objectShape, doc: "A kaged project: its agents and what each of them may do."}
 	agentShape    = &shape{kind: objectShape, def: "agent", doc: "An agent: its model, prompt, tools and cage, and the agents below it."}
-	subagentShape = &shape{kind: oneOfShape, def: "subagent", key: "path", options: []*shape{referenceShape, agentShape},
-		doc: "An agent, or a reference to another project whose root agent stands here."}
+	subagentShape = &shape{
+		kind: oneOfShape, def: "subagent", key: "path", options: []*shape{referenceShape, agentShape},
+		doc: "An agent, or a reference to another project whose root agent stands here.",
+	}
 
 	referenceShape = &shape{kind: objectShape, def: "reference", doc: "A reference to another project inside this one.", fields: []field{
 		{name: "path", required: true, shape: text("The other project's folder.", 512, referencePattern)},
@@ -65,18 +67,22 @@ var (
 	anything = &shape{kind: anyShape}
 	boolean  = &shape{kind: booleanShape}
 
-	toolsShape = &shape{kind: mapShape, keys: toolPattern, most: 500,
+	toolsShape = &shape{
+		kind: mapShape, keys: toolPattern, most: 500,
 		doc: "Which tools the agent has: names or globs. A name counts more than a glob, a later glob more than an earlier one.",
 		values: &shape{kind: objectShape, fields: []field{
 			{name: "enabled", required: true, shape: &shape{kind: booleanShape, doc: "On or off."}},
-		}}}
+		}},
+	}
 
-	pluginsShape = &shape{kind: mapShape, keys: keyPattern, most: 64, doc: "The agent's plugins by slot.",
+	pluginsShape = &shape{
+		kind: mapShape, keys: keyPattern, most: 64, doc: "The agent's plugins by slot.",
 		values: &shape{kind: objectShape, fields: []field{
 			{name: "package", required: true, shape: text("The package.", 214, nil)},
 			{name: "source", shape: text("Where it comes from.", 1024, nil)},
 			{name: "config", shape: &shape{kind: mapShape, values: anything, doc: "The plugin's own configuration."}},
-		}}}
+		}},
+	}
 
 	compactionShape = &shape{kind: objectShape, doc: "How the conversation is kept inside the model's window.", fields: []field{
 		{name: "strategy", shape: oneWord("What is done when it is full.", "drop", "summarize", "delegate", "checkpoint")},
@@ -92,33 +98,39 @@ var (
 		{name: "checkpoint", shape: &shape{kind: objectShape, doc: "What is proposed at the checkpoint.", fields: []field{
 			{name: "fallback", shape: oneWord("The strategy of the proposal.", "drop")},
 		}}},
-		{name: "always_keep", shape: &shape{kind: listShape, most: 100, items: text("", 1024, nil),
-			doc: "Messages that are never compacted."}},
+		{name: "always_keep", shape: &shape{
+			kind: listShape, most: 100, items: text("", 1024, nil),
+			doc: "Messages that are never compacted.",
+		}},
 	}}
 
 	policyShape = &shape{kind: objectShape, doc: "Hard rules for what may be sent to a model.", fields: []field{
 		{name: "token_hard_limit", shape: wholeNumber("The most tokens of one request.", 1, 100_000_000)},
 		{name: "on_exceed", shape: oneWord("What is done with a larger one.", "abort", "truncate")},
-		{name: "content_gates", shape: &shape{kind: listShape, most: 100, doc: "What the model must not see.",
+		{name: "content_gates", shape: &shape{
+			kind: listShape, most: 100, doc: "What the model must not see.",
 			items: &shape{kind: oneOfShape, options: []*shape{
 				text("Text to redact.", 1024, nil),
 				{kind: objectShape, fields: []field{
 					{name: "pattern", required: true, shape: text("Text to look for.", 1024, nil)},
 					{name: "action", shape: oneWord("What is done with it.", "redact", "strip")},
 				}},
-			}}}},
+			}},
+		}},
 	}}
 
 	workflowShape = &shape{kind: objectShape, doc: "A workflow that can be invoked by name.", fields: []field{
 		{name: "name", required: true, shape: text("Its name.", 48, keyPattern)},
 		{name: "description", shape: text("What it does.", 4096, nil)},
-		{name: "inputs", shape: &shape{kind: mapShape, keys: keyPattern, most: 64, doc: "Its inputs by name.",
+		{name: "inputs", shape: &shape{
+			kind: mapShape, keys: keyPattern, most: 64, doc: "Its inputs by name.",
 			values: &shape{kind: objectShape, fields: []field{
 				{name: "type", required: true, shape: oneWord("What it holds.", "string", "integer", "number", "boolean", "file")},
 				{name: "required", shape: boolean},
 				{name: "default", shape: anything},
 				{name: "description", shape: text("", 4096, nil)},
-			}}}},
+			}},
+		}},
 		{name: "invokable_by", shape: &shape{kind: listShape, most: 2, items: oneWord("", "operator", "guest"), doc: "Who may invoke it."}},
 		{name: "timeout_seconds", shape: wholeNumber("How long it may take.", 1, 86_400)},
 	}}

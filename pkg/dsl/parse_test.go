@@ -131,8 +131,10 @@ func TestHostileInput(t *testing.T) {
 func TestTextForms(t *testing.T) {
 	src := "\ufeff" + strings.ReplaceAll(head+"  model: m\n  description: |\n    One [[[\n    two.\n  system_prompt: ./p.md\n  max_steps: 0\n", "\n", "\r\n")
 	r := parse(t, only(src))
-	want := []Diagnostic{{Kind: SchemaViolation, Path: "primary.max_steps", Pos: Position{ProjectFile, 9, 14},
-		Message: "max_steps is 0 and must be from 1 to 100."}}
+	want := []Diagnostic{{
+		Kind: SchemaViolation, Path: "primary.max_steps", Pos: Position{ProjectFile, 9, 14},
+		Message: "max_steps is 0 and must be from 1 to 100.",
+	}}
 	if d := cmp.Diff(want, r.Diagnostics); d != "" {
 		t.Error(d)
 	}
@@ -196,8 +198,10 @@ func TestReferencePath(t *testing.T) {
 // A file that is just a cage block is read like the block in a project, with sizes and durations in their units.
 func TestParseCage(t *testing.T) {
 	c, diags := ParseCage("policy.yaml", []byte("fs: [{mode: ro, path: ./}]\nlimits: {memory: 1048576, disk: 2KB, cpu: 0.5, walltime: 1500ms}\n"))
-	want := &Cage{FS: []Mount{{"ro", "project:/"}}, Seccomp: "default", State: "ephemeral",
-		Limits: Limits{Memory: 1 << 20, Disk: 2000, CPU: 0.5, Walltime: 1500 * time.Millisecond}}
+	want := &Cage{
+		FS: []Mount{{"ro", "project:/"}}, Seccomp: "default", State: "ephemeral",
+		Limits: Limits{Memory: 1 << 20, Disk: 2000, CPU: 0.5, Walltime: 1500 * time.Millisecond},
+	}
 	if d := cmp.Diff(want, c); d != "" || diags != nil {
 		t.Error(d, diags)
 	}

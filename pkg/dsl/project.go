@@ -13,9 +13,11 @@ const Flat20 = "flat20"
 
 // Flat20Tools are the names of the profile [Flat20], each the alias of a tool of the catalogue.
 func Flat20Tools() []string {
-	return []string{"read", "write", "edit", "apply_patch", "grep", "glob", "ls", "exec", "process", "cron", "message",
+	return []string{
+		"read", "write", "edit", "apply_patch", "grep", "glob", "ls", "exec", "process", "cron", "message",
 		"agents_list", "sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "subagents",
-		"sessions_status", "memory_search", "memory_get"}
+		"sessions_status", "memory_search", "memory_get",
+	}
 }
 
 // Project is a project file with its overlay applied and its references resolved.

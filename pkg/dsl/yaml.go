@@ -294,8 +294,10 @@ func (c *converter) count(n *node, depth int) bool {
 // tagged reads the tags of the core schema that say what a value is anyway, and !!str, which makes a scalar a string.
 func (c *converter) tagged(n *ast.TagNode, pos Position, depth int) *node {
 	v := c.convert(n.Value, depth)
-	want := map[string]nodeKind{"!!null": nullNode, "!!bool": boolNode, "!!int": intNode, "!!float": floatNode,
-		"!!str": stringNode, "!!seq": listNode, "!!map": mapNode}
+	want := map[string]nodeKind{
+		"!!null": nullNode, "!!bool": boolNode, "!!int": intNode, "!!float": floatNode,
+		"!!str": stringNode, "!!seq": listNode, "!!map": mapNode,
+	}
 	kind, known := want[n.Start.Value]
 	switch {
 	case known && v.kind == kind:

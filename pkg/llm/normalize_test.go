@@ -15,12 +15,15 @@ func thinking(s string) llm.Block { return llm.Block{Thinking: &llm.Thinking{Tex
 func call(id string) llm.Block {
 	return llm.Block{Call: &llm.ToolCall{ID: id, Name: "t", Input: "{}"}}
 }
+
 func result(id, content string) llm.Block {
 	return llm.Block{Result: &llm.ToolResult{CallID: id, Name: "t", Content: content}}
 }
+
 func cutOff(id string) llm.Block {
 	return llm.Block{Result: &llm.ToolResult{CallID: id, Name: "t", Content: llm.Unanswered, IsError: true}}
 }
+
 func msg(role llm.Role, blocks ...llm.Block) llm.Message {
 	return llm.Message{Role: role, Blocks: blocks}
 }

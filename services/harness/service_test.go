@@ -69,7 +69,8 @@ func (r *toolRunner) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) 
 	return &toolrunnerv1.ListToolsResponse{Tools: []*toolrunnerv1.Tool{
 		{Name: "file.read", Description: "Reads a file.", InputSchema: schema, Parallel: true, DefaultRoot: true},
 		{Name: "file.write", Description: "Writes a file.", InputSchema: schema, Aliases: []*toolrunnerv1.ToolAlias{
-			{Name: "write_file", Description: "Writes a file, too.", InputSchema: schema}}},
+			{Name: "write_file", Description: "Writes a file, too.", InputSchema: schema},
+		}},
 	}}, err
 }
 
@@ -87,7 +88,8 @@ func (r *toolRunner) RunTool(req *toolrunnerv1.RunToolRequest, stream grpc.Serve
 		return err
 	}
 	return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: &toolrunnerv1.ToolResult{
-		Content: content, Tool: "file.read", DurationMs: 3, Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 5}}}}})
+		Content: content, Tool: "file.read", DurationMs: 3, Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 5}},
+	}}})
 }
 
 // Register and Run make the fake a service of the host.
@@ -166,7 +168,8 @@ func (r *rig) start(driver string) *harnessv1.RunStart {
 		RunId: "run1", SessionId: "session1", MessageId: "message1", ProjectId: "demo", OperatorId: "me", RequestId: "request1",
 		Compiled: r.compile(projectYAML).GetCompiled(), Prompts: map[string]string{"p.md": "You are careful."}, ProjectRoot: "/demo",
 		Routes: map[string]*harnessv1.Route{"smart": {Alias: "smart", Targets: []*harnessv1.Target{{
-			Provider: target.Provider, Model: target.Model, Driver: driver, ApiKey: target.APIKey, BaseUrl: target.BaseURL}}}},
+			Provider: target.Provider, Model: target.Model, Driver: driver, ApiKey: target.APIKey, BaseUrl: target.BaseURL,
+		}}}},
 	}
 }
 

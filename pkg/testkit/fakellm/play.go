@@ -153,13 +153,14 @@ func (p *player) act(a Action) error {
 		p.buf = p.enc.redacted(p.buf, a.text)
 	case verbTool:
 		p.begin()
-		id, given := a.header["id"]
-		if !given {
-			id = []string{fmt.Sprintf("call_%06d", p.server.callNumber())}
+		id := a.id
+		if id == nil {
+			made := fmt.Sprintf("call_%06d", p.server.callNumber())
+			id = &made
 		}
 		p.answer.calls++
 		p.answer.output += len(a.text)
-		p.buf = p.enc.call(p.buf, id[0], wireName(a.name), a.text)
+		p.buf = p.enc.call(p.buf, *id, wireName(a.name), a.text)
 	case verbPing:
 		p.begin()
 		p.buf = p.enc.ping(p.buf)

@@ -151,10 +151,16 @@ func TestUnexpected(t *testing.T) {
 		"no JSON":      {fakellm.Step{fakellm.Say("x")}, "{", []string{"does not parse"}},
 		"empty text":   {fakellm.Step{fakellm.Say("x")}, anthropicBody(" "), []string{"non-whitespace text"}},
 		"no bound":     {fakellm.Step{fakellm.Say("x")}, `{"messages":[{"role":"user","content":"a"}]}`, []string{"max_tokens: Field required"}},
-		"no result for a call": {fakellm.Step{fakellm.Say("x")}, `{"max_tokens":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"a__b","input":{}}]},{"role":"user","content":"b"}]}`,
-			[]string{"`tool_use` ids were found without `tool_result`"}},
-		"dotted name": {fakellm.Step{fakellm.Say("x")}, `{"max_tokens":1,"tools":[{"name":"a.b","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"a"}]}`,
-			[]string{"should match pattern"}},
+		"no result for a call": {
+			fakellm.Step{fakellm.Say("x")},
+			`{"max_tokens":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"a__b","input":{}}]},{"role":"user","content":"b"}]}`,
+			[]string{"`tool_use` ids were found without `tool_result`"},
+		},
+		"dotted name": {
+			fakellm.Step{fakellm.Say("x")},
+			`{"max_tokens":1,"tools":[{"name":"a.b","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"a"}]}`,
+			[]string{"should match pattern"},
+		},
 	} {
 		srv, said := strict(t)
 		if c.step != nil {

@@ -24,9 +24,11 @@ type Action struct {
 	status int
 	wait   time.Duration
 	header http.Header
-	usage  llm.Usage
-	gate   *Gate
-	want   *expectation
+	// id is a call's id where it was given, empty for one that is left out.
+	id    *string
+	usage llm.Usage
+	gate  *Gate
+	want  *expectation
 }
 
 type verb int
@@ -68,7 +70,7 @@ func Tool(name, input string) Action { return Action{verb: verbTool, name: name,
 
 // ToolID is Tool with the call's id; an empty one is left out, as some servers do.
 func ToolID(id, name, input string) Action {
-	return Action{verb: verbTool, name: name, text: input, header: http.Header{"id": {id}}}
+	return Action{verb: verbTool, name: name, text: input, id: &id}
 }
 
 // Usage sets what the answer says it used. The provider's own way of counting is derived from it, so that a correct

@@ -79,7 +79,7 @@ func (s Suite) breakOff(t *testing.T) {
 // reuse: calls one after the other share a connection, also when the consumer leaves at the last event.
 func (s Suite) reuse(t *testing.T) {
 	t.Parallel()
-	srv, d := s.start(t, wire.Options{})
+	srv, _ := s.start(t, wire.Options{})
 	var mu sync.Mutex
 	peers := map[string]bool{}
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,7 +91,7 @@ func (s Suite) reuse(t *testing.T) {
 	defer front.Close()
 	target := srv.Target(s.Driver)
 	target.BaseURL = strings.Replace(target.BaseURL, srv.URL, front.URL, 1)
-	d = s.New(target, wire.Options{Client: Client(t)})
+	d := s.New(target, wire.Options{Client: Client(t)})
 	for range 5 {
 		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("some words")}))
 		for ev, err := range d.Stream(t.Context(), Ask("hello")) {
@@ -194,8 +194,12 @@ func (s Suite) target(t *testing.T) {
 		t.Errorf("the configured header is sent as %q", got)
 	}
 	for _, bad := range []llm.Target{
-		{BaseURL: "localhost:11434"}, {BaseURL: "ftp://x/"}, {BaseURL: "http://"}, {APIKey: "a\nb"},
-		{Headers: map[string]string{"a b": "c"}}, {Headers: map[string]string{"a": "b\r\nc: d"}},
+		{BaseURL: "localhost:11434"},
+		{BaseURL: "ftp://x/"},
+		{BaseURL: "http://"},
+		{APIKey: "a\nb"},
+		{Headers: map[string]string{"a b": "c"}},
+		{Headers: map[string]string{"a": "b\r\nc: d"}},
 	} {
 		bad.Provider, bad.Driver = "fake", s.Driver
 		Fault(t, Call(t, t.Context(), s.New(bad, wire.Options{Client: Client(t)}), Ask("hello")).Err, notConfigured)

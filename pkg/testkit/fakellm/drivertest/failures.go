@@ -38,10 +38,22 @@ func (s Suite) refused(t *testing.T) {
 		message string
 		code    fault.Code
 	}{
-		{400, "tools.0: bad schema", rejected}, {401, "invalid x-api-key", authFailed}, {402, "no credit", rejected}, {403, "not allowed", authFailed},
-		{404, "no such model", rejected}, {408, "timeout", unreachable}, {409, "conflict", rejected}, {413, "too large", overflow}, {422, "unprocessable", rejected},
-		{429, "slow down", rateLimited}, {500, "oops", unreachable}, {502, "<html>bad gateway</html>", unreachable}, {503, "later", unreachable},
-		{504, "late", unreachable}, {529, "Overloaded", rateLimited}, {418, `{"detail":[{"msg":"teapot"}]}`, rejected},
+		{400, "tools.0: bad schema", rejected},
+		{401, "invalid x-api-key", authFailed},
+		{402, "no credit", rejected},
+		{403, "not allowed", authFailed},
+		{404, "no such model", rejected},
+		{408, "timeout", unreachable},
+		{409, "conflict", rejected},
+		{413, "too large", overflow},
+		{422, "unprocessable", rejected},
+		{429, "slow down", rateLimited},
+		{500, "oops", unreachable},
+		{502, "<html>bad gateway</html>", unreachable},
+		{503, "later", unreachable},
+		{504, "late", unreachable},
+		{529, "Overloaded", rateLimited},
+		{418, `{"detail":[{"msg":"teapot"}]}`, rejected},
 	} {
 		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Status(c.status, c.message)}))
 		r := Call(t, t.Context(), d, Ask("hello"))
@@ -67,8 +79,13 @@ func (s Suite) retryAfter(t *testing.T) {
 		name, value string
 		least, most int64
 	}{
-		{"retry-after", "2", 2000, 2000}, {"RETRY-AFTER", "0.5", 500, 500}, {"Retry-After-Ms", "1234", 1234, 1234}, {"Retry-After", date, 30_000, 90_000},
-		{"retry-after", "-3", -1, -1}, {"retry-after", "soon", -1, -1}, {"retry-after", "1e300", 86_400_000, 86_400_000},
+		{"retry-after", "2", 2000, 2000},
+		{"RETRY-AFTER", "0.5", 500, 500},
+		{"Retry-After-Ms", "1234", 1234, 1234},
+		{"Retry-After", date, 30_000, 90_000},
+		{"retry-after", "-3", -1, -1},
+		{"retry-after", "soon", -1, -1},
+		{"retry-after", "1e300", 86_400_000, 86_400_000},
 	} {
 		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Status(429, "slow down", c.name, c.value)}))
 		f := Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, rateLimited)

@@ -12,9 +12,19 @@ func TestMatches(t *testing.T) {
 		pattern string
 		want    Match
 	}{
-		{read, "file.read", ExactMatch}, {read, "read_file", ExactMatch}, {read, "file.*", GlobMatch}, {read, "*", GlobMatch},
-		{read, "file.rea?", GlobMatch}, {read, "file", NoMatch}, {read, "read*", NoMatch}, {read, "search.*", NoMatch}, {read, "", NoMatch},
-		{lsp, "lsp.*", GlobMatch}, {lsp, "code.*", GlobMatch}, {debug, "debug.*", GlobMatch}, {debug, "debug", ExactMatch},
+		{read, "file.read", ExactMatch},
+		{read, "read_file", ExactMatch},
+		{read, "file.*", GlobMatch},
+		{read, "*", GlobMatch},
+		{read, "file.rea?", GlobMatch},
+		{read, "file", NoMatch},
+		{read, "read*", NoMatch},
+		{read, "search.*", NoMatch},
+		{read, "", NoMatch},
+		{lsp, "lsp.*", GlobMatch},
+		{lsp, "code.*", GlobMatch},
+		{debug, "debug.*", GlobMatch},
+		{debug, "debug", ExactMatch},
 		{debug, "debu.*", NoMatch},
 	} {
 		if got := tt.tool.Matches(tt.pattern); got != tt.want {

@@ -39,7 +39,8 @@ func (w world) Stream(_ context.Context, req llm.Request) iter.Seq2[llm.Event, e
 func (w world) Run(context.Context, loop.ToolRequest, func(string, string)) (loop.ToolOutcome, error) {
 	return loop.ToolOutcome{Content: benchFile, Audit: []loop.Record{
 		{Type: "tool.called", Payload: map[string]any{"tool_name": "file.read", "params": map[string]any{"path": "a"}}},
-		{Type: "tool.completed", Payload: map[string]any{"success": true}}}}, nil
+		{Type: "tool.completed", Payload: map[string]any{"success": true}},
+	}}, nil
 }
 
 type worldSpaces struct{ world }
@@ -79,15 +80,18 @@ func beginRun(b testing.TB, client harnessv1.HarnessServiceClient) harnessv1.Har
 	if err != nil {
 		b.Fatal(err)
 	}
-	start := &harnessv1.RunStart{RunId: "r", SessionId: "s", Prompts: map[string]string{"p": "You are careful."},
+	start := &harnessv1.RunStart{
+		RunId: "r", SessionId: "s", Prompts: map[string]string{"p": "You are careful."},
 		Compiled: &harnessv1.CompiledProject{Root: &harnessv1.AgentNode{Path: "primary", Model: "m", PromptPath: "p", Tools: []string{"file.read"}}},
-		Routes:   map[string]*harnessv1.Route{"m": {Targets: []*harnessv1.Target{{Provider: "p", Model: "m"}}}}}
+		Routes:   map[string]*harnessv1.Route{"m": {Targets: []*harnessv1.Target{{Provider: "p", Model: "m"}}}},
+	}
 	hundred := int32(100)
 	start.MaxSteps = &hundred
 	for _, req := range []*harnessv1.RunRequest{
 		{Request: &harnessv1.RunRequest_Start{Start: start}},
 		{Request: &harnessv1.RunRequest_History{History: &harnessv1.History{Messages: []*harnessv1.Message{
-			{Role: harnessv1.Role_ROLE_USER, Blocks: blocksToProto([]llm.Block{{Text: &llm.Text{Text: "Go."}}})}}}}},
+			{Role: harnessv1.Role_ROLE_USER, Blocks: blocksToProto([]llm.Block{{Text: &llm.Text{Text: "Go."}}})},
+		}}}},
 		{Request: &harnessv1.RunRequest_Begin{Begin: &harnessv1.RunBegin{}}},
 	} {
 		if err := stream.Send(req); err != nil {
@@ -108,7 +112,8 @@ func play(b testing.TB, client harnessv1.HarnessServiceClient) int {
 		}
 		if ev.GetStepDone() != nil {
 			if err := stream.Send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Stored{Stored: &harnessv1.StepStored{
-				Step: ev.GetStepDone().GetStep(), Part: harnessv1.StepPart_STEP_PART_RESULTS}}}); err != nil && !errors.Is(err, io.EOF) {
+				Step: ev.GetStepDone().GetStep(), Part: harnessv1.StepPart_STEP_PART_RESULTS,
+			}}}); err != nil && !errors.Is(err, io.EOF) {
 				b.Fatal(err)
 			}
 		}

@@ -40,8 +40,10 @@ func diagnosticsToProto(diagnostics []dsl.Diagnostic) []*harnessv1.Diagnostic {
 		if d.Severity == dsl.Warning {
 			severity = harnessv1.Severity_SEVERITY_WARNING
 		}
-		out[i] = &harnessv1.Diagnostic{Kind: string(d.Kind), Message: d.Message, Path: d.Path, File: d.Pos.File,
-			Line: int32(d.Pos.Line), Column: int32(d.Pos.Column), Severity: severity}
+		out[i] = &harnessv1.Diagnostic{
+			Kind: string(d.Kind), Message: d.Message, Path: d.Path, File: d.Pos.File,
+			Line: int32(d.Pos.Line), Column: int32(d.Pos.Column), Severity: severity,
+		}
 	}
 	return out
 }
@@ -200,7 +202,8 @@ func blocksToProto(blocks []llm.Block) []*harnessv1.Block {
 			out[i].Block = &harnessv1.Block_Text{Text: &harnessv1.Text{Text: b.Text.Text}}
 		case b.Thinking != nil:
 			out[i].Block = &harnessv1.Block_Thinking{Thinking: &harnessv1.Thinking{
-				Text: b.Thinking.Text, Opaque: b.Thinking.Opaque, Driver: b.Thinking.Driver}}
+				Text: b.Thinking.Text, Opaque: b.Thinking.Opaque, Driver: b.Thinking.Driver,
+			}}
 		case b.Call != nil:
 			out[i].Block = &harnessv1.Block_ToolCall{ToolCall: callToProto(*b.Call)}
 		case b.Result != nil:
@@ -238,8 +241,10 @@ func statsToProto(s *loop.Stats) *harnessv1.Stats {
 		out.TtftMs = &ttft
 	}
 	if c := s.Cost; c != nil {
-		out.Cost = &harnessv1.Cost{Input: c.Input, Output: c.Output, Reasoning: c.Reasoning, CacheRead: c.CacheRead,
-			CacheWrite: c.CacheWrite, Total: c.Total}
+		out.Cost = &harnessv1.Cost{
+			Input: c.Input, Output: c.Output, Reasoning: c.Reasoning, CacheRead: c.CacheRead,
+			CacheWrite: c.CacheWrite, Total: c.Total,
+		}
 	}
 	return out
 }
@@ -259,37 +264,46 @@ func eventToProto(e loop.Event) (*harnessv1.RunEvent, error) {
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Delta{Delta: &harnessv1.Delta{Kind: kind, Text: e.Text}}}, nil
 	case loop.MessageStart:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_MessageStart{MessageStart: &harnessv1.MessageStart{
-			Provider: e.Target.Provider, Model: e.Target.Model, Driver: e.Target.Driver, StartedAt: e.StartedAt.UnixMilli()}}}, nil
+			Provider: e.Target.Provider, Model: e.Target.Model, Driver: e.Target.Driver, StartedAt: e.StartedAt.UnixMilli(),
+		}}}, nil
 	case loop.ToolStarted:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolCall{ToolCall: &harnessv1.ToolCallStarted{
-			Call: callToProto(e.Call), Step: int32(e.Step)}}}, nil
+			Call: callToProto(e.Call), Step: int32(e.Step),
+		}}}, nil
 	case loop.ToolOutput:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolOutput{ToolOutput: &harnessv1.ToolCallOutput{
-			ToolCallId: e.CallID, Stream: e.Stream, Text: e.Text}}}, nil
+			ToolCallId: e.CallID, Stream: e.Stream, Text: e.Text,
+		}}}, nil
 	case loop.ToolFinished:
 		return toolFinishedToProto(e)
 	case loop.Turn:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Turn{Turn: &harnessv1.Turn{
 			Step: int32(e.Step), Blocks: blocksToProto(e.Blocks), StopReason: stopsToProto[e.Stop], Usage: usageToProto(e.Usage),
-			Stats: statsToProto(&e.Stats), Provider: e.Target.Provider, Model: e.Target.Model, Wait: e.Wait}}}, nil
+			Stats: statsToProto(&e.Stats), Provider: e.Target.Provider, Model: e.Target.Model, Wait: e.Wait,
+		}}}, nil
 	case loop.StepDone:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_StepDone{StepDone: &harnessv1.StepDone{Step: int32(e.Step)}}}, nil
 	case loop.Retry:
-		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Retry{Retry: &harnessv1.Retry{Error: e.Err.Proto(),
-			Attempt: int32(e.Attempt), DelayMs: e.Delay.Milliseconds(), Provider: e.Next.Provider, Model: e.Next.Model}}}, nil
+		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Retry{Retry: &harnessv1.Retry{
+			Error:   e.Err.Proto(),
+			Attempt: int32(e.Attempt), DelayMs: e.Delay.Milliseconds(), Provider: e.Next.Provider, Model: e.Next.Model,
+		}}}, nil
 	case loop.Record:
 		record, err := recordToProto(e)
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Audit{Audit: record}}, err
 	case loop.AuditMoved:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_AuditHead{AuditHead: &harnessv1.AuditHead{
-			Hash: e.Head.Hash, Items: int32(e.Head.Items)}}}, nil
+			Hash: e.Head.Hash, Items: int32(e.Head.Items),
+		}}}, nil
 	}
 	return nil, fault.New(fault.Internal, "There is no message for an event of type %T.", e)
 }
 
 func toolFinishedToProto(e loop.ToolFinished) (*harnessv1.RunEvent, error) {
-	p := &harnessv1.ToolCallFinished{Result: resultToProto(e.Result), Step: int32(e.Step), Input: e.Input, Error: e.Err.Proto(),
-		DurationMs: e.Duration.Milliseconds()}
+	p := &harnessv1.ToolCallFinished{
+		Result: resultToProto(e.Result), Step: int32(e.Step), Input: e.Input, Error: e.Err.Proto(),
+		DurationMs: e.Duration.Milliseconds(),
+	}
 	for _, a := range e.Audit {
 		record, err := recordToProto(a)
 		if err != nil {

@@ -73,8 +73,10 @@ func TestAgentRoundTrip(t *testing.T) {
 		if len(tools) == 0 {
 			tools = nil
 		}
-		want := &core.Agent{Key: key, Path: key + ".x", Model: model, PromptPath: key, Description: model, MaxSteps: int(steps),
-			MaxOutputTokens: int(tokens), Tools: tools, Aliases: aliases, ResumeOnCrash: resume, IncludeToolResults: include}
+		want := &core.Agent{
+			Key: key, Path: key + ".x", Model: model, PromptPath: key, Description: model, MaxSteps: int(steps),
+			MaxOutputTokens: int(tokens), Tools: tools, Aliases: aliases, ResumeOnCrash: resume, IncludeToolResults: include,
+		}
 		want.Children = []*core.Agent{{Key: model}}
 		return cmp.Equal(want, agentFromProto(agentToProto(want)))
 	}
@@ -109,12 +111,18 @@ func TestEvents(t *testing.T) {
 	failure := fault.New(fault.ProviderUnreachable, "x").With("status", 500)
 	for _, e := range []loop.Event{
 		loop.MessageStart{Target: llm.Target{Provider: "p", Model: "m", Driver: "d"}, StartedAt: at},
-		loop.Delta{Text: "a"}, loop.Delta{Thinking: true, Text: "a"},
-		loop.ToolStarted{Step: 1, Call: llm.ToolCall{ID: "c"}}, loop.ToolOutput{CallID: "c", Stream: "stdout", Text: "a"},
-		loop.ToolFinished{Step: 1, Input: "{}", Result: llm.ToolResult{CallID: "c", IsError: true}, Err: failure,
-			Audit: []loop.Record{{Type: "tool.called", At: at, Payload: map[string]any{"a": []any{1, "b", nil}}}}, Duration: time.Second},
-		loop.Turn{Step: 1, Stop: llm.StopToolUse, Stats: stats, Wait: true}, loop.StepDone{Step: 1},
-		loop.Record{Type: "x", At: at, AgentPath: "primary"}, loop.Retry{Err: failure, Attempt: 2, Delay: time.Second, Next: llm.Target{Provider: "q"}},
+		loop.Delta{Text: "a"},
+		loop.Delta{Thinking: true, Text: "a"},
+		loop.ToolStarted{Step: 1, Call: llm.ToolCall{ID: "c"}},
+		loop.ToolOutput{CallID: "c", Stream: "stdout", Text: "a"},
+		loop.ToolFinished{
+			Step: 1, Input: "{}", Result: llm.ToolResult{CallID: "c", IsError: true}, Err: failure,
+			Audit: []loop.Record{{Type: "tool.called", At: at, Payload: map[string]any{"a": []any{1, "b", nil}}}}, Duration: time.Second,
+		},
+		loop.Turn{Step: 1, Stop: llm.StopToolUse, Stats: stats, Wait: true},
+		loop.StepDone{Step: 1},
+		loop.Record{Type: "x", At: at, AgentPath: "primary"},
+		loop.Retry{Err: failure, Attempt: 2, Delay: time.Second, Next: llm.Target{Provider: "q"}},
 		loop.AuditMoved{Head: loop.AuditHead{Hash: "h", Items: 3}},
 	} {
 		ev, err := eventToProto(e)

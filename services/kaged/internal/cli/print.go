@@ -16,7 +16,6 @@ type printer struct {
 	json          bool
 	midLine       bool              // whether out stands inside a line
 	calls         map[string]string // what each call does, by its id
-	message       string            // the run's message
 }
 
 func newPrinter(out, progress io.Writer, asJSON bool) *printer {

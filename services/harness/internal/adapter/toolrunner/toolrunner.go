@@ -86,8 +86,10 @@ func catalogue(resp *toolrunnerv1.ListToolsResponse) (core.Catalogue, error) {
 		if err != nil {
 			return nil, err
 		}
-		tool := core.Tool{Name: t.GetName(), Description: t.GetDescription(), Schema: schema, RootOnly: t.GetRootOnly(),
-			DefaultRoot: t.GetDefaultRoot(), Parallel: t.GetParallel()}
+		tool := core.Tool{
+			Name: t.GetName(), Description: t.GetDescription(), Schema: schema, RootOnly: t.GetRootOnly(),
+			DefaultRoot: t.GetDefaultRoot(), Parallel: t.GetParallel(),
+		}
 		for _, a := range t.GetAliases() {
 			schema, err := schemaOf(a.GetInputSchema())
 			if err != nil {
@@ -161,8 +163,10 @@ func requestToProto(call loop.ToolRequest) *toolrunnerv1.RunToolRequest {
 }
 
 func outcomeFromProto(p *toolrunnerv1.ToolResult) loop.ToolOutcome {
-	out := loop.ToolOutcome{Content: p.GetContent(), Err: fault.FromProto(p.GetError()),
-		Duration: time.Duration(p.GetDurationMs()) * time.Millisecond}
+	out := loop.ToolOutcome{
+		Content: p.GetContent(), Err: fault.FromProto(p.GetError()),
+		Duration: time.Duration(p.GetDurationMs()) * time.Millisecond,
+	}
 	for _, a := range p.GetAudit() {
 		out.Audit = append(out.Audit, recordFromProto(a))
 	}

@@ -38,8 +38,10 @@ func (f *fake) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) (*tool
 	f.lists++
 	schema, err := structpb.NewStruct(map[string]any{"type": "object", "required": []any{"b", "a"}, "properties": map[string]any{"b": true, "a": 1}})
 	return &toolrunnerv1.ListToolsResponse{Tools: []*toolrunnerv1.Tool{
-		{Name: "file.read", Description: "Reads.", InputSchema: schema, Parallel: true, DefaultRoot: true,
-			Aliases: []*toolrunnerv1.ToolAlias{{Name: "read", Description: "Reads, too.", InputSchema: schema}}},
+		{
+			Name: "file.read", Description: "Reads.", InputSchema: schema, Parallel: true, DefaultRoot: true,
+			Aliases: []*toolrunnerv1.ToolAlias{{Name: "read", Description: "Reads, too.", InputSchema: schema}},
+		},
 		{Name: "x.y", RootOnly: true},
 	}}, err
 }
@@ -87,8 +89,10 @@ func TestCatalogue(t *testing.T) {
 	}
 	schema := []byte(`{"properties":{"a":1,"b":true},"required":["b","a"],"type":"object"}`)
 	want := core.Catalogue{
-		{Name: "file.read", Description: "Reads.", Schema: schema, Parallel: true, DefaultRoot: true,
-			Aliases: []core.ToolAlias{{Name: "read", Description: "Reads, too.", Schema: schema}}},
+		{
+			Name: "file.read", Description: "Reads.", Schema: schema, Parallel: true, DefaultRoot: true,
+			Aliases: []core.ToolAlias{{Name: "read", Description: "Reads, too.", Schema: schema}},
+		},
 		{Name: "x.y", RootOnly: true, Schema: []byte(`{"type":"object"}`)},
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -126,17 +130,21 @@ func TestRun(t *testing.T) {
 		}
 		return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: &toolrunnerv1.ToolResult{
 			Content: "{}", Error: fault.New(fault.FileNotFound, "Gone.").Proto(), DurationMs: 7,
-			Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 9, AgentPath: "primary", Payload: payload}}}}})
+			Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 9, AgentPath: "primary", Payload: payload}},
+		}}})
 	}}, time.Hour)
 	output := ""
 	out, err := tools.Run(t.Context(), loop.ToolRequest{CallID: "c", Tool: "file.read", Input: "{}", Context: &loop.ToolContext{
 		SessionID: "s", RunID: "r", RequestID: "q", Caller: "primary", ProjectID: "p", ProjectRoot: "/p", OperatorID: "o",
-		Cage: &dsl.Cage{State: "ephemeral"}, Tools: []string{"file.read"}}}, func(stream, text string) { output += stream + ":" + text + " " })
+		Cage: &dsl.Cage{State: "ephemeral"}, Tools: []string{"file.read"},
+	}}, func(stream, text string) { output += stream + ":" + text + " " })
 	if err != nil || output != "stderr:one stderr:two " {
 		t.Fatal(err, output)
 	}
-	want := loop.ToolOutcome{Content: "{}", Err: fault.New(fault.FileNotFound, "Gone."), Duration: 7 * time.Millisecond,
-		Audit: []loop.Record{{Type: "tool.called", At: time.UnixMilli(9), AgentPath: "primary", Payload: map[string]any{"a": 1.0}}}}
+	want := loop.ToolOutcome{
+		Content: "{}", Err: fault.New(fault.FileNotFound, "Gone."), Duration: 7 * time.Millisecond,
+		Audit: []loop.Record{{Type: "tool.called", At: time.UnixMilli(9), AgentPath: "primary", Payload: map[string]any{"a": 1.0}}},
+	}
 	if d := cmp.Diff(want, out); d != "" {
 		t.Error(d)
 	}

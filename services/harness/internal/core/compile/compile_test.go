@@ -26,8 +26,10 @@ func compileWith(t *testing.T, yaml string, operator ...core.ToolSwitch) Output 
 	t.Helper()
 	out, err := Compile(Input{
 		Files: []dsl.File{
-			{Path: dsl.ProjectFile, Present: true, Content: []byte(yaml)}, {Path: dsl.OverlayFile},
-			{Path: "p.md", Present: true}, {Path: "gone.md"},
+			{Path: dsl.ProjectFile, Present: true, Content: []byte(yaml)},
+			{Path: dsl.OverlayFile},
+			{Path: "p.md", Present: true},
+			{Path: "gone.md"},
 		},
 		OperatorTools: operator,
 		Catalogue:     func() (core.Catalogue, error) { return catalogue, nil },
@@ -151,8 +153,10 @@ func TestOutput(t *testing.T) {
 		t.Error(out, err)
 	}
 	gone := errors.New("gone")
-	if _, err := Compile(Input{Files: []dsl.File{{Path: dsl.ProjectFile, Present: true, Content: []byte(project(""))}, {Path: dsl.OverlayFile}, {Path: "p.md"}},
-		Catalogue: func() (core.Catalogue, error) { return nil, gone }}); !errors.Is(err, gone) {
+	if _, err := Compile(Input{
+		Files:     []dsl.File{{Path: dsl.ProjectFile, Present: true, Content: []byte(project(""))}, {Path: dsl.OverlayFile}, {Path: "p.md"}},
+		Catalogue: func() (core.Catalogue, error) { return nil, gone },
+	}); !errors.Is(err, gone) {
 		t.Error(err)
 	}
 }

@@ -105,11 +105,15 @@ func (r *resolver) checkPatterns(a *dsl.Agent, isRoot bool) {
 		}
 		switch {
 		case matched == 0:
-			r.diagnostics = append(r.diagnostics, dsl.Diagnostic{Kind: dsl.ToolUnmatched, Severity: dsl.Warning, Path: path, Pos: s.Pos,
-				Message: fmt.Sprintf("%q names no tool that this kaged has.", s.Pattern)})
+			r.diagnostics = append(r.diagnostics, dsl.Diagnostic{
+				Kind: dsl.ToolUnmatched, Severity: dsl.Warning, Path: path, Pos: s.Pos,
+				Message: fmt.Sprintf("%q names no tool that this kaged has.", s.Pattern),
+			})
 		case s.Enabled && !isRoot && rootOnly == matched:
-			r.diagnostics = append(r.diagnostics, dsl.Diagnostic{Kind: dsl.PrincipalScope, Path: path, Pos: s.Pos,
-				Message: fmt.Sprintf("%q is for the root agent only.", s.Pattern)})
+			r.diagnostics = append(r.diagnostics, dsl.Diagnostic{
+				Kind: dsl.PrincipalScope, Path: path, Pos: s.Pos,
+				Message: fmt.Sprintf("%q is for the root agent only.", s.Pattern),
+			})
 		}
 	}
 }

@@ -259,9 +259,18 @@ func TestSeal(t *testing.T) {
 	}
 	seen := map[uint64]int{}
 	for i, req := range []llm.Request{
-		{}, {System: []string{""}}, {System: []string{"ab"}}, {System: []string{"a", "b"}}, {MaxOutputTokens: 1}, {CacheKey: "x"},
-		{Tools: []llm.Tool{{Name: "a"}}}, {Tools: []llm.Tool{{Description: "a"}}}, {Tools: []llm.Tool{{Schema: json.RawMessage("a")}}},
-		{Messages: []llm.Message{text("a")}}, {Messages: []llm.Message{text("a"), text("")}}, {Messages: []llm.Message{text("b")}},
+		{},
+		{System: []string{""}},
+		{System: []string{"ab"}},
+		{System: []string{"a", "b"}},
+		{MaxOutputTokens: 1},
+		{CacheKey: "x"},
+		{Tools: []llm.Tool{{Name: "a"}}},
+		{Tools: []llm.Tool{{Description: "a"}}},
+		{Tools: []llm.Tool{{Schema: json.RawMessage("a")}}},
+		{Messages: []llm.Message{text("a")}},
+		{Messages: []llm.Message{text("a"), text("")}},
+		{Messages: []llm.Message{text("b")}},
 		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Thinking: &llm.Thinking{Text: "a"}}}}}},
 		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Thinking: &llm.Thinking{Opaque: []byte("a")}}}}}},
 		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Call: &llm.ToolCall{ID: "a"}}}}}},

@@ -107,8 +107,10 @@ func (f *tools) Catalogue(context.Context) (core.Catalogue, error) {
 	f.asked++
 	schema := json.RawMessage(`{"type":"object"}`)
 	return core.Catalogue{
-		{Name: "file.read", Description: "Reads.", Schema: schema, Parallel: true, DefaultRoot: true,
-			Aliases: []core.ToolAlias{{Name: "read_file", Description: "Reads, too.", Schema: schema}}},
+		{
+			Name: "file.read", Description: "Reads.", Schema: schema, Parallel: true, DefaultRoot: true,
+			Aliases: []core.ToolAlias{{Name: "read_file", Description: "Reads, too.", Schema: schema}},
+		},
 		{Name: "file.write", Description: "Writes.", Schema: schema},
 		{Name: "shell.bash", Description: "Runs.", Schema: schema},
 	}, nil
@@ -258,12 +260,16 @@ func newBench(t *testing.T, answers ...play) *bench {
 		"file.write": func(_ context.Context, in string) (string, error) { return "wrote " + in, nil },
 		"shell.bash": func(context.Context, string) (string, error) { return "", fault.New(fault.ShellSpawnFailed, "boom") },
 	}
-	b.deps = Deps{Models: opener{"fake": b.model}, Tools: b.tools, Prices: flat{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Stopping: make(chan struct{})}
+	b.deps = Deps{
+		Models: opener{"fake": b.model}, Tools: b.tools, Prices: flat{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Stopping: make(chan struct{}),
+	}
 	b.start = Start{
 		RunID: "run1", SessionID: "session1", RequestID: "request1", ProjectID: "demo", OperatorID: "operator1",
-		Agent: &core.Agent{Key: "primary", Path: "primary", Model: "smart", PromptPath: "prompts/primary.md",
-			Tools: []string{"file.read", "file.write", "shell.bash"}},
+		Agent: &core.Agent{
+			Key: "primary", Path: "primary", Model: "smart", PromptPath: "prompts/primary.md",
+			Tools: []string{"file.read", "file.write", "shell.bash"},
+		},
 		Prompts: map[string]string{"prompts/primary.md": "You are careful."},
 		Routes:  map[string]Route{"smart": routeTo("fake:m1")},
 		History: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: "Do it."}}}}},

@@ -36,24 +36,40 @@ func TestFallbackAndRetries(t *testing.T) {
 		"the first works":    {routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {says("x")}}, by: "a:m"},
 		"the second works":   {routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(limited)}, "b": {says("x")}}, retries: []string{"b 0s"}, by: "b:m"},
 		"garbage falls back": {routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(garbage)}, "b": {says("x")}}, retries: []string{"b 0s"}, by: "b:m"},
-		"the last at the third try": {routes: []string{"a:m", "b:m"}, took: 1500 * time.Millisecond,
+		"the last at the third try": {
+			routes: []string{"a:m", "b:m"}, took: 1500 * time.Millisecond,
 			answers: map[string][]play{"a": {fails(refused)}, "b": {fails(status5), fails(limited), says("x")}},
-			retries: []string{"b 0s", "b 500ms", "b 1s"}, by: "b:m"},
-		"all limited": {routes: []string{"a:m", "b:m"}, took: 1500 * time.Millisecond,
+			retries: []string{"b 0s", "b 500ms", "b 1s"}, by: "b:m",
+		},
+		"all limited": {
+			routes: []string{"a:m", "b:m"}, took: 1500 * time.Millisecond,
 			answers: map[string][]play{"a": {fails(limited)}, "b": {fails(limited), fails(limited), fails(limited)}},
-			retries: []string{"b 0s", "b 500ms", "b 1s"}, err: "provider_rate_limited: All providers rate-limited. Try again later."},
-		"all refused": {routes: []string{"a:m"}, took: 1500 * time.Millisecond, answers: map[string][]play{"a": {fails(refused), fails(refused), fails(refused)}},
-			retries: []string{"a 500ms", "a 1s"}, err: "provider_unreachable: Provider unreachable."},
-		"all fail": {routes: []string{"a:m"}, took: 1500 * time.Millisecond, answers: map[string][]play{"a": {fails(status5), fails(status5), fails(status5)}},
-			retries: []string{"a 500ms", "a 1s"}, err: "provider_unreachable: Agent generation failed: Provider p failed: overload."},
-		"retry-after is honoured": {routes: []string{"a:m"}, took: time.Minute, answers: map[string][]play{"a": {fails(wish(time.Minute)), says("x")}},
-			retries: []string{"a 1m0s"}, by: "a:m"},
-		"too long a wish is not waited for": {routes: []string{"a:m"}, answers: map[string][]play{"a": {fails(wish(61 * time.Second))}},
-			err: "provider_rate_limited: All providers rate-limited. Try again later."},
-		"refused credentials are for people": {routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(rejected)}},
-			err: "provider_auth_failed: Agent generation failed: Provider p refused the credentials."},
-		"so is an overflow": {routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(fault.New(fault.ContextOverflow, "Too long."))}},
-			err: "context_overflow: Agent generation failed: Too long."},
+			retries: []string{"b 0s", "b 500ms", "b 1s"}, err: "provider_rate_limited: All providers rate-limited. Try again later.",
+		},
+		"all refused": {
+			routes: []string{"a:m"}, took: 1500 * time.Millisecond, answers: map[string][]play{"a": {fails(refused), fails(refused), fails(refused)}},
+			retries: []string{"a 500ms", "a 1s"}, err: "provider_unreachable: Provider unreachable.",
+		},
+		"all fail": {
+			routes: []string{"a:m"}, took: 1500 * time.Millisecond, answers: map[string][]play{"a": {fails(status5), fails(status5), fails(status5)}},
+			retries: []string{"a 500ms", "a 1s"}, err: "provider_unreachable: Agent generation failed: Provider p failed: overload.",
+		},
+		"retry-after is honoured": {
+			routes: []string{"a:m"}, took: time.Minute, answers: map[string][]play{"a": {fails(wish(time.Minute)), says("x")}},
+			retries: []string{"a 1m0s"}, by: "a:m",
+		},
+		"too long a wish is not waited for": {
+			routes: []string{"a:m"}, answers: map[string][]play{"a": {fails(wish(61 * time.Second))}},
+			err: "provider_rate_limited: All providers rate-limited. Try again later.",
+		},
+		"refused credentials are for people": {
+			routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(rejected)}},
+			err: "provider_auth_failed: Agent generation failed: Provider p refused the credentials.",
+		},
+		"so is an overflow": {
+			routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(fault.New(fault.ContextOverflow, "Too long."))}},
+			err: "context_overflow: Agent generation failed: Too long.",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -191,8 +191,10 @@ func (r *run) oneStep(ctx context.Context) (more bool, err error) {
 	}
 	r.kept = nil
 	calls := callsOf(ans.done.Blocks)
-	turn := Turn{Step: r.step, Blocks: ans.done.Blocks, Stop: ans.done.Stop, Usage: ans.done.Usage, Stats: stats, Target: ans.target,
-		Wait: slices.ContainsFunc(calls, func(c llm.ToolCall) bool { return !r.parallel(c.Name) })}
+	turn := Turn{
+		Step: r.step, Blocks: ans.done.Blocks, Stop: ans.done.Stop, Usage: ans.done.Usage, Stats: stats, Target: ans.target,
+		Wait: slices.ContainsFunc(calls, func(c llm.ToolCall) bool { return !r.parallel(c.Name) }),
+	}
 	if err := r.emit(turn); err != nil {
 		return false, err
 	}

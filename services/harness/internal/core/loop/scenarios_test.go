@@ -63,8 +63,10 @@ func TestS5_3(t *testing.T) {
 	if d := cmp.Diff([]string{"c1", "c2", "c3"}, callIDs(results(b.model.requests[1]))); d != "" {
 		t.Error(d)
 	}
-	want := []string{"start fake:m1", "turn", "call c1", "result c1", "turn stored?", "call c2", "result c2", "call c3", "result c3",
-		"done", "results stored?", "delta Done.", "turn"}
+	want := []string{
+		"start fake:m1", "turn", "call c1", "result c1", "turn stored?", "call c2", "result c2", "call c3", "result c3",
+		"done", "results stored?", "delta Done.", "turn",
+	}
 	if d := cmp.Diff(want, b.sink.story()); d != "" {
 		t.Error(d)
 	}

@@ -17,8 +17,6 @@ type answer struct {
 	accepted bool
 	// done is the complete answer, nil if the call ended before.
 	done *llm.Done
-	// partial is what was received of an incomplete one.
-	partial []llm.Block
 	// ttft is the time to the first piece, nil if none came; duration the time of streaming.
 	ttft     *time.Duration
 	duration time.Duration
@@ -149,7 +147,8 @@ func (r *run) clean(blocks []llm.Block) []llm.Block {
 			out = append(out, llm.Block{Text: &llm.Text{Text: valid(b.Text.Text)}})
 		case b.Thinking != nil && (b.Thinking.Text != "" || len(b.Thinking.Opaque) > 0):
 			out = append(out, llm.Block{Thinking: &llm.Thinking{
-				Text: valid(b.Thinking.Text), Opaque: b.Thinking.Opaque, Driver: b.Thinking.Driver}})
+				Text: valid(b.Thinking.Text), Opaque: b.Thinking.Opaque, Driver: b.Thinking.Driver,
+			}})
 		case b.Call != nil:
 			call := llm.ToolCall{ID: valid(b.Call.ID), Name: valid(b.Call.Name), Input: valid(b.Call.Input)}
 			if _, taken := r.callIDs[call.ID]; taken || call.ID == "" {

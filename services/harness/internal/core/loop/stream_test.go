@@ -200,8 +200,10 @@ func TestGenerationLog(t *testing.T) {
 		}
 		delete(line, varies)
 	}
-	want := map[string]any{"level": "INFO", "msg": "agent.generation", "event": "agent.generation", "session_id": "session1", "run_id": "run1",
-		"agent": "primary", "model": "fake:m1", "tokens_in": 12.0, "tokens_out": 5.0, "tool_calls": []any{"file.read", "shell.bash"}}
+	want := map[string]any{
+		"level": "INFO", "msg": "agent.generation", "event": "agent.generation", "session_id": "session1", "run_id": "run1",
+		"agent": "primary", "model": "fake:m1", "tokens_in": 12.0, "tokens_out": 5.0, "tool_calls": []any{"file.read", "shell.bash"},
+	}
 	if d := cmp.Diff(want, line); d != "" {
 		t.Error(d)
 	}

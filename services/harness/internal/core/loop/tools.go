@@ -126,8 +126,10 @@ func (t *toolTurn) release() {
 	for t.err == nil && t.released < len(t.calls) && t.calls[t.released].outcome != nil {
 		c := &t.calls[t.released]
 		t.released++
-		t.err = t.run.emit(ToolFinished{Step: t.step, Input: c.call.Input, Result: result(c), Err: c.outcome.Err,
-			Audit: c.outcome.Audit, Duration: c.outcome.Duration})
+		t.err = t.run.emit(ToolFinished{
+			Step: t.step, Input: c.call.Input, Result: result(c), Err: c.outcome.Err,
+			Audit: c.outcome.Audit, Duration: c.outcome.Duration,
+		})
 	}
 }
 
@@ -208,7 +210,8 @@ func (r *run) failedCall(c llm.ToolCall, f *fault.Error, took time.Duration) Too
 	}
 	return ToolOutcome{Content: failureText(f), Err: f, Duration: took, Audit: []Record{
 		record("tool.called", map[string]any{"params": map[string]any{
-			"redacted": true, "bytes": len(c.Input), "sha256": hex.EncodeToString(sum[:])}}),
+			"redacted": true, "bytes": len(c.Input), "sha256": hex.EncodeToString(sum[:]),
+		}}),
 		record("tool.completed", map[string]any{"success": false, "error_code": f.Code.String(), "duration_ms": took.Milliseconds()}),
 	}}
 }

@@ -126,7 +126,8 @@ func TestToolRequest(t *testing.T) {
 	b.run(t.Context())
 	want := ToolRequest{CallID: "run1.1.c1", Tool: "read_file", Input: `{"path":"a"}`, Context: &ToolContext{
 		SessionID: "session1", RunID: "run1", RequestID: "request1", Caller: "primary", ProjectID: "demo",
-		ProjectRoot: "/projects/demo", OperatorID: "operator1", Tools: []string{"file.read", "file.write"}}}
+		ProjectRoot: "/projects/demo", OperatorID: "operator1", Tools: []string{"file.read", "file.write"},
+	}}
 	if d := cmp.Diff(want, b.tools.seen[0]); d != "" {
 		t.Error(d)
 	}

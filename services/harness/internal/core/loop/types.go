@@ -263,6 +263,8 @@ type Stats struct {
 type Cost struct{ Input, Output, Reasoning, CacheRead, CacheWrite, Total float64 }
 
 func (c Cost) add(d Cost) Cost {
-	return Cost{c.Input + d.Input, c.Output + d.Output, c.Reasoning + d.Reasoning, c.CacheRead + d.CacheRead,
-		c.CacheWrite + d.CacheWrite, c.Total + d.Total}
+	return Cost{
+		c.Input + d.Input, c.Output + d.Output, c.Reasoning + d.Reasoning, c.CacheRead + d.CacheRead,
+		c.CacheWrite + d.CacheWrite, c.Total + d.Total,
+	}
 }
