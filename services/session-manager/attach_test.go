@@ -16,7 +16,7 @@ import (
 
 // hold is an Attach stream.
 type hold struct {
-	t      *testing.T
+	t      testing.TB
 	stream grpc.ServerStreamingClient[sessionmanagerv1.AttachEvent]
 	cancel context.CancelFunc
 	seq    map[string]int64

@@ -38,7 +38,7 @@ const deadline = 20 * time.Second
 
 // world is everything around session-managers: stores, a harness and a tool-runner that a test plays, a project on disk.
 type world struct {
-	t          *testing.T
+	t          testing.TB
 	owner, app string
 	nats       *bustest.Private
 	harness    *harness
@@ -51,7 +51,7 @@ type world struct {
 	nodes map[string]*node
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, nats: bustest.Server(t), harness: newHarness(t), nodes: map[string]*node{}}
 	w.owner, w.app = pgtest.URLs(t)
@@ -189,7 +189,7 @@ func (n *node) halt() {
 }
 
 // as returns a context whose caller is an operator.
-func as(t *testing.T, user string) context.Context {
+func as(t testing.TB, user string) context.Context {
 	return ident.WithCaller(t.Context(), ident.Caller{UserID: user, RequestID: ident.New()})
 }
 
@@ -315,7 +315,7 @@ func kinds(list []string) []string {
 }
 
 // eventually asks until there is no error any more.
-func eventually(t *testing.T, what string, ask func() error) {
+func eventually(t testing.TB, what string, ask func() error) {
 	t.Helper()
 	end := time.Now().Add(deadline)
 	for {
@@ -332,7 +332,7 @@ func eventually(t *testing.T, what string, ask func() error) {
 }
 
 // serve serves in memory until the test ends.
-func serve(t *testing.T, register func(grpc.ServiceRegistrar)) (*grpc.ClientConn, *grpc.Server) {
+func serve(t testing.TB, register func(grpc.ServiceRegistrar)) (*grpc.ClientConn, *grpc.Server) {
 	t.Helper()
 	listener := bufconn.Listen(256 << 10)
 	server := grpc.NewServer(rpc.ServerOptions(slog.New(slog.DiscardHandler))...)
@@ -360,7 +360,7 @@ type toolRunner struct {
 	ended []string
 }
 
-func (r *toolRunner) conn(t *testing.T) *grpc.ClientConn {
+func (r *toolRunner) conn(t testing.TB) *grpc.ClientConn {
 	conn, _ := serve(t, func(s grpc.ServiceRegistrar) { toolrunnerv1.RegisterToolRunnerServiceServer(s, r) })
 	return conn
 }
@@ -390,7 +390,7 @@ func (r *toolRunner) EndSession(_ context.Context, req *toolrunnerv1.EndSessionR
 // harness compiles every project file to one agent and plays its runs as the test says.
 type harness struct {
 	harnessv1.UnimplementedHarnessServiceServer
-	t *testing.T
+	t testing.TB
 	// root is the agent that projects compile to.
 	root *harnessv1.AgentNode
 
@@ -399,13 +399,13 @@ type harness struct {
 	began chan *play
 }
 
-func newHarness(t *testing.T) *harness {
+func newHarness(t testing.TB) *harness {
 	return &harness{t: t, began: make(chan *play, 256), root: &harnessv1.AgentNode{
 		Key: "primary", Path: "primary", Model: "smart", PromptPath: "prompt.md", IncludeToolResultsInContext: true,
 	}}
 }
 
-func (h *harness) conn(t *testing.T) *grpc.ClientConn {
+func (h *harness) conn(t testing.TB) *grpc.ClientConn {
 	conn, _ := serve(t, func(s grpc.ServiceRegistrar) { harnessv1.RegisterHarnessServiceServer(s, h) })
 	return conn
 }

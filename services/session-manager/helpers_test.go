@@ -30,7 +30,7 @@ func auditRecords(types ...string) []*commonv1.AuditRecord {
 }
 
 // refused fails the test unless err has the code; it returns the fault.
-func refused(t *testing.T, err error, code fault.Code) *fault.Error {
+func refused(t testing.TB, err error, code fault.Code) *fault.Error {
 	t.Helper()
 	if !errors.Is(err, code) {
 		t.Fatalf("got %v, want %s", err, code)
@@ -79,7 +79,7 @@ func mustJSON(v any) []byte {
 	return data
 }
 
-func unmarshal(t *testing.T, data string, into any) {
+func unmarshal(t testing.TB, data string, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(data), into); err != nil {
 		t.Fatalf("%s: %v", data, err)

@@ -200,7 +200,12 @@ func (w *world) admin() *pgx.Conn {
 		w.t.Fatal(err)
 	}
 	u.Path = "/postgres"
-	conn, err := pgx.Connect(w.t.Context(), u.String())
+	return w.connect(u.String())
+}
+
+func (w *world) connect(url string) *pgx.Conn {
+	w.t.Helper()
+	conn, err := pgx.Connect(w.t.Context(), url)
 	if err != nil {
 		w.t.Fatalf("connecting: %v", err)
 	}

@@ -1,0 +1,83 @@
+package sessionmanager
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+)
+
+// BenchmarkStreaming is 100 sessions that stream 200 pieces each at once: it reports the wall time of all, the CPU time of this process
+// (the played harness included, Postgres not), and the pieces per second.
+func BenchmarkStreaming(b *testing.B) {
+	const sessions, pieces = 100, 200
+	w := newWorld(b)
+	n := w.start("a", func(c *Config) { *c = DefaultConfig() })
+	var ids []string
+	for range sessions {
+		ids = append(ids, n.session("ada"))
+	}
+	for b.Loop() {
+		w.harness.expect(repeat(sessions, func(p *play) {
+			p.model()
+			for i := range pieces {
+				p.delta(fmt.Sprint("piece ", i, " "))
+			}
+			p.turn(1, false, text("all of it"))
+			p.complete(1)
+		})...)
+		before := cpu()
+		begin := time.Now()
+		var work sync.WaitGroup
+		for _, s := range ids {
+			work.Go(func() { n.run("ada", s, n.post("ada", s, "Go.").GetRunId()) })
+		}
+		work.Wait()
+		b.ReportMetric(float64(time.Since(begin).Milliseconds()), "wall-ms")
+		b.ReportMetric(float64((cpu() - before).Milliseconds()), "cpu-ms")
+		for range sessions {
+			<-w.harness.began
+		}
+	}
+}
+
+// BenchmarkStep is one round of a step as the harness sees it: its turn is reported and stored, its one tool runs at once, its
+// results are reported and stored.
+func BenchmarkStep(b *testing.B) {
+	w := newWorld(b)
+	n := w.start("a", func(c *Config) { *c = DefaultConfig() })
+	for _, wait := range []bool{true, false} {
+		b.Run(fmt.Sprintf("wait=%v", wait), func(b *testing.B) {
+			s := n.session("ada")
+			done := make(chan struct{})
+			w.harness.expect(func(p *play) {
+				defer close(done)
+				p.model()
+				for i := int32(1); b.Loop(); i++ {
+					id := fmt.Sprint("c", i)
+					p.turn(i, wait, call(id, "file.read", `{"path":"a"}`))
+					p.tool(i, id, "file.read", `{"path":"a"}`, "content")
+					p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_StepDone{StepDone: &harnessv1.StepDone{Step: i}}})
+					if !wait {
+						p.awaitStored(i, harnessv1.StepPart_STEP_PART_TURN)
+					}
+					p.awaitStored(i, harnessv1.StepPart_STEP_PART_RESULTS)
+				}
+				p.complete(1)
+			})
+			n.post("ada", s, "Go.")
+			<-done
+		})
+	}
+}
+
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

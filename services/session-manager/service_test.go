@@ -1,0 +1,123 @@
+package sessionmanager
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/postgres"
+	"kaged.dev/pkg/testkit"
+	"kaged.dev/pkg/testkit/bustest"
+	"kaged.dev/pkg/testkit/pgtest"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/core/lease"
+	"kaged.dev/services/session-manager/internal/store/migrations"
+)
+
+// session-manager can be built and thrown away, runs, stops when told, twice on the same data, and leaves nothing behind.
+func TestLifecycle(t *testing.T) {
+	nats := bustest.Server(t)
+	owner, app := pgtest.URLs(t)
+	dir := t.TempDir()
+	testkit.Lifecycle(t, Module, func() host.Options {
+		o := testkit.Options(t)
+		o.DataDir = dir
+		o.Database = host.Database{OwnerURL: owner, URL: app}
+		o.NATS = host.NATS{InProcess: nats}
+		return o
+	})
+}
+
+// Without its stores session-manager runs, says what is missing, and stops when told.
+func TestStoresAway(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, harness: newHarness(t), tools: &toolRunner{}}
+	service := w.service("postgres:///nothing?host=/nowhere", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- service.Run(ctx) }()
+	conn, _ := serve(t, service.Register)
+	if err := service.Ready(t.Context()); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("ready: %v", err)
+	}
+	_, err := sessionmanagerv1.NewSessionServiceClient(conn).GetSession(as(t, "ada"), &sessionmanagerv1.GetSessionRequest{Id: ident.New()})
+	if f := refused(t, err, fault.Unavailable); f.Details["subsystem"] != "storage" {
+		t.Errorf("details = %v", f.Details)
+	}
+	stream, err := sessionmanagerv1.NewAttachServiceClient(conn).Attach(as(t, "ada"), &sessionmanagerv1.AttachRequest{SessionId: ident.New()})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	refused(t, err, fault.Unavailable)
+	service.Drain(t.Context())
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the service ended with %v", err)
+	}
+}
+
+// service is a session-manager without NATS.
+func (w *world) service(owner, app string) *Service {
+	w.t.Helper()
+	service, err := New(DefaultConfig(), Deps{
+		Log: w.log("a"), Self: lease.Holder{Instance: ident.New(), Node: "a"}, DatabaseURL: owner, AppURL: app,
+		NATS:    bus.Config{URL: "nats://127.0.0.1:1"},
+		Harness: w.harness.conn(w.t), ToolRunner: w.tools.conn(w.t), DialAddress: w.dial,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return service
+}
+
+// A database of a newer version ends the service with a sentence instead of being waited for.
+func TestNewerSchema(t *testing.T) {
+	t.Parallel()
+	owner, app := pgtest.URLs(t)
+	pool, err := postgres.Open(t.Context(), postgres.Config{OwnerURL: owner, URL: app}, migrations.Files, migrations.Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.Close()
+	w := &world{t: t, harness: newHarness(t), tools: &toolRunner{}}
+	admin := w.connect(owner)
+	if _, err := admin.Exec(t.Context(), "update session_manager.schema_version set version = version + 1"); err != nil {
+		t.Fatal(err)
+	}
+	admin.Close(t.Context())
+	if err := w.service(owner, app).Run(t.Context()); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "newer") {
+		t.Errorf("the service ended with %v", err)
+	}
+}
+
+// A setting that makes no sense is refused with its key.
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	for key, change := range map[string]func(*Config){
+		"lease_ttl":      func(c *Config) { c.LeaseTTL = config.Duration(time.Millisecond) },
+		"frame_batch":    func(c *Config) { c.FrameBatch = 2 << 20 },
+		"frame_buffer":   func(c *Config) { c.FrameBuffer = 0 },
+		"resume_limit":   func(c *Config) { c.ResumeLimit = -1 },
+		"database_conns": func(c *Config) { c.DatabaseConns = 1 },
+		"hold_back":      func(c *Config) { c.HoldBack = -1 },
+	} {
+		c := DefaultConfig()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", key, err)
+		}
+		if _, err := New(c, Deps{}); err == nil {
+			t.Errorf("%s: a service was built", key)
+		}
+	}
+}
