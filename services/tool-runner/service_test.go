@@ -208,7 +208,8 @@ func TestReadProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, err := c.ReadProject(t.Context(), &toolrunnerv1.ReadProjectRequest{Root: c.root, Paths: []string{
-		".kaged/project.yaml", "nope", "leak", "big", ".kaged", "../x"}})
+		".kaged/project.yaml", "nope", "leak", "big", ".kaged", "../x",
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,8 +227,10 @@ func TestReadProject(t *testing.T) {
 			t.Errorf("%s is %v, want %v", first.GetFiles()[i].GetPath(), states[i], want[i])
 		}
 	}
-	again, err := c.ReadProject(t.Context(), &toolrunnerv1.ReadProjectRequest{Root: c.root, Paths: []string{".kaged/project.yaml"},
-		Known: map[string]string{".kaged/project.yaml": first.GetFiles()[0].GetSha256()}})
+	again, err := c.ReadProject(t.Context(), &toolrunnerv1.ReadProjectRequest{
+		Root: c.root, Paths: []string{".kaged/project.yaml"},
+		Known: map[string]string{".kaged/project.yaml": first.GetFiles()[0].GetSha256()},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,8 +249,10 @@ func TestRunToolRunsACommand(t *testing.T) {
 	c := start(t, box)
 	c.write("sub/x", "")
 	req := c.request("shell.bash", `{"command":"echo one; echo two; exit 3","cwd":"sub","env":{"A":"b"}}`)
-	req.Context.Cage = &commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: "rw", Path: "./"}}, Capabilities: []string{"shell"},
-		Limits: &commonv1.CageLimits{MemoryBytes: 1 << 30, Cpu: 1.5}, Env: map[string]string{"IN": "side"}, State: "ephemeral"}
+	req.Context.Cage = &commonv1.CagePolicy{
+		Fs: []*commonv1.CageMount{{Mode: "rw", Path: "./"}}, Capabilities: []string{"shell"},
+		Limits: &commonv1.CageLimits{MemoryBytes: 1 << 30, Cpu: 1.5}, Env: map[string]string{"IN": "side"}, State: "ephemeral",
+	}
 	output, result, err := c.run(req)
 	if err != nil || output != "one\ntwo\n" || result.GetContent() != `{"stdout":"one\ntwo\n","stderr":"","exit_code":3,"timed_out":false}` {
 		t.Errorf("output %q, result %v, %v", output, result, err)

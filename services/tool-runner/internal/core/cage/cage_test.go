@@ -33,8 +33,14 @@ func TestAccess(t *testing.T) {
 	}
 	defer space.Close()
 	a := cage.For(&cage.Policy{Mounts: []cage.Mount{
-		{Path: "project:/src", Writable: true}, {Path: "./src/gen"}, {Path: "src/gen/own", Writable: true}, {Path: "./inside"}, {Path: "./outside", Writable: true},
-		{Path: "../", Writable: true}, {Path: "/no/such/place"}, {Path: "./not/yet", Writable: true},
+		{Path: "project:/src", Writable: true},
+		{Path: "./src/gen"},
+		{Path: "src/gen/own", Writable: true},
+		{Path: "./inside"},
+		{Path: "./outside", Writable: true},
+		{Path: "../", Writable: true},
+		{Path: "/no/such/place"},
+		{Path: "./not/yet", Writable: true},
 	}}, space)
 	for name, want := range map[string][2]bool{
 		"src": {true, true}, "src/x": {true, true}, "src/gen": {true, false}, "src/gen/x": {true, false}, "src/gen/own/x": {true, true}, "src2": {}, "docs/x": {true, false},
@@ -62,7 +68,8 @@ func TestSummary(t *testing.T) {
 	for want, policy := range map[string]*cage.Policy{
 		"none": nil, "fs none; net none; seccomp default; capabilities none": {},
 		"fs rw ./src, ro /usr; net a:1, b:2; seccomp relaxed; capabilities shell": {
-			Mounts: []cage.Mount{{Path: "./src", Writable: true}, {Path: "/usr"}}, NetAllow: []string{"a:1", "b:2"}, Seccomp: "relaxed", Capabilities: []string{"shell"}},
+			Mounts: []cage.Mount{{Path: "./src", Writable: true}, {Path: "/usr"}}, NetAllow: []string{"a:1", "b:2"}, Seccomp: "relaxed", Capabilities: []string{"shell"},
+		},
 	} {
 		if got := policy.Summary(); got != want {
 			t.Errorf("%q, want %q", got, want)

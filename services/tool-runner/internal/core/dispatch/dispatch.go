@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
@@ -104,9 +106,19 @@ func (d *Dispatcher) Dispatch(ctx context.Context, call *tool.Call) (Outcome, er
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) || tool.IsInfrastructure(err) {
 		return out, fault.From(err)
 	}
-	out.Fault = fault.From(err)
+	out.Fault = shown(fault.From(err))
 	out.Result, err = failure(out.Fault)
 	return out, err
+}
+
+// shown returns f with a message that every wire can hold: a path in it may be no UTF-8.
+func shown(f *fault.Error) *fault.Error {
+	if utf8.ValidString(f.Msg) {
+		return f
+	}
+	valid := *f
+	valid.Msg = strings.ToValidUTF8(f.Msg, "\uFFFD")
+	return &valid
 }
 
 // resolve finds the tool a call names. A tool that does not exist and one that is not enabled for this agent read the same.

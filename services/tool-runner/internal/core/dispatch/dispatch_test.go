@@ -58,7 +58,8 @@ func tools(run func(context.Context, *tool.Call, *echoParams) (echoResult, error
 	write := spec("x.write", tool.ChangePath("path", tool.CallerPath))
 	write.Aliases = []tool.Alias{tool.AliasOf("w", "Short.", func(p struct {
 		File string `json:"file"`
-	}) echoParams {
+	},
+	) echoParams {
 		return echoParams{Path: p.File, N: 1}
 	})}
 	slow := spec("x.slow")
@@ -230,11 +231,14 @@ func TestCallsAreRecorded(t *testing.T) {
 	check(records[1], "tool.completed", map[string]any{"tool_name": "x.write", "alias": "w", "success": true})
 	records = run("x.write", `{"path":"`+strings.Repeat("x", 101)+`","n":"3"}`, nil)
 	check(records[0], "tool.called", map[string]any{"tool_name": "x.write", "params": map[string]any{"n": "3", "path": map[string]any{
-		"redacted": true, "bytes": 101, "sha256": "c675a2e604b0cd1229c036e3ce0c87422980a245e295bbc605a507a2299752db"}}})
+		"redacted": true, "bytes": 101, "sha256": "c675a2e604b0cd1229c036e3ce0c87422980a245e295bbc605a507a2299752db",
+	}}})
 	check(records[1], "tool.completed", map[string]any{"tool_name": "x.write", "success": false, "error_code": "invalid_params"})
 	records = run("x.shell", `{"path":"a"}`, &cage.Policy{Mounts: []cage.Mount{{Path: "./a"}, {Path: "/b", Writable: true}}})
-	check(records[1], "tool.denied", map[string]any{"tool_name": "x.shell", "denied_capability": "capability:shell",
-		"cage_summary": "fs ro ./a, rw /b; net none; seccomp default; capabilities none"})
+	check(records[1], "tool.denied", map[string]any{
+		"tool_name": "x.shell", "denied_capability": "capability:shell",
+		"cage_summary": "fs ro ./a, rw /b; net none; seccomp default; capabilities none",
+	})
 	records = run("nope", `not json`, nil)
 	check(records[0], "tool.called", map[string]any{"tool_name": "nope", "params": "not json"})
 	check(records[1], "tool.completed", map[string]any{"tool_name": "nope", "success": false, "error_code": "tool_not_found"})

@@ -237,7 +237,8 @@ func FuzzIgnored(f *testing.F) {
 	top := ignore.Start(dir, dir, ignore.LoadUser(func(string) (string, bool) { return "", false }))
 	f.Fuzz(func(t *testing.T, content, name string, isDir bool) {
 		d := top.Enter([]byte(content))
-		if d.Ignored(name, isDir) != d.Ignored(name, isDir) {
+		first := d.Ignored(name, isDir)
+		if second := d.Ignored(name, isDir); second != first {
 			t.Fatal("undecided")
 		}
 	})

@@ -62,7 +62,7 @@ func parse(line string) (pattern, bool) {
 	switch specials := strings.IndexAny(p.text, `*?[\`); {
 	case specials < 0:
 		p.kind = literal
-	case p.base && p.text[0] == '*' && strings.IndexAny(p.text[1:], `*?[\`) < 0:
+	case p.base && p.text[0] == '*' && !strings.ContainsAny(p.text[1:], `*?[\`):
 		p.kind, p.text = suffix, p.text[1:]
 	default:
 		p.kind = wildcard

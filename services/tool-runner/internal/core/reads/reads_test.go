@@ -21,8 +21,11 @@ func TestRecords(t *testing.T) {
 		content              reads.Hash
 		want                 error
 	}{
-		{"s", "a", "/f", one, nil}, {"s", "a", "/f", two, fault.FileChangedSinceRead}, {"s", "b", "/f", one, fault.FileNotRead},
-		{"t", "a", "/f", one, fault.FileNotRead}, {"s", "a", "/g", one, fault.FileNotRead},
+		{"s", "a", "/f", one, nil},
+		{"s", "a", "/f", two, fault.FileChangedSinceRead},
+		{"s", "b", "/f", one, fault.FileNotRead},
+		{"t", "a", "/f", one, fault.FileNotRead},
+		{"s", "a", "/g", one, fault.FileNotRead},
 	} {
 		if err := r.Check(c.session, c.agent, c.path, "./f", c.content); !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v", c, err)

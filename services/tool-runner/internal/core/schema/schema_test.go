@@ -19,7 +19,7 @@ type params struct {
 	All    bool              `json:"all,omitempty" default:"true"`
 	Env    map[string]string `json:"env,omitempty"`
 	Globs  []string          `json:"globs,omitempty"`
-	hidden int
+	Hidden int               `json:"-"`
 }
 
 // A struct is its own schema: names, requirements, defaults and bounds are said once.
@@ -50,13 +50,14 @@ func TestDecodeReadsWhatTheSchemaAccepts(t *testing.T) {
 		`{"path":"","offset":3.0}`:  {Offset: 3, Mode: "b", All: true},
 		`{"path":"x","offset":3e1}`: {Path: "x", Offset: 30, Mode: "b", All: true},
 		`{"path":"x","mode":"a","all":false,"env":{"A":"1"},"globs":["*"]}`: {
-			Path: "x", Offset: 1, Mode: "a", Env: map[string]string{"A": "1"}, Globs: []string{"*"}},
+			Path: "x", Offset: 1, Mode: "a", Env: map[string]string{"A": "1"}, Globs: []string{"*"},
+		},
 		`{"path":"x","offset":1e30}`: {Path: "x", Offset: 1<<63 - 1, Mode: "b", All: true},
 	} {
 		var got params
 		if err := s.Decode([]byte(input), &got); err != nil {
 			t.Errorf("%s: %v", input, err)
-		} else if d := cmp.Diff(want, got, cmp.AllowUnexported(params{})); d != "" {
+		} else if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s: %s", input, d)
 		}
 	}
@@ -79,7 +80,7 @@ func TestDecodeNamesEachField(t *testing.T) {
 		`{"PATH":"x"}`:                   {"path": "is required", "PATH": "is not a parameter"},
 		`[]`:                             {"(input)": "got array, want object"},
 		`"path"`:                         {"(input)": "got string, want object"},
-		`{"path":"x","hidden":1}`:        {"hidden": "is not a parameter"},
+		`{"path":"x","Hidden":1}`:        {"Hidden": "is not a parameter"},
 		`{"path":"x"} {"path":"y"}`:      nil,
 		`{"path":"x"`:                    nil,
 		`{"path":"x","offset":1e999999}`: nil,
@@ -104,8 +105,10 @@ func TestDecodeNamesEachField(t *testing.T) {
 
 // Whatever a model writes, decoding ends in parameters or in invalid_params, and both readers agree on which.
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{`{"path":"x"}`, `{"path":"x","offset":3.0}`, `{"path":1e400}`, `[`, "", `{"path":"x","env":{"":""}}`,
-		`{"path":"x","offset":1e999999999}`, `{"path":"\ud800"}`, `{"path":"x","path":2}`, strings.Repeat("[", 5000)} {
+	for _, seed := range []string{
+		`{"path":"x"}`, `{"path":"x","offset":3.0}`, `{"path":1e400}`, `[`, "", `{"path":"x","env":{"":""}}`,
+		`{"path":"x","offset":1e999999999}`, `{"path":"\ud800"}`, `{"path":"x","path":2}`, strings.Repeat("[", 5000),
+	} {
 		f.Add(seed)
 	}
 	s := schema.Of[params]()

@@ -76,17 +76,23 @@ func lineEnds(data []byte) []byte {
 		return data
 	}
 	out := make([]byte, 0, len(data))
-	for i := 0; i < len(data); i++ {
-		if data[i] == '\r' {
-			j := i
-			for j < len(data) && data[j] == '\r' {
-				j++
-			}
-			if j < len(data) && data[j] == '\n' {
-				i = j
-			}
+	for i := 0; i < len(data); {
+		end := i
+		for end < len(data) && data[end] == '\r' {
+			end++
 		}
-		out = append(out, data[i])
+		switch {
+		case end == i:
+			next := bytes.IndexByte(data[i:], '\r')
+			if next < 0 {
+				return append(out, data[i:]...)
+			}
+			end = i + next
+			out = append(out, data[i:end]...)
+		case end == len(data) || data[end] != '\n':
+			out = append(out, data[i:end]...)
+		}
+		i = end
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Cut marks a line that is not shown whole.
@@ -19,12 +20,13 @@ type Window struct {
 	Plain bool
 
 	content strings.Builder
-	line    []byte // of the line being read, as much of it as can be shown
-	long    bool   // the line being read has more
-	at      int    // complete lines so far
-	kept    int    // lines kept
-	full    bool   // no further line is kept
-	unended bool   // the text so far does not end in a line break
+	line    []byte   // of the line being read, as much of it as can be shown
+	long    bool     // the line being read has more
+	at      int      // complete lines so far
+	kept    int      // lines kept
+	full    bool     // no further line is kept
+	unended bool     // the text so far does not end in a line break
+	digits  [24]byte // room for a line\'s number
 }
 
 // Write takes the next bytes of the text; it always takes all.
@@ -92,29 +94,41 @@ func (w *Window) room(n int) int {
 func (w *Window) endLine() {
 	w.at++
 	w.unended = false
-	line := w.line
+	line, cut := w.line, ""
 	if !w.long {
-		line = bytes.TrimSuffix(line, []byte{'\r'})
+		line = bytes.TrimSuffix(line, returned)
 	}
-	shown := strings.ToValidUTF8(string(line), "\uFFFD")
-	if w.Runes > 0 {
-		var cut bool
-		if shown, cut = Runes(shown, w.Runes); cut || w.long {
-			shown += Cut
+	if !utf8.Valid(line) {
+		line = bytes.ToValidUTF8(line, replacement)
+	}
+	if w.Runes > 0 && len(line) > w.Runes {
+		shown, more := Runes(string(line), w.Runes)
+		if more || w.long {
+			line, cut = line[:len(shown)], Cut
 		}
 	}
+	w.append(line, cut)
 	w.line, w.long = w.line[:0], false
+}
+
+var returned, replacement = []byte{'\r'}, []byte("\uFFFD")
+
+// append adds a line to the window if there is room for it.
+func (w *Window) append(line []byte, cut string) {
+	var number []byte
 	if !w.Plain {
-		shown = strconv.Itoa(w.at) + ": " + shown
+		number = append(strconv.AppendInt(w.digits[:0], int64(w.at), 10), ": "...)
 	}
-	if w.Bytes > 0 && w.kept > 0 && w.content.Len()+1+len(shown) > w.Bytes {
+	if w.Bytes > 0 && w.kept > 0 && w.content.Len()+1+len(number)+len(line)+len(cut) > w.Bytes {
 		w.full = true
 		return
 	}
 	if w.kept > 0 {
 		w.content.WriteByte('\n')
 	}
-	w.content.WriteString(shown)
+	w.content.Write(number)
+	w.content.Write(line)
+	w.content.WriteString(cut)
 	w.kept++
 	w.full = w.kept == w.Lines
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -85,7 +86,7 @@ func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) 
 	}
 	sum := sha256.New()
 	source := io.TeeReader(f, sum)
-	head, err := io.ReadAll(io.LimitReader(source, text.HeadSize))
+	head, err := headOf(source, info.Size())
 	if err != nil {
 		return fileReadResult{}, path.Failure("read", err)
 	}
@@ -106,6 +107,17 @@ func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) 
 	}
 	window.Finish()
 	return p.answer(path, "file", window), nil
+}
+
+// headOf reads as much of a file of a size as decides what it is.
+func headOf(r io.Reader, size int64) ([]byte, error) {
+	// One byte more than the size says, so that the end is seen and not asked for again.
+	head := make([]byte, min(size+1, text.HeadSize))
+	n, err := io.ReadFull(r, head)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return head[:n], err
 }
 
 // window returns the window the parameters ask for.

@@ -359,3 +359,26 @@ func TestGrepEqualsNaive(t *testing.T) {
 		}
 	})
 }
+
+// Whatever is globbed for, the search ends soon, with files of the project or a refusal.
+func FuzzGlob(f *testing.F) {
+	for _, seed := range []string{"**/*.go", "{a,b}{c,d}/**", "[!a]", `\*`, "**/**/**/**/a", strings.Repeat("*a", 100), strings.Repeat("{a,a}", 9), "a/../b", "{", "[", "[]a]", "\xff"} {
+		f.Add(seed)
+	}
+	b := newBench(f)
+	b.write("a/b/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "")
+	b.write("[x]", "")
+	f.Fuzz(func(t *testing.T, pattern string) {
+		for _, params := range []in{{"pattern": pattern}, {"pattern": ".", "include": pattern}} {
+			name := map[bool]string{true: "search.glob", false: "search.grep"}[len(params) == 1]
+			began := time.Now()
+			o, err := b.do(t.Context(), name, params)
+			if err != nil || o.Fault != nil && o.Fault.Code != fault.InvalidParams {
+				t.Fatalf("%q: %v, %v", pattern, err, o.Fault)
+			}
+			if time.Since(began) > 5*time.Second {
+				t.Fatalf("%q took %s", pattern, time.Since(began))
+			}
+		}
+	})
+}

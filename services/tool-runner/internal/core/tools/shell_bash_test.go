@@ -87,9 +87,19 @@ func TestShellRefuses(t *testing.T) {
 		many[fmt.Sprint("V", i)] = ""
 	}
 	for _, params := range []in{
-		{"command": ""}, {"command": " \n\t"}, {}, {"command": strings.Repeat("x", 64<<10+1)}, {"command": "a\x00b"}, {"command": "x", "env": in{"": "v"}},
-		{"command": "x", "env": in{"A=B": "x"}}, {"command": "x", "env": in{"A": 1}}, {"command": "x", "env": in{"A": "\x00"}}, {"command": "x", "env": many},
-		{"command": "x", "timeout": "1"}, {"command": "x", "timeout": 1.5}, {"command": "x", "shell": "zsh"},
+		{"command": ""},
+		{"command": " \n\t"},
+		{},
+		{"command": strings.Repeat("x", 64<<10+1)},
+		{"command": "a\x00b"},
+		{"command": "x", "env": in{"": "v"}},
+		{"command": "x", "env": in{"A=B": "x"}},
+		{"command": "x", "env": in{"A": 1}},
+		{"command": "x", "env": in{"A": "\x00"}},
+		{"command": "x", "env": many},
+		{"command": "x", "timeout": "1"},
+		{"command": "x", "timeout": 1.5},
+		{"command": "x", "shell": "zsh"},
 	} {
 		b.fails(fault.InvalidParams, "shell.bash", params)
 	}

@@ -4,61 +4,66 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
-	"kaged.dev/services/tool-runner/internal/core/ignore"
 	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/search"
 	"kaged.dev/services/tool-runner/internal/core/walk"
 )
 
-type fd int
+// descriptor reads an open file.
+type descriptor int
 
-func (f fd) Read(p []byte) (int, error) {
-	n, err := unix.Read(int(f), p)
+func (d descriptor) Read(p []byte) (int, error) {
+	n, err := unix.Read(int(d), p)
 	if n == 0 && err == nil {
 		return 0, io.EOF
 	}
 	return n, err
 }
 
+// Searching Go's own sources, by kind of pattern.
 func BenchmarkSearch(b *testing.B) {
-	root := filepath.Join(runtime.GOROOT(), "src")
-	for _, pattern := range []string{"ReadAtLeast", `func \w+Error\(`, `(?i)todo\(\w+\)`, `\b[A-Z]{3,}_[A-Z]+\b`, `return .*, (err|nil)$`, "TODO|FIXME|XXX", `\w+\s+\d{5,}`, "zzzzqqq"} {
-		b.Run(pattern, func(b *testing.B) {
+	out, err := exec.CommandContext(b.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		b.Fatal(err)
+	}
+	space, start := open(b, filepath.Join(strings.TrimSpace(string(out)), "src"), paths.Rules{})
+	for name, pattern := range map[string]string{
+		"literal": "ReadAtLeast", "literal inside": `func \w+Error\(`, "either case": `(?i)todo\(\w+\)`, "words": `\b[A-Z]{3,}_[A-Z]+\b`,
+		"line end": `return .*, (err|nil)$`, "alternation": "TODO|FIXME|XXX", "run": `\w+\s+\d{5,}`, "nothing": "zzzzqqq",
+	} {
+		b.Run(name, func(b *testing.B) {
 			p, err := search.Compile(pattern)
 			if err != nil {
 				b.Fatal(err)
 			}
-			var total, files atomic.Int64
+			var lines, files atomic.Int64
 			for b.Loop() {
-				total.Store(0)
+				lines.Store(0)
 				files.Store(0)
-				space, err := paths.Open(root, paths.Rules{})
-				if err != nil {
-					b.Fatal(err)
-				}
-				start, _ := space.Resolve("path", ".")
-				opts := walk.Options{Workers: 2, Rules: ignore.Start(root, space.Root(), ignore.LoadUser(os.LookupEnv)), Space: space}
-				err = walk.Files(context.Background(), start, opts, func(ctx context.Context, f *walk.Folder, names []string) {
-					for _, n := range names {
+				err := walk.Files(b.Context(), start, options(space, start, os.LookupEnv), func(ctx context.Context, f *walk.Folder, names []string) {
+					for _, name := range names {
 						files.Add(1)
-						h, err := f.Open(n)
+						fd, err := f.Open(name)
 						if err != nil {
 							continue
 						}
-						p.Scan(ctx, fd(h), func(int, []byte) bool { total.Add(1); return true })
-						unix.Close(h)
+						_ = p.Scan(ctx, descriptor(fd), func(int, []byte) bool { lines.Add(1); return true })
+						unix.Close(fd)
 					}
 				})
-				space.Close()
+				if err != nil {
+					b.Fatal(err)
+				}
 			}
-			b.ReportMetric(float64(total.Load()), "lines")
+			b.ReportMetric(float64(lines.Load()), "lines")
 			b.ReportMetric(float64(files.Load()), "files")
 		})
 	}
