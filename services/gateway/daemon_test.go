@@ -41,7 +41,7 @@ type setup struct {
 	uiURL               string
 	config              map[string]any
 	manager             *manager
-	nats                *bustest.Private
+	nats                *bustest.Private // nil for none; with one, the test must wait until the daemon is ready
 }
 
 // start starts a daemon that stops with the test.
@@ -51,12 +51,11 @@ func start(t testing.TB, s setup) *daemon {
 	if d.manager == nil {
 		d.manager = newManager()
 	}
-	if d.nats == nil {
-		d.nats = bustest.Server(t)
-	}
 	opts := testkit.Options(t)
 	opts.Listen, opts.UIURL, opts.Insecure, opts.NoSandbox = "127.0.0.1:0", s.uiURL, s.insecure, s.noSandbox
-	opts.NATS = host.NATS{InProcess: d.nats}
+	if opts.NATS.URL = "nats://127.0.0.1:1"; d.nats != nil {
+		opts.NATS = host.NATS{InProcess: d.nats}
+	}
 	opts.File = &config.File{Services: map[string]map[string]any{"gateway": s.config}}
 	opts.Log = slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	h, err := host.New(opts, gateway.Module, d.manager.module())

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"testing"
 
+	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/testkit"
 	"kaged.dev/pkg/testkit/bustest"
@@ -12,6 +13,7 @@ import (
 // A gateway can be built and thrown away, runs, stops, and does so twice; also where nothing it needs is there.
 func TestLifecycle(t *testing.T) {
 	nats := bustest.Server(t)
+	nats.Frames(t, bus.FramesConfig{}) // the server's goroutines for the stream are there before
 	for name, inProcess := range map[string]host.NATS{"with a bus": {InProcess: nats}, "without": {URL: "nats://127.0.0.1:1"}} {
 		t.Run(name, func(t *testing.T) {
 			testkit.Lifecycle(t, gateway.Module, func() host.Options {

@@ -31,6 +31,9 @@ func onSession(t testing.TB, s setup) (*daemon, *sequencer) {
 	if s.config == nil {
 		s.config = quick(nil)
 	}
+	if s.nats == nil {
+		s.nats = bustest.Server(t)
+	}
 	d := start(t, s).ready()
 	q := newSequencer(t, d)
 	q.begin(session)
@@ -47,14 +50,15 @@ func TestSessionFromHelloToResume(t *testing.T) {
 	if w.field("session_id") != session || w.field("server_seq") != "map[events:0 output:0]" || w.Seq != 1 {
 		t.Errorf("welcome %s", w.text)
 	}
-	q.publish(session, "output", 1)
-	s.sync() // what nobody subscribed to does not come
+	s.send("subscribe", `{"channels":["events"]}`)
+	s.sync()
+	q.publish(session, "output", 1) // what nobody subscribed to does not come
+	q.publish(session, "events", 2)
+	s.frames("events", q.all(session, "events", 1))
 	s.send("subscribe", `{"channels":["output","events"]}`)
 	s.sync()
 	q.publish(session, "output", 3)
 	s.frames("output", q.all(session, "output", 2))
-	q.publish(session, "events", 2)
-	s.frames("events", q.all(session, "events", 1))
 	s.send("unsubscribe", `{"channels":["output"]}`)
 	s.sync()
 	q.publish(session, "output", 1)
@@ -392,7 +396,7 @@ func TestBackpressure(t *testing.T) {
 // A client that is silent is let go, one that answers pings is not (A-WS-CLOSE-01, -04, A-WS-UP-04, A-TEST-05).
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	d, q := onSession(t, setup{config: quick(map[string]any{"idle_timeout": "300ms"})})
+	d, q := onSession(t, setup{config: quick(map[string]any{"idle_timeout": "900ms"})})
 	c := d.operator()
 	s := c.socket(session)
 	s.conn.SetPingHandler(func(string) error { return nil })
@@ -405,13 +409,16 @@ func TestIdle(t *testing.T) {
 	handler := s.conn.PingHandler()
 	s.conn.SetPingHandler(func(data string) error { pings <- struct{}{}; return handler(data) })
 	s.send("subscribe", `{"channels":["output"]}`)
+	published := make(chan struct{})
 	go func() {
-		for range 9 { // three times the limit
+		defer close(published)
+		for range 4 { // longer than the limit
 			<-pings
 		}
 		q.publish(session, "output", 1)
 	}()
 	s.want("output", "message.delta")
+	<-published
 }
 
 // The end of a session ends its socket, after the frames that tell of it (A-WS-CLOSE-01, -03, A-SESS-DEL-01).
@@ -494,7 +501,7 @@ func TestHolderComesBackWithoutTheSession(t *testing.T) {
 // not.
 func TestBusComesBack(t *testing.T) {
 	t.Parallel()
-	d, q := onSession(t, setup{nats: bustest.Server(t), config: quick(map[string]any{"grace": "5s"})})
+	d, q := onSession(t, setup{config: quick(map[string]any{"grace": "5s"})})
 	c := d.operator()
 	s := c.socket(session)
 	s.hello(`{}`)
@@ -512,7 +519,7 @@ func TestBusComesBack(t *testing.T) {
 // The bus is away for longer than the grace.
 func TestBusStaysAway(t *testing.T) {
 	t.Parallel()
-	d, _ := onSession(t, setup{nats: bustest.Server(t)})
+	d, _ := onSession(t, setup{})
 	c := d.operator()
 	s := c.socket(session)
 	s.hello(`{}`)

@@ -14,6 +14,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/testkit"
+	"kaged.dev/pkg/testkit/bustest"
 	"kaged.dev/pkg/wirejson"
 	sm "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
@@ -70,7 +71,7 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 // A-SVC-VERS-01, A-WIRE-VERS-02, A-WIRE-CTYPE-03, A-UI-01, A-UI-02).
 func TestOpenRoutes(t *testing.T) {
 	t.Parallel()
-	d := start(t, setup{insecure: true}).ready()
+	d := start(t, setup{insecure: true, nats: bustest.Server(t)}).ready()
 	for path, want := range map[string]string{
 		"/healthz": `{"status":"ok"}`, "/readyz": `{"status":"ready"}`,
 		"/api/versions": `{"versions":["v1"],"current":"v1","daemon_version":"0.0.0-test"}`,
@@ -114,7 +115,7 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("%s: /healthz %d", what, got.status)
 		}
 	}
-	d := start(t, setup{}).ready()
+	d := start(t, setup{nats: bustest.Server(t)}).ready()
 	d.manager.with(func() { d.manager.notReady = fault.New(fault.Unavailable, "storage") })
 	starting(d, "session-manager is not ready")
 	d.manager.with(func() { d.manager.notReady = nil })
@@ -124,7 +125,7 @@ func TestReadiness(t *testing.T) {
 	d.nats.Start()
 	d.ready()
 	starting(start(t, setup{config: map[string]any{"auth": "sidecar"}}), "no nonce")
-	start(t, setup{config: map[string]any{"auth": "sidecar", "sidecar_nonce": "n"}}).ready()
+	start(t, setup{nats: d.nats, config: map[string]any{"auth": "sidecar", "sidecar_nonce": "n"}}).ready()
 }
 
 // A gateway with more to do than it may says so (A-FAIL-01), and one that stops does so too, while what it works on is

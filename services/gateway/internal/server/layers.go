@@ -1,6 +1,7 @@
 package server
 
 import (
+	"log/slog"
 	"mime"
 	"net/http"
 	"runtime/debug"
@@ -81,13 +82,17 @@ func (s *Server) stamp(next http.Handler) http.Handler {
 	})
 }
 
-// log writes one line per request. The query is left out: a launch URL holds a token.
+// log writes one line per request: what only reads is for debugging. The query is left out: a launch URL holds a token.
 func (s *Server) log(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		next.ServeHTTP(w, r)
 		x := exchangeOf(r)
-		s.deps.Log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", x.status, "bytes", x.bytes,
+		level := slog.LevelInfo
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			level = slog.LevelDebug
+		}
+		s.deps.Log.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", x.status, "bytes", x.bytes,
 			"took", time.Since(start), "request_id", x.requestID, "user_id", x.identity.UserID, "remote", r.RemoteAddr)
 	})
 }

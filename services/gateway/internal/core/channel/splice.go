@@ -31,6 +31,7 @@ type Splice struct {
 	end   int64 // one past the last frame known to be published, 0 where none is known
 	asked int64 // end when the holder was asked
 	epoch int64 // the latest that came, 0 for none
+	again bool  // Suspect came while filling
 	lazy  bool  // the client wants all there is, or, if the beginning is stored no more, what comes from since on
 	since int64 // the next frame when the client asked
 }
@@ -91,7 +92,12 @@ func (s *Splice) Stop() { s.state, s.lazy = off, false }
 
 // Suspect tells that live batches may have been missed, so that even the last may be unknown.
 func (s *Splice) Suspect() Verdict {
-	if s.state != live {
+	switch s.state {
+	case off:
+		return Nothing
+	case filling:
+		// What is being read may end before what was missed.
+		s.again = true
 		return Nothing
 	}
 	s.state = filling
@@ -157,7 +163,8 @@ func (s *Splice) Filled() Verdict {
 	if s.state != filling {
 		return Nothing
 	}
-	if s.next < s.end {
+	if s.next < s.end || s.again {
+		s.again = false
 		return Fill
 	}
 	s.state = live

@@ -24,11 +24,9 @@ func (s *Socket) read() {
 	s.conn.SetPongHandler(func(string) error { s.touch(); return nil })
 	s.conn.SetPingHandler(func(data string) error {
 		s.touch()
-		err := s.conn.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(s.hub.deps.Limits.Flush))
-		if errors.Is(err, websocket.ErrCloseSent) {
-			return nil
-		}
-		return err
+		// Whether the answer gets through is write's to find out.
+		_ = s.conn.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(pongWait))
+		return nil
 	})
 	for {
 		kind, data, err := s.next()
@@ -53,6 +51,9 @@ func (s *Socket) read() {
 		}
 	}
 }
+
+// pongWait is how long the answer to a ping waits for a frame that is being written.
+const pongWait = time.Second
 
 var errTooLarge = errors.New("frame too large")
 

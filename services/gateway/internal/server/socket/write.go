@@ -59,10 +59,14 @@ func (s *Socket) closeLocked(code, reason string) {
 	}
 }
 
-// forceLater makes sure that a client that reads nothing does not keep the socket. mu is held.
+// forceLater makes sure that a client that reads nothing does not keep the socket, and for little longer than others do if
+// the gateway stops. mu is held.
 func (s *Socket) forceLater() {
-	conn := s.conn.NetConn()
-	s.force = time.AfterFunc(s.hub.deps.Limits.Closing, func() { _ = conn.Close() })
+	conn, after := s.conn.NetConn(), s.hub.deps.Limits.Closing
+	if s.final.GetCode() == codeShutdown {
+		after = min(after, s.hub.deps.Limits.Flush+time.Second)
+	}
+	s.force = time.AfterFunc(after, func() { _ = conn.Close() })
 }
 
 // write sends what waits until the client has left or the closing frame is sent.
@@ -133,12 +137,12 @@ func (s *Socket) sayGoodbye() {
 	s.seq++
 	frame, err := wirejson.AppendFrame(nil, names[laneControl], s.seq, "closing", final)
 	s.mu.Unlock()
-	flush := s.hub.deps.Limits.Flush
-	_ = s.conn.SetWriteDeadline(time.Now().Add(s.hub.deps.Limits.Closing))
+	limits := s.hub.deps.Limits
+	_ = s.conn.SetWriteDeadline(time.Now().Add(limits.Closing))
 	if err != nil || s.conn.WriteMessage(websocket.TextMessage, frame) != nil {
 		return
 	}
-	ended := time.NewTimer(flush)
+	ended := time.NewTimer(limits.Flush)
 	defer ended.Stop()
 	select {
 	case <-s.left:
@@ -149,5 +153,5 @@ func (s *Socket) sayGoodbye() {
 		<-ended.C
 	case <-ended.C:
 	}
-	_ = s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(status(final.GetCode()), final.GetCode()), time.Now().Add(flush))
+	_ = s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(status(final.GetCode()), final.GetCode()), time.Now().Add(limits.Closing))
 }
