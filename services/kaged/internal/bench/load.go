@@ -25,6 +25,7 @@ const (
 
 // result is what following one run showed.
 type result struct {
+	begun      time.Time       // when the message was posted
 	firstDelta time.Duration   // from the post
 	text       string          // all deltas
 	lag        []time.Duration // from the writing of each delta to its coming
@@ -46,7 +47,7 @@ func (d *daemon) follow(ctx context.Context, session, text string) (result, erro
 
 // read reads frames until the session is idle again, and holds them to their order.
 func read(socket *client.Socket, begun time.Time) (result, error) {
-	var r result
+	r := result{begun: begun}
 	var text strings.Builder
 	last := map[string]int64{}
 	for {
