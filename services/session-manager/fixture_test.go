@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
@@ -31,8 +30,6 @@ import (
 	"kaged.dev/services/session-manager/internal/core/lease"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // deadline is how long a test waits for what must happen; one that reaches it has found a defect.
 const deadline = 20 * time.Second
 
@@ -41,6 +38,7 @@ type world struct {
 	t          testing.TB
 	owner, app string
 	nats       *bustest.Private
+	bus        bus.Config // how session-managers reach NATS
 	harness    *harness
 	tools      *toolRunner
 	project    string // the project's folder
@@ -66,6 +64,7 @@ smart = "fake:one"
 driver = "openai-chat"
 base_url = "http://127.0.0.1:1/v1"
 `)
+	w.bus = bus.Config{InProcess: w.nats}
 	w.frames = w.nats.Frames(t, bus.FramesConfig{})
 	return w
 }
@@ -124,7 +123,7 @@ func (w *world) start(name string, change ...func(*Config)) *node {
 	n := &node{w: w, address: "mem:" + name, ended: make(chan error, 1)}
 	service, err := New(cfg, Deps{
 		Log: w.log(name), Version: "test", Self: lease.Holder{Instance: ident.New(), Node: name, Address: n.address},
-		DatabaseURL: w.owner, AppURL: w.app, NATS: bus.Config{InProcess: w.nats, Name: name},
+		DatabaseURL: w.owner, AppURL: w.app, NATS: w.bus,
 		Harness: w.harness.conn(w.t), ToolRunner: w.tools.conn(w.t), DialAddress: w.dial, LocalConfig: w.config,
 	})
 	if err != nil {
@@ -132,10 +131,7 @@ func (w *world) start(name string, change ...func(*Config)) *node {
 	}
 	n.Service = service
 	n.conn, n.server = serve(w.t, service.Register)
-	n.Sessions = sessionmanagerv1.NewSessionServiceClient(n.conn)
-	n.Attach = sessionmanagerv1.NewAttachServiceClient(n.conn)
-	n.Projects = sessionmanagerv1.NewProjectServiceClient(n.conn)
-	n.Audit = sessionmanagerv1.NewAuditServiceClient(n.conn)
+	n.clients()
 	ctx, cancel := context.WithCancel(context.Background())
 	n.stop = cancel
 	go func() { n.ended <- service.Run(ctx) }()
@@ -145,6 +141,13 @@ func (w *world) start(name string, change ...func(*Config)) *node {
 	w.nodes[n.address] = n
 	w.mu.Unlock()
 	return n
+}
+
+func (n *node) clients() {
+	n.Sessions = sessionmanagerv1.NewSessionServiceClient(n.conn)
+	n.Attach = sessionmanagerv1.NewAttachServiceClient(n.conn)
+	n.Projects = sessionmanagerv1.NewProjectServiceClient(n.conn)
+	n.Audit = sessionmanagerv1.NewAuditServiceClient(n.conn)
 }
 
 func (w *world) log(name string) *slog.Logger {
