@@ -4,6 +4,8 @@ package core
 
 import (
 	"context"
+	"crypto/sha256"
+	"io"
 	"log/slog"
 
 	"kaged.dev/pkg/fault"
@@ -73,11 +75,20 @@ func (r *Runner) Run(ctx context.Context, call *tool.Call, show func(stream, tex
 	if call.ID == "" || call.From.SessionID == "" {
 		return dispatch.Outcome{}, fault.New(fault.BadRequest, "A call needs a call_id and a session_id.")
 	}
-	key := calls.Key{Session: call.From.SessionID, ID: call.ID, Input: call.Name + " " + string(call.Input)}
+	key := calls.Key{Session: call.From.SessionID, ID: call.ID, Input: digest(call)}
 	return r.calls.Do(ctx, key, func(ctx context.Context, emit func(stream, text string)) (dispatch.Outcome, error) {
 		call.Emit = emit
 		return r.dispatcher.Dispatch(ctx, call)
 	}, show)
+}
+
+// digest stands for what a call asks for.
+func digest(call *tool.Call) calls.Digest {
+	sum := sha256.New()
+	io.WriteString(sum, call.Name)
+	sum.Write([]byte{0})
+	sum.Write(call.Input)
+	return calls.Digest(sum.Sum(nil))
 }
 
 // ReadProject reads files of a project; see [project.Read].

@@ -48,7 +48,8 @@ type session struct {
 
 // call is one call. Its fields but output are guarded by Calls.mu; outcome and err are also readable once done is closed.
 type call struct {
-	session, id, input string
+	session, id string
+	input       Digest
 
 	done    chan struct{}
 	outcome dispatch.Outcome
@@ -66,8 +67,14 @@ func New(opts Options) *Calls {
 	return &Calls{opts: opts, sessions: map[string]*session{}, finished: list.New()}
 }
 
-// Key names a call. Input is all that is asked for: a call of the same id with another input is refused with conflict.
-type Key struct{ Session, ID, Input string }
+// Digest stands for all that a call asks for.
+type Digest [32]byte
+
+// Key names a call. A call of the same id that asks for something else is refused with conflict.
+type Key struct {
+	Session, ID string
+	Input       Digest
+}
 
 // Work does what a call asks for. emit hands output to everybody who waits.
 type Work func(ctx context.Context, emit func(stream, text string)) (dispatch.Outcome, error)
@@ -201,7 +208,7 @@ func (c *Calls) drop(k *call) {
 	}
 }
 
-func (k *call) size() int { return len(k.outcome.Result.Content) + len(k.input) }
+func (k *call) size() int { return len(k.outcome.Result.Content) }
 
 // EndSession cancels the calls of a session and forgets them all.
 func (c *Calls) EndSession(id string) {

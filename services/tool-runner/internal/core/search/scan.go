@@ -39,6 +39,9 @@ func (p *Pattern) Scan(ctx context.Context, r io.Reader, found Found) error {
 			if bytes.IndexByte(b.data[:min(filled, headSize)], 0) >= 0 {
 				return nil
 			}
+			if bytes.HasPrefix(b.data[:filled], mark) {
+				filled = copy(b.data, b.data[len(mark):filled])
+			}
 			first = false
 		}
 		switch {
@@ -112,7 +115,8 @@ func (s *scanner) scan(data []byte) bool {
 	return true
 }
 
-var newline, returned = []byte{'\n'}, []byte{'\r'}
+// mark is the byte order mark of UTF-8, which is no part of the first line.
+var newline, returned, mark = []byte{'\n'}, []byte{'\r'}, []byte("\uFEFF")
 
 // seek returns a function that finds, from a line's begin on, a place inside the next line that may match, -1 if there is
 // none.

@@ -123,11 +123,14 @@ func TestScanBeyondTheBuffer(t *testing.T) {
 	}
 }
 
-// Binary files have no lines (T-SEARCH-GREP-08).
+// Binary files have no lines (T-SEARCH-GREP-08); a byte order mark is no part of one.
 func TestScanSkipsBinary(t *testing.T) {
 	t.Parallel()
 	if got := lines(t, "needle", strings.NewReader("a needle\x00\n")); got != nil {
 		t.Errorf("found %q", got)
+	}
+	if got := lines(t, "^needle", strings.NewReader("\uFEFFneedle\n")); len(got) != 1 || got[0] != "1:needle" {
+		t.Errorf("behind a byte order mark: %q", got)
 	}
 }
 
@@ -151,7 +154,7 @@ func FuzzScan(f *testing.F) {
 	f.Add("$", "\n\n")
 	f.Add(`[^\n]*\r`, "\r\r\n")
 	f.Fuzz(func(t *testing.T, pattern, text string) {
-		if _, err := regexp.Compile(pattern); err != nil || len(pattern) > 100 || strings.Contains(text, "\x00") {
+		if _, err := regexp.Compile(pattern); err != nil || len(pattern) > 100 || strings.Contains(text, "\x00") || strings.HasPrefix(text, "\uFEFF") {
 			return
 		}
 		if _, err := search.Compile(pattern); err != nil {
