@@ -39,7 +39,10 @@ func (w *world) git(t testing.TB, dir string, args ...string) string {
 	return string(out)
 }
 
-func (w *world) lookup(name string) (string, bool) { return w.home, name == "HOME" }
+func (w *world) lookup(name string) (string, bool) {
+	value, ok := map[string]string{"HOME": w.home, "GIT_CONFIG_NOSYSTEM": "1"}[name]
+	return value, ok
+}
 
 func (w *world) write(t testing.TB, name, content string) {
 	path := filepath.Join(w.root, name)

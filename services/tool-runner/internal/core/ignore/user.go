@@ -19,9 +19,12 @@ func LoadUser(lookup func(string) (string, bool)) *User {
 	if !ok || config == "" {
 		config = filepath.Join(home, ".config")
 	}
-	files := []string{"/etc/gitconfig", filepath.Join(config, "git", "config"), filepath.Join(home, ".gitconfig")}
+	files := []string{filepath.Join(config, "git", "config"), filepath.Join(home, ".gitconfig")}
 	if global, ok := lookup("GIT_CONFIG_GLOBAL"); ok {
-		files = []string{"/etc/gitconfig", global}
+		files = []string{global}
+	}
+	if value, ok := lookup("GIT_CONFIG_NOSYSTEM"); !ok || !isTrue(value) {
+		files = append([]string{"/etc/gitconfig"}, files...)
 	}
 	excludes, user := filepath.Join(config, "git", "ignore"), &User{}
 	for _, file := range files {
