@@ -20,10 +20,6 @@ type Projects struct{ pool *pgxpool.Pool }
 // NewProjects returns the registry in pool.
 func NewProjects(pool *pgxpool.Pool) *Projects { return &Projects{pool} }
 
-func noProject(id string) *fault.Error {
-	return fault.New(fault.NotFound, "There is no project %q.", id)
-}
-
 // HoldProject keeps a project from being unregistered until the caller's transaction ends; whoever creates a session does
 // so in the same transaction. It fails with not_found.
 func HoldProject(ctx context.Context, q Querier, owner, id string) error {

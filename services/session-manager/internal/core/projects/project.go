@@ -2,9 +2,7 @@ package projects
 
 import (
 	"bytes"
-	"maps"
 	"path"
-	"slices"
 	"unicode/utf8"
 
 	"kaged.dev/pkg/fault"
@@ -212,15 +210,6 @@ func cleanPath(p string) (string, error) {
 		return "", err
 	}
 	return path.Clean(p), nil
-}
-
-// named returns the names of references, sorted.
-func named(refs []Reference) []string {
-	names := map[string]bool{}
-	for _, r := range refs {
-		names[r.Name] = true
-	}
-	return slices.Sorted(maps.Keys(names))
 }
 
 // isText reports whether a prompt's bytes can be stored and sent as text.
