@@ -84,3 +84,22 @@ func BenchmarkDelivery(b *testing.B) {
 	}
 	b.ReportMetric(float64(worst.Microseconds()), "worst-µs")
 }
+
+// BenchmarkRelay reports what a frame of a burst takes, from the bus to a client that reads it.
+func BenchmarkRelay(b *testing.B) {
+	d, q := onSession(b, setup{})
+	s := d.operator().socket(session)
+	s.hello(`{}`)
+	s.send("subscribe", `{"channels":["output"]}`)
+	s.sync()
+	const burst = 200
+	for b.Loop() {
+		q.publishSized(session, "output", burst, 20)
+		for range burst {
+			if _, _, err := s.conn.NextReader(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/burst, "ns/frame")
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -122,36 +123,20 @@ func (c *client) dial(session string, w wish) (*ws, answer) {
 		protocols = []string{"kaged.v1"}
 	}
 	dialer := websocket.Dialer{Jar: c.http.Jar, Subprotocols: protocols, HandshakeTimeout: time.Minute}
-	if c.host != "" {
-		header.Set("Host", c.host)
-	}
 	conn, resp, err := dialer.DialContext(context.WithoutCancel(c.d.t.Context()), "ws"+strings.TrimPrefix(c.d.base, "http")+"/api/v1/sessions/"+session+"/socket"+w.query, header)
 	var got answer
 	if resp != nil {
-		body := make([]byte, 0, 1024)
+		got = answer{status: resp.StatusCode, header: resp.Header}
 		if err != nil {
-			body, _ = readAll(resp)
+			body, _ := io.ReadAll(resp.Body) // the dialer keeps the beginning, which is all there is
+			got.body = string(body)
 		}
-		got = answer{resp.StatusCode, resp.Header, string(body)}
 	}
 	if err != nil {
 		return nil, got
 	}
 	c.d.t.Cleanup(func() { conn.Close() })
 	return &ws{c.d.t, conn}, got
-}
-
-func readAll(resp *http.Response) ([]byte, error) {
-	defer resp.Body.Close()
-	var data []byte
-	buf := make([]byte, 1024)
-	for {
-		n, err := resp.Body.Read(buf)
-		data = append(data, buf[:n]...)
-		if err != nil {
-			return data, err
-		}
-	}
 }
 
 // socket returns an open socket.

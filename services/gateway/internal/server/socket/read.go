@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
-
 	"google.golang.org/protobuf/proto"
+
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/wirejson"
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"

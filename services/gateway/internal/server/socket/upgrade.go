@@ -22,22 +22,9 @@ const Protocol = "kaged.v1"
 // challengeBytes is the length of a Sec-WebSocket-Key.
 const challengeBytes = 16
 
-// The origin is checked before a request gets here, and refusals are answered after the upgrader has returned.
+// The origin is checked before a request gets here, and a refusal is answered after the upgrader has returned.
 func allowed(*http.Request) bool                                { return true }
 func unanswered(http.ResponseWriter, *http.Request, int, error) {}
-func handshake(format string, args ...any) *fault.Error {
-	return fault.New(fault.BadRequest, format, args...)
-}
-func hasToken(r *http.Request, name, token string) bool {
-	for _, line := range r.Header.Values(name) {
-		for part := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(part), token) {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // Upgrade makes a socket of a request whose caller may use the session. The session is held first, so that whatever is wrong
 // is an HTTP answer. It fails with bad_request for a request that is no handshake of [Protocol], validation_failed for a
@@ -101,6 +88,21 @@ func takeoverOf(r *http.Request) (bool, error) {
 		return true, nil
 	}
 	return false, wirejson.Invalid("takeover", "takeover must be 0 or 1.")
+}
+
+func handshake(format string, args ...any) *fault.Error {
+	return fault.New(fault.BadRequest, format, args...)
+}
+
+func hasToken(r *http.Request, name, token string) bool {
+	for _, line := range r.Header.Values(name) {
+		for part := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(part), token) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // attachWithin holds the session for as long as the socket lives, if that works before the request or the limit ends.
