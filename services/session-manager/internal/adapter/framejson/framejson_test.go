@@ -1,0 +1,145 @@
+package framejson_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/wirejson"
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	"kaged.dev/services/session-manager/internal/adapter/framejson"
+	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/services/session-manager/internal/core/transcript"
+)
+
+func render(t testing.TB, p frames.Payload) string {
+	t.Helper()
+	out, err := framejson.Renderer{}.Append([]byte("before"), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, ok := strings.CutPrefix(string(out), "before")
+	if !ok {
+		t.Fatalf("what was there is gone: %.40s", out)
+	}
+	return rest
+}
+
+// Each payload reads exactly as the API says, on the channel and under the type it belongs to. A-WS-OUT-01 to A-WS-OUT-05, A-WS-EV-01,
+// A-WS-EV-05, A-WS-EV-06, A-CONTRA-09, H-STREAM-EV-08.
+func TestPayloads(t *testing.T) {
+	ttft := 1.5
+	stats := &transcript.Stats{TTFT: &ttft, Duration: 20, TPS: 50}
+	failed := fault.New(fault.Interrupted, "It was cut off.").With("step", 2)
+	for _, c := range []struct {
+		payload frames.Payload
+		channel frames.Channel
+		kind    string
+		want    string
+	}{
+		{frames.MessageStart{MessageID: "m", RunID: "r", Role: "primary", Provider: "p", Model: "o", StartedAt: 7}, frames.Output, "message.start",
+			`{"message_id":"m","run_id":"r","role":"primary","provider":"p","model":"o","started_at":7}`},
+		{frames.MessageStart{MessageID: "m", Rehearsal: true}, frames.Output, "message.start",
+			`{"message_id":"m","run_id":"","role":"","provider":"","model":"","rehearsal":true,"started_at":0}`},
+		{frames.MessageDelta{MessageID: "m", Delta: "a\n<b>"}, frames.Output, "message.delta", `{"message_id":"m","delta":"a\n<b>","kind":"text"}`},
+		{frames.MessageDelta{MessageID: "m", Delta: "a", Thinking: true}, frames.Output, "message.delta", `{"message_id":"m","delta":"a","kind":"thinking"}`},
+		{frames.MessageToolCall{MessageID: "m", Call: llm.ToolCall{ID: "c", Name: "file.read", Input: `{"b":1, "a":[true,null]}`}}, frames.Output, "message.tool_call",
+			`{"message_id":"m","id":"c","name":"file.read","input":{"a":[true,null],"b":1}}`},
+		{frames.MessageToolCall{MessageID: "m", Call: llm.ToolCall{ID: "c", Name: "file.read", Input: `{"b":`}}, frames.Output, "message.tool_call",
+			`{"message_id":"m","id":"c","name":"file.read","input":"{\"b\":"}`},
+		{frames.MessageToolOutput{MessageID: "m", ToolCallID: "c", Stream: "stdout", Text: "x"}, frames.Output, "message.tool_output",
+			`{"message_id":"m","tool_call_id":"c","stream":"stdout","text":"x"}`},
+		{frames.MessageToolResult{MessageID: "m", Result: llm.ToolResult{CallID: "c", Name: "n", Content: "out", IsError: true}, Input: "{}", DurationMS: 3}, frames.Output, "message.tool_result",
+			`{"message_id":"m","tool_call_id":"c","name":"n","input":{},"output":"out","is_error":true,"duration_ms":3}`},
+		{frames.MessageEnd{MessageID: "m", EndedAt: 9, StopReason: llm.StopToolUse, Usage: &transcript.Usage{Input: 1}, Stats: stats}, frames.Output, "message.end",
+			`{"message_id":"m","ended_at":9,"stop_reason":"toolUse","usage":{"input":1,"output":0,"reasoning":0,"cache_read":0,"cache_write":0},"stats":{"ttft":1.5,"duration":20,"tps":50,"cost":null}}`},
+		{frames.MessageEnd{MessageID: "m", EndedAt: 9, StopReason: llm.StopError, ErrorMessage: "No."}, frames.Output, "message.end",
+			`{"message_id":"m","ended_at":9,"stop_reason":"error","error_message":"No."}`},
+		{frames.RunStarted{RunID: "r", MessageID: "m"}, frames.Events, "run.started", `{"run_id":"r","message_id":"m"}`},
+		{frames.RunRetry{RunID: "r", Error: failed, Attempt: 1, DelayMS: 500, Provider: "p", Model: "o"}, frames.Events, "run.retry",
+			`{"run_id":"r","error":{"code":"interrupted","message":"It was cut off.","details":{"step":2}},"attempt":1,"delay_ms":500,"provider":"p","model":"o"}`},
+		{frames.RunEnded{RunID: "r", Outcome: "completed"}, frames.Events, "run.ended", `{"run_id":"r","outcome":"completed"}`},
+		{frames.RunEnded{RunID: "r", Outcome: "failed", Error: failed}, frames.Events, "run.ended",
+			`{"run_id":"r","outcome":"failed","error":{"code":"interrupted","message":"It was cut off.","details":{"step":2}}}`},
+		{frames.SessionState{State: "idle"}, frames.Events, "session.state", `{"state":"idle"}`},
+		{frames.SessionState{State: "idle", BlockedReason: "provider_unreachable"}, frames.Events, "session.state", `{"state":"idle","blocked_reason":"provider_unreachable"}`},
+	} {
+		if d := cmp.Diff(c.want, render(t, c.payload)); d != "" {
+			t.Errorf("%s: %s", c.kind, d)
+		}
+		if channel, kind := c.payload.Kind(); channel != c.channel || kind != c.kind {
+			t.Errorf("%T goes to %s as %s", c.payload, channel, kind)
+		}
+	}
+}
+
+// A delta is written as every other payload would be.
+func TestDelta(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := string(rapid.SliceOf(rapid.Byte()).Draw(t, "text"))
+		thinking := rapid.Bool().Draw(t, "thinking")
+		kind := map[bool]string{true: "thinking", false: "text"}[thinking]
+		want, err := wirejson.Marshal(&gatewayv1.MessageDelta{MessageId: "01M", Delta: text, Kind: kind})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := framejson.Renderer{}.Append(nil, frames.MessageDelta{MessageID: "01M", Delta: text, Thinking: thinking})
+		if string(got) != string(want) {
+			t.Fatalf("%s, want %s", got, want)
+		}
+	})
+}
+
+// However long and whatever it is, a payload fits into its limit, says that it was shortened, and is JSON.
+func TestLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		long := func(name string) string {
+			unit := rapid.SampledFrom([]string{"x", "\n", "\x01", "ä", "\xff", `"`, "€", `{"a":1e20},`, "1e20,"}).Draw(t, name)
+			return strings.Repeat(unit, rapid.SampledFrom([]int{0, 1, 10_000, 70_000, 300_000}).Draw(t, name+" times"))
+		}
+		input := rapid.SampledFrom([]string{"", "[", `{"k":"`}).Draw(t, "opening") + long("input")
+		switch {
+		case strings.HasPrefix(input, "["):
+			input = strings.TrimSuffix(input, ",") + "]"
+		case strings.HasPrefix(input, "{"):
+			input += `"}`
+		}
+		result := frames.MessageToolResult{MessageID: "m", Result: llm.ToolResult{CallID: "c", Name: "n", Content: long("output")}, Input: input}
+		for _, p := range []frames.Payload{
+			result,
+			frames.MessageToolCall{MessageID: "m", Call: llm.ToolCall{ID: "c", Name: "n", Input: input}},
+			frames.MessageEnd{MessageID: "m", ErrorMessage: result.Result.Content},
+			frames.RunEnded{RunID: "r", Error: fault.New(fault.Internal, "%s", result.Result.Content).With("quote", result.Result.Content)},
+		} {
+			out, err := framejson.Renderer{}.Append(nil, p)
+			if err != nil || len(out) > frames.Limit || !json.Valid(out) {
+				t.Fatalf("%T takes %d bytes, %v", p, len(out), err)
+			}
+			var got struct {
+				Output    string
+				Truncated bool
+			}
+			if r, ok := p.(frames.MessageToolResult); ok {
+				if err := json.Unmarshal(out, &got); err != nil {
+					t.Fatal(err)
+				}
+				if whole := strings.ToValidUTF8(r.Result.Content, "\uFFFD"); !got.Truncated && len(got.Output) < len(r.Result.Content) && got.Output != whole {
+					t.Fatalf("shortened without a word: %d of %d bytes", len(got.Output), len(whole))
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkDelta(b *testing.B) {
+	b.ReportAllocs()
+	var buf []byte
+	for b.Loop() {
+		buf, _ = framejson.Renderer{}.Append(buf[:0], frames.MessageDelta{MessageID: "01K0000000000000000000000A", Delta: "some words of a model "})
+	}
+}
