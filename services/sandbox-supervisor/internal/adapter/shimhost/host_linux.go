@@ -99,7 +99,6 @@ func (h *Host) Run(ctx context.Context) error {
 		} else {
 			h.set(l, nil)
 			l.serve(ctx)
-			h.set(nil, nil)
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -130,11 +129,16 @@ func (h *Host) Ready(context.Context) error {
 
 // Spawn implements core.Spawner.
 func (h *Host) Spawn(ctx context.Context, spec core.Spec) (core.Process, error) {
-	l, err := h.link(ctx)
-	if err != nil {
-		return nil, err
+	for {
+		l, err := h.link(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p, err := l.spawn(spec)
+		if !errors.Is(err, errOver) {
+			return p, err
+		}
 	}
-	return l.spawn(spec)
 }
 
 // link returns the shim, and waits for one that is starting.

@@ -26,6 +26,9 @@ import (
 // errCgroup says that a cgroup was made and that no process can be started in it.
 var errCgroup = errors.New("a process cannot be started in a cgroup")
 
+// errOver says that a shim has ended before it was asked for anything: another is on its way.
+var errOver = errors.New("this shim has ended")
+
 // ownLeaf is the name of the shim's own cgroup.
 const ownLeaf = "shim"
 
@@ -39,7 +42,7 @@ type link struct {
 
 	mu       sync.Mutex // guards what follows
 	commands map[uint64]*process
-	over     bool // serve has ended: no command can be started
+	over     bool // the shim has ended: no command can be started
 }
 
 // start starts a shim and returns when it is set up. It fails with errCgroup where only the cgroup is in the way.
@@ -109,6 +112,7 @@ func (l *link) serve(ctx context.Context) {
 		}
 		l.handle(f, fds)
 	}
+	l.leave()
 	if stop() {
 		// Not told to end: whatever state it is in, it is of no use.
 		_ = l.cmd.Process.Kill()
@@ -116,6 +120,14 @@ func (l *link) serve(ctx context.Context) {
 	l.reap()
 	l.bury()
 	l.removeLeaf()
+}
+
+// leave takes no more commands: those that come from now on wait for another shim.
+func (l *link) leave() {
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
+	l.host.set(nil, nil)
 }
 
 // reap waits for the shim's process, and kills it if it takes too long.
@@ -131,7 +143,6 @@ func (l *link) reap() {
 // bury kills what the shim has left behind and tells its commands that they are lost.
 func (l *link) bury() {
 	l.mu.Lock()
-	l.over = true
 	lost := l.commands
 	l.commands = nil
 	l.mu.Unlock()
@@ -248,12 +259,25 @@ func (l *link) request(p *process) error {
 	}
 	l.mu.Unlock()
 	if over {
-		return errShimGone()
+		return errOver
 	}
-	if err := l.conn.Send(f, fds...); errors.Is(err, os.ErrDeadlineExceeded) {
+	err := l.conn.Send(f, fds...)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		l.abandon("takes no orders", p)
+	case err != nil && l.forget(p):
+		return errOver // nothing has read it
 	}
-	return nil // what could not be sent is lost with the shim, and the start fails with it
+	return nil // what the shim does not answer is lost with it, and the start fails then
+}
+
+// forget takes a command back; it reports whether it was still the shim's.
+func (l *link) forget(p *process) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, there := l.commands[p.id]
+	delete(l.commands, p.id)
+	return there
 }
 
 // abandon kills a shim that does not do its work. What it leaves is then ended without it; see bury.

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/services/sandbox-supervisor/internal/core"
@@ -233,7 +232,13 @@ func (s *Streams) Resize(size core.Size) bool {
 	if s.closed {
 		return true // it was resized too late, not wrongly
 	}
-	_ = pty.Setsize(s.outputs[0].file, &pty.Winsize{Rows: uint16(size.Rows), Cols: uint16(size.Cols)})
+	raw, err := s.outputs[0].file.SyscallConn() // not Fd, which would take the deadlines from the file
+	if err != nil {
+		return true
+	}
+	_ = raw.Control(func(fd uintptr) {
+		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(size.Rows), Col: uint16(size.Cols)})
+	})
 	return true
 }
 

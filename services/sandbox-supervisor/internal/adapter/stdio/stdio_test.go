@@ -62,6 +62,12 @@ func TestForeignHolder(t *testing.T) {
 	if _, err := slave.WriteString("last words"); err != nil {
 		t.Fatal(err)
 	}
+	if !s.Resize(core.Size{Cols: 7, Rows: 8}) {
+		t.Error("a terminal has no size")
+	}
+	if size, err := pty.GetsizeFull(slave); err != nil || size.Cols != 7 || size.Rows != 8 {
+		t.Errorf("the size is %+v, %v", size, err)
+	}
 	s.End(50 * time.Millisecond)
 	<-done
 	if out.String() != "last words" {

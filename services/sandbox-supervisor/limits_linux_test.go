@@ -86,7 +86,7 @@ func TestBackgroundOnTimeout(t *testing.T) {
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
-		set["CANCEL_GRACE"] = "100ms"
+		set["CANCEL_GRACE"] = "3s"
 		client := serve(t, set)
 		dir := t.TempDir()
 		polite := begin(t, client, shell(t, `trap 'echo term >"$DIR/told"; exit' TERM; echo up; while :; do sleep 0.01; done`, env("DIR", dir)))
