@@ -5,8 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
@@ -17,6 +19,10 @@ import (
 // MaxMessage is the largest gRPC message in bytes, in either direction. Nothing kaged sends comes near it: history goes in
 // chunks and each tool result in a message of its own.
 const MaxMessage = 16 << 20
+
+// reconnect is how a lost connection is tried again. The usual wait of up to two minutes would keep a service unreachable
+// long after it came back.
+var reconnect = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 
 // The metadata keys a caller travels under.
 const (
@@ -47,6 +53,7 @@ func DialOptions() []grpc.DialOption {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
 		grpc.WithChainUnaryInterceptor(clientUnary),
 		grpc.WithChainStreamInterceptor(clientStream),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: time.Second}),
 		grpc.WithReadBufferSize(8 << 10),
 		grpc.WithWriteBufferSize(8 << 10),
 	}

@@ -33,63 +33,96 @@ type exchange struct {
 func contract() []exchange {
 	project := &sm.RegisteredProject{Id: "music-site", Path: "/p", State: sm.ProjectState_PROJECT_STATE_READY, RegisteredAt: 1716300000000}
 	const projectJSON = `{"id":"music-site","path":"/p","label":null,"state":"ready","registered_at":1716300000000}`
-	session := &sm.Session{Id: "01S", ProjectId: "music-site", Name: proto.String("n"), Label: proto.String("n"), State: sm.SessionState_SESSION_STATE_IDLE,
-		CreatedAt: 1716300000000, UpdatedAt: 1716300000001, Totals: &sm.SessionTotals{TokensIn: 1, CostUsd: proto.Float64(0.5)}}
+	session := &sm.Session{
+		Id: "01S", ProjectId: "music-site", Name: proto.String("n"), Label: proto.String("n"), State: sm.SessionState_SESSION_STATE_IDLE,
+		CreatedAt: 1716300000000, UpdatedAt: 1716300000001, Totals: &sm.SessionTotals{TokensIn: 1, CostUsd: proto.Float64(0.5)},
+	}
 	const sessionJSON = `{"id":"01S","project_id":"music-site","name":"n","label":"n","state":"idle","blocked_reason":null,` +
 		`"created_at":1716300000000,"updated_at":1716300000001,"ended_at":null,"message_count":0,"model_override":null,` +
 		`"max_steps_override":null,"max_output_tokens_override":null,"current_run":null,"live_subagents":[],` +
 		`"totals":{"tokens_in":1,"tokens_out":0,"cost_usd":0.5}}`
 	run := &sm.Run{Id: "01R", SessionId: "01S", State: sm.RunState_RUN_STATE_FAILED, Outcome: proto.String("failed"), Error: &commonv1.Error{
-		Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE, Message: "m"}}
+		Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE, Message: "m",
+	}}
 	const runJSON = `{"id":"01R","session_id":"01S","trigger_message_id":"","message_id":"","state":"failed","outcome":"failed","stop_reason":null,` +
 		`"created_at":0,"started_at":null,"ended_at":null,"duration_ms":null,"tokens_in":0,"tokens_out":0,"cost_total":null,` +
 		`"error":{"code":"provider_unreachable","message":"m"},"steps":[],"subagent_invocations":[],"compiled_hash":"","prompt_hashes":{}}`
 	const emptyPage = `{"items":[],"next_cursor":null,"has_more":false}`
 	return []exchange{
-		{"GET /api/v1/projects", "GET", "/api/v1/projects?limit=2&cursor=c&unknown=x", "",
+		{
+			"GET /api/v1/projects", "GET", "/api/v1/projects?limit=2&cursor=c&unknown=x", "",
 			&sm.ListProjectsRequest{Limit: 2, Cursor: "c"}, &sm.ListProjectsResponse{
 				Items:   []*sm.ProjectSummary{{Id: "music-site", Path: "/p", Label: proto.String("L"), State: sm.ProjectState_PROJECT_STATE_PENDING, SessionCount: 3}},
-				HasMore: true, NextCursor: proto.String("d")},
-			200, `{"items":[{"id":"music-site","path":"/p","label":"L","description":"","last_opened_at":null,"state":"pending","session_count":3}],"next_cursor":"d","has_more":true}`},
-		{"POST /api/v1/projects/load", "POST", "/api/v1/projects/load", `{"path":"/p","label":"x","nickname":"y"}`,
-			&sm.LoadProjectRequest{Path: "/p"}, &sm.LoadProjectResponse{Project: project, Created: true}, 201, projectJSON},
-		{"GET /api/v1/projects/{id}", "GET", "/api/v1/projects/music-site", "",
+				HasMore: true, NextCursor: proto.String("d"),
+			},
+			200, `{"items":[{"id":"music-site","path":"/p","label":"L","description":"","last_opened_at":null,"state":"pending","session_count":3}],"next_cursor":"d","has_more":true}`,
+		},
+		{
+			"POST /api/v1/projects/load", "POST", "/api/v1/projects/load", `{"path":"/p","label":"x","nickname":"y"}`,
+			&sm.LoadProjectRequest{Path: "/p"}, &sm.LoadProjectResponse{Project: project, Created: true}, 201, projectJSON,
+		},
+		{
+			"GET /api/v1/projects/{id}", "GET", "/api/v1/projects/music-site", "",
 			&sm.GetProjectRequest{Id: "music-site"}, &sm.GetProjectResponse{Project: &sm.Project{Id: "music-site", ResolvedAliases: map[string]string{"b": "p:m", "a": "p:n"}}},
 			200, `{"id":"music-site","path":"","label":null,"description":"","state":"unspecified","registered_at":0,"last_opened_at":null,"dsl_version":0,` +
-				`"resolved_aliases":{"a":"p:n","b":"p:m"},"active_plugins":[],"session_count":0}`},
-		{"POST /api/v1/projects/{id}/reload", "POST", "/api/v1/projects/music-site/reload", "",
-			&sm.ReloadProjectRequest{Id: "music-site"}, &sm.ReloadProjectResponse{Project: project}, 200, projectJSON},
-		{"DELETE /api/v1/projects/{id}", "DELETE", "/api/v1/projects/music-site?confirm=true", "",
+				`"resolved_aliases":{"a":"p:n","b":"p:m"},"active_plugins":[],"session_count":0}`,
+		},
+		{
+			"POST /api/v1/projects/{id}/reload", "POST", "/api/v1/projects/music-site/reload", "",
+			&sm.ReloadProjectRequest{Id: "music-site"}, &sm.ReloadProjectResponse{Project: project}, 200, projectJSON,
+		},
+		{
+			"DELETE /api/v1/projects/{id}", "DELETE", "/api/v1/projects/music-site?confirm=true", "",
 			&sm.UnregisterProjectRequest{Id: "music-site", Confirm: true}, &sm.UnregisterProjectResponse{Id: "music-site", Path: "/p", SessionsEnded: 1, UnregisteredAt: 5},
-			200, `{"id":"music-site","path":"/p","sessions_ended":1,"unregistered_at":5}`},
-		{"POST /api/v1/projects/{project_id}/sessions", "POST", "/api/v1/projects/music-site/sessions", `{"name":"n","project_id":"other"}`,
+			200, `{"id":"music-site","path":"/p","sessions_ended":1,"unregistered_at":5}`,
+		},
+		{
+			"POST /api/v1/projects/{project_id}/sessions", "POST", "/api/v1/projects/music-site/sessions", `{"name":"n","project_id":"other"}`,
 			&sm.CreateSessionRequest{ProjectId: "music-site", Name: "n"},
 			&sm.CreateSessionResponse{Id: "01S", ProjectId: "music-site", State: sm.SessionState_SESSION_STATE_IDLE, CreatedAt: 1, Name: proto.String("n"), Label: proto.String("n")},
-			201, `{"id":"01S","project_id":"music-site","state":"idle","created_at":1,"name":"n","label":"n"}`},
-		{"GET /api/v1/projects/{project_id}/sessions", "GET", "/api/v1/projects/music-site/sessions", "",
-			&sm.ListSessionsRequest{ProjectId: "music-site"}, &sm.ListSessionsResponse{}, 200, emptyPage},
+			201, `{"id":"01S","project_id":"music-site","state":"idle","created_at":1,"name":"n","label":"n"}`,
+		},
+		{
+			"GET /api/v1/projects/{project_id}/sessions", "GET", "/api/v1/projects/music-site/sessions", "",
+			&sm.ListSessionsRequest{ProjectId: "music-site"}, &sm.ListSessionsResponse{}, 200, emptyPage,
+		},
 		{"GET /api/v1/sessions/{id}", "GET", "/api/v1/sessions/01S", "", &sm.GetSessionRequest{Id: "01S"}, &sm.GetSessionResponse{Session: session}, 200, sessionJSON},
-		{"PUT /api/v1/sessions/{id}", "PUT", "/api/v1/sessions/01S", `{"label":null,"max_steps_override":3}`,
-			&sm.UpdateSessionRequest{Id: "01S", Label: structpb.NewNullValue(), MaxStepsOverride: structpb.NewNumberValue(3)}, &sm.UpdateSessionResponse{Session: session}, 200, sessionJSON},
-		{"DELETE /api/v1/sessions/{id}", "DELETE", "/api/v1/sessions/01S?confirm=true", "",
-			&sm.EndSessionRequest{Id: "01S", Confirm: true}, &sm.EndSessionResponse{Session: session}, 200, sessionJSON},
-		{"POST /api/v1/sessions/{session_id}/messages", "POST", "/api/v1/sessions/01S/messages", `{"content":"hi","max_output_tokens_override":77}`,
+		{
+			"PUT /api/v1/sessions/{id}", "PUT", "/api/v1/sessions/01S", `{"label":null,"max_steps_override":3}`,
+			&sm.UpdateSessionRequest{Id: "01S", Label: structpb.NewNullValue(), MaxStepsOverride: structpb.NewNumberValue(3)}, &sm.UpdateSessionResponse{Session: session}, 200, sessionJSON,
+		},
+		{
+			"DELETE /api/v1/sessions/{id}", "DELETE", "/api/v1/sessions/01S?confirm=true", "",
+			&sm.EndSessionRequest{Id: "01S", Confirm: true}, &sm.EndSessionResponse{Session: session}, 200, sessionJSON,
+		},
+		{
+			"POST /api/v1/sessions/{session_id}/messages", "POST", "/api/v1/sessions/01S/messages", `{"content":"hi","max_output_tokens_override":77}`,
 			&sm.PostMessageRequest{SessionId: "01S", Content: proto.String("hi"), MaxOutputTokensOverride: proto.Int32(77)},
 			&sm.PostMessageResponse{Id: "01M", SessionId: "01S", AcceptedAt: 1716300000000, RunId: "01R"},
-			202, `{"id":"01M","session_id":"01S","accepted_at":1716300000000,"run_id":"01R"}`},
-		{"GET /api/v1/sessions/{session_id}/messages", "GET", "/api/v1/sessions/01S/messages?since=01M&limit=7", "",
+			202, `{"id":"01M","session_id":"01S","accepted_at":1716300000000,"run_id":"01R"}`,
+		},
+		{
+			"GET /api/v1/sessions/{session_id}/messages", "GET", "/api/v1/sessions/01S/messages?since=01M&limit=7", "",
 			&sm.ListMessagesRequest{SessionId: "01S", Since: "01M", Limit: 7}, &sm.ListMessagesResponse{Items: []*sm.SessionMessage{{
 				Id: "01M", SessionId: "01S", Role: sm.MessageRole_MESSAGE_ROLE_PRIMARY, Content: "c",
-				Parts: []*sm.MessagePart{{Type: "tool_call", Id: "t", Name: "file.read", Input: structpb.NewStructValue(&structpb.Struct{})}}, RunId: proto.String("01R")}}},
+				Parts: []*sm.MessagePart{{Type: "tool_call", Id: "t", Name: "file.read", Input: structpb.NewStructValue(&structpb.Struct{})}}, RunId: proto.String("01R"),
+			}}},
 			200, `{"items":[{"id":"01M","session_id":"01S","role":"primary","content":"c","parts":[{"type":"tool_call","id":"t","name":"file.read","input":{}}],` +
-				`"created_at":0,"superseded":false,"run_id":"01R"}],"next_cursor":null,"has_more":false}`},
+				`"created_at":0,"superseded":false,"run_id":"01R"}],"next_cursor":null,"has_more":false}`,
+		},
 		{"GET /api/v1/sessions/{session_id}/runs", "GET", "/api/v1/sessions/01S/runs", "", &sm.ListRunsRequest{SessionId: "01S"}, &sm.ListRunsResponse{}, 200, emptyPage},
-		{"GET /api/v1/sessions/{session_id}/runs/{run_id}", "GET", "/api/v1/sessions/01S/runs/01R", "",
-			&sm.GetRunRequest{SessionId: "01S", RunId: "01R"}, &sm.GetRunResponse{Run: run}, 200, runJSON},
-		{"POST /api/v1/sessions/{session_id}/runs/{run_id}/cancel", "POST", "/api/v1/sessions/01S/runs/01R/cancel", "",
-			&sm.CancelRunRequest{SessionId: "01S", RunId: "01R"}, &sm.CancelRunResponse{Run: run}, 200, runJSON},
-		{"GET /api/v1/audit", "GET", "/api/v1/audit?since=1&until=2&project_id=p&session=s&event_type=auth.*,x&limit=200", "",
-			&sm.QueryAuditRequest{Since: 1, Until: 2, ProjectId: "p", Session: "s", EventType: "auth.*,x", Limit: 200}, &sm.QueryAuditResponse{}, 200, emptyPage},
+		{
+			"GET /api/v1/sessions/{session_id}/runs/{run_id}", "GET", "/api/v1/sessions/01S/runs/01R", "",
+			&sm.GetRunRequest{SessionId: "01S", RunId: "01R"}, &sm.GetRunResponse{Run: run}, 200, runJSON,
+		},
+		{
+			"POST /api/v1/sessions/{session_id}/runs/{run_id}/cancel", "POST", "/api/v1/sessions/01S/runs/01R/cancel", "",
+			&sm.CancelRunRequest{SessionId: "01S", RunId: "01R"}, &sm.CancelRunResponse{Run: run}, 200, runJSON,
+		},
+		{
+			"GET /api/v1/audit", "GET", "/api/v1/audit?since=1&until=2&project_id=p&session=s&event_type=auth.*,x&limit=200", "",
+			&sm.QueryAuditRequest{Since: 1, Until: 2, ProjectId: "p", Session: "s", EventType: "auth.*,x", Limit: 200}, &sm.QueryAuditResponse{}, 200, emptyPage,
+		},
 	}
 }
 

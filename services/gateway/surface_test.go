@@ -46,8 +46,10 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 			d := start(t, x.setup)
 			d.manager.replies(nil, fault.New(fault.Internal, "broken"))
 			var ids []string
-			for _, path := range []string{"/healthz", "/readyz", "/", "/static/page.css", "/api/versions", "/api/v1/me", "/api/v1/zzz", "/api/v1/launch?token=x",
-				"/api/v1/projects", "/api/v1/sessions/01S/socket", "/nothing"} {
+			for _, path := range []string{
+				"/healthz", "/readyz", "/", "/static/page.css", "/api/versions", "/api/v1/me", "/api/v1/zzz", "/api/v1/launch?token=x",
+				"/api/v1/projects", "/api/v1/sessions/01S/socket", "/nothing",
+			} {
 				for _, method := range []string{"GET", "POST"} {
 					got := d.client().do(method, path, "")
 					id := got.header.Get("X-Kaged-Request-Id")

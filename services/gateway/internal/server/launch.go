@@ -71,8 +71,10 @@ func (s *Server) launch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	x := exchangeOf(r)
-	if err := s.deps.Audit.Record(r.Context(), access.Entry{Type: "auth.launch", UserID: s.deps.Gate.Operator, RequestID: x.requestID,
-		Payload: map[string]any{"auth_mode": string(access.Loopback), "remote": r.RemoteAddr}}); err != nil {
+	if err := s.deps.Audit.Record(r.Context(), access.Entry{
+		Type: "auth.launch", UserID: s.deps.Gate.Operator, RequestID: x.requestID,
+		Payload: map[string]any{"auth_mode": string(access.Loopback), "remote": r.RemoteAddr},
+	}); err != nil {
 		return err
 	}
 	s.deps.Launcher.Announce(r.Context())

@@ -182,8 +182,10 @@ func (s *Server) record(next http.Handler) http.Handler {
 	}
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
 		x := exchangeOf(r)
-		err := s.deps.Audit.Record(r.Context(), access.Entry{Type: "auth.request", UserID: x.identity.UserID, RequestID: x.requestID,
-			Payload: map[string]any{"auth_mode": string(access.Insecure), "method": r.Method, "path": clip(r.URL.Path), "remote": r.RemoteAddr}})
+		err := s.deps.Audit.Record(r.Context(), access.Entry{
+			Type: "auth.request", UserID: x.identity.UserID, RequestID: x.requestID,
+			Payload: map[string]any{"auth_mode": string(access.Insecure), "method": r.Method, "path": clip(r.URL.Path), "remote": r.RemoteAddr},
+		})
 		if err != nil {
 			return err
 		}

@@ -21,8 +21,10 @@ func (c *Control) RotateAuth(ctx context.Context, _ *gatewayv1.RotateAuthRequest
 	}
 	c.Renew(resp.GetSecret())
 	caller := ident.CallerFrom(ctx)
-	if err := c.Audit.Record(ctx, access.Entry{Type: "auth.rotated", UserID: caller.UserID, RequestID: caller.RequestID,
-		Payload: map[string]any{"auth_mode": string(c.Info.AuthMode)}}); err != nil {
+	if err := c.Audit.Record(ctx, access.Entry{
+		Type: "auth.rotated", UserID: caller.UserID, RequestID: caller.RequestID,
+		Payload: map[string]any{"auth_mode": string(c.Info.AuthMode)},
+	}); err != nil {
 		return nil, err
 	}
 	url, err := c.Launcher.Issue(ctx)

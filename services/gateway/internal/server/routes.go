@@ -89,8 +89,11 @@ func ContractRoutes() []string {
 func patternsOf(rule *annotations.HttpRule) []string {
 	var patterns []string
 	for _, p := range [...][2]string{
-		{http.MethodGet, rule.GetGet()}, {http.MethodPost, rule.GetPost()}, {http.MethodPut, rule.GetPut()},
-		{http.MethodPatch, rule.GetPatch()}, {http.MethodDelete, rule.GetDelete()},
+		{http.MethodGet, rule.GetGet()},
+		{http.MethodPost, rule.GetPost()},
+		{http.MethodPut, rule.GetPut()},
+		{http.MethodPatch, rule.GetPatch()},
+		{http.MethodDelete, rule.GetDelete()},
 	} {
 		if p[1] != "" {
 			patterns = append(patterns, p[0]+" "+p[1])

@@ -62,12 +62,14 @@ func serve(t *testing.T, m *manager) grpc.ClientConnInterface {
 
 func attached(seq int64) *sessionmanagerv1.AttachEvent {
 	return &sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Attached{
-		Attached: &sessionmanagerv1.Attached{ServerSeq: map[string]int64{"output": seq}}}}
+		Attached: &sessionmanagerv1.Attached{ServerSeq: map[string]int64{"output": seq}},
+	}}
 }
 
 func ended(code string) *sessionmanagerv1.AttachEvent {
 	return &sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Ended{
-		Ended: &sessionmanagerv1.AttachEnded{Code: code, Reason: "r"}}}
+		Ended: &sessionmanagerv1.AttachEnded{Code: code, Reason: "r"},
+	}}
 }
 
 // A session is held at the process that has its lease, wherever it is asked for first, and the end of the hold is told.

@@ -49,7 +49,8 @@ func TestGate(t *testing.T) {
 		"no user":                       {access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{Nonce: "n"}, "", access.MissingUser},
 		"a user no header can carry":    {access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{UserID: "b\x01", Nonce: "n"}, "", access.InvalidUser},
 		"the cookie where a nonce counts": {
-			access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{Session: cookie}, "", access.MissingNonce},
+			access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{Session: cookie}, "", access.MissingNonce,
+		},
 		"nobody":           {access.Gate{Mode: access.Insecure}, access.Credentials{}, access.InsecureUser, ""},
 		"whoever they say": {access.Gate{Mode: access.Insecure}, access.Credentials{UserID: "bob"}, "bob", ""},
 	} {
