@@ -2,11 +2,15 @@ package sessionmanager
 
 import (
 	"fmt"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"kaged.dev/pkg/bus"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
@@ -72,6 +76,84 @@ func BenchmarkStep(b *testing.B) {
 			<-done
 		})
 	}
+}
+
+// BenchmarkFirstToken is the way of a message to the harness, and of the first piece from there to the stream of frames: what
+// session-manager adds to the time to first token.
+func BenchmarkFirstToken(b *testing.B) {
+	w := newWorld(b)
+	n := w.start("a", func(c *Config) { *c = DefaultConfig() })
+	s := n.session("ada")
+	hold, err := n.tryAttach("ada", s, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer hold.cancel()
+	seen := make(chan time.Time, 1)
+	live, err := w.frames.Live(b.Context(), func(batch bus.Batch) {
+		if batch.Channel == "output" && strings.Contains(string(batch.Body), "message.delta") {
+			seen <- time.Now()
+		}
+	}, func() {})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer live.Close()
+	var there, back []time.Duration
+	for b.Loop() {
+		var begun, sent time.Time
+		w.harness.expect(func(p *play) {
+			begun = time.Now()
+			p.model()
+			sent = time.Now()
+			p.delta("Hello")
+			p.turn(1, false, text("Hello"))
+			p.complete(1)
+		})
+		begin := time.Now()
+		posted := n.post("ada", s, "Go.")
+		arrived := <-seen
+		n.run("ada", s, posted.GetRunId())
+		<-w.harness.began
+		there, back = append(there, begun.Sub(begin)), append(back, arrived.Sub(sent))
+	}
+	b.ReportMetric(median(there), "there-us")
+	b.ReportMetric(median(back), "back-us")
+}
+
+func median(list []time.Duration) float64 {
+	slices.Sort(list)
+	return float64(list[len(list)/2].Microseconds())
+}
+
+// BenchmarkIdle is what a session costs that a socket holds and nothing happens in.
+func BenchmarkIdle(b *testing.B) {
+	const sessions = 500
+	w := newWorld(b)
+	n := w.start("a", func(c *Config) { *c = DefaultConfig() })
+	for b.Loop() {
+		var ids []string
+		for range sessions {
+			ids = append(ids, n.session("ada"))
+		}
+		before := used()
+		for _, s := range ids {
+			hold, err := n.tryAttach("ada", s, false)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer hold.cancel()
+		}
+		b.ReportMetric(float64(used()-before)/sessions/1024, "KiB/session")
+	}
+}
+
+// used is the memory in use, both ends of the connections included.
+func used() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse + m.StackInuse
 }
 
 func cpu() time.Duration {
