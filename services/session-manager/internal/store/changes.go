@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/fault"
@@ -41,11 +42,9 @@ func (p *pipeline) QueryRow(context.Context, string, ...any) pgx.Row {
 	panic("a pipeline returns no rows")
 }
 
-// send runs what was collected in one round trip and returns the first error.
-func (p *pipeline) send(ctx context.Context, to interface {
-	SendBatch(context.Context, *pgx.Batch) pgx.BatchResults
-}) error {
-	return to.SendBatch(ctx, &p.batch).Close()
+// send runs what was collected in one round trip, as one transaction, and returns the first error.
+func (p *pipeline) send(ctx context.Context, pool *pgxpool.Pool) error {
+	return pool.SendBatch(ctx, &p.batch).Close()
 }
 
 // Apply implements [live.Store]. The whole change is one round trip: without explicit control a batch is one transaction.
@@ -63,33 +62,6 @@ func (s *Sessions) Apply(ctx context.Context, f lease.Fence, c record.Change, ag
 		return nil // Its ids are its own: an earlier try was committed.
 	}
 	return refused(f, lost(err))
-}
-
-// Update implements [live.Store].
-func (s *Sessions) Update(ctx context.Context, f lease.Fence, decide func(record.Session) (record.Change, error)) error {
-	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		q := db.New(tx)
-		if err := q.AssertLease(ctx, f.Session, f.Holder, f.Epoch); err != nil {
-			return err
-		}
-		row, err := q.LockSession(ctx, f.Session)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return record.NotFound(f.Session)
-		}
-		if err != nil {
-			return err
-		}
-		c, err := decide(sessionFromRow(row))
-		if err != nil {
-			return err
-		}
-		var p pipeline
-		if err := queue(ctx, &p, f.Session, c); err != nil {
-			return err
-		}
-		return p.send(ctx, tx)
-	})
-	return refused(f, err)
 }
 
 // refused turns what assert_lease says into a fault.

@@ -81,23 +81,11 @@ func (s *Sessions) session(ctx context.Context, id string, anyOwner bool, owner 
 	if err != nil {
 		return record.Session{}, fail(err, "get session")
 	}
-	found := sessionFromRow(db.LockSessionRow{
-		ID: row.ID, OwnerUserID: row.OwnerUserID, ProjectID: row.ProjectID, Label: row.Label, State: row.State,
-		BlockedReason: row.BlockedReason, ModelOverride: row.ModelOverride, MaxStepsOverride: row.MaxStepsOverride,
-		MaxOutputTokensOverride: row.MaxOutputTokensOverride, CompiledHash: row.CompiledHash, ProjectPath: row.ProjectPath,
-		Workspace: row.Workspace, ResumeFrom: row.ResumeFrom, MessageCount: row.MessageCount, AuditHeadHash: row.AuditHeadHash,
-		AuditHeadItems: row.AuditHeadItems, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, EndedAt: row.EndedAt,
-		RunID: row.RunID, RunState: row.RunState, RunMessage: row.RunMessage,
-	})
-	found.Totals = record.Totals{TokensIn: row.TokensIn, TokensOut: row.TokensOut}
-	if row.CostKnown {
-		found.Totals.CostUSD = &row.CostTotal
-	}
-	return found, fail(json.Unmarshal(row.PromptHashes, &found.PromptHashes), "get session")
+	found, err := sessionFromRow(row)
+	return found, fail(err, "get session")
 }
 
-// sessionFromRow returns a session without what a lock leaves out: its totals and the prompts of its last run.
-func sessionFromRow(row db.LockSessionRow) record.Session {
+func sessionFromRow(row db.GetSessionRow) (record.Session, error) {
 	out := record.Session{
 		ID: row.ID, Owner: row.OwnerUserID, ProjectID: row.ProjectID, Label: row.Label, State: record.State(row.State),
 		BlockedReason: row.BlockedReason,
@@ -111,7 +99,11 @@ func sessionFromRow(row db.LockSessionRow) record.Session {
 	if row.RunID != "" && !record.RunState(row.RunState).Over() {
 		out.CurrentRun, out.CurrentMessage = row.RunID, row.RunMessage
 	}
-	return out
+	out.Totals = record.Totals{TokensIn: row.TokensIn, TokensOut: row.TokensOut}
+	if row.CostKnown {
+		out.Totals.CostUSD = &row.CostTotal
+	}
+	return out, json.Unmarshal(row.PromptHashes, &out.PromptHashes)
 }
 
 // List implements [sessions.Store].
@@ -126,12 +118,13 @@ func (s *Sessions) List(ctx context.Context, owner, project string, after *page.
 	}
 	list := make([]record.Session, len(rows))
 	for i, row := range rows {
-		list[i] = sessionFromRow(db.LockSessionRow{
-			ID: row.ID, OwnerUserID: row.OwnerUserID, ProjectID: row.ProjectID, Label: row.Label, State: row.State,
-			ModelOverride: row.ModelOverride, MaxStepsOverride: row.MaxStepsOverride,
-			MaxOutputTokensOverride: row.MaxOutputTokensOverride, MessageCount: row.MessageCount,
-			CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
-		})
+		list[i] = record.Session{
+			ID: row.ID, Owner: row.OwnerUserID, ProjectID: row.ProjectID, Label: row.Label, State: record.State(row.State),
+			Overrides: record.Overrides{
+				Model: row.ModelOverride, MaxSteps: row.MaxStepsOverride, MaxOutputTokens: row.MaxOutputTokensOverride,
+			},
+			MessageCount: row.MessageCount, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		}
 	}
 	return list, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"kaged.dev/pkg/fault"
@@ -147,6 +148,10 @@ func TestApply(t *testing.T) {
 			}
 		}
 	}
+	said, err := s.Session(t.Context(), "ada", n.ID)
+	if d := cmp.Diff(end.On(middle.On(begin.On(n))), said, cmpopts.EquateEmpty()); d != "" || err != nil {
+		t.Errorf("the store has another session than the changes say: %s %v", d, err)
+	}
 	for _, c := range []record.Change{begin, middle} {
 		if err := s.Apply(t.Context(), f, c, true); err != nil {
 			t.Errorf("again: %v", err)
@@ -202,13 +207,6 @@ func TestFence(t *testing.T) {
 		if err := s.Apply(t.Context(), f, change, true); !errors.Is(err, fault.StaleLease) {
 			t.Errorf("%s again: %v", name, err)
 		}
-		err := s.Update(t.Context(), f, func(record.Session) (record.Change, error) {
-			t.Errorf("%s was asked to decide", name)
-			return change, nil
-		})
-		if !errors.Is(err, fault.StaleLease) {
-			t.Errorf("%s: %v", name, err)
-		}
 		if err := s.Held(t.Context(), f); !errors.Is(err, fault.StaleLease) {
 			t.Errorf("%s holds: %v", name, err)
 		}
@@ -220,16 +218,7 @@ func TestFence(t *testing.T) {
 	if got.Label != "" {
 		t.Errorf("label = %q", got.Label)
 	}
-	refusal := fault.New(fault.Conflict, "No.")
-	if err := s.Update(t.Context(), fresh.Fence, func(record.Session) (record.Change, error) { return change, refusal }); err != refusal {
-		t.Errorf("the decision's refusal came back as %v", err)
-	}
-	if err := s.Update(t.Context(), fresh.Fence, func(was record.Session) (record.Change, error) {
-		if was.ID != n.ID || was.State != record.Idle {
-			t.Errorf("was %+v", was)
-		}
-		return change, nil
-	}); err != nil {
+	if err := s.Apply(t.Context(), fresh.Fence, change, false); err != nil {
 		t.Error(err)
 	}
 	if got, _ := s.Session(t.Context(), "ada", n.ID); got.Label != "mine" {

@@ -26,7 +26,10 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{ID: id, g: g, fence: taken.Fence, entry: e, gone: make(chan struct{}), idleSince: time.Now()}
+	s := &Session{
+		ID: id, g: g, fence: taken.Fence, entry: e, gone: make(chan struct{}), change: make(chan struct{}, 1),
+		record: loaded.Session, idleSince: time.Now(),
+	}
 	start := frames.Start{Stored: loaded.Stored, Outbox: loaded.Outbox}
 	// A holder that gave the lease up itself, with nothing left to do, publishes nothing any more.
 	start.TakeOver = taken.Before != "" || loaded.Run != nil || len(loaded.Outbox) > 0
@@ -117,7 +120,14 @@ const resumeFor = time.Minute
 func (g *Registry) resume(s *Session, was interrupted) {
 	ctx, cancel := context.WithTimeout(g.ctx, resumeFor)
 	defer cancel()
-	inputs, err := g.prepare(ctx, s, was.session)
+	var inputs projects.Inputs
+	var history []record.Message
+	err := g.persist(ctx, s, func() (err error) {
+		if inputs, err = g.Projects.Prepare(ctx, PinOf(s.Record())); err == nil {
+			history, err = s.History(ctx)
+		}
+		return err
+	})
 	if err != nil {
 		g.Log.Warn("an interrupted run was not resumed", "session", s.ID, "run", was.run.ID, "error", err)
 		return
@@ -133,9 +143,13 @@ func (g *Registry) resume(s *Session, was interrupted) {
 		if err != nil {
 			return record.Change{}, err
 		}
+		if current.MessageCount != int64(len(history)) {
+			return record.Change{}, fault.New(fault.Conflict, "The session was used in between.")
+		}
 		at := time.Now().UnixMilli()
 		run.CreatedAt, run.StartedAt = at, at
-		spec = runs.Spec{Session: current, Run: run, RequestID: ident.New(), Inputs: inputs, Tries: was.tries + 1}
+		spec = runs.Spec{Session: current, Run: run, RequestID: ident.New(), Inputs: inputs, Tries: was.tries + 1,
+			Stored: record.History(history)}
 		c := record.Change{At: at, NewRun: &run, Session: record.Patch{State: next}}
 		c.Audit = append(c.Audit, resumed(current, run, was.run.ID, spec.RequestID))
 		err = runs.Announce(g.Runs.Renderer, &c, run, current.BlockedReason)
@@ -146,20 +160,20 @@ func (g *Registry) resume(s *Session, was interrupted) {
 	}
 }
 
-// prepare gathers what a run needs, trying again while the workspace or the store is away.
-func (g *Registry) prepare(ctx context.Context, s *Session, of record.Session) (projects.Inputs, error) {
+// persist calls f until it does not fail with unavailable, the session is gone, or ctx ends.
+func (g *Registry) persist(ctx context.Context, s *Session, f func() error) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		inputs, err := g.Projects.Prepare(ctx, PinOf(of))
+		err := f()
 		if !errors.Is(err, fault.Unavailable) {
-			return inputs, err
+			return err
 		}
 		select {
 		case <-s.gone:
-			return inputs, err
+			return err
 		default:
 		}
 		if !wait(ctx, pause) {
-			return inputs, err
+			return err
 		}
 	}
 }

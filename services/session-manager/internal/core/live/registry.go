@@ -22,8 +22,6 @@ type Store interface {
 	frames.Saver
 	// Load returns what a new holder needs to know of a session. It fails with not_found.
 	Load(ctx context.Context, session string) (Loaded, error)
-	// Update locks the session, asks decide for the change, and applies it. An error of decide is returned as it is.
-	Update(ctx context.Context, f lease.Fence, decide func(record.Session) (record.Change, error)) error
 	// Apply applies a change. With again the change may have been applied by an earlier try, and then nothing happens.
 	Apply(ctx context.Context, f lease.Fence, c record.Change, again bool) error
 	// History returns all messages of a session in order.
@@ -157,6 +155,19 @@ func (g *Registry) Acquire(ctx context.Context, id string) (s *Session, release 
 			return nil, nil, ctx.Err()
 		}
 	}
+}
+
+// Live returns a session that is live already, as [Registry.Acquire] does, without waiting for anything.
+func (g *Registry) Live(id string) (s *Session, release func(), ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.entries[id]
+	if e == nil || e.session == nil || e.session.going || g.refuse != nil {
+		return nil, nil, false
+	}
+	s = e.session
+	s.users++
+	return s, sync.OnceFunc(func() { g.release(s) }), true
 }
 
 // entry returns the session's entry, and begins to load it if there is none.

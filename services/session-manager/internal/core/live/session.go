@@ -23,11 +23,13 @@ type Session struct {
 	entry  *entry
 	gone   chan struct{} // closed when it is out of the registry
 
-	// change is held while the session changes, until the frames that say so are in the writer's hands.
-	change sync.Mutex
+	// change holds a token while the session changes, until the frames that say so are in the writer's hands.
+	change chan struct{}
 	lastN  int64 // of the durable frames; guarded by change
 
-	mu         sync.Mutex // guards the fields below
+	mu sync.Mutex // guards the fields below
+	// record is the session as the store has it: nobody else writes it. It changes only under change.
+	record     record.Session
 	run        *runs.Run
 	attachment *Attachment
 
@@ -46,33 +48,42 @@ const (
 // Emit implements [runs.Desk].
 func (s *Session) Emit(ctx context.Context, f frames.Frame) error { return s.frames.Emit(ctx, f) }
 
-// History implements [runs.Desk].
+// Record returns the session as it is now.
+func (s *Session) Record() record.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record
+}
+
+// History returns the session's messages in order. It fails with unavailable while the store is away.
 func (s *Session) History(ctx context.Context) ([]record.Message, error) {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		messages, err := s.g.Store.History(ctx, s.ID)
-		if !errors.Is(err, fault.Unavailable) {
-			return messages, err
-		}
-		if !wait(ctx, pause) {
-			return nil, ctx.Err()
-		}
+	return s.g.Store.History(ctx, s.ID)
+}
+
+// lock lets one change through at a time. It fails only with ctx's error.
+func (s *Session) lock(ctx context.Context) error {
+	select {
+	case s.change <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
+func (s *Session) unlock() { <-s.change }
+
 // Commit implements [runs.Desk].
 func (s *Session) Commit(ctx context.Context, c record.Change, between crash.Point) error {
-	s.change.Lock()
-	defer s.change.Unlock()
-	return s.commit(ctx, c, between)
-}
-
-func (s *Session) commit(ctx context.Context, c record.Change, between crash.Point) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
 	s.number(c.Outbox)
 	again := false
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := s.g.Store.Apply(ctx, s.fence, c, again)
 		if err == nil {
-			s.announce(c, between)
+			s.applied(c, between)
 			return nil
 		}
 		if !errors.Is(err, fault.Unavailable) {
@@ -87,29 +98,29 @@ func (s *Session) commit(ctx context.Context, c record.Change, between crash.Poi
 	}
 }
 
-// Update changes the session as decide says, which is asked with the session locked and must have no effect of its own.
-// then, unless nil, is called when the change is committed, before any other change. It fails with decide's error, and with
-// unavailable if the store is away. If it cannot be found out whether the change was committed, the session is dropped:
-// whoever acquires it next finds what there is.
+// Update changes the session as decide says, which is given it as it is and cannot be overtaken. then, unless nil, is
+// called when the change is committed, before any other change. Update fails with decide's error, and with unavailable if
+// the store is away. If it cannot be found out whether the change was committed, the session is dropped: whoever acquires
+// it next finds what there is.
 func (s *Session) Update(ctx context.Context, between crash.Point, decide func(record.Session) (record.Change, error), then func()) error {
-	s.change.Lock()
-	defer s.change.Unlock()
-	var change record.Change
-	err := s.g.Store.Update(ctx, s.fence, func(current record.Session) (record.Change, error) {
-		var err error
-		if change, err = decide(current); err == nil {
-			s.number(change.Outbox)
-		}
-		return change, err
-	})
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	c, err := decide(s.Record())
+	if err != nil {
+		return err
+	}
+	s.number(c.Outbox)
+	err = s.g.Store.Apply(ctx, s.fence, c, false)
 	if unknown(err) {
-		err = s.settle(ctx, change, err)
+		err = s.settle(ctx, c, err)
 	}
 	if err != nil {
 		s.overtaken(err)
 		return err
 	}
-	s.announce(change, between)
+	s.applied(c, between)
 	if then != nil {
 		then()
 	}
@@ -140,16 +151,19 @@ func (s *Session) settle(ctx context.Context, c record.Change, cause error) erro
 	}
 }
 
-// number gives durable frames their places. s.change is held.
+// number gives durable frames their places. The change is locked, here and below.
 func (s *Session) number(list []frames.Durable) {
 	for i := range list {
 		list[i].N = s.lastN + int64(i) + 1
 	}
 }
 
-// announce publishes the frames of a change that was committed. s.change is held.
-func (s *Session) announce(c record.Change, between crash.Point) {
+// applied takes note of a change that was committed and publishes its frames.
+func (s *Session) applied(c record.Change, between crash.Point) {
 	s.lastN += int64(len(c.Outbox))
+	s.mu.Lock()
+	s.record = c.On(s.record)
+	s.mu.Unlock()
 	crash.At(between)
 	s.frames.EmitDurable(c.Outbox)
 }

@@ -45,8 +45,8 @@ type Patch struct {
 // Empty reports whether the patch changes nothing.
 func (p Patch) Empty() bool { return p == Patch{} }
 
-// Apply returns s with the patch applied.
-func (p Patch) Apply(s Session) Session {
+// On returns s as it is after the patch.
+func (p Patch) On(s Session) Session {
 	if p.State != "" {
 		s.State = p.State
 	}
@@ -57,6 +57,39 @@ func (p Patch) Apply(s Session) Session {
 	set(&s.Overrides.MaxOutputTokens, p.MaxOutputTokens)
 	set(&s.AuditHead, p.AuditHead)
 	return s
+}
+
+// On returns s as it is after the change, as the store would read it back.
+func (c Change) On(s Session) Session {
+	if !c.Session.Empty() {
+		s = c.Session.On(s)
+		s.UpdatedAt = c.At
+		if c.Session.State == Ended {
+			s.EndedAt = c.At
+		}
+	}
+	s.MessageCount += int64(len(c.Messages))
+	if c.NewRun != nil {
+		s.CurrentRun, s.CurrentMessage, s.PromptHashes = c.NewRun.ID, c.NewRun.TriggerMessageID, c.NewRun.PromptHashes
+	}
+	if c.EndRun != nil {
+		s.CurrentRun, s.CurrentMessage = "", ""
+		s.Totals = s.Totals.plus(c.EndRun.Totals)
+	}
+	return s
+}
+
+// plus sums totals up; a cost that is not known counts for nothing beside one that is.
+func (t Totals) plus(u Totals) Totals {
+	sum := Totals{TokensIn: t.TokensIn + u.TokensIn, TokensOut: t.TokensOut + u.TokensOut, CostUSD: t.CostUSD}
+	if u.CostUSD != nil {
+		cost := *u.CostUSD
+		if t.CostUSD != nil {
+			cost += *t.CostUSD
+		}
+		sum.CostUSD = &cost
+	}
+	return sum
 }
 
 func set[T any](field *T, value *T) {

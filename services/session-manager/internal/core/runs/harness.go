@@ -21,8 +21,6 @@ type Harness interface {
 // Start is everything a run depends on.
 type Start struct {
 	Spec
-	// Stored is the conversation so far, oldest first, ending with what the run answers.
-	Stored []transcript.Stored
 	Routes map[string]localconfig.Route
 }
 

@@ -13,6 +13,7 @@ import (
 	"kaged.dev/services/session-manager/internal/core/localconfig"
 	"kaged.dev/services/session-manager/internal/core/projects"
 	"kaged.dev/services/session-manager/internal/core/record"
+	"kaged.dev/services/session-manager/internal/core/transcript"
 )
 
 // Spec is a run to carry out.
@@ -22,6 +23,8 @@ type Spec struct {
 	// RequestID correlates the records of the run.
 	RequestID string
 	Inputs    projects.Inputs
+	// Stored is the conversation so far, oldest first, ending with what the run answers.
+	Stored []transcript.Stored
 	// Tries is how many runs the message has had, this one included.
 	Tries int
 }
@@ -33,8 +36,6 @@ type Desk interface {
 	// Commit applies a change and publishes its frames, passing the point in between. It tries again while the store is
 	// away; it fails with stale_lease, or with ctx's error.
 	Commit(ctx context.Context, c record.Change, between crash.Point) error
-	// History returns the session's messages in order, trying again while the store is away.
-	History(ctx context.Context) ([]record.Message, error)
 }
 
 // Deps are what runs work with. Every field is required.
@@ -197,11 +198,7 @@ func (r *Run) work() {
 
 // open begins the run at the harness.
 func (r *Run) open() (Stream, error) {
-	messages, err := r.desk.History(r.ctx)
-	if err != nil {
-		return nil, err
-	}
-	stream, err := r.Harness.Start(r.ctx, Start{Spec: r.spec, Stored: record.History(messages), Routes: r.spec.Inputs.Routes})
+	stream, err := r.Harness.Start(r.ctx, Start{Spec: r.spec, Routes: r.spec.Inputs.Routes})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func (s *Service) Cancel(ctx context.Context, session, run string) (RunDetail, e
 	if detail.State.Over() {
 		return RunDetail{}, over(detail.Run)
 	}
-	_, l, release, err := s.acquire(ctx, session)
+	l, release, err := s.acquire(ctx, session)
 	if err != nil {
 		return RunDetail{}, err
 	}

@@ -33,30 +33,30 @@ func (s *Service) End(ctx context.Context, id string, confirm bool) (record.Sess
 	if !confirm {
 		return record.Session{}, notConfirmed()
 	}
-	_, l, release, err := s.acquire(ctx, id)
+	l, release, err := s.acquire(ctx, id)
 	if err != nil {
 		return record.Session{}, err
 	}
 	defer release()
-	ended, err := s.end(ctx, l)
-	if err != nil {
+	if err := s.end(ctx, l); err != nil {
 		return record.Session{}, err
 	}
+	ended := l.Record()
 	published, cancel := context.WithTimeout(ctx, farewell)
 	defer cancel()
 	_ = l.Flush(published) // a socket that misses the frame learns the same from its end
 	l.Release(live.Ended{Code: live.SessionEnded, Reason: "The session was ended."})
 	s.endTools(ctx, ended)
-	return s.find(ctx, id)
+	return ended, nil
 }
 
 // end stops the run and commits the end.
-func (s *Service) end(ctx context.Context, l *live.Session) (ended record.Session, err error) {
+func (s *Service) end(ctx context.Context, l *live.Session) error {
 	for range endTries {
 		if err := s.stop(ctx, l, "The session was ended."); err != nil {
-			return ended, err
+			return err
 		}
-		err = l.Update(ctx, crash.SessionEndStored, func(current record.Session) (record.Change, error) {
+		err := l.Update(ctx, crash.SessionEndStored, func(current record.Session) (record.Change, error) {
 			if current.State == record.Running {
 				return record.Change{}, errBusy
 			}
@@ -68,14 +68,13 @@ func (s *Service) end(ctx context.Context, l *live.Session) (ended record.Sessio
 			c.Audit = append(c.Audit, about(ctx, current, "session.ended", nil))
 			d, err := frames.RenderDurable(s.Renderer, current.ID+".ended", frames.SessionState{State: string(next)})
 			c.Outbox = append(c.Outbox, d)
-			ended = c.Session.Apply(current)
 			return c, err
 		}, nil)
 		if !errors.Is(err, errBusy) {
-			return ended, err
+			return err
 		}
 	}
-	return ended, fault.New(fault.Conflict, "The session keeps being given work; try again.").With("current_state", string(record.Running))
+	return fault.New(fault.Conflict, "The session keeps being given work; try again.").With("current_state", string(record.Running))
 }
 
 // stop cancels the run at work and waits for its end.

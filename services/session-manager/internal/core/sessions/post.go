@@ -1,8 +1,11 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"strings"
+	"sync"
 
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
@@ -38,29 +41,40 @@ func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 	if err != nil {
 		return Posted{}, err
 	}
-	found, l, release, err := s.acquire(ctx, in.SessionID)
+	l, release, err := s.acquire(ctx, in.SessionID)
 	if err != nil {
 		return Posted{}, err
 	}
 	defer release()
-	// The session may still change; what it refuses now is not worth preparing for.
-	if err := accepts(found); err != nil {
-		return Posted{}, err
+	p := &posting{
+		ctx: ctx, s: s, in: in, patch: patch, requestID: ident.CallerFrom(ctx).RequestID,
+		message: ident.New(), run: ident.New(), answer: ident.New(),
 	}
-	inputs, err := s.Projects.Prepare(ctx, live.PinOf(patch.Apply(found)))
+	for range postTries {
+		// The session may still change; what it refuses now is not worth preparing for.
+		if err := accepts(l.Record()); err != nil {
+			return Posted{}, err
+		}
+		if err := p.prepare(l); err != nil {
+			return Posted{}, err
+		}
+		err = l.Update(ctx, crash.MessageStored, p.decide, func() { l.Begin(p.spec) })
+		if !errors.Is(err, errOvertaken) {
+			break
+		}
+	}
 	if err != nil {
 		return Posted{}, err
 	}
-	p := &posting{ctx: ctx, s: s, in: in, patch: patch, inputs: inputs}
-	p.message, p.run, p.requestID = ident.New(), ident.New(), ident.CallerFrom(ctx).RequestID
-	p.answer = ident.New()
-	err = l.Update(ctx, crash.MessageStored, p.decide, func() { l.Begin(p.spec) })
-	if err != nil {
-		return Posted{}, err
-	}
-	s.Projects.MarkOpened(ctx, found.Owner, found.ProjectID)
-	return Posted{MessageID: p.message, SessionID: found.ID, RunID: p.run, AcceptedAt: p.spec.Run.CreatedAt}, nil
+	s.Projects.MarkOpened(ctx, p.spec.Session.Owner, p.spec.Session.ProjectID)
+	return Posted{MessageID: p.message, SessionID: l.ID, RunID: p.run, AcceptedAt: p.spec.Run.CreatedAt}, nil
 }
+
+// postTries is how often a message is prepared that finds that another one was answered meanwhile.
+const postTries = 3
+
+// errOvertaken is another message that came and was answered while this one was prepared.
+var errOvertaken = fault.New(fault.Conflict, "Other messages keep coming first; try again.")
 
 // checkPost refuses what no session would take, and returns the overrides as a patch.
 func (s *Service) checkPost(in Post) (record.Patch, error) {
@@ -108,16 +122,32 @@ type posting struct {
 	s                               *Service
 	in                              Post
 	patch                           record.Patch
-	inputs                          projects.Inputs
 	message, run, answer, requestID string
+	// history and inputs are what the run works with; set by prepare.
+	history []record.Message
+	inputs  projects.Inputs
 	// spec is the run it starts; set by decide.
 	spec runs.Spec
+}
+
+// prepare gathers what the run works with: the conversation so far, and prompts and routes as of now.
+func (p *posting) prepare(l *live.Session) error {
+	var reading sync.WaitGroup
+	var failure error
+	reading.Go(func() { p.history, failure = l.History(p.ctx) })
+	var err error
+	p.inputs, err = p.s.Projects.Prepare(p.ctx, live.PinOf(p.patch.On(l.Record())))
+	reading.Wait()
+	return cmp.Or(err, failure)
 }
 
 // decide returns the change that takes the message in.
 func (p *posting) decide(current record.Session) (record.Change, error) {
 	if err := accepts(current); err != nil {
 		return record.Change{}, err
+	}
+	if current.MessageCount != int64(len(p.history)) {
+		return record.Change{}, errOvertaken
 	}
 	next, err := current.State.On(record.Posted)
 	if err != nil {
@@ -129,12 +159,15 @@ func (p *posting) decide(current record.Session) (record.Change, error) {
 		MessageID: p.answer, State: record.RunRunning, CompiledHash: current.CompiledHash, PromptHashes: p.inputs.PromptHashes,
 		CreatedAt: at, StartedAt: at,
 	}
-	c := record.Change{At: at, Session: p.patch, NewRun: &run, Audit: p.audit(current)}
-	c.Session.State = next
-	c.Messages = []record.Message{{
+	message := record.Message{
 		ID: p.message, SessionID: current.ID, Role: record.Operator, Content: *p.in.Content, RunID: p.run, CreatedAt: at,
-	}}
-	p.spec = runs.Spec{Session: c.Session.Apply(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1}
+	}
+	c := record.Change{At: at, Session: p.patch, NewRun: &run, Messages: []record.Message{message}, Audit: p.audit(current)}
+	c.Session.State = next
+	p.spec = runs.Spec{
+		Session: c.On(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1,
+		Stored: record.History(append(p.history[:len(p.history):len(p.history)], message)),
+	}
 	err = runs.Announce(p.s.Renderer, &c, run, current.BlockedReason)
 	return c, err
 }

@@ -115,17 +115,26 @@ func (s *Service) find(ctx context.Context, id string) (record.Session, error) {
 	return s.Store.Session(ctx, ident.CallerFrom(ctx).UserID, id)
 }
 
-// acquire makes the caller's session live. It returns it as it was just before.
-func (s *Service) acquire(ctx context.Context, id string) (record.Session, *live.Session, func(), error) {
-	found, err := s.find(ctx, id)
-	if err != nil {
-		return found, nil, nil, err
+// acquire makes the caller's session live, until release is called.
+func (s *Service) acquire(ctx context.Context, id string) (l *live.Session, release func(), err error) {
+	l, release, ok := s.Live.Live(id)
+	if !ok {
+		if _, err := s.find(ctx, id); err != nil {
+			return nil, nil, err
+		}
+		if l, release, err = s.Live.Acquire(ctx, id); err != nil {
+			return nil, nil, err
+		}
 	}
-	if found.State == record.Ended {
-		return found, nil, nil, record.Gone()
+	switch r := l.Record(); {
+	case r.Owner != ident.CallerFrom(ctx).UserID:
+		release()
+		return nil, nil, record.NotFound(id)
+	case r.State == record.Ended:
+		release()
+		return nil, nil, record.Gone()
 	}
-	l, release, err := s.Live.Acquire(ctx, id)
-	return found, l, release, err
+	return l, release, nil
 }
 
 // about returns a record of the caller about a session.

@@ -37,7 +37,7 @@ func (s *Service) Update(ctx context.Context, id string, e Edit) (record.Session
 	if err != nil {
 		return record.Session{}, err
 	}
-	_, l, release, err := s.acquire(ctx, id)
+	l, release, err := s.acquire(ctx, id)
 	if err != nil {
 		return record.Session{}, err
 	}
@@ -50,10 +50,7 @@ func (s *Service) Update(ctx context.Context, id string, e Edit) (record.Session
 		c.Audit = append(c.Audit, about(ctx, current, "session.updated", fields(patch)))
 		return c, nil
 	}, nil)
-	if err != nil {
-		return record.Session{}, err
-	}
-	return s.find(ctx, id)
+	return l.Record(), err
 }
 
 func (e Edit) patch() (record.Patch, error) {

@@ -37,19 +37,6 @@ left join lateral (select sum(runs.tokens_in) as tokens_in, sum(runs.tokens_out)
                    from runs where runs.session_id = s.id) t on true
 where s.id = @id and (@any_owner::bool or s.owner_user_id = @owner);
 
--- name: LockSession :one
--- The totals are left out: nothing that changes a session depends on them.
-select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label, s.state, coalesce(s.blocked_reason, '')::text as blocked_reason,
-       coalesce(s.model_override, '')::text as model_override, coalesce(s.max_steps_override, 0)::int as max_steps_override,
-       coalesce(s.max_output_tokens_override, 0)::int as max_output_tokens_override, s.compiled_hash, s.project_path, s.workspace,
-       coalesce(s.resume_from, '')::text as resume_from, (s.next_ordinal - 1)::bigint as message_count, s.audit_head_hash, s.audit_head_items,
-       s.created_at, s.updated_at, coalesce(s.ended_at, 0)::bigint as ended_at,
-       coalesce(r.id, '')::text as run_id, coalesce(r.state, '')::text as run_state, coalesce(r.trigger_message_id, '')::text as run_message
-from sessions s
-left join lateral (select runs.* from runs where runs.session_id = s.id order by runs.created_at desc, runs.id desc limit 1) r on true
-where s.id = @id
-for update of s;
-
 -- name: ListSessions :many
 select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label, s.state,
        coalesce(s.model_override, '')::text as model_override, coalesce(s.max_steps_override, 0)::int as max_steps_override,
