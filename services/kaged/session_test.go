@@ -49,7 +49,6 @@ func TestAnAgentRepairsAFailingTest(t *testing.T) {
 			if outcome := s.Run(t, "fix the failing test"); outcome != "completed" {
 				t.Fatalf("the run %s: %s", outcome, s.Frames[len(s.Frames)-1].Raw)
 			}
-			s.Until(t, "session.state")
 			if out, err := goTest(t, dir); err != nil {
 				t.Errorf("the test still fails:\n%s", out)
 			}

@@ -50,13 +50,14 @@ func read(socket *client.Socket, begun time.Time) (result, error) {
 	r := result{begun: begun}
 	var text strings.Builder
 	last := map[string]int64{}
-	for {
+	var written, idle bool // the two channels end in either order
+	for !written || !idle {
 		f, err := socket.Read()
 		if err != nil {
 			return r, err
 		}
 		now := time.Now()
-		if f.Channel == "control" {
+		if f.Channel == "control" || f.Seq == 0 {
 			continue
 		}
 		if prev, seen := last[f.Channel]; seen && f.Seq != prev+1 {
@@ -82,13 +83,14 @@ func read(socket *client.Socket, begun time.Time) (result, error) {
 			if !bytes.Contains(f.Payload, []byte(`"completed"`)) {
 				return r, fmt.Errorf("a run ended so: %s", f.Payload)
 			}
+		case "message.end":
+			written = true
 		case "session.state":
-			if bytes.Contains(f.Payload, []byte(`"idle"`)) {
-				r.text = text.String()
-				return r, nil
-			}
+			idle = bytes.Contains(f.Payload, []byte(`"idle"`))
 		}
 	}
+	r.text = text.String()
+	return r, nil
 }
 
 // open creates n sessions with attached sockets.

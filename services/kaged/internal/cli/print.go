@@ -16,14 +16,27 @@ type printer struct {
 	json          bool
 	midLine       bool              // whether out stands inside a line
 	calls         map[string]string // what each call does, by its id
+	written       bool              // the message is complete
+	ended         bool              // the run is over
+	outcome       string            // how it ended
 }
 
 func newPrinter(out, progress io.Writer, asJSON bool) *printer {
 	return &printer{out: out, progress: progress, json: asJSON, calls: map[string]string{}}
 }
 
-// frame shows one frame and says whether it ended the run.
+// frame shows one frame and says whether that was all of the run: its end and the end of its message come on channels of
+// their own, in either order.
 func (p *printer) frame(f client.Frame, run string) (over bool, outcome string) {
+	p.show(f, run)
+	if !p.ended || !p.written {
+		return false, ""
+	}
+	p.endLine()
+	return true, p.outcome
+}
+
+func (p *printer) show(f client.Frame, run string) {
 	if p.json && f.Channel != "control" {
 		fmt.Fprintf(p.out, "%s\n", f.Raw)
 	}
@@ -49,17 +62,17 @@ func (p *printer) frame(f client.Frame, run string) (over bool, outcome string) 
 		Reason       string
 	}
 	if json.Unmarshal(f.Payload, &m) != nil {
-		return false, ""
+		return
 	}
+	p.written = p.written || f.Type == "message.end"
 	if f.Type == "run.ended" && m.RunID == run {
+		p.ended, p.outcome = true, m.Outcome
 		if m.Error != nil {
 			p.step("failed: %s (%s)", m.Error.Message, m.Error.Code)
 		}
-		p.endLine()
-		return true, m.Outcome
 	}
 	if p.json {
-		return false, ""
+		return
 	}
 	switch f.Type {
 	case "message.start":
@@ -84,7 +97,6 @@ func (p *printer) frame(f client.Frame, run string) (over bool, outcome string) 
 	case "closing":
 		p.step("the daemon closes the connection: %s", m.Reason)
 	}
-	return false, ""
 }
 
 func (p *printer) delta(kind, text string) {

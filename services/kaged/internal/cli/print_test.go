@@ -19,7 +19,7 @@ func frame(t *testing.T, channel, kind, payload string) client.Frame {
 	return f
 }
 
-// Text goes to stdout, steps to stderr, and the end of the run's own frames ends it.
+// Text goes to stdout, steps to stderr, and what ends it is the end of its own run and of its message, in either order.
 func TestPrinter(t *testing.T) {
 	t.Parallel()
 	var out, progress bytes.Buffer

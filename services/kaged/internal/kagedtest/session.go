@@ -79,33 +79,54 @@ func (s *Session) Send(t testing.TB, text string) (run string) {
 // Until reads frames until one is of a kind, keeps them all, and returns that one.
 func (s *Session) Until(t testing.TB, kind string) client.Frame {
 	t.Helper()
-	timer := time.AfterFunc(Limit, func() { s.Socket.Close() })
-	defer timer.Stop()
 	for {
-		f, err := s.Socket.Read()
-		if err != nil {
-			t.Fatalf("waiting for %s after %d frames: %v", kind, len(s.Frames), err)
-		}
-		s.Frames = append(s.Frames, f)
-		if f.Type == kind {
+		if f := s.read(t, kind); f.Type == kind {
 			return f
 		}
 	}
 }
 
-// Run posts a message, waits for the end of its run and returns its outcome.
+// read reads one frame and keeps it.
+func (s *Session) read(t testing.TB, what string) client.Frame {
+	t.Helper()
+	timer := time.AfterFunc(Limit, func() { s.Socket.Close() })
+	defer timer.Stop()
+	f, err := s.Socket.Read()
+	if err != nil {
+		t.Fatalf("waiting for %s after %d frames: %v", what, len(s.Frames), err)
+	}
+	s.Frames = append(s.Frames, f)
+	return f
+}
+
+// Run posts a message and reads frames until all of its run has come: the end of the message on one channel, the end of the
+// run and the idle session on the other, in either order. It returns the run's outcome.
 func (s *Session) Run(t testing.TB, text string) (outcome string) {
 	t.Helper()
+	from := len(s.Frames)
 	run := s.Send(t, text)
-	for {
-		var end struct {
-			RunID   string `json:"run_id"`
-			Outcome string
+	var written, idle bool
+	for ; !written || !idle || outcome == ""; from++ {
+		if from == len(s.Frames) {
+			s.read(t, "the end of a run")
 		}
-		if Payload(t, s.Until(t, "run.ended"), &end); end.RunID == run {
-			return end.Outcome
+		var p struct {
+			RunID          string `json:"run_id"`
+			Outcome, State string
+		}
+		switch f := s.Frames[from]; f.Type {
+		case "message.end":
+			written = true
+		case "run.ended":
+			if Payload(t, f, &p); p.RunID == run {
+				outcome = p.Outcome
+			}
+		case "session.state":
+			Payload(t, f, &p)
+			idle = p.State == "idle" && outcome != ""
 		}
 	}
+	return outcome
 }
 
 // Seen returns the last sequence number of each channel.
