@@ -48,6 +48,16 @@ const (
 // Emit implements [runs.Desk].
 func (s *Session) Emit(ctx context.Context, f frames.Frame) error { return s.frames.Emit(ctx, f) }
 
+// Settled returns the session once the change that is under way, if there is one, is done: what others can read of it in
+// the store by then is part of it.
+func (s *Session) Settled(ctx context.Context) (record.Session, error) {
+	if err := s.lock(ctx); err != nil {
+		return record.Session{}, err
+	}
+	defer s.unlock()
+	return s.Record(), nil
+}
+
 // Record returns the session as it is now.
 func (s *Session) Record() record.Session {
 	s.mu.Lock()

@@ -52,22 +52,32 @@ func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 	}
 	for range postTries {
 		// The session may still change; what it refuses now is not worth preparing for.
-		if err := accepts(l.Record()); err != nil {
+		settled, err := l.Settled(ctx)
+		if err == nil {
+			err = accepts(settled)
+		}
+		if err != nil {
 			return Posted{}, err
 		}
 		if err := p.prepare(l); err != nil {
 			return Posted{}, err
 		}
 		err = l.Update(ctx, crash.MessageStored, p.decide, func() { l.Begin(p.spec) })
+		if err == nil {
+			return p.posted(), nil
+		}
 		if !errors.Is(err, errOvertaken) {
-			break
+			return Posted{}, err
 		}
 	}
-	if err != nil {
-		return Posted{}, err
-	}
-	s.Projects.MarkOpened(ctx, p.spec.Session.Owner, p.spec.Session.ProjectID)
-	return Posted{MessageID: p.message, SessionID: l.ID, RunID: p.run, AcceptedAt: p.spec.Run.CreatedAt}, nil
+	return Posted{}, errOvertaken
+}
+
+// posted notes that the project is in use and returns what the caller is told.
+func (p *posting) posted() Posted {
+	of := p.spec.Session
+	p.s.Projects.MarkOpened(p.ctx, of.Owner, of.ProjectID)
+	return Posted{MessageID: p.message, SessionID: of.ID, RunID: p.run, AcceptedAt: p.spec.Run.CreatedAt}
 }
 
 // postTries is how often a message is prepared that finds that another one was answered meanwhile.
