@@ -20,6 +20,7 @@ import (
 
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/testkit/bustest"
@@ -509,8 +510,8 @@ func (p *play) act(f func(*play)) (err error) {
 		case nil:
 		case errGone:
 			err = p.stream.Context().Err()
-		case errCrash:
-			err = errCrash
+		case errCrash, errRefused, errAway:
+			err = r.(error)
 		default:
 			panic(r)
 		}
@@ -521,6 +522,12 @@ func (p *play) act(f func(*play)) (err error) {
 
 // errCrash is what the stream of a harness that dies looks like from its end.
 var errCrash = io.ErrUnexpectedEOF
+
+// What a harness may say instead of an end.
+var (
+	errRefused error = fault.New(fault.PayloadTooLarge, "The conversation is too large.")
+	errAway    error = fault.New(fault.Unavailable, "The harness stops.")
+)
 
 func (p *play) crash() { panic(errCrash) }
 

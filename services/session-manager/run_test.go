@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
@@ -530,5 +532,81 @@ func TestRetry(t *testing.T) {
 	want := `run.retry {"run_id":"` + run.GetId() + `","error":{"code":"provider_rate_limited","message":"Slow down."},"attempt":1,"delay_ms":500,"provider":"fake","model":"one"}`
 	if events[2] != want {
 		t.Errorf("events = %q", events)
+	}
+}
+
+// What a running tool writes is shown as it comes, and kept nowhere.
+func TestToolOutput(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.turn(1, true, call("c1", "shell.bash", `{}`))
+		p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolOutput{ToolOutput: &harnessv1.ToolCallOutput{ToolCallId: "c1", Stream: "stdout", Text: "line\n"}}})
+		p.tool(1, "c1", "shell.bash", `{}`, "done")
+		p.done(1)
+		p.complete(1)
+	})
+	run := n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
+	want := `message.tool_output {"message_id":"` + run.GetMessageId() + `","tool_call_id":"c1","stream":"stdout","text":"line\n"}`
+	if got := w.await(s, "output", "message.end"); got[1] != want {
+		t.Errorf("output = %q", got)
+	}
+}
+
+// A harness that does not keep to its part fails the run with a sentence, and the session goes on.
+func TestHarnessMisbehaves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	for name, c := range map[string]struct {
+		play func(*play)
+		code commonv1.ErrorCode
+	}{
+		"a step without a turn": {func(p *play) {
+			p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_StepDone{StepDone: &harnessv1.StepDone{Step: 1}}})
+			p.hang()
+		}, commonv1.ErrorCode_ERROR_CODE_INTERNAL},
+		"no reason":    {func(p *play) { p.finish(&harnessv1.RunFinished{Outcome: harnessv1.Outcome_OUTCOME_FAILED}) }, commonv1.ErrorCode_ERROR_CODE_INTERNAL},
+		"no end":       {func(*play) {}, commonv1.ErrorCode_ERROR_CODE_INTERRUPTED},
+		"its own code": {func(p *play) { panic(errRefused) }, commonv1.ErrorCode_ERROR_CODE_PAYLOAD_TOO_LARGE},
+	} {
+		w.harness.expect(c.play)
+		run := n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
+		if run.GetOutcome() != "failed" || run.GetError().GetCode() != c.code || run.GetError().GetMessage() == "" {
+			t.Errorf("%s: run = %v", name, run)
+		}
+	}
+	n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
+	if got := n.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
+		t.Errorf("the session is %s", got)
+	}
+}
+
+// A harness that is away when a message comes fails its run, and nothing else; the next one waits for it and works.
+func TestHarnessAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a", func(c *Config) { c.HarnessTimeout = config.Duration(50 * time.Millisecond) })
+	s := n.session("ada")
+	w.harness.expect(func(p *play) { panic(errAway) })
+	run := n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
+	if run.GetOutcome() != "failed" || run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED {
+		t.Errorf("run = %v", run)
+	}
+	if m := n.messages("ada", s); len(m) != 2 || m[1].GetContent() != "" || m[1].GetMetadata().GetErrorCode() != "interrupted" {
+		t.Errorf("messages = %v", m)
+	}
+	n.run("ada", s, n.post("ada", s, "Again.").GetRunId())
+	w.harness.next()
+	var said []string
+	for _, m := range w.harness.next().history {
+		said = append(said, m.GetBlocks()[0].GetText().GetText())
+	}
+	if d := cmp.Diff([]string{"Go.", "Again."}, said); d != "" {
+		t.Error(d)
 	}
 }
