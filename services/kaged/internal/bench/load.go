@@ -218,7 +218,8 @@ func (w *world) relay(ctx context.Context) (time.Duration, error) {
 			return nil
 		})
 	}
-	return time.Since(begun), group.Wait()
+	err := group.Wait()
+	return time.Since(begun), err
 }
 
 // measurePace: the same with 10 ms between deltas: how late each comes.

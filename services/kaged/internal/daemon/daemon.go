@@ -70,6 +70,11 @@ func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 		return err
 	}
 	defer closeLog()
+	stopProfile, err := profile(opts.Getenv("KAGED_CPU_PROFILE"))
+	if err != nil {
+		return err
+	}
+	defer stopProfile()
 	trace, err := telemetry.Tracing(ctx, "all", opts.Getenv)
 	if err != nil {
 		return err
