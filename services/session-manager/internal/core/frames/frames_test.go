@@ -595,6 +595,26 @@ func TestLedger(t *testing.T) {
 	})
 }
 
+// Numbers are saved once in an interval however steadily new ones come.
+func TestLedgerUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &saver{}
+		l := frames.NewLedger(s, time.Second, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { l.Run(ctx); close(ended) }()
+		for i := range int64(50) {
+			l.Note(frames.Progress{Session: "a", Acked: [2]int64{i + 1, 0}})
+			time.Sleep(100 * time.Millisecond)
+		}
+		if got := len(s.list()); got < 4 || got > 6 {
+			t.Errorf("%d saves in five seconds", got)
+		}
+		cancel()
+		<-ended
+	})
+}
+
 // A frame reads the same however long its number is.
 func TestAppendFrame(t *testing.T) {
 	got := string(frames.AppendFrame(nil, 1234, frames.Frame{Channel: frames.Events, Type: "run.started", Payload: []byte(`{}`)}))

@@ -56,13 +56,14 @@ func NewLedger(store Saver, interval time.Duration, log *slog.Logger) *Ledger {
 // Note takes progress in. It never blocks.
 func (l *Ledger) Note(p Progress) {
 	l.mu.Lock()
+	first := len(l.news) == 0
 	if have := l.news[p.Session]; have != nil {
 		have.merge(p)
 	} else {
 		l.news[p.Session] = &p
 	}
 	urgent := len(p.Published) > 0
-	call := urgent && !l.urgent || len(l.news) == 1
+	call := first || urgent && !l.urgent
 	l.urgent = l.urgent || urgent
 	l.mu.Unlock()
 	if call {

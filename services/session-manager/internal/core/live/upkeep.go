@@ -175,6 +175,7 @@ func (g *Registry) drop(s *Session, cause error) {
 	}
 	g.Log.Warn("a session leaves this process", "session", s.ID, "error", cause)
 	g.work.Go(func() {
+		<-s.entry.loaded // it may have been overtaken while it was being loaded
 		if run := s.CurrentRun(); run != nil {
 			run.Abandon()
 			<-run.Done()
