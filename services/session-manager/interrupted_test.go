@@ -1,0 +1,259 @@
+package sessionmanager
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+)
+
+// Cancelling reaches the harness, keeps what was received, ends the run as cancelled, and leaves nothing to cancel.
+// A-RUN-CANCEL-01, A-RUN-CANCEL-02, H-CANCEL-01.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	reason := make(chan string, 1)
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.delta("Once upon")
+		reason <- p.hang()
+		p.finish(&harnessv1.RunFinished{
+			Outcome: harnessv1.Outcome_OUTCOME_CANCELLED, StopReason: harnessv1.StopReason_STOP_REASON_ABORTED,
+			Partial: []*harnessv1.Block{text("Once upon")},
+		})
+	})
+	posted := n.post("ada", s, "Tell a story.")
+	w.await(s, "output", "message.delta")
+	resp, err := n.Sessions.CancelRun(as(t, "ada"), &sessionmanagerv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
+	if err != nil || resp.GetRun().GetOutcome() != "cancelled" || resp.GetRun().GetStopReason() != "aborted" {
+		t.Fatalf("cancelled run = %v, %v", resp.GetRun(), err)
+	}
+	if got := <-reason; got != "The operator cancelled the run." {
+		t.Errorf("the harness was told %q", got)
+	}
+	if m := n.messages("ada", s); len(m) != 2 || m[1].GetContent() != "Once upon" || m[1].GetMetadata().GetStopReason() != "aborted" {
+		t.Errorf("messages = %v", m)
+	}
+	output := w.await(s, "output", "message.end")
+	if end := output[len(output)-1]; !strings.Contains(end, `"stop_reason":"aborted"}`) {
+		t.Errorf("the end has stats or usage, though nothing was measured: %s", end)
+	}
+	w.await(s, "events", `session.state {"state":"idle"}`)
+	_, err = n.Sessions.CancelRun(as(t, "ada"), &sessionmanagerv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
+	if f := refused(t, err, fault.Conflict); f.Details["current_state"] != "cancelled" {
+		t.Errorf("details = %v", f.Details)
+	}
+}
+
+// A harness that does not react to a cancel is cut off, and the run ends all the same with its steps kept.
+func TestCancelIgnored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.turn(1, true, text("I work."), call("c1", "shell.bash", `{"command":"sleep 100"}`))
+		<-p.stream.Context().Done()
+		panic(errGone)
+	})
+	posted := n.post("ada", s, "Work.")
+	eventually(t, "a step is stored", func() error {
+		resp, err := n.Sessions.GetRun(as(t, "ada"), &sessionmanagerv1.GetRunRequest{SessionId: s, RunId: posted.GetRunId()})
+		if err == nil && len(resp.GetRun().GetSteps()) == 0 {
+			err = fmt.Errorf("none yet")
+		}
+		return err
+	})
+	resp, err := n.Sessions.CancelRun(as(t, "ada"), &sessionmanagerv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
+	if err != nil || resp.GetRun().GetOutcome() != "cancelled" {
+		t.Fatalf("cancelled run = %v, %v", resp.GetRun(), err)
+	}
+	answer := n.messages("ada", s)[1]
+	if n := len(answer.GetParts()); n != 3 || !strings.Contains(answer.GetParts()[2].GetOutput(), `"code":"cancelled"`) || !answer.GetParts()[2].GetIsError() {
+		t.Errorf("parts = %v", answer.GetParts())
+	}
+}
+
+// When the harness dies in the middle, the run has failed as interrupted, its completed steps are kept, every call has a
+// result, and the session takes the next message with that history. H-STREAM-FAF-01, H-STORE-05.
+func TestHarnessDies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.turn(1, true, call("c1", "file.write", `{"path":"a"}`))
+		p.tool(1, "c1", "file.write", `{"path":"a"}`, "written")
+		p.done(1)
+		p.turn(2, true, text("More."), call("c2", "file.write", `{"path":"b"}`))
+		p.delta("and th")
+		p.crash()
+	})
+	run := n.run("ada", s, n.post("ada", s, "Write.").GetRunId())
+	w.harness.next()
+	if run.GetOutcome() != "failed" || run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED || len(run.GetSteps()) != 2 ||
+		run.GetTokensIn() != 24 {
+		t.Errorf("run = %v", run)
+	}
+	output := w.await(s, "output", "message.end")
+	if end := output[len(output)-1]; !strings.Contains(end, `"stop_reason":"error"`) || !strings.Contains(end, `"error_message":"The run was cut off`) {
+		t.Errorf("end = %s", end)
+	}
+	events := w.await(s, "events", `session.state {"state":"idle"}`)
+	if got := events[len(events)-2]; !strings.Contains(got, `"outcome":"failed","error":{"code":"interrupted"`) {
+		t.Errorf("run.ended = %s", got)
+	}
+	n.run("ada", s, n.post("ada", s, "Go on.").GetRunId())
+	history := w.harness.next().history
+	if len(history) != 6 || history[4].GetRole() != harnessv1.Role_ROLE_TOOL ||
+		!strings.Contains(history[4].GetBlocks()[0].GetToolResult().GetContent(), `"code":"interrupted"`) {
+		t.Errorf("history = %v", history)
+	}
+}
+
+// Where the project says so, a run whose harness died goes on in a new one from its last completed step, a bounded number of
+// times.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.harness.root.OnCrash = harnessv1.CrashPolicy_CRASH_POLICY_RESUME
+	n := w.start("a", func(c *Config) { c.ResumeLimit = 2 })
+	s := n.session("ada")
+	die := func(p *play) {
+		p.model()
+		p.turn(1, true, call("c"+p.start.GetRunId(), "file.write", `{}`))
+		p.tool(1, "c"+p.start.GetRunId(), "file.write", `{}`, "written")
+		p.done(1)
+		p.crash()
+	}
+	w.harness.expect(die, sayHello)
+	n.run("ada", s, n.post("ada", s, "Write.").GetRunId())
+	w.harness.next()
+	second := w.harness.next()
+	if got := n.run("ada", s, second.start.GetRunId()); got.GetOutcome() != "completed" {
+		t.Errorf("the second run = %v", got)
+	}
+	if h := second.history; len(h) != 3 || h[2].GetRole() != harnessv1.Role_ROLE_TOOL || h[2].GetBlocks()[0].GetToolResult().GetContent() != "written" {
+		t.Errorf("it was given %v", h)
+	}
+	events := w.await(s, "events", `session.state {"state":"idle"}`)
+	if count(events, "run.started") != 2 || count(events, "run.ended") != 2 {
+		t.Errorf("events = %q", events)
+	}
+	w.harness.expect(die, die, die)
+	n.post("ada", s, "Again.")
+	var last *play
+	for range 3 {
+		last = w.harness.next()
+	}
+	n.run("ada", s, last.start.GetRunId())
+	resp, err := n.Sessions.ListRuns(as(t, "ada"), &sessionmanagerv1.ListRunsRequest{SessionId: s})
+	if err != nil || len(resp.GetItems()) != 5 || resp.GetItems()[4].GetOutcome() != "failed" {
+		t.Errorf("runs = %v, %v", resp.GetItems(), err)
+	}
+	if got := n.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
+		t.Errorf("the session is %s", got)
+	}
+}
+
+// A provider that cannot be reached is noted with the message, the run and the session, until a run succeeds again.
+// A-FAIL-03, A-CONTRA-18, H-FAIL-GEN-01.
+func TestProviderUnreachable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.finish(failure(commonv1.ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE, "Provider unreachable.", 503))
+	}, func(p *play) {
+		p.finish(failure(commonv1.ErrorCode_ERROR_CODE_PROVIDER_AUTH_FAILED, "No.", 401))
+	})
+	run := n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	if run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE {
+		t.Errorf("run = %v", run)
+	}
+	answer := n.messages("ada", s)[1]
+	if m := answer.GetMetadata(); m.GetErrorMessage() != "Provider unreachable." || m.GetErrorCode() != "provider_unreachable" || m.GetErrorStatus() != 503 {
+		t.Errorf("metadata = %v", m)
+	}
+	if got := n.get("ada", s).GetBlockedReason(); got != "provider_unreachable" {
+		t.Errorf("blocked_reason = %q", got)
+	}
+	w.await(s, "events", `session.state {"state":"idle","blocked_reason":"provider_unreachable"}`)
+	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	if got := n.get("ada", s).GetBlockedReason(); got != "provider_unreachable" {
+		t.Errorf("after another failure blocked_reason = %q", got)
+	}
+	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	if got := n.get("ada", s); got.BlockedReason != nil {
+		t.Errorf("after a success blocked_reason = %q", got.GetBlockedReason())
+	}
+	w.await(s, "events", `session.state {"state":"idle"}`)
+}
+
+// A harness that does not keep to its part fails the run with a sentence, and the session goes on.
+func TestHarnessMisbehaves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	for name, c := range map[string]struct {
+		play func(*play)
+		code commonv1.ErrorCode
+	}{
+		"a step without a turn": {func(p *play) {
+			p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_StepDone{StepDone: &harnessv1.StepDone{Step: 1}}})
+			p.hang()
+		}, commonv1.ErrorCode_ERROR_CODE_INTERNAL},
+		"no reason":    {func(p *play) { p.finish(&harnessv1.RunFinished{Outcome: harnessv1.Outcome_OUTCOME_FAILED}) }, commonv1.ErrorCode_ERROR_CODE_INTERNAL},
+		"no end":       {func(*play) {}, commonv1.ErrorCode_ERROR_CODE_INTERRUPTED},
+		"its own code": {func(p *play) { panic(errRefused) }, commonv1.ErrorCode_ERROR_CODE_PAYLOAD_TOO_LARGE},
+	} {
+		w.harness.expect(c.play)
+		run := n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
+		if run.GetOutcome() != "failed" || run.GetError().GetCode() != c.code || run.GetError().GetMessage() == "" {
+			t.Errorf("%s: run = %v", name, run)
+		}
+	}
+	n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
+	if got := n.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
+		t.Errorf("the session is %s", got)
+	}
+}
+
+// A harness that is away when a message comes fails its run, and nothing else; the next one waits for it and works.
+func TestHarnessAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a", func(c *Config) { c.HarnessTimeout = config.Duration(50 * time.Millisecond) })
+	s := n.session("ada")
+	w.harness.expect(func(p *play) { panic(errAway) })
+	run := n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
+	if run.GetOutcome() != "failed" || run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED {
+		t.Errorf("run = %v", run)
+	}
+	if m := n.messages("ada", s); len(m) != 2 || m[1].GetContent() != "" || m[1].GetMetadata().GetErrorCode() != "interrupted" {
+		t.Errorf("messages = %v", m)
+	}
+	n.run("ada", s, n.post("ada", s, "Again.").GetRunId())
+	w.harness.next()
+	var said []string
+	for _, m := range w.harness.next().history {
+		said = append(said, m.GetBlocks()[0].GetText().GetText())
+	}
+	if d := cmp.Diff([]string{"Go.", "Again."}, said); d != "" {
+		t.Error(d)
+	}
+}

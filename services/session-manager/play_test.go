@@ -1,0 +1,300 @@
+package sessionmanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/fault"
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// toolRunner reads projects and remembers which sessions it was told have ended.
+type toolRunner struct {
+	toolrunnerv1.UnimplementedToolRunnerServiceServer
+	mu    sync.Mutex // guards the list
+	ended []string
+}
+
+func (r *toolRunner) conn(t testing.TB) *grpc.ClientConn {
+	conn, _ := serve(t, func(s grpc.ServiceRegistrar) { toolrunnerv1.RegisterToolRunnerServiceServer(s, r) })
+	return conn
+}
+
+func (r *toolRunner) ReadProject(_ context.Context, req *toolrunnerv1.ReadProjectRequest) (*toolrunnerv1.ReadProjectResponse, error) {
+	resp := &toolrunnerv1.ReadProjectResponse{Root: req.GetRoot()}
+	for _, p := range req.GetPaths() {
+		content, err := os.ReadFile(filepath.Join(req.GetRoot(), p))
+		if err != nil {
+			resp.Files = append(resp.Files, &toolrunnerv1.ProjectFile{Path: p, State: toolrunnerv1.FileState_FILE_STATE_MISSING})
+			continue
+		}
+		resp.Files = append(resp.Files, &toolrunnerv1.ProjectFile{
+			Path: p, State: toolrunnerv1.FileState_FILE_STATE_FOUND, Content: content, Sha256: sum(content),
+		})
+	}
+	return resp, nil
+}
+
+func (r *toolRunner) EndSession(_ context.Context, req *toolrunnerv1.EndSessionRequest) (*toolrunnerv1.EndSessionResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = append(r.ended, req.GetSessionId())
+	return &toolrunnerv1.EndSessionResponse{}, nil
+}
+
+// harness compiles every project file to one agent and plays its runs as the test says.
+type harness struct {
+	harnessv1.UnimplementedHarnessServiceServer
+	t testing.TB
+	// root is the agent that projects compile to.
+	root *harnessv1.AgentNode
+
+	mu    sync.Mutex // guards the fields below
+	plays []func(*play)
+	began chan *play
+}
+
+func newHarness(t testing.TB) *harness {
+	return &harness{t: t, began: make(chan *play, 256), root: &harnessv1.AgentNode{
+		Key: "primary", Path: "primary", Model: "smart", PromptPath: "prompt.md", IncludeToolResultsInContext: true,
+	}}
+}
+
+func (h *harness) conn(t testing.TB) *grpc.ClientConn {
+	conn, _ := serve(t, func(s grpc.ServiceRegistrar) { harnessv1.RegisterHarnessServiceServer(s, h) })
+	return conn
+}
+
+// expect says how the next run goes. Runs that nothing is said about say hello.
+func (h *harness) expect(plays ...func(*play)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.plays = append(h.plays, plays...)
+}
+
+func (h *harness) Compile(_ context.Context, req *harnessv1.CompileRequest) (*harnessv1.CompileResponse, error) {
+	if len(req.GetFiles()) < 2 {
+		return &harnessv1.CompileResponse{Wanted: []string{h.root.GetPromptPath()}}, nil
+	}
+	name := strings.TrimSpace(strings.TrimPrefix(string(req.GetFiles()[0].GetContent()), "project:"))
+	ref := func(name, by string) []*harnessv1.Reference {
+		return []*harnessv1.Reference{{Name: name, UsedBy: []string{by}, Present: true}}
+	}
+	return &harnessv1.CompileResponse{
+		Compiled: &harnessv1.CompiledProject{Project: name, Version: 1, Root: h.root},
+		Aliases:  ref(h.root.GetModel(), "primary"), Prompts: ref(h.root.GetPromptPath(), "primary.system_prompt"),
+	}, nil
+}
+
+// Run takes the start and the history in, and then plays.
+func (h *harness) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error {
+	p := &play{stream: stream, stored: make(chan *harnessv1.StepStored, 64), cancelled: make(chan string, 1)}
+	for p.begun = false; !p.begun; {
+		req, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		switch r := req.GetRequest().(type) {
+		case *harnessv1.RunRequest_Start:
+			p.start = r.Start
+		case *harnessv1.RunRequest_History:
+			p.history = append(p.history, r.History.GetMessages()...)
+		case *harnessv1.RunRequest_Begin:
+			p.begun = true
+		}
+	}
+	h.mu.Lock()
+	act := sayHello
+	if len(h.plays) > 0 {
+		act, h.plays = h.plays[0], h.plays[1:]
+	}
+	h.mu.Unlock()
+	h.began <- p
+	go p.listen() // until the stream ends
+	return p.act(act)
+}
+
+// next returns the next run that begins.
+func (h *harness) next() *play {
+	h.t.Helper()
+	select {
+	case p := <-h.began:
+		return p
+	case <-time.After(deadline):
+		h.t.Fatal("no run begins")
+		return nil
+	}
+}
+
+// play is a run as the harness sees it.
+type play struct {
+	stream    grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]
+	start     *harnessv1.RunStart
+	history   []*harnessv1.Message
+	begun     bool
+	stored    chan *harnessv1.StepStored
+	cancelled chan string
+}
+
+func (p *play) listen() {
+	for {
+		req, err := p.stream.Recv()
+		if err != nil {
+			return
+		}
+		if s := req.GetStored(); s != nil {
+			p.stored <- s
+		}
+		if c := req.GetCancel(); c != nil {
+			p.cancelled <- c.GetReason()
+		}
+	}
+}
+
+// errGone ends a play whose caller went away.
+var errGone = errors.New("gone")
+
+// act plays, and ends when the caller goes away wherever the play stands.
+func (p *play) act(f func(*play)) (err error) {
+	defer func() {
+		switch r := recover(); r {
+		case nil:
+		case errGone:
+			err = p.stream.Context().Err()
+		case errCrash, errRefused, errAway:
+			err = r.(error)
+		default:
+			panic(r)
+		}
+	}()
+	f(p)
+	return nil
+}
+
+// errCrash is what the stream of a harness that dies looks like from its end.
+var errCrash = io.ErrUnexpectedEOF
+
+// What a harness may say instead of an end.
+var (
+	errRefused error = fault.New(fault.PayloadTooLarge, "The conversation is too large.")
+	errAway    error = fault.New(fault.Unavailable, "The harness stops.")
+)
+
+func (p *play) crash() { panic(errCrash) }
+
+func (p *play) send(ev *harnessv1.RunEvent) {
+	if p.stream.Send(ev) != nil {
+		panic(errGone)
+	}
+}
+
+// awaitStored waits until a half of a step is stored.
+func (p *play) awaitStored(step int32, part harnessv1.StepPart) *harnessv1.StepStored {
+	select {
+	case s := <-p.stored:
+		if s.GetStep() != step || s.GetPart() != part {
+			panic(fmt.Sprintf("stored %v", s))
+		}
+		return s
+	case <-p.stream.Context().Done():
+		panic(errGone)
+	}
+}
+
+// hang waits until the caller cancels or goes away, and returns the reason.
+func (p *play) hang() string {
+	select {
+	case reason := <-p.cancelled:
+		return reason
+	case <-p.stream.Context().Done():
+		panic(errGone)
+	}
+}
+
+func (p *play) model() {
+	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_MessageStart{MessageStart: &harnessv1.MessageStart{
+		Provider: "fake", Model: "one", Driver: "openai-chat", StartedAt: 1700000000000,
+	}}})
+}
+
+func (p *play) delta(text string) {
+	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Delta{Delta: &harnessv1.Delta{Kind: harnessv1.DeltaKind_DELTA_KIND_TEXT, Text: text}}})
+}
+
+func text(s string) *harnessv1.Block {
+	return &harnessv1.Block{Block: &harnessv1.Block_Text{Text: &harnessv1.Text{Text: s}}}
+}
+
+func call(id, name, input string) *harnessv1.Block {
+	return &harnessv1.Block{Block: &harnessv1.Block_ToolCall{ToolCall: &harnessv1.ToolCall{Id: id, Name: name, Input: input}}}
+}
+
+// turn reports a turn; with wait it waits until it is stored.
+func (p *play) turn(step int32, wait bool, blocks ...*harnessv1.Block) *harnessv1.StepStored {
+	stop := harnessv1.StopReason_STOP_REASON_STOP
+	for _, b := range blocks {
+		if b.GetToolCall() != nil {
+			stop = harnessv1.StopReason_STOP_REASON_TOOL_USE
+		}
+	}
+	ttft := 12.0
+	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Turn{Turn: &harnessv1.Turn{
+		Step: step, Blocks: blocks, StopReason: stop, Usage: &harnessv1.Usage{Input: 10, Output: 5, CacheRead: 2},
+		Stats:    &harnessv1.Stats{TtftMs: &ttft, DurationMs: 100, Tps: 50, Cost: &harnessv1.Cost{Input: 0.5, Output: 0.25, Total: 0.75}},
+		Provider: "fake", Model: "one", Wait: wait,
+	}}})
+	if !wait {
+		return nil
+	}
+	return p.awaitStored(step, harnessv1.StepPart_STEP_PART_TURN)
+}
+
+// tool reports a call and its result.
+func (p *play) tool(step int32, id, name, input, output string) {
+	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolCall{ToolCall: &harnessv1.ToolCallStarted{
+		Step: step, Call: &harnessv1.ToolCall{Id: id, Name: name, Input: input},
+	}}})
+	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolResult{ToolResult: &harnessv1.ToolCallFinished{
+		Step: step, Result: &harnessv1.ToolResult{ToolCallId: id, Name: name, Content: output}, Input: input, DurationMs: 3,
+		Audit: auditRecords("tool.called"),
+	}}})
+}
+
+// done reports the end of a step and waits until its results are stored.
+func (p *play) done(step int32) *harnessv1.StepStored {
+	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_StepDone{StepDone: &harnessv1.StepDone{Step: step}}})
+	return p.awaitStored(step, harnessv1.StepPart_STEP_PART_RESULTS)
+}
+
+func (p *play) finish(f *harnessv1.RunFinished) {
+	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Finished{Finished: f}})
+}
+
+func (p *play) complete(steps int32) {
+	ttft := 12.0
+	p.finish(&harnessv1.RunFinished{
+		Outcome: harnessv1.Outcome_OUTCOME_COMPLETED, StopReason: harnessv1.StopReason_STOP_REASON_STOP, Steps: steps,
+		Usage: &harnessv1.Usage{Input: 10 * int64(steps), Output: 5 * int64(steps), CacheRead: 2 * int64(steps)},
+		Stats: &harnessv1.Stats{TtftMs: &ttft, DurationMs: 100 * float64(steps), Tps: 50,
+			Cost: &harnessv1.Cost{Total: 0.75 * float64(steps)}},
+	})
+}
+
+func sayHello(p *play) {
+	p.model()
+	p.delta("Hel")
+	p.delta("lo")
+	p.turn(1, false, text("Hello"))
+	p.complete(1)
+}
