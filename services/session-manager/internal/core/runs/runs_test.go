@@ -1,0 +1,405 @@
+package runs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/session-manager/internal/core/audit"
+	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/services/session-manager/internal/core/localconfig"
+	"kaged.dev/services/session-manager/internal/core/projects"
+	"kaged.dev/services/session-manager/internal/core/record"
+	"kaged.dev/services/session-manager/internal/core/runs"
+	"kaged.dev/services/session-manager/internal/core/transcript"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// desk keeps what a run commits and publishes, with the time since the test began.
+type desk struct {
+	mu      sync.Mutex // guards the fields below
+	begun   time.Time
+	log     []string
+	changes []record.Change
+	// slow is how long a commit takes, refuse what it fails with.
+	slow   time.Duration
+	refuse error
+}
+
+func (d *desk) note(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.log = append(d.log, fmt.Sprintf("%v ", time.Since(d.begun))+fmt.Sprintf(format, args...))
+}
+
+func (d *desk) said() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string{}, d.log...)
+}
+
+func (d *desk) Emit(_ context.Context, f frames.Frame) error {
+	d.note("%s", f.Type)
+	return nil
+}
+
+func (d *desk) Commit(ctx context.Context, c record.Change, _ crash.Point) error {
+	d.mu.Lock()
+	slow, refuse := d.slow, d.refuse
+	d.mu.Unlock()
+	select {
+	case <-time.After(slow):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if refuse != nil {
+		return refuse
+	}
+	var what []string
+	for _, h := range c.Steps {
+		what = append(what, fmt.Sprint(map[bool]string{true: "turn ", false: "results "}[h.Turn != nil], h.Step))
+	}
+	for _, r := range c.Audit {
+		what = append(what, r.EventType)
+	}
+	if c.EndRun != nil {
+		what = append(what, string(c.EndRun.State))
+	}
+	d.note("committed %s", strings.Join(what, ", "))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changes = append(d.changes, c)
+	return nil
+}
+
+func (d *desk) last() record.Change {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changes[len(d.changes)-1]
+}
+
+// harness plays a run; the test sends its events and takes its answers.
+type harness struct {
+	events  chan runs.Event
+	stored  chan runs.Half
+	cancels chan string
+	failure error
+}
+
+func newHarness() *harness {
+	return &harness{events: make(chan runs.Event), stored: make(chan runs.Half, 16), cancels: make(chan string, 1)}
+}
+
+func (h *harness) Start(ctx context.Context, _ runs.Start) (runs.Stream, error) {
+	return &stream{h, ctx}, h.failure
+}
+
+type stream struct {
+	*harness
+	ctx context.Context
+}
+
+func (s *stream) Recv() (runs.Event, error) {
+	select {
+	case e, ok := <-s.events:
+		if !ok {
+			return nil, io.EOF
+		}
+		return e, nil
+	case <-s.ctx.Done():
+		return nil, context.Cause(s.ctx)
+	}
+}
+
+func (s *stream) Stored(h runs.Half, _ map[string]localconfig.Route) error {
+	s.stored <- h
+	return nil
+}
+
+func (s *stream) Cancel(reason string) error {
+	s.cancels <- reason
+	return nil
+}
+
+// renderer writes the type of a payload, and breaks on one.
+type renderer struct{}
+
+func (renderer) Append(dst []byte, p frames.Payload) ([]byte, error) {
+	if d, ok := p.(frames.MessageDelta); ok && d.Delta == "boom" {
+		panic(d.Delta)
+	}
+	return fmt.Appendf(dst, "%T", p), nil
+}
+
+// begin starts a run at a harness that the test plays.
+func begin(t *testing.T, h *harness, resume bool) (*runs.Run, *desk) {
+	t.Helper()
+	source := localconfig.NewFile("")
+	cfg, err := source.Config(t.Context(), "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{begun: time.Now()}
+	r := runs.Begin(runs.Deps{
+		Harness: h, Renderer: renderer{}, Config: source, Log: slog.New(slog.DiscardHandler),
+		HoldBack: 50 * time.Millisecond, CancelGrace: 5 * time.Second,
+	}, d, runs.Spec{
+		Session: record.Session{ID: "s", Owner: "ada", ProjectID: "p"}, Run: record.Run{ID: "r", SessionID: "s", MessageID: "m"}, RequestID: "q",
+		Inputs: projects.Inputs{Config: cfg, Snapshot: &projects.Snapshot{Outline: projects.Outline{ResumeOnCrash: resume}}},
+	}, func(*runs.Run) { d.note("over") })
+	return r, d
+}
+
+func turn(step int, wait bool, calls ...string) runs.TurnDone {
+	t := runs.TurnDone{Wait: wait, Turn: transcript.Turn{Step: step}}
+	for _, id := range calls {
+		t.Blocks = append(t.Blocks, llm.Block{Call: &llm.ToolCall{ID: id, Name: "n", Input: "{}"}})
+	}
+	return t
+}
+
+func result(step int, id string) runs.ToolFinished {
+	return runs.ToolFinished{Step: step, Result: llm.ToolResult{CallID: id, Content: "of " + id}, Audit: []audit.Record{{EventType: "tool.called"}}}
+}
+
+// What the harness waits for is committed at once; what it does not wait for goes with what follows, or alone after the hold-back.
+func TestHoldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		h.events <- turn(1, true, "a")
+		<-h.stored
+		h.events <- result(1, "a")
+		h.events <- runs.StepDone{Step: 1}
+		<-h.stored
+		h.events <- turn(2, false, "b")
+		time.Sleep(10 * time.Millisecond)
+		h.events <- result(2, "b")
+		h.events <- runs.StepDone{Step: 2}
+		if first, second := <-h.stored, <-h.stored; first != (runs.Half{Step: 2}) || second != (runs.Half{Step: 2, Results: true}) {
+			t.Errorf("answers %v, %v", first, second)
+		}
+		h.events <- runs.Recorded{Record: audit.Record{EventType: "agent.pre_generation"}}
+		time.Sleep(time.Second)
+		h.events <- turn(3, false)
+		h.events <- runs.Finished{Outcome: runs.Completed, Stop: llm.StopEnd}
+		<-r.Done()
+		want := []string{
+			"0s committed turn 1", "0s message.tool_result", "0s committed results 1, tool.called",
+			"10ms message.tool_result", "10ms committed turn 2, results 2, tool.called", "60ms committed agent.pre_generation",
+			"1.01s committed turn 3, run.ended, completed", "1.01s over",
+		}
+		if diff := cmp.Diff(want, d.said()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A store that is slow delays neither the words on the screen nor their order in the store.
+func TestSlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		d.slow = time.Minute
+		h.events <- turn(1, true, "a")
+		for range 3 {
+			h.events <- runs.Delta{Text: "x"}
+		}
+		h.events <- runs.ToolOutput{CallID: "a", Stream: "stdout", Text: "x"}
+		<-h.stored
+		h.events <- runs.Finished{Outcome: runs.Completed}
+		<-r.Done()
+		want := []string{
+			"0s message.delta", "0s message.delta", "0s message.delta", "0s message.tool_output",
+			"1m0s committed turn 1", "2m0s committed run.ended, completed", "2m0s over",
+		}
+		if diff := cmp.Diff(want, d.said()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A cancel reaches the harness, which reports what there is; one that does not is cut off after the grace.
+func TestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		h.events <- turn(1, true, "a")
+		<-h.stored
+		r.Cancel("enough")
+		r.Cancel("again")
+		if got := <-h.cancels; got != "enough" {
+			t.Errorf("the harness is told %q", got)
+		}
+		h.events <- runs.Finished{Outcome: runs.Cancelled, Stop: llm.StopAborted, Partial: []llm.Block{{Text: &llm.Text{Text: "par"}}}}
+		<-r.Done()
+		end := d.last()
+		if end.EndRun.State != record.RunCancelled || end.Messages[0].Content != "par" || len(end.Messages[0].Blocks) != 3 {
+			t.Errorf("end = %+v", end)
+		}
+
+		h = newHarness()
+		r, d = begin(t, h, false)
+		h.events <- turn(1, true, "a")
+		<-h.stored
+		r.Cancel("enough")
+		<-r.Done()
+		if took := time.Since(d.begun); took != 5*time.Second || d.last().EndRun.State != record.RunCancelled || r.Interrupted() {
+			t.Errorf("after %v: %+v", took, d.last().EndRun)
+		}
+	})
+}
+
+// A run that is handed over ends when its step is complete, or is left to the next holder without a word; cutting does the
+// same at once.
+func TestHandOver(t *testing.T) {
+	for _, resume := range []bool{false, true} {
+		for _, cut := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness()
+				r, d := begin(t, h, resume)
+				r.HandOver()
+				h.events <- turn(1, true, "a")
+				<-h.stored
+				if cut {
+					r.Cut()
+				} else {
+					h.events <- result(1, "a")
+					h.events <- runs.StepDone{Step: 1}
+				}
+				<-r.Done()
+				last := d.last()
+				switch {
+				case resume && last.EndRun != nil:
+					t.Errorf("cut %v: the run was ended: %+v", cut, last.EndRun)
+				case !resume && (last.EndRun == nil || last.EndRun.Error.Code != fault.Interrupted || last.Session.State != record.Idle):
+					t.Errorf("cut %v: end = %+v", cut, last)
+				case !resume && cut != last.Messages[0].Blocks[1].Result.IsError:
+					t.Errorf("cut %v: message = %+v", cut, last.Messages[0])
+				}
+				if len(h.stored) != 0 || r.Interrupted() {
+					t.Errorf("cut %v: the harness was told to go on", cut)
+				}
+			})
+		}
+	}
+}
+
+// A run whose session belongs to another process writes nothing more and ends.
+func TestLeaseLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		d.refuse = fault.New(fault.StaleLease, "gone")
+		h.events <- turn(1, true, "a")
+		<-r.Done()
+		if got := d.said(); !cmp.Equal(got, []string{"0s over"}) || r.Interrupted() {
+			t.Errorf("said %q", got)
+		}
+
+		h = newHarness()
+		r, d = begin(t, h, false)
+		h.events <- turn(1, true, "a")
+		<-h.stored
+		d.mu.Lock()
+		d.slow = time.Hour // the store is away
+		d.mu.Unlock()
+		h.events <- runs.StepDone{Step: 1}
+		synctest.Wait()
+		r.Abandon()
+		<-r.Done()
+		if took := time.Since(d.begun); took != 0 {
+			t.Errorf("it took %v to abandon a run", took)
+		}
+	})
+}
+
+// A broken stream is an interrupted run, which may be resumed; a refusal keeps its code; no harness at all is unavailable.
+func TestBrokenStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		h.events <- turn(1, true)
+		<-h.stored
+		close(h.events)
+		<-r.Done()
+		if e := d.last().EndRun.Error; e.Code != fault.Interrupted || !r.Interrupted() {
+			t.Errorf("error = %v", e)
+		}
+		for code, failure := range map[fault.Code]error{
+			fault.Unavailable: fault.New(fault.Unavailable, "nobody"), fault.CageUnavailable: fault.New(fault.CageUnavailable, "no"),
+			fault.Internal: errors.New("odd"),
+		} {
+			h = newHarness()
+			h.failure = failure
+			r, d = begin(t, h, false)
+			<-r.Done()
+			if e := d.last().EndRun.Error; e.Code != code || r.Interrupted() {
+				t.Errorf("error = %v, want %s", e, code)
+			}
+		}
+	})
+}
+
+// Results are kept in the order of their calls, whatever order they came in, and records are those of the run.
+func TestOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		h.events <- turn(1, true, "a", "b", "c")
+		<-h.stored
+		for _, id := range []string{"c", "a", "b"} {
+			h.events <- result(1, id)
+		}
+		h.events <- runs.StepDone{Step: 1}
+		<-h.stored
+		c := d.last()
+		if got := c.Steps[0].Results; got[0].CallID != "a" || got[1].CallID != "b" || got[2].CallID != "c" {
+			t.Errorf("results = %v", got)
+		}
+		if a := c.Audit[0]; a.UserID != "ada" || a.SessionID != "s" || a.RunID != "r" || a.ProjectID != "p" || a.RequestID != "q" || a.ID == "" {
+			t.Errorf("record = %+v", a)
+		}
+		h.events <- runs.Finished{Outcome: runs.Completed, Usage: llm.Usage{Input: 1, CacheRead: 2, Output: 3}, Stats: &transcript.Stats{Cost: &transcript.Cost{Total: 4}}, Closing: "Stopped."}
+		<-r.Done()
+		end := d.last()
+		if e := end.EndRun; e.Totals.TokensIn != 3 || e.Totals.TokensOut != 3 || *e.Totals.CostUSD != 4 || e.Steps != 1 {
+			t.Errorf("end = %+v", e)
+		}
+		var kinds []string
+		for _, f := range end.Outbox {
+			kinds = append(kinds, f.ID+" "+f.Type)
+		}
+		want := []string{"r.message.end message.end", "r.run.ended run.ended", "r.session.state.idle session.state"}
+		if diff := cmp.Diff(want, kinds); diff != "" || end.Messages[0].Content != "Stopped." || *end.Session.BlockedReason != "" {
+			t.Error(diff, end.Messages[0])
+		}
+	})
+}
+
+// A defect in the relay fails the run and spares the process.
+func TestPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		h.events <- runs.Delta{Text: "boom"}
+		<-r.Done()
+		if e := d.last().EndRun.Error; e.Code != fault.Internal {
+			t.Errorf("error = %v", e)
+		}
+	})
+}
