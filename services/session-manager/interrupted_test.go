@@ -2,6 +2,7 @@ package sessionmanager
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -217,6 +218,12 @@ func TestHarnessMisbehaves(t *testing.T) {
 			p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_StepDone{StepDone: &harnessv1.StepDone{Step: 1}}})
 			p.hang()
 		}, commonv1.ErrorCode_ERROR_CODE_INTERNAL},
+		"a step twice": {func(p *play) {
+			p.model()
+			p.turn(1, true, text("a"))
+			p.turn(1, false, text("b"))
+			p.hang()
+		}, commonv1.ErrorCode_ERROR_CODE_INTERNAL},
 		"no reason":    {func(p *play) { p.finish(&harnessv1.RunFinished{Outcome: harnessv1.Outcome_OUTCOME_FAILED}) }, commonv1.ErrorCode_ERROR_CODE_INTERNAL},
 		"no end":       {func(*play) {}, commonv1.ErrorCode_ERROR_CODE_INTERRUPTED},
 		"its own code": {func(p *play) { panic(errRefused) }, commonv1.ErrorCode_ERROR_CODE_PAYLOAD_TOO_LARGE},
@@ -255,5 +262,80 @@ func TestHarnessAway(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"Go.", "Again."}, said); d != "" {
 		t.Error(d)
+	}
+}
+
+// Numbers that are none cost a run nothing but themselves.
+func TestOddNumbers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.finish(&harnessv1.RunFinished{
+			Outcome: harnessv1.Outcome_OUTCOME_COMPLETED, StopReason: harnessv1.StopReason_STOP_REASON_STOP,
+			Stats: &harnessv1.Stats{DurationMs: 0, Tps: math.Inf(1), Cost: &harnessv1.Cost{Total: math.NaN()}},
+		})
+	})
+	if run := n.run("ada", s, n.post("ada", s, "Go.").GetRunId()); run.GetOutcome() != "completed" || run.GetCostTotal() != 0 {
+		t.Errorf("run = %v", run)
+	}
+	w.await(s, "output", "message.end")
+}
+
+// A step that the store refuses for itself does not take the session with it: the run ends, and the session goes on. One
+// whose stored steps cannot be read has failed, says so, and takes messages.
+func TestUnstorable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	admin := w.connect(w.owner)
+	defer admin.Close(t.Context())
+	exec := func(sql string, args ...any) {
+		t.Helper()
+		if _, err := admin.Exec(t.Context(), sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.turn(1, true, call("c1", "file.read", `{}`))
+		exec("alter table session_manager.run_steps add constraint odd check (part = 1) not valid")
+		p.tool(1, "c1", "file.read", `{}`, "x")
+		p.done(1)
+	})
+	run := n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
+	if run.GetOutcome() != "failed" || len(run.GetSteps()) != 1 {
+		t.Errorf("run = %v", run)
+	}
+	exec("alter table session_manager.run_steps drop constraint odd")
+	if got := n.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
+		t.Errorf("the session is %s", got)
+	}
+
+	s = n.session("ada")
+	stay := make(chan struct{})
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.turn(1, true, call("c1", "file.read", `{}`))
+		close(stay)
+		p.hang()
+	})
+	posted := n.post("ada", s, "Go.")
+	<-stay
+	exec("update session_manager.run_steps set body = 'garbage' where run_id = $1", posted.GetRunId())
+	next := w.start("a")
+	eventually(t, "the session has failed", func() error {
+		if got := next.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_FAILED {
+			return fmt.Errorf("it is %s", got)
+		}
+		return nil
+	})
+	w.await(s, "events", `session.state {"state":"failed"}`)
+	next.run("ada", s, next.post("ada", s, "Again.").GetRunId())
+	if got := next.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
+		t.Errorf("the session is %s", got)
 	}
 }

@@ -3,6 +3,8 @@
 package wire
 
 import (
+	"math"
+
 	"kaged.dev/pkg/llm"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
@@ -138,12 +140,20 @@ func FromStats(s *harnessv1.Stats) *transcript.Stats {
 	if s == nil {
 		return nil
 	}
-	out := &transcript.Stats{Duration: s.GetDurationMs(), TPS: s.GetTps(), Cost: fromCost(s.GetCost())}
+	out := &transcript.Stats{Duration: finite(s.GetDurationMs()), TPS: finite(s.GetTps()), Cost: fromCost(s.GetCost())}
 	if s.TtftMs != nil {
-		ttft := s.GetTtftMs()
+		ttft := finite(s.GetTtftMs())
 		out.TTFT = &ttft
 	}
 	return out
+}
+
+// finite returns 0 for what JSON has no number for.
+func finite(f float64) float64 {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0
+	}
+	return f
 }
 
 // Cost returns a cost as protobuf, nil for nil.
@@ -161,8 +171,8 @@ func fromCost(c *harnessv1.Cost) *transcript.Cost {
 		return nil
 	}
 	return &transcript.Cost{
-		Input: c.GetInput(), Output: c.GetOutput(), Reasoning: c.GetReasoning(),
-		CacheRead: c.GetCacheRead(), CacheWrite: c.GetCacheWrite(), Total: c.GetTotal(),
+		Input: finite(c.GetInput()), Output: finite(c.GetOutput()), Reasoning: finite(c.GetReasoning()),
+		CacheRead: finite(c.GetCacheRead()), CacheWrite: finite(c.GetCacheWrite()), Total: finite(c.GetTotal()),
 	}
 }
 

@@ -33,7 +33,25 @@ func (Renderer) Append(dst []byte, p frames.Payload) ([]byte, error) {
 	case frames.MessageToolResult:
 		return appendResult(dst, p)
 	}
-	return wirejson.Append(dst, message(p))
+	out, err := wirejson.Append(dst, message(p))
+	if err != nil {
+		// Only the details of a failure can hold what JSON cannot: a number that is none.
+		return wirejson.Append(dst, message(withoutDetails(p)))
+	}
+	return out, nil
+}
+
+// withoutDetails returns p with nothing but code and message of its failure.
+func withoutDetails(p frames.Payload) frames.Payload {
+	switch p := p.(type) {
+	case frames.RunRetry:
+		p.Error = fault.New(p.Error.Code, "%s", p.Error.Msg)
+		return p
+	case frames.RunEnded:
+		p.Error = fault.New(p.Error.Code, "%s", p.Error.Msg)
+		return p
+	}
+	return p
 }
 
 // appendDelta writes by hand what most frames are; a test holds it to what wirejson writes.

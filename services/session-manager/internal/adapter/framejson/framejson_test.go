@@ -2,6 +2,7 @@ package framejson_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -134,6 +135,17 @@ func TestLimit(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A failure whose details are no JSON is shown without them.
+func TestOddDetails(t *testing.T) {
+	odd := fault.New(fault.Internal, "No.").With("n", math.NaN())
+	if got := render(t, frames.RunEnded{RunID: "r", Outcome: "failed", Error: odd}); got != `{"run_id":"r","outcome":"failed","error":{"code":"internal","message":"No."}}` {
+		t.Error(got)
+	}
+	if got := render(t, frames.RunRetry{RunID: "r", Error: odd}); !strings.Contains(got, `"error":{"code":"internal","message":"No."}`) {
+		t.Error(got)
+	}
 }
 
 func BenchmarkDelta(b *testing.B) {

@@ -13,6 +13,7 @@ import (
 	"kaged.dev/services/session-manager/internal/core/projects"
 	"kaged.dev/services/session-manager/internal/core/record"
 	"kaged.dev/services/session-manager/internal/core/runs"
+	"kaged.dev/services/session-manager/internal/core/transcript"
 )
 
 // load takes a session's lease and puts in order what the holder before left behind.
@@ -66,15 +67,15 @@ func (g *Registry) recover(ctx context.Context, s *Session, l Loaded) error {
 		return err
 	}
 	state := record.Idle
-	if err != nil {
-		g.Log.Error("the steps of an interrupted run cannot be read; the session has failed", "session", s.ID, "run", l.Run.ID, "error", err)
-		steps, state = nil, record.Failed
+	if err == nil {
+		err = g.endInterrupted(ctx, s, l, steps, state)
 	}
-	change, err := runs.Interrupted(g.Runs.Renderer, l.Session, *l.Run, steps, state)
-	if err != nil {
-		return err
+	if err != nil && !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.StaleLease) && ctx.Err() == nil {
+		g.Log.Error("an interrupted run cannot be put in order; the session has failed", "session", s.ID, "run", l.Run.ID, "error", err)
+		state = record.Failed
+		err = g.endInterrupted(ctx, s, l, nil, state)
 	}
-	if err := s.Commit(ctx, change, crash.RecoveryStored); err != nil {
+	if err != nil {
 		return err
 	}
 	g.Log.Info("an interrupted run was ended", "session", s.ID, "run", l.Run.ID, "steps", len(steps))
@@ -87,6 +88,15 @@ func (g *Registry) recover(ctx context.Context, s *Session, l Loaded) error {
 		g.resumeLater(s, interrupted{l.Session, *l.Run, l.Tries, snapshot})
 	}
 	return nil
+}
+
+// endInterrupted ends a run with the steps that are kept of it.
+func (g *Registry) endInterrupted(ctx context.Context, s *Session, l Loaded, steps []transcript.Step, next record.State) error {
+	change, err := runs.Interrupted(g.Runs.Renderer, l.Session, *l.Run, steps, next)
+	if err != nil {
+		return err
+	}
+	return s.Update(ctx, crash.RecoveryStored, func(record.Session) (record.Change, error) { return change, nil }, nil)
 }
 
 // interrupted is a run that was cut off.

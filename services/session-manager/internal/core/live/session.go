@@ -97,7 +97,10 @@ func (s *Session) Commit(ctx context.Context, c record.Change, between crash.Poi
 			return nil
 		}
 		if !errors.Is(err, fault.Unavailable) {
-			s.overtaken(err)
+			if ctx.Err() == nil {
+				// It is somebody else's, or it holds what the store cannot keep: whoever loads it next puts it in order.
+				s.g.drop(s, err)
+			}
 			return err
 		}
 		s.g.Log.Warn("a change waits for the store", "session", s.ID, "error", err)
@@ -126,8 +129,10 @@ func (s *Session) Update(ctx context.Context, between crash.Point, decide func(r
 	if unknown(err) {
 		err = s.settle(ctx, c, err)
 	}
+	if errors.Is(err, fault.StaleLease) {
+		s.g.drop(s, err)
+	}
 	if err != nil {
-		s.overtaken(err)
 		return err
 	}
 	s.applied(c, between)
@@ -176,13 +181,6 @@ func (s *Session) applied(c record.Change, between crash.Point) {
 	s.mu.Unlock()
 	crash.At(between)
 	s.frames.EmitDurable(c.Outbox)
-}
-
-// overtaken drops the session if err says that it is somebody else's.
-func (s *Session) overtaken(err error) {
-	if errors.Is(err, fault.StaleLease) {
-		s.g.drop(s, err)
-	}
 }
 
 // Begin starts a run, whose row is committed. It is called by an Update's then.

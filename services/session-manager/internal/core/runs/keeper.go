@@ -52,8 +52,8 @@ func (k *keeper) keep() {
 			continue
 		}
 		if err := k.commit(j); err != nil {
-			if !errors.Is(err, fault.StaleLease) {
-				k.Log.Error("a run cannot be kept and is left as it is", "run", k.ID(), "error", err)
+			if !errors.Is(err, fault.StaleLease) && k.reason() != errAbandoned {
+				k.Log.Error("a run cannot be kept; the session's next holder ends it", "run", k.ID(), "error", err)
 			}
 			k.Abandon()
 		}

@@ -66,7 +66,7 @@ func (l *relay) handle(event Event) error {
 	case ToolFinished:
 		return l.result(e)
 	case TurnDone:
-		l.turn(e)
+		return l.turn(e)
 	case StepDone:
 		return l.stepDone(e)
 	case Recorded:
@@ -131,7 +131,13 @@ func (l *relay) result(e ToolFinished) error {
 	})
 }
 
-func (l *relay) turn(e TurnDone) {
+// errOutOfStep is a harness that reports steps other than one after the other.
+var errOutOfStep = fault.New(fault.Internal, "The harness reported the steps of the run out of order.")
+
+func (l *relay) turn(e TurnDone) error {
+	if e.Step != len(l.steps)+1 {
+		return errOutOfStep
+	}
 	e.At = now()
 	l.steps = append(l.steps, transcript.Step{Turn: e.Turn})
 	l.keep(job{
@@ -139,15 +145,13 @@ func (l *relay) turn(e TurnDone) {
 		acks:   []Half{{Step: e.Step}},
 		now:    e.Wait,
 	})
+	return nil
 }
-
-// errNoTurn is a harness that reports results of a turn it never reported.
-var errNoTurn = fault.New(fault.Internal, "The harness ended a step that it did not begin.")
 
 func (l *relay) stepDone(e StepDone) error {
 	n := len(l.steps)
 	if n == 0 || l.steps[n-1].Step != e.Step || l.steps[n-1].Done {
-		return errNoTurn
+		return errOutOfStep
 	}
 	step := &l.steps[n-1]
 	step.Done = true

@@ -34,7 +34,7 @@ type Desk interface {
 	// Emit publishes a frame; see [frames.Writer.Emit].
 	Emit(ctx context.Context, f frames.Frame) error
 	// Commit applies a change and publishes its frames, passing the point in between. It tries again while the store is
-	// away; it fails with stale_lease, or with ctx's error.
+	// away. It fails with ctx's error, and otherwise only if the session is lost to this process.
 	Commit(ctx context.Context, c record.Change, between crash.Point) error
 }
 
