@@ -54,8 +54,11 @@ func (c Config) Validate() error {
 		key   string
 		value config.Duration
 	}{
-		{"kill_grace", c.KillGrace}, {"cancel_grace", c.CancelGrace}, {"start_timeout", c.StartTimeout},
-		{"kill_timeout", c.KillTimeout}, {"drain_wait", c.DrainWait},
+		{"kill_grace", c.KillGrace},
+		{"cancel_grace", c.CancelGrace},
+		{"start_timeout", c.StartTimeout},
+		{"kill_timeout", c.KillTimeout},
+		{"drain_wait", c.DrainWait},
 	} {
 		if d.value <= 0 || d.value.D() > time.Hour {
 			return fmt.Errorf("%s is %s; it must be more than nothing and at most an hour", d.key, d.value)
@@ -65,8 +68,10 @@ func (c Config) Validate() error {
 		key         string
 		value, most int
 	}{
-		{"max_commands", c.MaxCommands, 1 << 16}, {"max_command_bytes", c.MaxCommandBytes, maxCommandBytes},
-		{"max_command_strings", c.MaxCommandStrings, 1 << 18}, {"stdin_bytes", c.StdinBytes, 64 << 20},
+		{"max_commands", c.MaxCommands, 1 << 16},
+		{"max_command_bytes", c.MaxCommandBytes, maxCommandBytes},
+		{"max_command_strings", c.MaxCommandStrings, 1 << 18},
+		{"stdin_bytes", c.StdinBytes, 64 << 20},
 	} {
 		if n.value < 1 || n.value > n.most {
 			return fmt.Errorf("%s is %d; it must be between 1 and %d", n.key, n.value, n.most)

@@ -143,8 +143,11 @@ func TestLookup(t *testing.T) {
 	write("text", "just text", 0o755)
 	dir := start.GetCwd()
 	for _, c := range []struct{ path, program, want string }{
-		{"/nowhere:bin", "hello", "bin " + dir + "/bin/hello in " + dir}, {dir + "/bin", "hello", "bin " + dir + "/bin/hello in " + dir},
-		{"other::bin", "hello", "here"}, {"", "./bin/hello", "bin ./bin/hello in " + dir}, {"", dir + "/hello", "here"},
+		{"/nowhere:bin", "hello", "bin " + dir + "/bin/hello in " + dir},
+		{dir + "/bin", "hello", "bin " + dir + "/bin/hello in " + dir},
+		{"other::bin", "hello", "here"},
+		{"", "./bin/hello", "bin ./bin/hello in " + dir},
+		{"", dir + "/hello", "here"},
 	} {
 		start.Env, start.Argv = map[string]string{"PATH": c.path}, []string{c.program}
 		if c.path == "" {

@@ -88,12 +88,23 @@ func (c Config) Validate() error {
 		key   string
 		value int64
 	}{
-		{"database_conns", int64(c.DatabaseConns)}, {"launch_token_ttl", int64(c.LaunchTokenTTL)}, {"max_content", int64(c.MaxContent)},
-		{"lease_ttl", int64(c.LeaseTTL)}, {"sweep_interval", int64(c.SweepInterval)}, {"unload_after", int64(c.UnloadAfter)},
-		{"load_timeout", int64(c.LoadTimeout)}, {"settle_timeout", int64(c.SettleTimeout)}, {"frame_buffer", int64(c.FrameBuffer)},
-		{"frame_batch", int64(c.FrameBatch)}, {"seq_interval", int64(c.SeqInterval)}, {"attach_timeout", int64(c.AttachTimeout)},
-		{"hold_back", int64(c.HoldBack)}, {"harness_timeout", int64(c.HarnessTimeout)}, {"cancel_grace", int64(c.CancelGrace)},
-		{"stop_timeout", int64(c.StopTimeout)}, {"tools_timeout", int64(c.ToolsTimeout)},
+		{"database_conns", int64(c.DatabaseConns)},
+		{"launch_token_ttl", int64(c.LaunchTokenTTL)},
+		{"max_content", int64(c.MaxContent)},
+		{"lease_ttl", int64(c.LeaseTTL)},
+		{"sweep_interval", int64(c.SweepInterval)},
+		{"unload_after", int64(c.UnloadAfter)},
+		{"load_timeout", int64(c.LoadTimeout)},
+		{"settle_timeout", int64(c.SettleTimeout)},
+		{"frame_buffer", int64(c.FrameBuffer)},
+		{"frame_batch", int64(c.FrameBatch)},
+		{"seq_interval", int64(c.SeqInterval)},
+		{"attach_timeout", int64(c.AttachTimeout)},
+		{"hold_back", int64(c.HoldBack)},
+		{"harness_timeout", int64(c.HarnessTimeout)},
+		{"cancel_grace", int64(c.CancelGrace)},
+		{"stop_timeout", int64(c.StopTimeout)},
+		{"tools_timeout", int64(c.ToolsTimeout)},
 	} {
 		if v.value <= 0 {
 			return fault.New(fault.BadRequest, "%s must be more than 0.", v.key)

@@ -286,8 +286,10 @@ func (p *play) complete(steps int32) {
 	p.finish(&harnessv1.RunFinished{
 		Outcome: harnessv1.Outcome_OUTCOME_COMPLETED, StopReason: harnessv1.StopReason_STOP_REASON_STOP, Steps: steps,
 		Usage: &harnessv1.Usage{Input: 10 * int64(steps), Output: 5 * int64(steps), CacheRead: 2 * int64(steps)},
-		Stats: &harnessv1.Stats{TtftMs: &ttft, DurationMs: 100 * float64(steps), Tps: 50,
-			Cost: &harnessv1.Cost{Total: 0.75 * float64(steps)}},
+		Stats: &harnessv1.Stats{
+			TtftMs: &ttft, DurationMs: 100 * float64(steps), Tps: 50,
+			Cost: &harnessv1.Cost{Total: 0.75 * float64(steps)},
+		},
 	})
 }
 

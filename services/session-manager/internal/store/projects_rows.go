@@ -20,8 +20,11 @@ func saveParams(p projects.Project) (db.SaveProjectParams, error) {
 		into  *json.RawMessage
 		value any
 	}{
-		{&params.Diagnostics, p.Diagnostics}, {&params.Warnings, p.Warnings}, {&params.Aliases, p.Aliases},
-		{&params.Prompts, p.Prompts}, {&params.Unresolved, p.Unresolved},
+		{&params.Diagnostics, p.Diagnostics},
+		{&params.Warnings, p.Warnings},
+		{&params.Aliases, p.Aliases},
+		{&params.Prompts, p.Prompts},
+		{&params.Unresolved, p.Unresolved},
 	} {
 		text, err := toJSON(f.value)
 		if err != nil {
@@ -45,8 +48,12 @@ func projectFromRow(row db.Project) (projects.Project, error) {
 		text json.RawMessage
 		into any
 	}{
-		{row.Diagnostics, &p.Diagnostics}, {row.Warnings, &p.Warnings}, {row.Aliases, &p.Aliases},
-		{row.Prompts, &p.Prompts}, {row.Unresolved, &p.Unresolved}, {row.Sources, &p.Sources},
+		{row.Diagnostics, &p.Diagnostics},
+		{row.Warnings, &p.Warnings},
+		{row.Aliases, &p.Aliases},
+		{row.Prompts, &p.Prompts},
+		{row.Unresolved, &p.Unresolved},
+		{row.Sources, &p.Sources},
 	} {
 		if len(f.text) == 0 {
 			continue

@@ -332,8 +332,10 @@ func TestProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []frames.Progress{
-		{Session: n.ID, Acked: [2]int64{5, 0}}, {Session: n.ID, Acked: [2]int64{4, 9}, Published: []int64{3}},
-		{Session: n.ID, Published: []int64{3}}, {Session: n.ID},
+		{Session: n.ID, Acked: [2]int64{5, 0}},
+		{Session: n.ID, Acked: [2]int64{4, 9}, Published: []int64{3}},
+		{Session: n.ID, Published: []int64{3}},
+		{Session: n.ID},
 	} {
 		if err := s.SaveProgress(t.Context(), []frames.Progress{p}); err != nil {
 			t.Fatal(err)

@@ -122,8 +122,10 @@ func TestGroupRefusals(t *testing.T) {
 		code fault.Code
 		text string
 	}{
-		{bad, fault.InvalidParams, "not a directory"}, {none, fault.InvalidParams, "no such file"},
-		{spec(t, nil, "no-such-program"), fault.ShellSpawnFailed, "no such file"}, {spec(t, nil, file), fault.ShellSpawnFailed, "permission denied"},
+		{bad, fault.InvalidParams, "not a directory"},
+		{none, fault.InvalidParams, "no such file"},
+		{spec(t, nil, "no-such-program"), fault.ShellSpawnFailed, "no such file"},
+		{spec(t, nil, file), fault.ShellSpawnFailed, "permission denied"},
 		{spec(t, &core.Size{Cols: 1, Rows: 1}, "./nothing"), fault.ShellSpawnFailed, "no such file"},
 	} {
 		if _, err := h.Spawn(t.Context(), c.spec); !errors.Is(err, c.code) || !strings.Contains(fault.From(err).Msg, c.text) {

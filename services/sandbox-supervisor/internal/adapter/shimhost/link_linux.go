@@ -200,8 +200,10 @@ func (l *link) handle(f frame.Frame, fds []int) {
 // spawn starts a command.
 func (l *link) spawn(spec core.Spec) (core.Process, error) {
 	id := l.host.count.Add(1)
-	p := &process{link: l, id: uint64(id), mark: proc.Mark(l.host.name, id), spec: spec,
-		started: make(chan error, 1), exited: make(chan struct{})}
+	p := &process{
+		link: l, id: uint64(id), mark: proc.Mark(l.host.name, id), spec: spec,
+		started: make(chan error, 1), exited: make(chan struct{}),
+	}
 	if l.tree != nil {
 		leaf, err := l.tree.Leaf(fmt.Sprintf("exec-%d", id))
 		if err != nil {

@@ -408,8 +408,16 @@ func TestFit(t *testing.T) {
 		budget int
 		want   string
 	}{
-		{"abc", 100, "abc"}, {"abc", 2, "ab"}, {"aé", 2, "a"}, {"a\n", 2, "a"}, {"a\n", 3, "a\n"}, {"\x01x", 6, "\x01"},
-		{"a\xffb", 4, "a\xff"}, {"a\xffb", 3, "a"}, {"", 0, ""}, {`"`, 1, ""},
+		{"abc", 100, "abc"},
+		{"abc", 2, "ab"},
+		{"aé", 2, "a"},
+		{"a\n", 2, "a"},
+		{"a\n", 3, "a\n"},
+		{"\x01x", 6, "\x01"},
+		{"a\xffb", 4, "a\xff"},
+		{"a\xffb", 3, "a"},
+		{"", 0, ""},
+		{`"`, 1, ""},
 	} {
 		if got := c.s[:frames.Fit(c.s, c.budget)]; got != c.want {
 			t.Errorf("Fit(%q, %d) = %q, want %q", c.s, c.budget, got, c.want)

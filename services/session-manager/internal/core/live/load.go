@@ -158,8 +158,10 @@ func (g *Registry) resume(s *Session, was interrupted) {
 		}
 		at := time.Now().UnixMilli()
 		run.CreatedAt, run.StartedAt = at, at
-		spec = runs.Spec{Session: current, Run: run, RequestID: ident.New(), Inputs: inputs, Tries: was.tries + 1,
-			Stored: record.History(history)}
+		spec = runs.Spec{
+			Session: current, Run: run, RequestID: ident.New(), Inputs: inputs, Tries: was.tries + 1,
+			Stored: record.History(history),
+		}
 		c := record.Change{At: at, NewRun: &run, Session: record.Patch{State: next}}
 		c.Audit = append(c.Audit, resumed(current, run, was.run.ID, spec.RequestID))
 		err = runs.Announce(g.Runs.Renderer, &c, run, current.BlockedReason)

@@ -19,9 +19,11 @@ func text(s string) llm.Block { return llm.Block{Text: &llm.Text{Text: s}} }
 func call(id string) llm.Block {
 	return llm.Block{Call: &llm.ToolCall{ID: id, Name: "file.read", Input: "{}"}}
 }
+
 func think(s string) llm.Block {
 	return llm.Block{Thinking: &llm.Thinking{Text: s, Opaque: []byte{1}, Driver: "anthropic"}}
 }
+
 func result(id string) llm.Block {
 	return llm.Block{Result: &llm.ToolResult{CallID: id, Name: "file.read", Content: "out of " + id}}
 }
