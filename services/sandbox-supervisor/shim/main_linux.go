@@ -62,6 +62,7 @@ func isolate() error {
 		for range caught {
 		}
 	}()
+	restoreLibcSignals()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("subreaper: %w", err)
 	}
