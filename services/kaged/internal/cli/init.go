@@ -33,7 +33,11 @@ func (a App) init(p *places) *cobra.Command {
 				return err
 			}
 			a.sayBinding(p, binding)
-			fmt.Fprintf(a.Stdout, "\nThe project %s is ready to be used:\n  kaged run --project %s \"What does this project do?\"\n  kaged up\n", slug, project.Dir)
+			next := fmt.Sprintf("The project %s is ready to be used:", slug)
+			if !binding.Usable {
+				next = "Then:"
+			}
+			fmt.Fprintf(a.Stdout, "\n%s\n  kaged run --project %s \"What does this project do?\"\n  kaged up\n", next, project.Dir)
 			return nil
 		},
 	}
@@ -44,7 +48,7 @@ func (a App) init(p *places) *cobra.Command {
 
 func (a App) sayBinding(p *places, b scaffold.Binding) {
 	switch {
-	case b.Provider == "":
+	case !b.Usable:
 		fmt.Fprintf(a.Stdout, "\nNo model provider was found, so the project loads as pending. Set one of ANTHROPIC_API_KEY, OPENAI_API_KEY,\n"+
 			"GEMINI_API_KEY or start Ollama, then run `kaged init --force` again; or bind the alias yourself:\n"+
 			"  kaged config set models.%s PROVIDER:MODEL\n", scaffold.DefaultAlias)

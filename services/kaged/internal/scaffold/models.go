@@ -40,6 +40,8 @@ type Binding struct {
 	Provider string
 	// Variable is the environment variable its key is taken from, empty for a server without one.
 	Variable string
+	// Usable says that the alias of a new project is bound, now or from before.
+	Usable bool
 	// Aliases are the aliases that were bound, in order; those bound before are left alone.
 	Aliases []string
 }
@@ -56,11 +58,12 @@ func Bind(ctx context.Context, path string, getenv func(string) string) (Binding
 	if err != nil {
 		return Binding{}, err
 	}
+	_, usable := current.Models[DefaultAlias]
 	found, ok := findProvider(ctx, getenv)
 	if !ok {
-		return Binding{}, nil
+		return Binding{Usable: usable}, nil
 	}
-	b := Binding{Provider: found.name, Variable: found.variable}
+	b := Binding{Provider: found.name, Variable: found.variable, Usable: true}
 	if data, err = addProvider(data, current, found); err != nil {
 		return Binding{}, err
 	}
