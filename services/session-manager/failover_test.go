@@ -234,12 +234,12 @@ func TestRestart(t *testing.T) {
 	if run.GetOutcome() != "failed" {
 		t.Errorf("run = %v", run)
 	}
-	hold := second.attach("ada", s, false)
-	if hold.seq["events"] != 4 {
-		t.Errorf("server_seq = %v", hold.seq)
-	}
 	if got := w.await(s, "events", `session.state {"state":"idle"}`); len(got) != 4 || !strings.HasPrefix(got[2], "run.ended") {
 		t.Errorf("events = %q", got)
+	}
+	// The numbers go on where the first instance stopped; the last frame's acknowledgement may still be on its way.
+	if n := second.attach("ada", s, false).seq["events"]; n < 3 || n > 4 {
+		t.Errorf("server_seq of events = %d", n)
 	}
 	if n := len(w.harness.began); n != 1 {
 		t.Error(fmt.Sprint(n, " runs began: looking spent money"))
