@@ -27,6 +27,8 @@ type Entry struct {
 	// Requires are the tool's requirements, for people; Needs are those of one call.
 	Requires []Requirement
 	Needs    func(params any) []Requirement
+	// Commands returns what one call would run, for those who judge it before it does; none for a tool that runs nothing.
+	Commands func(params any) []Command
 	// RootOnly tools are for the root agent only.
 	RootOnly bool
 	// DefaultRoot says that the root agent has the tool without being given it.
@@ -80,6 +82,12 @@ func AliasOf[A, P any](name, description string, adapt func(A) P) Alias {
 	}}
 }
 
+// Command is something a call would run: Shell is text for a shell, Argv a program with its arguments; one of them is set.
+type Command struct {
+	Shell string
+	Argv  []string
+}
+
 // Spec declares a tool with parameters P and result R.
 type Spec[P, R any] struct {
 	Name, Description string
@@ -90,9 +98,11 @@ type Spec[P, R any] struct {
 	OwnTimeout        bool
 	Requires          []Requirement
 	// Needs fills in the requirements of one call; nil means that Requires holds for every call as it is.
-	Needs   func(*P) []Requirement
-	Aliases []Alias
-	Run     func(context.Context, *Call, *P) (R, error)
+	Needs func(*P) []Requirement
+	// Commands says what one call would run; nil for a tool that runs nothing.
+	Commands func(*P) []Command
+	Aliases  []Alias
+	Run      func(context.Context, *Call, *P) (R, error)
 }
 
 // Define returns the catalogue's entry for a spec.
@@ -102,8 +112,12 @@ func Define[P, R any](s Spec[P, R]) *Entry {
 	if s.Needs != nil {
 		needs = func(params any) []Requirement { return s.Needs(params.(*P)) }
 	}
+	commands := func(any) []Command { return nil }
+	if s.Commands != nil {
+		commands = func(params any) []Command { return s.Commands(params.(*P)) }
+	}
 	return &Entry{
-		Tool: t, Category: s.Category, Requires: s.Requires, Needs: needs, RootOnly: s.RootOnly, DefaultRoot: s.DefaultRoot,
+		Tool: t, Category: s.Category, Requires: s.Requires, Needs: needs, Commands: commands, RootOnly: s.RootOnly, DefaultRoot: s.DefaultRoot,
 		Parallel: s.Parallel, OwnTimeout: s.OwnTimeout, Output: schema.Of[R](), Aliases: s.Aliases, decode: t.decode,
 	}
 }

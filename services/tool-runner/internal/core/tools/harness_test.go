@@ -176,6 +176,16 @@ func (b *bench) conforms(o dispatch.Outcome) {
 	}
 }
 
+// entry returns a tool of the catalogue.
+func (b *bench) entry(name string) *tool.Entry {
+	b.t.Helper()
+	i := slices.IndexFunc(b.catalogue, func(e *tool.Entry) bool { return e.Name() == name })
+	if i < 0 {
+		b.t.Fatalf("there is no tool %s", name)
+	}
+	return b.catalogue[i]
+}
+
 // fails runs a call that fails with code and returns the error.
 func (b *bench) fails(code fault.Code, name string, params in) *fault.Error {
 	b.t.Helper()

@@ -246,3 +246,19 @@ func TestShellInACage(t *testing.T) {
 		t.Errorf("details %v", f.Details)
 	}
 }
+
+// Whoever judges a call before it runs is told the command, by whatever name the tool was called.
+func TestShellTellsItsCommand(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, name := range []string{"shell.bash", "bash"} {
+		entry := b.entry("shell.bash")
+		params, err := entry.Decode(name, []byte(`{"command":"rm -rf x"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := entry.Commands(params); len(got) != 1 || got[0].Shell != "rm -rf x" || got[0].Argv != nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
