@@ -110,6 +110,10 @@ const (
 	Timeout Code = 52
 	// LocalConfigInvalid: The operator's local.toml cannot be used. details holds the path, line and column; correct it and try again.
 	LocalConfigInvalid Code = 53
+	// ProcessNotFound: There is no background process of this id that the agent may see. Ids come from shell.exec with background; the action list shows those there are.
+	ProcessNotFound Code = 54
+	// ProcessEnded: The background process has ended or was lost, so it takes no input and no signal. details.status says which; poll still returns what it wrote, where that is kept.
+	ProcessEnded Code = 55
 )
 
 var hints = map[Code]string{
@@ -166,4 +170,6 @@ var hints = map[Code]string{
 	ShellSpawnFailed:        "The command could not be started. The message carries the system's reason.",
 	Timeout:                 "The tool ran out of its time and was stopped.",
 	LocalConfigInvalid:      "The operator's local.toml cannot be used. details holds the path, line and column; correct it and try again.",
+	ProcessNotFound:         "There is no background process of this id that the agent may see. Ids come from shell.exec with background; the action list shows those there are.",
+	ProcessEnded:            "The background process has ended or was lost, so it takes no input and no signal. details.status says which; poll still returns what it wrote, where that is kept.",
 }

@@ -136,6 +136,12 @@ const (
 	ErrorCode_ERROR_CODE_TIMEOUT ErrorCode = 52
 	// The operator's local.toml cannot be used. details holds the path, line and column; correct it and try again.
 	ErrorCode_ERROR_CODE_LOCAL_CONFIG_INVALID ErrorCode = 53
+	// There is no background process of this id that the agent may see. Ids come from shell.exec with background; the action
+	// list shows those there are.
+	ErrorCode_ERROR_CODE_PROCESS_NOT_FOUND ErrorCode = 54
+	// The background process has ended or was lost, so it takes no input and no signal. details.status says which; poll still
+	// returns what it wrote, where that is kept.
+	ErrorCode_ERROR_CODE_PROCESS_ENDED ErrorCode = 55
 )
 
 // Enum value maps for ErrorCode.
@@ -195,6 +201,8 @@ var (
 		51: "ERROR_CODE_SHELL_SPAWN_FAILED",
 		52: "ERROR_CODE_TIMEOUT",
 		53: "ERROR_CODE_LOCAL_CONFIG_INVALID",
+		54: "ERROR_CODE_PROCESS_NOT_FOUND",
+		55: "ERROR_CODE_PROCESS_ENDED",
 	}
 	ErrorCode_value = map[string]int32{
 		"ERROR_CODE_UNSPECIFIED":               0,
@@ -251,6 +259,8 @@ var (
 		"ERROR_CODE_SHELL_SPAWN_FAILED":        51,
 		"ERROR_CODE_TIMEOUT":                   52,
 		"ERROR_CODE_LOCAL_CONFIG_INVALID":      53,
+		"ERROR_CODE_PROCESS_NOT_FOUND":         54,
+		"ERROR_CODE_PROCESS_ENDED":             55,
 	}
 )
 
@@ -364,7 +374,7 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x127\n" +
 	"\adetails\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x04\xb0\xbb\x18\x01R\adetails\x12%\n" +
 	"\vhttp_status\x18\x04 \x01(\x05B\x04\xb0\xbb\x18\x01R\n" +
-	"httpStatus*\xea\x11\n" +
+	"httpStatus*\xbd\x12\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x16ERROR_CODE_BAD_REQUEST\x10\x01\x1a\x06\xa2\xbb\x18\x02\b\x03\x12(\n" +
@@ -426,7 +436,9 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\x1aERROR_CODE_INVALID_PATTERN\x102\x1a\x06\xa2\xbb\x18\x02\b\x03\x12)\n" +
 	"\x1dERROR_CODE_SHELL_SPAWN_FAILED\x103\x1a\x06\xa2\xbb\x18\x02\b\r\x12 \n" +
 	"\x12ERROR_CODE_TIMEOUT\x104\x1a\b\xa2\xbb\x18\x04\b\x04\x18\x01\x12.\n" +
-	"\x1fERROR_CODE_LOCAL_CONFIG_INVALID\x105\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03B\xad\x01\n" +
+	"\x1fERROR_CODE_LOCAL_CONFIG_INVALID\x105\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12(\n" +
+	"\x1cERROR_CODE_PROCESS_NOT_FOUND\x106\x1a\x06\xa2\xbb\x18\x02\b\x05\x12'\n" +
+	"\x18ERROR_CODE_PROCESS_ENDED\x107\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03B\xad\x01\n" +
 	"\x13com.kaged.common.v1B\n" +
 	"ErrorProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
 

@@ -365,7 +365,9 @@ type ExecStart struct {
 	// The cage, unset for none.
 	Cage *v1.CagePolicy `protobuf:"bytes,7,opt,name=cage,proto3" json:"cage,omitempty"`
 	// The project's root, which paths of the cage are relative to.
-	ProjectRoot   string `protobuf:"bytes,8,opt,name=project_root,json=projectRoot,proto3" json:"project_root,omitempty"`
+	ProjectRoot string `protobuf:"bytes,8,opt,name=project_root,json=projectRoot,proto3" json:"project_root,omitempty"`
+	// Standard error goes into the pipe of standard output, so that both keep their order; on a terminal they always do.
+	MergeStderr   bool `protobuf:"varint,9,opt,name=merge_stderr,json=mergeStderr,proto3" json:"merge_stderr,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -454,6 +456,13 @@ func (x *ExecStart) GetProjectRoot() string {
 		return x.ProjectRoot
 	}
 	return ""
+}
+
+func (x *ExecStart) GetMergeStderr() bool {
+	if x != nil {
+		return x.MergeStderr
+	}
+	return false
 }
 
 // Terminal is the size of a PTY.
@@ -936,18 +945,586 @@ func (x *ExecExited) GetDurationMs() int64 {
 	return 0
 }
 
+// StartProcessRequest describes a process.
+type StartProcessRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is to be known by, chosen by the caller: a ULID.
+	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	// The command.
+	Start         *ExecStart `protobuf:"bytes,2,opt,name=start,proto3" json:"start,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartProcessRequest) Reset() {
+	*x = StartProcessRequest{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartProcessRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartProcessRequest) ProtoMessage() {}
+
+func (x *StartProcessRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartProcessRequest.ProtoReflect.Descriptor instead.
+func (*StartProcessRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *StartProcessRequest) GetProcessId() string {
+	if x != nil {
+		return x.ProcessId
+	}
+	return ""
+}
+
+func (x *StartProcessRequest) GetStart() *ExecStart {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+// StartProcessResponse says that the process runs, or how one that was known already fared.
+type StartProcessResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The process.
+	Process       *Process `protobuf:"bytes,1,opt,name=process,proto3" json:"process,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartProcessResponse) Reset() {
+	*x = StartProcessResponse{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartProcessResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartProcessResponse) ProtoMessage() {}
+
+func (x *StartProcessResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartProcessResponse.ProtoReflect.Descriptor instead.
+func (*StartProcessResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *StartProcessResponse) GetProcess() *Process {
+	if x != nil {
+		return x.Process
+	}
+	return nil
+}
+
+// AttachProcessRequest asks for output.
+type AttachProcessRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The process.
+	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	// From which byte of all it ever wrote; what is kept no more is passed over.
+	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Stay until it ends.
+	Follow        bool `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachProcessRequest) Reset() {
+	*x = AttachProcessRequest{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachProcessRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachProcessRequest) ProtoMessage() {}
+
+func (x *AttachProcessRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachProcessRequest.ProtoReflect.Descriptor instead.
+func (*AttachProcessRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *AttachProcessRequest) GetProcessId() string {
+	if x != nil {
+		return x.ProcessId
+	}
+	return ""
+}
+
+func (x *AttachProcessRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *AttachProcessRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+// AttachProcessEvent is one message about a process.
+type AttachProcessEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What happened.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*AttachProcessEvent_Output
+	//	*AttachProcessEvent_Process
+	Event         isAttachProcessEvent_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachProcessEvent) Reset() {
+	*x = AttachProcessEvent{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachProcessEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachProcessEvent) ProtoMessage() {}
+
+func (x *AttachProcessEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachProcessEvent.ProtoReflect.Descriptor instead.
+func (*AttachProcessEvent) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *AttachProcessEvent) GetEvent() isAttachProcessEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *AttachProcessEvent) GetOutput() *ProcessOutput {
+	if x != nil {
+		if x, ok := x.Event.(*AttachProcessEvent_Output); ok {
+			return x.Output
+		}
+	}
+	return nil
+}
+
+func (x *AttachProcessEvent) GetProcess() *Process {
+	if x != nil {
+		if x, ok := x.Event.(*AttachProcessEvent_Process); ok {
+			return x.Process
+		}
+	}
+	return nil
+}
+
+type isAttachProcessEvent_Event interface {
+	isAttachProcessEvent_Event()
+}
+
+type AttachProcessEvent_Output struct {
+	// It wrote something.
+	Output *ProcessOutput `protobuf:"bytes,1,opt,name=output,proto3,oneof"`
+}
+
+type AttachProcessEvent_Process struct {
+	// Its state after all of that; the last event.
+	Process *Process `protobuf:"bytes,2,opt,name=process,proto3,oneof"`
+}
+
+func (*AttachProcessEvent_Output) isAttachProcessEvent_Event() {}
+
+func (*AttachProcessEvent_Process) isAttachProcessEvent_Event() {}
+
+// ProcessOutput is a piece of kept output, cut anywhere, also inside a character.
+type ProcessOutput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which byte of all it ever wrote the first one is. A gap to the piece before is output that was not kept.
+	Offset int64 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	// The bytes.
+	Data          []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProcessOutput) Reset() {
+	*x = ProcessOutput{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProcessOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProcessOutput) ProtoMessage() {}
+
+func (x *ProcessOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProcessOutput.ProtoReflect.Descriptor instead.
+func (*ProcessOutput) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ProcessOutput) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ProcessOutput) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// ControlProcessRequest is something for a process.
+type ControlProcessRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The process.
+	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	// What is for it. Input is taken whole or, with rate_limited, not at all.
+	//
+	// Types that are valid to be assigned to Control:
+	//
+	//	*ControlProcessRequest_Stdin
+	//	*ControlProcessRequest_CloseStdin
+	//	*ControlProcessRequest_Resize
+	//	*ControlProcessRequest_Signal
+	Control       isControlProcessRequest_Control `protobuf_oneof:"control"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ControlProcessRequest) Reset() {
+	*x = ControlProcessRequest{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ControlProcessRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ControlProcessRequest) ProtoMessage() {}
+
+func (x *ControlProcessRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ControlProcessRequest.ProtoReflect.Descriptor instead.
+func (*ControlProcessRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ControlProcessRequest) GetProcessId() string {
+	if x != nil {
+		return x.ProcessId
+	}
+	return ""
+}
+
+func (x *ControlProcessRequest) GetControl() isControlProcessRequest_Control {
+	if x != nil {
+		return x.Control
+	}
+	return nil
+}
+
+func (x *ControlProcessRequest) GetStdin() []byte {
+	if x != nil {
+		if x, ok := x.Control.(*ControlProcessRequest_Stdin); ok {
+			return x.Stdin
+		}
+	}
+	return nil
+}
+
+func (x *ControlProcessRequest) GetCloseStdin() *CloseStdin {
+	if x != nil {
+		if x, ok := x.Control.(*ControlProcessRequest_CloseStdin); ok {
+			return x.CloseStdin
+		}
+	}
+	return nil
+}
+
+func (x *ControlProcessRequest) GetResize() *Resize {
+	if x != nil {
+		if x, ok := x.Control.(*ControlProcessRequest_Resize); ok {
+			return x.Resize
+		}
+	}
+	return nil
+}
+
+func (x *ControlProcessRequest) GetSignal() *Signal {
+	if x != nil {
+		if x, ok := x.Control.(*ControlProcessRequest_Signal); ok {
+			return x.Signal
+		}
+	}
+	return nil
+}
+
+type isControlProcessRequest_Control interface {
+	isControlProcessRequest_Control()
+}
+
+type ControlProcessRequest_Stdin struct {
+	// Bytes for its standard input.
+	Stdin []byte `protobuf:"bytes,2,opt,name=stdin,proto3,oneof"`
+}
+
+type ControlProcessRequest_CloseStdin struct {
+	// Standard input is at its end.
+	CloseStdin *CloseStdin `protobuf:"bytes,3,opt,name=close_stdin,json=closeStdin,proto3,oneof"`
+}
+
+type ControlProcessRequest_Resize struct {
+	// The terminal has a new size.
+	Resize *Resize `protobuf:"bytes,4,opt,name=resize,proto3,oneof"`
+}
+
+type ControlProcessRequest_Signal struct {
+	// A signal for its process group.
+	Signal *Signal `protobuf:"bytes,5,opt,name=signal,proto3,oneof"`
+}
+
+func (*ControlProcessRequest_Stdin) isControlProcessRequest_Control() {}
+
+func (*ControlProcessRequest_CloseStdin) isControlProcessRequest_Control() {}
+
+func (*ControlProcessRequest_Resize) isControlProcessRequest_Control() {}
+
+func (*ControlProcessRequest_Signal) isControlProcessRequest_Control() {}
+
+// ControlProcessResponse is empty.
+type ControlProcessResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ControlProcessResponse) Reset() {
+	*x = ControlProcessResponse{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ControlProcessResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ControlProcessResponse) ProtoMessage() {}
+
+func (x *ControlProcessResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ControlProcessResponse.ProtoReflect.Descriptor instead.
+func (*ControlProcessResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{17}
+}
+
+// EndProcessRequest names a process.
+type EndProcessRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The process.
+	ProcessId     string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndProcessRequest) Reset() {
+	*x = EndProcessRequest{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndProcessRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndProcessRequest) ProtoMessage() {}
+
+func (x *EndProcessRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndProcessRequest.ProtoReflect.Descriptor instead.
+func (*EndProcessRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *EndProcessRequest) GetProcessId() string {
+	if x != nil {
+		return x.ProcessId
+	}
+	return ""
+}
+
+// EndProcessResponse says how it ended.
+type EndProcessResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The process.
+	Process       *Process `protobuf:"bytes,1,opt,name=process,proto3" json:"process,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndProcessResponse) Reset() {
+	*x = EndProcessResponse{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndProcessResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndProcessResponse) ProtoMessage() {}
+
+func (x *EndProcessResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndProcessResponse.ProtoReflect.Descriptor instead.
+func (*EndProcessResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *EndProcessResponse) GetProcess() *Process {
+	if x != nil {
+		return x.Process
+	}
+	return nil
+}
+
 // ListProcessesRequest selects processes.
 type ListProcessesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only this session's; empty for all.
-	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Also processes of StartProcess that have ended and are remembered.
+	Ended         bool `protobuf:"varint,2,opt,name=ended,proto3" json:"ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[11]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1536,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[11]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1549,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListProcessesRequest) GetSessionId() string {
@@ -982,7 +1559,14 @@ func (x *ListProcessesRequest) GetSessionId() string {
 	return ""
 }
 
-// Process is a running command.
+func (x *ListProcessesRequest) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+// Process is a command that runs, or that ran and is remembered.
 type Process struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The supervisor's id of it.
@@ -998,14 +1582,22 @@ type Process struct {
 	// Resident memory in bytes of it and everything it started.
 	MemoryBytes int64 `protobuf:"varint,6,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	// CPU time used so far in milliseconds, of it and everything it started.
-	CpuMs         int64 `protobuf:"varint,7,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
+	CpuMs int64 `protobuf:"varint,7,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
+	// It is one of StartProcess.
+	Detached bool `protobuf:"varint,8,opt,name=detached,proto3" json:"detached,omitempty"`
+	// How it ended; unset while it runs.
+	Exited *ExecExited `protobuf:"bytes,9,opt,name=exited,proto3" json:"exited,omitempty"`
+	// Of all the bytes it wrote, the kept ones are those from output_start up to output_end.
+	OutputStart int64 `protobuf:"varint,10,opt,name=output_start,json=outputStart,proto3" json:"output_start,omitempty"`
+	// How many bytes it wrote.
+	OutputEnd     int64 `protobuf:"varint,11,opt,name=output_end,json=outputEnd,proto3" json:"output_end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Process) Reset() {
 	*x = Process{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[12]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1609,7 @@ func (x *Process) String() string {
 func (*Process) ProtoMessage() {}
 
 func (x *Process) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[12]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1622,7 @@ func (x *Process) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Process.ProtoReflect.Descriptor instead.
 func (*Process) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Process) GetExecId() string {
@@ -1082,6 +1674,34 @@ func (x *Process) GetCpuMs() int64 {
 	return 0
 }
 
+func (x *Process) GetDetached() bool {
+	if x != nil {
+		return x.Detached
+	}
+	return false
+}
+
+func (x *Process) GetExited() *ExecExited {
+	if x != nil {
+		return x.Exited
+	}
+	return nil
+}
+
+func (x *Process) GetOutputStart() int64 {
+	if x != nil {
+		return x.OutputStart
+	}
+	return 0
+}
+
+func (x *Process) GetOutputEnd() int64 {
+	if x != nil {
+		return x.OutputEnd
+	}
+	return 0
+}
+
 // ListProcessesResponse lists processes, oldest first.
 type ListProcessesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1093,7 +1713,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[13]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1105,7 +1725,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[13]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1118,7 +1738,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListProcessesResponse) GetProcesses() []*Process {
@@ -1139,7 +1759,7 @@ type EndOwnerRequest struct {
 
 func (x *EndOwnerRequest) Reset() {
 	*x = EndOwnerRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1771,7 @@ func (x *EndOwnerRequest) String() string {
 func (*EndOwnerRequest) ProtoMessage() {}
 
 func (x *EndOwnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1784,7 @@ func (x *EndOwnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndOwnerRequest.ProtoReflect.Descriptor instead.
 func (*EndOwnerRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EndOwnerRequest) GetSessionId() string {
@@ -1185,7 +1805,7 @@ type EndOwnerResponse struct {
 
 func (x *EndOwnerResponse) Reset() {
 	*x = EndOwnerResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[15]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1817,7 @@ func (x *EndOwnerResponse) String() string {
 func (*EndOwnerResponse) ProtoMessage() {}
 
 func (x *EndOwnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[15]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1830,7 @@ func (x *EndOwnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndOwnerResponse.ProtoReflect.Descriptor instead.
 func (*EndOwnerResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EndOwnerResponse) GetKilled() int32 {
@@ -1239,7 +1859,7 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"closeStdin\x12<\n" +
 	"\x06resize\x18\x04 \x01(\v2\".kaged.sandboxsupervisor.v1.ResizeH\x00R\x06resize\x12<\n" +
 	"\x06signal\x18\x05 \x01(\v2\".kaged.sandboxsupervisor.v1.SignalH\x00R\x06signalB\t\n" +
-	"\arequest\"\x99\x03\n" +
+	"\arequest\"\xbc\x03\n" +
 	"\tExecStart\x127\n" +
 	"\x05owner\x18\x01 \x01(\v2!.kaged.sandboxsupervisor.v1.OwnerR\x05owner\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x10\n" +
@@ -1249,7 +1869,8 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\n" +
 	"timeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12/\n" +
 	"\x04cage\x18\a \x01(\v2\x1b.kaged.common.v1.CagePolicyR\x04cage\x12!\n" +
-	"\fproject_root\x18\b \x01(\tR\vprojectRoot\x1a6\n" +
+	"\fproject_root\x18\b \x01(\tR\vprojectRoot\x12!\n" +
+	"\fmerge_stderr\x18\t \x01(\bR\vmergeStderr\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
@@ -1282,10 +1903,44 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\x06signal\x18\x02 \x01(\tR\x06signal\x12>\n" +
 	"\x06reason\x18\x03 \x01(\x0e2&.kaged.sandboxsupervisor.v1.KillReasonR\x06reason\x12\x1f\n" +
 	"\vduration_ms\x18\x04 \x01(\x03R\n" +
-	"durationMs\"5\n" +
+	"durationMs\"q\n" +
+	"\x13StartProcessRequest\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x01 \x01(\tR\tprocessId\x12;\n" +
+	"\x05start\x18\x02 \x01(\v2%.kaged.sandboxsupervisor.v1.ExecStartR\x05start\"U\n" +
+	"\x14StartProcessResponse\x12=\n" +
+	"\aprocess\x18\x01 \x01(\v2#.kaged.sandboxsupervisor.v1.ProcessR\aprocess\"e\n" +
+	"\x14AttachProcessRequest\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xa3\x01\n" +
+	"\x12AttachProcessEvent\x12C\n" +
+	"\x06output\x18\x01 \x01(\v2).kaged.sandboxsupervisor.v1.ProcessOutputH\x00R\x06output\x12?\n" +
+	"\aprocess\x18\x02 \x01(\v2#.kaged.sandboxsupervisor.v1.ProcessH\x00R\aprocessB\a\n" +
+	"\x05event\";\n" +
+	"\rProcessOutput\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\xa0\x02\n" +
+	"\x15ControlProcessRequest\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x16\n" +
+	"\x05stdin\x18\x02 \x01(\fH\x00R\x05stdin\x12I\n" +
+	"\vclose_stdin\x18\x03 \x01(\v2&.kaged.sandboxsupervisor.v1.CloseStdinH\x00R\n" +
+	"closeStdin\x12<\n" +
+	"\x06resize\x18\x04 \x01(\v2\".kaged.sandboxsupervisor.v1.ResizeH\x00R\x06resize\x12<\n" +
+	"\x06signal\x18\x05 \x01(\v2\".kaged.sandboxsupervisor.v1.SignalH\x00R\x06signalB\t\n" +
+	"\acontrol\"\x18\n" +
+	"\x16ControlProcessResponse\"2\n" +
+	"\x11EndProcessRequest\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x01 \x01(\tR\tprocessId\"S\n" +
+	"\x12EndProcessResponse\x12=\n" +
+	"\aprocess\x18\x01 \x01(\v2#.kaged.sandboxsupervisor.v1.ProcessR\aprocess\"K\n" +
 	"\x14ListProcessesRequest\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x01 \x01(\tR\tsessionId\"\xe0\x01\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n" +
+	"\x05ended\x18\x02 \x01(\bR\x05ended\"\xfe\x02\n" +
 	"\aProcess\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x127\n" +
 	"\x05owner\x18\x02 \x01(\v2!.kaged.sandboxsupervisor.v1.OwnerR\x05owner\x12\x10\n" +
@@ -1294,7 +1949,13 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\n" +
 	"started_at\x18\x05 \x01(\x03R\tstartedAt\x12!\n" +
 	"\fmemory_bytes\x18\x06 \x01(\x03R\vmemoryBytes\x12\x15\n" +
-	"\x06cpu_ms\x18\a \x01(\x03R\x05cpuMs\"Z\n" +
+	"\x06cpu_ms\x18\a \x01(\x03R\x05cpuMs\x12\x1a\n" +
+	"\bdetached\x18\b \x01(\bR\bdetached\x12>\n" +
+	"\x06exited\x18\t \x01(\v2&.kaged.sandboxsupervisor.v1.ExecExitedR\x06exited\x12!\n" +
+	"\foutput_start\x18\n" +
+	" \x01(\x03R\voutputStart\x12\x1d\n" +
+	"\n" +
+	"output_end\x18\v \x01(\x03R\toutputEnd\"Z\n" +
 	"\x15ListProcessesResponse\x12A\n" +
 	"\tprocesses\x18\x01 \x03(\v2#.kaged.sandboxsupervisor.v1.ProcessR\tprocesses\"0\n" +
 	"\x0fEndOwnerRequest\x12\x1d\n" +
@@ -1312,9 +1973,14 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\x13KILL_REASON_TIMEOUT\x10\x01\x12\x19\n" +
 	"\x15KILL_REASON_CANCELLED\x10\x02\x12\x1b\n" +
 	"\x17KILL_REASON_OWNER_ENDED\x10\x03\x12\x14\n" +
-	"\x10KILL_REASON_LOST\x10\x042\xc9\x02\n" +
+	"\x10KILL_REASON_LOST\x10\x042\x97\x06\n" +
 	"\x0eSandboxService\x12Z\n" +
-	"\x04Exec\x12'.kaged.sandboxsupervisor.v1.ExecRequest\x1a%.kaged.sandboxsupervisor.v1.ExecEvent(\x010\x01\x12t\n" +
+	"\x04Exec\x12'.kaged.sandboxsupervisor.v1.ExecRequest\x1a%.kaged.sandboxsupervisor.v1.ExecEvent(\x010\x01\x12q\n" +
+	"\fStartProcess\x12/.kaged.sandboxsupervisor.v1.StartProcessRequest\x1a0.kaged.sandboxsupervisor.v1.StartProcessResponse\x12s\n" +
+	"\rAttachProcess\x120.kaged.sandboxsupervisor.v1.AttachProcessRequest\x1a..kaged.sandboxsupervisor.v1.AttachProcessEvent0\x01\x12w\n" +
+	"\x0eControlProcess\x121.kaged.sandboxsupervisor.v1.ControlProcessRequest\x1a2.kaged.sandboxsupervisor.v1.ControlProcessResponse\x12k\n" +
+	"\n" +
+	"EndProcess\x12-.kaged.sandboxsupervisor.v1.EndProcessRequest\x1a..kaged.sandboxsupervisor.v1.EndProcessResponse\x12t\n" +
 	"\rListProcesses\x120.kaged.sandboxsupervisor.v1.ListProcessesRequest\x1a1.kaged.sandboxsupervisor.v1.ListProcessesResponse\x12e\n" +
 	"\bEndOwner\x12+.kaged.sandboxsupervisor.v1.EndOwnerRequest\x1a,.kaged.sandboxsupervisor.v1.EndOwnerResponseB\x83\x02\n" +
 	"\x1ecom.kaged.sandboxsupervisor.v1B\x13SandboxServiceProtoP\x01ZBkaged.dev/proto/gen/kaged/sandboxsupervisor/v1;sandboxsupervisorv1\xa2\x02\x03KSX\xaa\x02\x1aKaged.Sandboxsupervisor.V1\xca\x02\x1aKaged\\Sandboxsupervisor\\V1\xe2\x02&Kaged\\Sandboxsupervisor\\V1\\GPBMetadata\xea\x02\x1cKaged::Sandboxsupervisor::V1b\x06proto3"
@@ -1332,28 +1998,37 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP() []byte 
 }
 
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_goTypes = []any{
-	(Stream)(0),                   // 0: kaged.sandboxsupervisor.v1.Stream
-	(KillReason)(0),               // 1: kaged.sandboxsupervisor.v1.KillReason
-	(*Owner)(nil),                 // 2: kaged.sandboxsupervisor.v1.Owner
-	(*ExecRequest)(nil),           // 3: kaged.sandboxsupervisor.v1.ExecRequest
-	(*ExecStart)(nil),             // 4: kaged.sandboxsupervisor.v1.ExecStart
-	(*Terminal)(nil),              // 5: kaged.sandboxsupervisor.v1.Terminal
-	(*CloseStdin)(nil),            // 6: kaged.sandboxsupervisor.v1.CloseStdin
-	(*Resize)(nil),                // 7: kaged.sandboxsupervisor.v1.Resize
-	(*Signal)(nil),                // 8: kaged.sandboxsupervisor.v1.Signal
-	(*ExecEvent)(nil),             // 9: kaged.sandboxsupervisor.v1.ExecEvent
-	(*ExecStarted)(nil),           // 10: kaged.sandboxsupervisor.v1.ExecStarted
-	(*ExecOutput)(nil),            // 11: kaged.sandboxsupervisor.v1.ExecOutput
-	(*ExecExited)(nil),            // 12: kaged.sandboxsupervisor.v1.ExecExited
-	(*ListProcessesRequest)(nil),  // 13: kaged.sandboxsupervisor.v1.ListProcessesRequest
-	(*Process)(nil),               // 14: kaged.sandboxsupervisor.v1.Process
-	(*ListProcessesResponse)(nil), // 15: kaged.sandboxsupervisor.v1.ListProcessesResponse
-	(*EndOwnerRequest)(nil),       // 16: kaged.sandboxsupervisor.v1.EndOwnerRequest
-	(*EndOwnerResponse)(nil),      // 17: kaged.sandboxsupervisor.v1.EndOwnerResponse
-	nil,                           // 18: kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
-	(*v1.CagePolicy)(nil),         // 19: kaged.common.v1.CagePolicy
+	(Stream)(0),                    // 0: kaged.sandboxsupervisor.v1.Stream
+	(KillReason)(0),                // 1: kaged.sandboxsupervisor.v1.KillReason
+	(*Owner)(nil),                  // 2: kaged.sandboxsupervisor.v1.Owner
+	(*ExecRequest)(nil),            // 3: kaged.sandboxsupervisor.v1.ExecRequest
+	(*ExecStart)(nil),              // 4: kaged.sandboxsupervisor.v1.ExecStart
+	(*Terminal)(nil),               // 5: kaged.sandboxsupervisor.v1.Terminal
+	(*CloseStdin)(nil),             // 6: kaged.sandboxsupervisor.v1.CloseStdin
+	(*Resize)(nil),                 // 7: kaged.sandboxsupervisor.v1.Resize
+	(*Signal)(nil),                 // 8: kaged.sandboxsupervisor.v1.Signal
+	(*ExecEvent)(nil),              // 9: kaged.sandboxsupervisor.v1.ExecEvent
+	(*ExecStarted)(nil),            // 10: kaged.sandboxsupervisor.v1.ExecStarted
+	(*ExecOutput)(nil),             // 11: kaged.sandboxsupervisor.v1.ExecOutput
+	(*ExecExited)(nil),             // 12: kaged.sandboxsupervisor.v1.ExecExited
+	(*StartProcessRequest)(nil),    // 13: kaged.sandboxsupervisor.v1.StartProcessRequest
+	(*StartProcessResponse)(nil),   // 14: kaged.sandboxsupervisor.v1.StartProcessResponse
+	(*AttachProcessRequest)(nil),   // 15: kaged.sandboxsupervisor.v1.AttachProcessRequest
+	(*AttachProcessEvent)(nil),     // 16: kaged.sandboxsupervisor.v1.AttachProcessEvent
+	(*ProcessOutput)(nil),          // 17: kaged.sandboxsupervisor.v1.ProcessOutput
+	(*ControlProcessRequest)(nil),  // 18: kaged.sandboxsupervisor.v1.ControlProcessRequest
+	(*ControlProcessResponse)(nil), // 19: kaged.sandboxsupervisor.v1.ControlProcessResponse
+	(*EndProcessRequest)(nil),      // 20: kaged.sandboxsupervisor.v1.EndProcessRequest
+	(*EndProcessResponse)(nil),     // 21: kaged.sandboxsupervisor.v1.EndProcessResponse
+	(*ListProcessesRequest)(nil),   // 22: kaged.sandboxsupervisor.v1.ListProcessesRequest
+	(*Process)(nil),                // 23: kaged.sandboxsupervisor.v1.Process
+	(*ListProcessesResponse)(nil),  // 24: kaged.sandboxsupervisor.v1.ListProcessesResponse
+	(*EndOwnerRequest)(nil),        // 25: kaged.sandboxsupervisor.v1.EndOwnerRequest
+	(*EndOwnerResponse)(nil),       // 26: kaged.sandboxsupervisor.v1.EndOwnerResponse
+	nil,                            // 27: kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
+	(*v1.CagePolicy)(nil),          // 28: kaged.common.v1.CagePolicy
 }
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_depIdxs = []int32{
 	4,  // 0: kaged.sandboxsupervisor.v1.ExecRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
@@ -1361,28 +2036,45 @@ var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_depIdxs = []int32{
 	7,  // 2: kaged.sandboxsupervisor.v1.ExecRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
 	8,  // 3: kaged.sandboxsupervisor.v1.ExecRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
 	2,  // 4: kaged.sandboxsupervisor.v1.ExecStart.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	18, // 5: kaged.sandboxsupervisor.v1.ExecStart.env:type_name -> kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
+	27, // 5: kaged.sandboxsupervisor.v1.ExecStart.env:type_name -> kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
 	5,  // 6: kaged.sandboxsupervisor.v1.ExecStart.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
-	19, // 7: kaged.sandboxsupervisor.v1.ExecStart.cage:type_name -> kaged.common.v1.CagePolicy
+	28, // 7: kaged.sandboxsupervisor.v1.ExecStart.cage:type_name -> kaged.common.v1.CagePolicy
 	5,  // 8: kaged.sandboxsupervisor.v1.Resize.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
 	10, // 9: kaged.sandboxsupervisor.v1.ExecEvent.started:type_name -> kaged.sandboxsupervisor.v1.ExecStarted
 	11, // 10: kaged.sandboxsupervisor.v1.ExecEvent.output:type_name -> kaged.sandboxsupervisor.v1.ExecOutput
 	12, // 11: kaged.sandboxsupervisor.v1.ExecEvent.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
 	0,  // 12: kaged.sandboxsupervisor.v1.ExecOutput.stream:type_name -> kaged.sandboxsupervisor.v1.Stream
 	1,  // 13: kaged.sandboxsupervisor.v1.ExecExited.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
-	2,  // 14: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	14, // 15: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
-	3,  // 16: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
-	13, // 17: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
-	16, // 18: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
-	9,  // 19: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
-	15, // 20: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
-	17, // 21: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
-	19, // [19:22] is the sub-list for method output_type
-	16, // [16:19] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	4,  // 14: kaged.sandboxsupervisor.v1.StartProcessRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
+	23, // 15: kaged.sandboxsupervisor.v1.StartProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	17, // 16: kaged.sandboxsupervisor.v1.AttachProcessEvent.output:type_name -> kaged.sandboxsupervisor.v1.ProcessOutput
+	23, // 17: kaged.sandboxsupervisor.v1.AttachProcessEvent.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	6,  // 18: kaged.sandboxsupervisor.v1.ControlProcessRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
+	7,  // 19: kaged.sandboxsupervisor.v1.ControlProcessRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
+	8,  // 20: kaged.sandboxsupervisor.v1.ControlProcessRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
+	23, // 21: kaged.sandboxsupervisor.v1.EndProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	2,  // 22: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	12, // 23: kaged.sandboxsupervisor.v1.Process.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
+	23, // 24: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
+	3,  // 25: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
+	13, // 26: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
+	15, // 27: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
+	18, // 28: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
+	20, // 29: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
+	22, // 30: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
+	25, // 31: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
+	9,  // 32: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
+	14, // 33: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
+	16, // 34: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
+	19, // 35: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
+	21, // 36: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
+	24, // 37: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
+	26, // 38: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
+	32, // [32:39] is the sub-list for method output_type
+	25, // [25:32] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() }
@@ -1402,13 +2094,23 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() {
 		(*ExecEvent_Output)(nil),
 		(*ExecEvent_Exited)(nil),
 	}
+	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14].OneofWrappers = []any{
+		(*AttachProcessEvent_Output)(nil),
+		(*AttachProcessEvent_Process)(nil),
+	}
+	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[16].OneofWrappers = []any{
+		(*ControlProcessRequest_Stdin)(nil),
+		(*ControlProcessRequest_CloseStdin)(nil),
+		(*ControlProcessRequest_Resize)(nil),
+		(*ControlProcessRequest_Signal)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc), len(file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   17,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,9 +19,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SandboxService_Exec_FullMethodName          = "/kaged.sandboxsupervisor.v1.SandboxService/Exec"
-	SandboxService_ListProcesses_FullMethodName = "/kaged.sandboxsupervisor.v1.SandboxService/ListProcesses"
-	SandboxService_EndOwner_FullMethodName      = "/kaged.sandboxsupervisor.v1.SandboxService/EndOwner"
+	SandboxService_Exec_FullMethodName           = "/kaged.sandboxsupervisor.v1.SandboxService/Exec"
+	SandboxService_StartProcess_FullMethodName   = "/kaged.sandboxsupervisor.v1.SandboxService/StartProcess"
+	SandboxService_AttachProcess_FullMethodName  = "/kaged.sandboxsupervisor.v1.SandboxService/AttachProcess"
+	SandboxService_ControlProcess_FullMethodName = "/kaged.sandboxsupervisor.v1.SandboxService/ControlProcess"
+	SandboxService_EndProcess_FullMethodName     = "/kaged.sandboxsupervisor.v1.SandboxService/EndProcess"
+	SandboxService_ListProcesses_FullMethodName  = "/kaged.sandboxsupervisor.v1.SandboxService/ListProcesses"
+	SandboxService_EndOwner_FullMethodName       = "/kaged.sandboxsupervisor.v1.SandboxService/EndOwner"
 )
 
 // SandboxServiceClient is the client API for SandboxService service.
@@ -38,6 +42,21 @@ type SandboxServiceClient interface {
 	// not there, a signal has no such name), with rate_limited if too many run, and with cage_unavailable if its cage
 	// cannot be enforced here.
 	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecRequest, ExecEvent], error)
+	// StartProcess starts a command that no stream holds: it lives until it ends by itself, runs out of its time, is ended by
+	// EndProcess, or its session or the supervisor ends. The end of what it writes is kept for AttachProcess, and how it ended
+	// for a while after. A process_id that is known already starts nothing and returns what is there, so that a caller may ask
+	// again. Fails as Exec does, with rate_limited also if the session has too many, and with conflict if the process_id is
+	// another session's.
+	StartProcess(ctx context.Context, in *StartProcessRequest, opts ...grpc.CallOption) (*StartProcessResponse, error)
+	// AttachProcess returns what a process of StartProcess wrote from an offset on, as far as it is kept, and with follow what
+	// it writes until it ends or the caller leaves. The last event is its state. Fails with process_not_found.
+	AttachProcess(ctx context.Context, in *AttachProcessRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AttachProcessEvent], error)
+	// ControlProcess hands input, a size or a signal to a process of StartProcess. Fails with process_not_found, with
+	// process_ended, with invalid_params as Exec does, and with rate_limited if the process has not read earlier input.
+	ControlProcess(ctx context.Context, in *ControlProcessRequest, opts ...grpc.CallOption) (*ControlProcessResponse, error)
+	// EndProcess ends a process of StartProcess and everything it started, and returns when it is gone. One that has ended
+	// already is returned as it is. Fails with process_not_found.
+	EndProcess(ctx context.Context, in *EndProcessRequest, opts ...grpc.CallOption) (*EndProcessResponse, error)
 	// ListProcesses says what runs, optionally for one session.
 	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
 	// EndOwner kills everything that belongs to a session and returns when it is gone.
@@ -64,6 +83,55 @@ func (c *sandboxServiceClient) Exec(ctx context.Context, opts ...grpc.CallOption
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SandboxService_ExecClient = grpc.BidiStreamingClient[ExecRequest, ExecEvent]
+
+func (c *sandboxServiceClient) StartProcess(ctx context.Context, in *StartProcessRequest, opts ...grpc.CallOption) (*StartProcessResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartProcessResponse)
+	err := c.cc.Invoke(ctx, SandboxService_StartProcess_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sandboxServiceClient) AttachProcess(ctx context.Context, in *AttachProcessRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AttachProcessEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &SandboxService_ServiceDesc.Streams[1], SandboxService_AttachProcess_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[AttachProcessRequest, AttachProcessEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SandboxService_AttachProcessClient = grpc.ServerStreamingClient[AttachProcessEvent]
+
+func (c *sandboxServiceClient) ControlProcess(ctx context.Context, in *ControlProcessRequest, opts ...grpc.CallOption) (*ControlProcessResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ControlProcessResponse)
+	err := c.cc.Invoke(ctx, SandboxService_ControlProcess_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sandboxServiceClient) EndProcess(ctx context.Context, in *EndProcessRequest, opts ...grpc.CallOption) (*EndProcessResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndProcessResponse)
+	err := c.cc.Invoke(ctx, SandboxService_EndProcess_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *sandboxServiceClient) ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -99,6 +167,21 @@ type SandboxServiceServer interface {
 	// not there, a signal has no such name), with rate_limited if too many run, and with cage_unavailable if its cage
 	// cannot be enforced here.
 	Exec(grpc.BidiStreamingServer[ExecRequest, ExecEvent]) error
+	// StartProcess starts a command that no stream holds: it lives until it ends by itself, runs out of its time, is ended by
+	// EndProcess, or its session or the supervisor ends. The end of what it writes is kept for AttachProcess, and how it ended
+	// for a while after. A process_id that is known already starts nothing and returns what is there, so that a caller may ask
+	// again. Fails as Exec does, with rate_limited also if the session has too many, and with conflict if the process_id is
+	// another session's.
+	StartProcess(context.Context, *StartProcessRequest) (*StartProcessResponse, error)
+	// AttachProcess returns what a process of StartProcess wrote from an offset on, as far as it is kept, and with follow what
+	// it writes until it ends or the caller leaves. The last event is its state. Fails with process_not_found.
+	AttachProcess(*AttachProcessRequest, grpc.ServerStreamingServer[AttachProcessEvent]) error
+	// ControlProcess hands input, a size or a signal to a process of StartProcess. Fails with process_not_found, with
+	// process_ended, with invalid_params as Exec does, and with rate_limited if the process has not read earlier input.
+	ControlProcess(context.Context, *ControlProcessRequest) (*ControlProcessResponse, error)
+	// EndProcess ends a process of StartProcess and everything it started, and returns when it is gone. One that has ended
+	// already is returned as it is. Fails with process_not_found.
+	EndProcess(context.Context, *EndProcessRequest) (*EndProcessResponse, error)
 	// ListProcesses says what runs, optionally for one session.
 	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
 	// EndOwner kills everything that belongs to a session and returns when it is gone.
@@ -115,6 +198,18 @@ type UnimplementedSandboxServiceServer struct{}
 
 func (UnimplementedSandboxServiceServer) Exec(grpc.BidiStreamingServer[ExecRequest, ExecEvent]) error {
 	return status.Error(codes.Unimplemented, "method Exec not implemented")
+}
+func (UnimplementedSandboxServiceServer) StartProcess(context.Context, *StartProcessRequest) (*StartProcessResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StartProcess not implemented")
+}
+func (UnimplementedSandboxServiceServer) AttachProcess(*AttachProcessRequest, grpc.ServerStreamingServer[AttachProcessEvent]) error {
+	return status.Error(codes.Unimplemented, "method AttachProcess not implemented")
+}
+func (UnimplementedSandboxServiceServer) ControlProcess(context.Context, *ControlProcessRequest) (*ControlProcessResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ControlProcess not implemented")
+}
+func (UnimplementedSandboxServiceServer) EndProcess(context.Context, *EndProcessRequest) (*EndProcessResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndProcess not implemented")
 }
 func (UnimplementedSandboxServiceServer) ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListProcesses not implemented")
@@ -149,6 +244,71 @@ func _SandboxService_Exec_Handler(srv interface{}, stream grpc.ServerStream) err
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SandboxService_ExecServer = grpc.BidiStreamingServer[ExecRequest, ExecEvent]
+
+func _SandboxService_StartProcess_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StartProcessRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SandboxServiceServer).StartProcess(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SandboxService_StartProcess_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SandboxServiceServer).StartProcess(ctx, req.(*StartProcessRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SandboxService_AttachProcess_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(AttachProcessRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(SandboxServiceServer).AttachProcess(m, &grpc.GenericServerStream[AttachProcessRequest, AttachProcessEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SandboxService_AttachProcessServer = grpc.ServerStreamingServer[AttachProcessEvent]
+
+func _SandboxService_ControlProcess_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ControlProcessRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SandboxServiceServer).ControlProcess(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SandboxService_ControlProcess_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SandboxServiceServer).ControlProcess(ctx, req.(*ControlProcessRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SandboxService_EndProcess_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndProcessRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SandboxServiceServer).EndProcess(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SandboxService_EndProcess_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SandboxServiceServer).EndProcess(ctx, req.(*EndProcessRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
 
 func _SandboxService_ListProcesses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListProcessesRequest)
@@ -194,6 +354,18 @@ var SandboxService_ServiceDesc = grpc.ServiceDesc{
 	HandlerType: (*SandboxServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{
+			MethodName: "StartProcess",
+			Handler:    _SandboxService_StartProcess_Handler,
+		},
+		{
+			MethodName: "ControlProcess",
+			Handler:    _SandboxService_ControlProcess_Handler,
+		},
+		{
+			MethodName: "EndProcess",
+			Handler:    _SandboxService_EndProcess_Handler,
+		},
+		{
 			MethodName: "ListProcesses",
 			Handler:    _SandboxService_ListProcesses_Handler,
 		},
@@ -208,6 +380,11 @@ var SandboxService_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _SandboxService_Exec_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "AttachProcess",
+			Handler:       _SandboxService_AttachProcess_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "kaged/sandboxsupervisor/v1/sandbox_service.proto",
