@@ -36,11 +36,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	srv, err := server.New(runner)
-	if err != nil {
-		return nil, err
-	}
-	return &Service{runner: runner, server: srv}, nil
+	return &Service{runner: runner, server: server.New(runner)}, nil
 }
 
 // Register adds the service to a gRPC server.

@@ -10,6 +10,7 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/calls"
+	"kaged.dev/services/tool-runner/internal/core/catalogue"
 	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/paths"
@@ -57,17 +58,30 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	r := &Runner{
 		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), commands: deps.Commands, project: opts.Project,
 	}
-	r.catalogue = tools.Catalogue(tools.Deps{
-		Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands, LookupEnv: deps.LookupEnv, Limits: opts.Tools,
-	})
-	opts.Dispatch.Log, opts.Dispatch.Rules = deps.Log, opts.Rules
 	var err error
+	r.catalogue, err = catalogue.Join(tools.Catalogue(tools.Deps{
+		Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands, LookupEnv: deps.LookupEnv, Limits: opts.Tools,
+	}))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range r.catalogue {
+		if !e.OwnTimeout {
+			e.Limits = append(e.Limits, tool.InTime("tool_timeout", opts.Dispatch.Timeout, "of one call"))
+		}
+	}
+	opts.Dispatch.Log, opts.Dispatch.Rules = deps.Log, opts.Rules
 	r.dispatcher, err = dispatch.New(r.catalogue, opts.Dispatch)
 	return r, err
 }
 
 // Catalogue returns the tools in canonical order. The caller must not change it.
 func (r *Runner) Catalogue() []*tool.Entry { return r.catalogue }
+
+// Available says of each tool of the catalogue whether a caller can use it; see [dispatch.Dispatcher.Available].
+func (r *Runner) Available(from tool.Caller) ([]*fault.Error, error) {
+	return r.dispatcher.Available(from, r.catalogue)
+}
 
 // Run runs a call once and returns what came of it; see [calls.Calls.Do]. A tool that fails is an outcome. call.Emit is
 // replaced: output goes to show.

@@ -11,7 +11,6 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/cage"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/project"
-	"kaged.dev/services/tool-runner/internal/core/schema"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
@@ -19,14 +18,16 @@ import (
 )
 
 func callFromProto(req *toolrunnerv1.RunToolRequest) *tool.Call {
-	c := req.GetContext()
 	return &tool.Call{
-		ID: req.GetCallId(), Name: req.GetTool(), Input: json.RawMessage(req.GetInput()),
-		From: tool.Caller{
-			SessionID: c.GetSessionId(), RunID: c.GetRunId(), RequestID: c.GetRequestId(), Agent: c.GetCaller(),
-			ProjectID: c.GetProjectId(), Root: c.GetProjectRoot(), OperatorID: c.GetOperatorId(),
-			Cage: cageFromProto(c.GetCage()), Tools: c.GetTools(),
-		},
+		ID: req.GetCallId(), Name: req.GetTool(), Input: json.RawMessage(req.GetInput()), From: callerFromProto(req.GetContext()),
+	}
+}
+
+func callerFromProto(c *toolrunnerv1.ToolContext) tool.Caller {
+	return tool.Caller{
+		SessionID: c.GetSessionId(), RunID: c.GetRunId(), RequestID: c.GetRequestId(), Agent: c.GetCaller(),
+		ProjectID: c.GetProjectId(), Root: c.GetProjectRoot(), OperatorID: c.GetOperatorId(),
+		Cage: cageFromProto(c.GetCage()), Tools: c.GetTools(), KnowsFiles: c.GetKnowsFiles(),
 	}
 }
 
@@ -116,41 +117,4 @@ func projectToProto(root string, files []project.File) *toolrunnerv1.ReadProject
 		})
 	}
 	return resp
-}
-
-var categories = map[tool.Category]toolrunnerv1.Category{
-	tool.Read:  toolrunnerv1.Category_CATEGORY_READ,
-	tool.Write: toolrunnerv1.Category_CATEGORY_WRITE,
-	tool.Admin: toolrunnerv1.Category_CATEGORY_ADMIN,
-}
-
-func catalogueToProto(catalogue []*tool.Entry) (*toolrunnerv1.ListToolsResponse, error) {
-	resp := &toolrunnerv1.ListToolsResponse{}
-	for _, e := range catalogue {
-		input, err := schemaToProto(e.Parameters())
-		if err != nil {
-			return nil, err
-		}
-		output, err := schemaToProto(e.Output)
-		if err != nil {
-			return nil, err
-		}
-		t := &toolrunnerv1.Tool{
-			Name: e.Name(), Namespace: e.Namespace(), Description: e.Description(), InputSchema: input, OutputSchema: output,
-			Category: categories[e.Category], RootOnly: e.RootOnly, DefaultRoot: e.DefaultRoot, Parallel: e.Parallel,
-		}
-		for _, a := range e.Aliases {
-			input, err := schemaToProto(a.Input)
-			if err != nil {
-				return nil, err
-			}
-			t.Aliases = append(t.Aliases, &toolrunnerv1.ToolAlias{Name: a.Name, Description: a.Description, InputSchema: input})
-		}
-		resp.Tools = append(resp.Tools, t)
-	}
-	return resp, nil
-}
-
-func schemaToProto(s *schema.Schema) (*structpb.Struct, error) {
-	return structpb.NewStruct(s.Document())
 }

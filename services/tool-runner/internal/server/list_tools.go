@@ -3,10 +3,25 @@ package server
 import (
 	"context"
 
+	"google.golang.org/protobuf/proto"
+
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// ListTools returns the catalogue. It was rendered once: it does not change while the service runs.
-func (s *Server) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) (*toolrunnerv1.ListToolsResponse, error) {
-	return s.listing, nil
+// ListTools returns the catalogue, which does not change while the service runs, and what a caller can use of it.
+func (s *Server) ListTools(_ context.Context, req *toolrunnerv1.ListToolsRequest) (*toolrunnerv1.ListToolsResponse, error) {
+	listing, err := s.listing()
+	if err != nil || req.GetContext() == nil {
+		return &toolrunnerv1.ListToolsResponse{Tools: listing}, err
+	}
+	reasons, err := s.runner.Available(callerFromProto(req.GetContext()))
+	if err != nil {
+		return nil, err
+	}
+	resp := &toolrunnerv1.ListToolsResponse{Tools: make([]*toolrunnerv1.Tool, len(listing))}
+	for i, t := range listing {
+		resp.Tools[i] = proto.CloneOf(t)
+		resp.Tools[i].Availability = availabilityToProto(reasons[i])
+	}
+	return resp, nil
 }

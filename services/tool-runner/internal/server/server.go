@@ -3,6 +3,8 @@
 package server
 
 import (
+	"sync"
+
 	"kaged.dev/services/tool-runner/internal/core"
 
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
@@ -11,15 +13,14 @@ import (
 // Server serves ToolRunnerService.
 type Server struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
-	runner  *core.Runner
-	listing *toolrunnerv1.ListToolsResponse
+	runner *core.Runner
+	// listing renders the catalogue, once and when it is first asked for: a command that calls one tool does not pay for it.
+	listing func() ([]*toolrunnerv1.Tool, error)
 }
 
-// New returns a server of runner. It fails if the catalogue cannot be rendered, which is a defect.
-func New(runner *core.Runner) (*Server, error) {
-	listing, err := catalogueToProto(runner.Catalogue())
-	if err != nil {
-		return nil, err
-	}
-	return &Server{runner: runner, listing: listing}, nil
+// New returns a server of runner.
+func New(runner *core.Runner) *Server {
+	return &Server{runner: runner, listing: sync.OnceValues(func() ([]*toolrunnerv1.Tool, error) {
+		return catalogueToProto(runner.Catalogue())
+	})}
 }

@@ -141,6 +141,63 @@ func (Category) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{1}
 }
 
+// LimitUnit is what a limit counts.
+type LimitUnit int32
+
+const (
+	// Not said.
+	LimitUnit_LIMIT_UNIT_UNSPECIFIED LimitUnit = 0
+	// Bytes.
+	LimitUnit_LIMIT_UNIT_BYTES LimitUnit = 1
+	// Milliseconds.
+	LimitUnit_LIMIT_UNIT_MILLISECONDS LimitUnit = 2
+	// Things or characters, as the limit's text says.
+	LimitUnit_LIMIT_UNIT_COUNT LimitUnit = 3
+)
+
+// Enum value maps for LimitUnit.
+var (
+	LimitUnit_name = map[int32]string{
+		0: "LIMIT_UNIT_UNSPECIFIED",
+		1: "LIMIT_UNIT_BYTES",
+		2: "LIMIT_UNIT_MILLISECONDS",
+		3: "LIMIT_UNIT_COUNT",
+	}
+	LimitUnit_value = map[string]int32{
+		"LIMIT_UNIT_UNSPECIFIED":  0,
+		"LIMIT_UNIT_BYTES":        1,
+		"LIMIT_UNIT_MILLISECONDS": 2,
+		"LIMIT_UNIT_COUNT":        3,
+	}
+)
+
+func (x LimitUnit) Enum() *LimitUnit {
+	p := new(LimitUnit)
+	*p = x
+	return p
+}
+
+func (x LimitUnit) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LimitUnit) Descriptor() protoreflect.EnumDescriptor {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes[2].Descriptor()
+}
+
+func (LimitUnit) Type() protoreflect.EnumType {
+	return &file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes[2]
+}
+
+func (x LimitUnit) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LimitUnit.Descriptor instead.
+func (LimitUnit) EnumDescriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{2}
+}
+
 // ReadProjectRequest names the files wanted.
 type ReadProjectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -353,7 +410,10 @@ func (x *ProjectFile) GetReason() string {
 
 // ListToolsRequest asks for the catalogue.
 type ListToolsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who asks. If set, each tool says whether this caller can use it, as far as that can be said before it is called;
+	// which tools the caller was given (tools) is left out of account.
+	Context       *ToolContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -388,6 +448,13 @@ func (*ListToolsRequest) Descriptor() ([]byte, []int) {
 	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{3}
 }
 
+func (x *ListToolsRequest) GetContext() *ToolContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
 // Tool is an entry of the catalogue.
 type Tool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -410,7 +477,17 @@ type Tool struct {
 	// Other names it answers to, each with its own input schema.
 	Aliases []*ToolAlias `protobuf:"bytes,9,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	// Whether calls of one turn may run side by side.
-	Parallel      bool `protobuf:"varint,10,opt,name=parallel,proto3" json:"parallel,omitempty"`
+	Parallel bool `protobuf:"varint,10,opt,name=parallel,proto3" json:"parallel,omitempty"`
+	// What a caller's cage must grant, with "caller" for a path that the call names.
+	Requires []*ToolRequirement `protobuf:"bytes,11,rep,name=requires,proto3" json:"requires,omitempty"`
+	// The bounds it works within.
+	Limits []*ToolLimit `protobuf:"bytes,12,rep,name=limits,proto3" json:"limits,omitempty"`
+	// Where it comes from: "builtin", "cli" for the operator's commands, or "plugin".
+	Source string `protobuf:"bytes,13,opt,name=source,proto3" json:"source,omitempty"`
+	// The plugin, for source plugin.
+	Plugin string `protobuf:"bytes,14,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	// Whether the caller that asked can use it; unset if none was named.
+	Availability  *Availability `protobuf:"bytes,15,opt,name=availability,proto3" json:"availability,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -515,6 +592,242 @@ func (x *Tool) GetParallel() bool {
 	return false
 }
 
+func (x *Tool) GetRequires() []*ToolRequirement {
+	if x != nil {
+		return x.Requires
+	}
+	return nil
+}
+
+func (x *Tool) GetLimits() []*ToolLimit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Tool) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Tool) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *Tool) GetAvailability() *Availability {
+	if x != nil {
+		return x.Availability
+	}
+	return nil
+}
+
+// ToolRequirement is something a call needs to be granted.
+type ToolRequirement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "fs", "seccomp", "net" or "capability".
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Of kind fs: "ro" or "rw".
+	Mode string `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`
+	// Of kind fs: the path, "caller" for one that the call names.
+	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	// The profile, the "host:port" or the capability, by kind.
+	Name          string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolRequirement) Reset() {
+	*x = ToolRequirement{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolRequirement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolRequirement) ProtoMessage() {}
+
+func (x *ToolRequirement) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolRequirement.ProtoReflect.Descriptor instead.
+func (*ToolRequirement) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ToolRequirement) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ToolRequirement) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *ToolRequirement) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ToolRequirement) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ToolLimit is a bound a tool works within.
+type ToolLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key under [services.tool-runner] that sets it, empty for one that stands in tools.yaml or is fixed.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Its value.
+	Value int64 `protobuf:"varint,2,opt,name=value,proto3" json:"value,omitempty"`
+	// What it counts.
+	Unit LimitUnit `protobuf:"varint,3,opt,name=unit,proto3,enum=kaged.toolrunner.v1.LimitUnit" json:"unit,omitempty"`
+	// What it bounds, in a few words.
+	Doc           string `protobuf:"bytes,4,opt,name=doc,proto3" json:"doc,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolLimit) Reset() {
+	*x = ToolLimit{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolLimit) ProtoMessage() {}
+
+func (x *ToolLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolLimit.ProtoReflect.Descriptor instead.
+func (*ToolLimit) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ToolLimit) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ToolLimit) GetValue() int64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *ToolLimit) GetUnit() LimitUnit {
+	if x != nil {
+		return x.Unit
+	}
+	return LimitUnit_LIMIT_UNIT_UNSPECIFIED
+}
+
+func (x *ToolLimit) GetDoc() string {
+	if x != nil {
+		return x.Doc
+	}
+	return ""
+}
+
+// Availability says whether a caller can use a tool.
+type Availability struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether a call can succeed.
+	Available bool `protobuf:"varint,1,opt,name=available,proto3" json:"available,omitempty"`
+	// What a call would fail with, unset if it can succeed.
+	Reason        *v1.Error `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Availability) Reset() {
+	*x = Availability{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Availability) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Availability) ProtoMessage() {}
+
+func (x *Availability) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Availability.ProtoReflect.Descriptor instead.
+func (*Availability) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Availability) GetAvailable() bool {
+	if x != nil {
+		return x.Available
+	}
+	return false
+}
+
+func (x *Availability) GetReason() *v1.Error {
+	if x != nil {
+		return x.Reason
+	}
+	return nil
+}
+
 // ToolAlias is another name for a tool.
 type ToolAlias struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -530,7 +843,7 @@ type ToolAlias struct {
 
 func (x *ToolAlias) Reset() {
 	*x = ToolAlias{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +855,7 @@ func (x *ToolAlias) String() string {
 func (*ToolAlias) ProtoMessage() {}
 
 func (x *ToolAlias) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +868,7 @@ func (x *ToolAlias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolAlias.ProtoReflect.Descriptor instead.
 func (*ToolAlias) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{5}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ToolAlias) GetName() string {
@@ -590,7 +903,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -602,7 +915,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -615,7 +928,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{6}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListToolsResponse) GetTools() []*Tool {
@@ -645,14 +958,16 @@ type ToolContext struct {
 	// The caller's cage, unset for none.
 	Cage *v1.CagePolicy `protobuf:"bytes,8,opt,name=cage,proto3" json:"cage,omitempty"`
 	// The canonical names of the tools this agent has.
-	Tools         []string `protobuf:"bytes,9,rep,name=tools,proto3" json:"tools,omitempty"`
+	Tools []string `protobuf:"bytes,9,rep,name=tools,proto3" json:"tools,omitempty"`
+	// The caller knows what the files it names hold, and need not have read them before it changes them: a person does.
+	KnowsFiles    bool `protobuf:"varint,10,opt,name=knows_files,json=knowsFiles,proto3" json:"knows_files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolContext) Reset() {
 	*x = ToolContext{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -664,7 +979,7 @@ func (x *ToolContext) String() string {
 func (*ToolContext) ProtoMessage() {}
 
 func (x *ToolContext) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -677,7 +992,7 @@ func (x *ToolContext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolContext.ProtoReflect.Descriptor instead.
 func (*ToolContext) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{7}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ToolContext) GetSessionId() string {
@@ -743,6 +1058,13 @@ func (x *ToolContext) GetTools() []string {
 	return nil
 }
 
+func (x *ToolContext) GetKnowsFiles() bool {
+	if x != nil {
+		return x.KnowsFiles
+	}
+	return false
+}
+
 // RunToolRequest is one tool call.
 type RunToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -760,7 +1082,7 @@ type RunToolRequest struct {
 
 func (x *RunToolRequest) Reset() {
 	*x = RunToolRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +1094,7 @@ func (x *RunToolRequest) String() string {
 func (*RunToolRequest) ProtoMessage() {}
 
 func (x *RunToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +1107,7 @@ func (x *RunToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunToolRequest.ProtoReflect.Descriptor instead.
 func (*RunToolRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{8}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RunToolRequest) GetCallId() string {
@@ -832,7 +1154,7 @@ type RunToolEvent struct {
 
 func (x *RunToolEvent) Reset() {
 	*x = RunToolEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +1166,7 @@ func (x *RunToolEvent) String() string {
 func (*RunToolEvent) ProtoMessage() {}
 
 func (x *RunToolEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +1179,7 @@ func (x *RunToolEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunToolEvent.ProtoReflect.Descriptor instead.
 func (*RunToolEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{9}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RunToolEvent) GetEvent() isRunToolEvent_Event {
@@ -916,7 +1238,7 @@ type ToolOutput struct {
 
 func (x *ToolOutput) Reset() {
 	*x = ToolOutput{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1250,7 @@ func (x *ToolOutput) String() string {
 func (*ToolOutput) ProtoMessage() {}
 
 func (x *ToolOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1263,7 @@ func (x *ToolOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolOutput.ProtoReflect.Descriptor instead.
 func (*ToolOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{10}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ToolOutput) GetStream() string {
@@ -977,7 +1299,7 @@ type ToolResult struct {
 
 func (x *ToolResult) Reset() {
 	*x = ToolResult{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1311,7 @@ func (x *ToolResult) String() string {
 func (*ToolResult) ProtoMessage() {}
 
 func (x *ToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1324,7 @@ func (x *ToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResult.ProtoReflect.Descriptor instead.
 func (*ToolResult) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ToolResult) GetContent() string {
@@ -1051,7 +1373,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1385,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1398,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EndSessionRequest) GetSessionId() string {
@@ -1095,7 +1417,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1429,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1442,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{16}
 }
 
 var File_kaged_toolrunner_v1_tool_runner_service_proto protoreflect.FileDescriptor
@@ -1145,8 +1467,9 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\x0e2\x1e.kaged.toolrunner.v1.FileStateR\x05state\x12\x18\n" +
 	"\acontent\x18\x03 \x01(\fR\acontent\x12\x16\n" +
 	"\x06sha256\x18\x04 \x01(\tR\x06sha256\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\x12\n" +
-	"\x10ListToolsRequest\"\xa5\x03\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"N\n" +
+	"\x10ListToolsRequest\x12:\n" +
+	"\acontext\x18\x01 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"\x96\x05\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12 \n" +
@@ -1158,13 +1481,31 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\fdefault_root\x18\b \x01(\bR\vdefaultRoot\x128\n" +
 	"\aaliases\x18\t \x03(\v2\x1e.kaged.toolrunner.v1.ToolAliasR\aaliases\x12\x1a\n" +
 	"\bparallel\x18\n" +
-	" \x01(\bR\bparallel\"}\n" +
+	" \x01(\bR\bparallel\x12@\n" +
+	"\brequires\x18\v \x03(\v2$.kaged.toolrunner.v1.ToolRequirementR\brequires\x126\n" +
+	"\x06limits\x18\f \x03(\v2\x1e.kaged.toolrunner.v1.ToolLimitR\x06limits\x12\x16\n" +
+	"\x06source\x18\r \x01(\tR\x06source\x12\x16\n" +
+	"\x06plugin\x18\x0e \x01(\tR\x06plugin\x12E\n" +
+	"\favailability\x18\x0f \x01(\v2!.kaged.toolrunner.v1.AvailabilityR\favailability\"a\n" +
+	"\x0fToolRequirement\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\x12\n" +
+	"\x04path\x18\x03 \x01(\tR\x04path\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\"y\n" +
+	"\tToolLimit\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value\x122\n" +
+	"\x04unit\x18\x03 \x01(\x0e2\x1e.kaged.toolrunner.v1.LimitUnitR\x04unit\x12\x10\n" +
+	"\x03doc\x18\x04 \x01(\tR\x03doc\"\\\n" +
+	"\fAvailability\x12\x1c\n" +
+	"\tavailable\x18\x01 \x01(\bR\tavailable\x12.\n" +
+	"\x06reason\x18\x02 \x01(\v2\x16.kaged.common.v1.ErrorR\x06reason\"}\n" +
 	"\tToolAlias\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12:\n" +
 	"\finput_schema\x18\x03 \x01(\v2\x17.google.protobuf.StructR\vinputSchema\"D\n" +
 	"\x11ListToolsResponse\x12/\n" +
-	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\xa4\x02\n" +
+	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\xc5\x02\n" +
 	"\vToolContext\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
@@ -1178,7 +1519,10 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\voperator_id\x18\a \x01(\tR\n" +
 	"operatorId\x12/\n" +
 	"\x04cage\x18\b \x01(\v2\x1b.kaged.common.v1.CagePolicyR\x04cage\x12\x14\n" +
-	"\x05tools\x18\t \x03(\tR\x05tools\"\x8f\x01\n" +
+	"\x05tools\x18\t \x03(\tR\x05tools\x12\x1f\n" +
+	"\vknows_files\x18\n" +
+	" \x01(\bR\n" +
+	"knowsFiles\"\x8f\x01\n" +
 	"\x0eRunToolRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x14\n" +
@@ -1214,7 +1558,12 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x14CATEGORY_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rCATEGORY_READ\x10\x01\x12\x12\n" +
 	"\x0eCATEGORY_WRITE\x10\x02\x12\x12\n" +
-	"\x0eCATEGORY_ADMIN\x10\x032\x85\x03\n" +
+	"\x0eCATEGORY_ADMIN\x10\x03*p\n" +
+	"\tLimitUnit\x12\x1a\n" +
+	"\x16LIMIT_UNIT_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10LIMIT_UNIT_BYTES\x10\x01\x12\x1b\n" +
+	"\x17LIMIT_UNIT_MILLISECONDS\x10\x02\x12\x14\n" +
+	"\x10LIMIT_UNIT_COUNT\x10\x032\x85\x03\n" +
 	"\x11ToolRunnerService\x12`\n" +
 	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\x12Z\n" +
 	"\tListTools\x12%.kaged.toolrunner.v1.ListToolsRequest\x1a&.kaged.toolrunner.v1.ListToolsResponse\x12S\n" +
@@ -1235,60 +1584,70 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP() []byte {
 	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescData
 }
 
-var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(FileState)(0),              // 0: kaged.toolrunner.v1.FileState
 	(Category)(0),               // 1: kaged.toolrunner.v1.Category
-	(*ReadProjectRequest)(nil),  // 2: kaged.toolrunner.v1.ReadProjectRequest
-	(*ReadProjectResponse)(nil), // 3: kaged.toolrunner.v1.ReadProjectResponse
-	(*ProjectFile)(nil),         // 4: kaged.toolrunner.v1.ProjectFile
-	(*ListToolsRequest)(nil),    // 5: kaged.toolrunner.v1.ListToolsRequest
-	(*Tool)(nil),                // 6: kaged.toolrunner.v1.Tool
-	(*ToolAlias)(nil),           // 7: kaged.toolrunner.v1.ToolAlias
-	(*ListToolsResponse)(nil),   // 8: kaged.toolrunner.v1.ListToolsResponse
-	(*ToolContext)(nil),         // 9: kaged.toolrunner.v1.ToolContext
-	(*RunToolRequest)(nil),      // 10: kaged.toolrunner.v1.RunToolRequest
-	(*RunToolEvent)(nil),        // 11: kaged.toolrunner.v1.RunToolEvent
-	(*ToolOutput)(nil),          // 12: kaged.toolrunner.v1.ToolOutput
-	(*ToolResult)(nil),          // 13: kaged.toolrunner.v1.ToolResult
-	(*EndSessionRequest)(nil),   // 14: kaged.toolrunner.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),  // 15: kaged.toolrunner.v1.EndSessionResponse
-	nil,                         // 16: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	(*structpb.Struct)(nil),     // 17: google.protobuf.Struct
-	(*v1.CagePolicy)(nil),       // 18: kaged.common.v1.CagePolicy
-	(*v1.Error)(nil),            // 19: kaged.common.v1.Error
-	(*v1.AuditRecord)(nil),      // 20: kaged.common.v1.AuditRecord
+	(LimitUnit)(0),              // 2: kaged.toolrunner.v1.LimitUnit
+	(*ReadProjectRequest)(nil),  // 3: kaged.toolrunner.v1.ReadProjectRequest
+	(*ReadProjectResponse)(nil), // 4: kaged.toolrunner.v1.ReadProjectResponse
+	(*ProjectFile)(nil),         // 5: kaged.toolrunner.v1.ProjectFile
+	(*ListToolsRequest)(nil),    // 6: kaged.toolrunner.v1.ListToolsRequest
+	(*Tool)(nil),                // 7: kaged.toolrunner.v1.Tool
+	(*ToolRequirement)(nil),     // 8: kaged.toolrunner.v1.ToolRequirement
+	(*ToolLimit)(nil),           // 9: kaged.toolrunner.v1.ToolLimit
+	(*Availability)(nil),        // 10: kaged.toolrunner.v1.Availability
+	(*ToolAlias)(nil),           // 11: kaged.toolrunner.v1.ToolAlias
+	(*ListToolsResponse)(nil),   // 12: kaged.toolrunner.v1.ListToolsResponse
+	(*ToolContext)(nil),         // 13: kaged.toolrunner.v1.ToolContext
+	(*RunToolRequest)(nil),      // 14: kaged.toolrunner.v1.RunToolRequest
+	(*RunToolEvent)(nil),        // 15: kaged.toolrunner.v1.RunToolEvent
+	(*ToolOutput)(nil),          // 16: kaged.toolrunner.v1.ToolOutput
+	(*ToolResult)(nil),          // 17: kaged.toolrunner.v1.ToolResult
+	(*EndSessionRequest)(nil),   // 18: kaged.toolrunner.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),  // 19: kaged.toolrunner.v1.EndSessionResponse
+	nil,                         // 20: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	(*structpb.Struct)(nil),     // 21: google.protobuf.Struct
+	(*v1.Error)(nil),            // 22: kaged.common.v1.Error
+	(*v1.CagePolicy)(nil),       // 23: kaged.common.v1.CagePolicy
+	(*v1.AuditRecord)(nil),      // 24: kaged.common.v1.AuditRecord
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
-	16, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	4,  // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
+	20, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	5,  // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
 	0,  // 2: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
-	17, // 3: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	17, // 4: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
-	1,  // 5: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
-	7,  // 6: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
-	17, // 7: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
-	6,  // 8: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
-	18, // 9: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
-	9,  // 10: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	12, // 11: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
-	13, // 12: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
-	19, // 13: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	20, // 14: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
-	2,  // 15: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
-	5,  // 16: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
-	10, // 17: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
-	14, // 18: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	3,  // 19: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	8,  // 20: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	11, // 21: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	15, // 22: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	19, // [19:23] is the sub-list for method output_type
-	15, // [15:19] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	13, // 3: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	21, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	21, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	1,  // 6: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
+	11, // 7: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
+	8,  // 8: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
+	9,  // 9: kaged.toolrunner.v1.Tool.limits:type_name -> kaged.toolrunner.v1.ToolLimit
+	10, // 10: kaged.toolrunner.v1.Tool.availability:type_name -> kaged.toolrunner.v1.Availability
+	2,  // 11: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
+	22, // 12: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
+	21, // 13: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
+	7,  // 14: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
+	23, // 15: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
+	13, // 16: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	16, // 17: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
+	17, // 18: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
+	22, // 19: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	24, // 20: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	3,  // 21: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
+	6,  // 22: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
+	14, // 23: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
+	18, // 24: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	4,  // 25: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	12, // 26: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	15, // 27: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	19, // 28: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	25, // [25:29] is the sub-list for method output_type
+	21, // [21:25] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_kaged_toolrunner_v1_tool_runner_service_proto_init() }
@@ -1296,7 +1655,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 	if File_kaged_toolrunner_v1_tool_runner_service_proto != nil {
 		return
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12].OneofWrappers = []any{
 		(*RunToolEvent_Output)(nil),
 		(*RunToolEvent_Result)(nil),
 	}
@@ -1305,8 +1664,8 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc), len(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   15,
+			NumEnums:      3,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -34,7 +34,7 @@ type ToolRunnerServiceClient interface {
 	// ReadProject returns files of a project as they are now. It never fails for one file: each says what became of it.
 	// Fails with not_found if root is not a folder.
 	ReadProject(ctx context.Context, in *ReadProjectRequest, opts ...grpc.CallOption) (*ReadProjectResponse, error)
-	// ListTools returns the catalogue in its canonical order.
+	// ListTools returns the catalogue in its canonical order, and, for a caller that is named, what it can use of it.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
 	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool that
 	// fails is a result with an error; the RPC fails only for infrastructure. The same call_id in the same session runs
@@ -110,7 +110,7 @@ type ToolRunnerServiceServer interface {
 	// ReadProject returns files of a project as they are now. It never fails for one file: each says what became of it.
 	// Fails with not_found if root is not a folder.
 	ReadProject(context.Context, *ReadProjectRequest) (*ReadProjectResponse, error)
-	// ListTools returns the catalogue in its canonical order.
+	// ListTools returns the catalogue in its canonical order, and, for a caller that is named, what it can use of it.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
 	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool that
 	// fails is a result with an error; the RPC fails only for infrastructure. The same call_id in the same session runs

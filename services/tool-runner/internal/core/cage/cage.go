@@ -96,6 +96,11 @@ func (a Access) Touches(real string) bool {
 	return a.Allows(real, false) || slices.ContainsFunc(a.mounts, func(m Mount) bool { return paths.Below(m.Path, real) })
 }
 
+// Anywhere reports whether the cage grants any path at all, for writing too if write is set.
+func (a Access) Anywhere(write bool) bool {
+	return a.policy == nil || slices.ContainsFunc(a.mounts, func(m Mount) bool { return m.Writable || !write })
+}
+
 // Seccomp returns the system call profile, "" for none.
 func (a Access) Seccomp() string {
 	if a.policy == nil {

@@ -32,30 +32,46 @@ func permitting(rules paths.Rules) behaviour {
 }
 
 func permit(call *tool.Call, need tool.Requirement) error {
-	allowed := true
-	switch need.Kind {
-	case tool.FS:
-		path, err := call.Space.Resolve(need.Field, need.Path)
-		if err != nil {
-			return because(err, need)
+	if need.Kind != tool.FS {
+		if err := grant(call.Access, need); err != nil {
+			return err
 		}
-		call.Paths = append(call.Paths, path)
-		allowed = call.Access.Allows(path.Abs(), need.Mode == tool.ReadWrite) || need.Part && call.Access.Touches(path.Abs())
+		return nil
+	}
+	path, err := call.Space.Resolve(need.Field, need.Path)
+	if err != nil {
+		return because(err, need)
+	}
+	call.Paths = append(call.Paths, path)
+	if !call.Access.Allows(path.Abs(), need.Mode == tool.ReadWrite) && !(need.Part && call.Access.Touches(path.Abs())) {
+		return denied(need)
+	}
+	return nil
+}
+
+// grant holds a requirement that is not about a path against a cage.
+func grant(access cage.Access, need tool.Requirement) *fault.Error {
+	switch need.Kind {
 	case tool.Seccomp:
-		if have := call.Access.Seccomp(); have != "" && have != need.Name {
+		if have := access.Seccomp(); have != "" && have != need.Name {
 			text := fmt.Sprintf("requires %s, have %s", need.Name, have)
 			return fault.New(fault.SeccompInsufficient, "The agent's cage is too narrow for this tool: %s.", text).
 				With("detail", text).With("required", need.String())
 		}
 	case tool.Net:
-		allowed = call.Access.Reaches(need.Name)
+		if !access.Reaches(need.Name) {
+			return denied(need)
+		}
 	case tool.Capability:
-		allowed = call.Access.Has(need.Name)
-	}
-	if !allowed {
-		return fault.New(fault.CapabilityDenied, "The agent's cage does not grant %s.", need).With("required", need.String())
+		if !access.Has(need.Name) {
+			return denied(need)
+		}
 	}
 	return nil
+}
+
+func denied(need tool.Requirement) *fault.Error {
+	return fault.New(fault.CapabilityDenied, "The agent's cage does not grant %s.", need).With("required", need.String())
 }
 
 // because adds to a denial by the operator's rules what was required, as every denial says it.

@@ -26,9 +26,13 @@ func scoping(entry *tool.Entry, next tool.Tool) tool.Tool {
 	}
 	return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
 		if call.From.Agent != tool.RootAgent {
-			return tool.Result{}, fault.New(fault.PrincipalScopeViolation, "Only the root agent may use %s.", entry.Name()).
-				With("required", "principal_scope:root-only")
+			return tool.Result{}, rootOnly(entry)
 		}
 		return next.Run(ctx, call)
 	}}
+}
+
+func rootOnly(entry *tool.Entry) *fault.Error {
+	return fault.New(fault.PrincipalScopeViolation, "Only the root agent may use %s.", entry.Name()).
+		With("required", "principal_scope:root-only")
 }

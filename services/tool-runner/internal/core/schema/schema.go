@@ -12,39 +12,56 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Schema is a compiled schema of one Go type. It is immutable and safe for concurrent use.
+// Schema is the schema of one Go type, or of parameters that are known only at run time. It is immutable and safe for
+// concurrent use.
 type Schema struct {
 	document map[string]any
-	compiled *jsonschema.Schema
+	compiled func() *jsonschema.Schema
 	defaults map[int]reflect.Value // by field index
-	typ      reflect.Type
 }
 
 // Of returns the schema of T, a struct. It panics on a type it cannot describe, which is a defect in the program.
 func Of[T any]() *Schema {
 	typ := reflect.TypeFor[T]()
 	document := object(typ)
+	// Compiled when it is first used: a command that calls one tool does not pay for the schemas of all.
+	return &Schema{document: document, defaults: defaults(typ), compiled: sync.OnceValue(func() *jsonschema.Schema {
+		compiled, err := compile(document)
+		if err != nil {
+			panic(fmt.Sprintf("schema of %s: %v", typ, err))
+		}
+		return compiled
+	})}
+}
+
+// New returns the schema that document is, an object's. What is decoded by it are maps; see [Schema.Decode].
+func New(document map[string]any) (*Schema, error) {
+	compiled, err := compile(document)
+	if err != nil {
+		return nil, err
+	}
+	return &Schema{document: document, compiled: func() *jsonschema.Schema { return compiled }}, nil
+}
+
+func compile(document map[string]any) (*jsonschema.Schema, error) {
 	compiler := jsonschema.NewCompiler()
 	// The compiler wants numbers as it would have read them.
 	if err := compiler.AddResource("params.json", normal(document)); err != nil {
-		panic(fmt.Sprintf("schema of %s: %v", typ, err))
+		return nil, err
 	}
-	compiled, err := compiler.Compile("params.json")
-	if err != nil {
-		panic(fmt.Sprintf("schema of %s: %v", typ, err))
-	}
-	return &Schema{document: document, compiled: compiled, defaults: defaults(typ), typ: typ}
+	return compiler.Compile("params.json")
 }
 
 // Document returns the schema as plain JSON values. The caller must not change it.
 func (s *Schema) Document() map[string]any { return s.document }
 
-// Decode validates input against the schema and reads it into into, a pointer to the schema's type, with the defaults of
-// what is absent. Blank input counts as an empty object, which is how some models call a tool without parameters. It fails
+// Decode validates input against the schema and reads it into into, a pointer to the schema's type, or to a map where the
+// schema has none, with the defaults of what is absent. Blank input counts as an empty object, which is how some models call a tool without parameters. It fails
 // with invalid_params; details.fields says per field what is wrong.
 func (s *Schema) Decode(input []byte, into any) error {
 	if len(bytes.TrimSpace(input)) == 0 {
@@ -58,6 +75,10 @@ func (s *Schema) Decode(input []byte, into any) error {
 		return err
 	}
 	target := reflect.ValueOf(into).Elem()
+	if target.Kind() == reflect.Map {
+		target.Set(reflect.ValueOf(s.withDefaults(value.(map[string]any))).Convert(target.Type()))
+		return nil
+	}
 	for i, v := range s.defaults {
 		target.Field(i).Set(v)
 	}
@@ -67,9 +88,23 @@ func (s *Schema) Decode(input []byte, into any) error {
 	return nil
 }
 
+// withDefaults adds the defaults of absent properties to an object that the schema has accepted.
+func (s *Schema) withDefaults(values map[string]any) map[string]any {
+	properties, _ := s.document["properties"].(map[string]any)
+	for name, property := range properties {
+		if _, given := values[name]; given {
+			continue
+		}
+		if p, _ := property.(map[string]any); p["default"] != nil {
+			values[name] = p["default"]
+		}
+	}
+	return values
+}
+
 // Check validates a value of plain JSON types (numbers as int64 or float64) and fails as [Schema.Decode] does.
 func (s *Schema) Check(value any) error {
-	if err := s.compiled.Validate(value); err != nil {
+	if err := s.compiled().Validate(value); err != nil {
 		return invalid(err)
 	}
 	return nil

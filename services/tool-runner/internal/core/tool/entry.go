@@ -19,9 +19,22 @@ const (
 	Admin                     // it needs an operator's approval
 )
 
+// Source is where a tool comes from.
+type Source string
+
+// The sources.
+const (
+	Builtin Source = "builtin" // it is part of kaged
+	CLI     Source = "cli"     // a command the operator declared
+	Plugin  Source = "plugin"
+)
+
 // Entry is a tool as the catalogue holds it: the tool itself and everything others need to know about it. It is immutable.
 type Entry struct {
 	Tool
+	// Source is where the tool comes from; Plugin names the plugin, for that source.
+	Source Source
+	Plugin string
 	// Category says what the tool does to the world.
 	Category Category
 	// Requires are the tool's requirements, for people; Needs are those of one call.
@@ -41,6 +54,8 @@ type Entry struct {
 	Output *schema.Schema
 	// Aliases are other names for the tool.
 	Aliases []Alias
+	// Limits are the bounds it works within, for people.
+	Limits []Limit
 
 	decode func(json.RawMessage) (any, error)
 }
@@ -82,6 +97,17 @@ func AliasOf[A, P any](name, description string, adapt func(A) P) Alias {
 	}}
 }
 
+// AliasWith declares an alias of a tool whose parameters input describes; it takes the same.
+func AliasWith(name, description string, input *schema.Schema) Alias {
+	return Alias{Name: name, Description: strings.TrimSpace(description), Input: input, decode: func(raw json.RawMessage) (any, error) {
+		var v Values
+		if err := input.Decode(raw, &v); err != nil {
+			return nil, err
+		}
+		return &v, nil
+	}}
+}
+
 // Command is something a call would run: Shell is text for a shell, Argv a program with its arguments; one of them is set.
 type Command struct {
 	Shell string
@@ -102,12 +128,22 @@ type Spec[P, R any] struct {
 	// Commands says what one call would run; nil for a tool that runs nothing.
 	Commands func(*P) []Command
 	Aliases  []Alias
-	Run      func(context.Context, *Call, *P) (R, error)
+	// Limits are the bounds it works within, for people.
+	Limits []Limit
+	Run    func(context.Context, *Call, *P) (R, error)
 }
 
 // Define returns the catalogue's entry for a spec.
-func Define[P, R any](s Spec[P, R]) *Entry {
-	t := &function[P, R]{name: s.Name, description: strings.TrimSpace(s.Description), input: schema.Of[P](), run: s.Run}
+func Define[P, R any](s Spec[P, R]) *Entry { return define(s, schema.Of[P]()) }
+
+// Values are parameters that are known only at run time, by name: strings, booleans, int64 and float64, lists and objects.
+type Values map[string]any
+
+// DefineWith returns the entry for a spec whose parameters input describes.
+func DefineWith[R any](s Spec[Values, R], input *schema.Schema) *Entry { return define(s, input) }
+
+func define[P, R any](s Spec[P, R], input *schema.Schema) *Entry {
+	t := &function[P, R]{name: s.Name, description: strings.TrimSpace(s.Description), input: input, run: s.Run}
 	needs := func(any) []Requirement { return s.Requires }
 	if s.Needs != nil {
 		needs = func(params any) []Requirement { return s.Needs(params.(*P)) }
@@ -117,8 +153,9 @@ func Define[P, R any](s Spec[P, R]) *Entry {
 		commands = func(params any) []Command { return s.Commands(params.(*P)) }
 	}
 	return &Entry{
-		Tool: t, Category: s.Category, Requires: s.Requires, Needs: needs, Commands: commands, RootOnly: s.RootOnly, DefaultRoot: s.DefaultRoot,
-		Parallel: s.Parallel, OwnTimeout: s.OwnTimeout, Output: schema.Of[R](), Aliases: s.Aliases, decode: t.decode,
+		Tool: t, Source: Builtin, Category: s.Category, Requires: s.Requires, Needs: needs, Commands: commands, RootOnly: s.RootOnly,
+		DefaultRoot: s.DefaultRoot, Parallel: s.Parallel, OwnTimeout: s.OwnTimeout, Output: schema.Of[R](), Aliases: s.Aliases,
+		Limits: s.Limits, decode: t.decode,
 	}
 }
 

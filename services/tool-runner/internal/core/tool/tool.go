@@ -74,6 +74,8 @@ type Caller struct {
 	Cage *cage.Policy
 	// Tools are the canonical names of the tools the agent has.
 	Tools []string
+	// KnowsFiles says that the caller counts as having read every file it names, as it is.
+	KnowsFiles bool
 }
 
 // RootAgent is the tree path of a project's root agent.

@@ -47,6 +47,10 @@ func editText(d Deps) *tool.Entry {
 					return editTextParams{Path: p.Path, OldString: p.OldText, NewString: p.NewText}
 				}),
 		},
+		Limits: []tool.Limit{
+			tool.InBytes("edit_file_bytes", d.Limits.EditFile, "of the largest file that is edited"),
+			tool.InBytes("diff_bytes", d.Limits.DiffBytes, "of the diff in the answer"),
+		},
 		Run: d.editFile,
 	})
 }

@@ -45,7 +45,8 @@ func fileList(d Deps) *tool.Entry {
 			tool.AliasOf("ls", fileListText, flat),
 			tool.AliasOf("list_directory", fileListText, flat),
 		},
-		Run: d.listFolder,
+		Limits: []tool.Limit{tool.InNumber("list_entries", d.Limits.ListEntries, "entries of one answer")},
+		Run:    d.listFolder,
 	})
 }
 

@@ -56,6 +56,12 @@ func fileRead(d Deps) *tool.Entry {
 			tool.AliasOf("read", "Read a file with line numbers. offset counts from 0. Without limit a page of 50 KB is returned; the text says where to go on.", d.flatRead),
 			tool.AliasOf("read_file", fileReadText, func(p fileReadParams) fileReadParams { return p }),
 		},
+		Limits: []tool.Limit{
+			tool.InBytes("read_bytes", d.Limits.ReadBytes, "of one answer"),
+			tool.InBytes("read_page_bytes", d.Limits.PageBytes, "of one page of the alias read"),
+			tool.InNumber("read_line_chars", d.Limits.LineRunes, "characters of one line"),
+			tool.InBytes("read_file_bytes", d.Limits.ReadFile, "of the largest file that is read"),
+		},
 		Run: d.readFile,
 	})
 }

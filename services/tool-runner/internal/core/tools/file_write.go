@@ -41,6 +41,10 @@ func fileWrite(d Deps) *tool.Entry {
 			tool.AliasOf("write", fileWriteText, same),
 			tool.AliasOf("write_file", fileWriteText, same),
 		},
+		Limits: []tool.Limit{
+			tool.InBytes("diff_bytes", d.Limits.DiffBytes, "of the diff in the answer"),
+			tool.InBytes("edit_file_bytes", d.Limits.EditFile, "of the largest file that is shown in a diff"),
+		},
 		Run: d.writeFile,
 	})
 }

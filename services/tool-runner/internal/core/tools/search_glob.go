@@ -42,6 +42,10 @@ func searchGlob(d Deps) *tool.Entry {
 		Aliases: []tool.Alias{
 			tool.AliasOf("glob", searchGlobText, func(p searchGlobParams) searchGlobParams { return p }),
 		},
+		Limits: []tool.Limit{
+			tool.InTime("search_timeout", d.Limits.Search.Timeout, "of one search; what was found until then is the answer"),
+			tool.InNumber("glob_files", d.Limits.Search.GlobFiles, "files of one answer"),
+		},
 		Run: d.glob,
 	})
 }

@@ -68,6 +68,11 @@ func searchGrep(d Deps) *tool.Entry {
 					return searchGrepParams{Pattern: p.Pattern, Path: p.Path, Include: p.Include, OutputMode: modeContent}
 				}),
 		},
+		Limits: []tool.Limit{
+			tool.InTime("search_timeout", d.Limits.Search.Timeout, "of one search; what was found until then is the answer"),
+			tool.InBytes("search_output_bytes", d.Limits.Search.OutputBytes, "of one answer"),
+			tool.InNumber("read_line_chars", d.Limits.Search.LineRunes, "characters of one line"),
+		},
 		Run: d.grep,
 	})
 }

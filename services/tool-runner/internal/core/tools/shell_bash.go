@@ -66,6 +66,15 @@ func shellBash(d Deps) *tool.Entry {
 				return p
 			}),
 		},
+		Limits: []tool.Limit{
+			tool.InTime("shell_timeout", d.Limits.Shell.DefaultTimeout, "of a command whose caller does not say"),
+			tool.InTime("shell_min_timeout", d.Limits.Shell.MinTimeout, "that a caller can ask for at least"),
+			tool.InTime("shell_max_timeout", d.Limits.Shell.MaxTimeout, "that a caller can ask for at most"),
+			tool.InBytes("shell_output_bytes", d.Limits.Shell.OutputBytes, "of output that is kept"),
+			tool.InBytes("bash_output_bytes", d.Limits.Shell.BashOutputBytes, "of output that is kept for the alias bash"),
+			tool.InBytes("shell_command_bytes", d.Limits.Shell.CommandBytes, "of a command"),
+			tool.InNumber("shell_env_entries", d.Limits.Shell.EnvEntries, "variables of a call"),
+		},
 		Run: d.runShell,
 	})
 }

@@ -1,0 +1,43 @@
+package dispatch
+
+import (
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/cage"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// Available returns, for each entry, what a call of it by this caller fails with whatever it asks for, nil where it can
+// succeed. Whether the caller was given the tool is left out of account. It fails with not_found if the caller's project is
+// no folder.
+func (d *Dispatcher) Available(from tool.Caller, catalogue []*tool.Entry) ([]*fault.Error, error) {
+	space, err := paths.Open(from.Root, d.opts.Rules)
+	if err != nil {
+		return nil, err
+	}
+	defer space.Close()
+	access := cage.For(from.Cage, space)
+	list := make([]*fault.Error, len(catalogue))
+	for i, entry := range catalogue {
+		list[i] = unavailable(entry, from, access)
+	}
+	return list, nil
+}
+
+func unavailable(entry *tool.Entry, from tool.Caller, access cage.Access) *fault.Error {
+	if entry.RootOnly && from.Agent != tool.RootAgent {
+		return rootOnly(entry)
+	}
+	for _, need := range entry.Requires {
+		if need.Kind == tool.FS && need.Path == tool.CallerPath {
+			if !access.Anywhere(need.Mode == tool.ReadWrite) {
+				return denied(need)
+			}
+			continue
+		}
+		if err := grant(access, need); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package dispatch_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/cage"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// Before a tool is called it can be said which calls fail whatever they ask for, and with what. That answer and the call's
+// are the same (T-AVAIL-*, T-SCOPE-02).
+func TestAvailable(t *testing.T) {
+	t.Parallel()
+	d, root := newDispatcher(t, echo), t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "src"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	src := func(write bool) []cage.Mount { return []cage.Mount{{Path: "./src", Writable: write}} }
+	for name, c := range map[string]struct {
+		agent string
+		cage  *cage.Policy
+		want  string // the tools that cannot be used and why
+	}{
+		"the root agent":  {tool.RootAgent, nil, ""},
+		"another agent":   {"primary.subagents.x", nil, "kaged.secret=principal_scope_violation"},
+		"an empty cage":   {tool.RootAgent, &cage.Policy{}, "x.write=capability_denied kaged.secret=capability_denied x.trace=seccomp_insufficient x.net=capability_denied x.shell=capability_denied"},
+		"a readable cage": {tool.RootAgent, &cage.Policy{Mounts: src(false), Seccomp: "relaxed"}, "x.write=capability_denied kaged.secret=capability_denied x.net=capability_denied x.shell=capability_denied"},
+		"a wide cage":     {tool.RootAgent, &cage.Policy{Mounts: src(true), Seccomp: "relaxed", NetAllow: []string{"example.org:443"}, Capabilities: []string{"shell"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			catalogue := tools(echo)
+			from := tool.Caller{Agent: c.agent, Root: root, Cage: c.cage}
+			reasons, err := d.Available(from, catalogue)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for i, reason := range reasons {
+				name := catalogue[i].Name()
+				call := newCall(t, root, name, `{"path":"src/a"}`)
+				call.From.Agent, call.From.Cage = c.agent, c.cage
+				out, err := d.Dispatch(t.Context(), call)
+				if err != nil || (out.Fault == nil) != (reason == nil) || reason != nil && !errors.Is(out.Fault, reason.Code) {
+					t.Errorf("%s: said %v, came %v %v", name, reason, out.Fault, err)
+				}
+				if reason != nil {
+					got = append(got, name+"="+reason.Code.String())
+				}
+			}
+			if got := strings.Join(got, " "); got != c.want {
+				t.Errorf("unavailable: %s", got)
+			}
+		})
+	}
+	if _, err := d.Available(tool.Caller{Root: filepath.Join(root, "gone")}, nil); !errors.Is(err, fault.NotFound) {
+		t.Errorf("no project: %v", err)
+	}
+}
