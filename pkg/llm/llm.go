@@ -85,6 +85,9 @@ type Request struct {
 	MaxOutputTokens int
 	// CacheKey groups the requests of one conversation for providers that cache by it. It is a hash, not our id.
 	CacheKey string
+	// Hold, unless nil, is called when everything is ready to be sent: a driver sends nothing before it returns, and fails
+	// with its error. It returns at once from the second time on.
+	Hold func(context.Context) error `json:"-"`
 }
 
 // StopReason is why a model stopped.

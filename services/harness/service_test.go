@@ -186,6 +186,11 @@ type watched struct {
 // begin opens a run up to its begin.
 func (r *rig) begin(ctx context.Context, start *harnessv1.RunStart) *watched {
 	r.t.Helper()
+	return r.open(ctx, start, &harnessv1.RunBegin{})
+}
+
+func (r *rig) open(ctx context.Context, start *harnessv1.RunStart, begin *harnessv1.RunBegin) *watched {
+	r.t.Helper()
 	stream, err := r.client.Run(ctx)
 	if err != nil {
 		r.t.Fatal(err)
@@ -194,7 +199,7 @@ func (r *rig) begin(ctx context.Context, start *harnessv1.RunStart) *watched {
 	for _, req := range []*harnessv1.RunRequest{
 		{Request: &harnessv1.RunRequest_Start{Start: start}},
 		{Request: &harnessv1.RunRequest_History{History: &harnessv1.History{Messages: []*harnessv1.Message{user("Do it.")}}}},
-		{Request: &harnessv1.RunRequest_Begin{Begin: &harnessv1.RunBegin{}}},
+		{Request: &harnessv1.RunRequest_Begin{Begin: begin}},
 	} {
 		if err := stream.Send(req); err != nil {
 			r.t.Fatal(err)
@@ -202,6 +207,8 @@ func (r *rig) begin(ctx context.Context, start *harnessv1.RunStart) *watched {
 	}
 	return w
 }
+
+var goRequest = &harnessv1.RunRequest{Request: &harnessv1.RunRequest_Go{Go: &harnessv1.RunGo{}}}
 
 func stored(step int32, part harnessv1.StepPart) *harnessv1.RunRequest {
 	return &harnessv1.RunRequest{Request: &harnessv1.RunRequest_Stored{Stored: &harnessv1.StepStored{Step: step, Part: part}}}
@@ -323,6 +330,40 @@ func TestCancelReachesTheProvider(t *testing.T) {
 	}
 	if _, err := r.model.WaitFinished(t.Context(), 1); err != nil {
 		t.Error(err)
+	}
+}
+
+// A run on hold is ready up to its first request, whose record comes, and asks no model before go; one that is given up
+// never does.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	for _, driver := range []string{"anthropic", "openai", "openai-chat"} {
+		r := newRig(t)
+		r.model.Script(fakellm.Steps(fakellm.Step{fakellm.Say("Done.")}))
+		for want, last := range map[harnessv1.Outcome]func(*watched) error{
+			harnessv1.Outcome_OUTCOME_FAILED:    func(w *watched) error { return w.stream.CloseSend() },
+			harnessv1.Outcome_OUTCOME_CANCELLED: func(w *watched) error { return w.stream.Send(cancelRequest) },
+		} {
+			w := r.open(t.Context(), r.start(driver), &harnessv1.RunBegin{Hold: true})
+			w.until(t, func(ev *harnessv1.RunEvent) bool { return ev.GetAudit() != nil })
+			if err := last(w); err != nil {
+				t.Fatal(err)
+			}
+			if fin := w.finish(t); fin.GetOutcome() != want {
+				t.Errorf("%s: %v", driver, fin)
+			}
+		}
+		w := r.open(t.Context(), r.start(driver), &harnessv1.RunBegin{Hold: true})
+		w.until(t, func(ev *harnessv1.RunEvent) bool { return ev.GetAudit() != nil })
+		if n := len(r.model.Requests()); n != 0 {
+			t.Errorf("%s: %d requests were sent on hold", driver, n)
+		}
+		if err := w.stream.Send(goRequest); err != nil {
+			t.Fatal(err)
+		}
+		if fin := w.finish(t); fin.GetOutcome() != harnessv1.Outcome_OUTCOME_COMPLETED || len(r.model.Requests()) != 1 {
+			t.Errorf("%s: %v after %d requests", driver, fin, len(r.model.Requests()))
+		}
 	}
 }
 

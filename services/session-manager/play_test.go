@@ -111,6 +111,8 @@ func (h *harness) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harn
 		case *harnessv1.RunRequest_History:
 			p.history = append(p.history, r.History.GetMessages()...)
 		case *harnessv1.RunRequest_Begin:
+			p.begun = !r.Begin.GetHold()
+		case *harnessv1.RunRequest_Go:
 			p.begun = true
 		}
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -45,6 +46,22 @@ func Client(base *http.Client) *http.Client {
 		Transport:     statusTransport{next},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// holdTransport sends a request once hold returns.
+type holdTransport struct {
+	next http.RoundTripper
+	hold func(context.Context) error
+}
+
+func (t holdTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := t.hold(req.Context()); err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, err
+	}
+	return t.next.RoundTrip(req)
 }
 
 type statusTransport struct{ next http.RoundTripper }

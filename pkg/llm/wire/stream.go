@@ -116,7 +116,7 @@ func (r *run) do() error {
 		return err
 	}
 	r.watch.start()
-	resp, err := r.call.Open(r.ctx, Client(r.call.Options.Client))
+	resp, err := r.call.Open(r.ctx, r.client())
 	r.watch.stop()
 	if err != nil {
 		return r.fail(asUnsent(err))
@@ -134,6 +134,19 @@ func (r *run) do() error {
 		r.drain(resp.Body)
 	}
 	return nil
+}
+
+// client returns the client of the call, which sends nothing while the request is on hold.
+func (r *run) client() *http.Client {
+	client := Client(r.call.Options.Client)
+	if hold := r.call.Request.Hold; hold != nil {
+		client.Transport = holdTransport{client.Transport, func(ctx context.Context) error {
+			r.watch.stop()
+			defer r.watch.start()
+			return hold(ctx)
+		}}
+	}
+	return client
 }
 
 // read feeds the decoder until the answer is finished, nobody listens, or something fails.

@@ -16,10 +16,46 @@ import (
 	"testing"
 	"time"
 
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/llm/wire"
 	"kaged.dev/pkg/testkit/fakellm"
 )
+
+// hold: nothing is sent while a request is on hold; the end of the context, or of the hold's patience, is the call's error.
+func (s Suite) hold(t *testing.T) {
+	t.Parallel()
+	srv, d := s.start(t, wire.Options{Idle: time.Second})
+	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("some")}))
+	req := Ask("hello")
+	held := false
+	req.Hold = func(context.Context) error {
+		held = true
+		if n := len(srv.Requests()); n != 0 {
+			t.Errorf("%d requests were sent on hold", n)
+		}
+		return nil
+	}
+	if r := Call(t, t.Context(), d, req); r.Err != nil || !held {
+		t.Errorf("held %v, the error is %v", held, r.Err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	req.Hold = func(ctx context.Context) error {
+		cancel()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if r := Call(t, ctx, d, req); !errors.Is(r.Err, context.Canceled) {
+		t.Errorf("the error is %v", r.Err)
+	}
+	req.Hold = func(context.Context) error { return fault.New(fault.Interrupted, "never mind") }
+	if r := Call(t, t.Context(), d, req); !errors.Is(r.Err, fault.Interrupted) {
+		t.Errorf("the error is %v", r.Err)
+	}
+	if n := len(srv.Requests()); n != 1 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
 
 // cancel: the end of the context closes the connection before the iterator returns, before and within an answer, and is
 // the call's error.

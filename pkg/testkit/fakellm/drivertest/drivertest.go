@@ -160,6 +160,7 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("ErrorEvent", s.errorEvent)
 	t.Run("Silence", s.silence)
 	t.Run("TooMuch", s.tooMuch)
+	t.Run("Hold", s.hold)
 	t.Run("Cancel", s.cancel)
 	t.Run("Break", s.breakOff)
 	t.Run("Reuse", s.reuse)

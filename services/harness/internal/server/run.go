@@ -34,6 +34,11 @@ func (s *Server) Run(stream runStream) error {
 	if start == nil {
 		return run.finish(loop.Finished{Outcome: loop.Cancelled, Stop: stopAborted})
 	}
+	if start.onHold {
+		start.Hold = run.hold
+	} else {
+		close(run.released)
+	}
 	s.helpers.Go(func() { run.listen(cancel) })
 	return run.finish(s.run(ctx, start, run))
 }
@@ -52,6 +57,7 @@ func (s *Server) run(ctx context.Context, start *started, sink loop.Sink) loop.F
 type started struct {
 	loop.Start
 	workspace string
+	onHold    bool
 }
 
 // receive reads requests up to begin. It returns nil without an error if the run was cancelled before.
@@ -89,6 +95,7 @@ func (s *Server) receive(stream runStream) (*started, error) {
 		case req.GetCancel() != nil:
 			return nil, nil
 		case req.GetBegin() != nil:
+			start.onHold = req.GetBegin().GetHold()
 			return start, nil
 		default:
 			return nil, fault.New(fault.BadRequest, "Before a run begins, only its start, its history and a cancel may come.")

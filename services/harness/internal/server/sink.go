@@ -31,6 +31,8 @@ type runSink struct {
 	routes map[string]loop.Route // the newest, until they are taken
 	ended  error                 // why no answer comes any more
 	news   chan struct{}         // holds one token when something above has changed
+
+	released chan struct{} // closed when models may be asked
 }
 
 type half struct {
@@ -39,7 +41,7 @@ type half struct {
 }
 
 func newRunSink(stream runStream) *runSink {
-	return &runSink{stream: stream, stored: map[half]struct{}{}, news: make(chan struct{}, 1)}
+	return &runSink{stream: stream, stored: map[half]struct{}{}, news: make(chan struct{}, 1), released: make(chan struct{})}
 }
 
 // Emit sends an event.
@@ -61,6 +63,26 @@ func (r *runSink) finish(f loop.Finished) error {
 	r.send.Lock()
 	defer r.send.Unlock()
 	return r.stream.Send(ev)
+}
+
+// hold waits until models may be asked.
+func (r *runSink) hold(ctx context.Context) error {
+	select {
+	case <-r.released:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// onHold reports whether models may not be asked yet. It is for the goroutine that listens.
+func (r *runSink) onHold() bool {
+	select {
+	case <-r.released:
+		return false
+	default:
+		return true
+	}
 }
 
 // Stored waits for the caller's word that the half of a step is on disk.
@@ -93,6 +115,10 @@ func (r *runSink) answer(h half) (bool, map[string]loop.Route, error) {
 func (r *runSink) listen(cancel context.CancelCauseFunc) {
 	for {
 		req, err := r.stream.Recv()
+		if errors.Is(err, io.EOF) && r.onHold() {
+			cancel(fault.New(fault.BadRequest, "The run was given no go."))
+			return
+		}
 		if errors.Is(err, io.EOF) {
 			// The caller has said its last word but reads on: the run may go on as far as it needs no answer.
 			r.tell(func() { r.ended = fault.New(fault.Cancelled, "The caller of the run answers no more.") })
@@ -103,12 +129,14 @@ func (r *runSink) listen(cancel context.CancelCauseFunc) {
 			return
 		}
 		switch {
+		case req.GetGo() != nil && r.onHold():
+			close(r.released)
 		case req.GetStored() != nil:
 			r.tell(func() { r.take(req.GetStored()) })
 		case req.GetCancel() != nil:
 			cancel(fault.New(fault.Cancelled, "The run was cancelled.").With("reason", req.GetCancel().GetReason()))
 		default:
-			cancel(fault.New(fault.BadRequest, "After a run has begun, only stored and cancel may come."))
+			cancel(fault.New(fault.BadRequest, "After a run has begun, only stored, cancel and, once, the end of its hold may come."))
 			return
 		}
 	}

@@ -917,6 +917,7 @@ type RunRequest struct {
 	//	*RunRequest_Begin
 	//	*RunRequest_Stored
 	//	*RunRequest_Cancel
+	//	*RunRequest_Go
 	Request       isRunRequest_Request `protobuf_oneof:"request"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1004,6 +1005,15 @@ func (x *RunRequest) GetCancel() *RunCancel {
 	return nil
 }
 
+func (x *RunRequest) GetGo() *RunGo {
+	if x != nil {
+		if x, ok := x.Request.(*RunRequest_Go); ok {
+			return x.Go
+		}
+	}
+	return nil
+}
+
 type isRunRequest_Request interface {
 	isRunRequest_Request()
 }
@@ -1033,6 +1043,11 @@ type RunRequest_Cancel struct {
 	Cancel *RunCancel `protobuf:"bytes,5,opt,name=cancel,proto3,oneof"`
 }
 
+type RunRequest_Go struct {
+	// A run that was begun on hold may ask models now.
+	Go *RunGo `protobuf:"bytes,6,opt,name=go,proto3,oneof"`
+}
+
 func (*RunRequest_Start) isRunRequest_Request() {}
 
 func (*RunRequest_History) isRunRequest_Request() {}
@@ -1042,6 +1057,8 @@ func (*RunRequest_Begin) isRunRequest_Request() {}
 func (*RunRequest_Stored) isRunRequest_Request() {}
 
 func (*RunRequest_Cancel) isRunRequest_Request() {}
+
+func (*RunRequest_Go) isRunRequest_Request() {}
 
 // RunStart is everything a run depends on besides the conversation.
 type RunStart struct {
@@ -1272,7 +1289,10 @@ func (x *History) GetMessages() []*Message {
 
 // RunBegin says that the history is complete.
 type RunBegin struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run gets ready up to its first request to a model and waits there for go, because what it answers is still being
+	// stored. What it reports meanwhile is as any other event.
+	Hold          bool `protobuf:"varint,1,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1307,6 +1327,50 @@ func (*RunBegin) Descriptor() ([]byte, []int) {
 	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
 }
 
+func (x *RunBegin) GetHold() bool {
+	if x != nil {
+		return x.Hold
+	}
+	return false
+}
+
+// RunGo ends the hold of a run.
+type RunGo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunGo) Reset() {
+	*x = RunGo{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunGo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunGo) ProtoMessage() {}
+
+func (x *RunGo) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunGo.ProtoReflect.Descriptor instead.
+func (*RunGo) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
+}
+
 // StepStored says that a half of a step is on disk.
 type StepStored struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1322,7 +1386,7 @@ type StepStored struct {
 
 func (x *StepStored) Reset() {
 	*x = StepStored{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1398,7 @@ func (x *StepStored) String() string {
 func (*StepStored) ProtoMessage() {}
 
 func (x *StepStored) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1411,7 @@ func (x *StepStored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStored.ProtoReflect.Descriptor instead.
 func (*StepStored) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StepStored) GetStep() int32 {
@@ -1382,7 +1446,7 @@ type RunCancel struct {
 
 func (x *RunCancel) Reset() {
 	*x = RunCancel{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1458,7 @@ func (x *RunCancel) String() string {
 func (*RunCancel) ProtoMessage() {}
 
 func (x *RunCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1471,7 @@ func (x *RunCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCancel.ProtoReflect.Descriptor instead.
 func (*RunCancel) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RunCancel) GetReason() string {
@@ -1442,7 +1506,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1454,7 +1518,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1467,7 +1531,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RunEvent) GetEvent() isRunEvent_Event {
@@ -1674,7 +1738,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +1750,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +1763,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MessageStart) GetProvider() string {
@@ -1743,7 +1807,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1755,7 +1819,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1768,7 +1832,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Delta) GetKind() DeltaKind {
@@ -1798,7 +1862,7 @@ type ToolCallStarted struct {
 
 func (x *ToolCallStarted) Reset() {
 	*x = ToolCallStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +1874,7 @@ func (x *ToolCallStarted) String() string {
 func (*ToolCallStarted) ProtoMessage() {}
 
 func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +1887,7 @@ func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallStarted.ProtoReflect.Descriptor instead.
 func (*ToolCallStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ToolCallStarted) GetCall() *ToolCall {
@@ -1855,7 +1919,7 @@ type ToolCallOutput struct {
 
 func (x *ToolCallOutput) Reset() {
 	*x = ToolCallOutput{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +1931,7 @@ func (x *ToolCallOutput) String() string {
 func (*ToolCallOutput) ProtoMessage() {}
 
 func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +1944,7 @@ func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallOutput.ProtoReflect.Descriptor instead.
 func (*ToolCallOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ToolCallOutput) GetToolCallId() string {
@@ -1925,7 +1989,7 @@ type ToolCallFinished struct {
 
 func (x *ToolCallFinished) Reset() {
 	*x = ToolCallFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2001,7 @@ func (x *ToolCallFinished) String() string {
 func (*ToolCallFinished) ProtoMessage() {}
 
 func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2014,7 @@ func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallFinished.ProtoReflect.Descriptor instead.
 func (*ToolCallFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ToolCallFinished) GetResult() *ToolResult {
@@ -2020,7 +2084,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2032,7 +2096,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2045,7 +2109,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Turn) GetStep() int32 {
@@ -2115,7 +2179,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2127,7 +2191,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2140,7 +2204,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StepDone) GetStep() int32 {
@@ -2169,7 +2233,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2245,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2258,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -2259,7 +2323,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2335,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2348,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -2406,14 +2470,15 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\atargets\x18\x02 \x03(\v2\x18.kaged.harness.v1.TargetR\atargets\"5\n" +
 	"\tAuditHead\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\tR\x04hash\x12\x14\n" +
-	"\x05items\x18\x02 \x01(\x05R\x05items\"\xa5\x02\n" +
+	"\x05items\x18\x02 \x01(\x05R\x05items\"\xd0\x02\n" +
 	"\n" +
 	"RunRequest\x122\n" +
 	"\x05start\x18\x01 \x01(\v2\x1a.kaged.harness.v1.RunStartH\x00R\x05start\x125\n" +
 	"\ahistory\x18\x02 \x01(\v2\x19.kaged.harness.v1.HistoryH\x00R\ahistory\x122\n" +
 	"\x05begin\x18\x03 \x01(\v2\x1a.kaged.harness.v1.RunBeginH\x00R\x05begin\x126\n" +
 	"\x06stored\x18\x04 \x01(\v2\x1c.kaged.harness.v1.StepStoredH\x00R\x06stored\x125\n" +
-	"\x06cancel\x18\x05 \x01(\v2\x1b.kaged.harness.v1.RunCancelH\x00R\x06cancelB\t\n" +
+	"\x06cancel\x18\x05 \x01(\v2\x1b.kaged.harness.v1.RunCancelH\x00R\x06cancel\x12)\n" +
+	"\x02go\x18\x06 \x01(\v2\x17.kaged.harness.v1.RunGoH\x00R\x02goB\t\n" +
 	"\arequest\"\xe6\x06\n" +
 	"\bRunStart\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
@@ -2450,9 +2515,10 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"_max_stepsB\x14\n" +
 	"\x12_max_output_tokens\"@\n" +
 	"\aHistory\x125\n" +
-	"\bmessages\x18\x01 \x03(\v2\x19.kaged.harness.v1.MessageR\bmessages\"\n" +
-	"\n" +
-	"\bRunBegin\"\xe6\x01\n" +
+	"\bmessages\x18\x01 \x03(\v2\x19.kaged.harness.v1.MessageR\bmessages\"\x1e\n" +
+	"\bRunBegin\x12\x12\n" +
+	"\x04hold\x18\x01 \x01(\bR\x04hold\"\a\n" +
+	"\x05RunGo\"\xe6\x01\n" +
 	"\n" +
 	"StepStored\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x05R\x04step\x12.\n" +
@@ -2569,7 +2635,7 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(Severity)(0),            // 0: kaged.harness.v1.Severity
 	(StepPart)(0),            // 1: kaged.harness.v1.StepPart
@@ -2588,97 +2654,99 @@ var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(*RunStart)(nil),         // 14: kaged.harness.v1.RunStart
 	(*History)(nil),          // 15: kaged.harness.v1.History
 	(*RunBegin)(nil),         // 16: kaged.harness.v1.RunBegin
-	(*StepStored)(nil),       // 17: kaged.harness.v1.StepStored
-	(*RunCancel)(nil),        // 18: kaged.harness.v1.RunCancel
-	(*RunEvent)(nil),         // 19: kaged.harness.v1.RunEvent
-	(*MessageStart)(nil),     // 20: kaged.harness.v1.MessageStart
-	(*Delta)(nil),            // 21: kaged.harness.v1.Delta
-	(*ToolCallStarted)(nil),  // 22: kaged.harness.v1.ToolCallStarted
-	(*ToolCallOutput)(nil),   // 23: kaged.harness.v1.ToolCallOutput
-	(*ToolCallFinished)(nil), // 24: kaged.harness.v1.ToolCallFinished
-	(*Turn)(nil),             // 25: kaged.harness.v1.Turn
-	(*StepDone)(nil),         // 26: kaged.harness.v1.StepDone
-	(*Retry)(nil),            // 27: kaged.harness.v1.Retry
-	(*RunFinished)(nil),      // 28: kaged.harness.v1.RunFinished
-	nil,                      // 29: kaged.harness.v1.Target.HeadersEntry
-	nil,                      // 30: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                      // 31: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                      // 32: kaged.harness.v1.StepStored.RoutesEntry
-	(*CompiledProject)(nil),  // 33: kaged.harness.v1.CompiledProject
-	(*v1.Error)(nil),         // 34: kaged.common.v1.Error
-	(*Message)(nil),          // 35: kaged.harness.v1.Message
-	(*v1.AuditRecord)(nil),   // 36: kaged.common.v1.AuditRecord
-	(*ToolCall)(nil),         // 37: kaged.harness.v1.ToolCall
-	(*ToolResult)(nil),       // 38: kaged.harness.v1.ToolResult
-	(*Block)(nil),            // 39: kaged.harness.v1.Block
-	(StopReason)(0),          // 40: kaged.harness.v1.StopReason
-	(*Usage)(nil),            // 41: kaged.harness.v1.Usage
-	(*Stats)(nil),            // 42: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),  // 43: google.protobuf.Struct
+	(*RunGo)(nil),            // 17: kaged.harness.v1.RunGo
+	(*StepStored)(nil),       // 18: kaged.harness.v1.StepStored
+	(*RunCancel)(nil),        // 19: kaged.harness.v1.RunCancel
+	(*RunEvent)(nil),         // 20: kaged.harness.v1.RunEvent
+	(*MessageStart)(nil),     // 21: kaged.harness.v1.MessageStart
+	(*Delta)(nil),            // 22: kaged.harness.v1.Delta
+	(*ToolCallStarted)(nil),  // 23: kaged.harness.v1.ToolCallStarted
+	(*ToolCallOutput)(nil),   // 24: kaged.harness.v1.ToolCallOutput
+	(*ToolCallFinished)(nil), // 25: kaged.harness.v1.ToolCallFinished
+	(*Turn)(nil),             // 26: kaged.harness.v1.Turn
+	(*StepDone)(nil),         // 27: kaged.harness.v1.StepDone
+	(*Retry)(nil),            // 28: kaged.harness.v1.Retry
+	(*RunFinished)(nil),      // 29: kaged.harness.v1.RunFinished
+	nil,                      // 30: kaged.harness.v1.Target.HeadersEntry
+	nil,                      // 31: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                      // 32: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                      // 33: kaged.harness.v1.StepStored.RoutesEntry
+	(*CompiledProject)(nil),  // 34: kaged.harness.v1.CompiledProject
+	(*v1.Error)(nil),         // 35: kaged.common.v1.Error
+	(*Message)(nil),          // 36: kaged.harness.v1.Message
+	(*v1.AuditRecord)(nil),   // 37: kaged.common.v1.AuditRecord
+	(*ToolCall)(nil),         // 38: kaged.harness.v1.ToolCall
+	(*ToolResult)(nil),       // 39: kaged.harness.v1.ToolResult
+	(*Block)(nil),            // 40: kaged.harness.v1.Block
+	(StopReason)(0),          // 41: kaged.harness.v1.StopReason
+	(*Usage)(nil),            // 42: kaged.harness.v1.Usage
+	(*Stats)(nil),            // 43: kaged.harness.v1.Stats
+	(*structpb.Struct)(nil),  // 44: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
 	4,  // 0: kaged.harness.v1.CompileRequest.files:type_name -> kaged.harness.v1.SourceFile
 	5,  // 1: kaged.harness.v1.CompileRequest.default_tools:type_name -> kaged.harness.v1.ToolSwitch
 	0,  // 2: kaged.harness.v1.Diagnostic.severity:type_name -> kaged.harness.v1.Severity
-	33, // 3: kaged.harness.v1.CompileResponse.compiled:type_name -> kaged.harness.v1.CompiledProject
+	34, // 3: kaged.harness.v1.CompileResponse.compiled:type_name -> kaged.harness.v1.CompiledProject
 	7,  // 4: kaged.harness.v1.CompileResponse.diagnostics:type_name -> kaged.harness.v1.Diagnostic
 	8,  // 5: kaged.harness.v1.CompileResponse.aliases:type_name -> kaged.harness.v1.Reference
 	8,  // 6: kaged.harness.v1.CompileResponse.prompts:type_name -> kaged.harness.v1.Reference
-	29, // 7: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	34, // 8: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	30, // 7: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	35, // 8: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
 	10, // 9: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
 	14, // 10: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
 	15, // 11: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
 	16, // 12: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
-	17, // 13: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
-	18, // 14: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
-	33, // 15: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	30, // 16: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	31, // 17: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
-	12, // 18: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
-	5,  // 19: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
-	35, // 20: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
-	1,  // 21: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	32, // 22: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
-	20, // 23: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	21, // 24: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	22, // 25: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	23, // 26: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	24, // 27: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	25, // 28: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	26, // 29: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	36, // 30: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	27, // 31: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	28, // 32: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
-	12, // 33: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	2,  // 34: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	37, // 35: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	38, // 36: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	36, // 37: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	34, // 38: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	39, // 39: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	40, // 40: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	41, // 41: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	42, // 42: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	34, // 43: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	3,  // 44: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	40, // 45: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	41, // 46: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	42, // 47: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	34, // 48: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	39, // 49: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	43, // 50: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	11, // 51: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	11, // 52: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	6,  // 53: kaged.harness.v1.HarnessService.Compile:input_type -> kaged.harness.v1.CompileRequest
-	13, // 54: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	9,  // 55: kaged.harness.v1.HarnessService.Compile:output_type -> kaged.harness.v1.CompileResponse
-	19, // 56: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	55, // [55:57] is the sub-list for method output_type
-	53, // [53:55] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	18, // 13: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
+	19, // 14: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
+	17, // 15: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
+	34, // 16: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	31, // 17: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	32, // 18: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	12, // 19: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
+	5,  // 20: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
+	36, // 21: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	1,  // 22: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
+	33, // 23: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	21, // 24: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	22, // 25: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	23, // 26: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	24, // 27: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	25, // 28: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	26, // 29: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	27, // 30: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	37, // 31: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	28, // 32: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	29, // 33: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	12, // 34: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
+	2,  // 35: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	38, // 36: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	39, // 37: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	37, // 38: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	35, // 39: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	40, // 40: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	41, // 41: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	42, // 42: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	43, // 43: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	35, // 44: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	3,  // 45: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	41, // 46: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	42, // 47: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	43, // 48: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	35, // 49: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	40, // 50: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	44, // 51: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	11, // 52: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	11, // 53: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	6,  // 54: kaged.harness.v1.HarnessService.Compile:input_type -> kaged.harness.v1.CompileRequest
+	13, // 55: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	9,  // 56: kaged.harness.v1.HarnessService.Compile:output_type -> kaged.harness.v1.CompileResponse
+	20, // 57: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	56, // [56:58] is the sub-list for method output_type
+	54, // [54:56] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -2694,9 +2762,10 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunRequest_Begin)(nil),
 		(*RunRequest_Stored)(nil),
 		(*RunRequest_Cancel)(nil),
+		(*RunRequest_Go)(nil),
 	}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[10].OneofWrappers = []any{}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[15].OneofWrappers = []any{
+	file_kaged_harness_v1_harness_service_proto_msgTypes[16].OneofWrappers = []any{
 		(*RunEvent_MessageStart)(nil),
 		(*RunEvent_Delta)(nil),
 		(*RunEvent_ToolCall)(nil),
@@ -2715,7 +2784,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

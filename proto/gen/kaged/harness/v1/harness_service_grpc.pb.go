@@ -32,8 +32,8 @@ type HarnessServiceClient interface {
 	// Compile turns the bytes of a project's files into a snapshot, purely. If it needs files it was not given, it
 	// names them in wanted and the caller asks again with them.
 	Compile(ctx context.Context, in *CompileRequest, opts ...grpc.CallOption) (*CompileResponse, error)
-	// Run runs one agent until it is done. The requests are start, history in chunks, begin, then an answer to each
-	// event that asks for one, and cancel at any time. The events end with exactly one finished. Ending the stream
+	// Run runs one agent until it is done. The requests are start, history in chunks, begin, go if it was begun on hold,
+	// then an answer to each event that asks for one, and cancel at any time. The events end with exactly one finished. Ending the stream
 	// cancels the run: the provider's request and the tool's processes end with it.
 	Run(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunRequest, RunEvent], error)
 }
@@ -78,8 +78,8 @@ type HarnessServiceServer interface {
 	// Compile turns the bytes of a project's files into a snapshot, purely. If it needs files it was not given, it
 	// names them in wanted and the caller asks again with them.
 	Compile(context.Context, *CompileRequest) (*CompileResponse, error)
-	// Run runs one agent until it is done. The requests are start, history in chunks, begin, then an answer to each
-	// event that asks for one, and cancel at any time. The events end with exactly one finished. Ending the stream
+	// Run runs one agent until it is done. The requests are start, history in chunks, begin, go if it was begun on hold,
+	// then an answer to each event that asks for one, and cancel at any time. The events end with exactly one finished. Ending the stream
 	// cancels the run: the provider's request and the tool's processes end with it.
 	Run(grpc.BidiStreamingServer[RunRequest, RunEvent]) error
 	mustEmbedUnimplementedHarnessServiceServer()

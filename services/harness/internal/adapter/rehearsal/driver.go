@@ -52,6 +52,12 @@ func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 			yield(llm.Event{}, err)
 			return
 		}
+		if req.Hold != nil {
+			if err := req.Hold(ctx); err != nil {
+				yield(llm.Event{}, err)
+				return
+			}
+		}
 		d.play(ctx, s, yield)
 	}
 }

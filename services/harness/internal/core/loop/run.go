@@ -171,7 +171,10 @@ func (r *run) canonicalName(name string) string {
 }
 
 func (r *run) request() llm.Request {
-	return llm.Request{System: r.system, Messages: slices.Clip(r.messages), Tools: r.tools, MaxOutputTokens: r.maxOutput, CacheKey: r.cacheKey}
+	return llm.Request{
+		System: r.system, Messages: slices.Clip(r.messages), Tools: r.tools, MaxOutputTokens: r.maxOutput, CacheKey: r.cacheKey,
+		Hold: r.start.Hold,
+	}
 }
 
 // oneStep makes one model call and runs the tools it asks for. It reports whether another step follows.

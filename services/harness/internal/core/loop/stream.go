@@ -33,6 +33,12 @@ type reader struct {
 // stream makes one model call and relays what comes. The answer says how far it got also when it fails.
 func (r *run) stream(ctx context.Context, driver llm.Driver, req llm.Request, target llm.Target) (answer, error) {
 	rd := &reader{run: r, began: time.Now(), text: newCoalescer(r.emit), out: answer{target: target}}
+	if hold := req.Hold; hold != nil {
+		req.Hold = func(ctx context.Context) error {
+			defer func() { rd.began = time.Now() }()
+			return hold(ctx)
+		}
+	}
 	defer rd.text.close() // Also where the driver panics.
 	err := rd.read(ctx, driver, req)
 	if closing := rd.text.close(); err == nil {

@@ -36,6 +36,8 @@ type Start struct {
 	NoSandbox bool
 	// OperatorTools are the operator's rules for tools, in order.
 	OperatorTools []core.ToolSwitch
+	// Hold, unless nil, returns when models may be asked; see [llm.Request].
+	Hold func(context.Context) error
 }
 
 // Route is where the calls of an alias go: to the first target, and to the next while nothing was accepted.

@@ -106,7 +106,7 @@ func TestRun(t *testing.T) {
 	}
 	var asked []string
 	conn := connect(t, func(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error {
-		for len(asked) < 6 {
+		for len(asked) < 7 {
 			req, err := stream.Recv()
 			if err != nil {
 				return err
@@ -115,7 +115,7 @@ func TestRun(t *testing.T) {
 			if s := req.GetStart(); s != nil && (s.GetMaxSteps() != 3 || s.GetMaxOutputTokens() != 77 || s.GetAuditHead().GetItems() != 2 || !s.GetNoSandbox()) {
 				t.Errorf("start = %v", s)
 			}
-			if req.GetBegin() != nil {
+			if req.GetGo() != nil {
 				for _, ev := range events {
 					if err := stream.Send(ev); err != nil {
 						return err
@@ -132,6 +132,9 @@ func TestRun(t *testing.T) {
 	s.Stored = []transcript.Stored{{ID: "m1", Role: llm.RoleUser, Content: "Hi."}}
 	stream, err := New(conn, time.Minute, true).Start(t.Context(), s)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Go(); err != nil {
 		t.Fatal(err)
 	}
 	var got []runs.Event
@@ -170,7 +173,7 @@ func TestRun(t *testing.T) {
 		f.Closing != "bye" || f.Stop != llm.StopError {
 		t.Errorf("finished = %#v, %v", ev, err)
 	}
-	want := []string{"start:{run_id:\"r\"", "history:{messages:{role:ROLE_USER", "begin:{}", "stored:{step:1", "stored:{step:1", "cancel:{reason:\"enough\"}"}
+	want := []string{"start:{run_id:\"r\"", "history:{messages:{role:ROLE_USER", "begin:{hold:true}", "go:{}", "stored:{step:1", "stored:{step:1", "cancel:{reason:\"enough\"}"}
 	for i := range asked {
 		asked[i] = strings.ReplaceAll(asked[i], " ", "")
 	}

@@ -44,7 +44,7 @@ func (s *stream) begin(start *harnessv1.RunStart, history []transcript.Message) 
 			return s.refused(err)
 		}
 	}
-	err := s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Begin{Begin: &harnessv1.RunBegin{}}})
+	err := s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Begin{Begin: &harnessv1.RunBegin{Hold: true}}})
 	return s.refused(err)
 }
 
@@ -100,6 +100,15 @@ func apart(m *harnessv1.Message) []*harnessv1.Message {
 		room -= size
 	}
 	return out
+}
+
+// Go implements [runs.Stream]. A run that ended while it got ready is no failure here: its last event says why.
+func (s *stream) Go() error {
+	err := s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Go{Go: &harnessv1.RunGo{}}})
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 // Stored implements [runs.Stream].

@@ -166,7 +166,7 @@ func (g *Registry) resume(s *Session, was interrupted) {
 		c.Audit = append(c.Audit, resumed(current, run, was.run.ID, spec.RequestID))
 		err = runs.Announce(g.Runs.Renderer, &c, run, current.BlockedReason)
 		return c, err
-	}, func() { s.Begin(spec) })
+	}, func() { s.Begin(s.Ready(spec)) })
 	if err != nil {
 		g.Log.Warn("an interrupted run was not resumed", "session", s.ID, "run", was.run.ID, "error", err)
 	}

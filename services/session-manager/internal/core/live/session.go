@@ -183,15 +183,19 @@ func (s *Session) applied(c record.Change, between crash.Point) {
 	s.frames.EmitDurable(c.Outbox)
 }
 
-// Begin starts a run, whose row is committed. It is called by an Update's then.
-func (s *Session) Begin(spec runs.Spec) {
+// Ready gives a run to the harness while its row is being stored; see [runs.Ready].
+func (s *Session) Ready(spec runs.Spec) *runs.Run { return runs.Ready(s.g.Runs, spec) }
+
+// Begin carries out a run whose row is committed. It is called by an Update's then.
+func (s *Session) Begin(run *runs.Run) {
 	// The session is in use by whoever calls, so it can be held.
 	s.g.mu.Lock()
 	s.users++
 	s.g.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.run = runs.Begin(s.g.Runs, s, spec, func(r *runs.Run) {
+	s.run = run
+	run.Begin(s, func(r *runs.Run) {
 		s.mu.Lock()
 		if s.run == r {
 			s.run = nil
@@ -204,7 +208,7 @@ func (s *Session) Begin(spec runs.Spec) {
 		s.g.release(s)
 	})
 	if s.left() {
-		s.run.Abandon() // dropped in between
+		run.Abandon() // dropped in between
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 
 // Harness runs agents. It keeps nothing between runs.
 type Harness interface {
-	// Start begins a run. The stream ends with ctx: the provider's request and the run's tools end with it. It fails with
-	// unavailable if the harness cannot be reached.
+	// Start gives a run to the harness, which gets it ready and asks no model before [Stream.Go]. The stream ends with ctx: the
+	// provider's request and the run's tools end with it. It fails with unavailable if the harness cannot be reached.
 	Start(ctx context.Context, s Start) (Stream, error)
 }
 
@@ -26,6 +26,8 @@ type Start struct {
 
 // Stream is a run as the harness reports it. Recv is called by one goroutine, the others by any.
 type Stream interface {
+	// Go lets the run ask models.
+	Go() error
 	// Recv returns the next event; after [Finished] or an error there is none.
 	Recv() (Event, error)
 	// Stored tells the harness that a half of a step is on disk, and the routes if they have changed.

@@ -61,7 +61,7 @@ var (
 type Run struct {
 	Deps
 	spec Spec
-	desk Desk
+	desk Desk // set by Begin
 
 	// life is the run's on this process: it ends with Abandon, and everything else with it.
 	life  context.Context
@@ -74,30 +74,50 @@ type Run struct {
 	hurry    context.CancelFunc
 	jobs     chan job
 	done     chan struct{}
+	// ready is closed when the harness has the run, or cannot be given it: then unready says why.
+	ready   chan struct{}
+	opened  Stream
+	unready error
 	// interrupted is set before over is called.
 	interrupted bool
 
 	mu     sync.Mutex // guards the fields below
-	stream Stream     // nil until it is open
+	stream Stream     // nil until the run is under way
 	why    error      // why the run is to end early, nil if it is not
 	// boundary says that the run is to end after the next completed step.
 	boundary bool
 }
 
-// Begin starts to carry out a run, whose row is committed already. over is called, once, when it has ended and before
-// [Run.Done] is closed.
-func Begin(deps Deps, desk Desk, spec Spec, over func(*Run)) *Run {
-	r := &Run{Deps: deps, spec: spec, desk: desk, jobs: make(chan job, 16), done: make(chan struct{})}
+// Ready gives a run to the harness while its row is being stored: until [Run.Begin] no model is asked, nothing is shown
+// and nothing is spent. Either Begin or [Run.Drop] must follow.
+func Ready(deps Deps, spec Spec) *Run {
+	r := &Run{Deps: deps, spec: spec, jobs: make(chan job, 16), done: make(chan struct{}), ready: make(chan struct{})}
 	r.life, r.leave = context.WithCancel(context.Background())
 	r.ctx, r.stop = context.WithCancelCause(r.life)
 	r.patience, r.hurry = context.WithCancel(r.ctx)
+	go func() {
+		defer close(r.ready)
+		r.opened, r.unready = r.Harness.Start(r.ctx, Start{Spec: r.spec, Routes: r.spec.Inputs.Routes})
+	}()
+	return r
+}
+
+// Drop takes a run back from the harness whose row was not stored.
+func (r *Run) Drop() {
+	r.leave()
+	<-r.ready
+}
+
+// Begin carries the run out, whose row is committed. over is called, once, when it has ended and before [Run.Done] is
+// closed.
+func (r *Run) Begin(desk Desk, over func(*Run)) {
+	r.desk = desk
 	go func() {
 		defer close(r.done)
 		defer over(r)
 		defer r.leave()
 		r.work()
 	}()
-	return r
 }
 
 // ID returns the run's id.
@@ -196,21 +216,27 @@ func (r *Run) work() {
 	r.interrupted = r.reason() == nil && ending.Error != nil && ending.Error.Code == fault.Interrupted
 }
 
-// open begins the run at the harness.
+// open lets the harness go on with the run.
 func (r *Run) open() (Stream, error) {
-	stream, err := r.Harness.Start(r.ctx, Start{Spec: r.spec, Routes: r.spec.Inputs.Routes})
-	if err != nil {
+	<-r.ready
+	if r.unready != nil {
+		return nil, r.unready
+	}
+	r.mu.Lock()
+	why := r.why
+	if why == nil {
+		r.stream = r.opened
+	}
+	r.mu.Unlock()
+	if why != nil {
+		r.stop(why)
+		return nil, why
+	}
+	if err := r.opened.Go(); err != nil {
 		return nil, err
 	}
 	crash.At(crash.RunDispatched)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.why != nil {
-		r.stop(r.why)
-		return nil, r.why
-	}
-	r.stream = stream
-	return stream, nil
+	return r.opened, nil
 }
 
 // cutOff says what a broken stream means for the run.

@@ -97,20 +97,28 @@ type harness struct {
 	events  chan runs.Event
 	stored  chan runs.Half
 	cancels chan string
+	gone    chan struct{} // closed when the run may ask models
+	taken   context.Context
 	failure error
 }
 
 func newHarness() *harness {
-	return &harness{events: make(chan runs.Event), stored: make(chan runs.Half, 16), cancels: make(chan string, 1)}
+	return &harness{events: make(chan runs.Event), stored: make(chan runs.Half, 16), cancels: make(chan string, 1), gone: make(chan struct{})}
 }
 
 func (h *harness) Start(ctx context.Context, _ runs.Start) (runs.Stream, error) {
+	h.taken = ctx
 	return &stream{h, ctx}, h.failure
 }
 
 type stream struct {
 	*harness
 	ctx context.Context
+}
+
+func (s *stream) Go() error {
+	close(s.gone)
+	return nil
 }
 
 func (s *stream) Recv() (runs.Event, error) {
@@ -148,20 +156,56 @@ func (renderer) Append(dst []byte, p frames.Payload) ([]byte, error) {
 // begin starts a run at a harness that the test plays.
 func begin(t *testing.T, h *harness, resume bool) (*runs.Run, *desk) {
 	t.Helper()
+	d := &desk{begun: time.Now()}
+	r := ready(t, h, resume)
+	r.Begin(d, func(*runs.Run) { d.note("over") })
+	return r, d
+}
+
+// ready gives a run to a harness that the test plays.
+func ready(t *testing.T, h *harness, resume bool) *runs.Run {
+	t.Helper()
 	source := localconfig.NewFile("")
 	cfg, err := source.Config(t.Context(), "ada")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{begun: time.Now()}
-	r := runs.Begin(runs.Deps{
+	return runs.Ready(runs.Deps{
 		Harness: h, Renderer: renderer{}, Config: source, Log: slog.New(slog.DiscardHandler),
 		HoldBack: 50 * time.Millisecond, CancelGrace: 5 * time.Second,
-	}, d, runs.Spec{
+	}, runs.Spec{
 		Session: record.Session{ID: "s", Owner: "ada", ProjectID: "p"}, Run: record.Run{ID: "r", SessionID: "s", MessageID: "m"}, RequestID: "q",
 		Inputs: projects.Inputs{Config: cfg, Snapshot: &projects.Snapshot{Outline: projects.Outline{ResumeOnCrash: resume}}},
-	}, func(*runs.Run) { d.note("over") })
-	return r, d
+	})
+}
+
+// While its row is being stored the harness has the run and is not told to go; a row that was not stored takes it back.
+func TestReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r := ready(t, h, false)
+		synctest.Wait()
+		select {
+		case <-h.gone:
+			t.Error("the run went before it was stored")
+		default:
+		}
+		if h.taken == nil || h.taken.Err() != nil {
+			t.Error("the harness was not given the run")
+		}
+		d := &desk{begun: time.Now()}
+		r.Begin(d, func(*runs.Run) {})
+		<-h.gone
+		h.events <- runs.Finished{Outcome: runs.Completed, Stop: llm.StopEnd}
+		<-r.Done()
+
+		h = newHarness()
+		r = ready(t, h, false)
+		r.Drop()
+		if h.taken.Err() == nil {
+			t.Error("the harness was left with a run that is none")
+		}
+	})
 }
 
 func turn(step int, wait bool, calls ...string) runs.TurnDone {

@@ -62,15 +62,30 @@ func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 		if err := p.prepare(l); err != nil {
 			return Posted{}, err
 		}
-		err = l.Update(ctx, crash.MessageStored, p.decide, func() { l.Begin(p.spec) })
+		err = l.Update(ctx, crash.MessageStored, func(current record.Session) (record.Change, error) {
+			c, err := p.decide(current)
+			if err == nil {
+				p.ready = l.Ready(p.spec)
+			}
+			return c, err
+		}, func() { l.Begin(p.ready) })
 		if err == nil {
 			return p.posted(), nil
 		}
+		p.drop()
 		if !errors.Is(err, errOvertaken) {
 			return Posted{}, err
 		}
 	}
 	return Posted{}, errOvertaken
+}
+
+// drop takes back what the harness was given for a message that was not taken.
+func (p *posting) drop() {
+	if p.ready != nil {
+		p.ready.Drop()
+		p.ready = nil
+	}
 }
 
 // posted notes that the project is in use and returns what the caller is told.
@@ -136,8 +151,9 @@ type posting struct {
 	// history and inputs are what the run works with; set by prepare.
 	history []record.Message
 	inputs  projects.Inputs
-	// spec is the run it starts; set by decide.
-	spec runs.Spec
+	// spec is the run it starts, and ready that run at the harness; set by decide.
+	spec  runs.Spec
+	ready *runs.Run
 }
 
 // prepare gathers what the run works with: the conversation so far, and prompts and routes as of now.
