@@ -37,6 +37,13 @@ const (
 	RecoveryStored Point = "recovery_stored"
 	// SessionEndStored: the end of a session is committed; its processes are not told and no frame is out.
 	SessionEndStored Point = "session_end_stored"
+
+	// FilesStaged: the new files of a set of changes are written beside the old ones and none has taken its place.
+	FilesStaged Point = "files_staged"
+	// FileCommitted: one more file of a set has taken its place.
+	FileCommitted Point = "file_committed"
+	// FilesCommitted: all files of a set have taken their places, which is noted; the old ones are still there.
+	FilesCommitted Point = "files_committed"
 )
 
 // Points returns every point, in the order of the list.
@@ -47,4 +54,5 @@ func Points() []Point {
 var points = []Point{
 	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored,
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
+	FilesStaged, FileCommitted, FilesCommitted,
 }

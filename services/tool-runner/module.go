@@ -1,6 +1,8 @@
 package toolrunner
 
 import (
+	"path/filepath"
+
 	"kaged.dev/pkg/host"
 
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
@@ -14,8 +16,12 @@ func newModule(env *host.Env) (host.Service, error) {
 	if err := env.Config(&cfg); err != nil {
 		return nil, err
 	}
-	return New(cfg, Deps{
+	deps := Deps{
 		Log:     env.Log,
 		Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
-	})
+	}
+	if env.DataDir != "" {
+		deps.Journal = filepath.Join(env.DataDir, "tool-runner", "journal")
+	}
+	return New(cfg, deps)
 }

@@ -20,6 +20,8 @@ import (
 type Deps struct {
 	Log     *slog.Logger
 	Sandbox sandboxsupervisorv1.SandboxServiceClient
+	// Journal is the folder where changes of files are noted while they are made; empty for none, as in a test.
+	Journal string
 }
 
 // Service is the tool runner.
@@ -30,7 +32,9 @@ type Service struct {
 
 // New builds the service; nothing runs and nothing is dialled before Run.
 func New(cfg Config, deps Deps) (*Service, error) {
-	runner, err := core.New(cfg.options(), core.Deps{
+	opts := cfg.options()
+	opts.Journal = deps.Journal
+	runner, err := core.New(opts, core.Deps{
 		Log: deps.Log, Sniff: http.DetectContentType, Commands: sandbox.New(deps.Sandbox), LookupEnv: os.LookupEnv,
 	})
 	if err != nil {

@@ -30,6 +30,8 @@ type Options struct {
 	Rules    paths.Rules
 	// Sessions and Files bound the read records.
 	Sessions, Files int
+	// Journal is the folder where changes of files are noted while they are made, empty for none.
+	Journal string
 }
 
 // Deps are what the core needs from outside.
@@ -51,12 +53,19 @@ type Runner struct {
 	reads      *reads.Records
 	commands   command.Runner
 	project    project.Options
+	journal    *paths.Journal // nil for none
 }
 
-// New returns a runner of the whole catalogue.
+// New returns a runner of the whole catalogue. What an earlier process left half changed it takes back first, so that no call
+// ever sees it.
 func New(opts Options, deps Deps) (*Runner, error) {
 	r := &Runner{
 		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), commands: deps.Commands, project: opts.Project,
+	}
+	if opts.Journal != "" {
+		paths.Recover(opts.Journal, deps.Log)
+		r.journal = paths.NewJournal(opts.Journal)
+		opts.Rules.Journal = r.journal
 	}
 	var err error
 	r.catalogue, err = catalogue.Join(tools.Catalogue(tools.Deps{
@@ -118,4 +127,7 @@ func (r *Runner) EndSession(ctx context.Context, session string) error {
 }
 
 // Stop cancels every call and returns when all have ended.
-func (r *Runner) Stop() { r.calls.Stop() }
+func (r *Runner) Stop() {
+	r.calls.Stop()
+	r.journal.Close()
+}

@@ -9,12 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Entries returns the entries of an open folder in the order of their names.
+// Entries returns the entries of an open folder in the order of their names, without files that are only just being written.
 func Entries(dir *os.File) ([]fs.DirEntry, error) {
 	entries, err := dir.ReadDir(-1)
 	if err != nil {
 		return nil, err
 	}
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return IsTemp(e.Name()) })
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, nil
 }

@@ -21,6 +21,8 @@ type Rules struct {
 	Denied []string
 	// Home is what ~ stands for.
 	Home string
+	// Journal is where changes are written down while they are made, nil for nowhere.
+	Journal *Journal
 }
 
 // Space is where the tools of one project may reach. It holds descriptors; close it. It is safe for concurrent use.
@@ -32,8 +34,9 @@ type Space struct {
 }
 
 type root struct {
-	path string // absolute, without links
-	fd   int
+	path    string // absolute, without links
+	fd      int
+	journal *Journal
 }
 
 // Open returns the space of the project at root, an absolute folder. It fails with not_found if root is no folder. Allowed
@@ -42,20 +45,20 @@ func Open(projectRoot string, rules Rules) (*Space, error) {
 	if !filepath.IsAbs(projectRoot) {
 		return nil, fault.New(fault.NotFound, "The project's root %q is not an absolute path.", projectRoot)
 	}
-	project, err := openRoot(projectRoot)
+	project, err := openRoot(projectRoot, rules.Journal)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.NotFound, "There is no folder at the project's root %s.", projectRoot)
 	}
 	s := &Space{project: project, given: filepath.Clean(projectRoot), denied: denials(rules, project.path)}
 	for _, name := range rules.Allowed {
-		if extra, err := openRoot(strings.TrimSuffix(expand(name, rules.Home, project.path), "/**")); err == nil {
+		if extra, err := openRoot(strings.TrimSuffix(expand(name, rules.Home, project.path), "/**"), rules.Journal); err == nil {
 			s.allowed = append(s.allowed, extra)
 		}
 	}
 	return s, nil
 }
 
-func openRoot(name string) (*root, error) {
+func openRoot(name string, journal *Journal) (*root, error) {
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil {
 		return nil, err
@@ -66,7 +69,7 @@ func openRoot(name string) (*root, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: real, Err: err}
 	}
-	return &root{real, fd}, nil
+	return &root{real, fd, journal}, nil
 }
 
 // Close releases the space's descriptors; its paths cannot be used any more.

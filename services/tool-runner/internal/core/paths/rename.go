@@ -1,0 +1,39 @@
+package paths
+
+import "golang.org/x/sys/unix"
+
+// linkNew is renameNew where the system has no such call. Without hard links either, it looks whether the name is free and
+// then takes it, which somebody else can do in between.
+func linkNew(from int, name string, to int, newName string) error {
+	switch err := unix.Linkat(from, name, to, newName, 0); err {
+	case nil:
+		return unix.Unlinkat(from, name, 0)
+	case unix.EPERM, unix.ENOTSUP, unix.ENOSYS, unix.EMLINK:
+	default:
+		return err
+	}
+	if unix.Faccessat(to, newName, unix.F_OK, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		return unix.EEXIST
+	}
+	return unix.Renameat(from, name, to, newName)
+}
+
+// exchangeByLinks is exchange where the system has no such call: b is never without a file, a is for a moment.
+func exchangeByLinks(dir int, a, b string) error {
+	kept := a + ".x" + tempSuffix
+	switch err := unix.Linkat(dir, b, dir, kept, 0); err {
+	case nil:
+	case unix.EPERM, unix.ENOTSUP, unix.ENOSYS:
+		// No hard links either: then b is without a file for a moment too.
+		if err := unix.Renameat(dir, b, dir, kept); err != nil {
+			return err
+		}
+	default:
+		return err
+	}
+	if err := unix.Renameat(dir, a, dir, b); err != nil {
+		_ = unix.Renameat(dir, kept, dir, b)
+		return err
+	}
+	return unix.Renameat(dir, kept, dir, a)
+}

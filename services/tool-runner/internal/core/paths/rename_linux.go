@@ -1,0 +1,45 @@
+package paths
+
+import "golang.org/x/sys/unix"
+
+// renameNew renames a file to a name that nothing has; else it fails with EEXIST.
+func renameNew(from int, name string, to int, newName string) error {
+	err := unix.Renameat2(from, name, to, newName, unix.RENAME_NOREPLACE)
+	if unsupported(err) {
+		return linkNew(from, name, to, newName)
+	}
+	return err
+}
+
+// exchange lets two files of a folder exchange their names, at one moment for each name.
+func exchange(dir int, a, b string) error {
+	err := unix.Renameat2(dir, a, dir, b, unix.RENAME_EXCHANGE)
+	if unsupported(err) {
+		return exchangeByLinks(dir, a, b)
+	}
+	return err
+}
+
+// unsupported reports whether the file system, or the kernel's filter, does not know a way to rename.
+func unsupported(err error) bool {
+	return err == unix.EINVAL || err == unix.ENOSYS || err == unix.EPERM
+}
+
+// settle sees to it that a power failure after a rename finds the new file's content and not an empty file under the name.
+// A file system that writes data before the names that lead to it (ext4 as it is mounted by default) only has to be told to
+// begin, which waits for nothing; tmpfs has nothing to lose; any other has to be waited for. That the rename itself is on the
+// disk is not waited for: as with an editor, a power failure may take back what was done a moment before.
+func settle(fd int) error {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return err
+	}
+	switch fs.Type {
+	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
+		return nil
+	case unix.EXT4_SUPER_MAGIC:
+		return unix.SyncFileRange(fd, 0, 0, unix.SYNC_FILE_RANGE_WRITE)
+	}
+	_, err := retry(func() (int, error) { return 0, unix.Fdatasync(fd) })
+	return err
+}

@@ -1,0 +1,182 @@
+package paths
+
+import (
+	"io"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// stage does everything that can be done beside the files: it makes folders and writes the temporary files.
+func (b *batch) stage() error {
+	for _, key := range b.missing {
+		if err := b.makeFolder(key); err != nil {
+			return err
+		}
+	}
+	for _, s := range b.steps {
+		if s.folder.fd < 0 {
+			if err := s.folder.open(); err != nil {
+				return s.path.Failure("written", err)
+			}
+		}
+		if s.toFolder != nil && s.toFolder.fd < 0 {
+			if err := s.toFolder.open(); err != nil {
+				return s.to.Failure("written", err)
+			}
+		}
+		if err := s.stage(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeFolder makes one folder; that somebody else has made it meanwhile is as well.
+func (b *batch) makeFolder(key folderKey) error {
+	parent, err := openBeneath(key.root.fd, path.Dir(key.rel), oPath|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(parent)
+		err = unix.Mkdirat(parent, path.Base(key.rel), 0o777)
+	}
+	switch err {
+	case nil:
+		b.made = append(b.made, key)
+		return nil
+	case unix.EEXIST:
+		return nil
+	}
+	p := Path{root: key.root, Rel: key.rel, Show: Show(key.rel)}
+	return p.Failure("made", err)
+}
+
+func (f *folder) open() (err error) {
+	f.fd, err = openBeneath(f.key.root.fd, f.key.rel, oPath|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return err
+}
+
+// stage looks whether things are as they should be and writes the temporary file of one step.
+func (s *step) stage() error {
+	var st unix.Stat_t
+	if s.source != nil {
+		if err := unix.Fstatat(s.source.fd, s.sourceName, &st, unix.AT_SYMLINK_NOFOLLOW); err == unix.ENOENT {
+			return s.path.changed()
+		} else if err != nil {
+			return s.path.Failure("written", err)
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFREG {
+			return s.path.notRegular()
+		}
+	}
+	switch s.kind {
+	case create:
+		if versionAt(s.folder.fd, s.name) != (Version{}) {
+			return s.path.Taken()
+		}
+	case move:
+		if versionAt(s.toFolder.fd, s.toName) != (Version{}) {
+			return s.to.Taken()
+		}
+	}
+	if s.kind != create && versionOf(&st) != s.was {
+		return s.path.changed()
+	}
+	if s.kind == remove || s.kind == move {
+		return nil
+	}
+	return s.path.Failure("written", s.writeTemp(&st))
+}
+
+// writeTemp writes the new file under its temporary name, in the form of the old one. Where a new file cannot be what the old
+// one is, the step becomes one that writes over the old one.
+func (s *step) writeTemp(old *unix.Stat_t) error {
+	if s.kind == replace && old.Nlink > 1 {
+		return s.copyOld()
+	}
+	fd, err := s.createTemp(0o666)
+	if err != nil {
+		return err
+	}
+	defer func() { unix.Close(fd) }()
+	if err := writeAll(fd, s.data); err != nil {
+		return err
+	}
+	if s.source != nil {
+		kept, err := s.takeForm(fd, old)
+		if err != nil {
+			return err
+		}
+		if !kept && s.kind == replace && s.writable() {
+			if err := unix.Unlinkat(s.folder.fd, s.temp, 0); err != nil {
+				return err
+			}
+			return s.copyOld()
+		}
+	}
+	if s.kind == replace {
+		if err := settle(fd); err != nil {
+			return err
+		}
+	}
+	var own unix.Stat_t
+	if err := unix.Fstat(fd, &own); err != nil {
+		return err
+	}
+	s.made = versionOf(&own)
+	return nil
+}
+
+func (s *step) createTemp(mode uint32) (int, error) {
+	return retry(func() (int, error) {
+		return unix.Openat(s.folder.fd, s.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+	})
+}
+
+// takeForm gives a new file owner, attributes and mode of the old one and reports whether it has them all.
+func (s *step) takeForm(fd int, old *unix.Stat_t) (bool, error) {
+	var own unix.Stat_t
+	if err := unix.Fstat(fd, &own); err != nil {
+		return false, err
+	}
+	kept := true
+	if own.Uid != old.Uid || own.Gid != old.Gid {
+		if unix.Fchown(fd, int(old.Uid), int(old.Gid)) != nil {
+			// Only root may give a file away, but its group may still be one of ours.
+			kept = false
+			_ = unix.Fchown(fd, -1, int(old.Gid))
+		}
+	}
+	if !copyAttributes(s.source.fd, s.sourceName, fd) {
+		kept = false
+	}
+	// Last, because a change of owner clears the set-id bits.
+	return kept, unix.Fchmod(fd, uint32(old.Mode&0o7777))
+}
+
+// writable reports whether the old file itself may be written to.
+func (s *step) writable() bool {
+	return unix.Faccessat(s.source.fd, s.sourceName, unix.W_OK, unix.AT_EACCESS) == nil
+}
+
+// copyOld makes the step one that writes over the old file, and keeps a copy of that under the temporary name, for its owner's
+// eyes only.
+func (s *step) copyOld() error {
+	s.kind = overwrite
+	from, err := openBeneath(s.source.fd, s.sourceName, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	src := os.NewFile(uintptr(from), s.sourceName)
+	defer src.Close()
+	fd, err := s.createTemp(0o600)
+	if err != nil {
+		return err
+	}
+	dst := os.NewFile(uintptr(fd), s.temp)
+	_, err = io.Copy(dst, src)
+	if closed := dst.Close(); err == nil {
+		err = closed
+	}
+	return err
+}

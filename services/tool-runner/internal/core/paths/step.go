@@ -1,0 +1,225 @@
+package paths
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+type kind string
+
+// What a step does, how that is taken back, and what its temporary file holds.
+const (
+	// A new file takes the name if nothing has it; the temporary file is the new one until then.
+	create kind = "create"
+	// The new file and the old one exchange their names; the temporary file is the new one before and the old one after.
+	replace kind = "replace"
+	// The old file is written over; the temporary file is a copy of what it held.
+	overwrite kind = "overwrite"
+	// The file takes the temporary name.
+	remove kind = "remove"
+	// The file takes another name if nothing has it.
+	move kind = "move"
+)
+
+// step is one change that can be seen.
+type step struct {
+	kind   kind
+	path   Path
+	folder *folder
+	name   string
+	temp   string // a name of ours in the same folder
+	// source and sourceName are the file whose form a new one takes, nil for none.
+	source     *folder
+	sourceName string
+	// was is what must be there before, made what we put there.
+	was, made Version
+	data      []byte
+	// to is where a move goes.
+	to       *Path
+	toFolder *folder
+	toName   string
+}
+
+// do makes the change.
+func (s *step) do() error {
+	dir := s.folder.fd
+	switch s.kind {
+	case create:
+		if err := renameNew(dir, s.temp, dir, s.name); err == unix.EEXIST {
+			return s.path.Taken()
+		} else if err != nil {
+			return s.path.Failure("written", err)
+		}
+	case replace:
+		// The look before spares watchers of the folder a needless exchange; the one after leaves no moment unseen.
+		if versionAt(dir, s.name) != s.was {
+			return s.path.changed()
+		}
+		if err := exchange(dir, s.temp, s.name); err == unix.ENOENT {
+			return s.path.changed()
+		} else if err != nil {
+			return s.path.Failure("written", err)
+		}
+		if versionAt(dir, s.temp) != s.was {
+			return s.path.changed()
+		}
+	case overwrite:
+		return s.path.Failure("written", s.writeOver())
+	case remove:
+		if versionAt(dir, s.name) != s.was {
+			return s.path.changed()
+		}
+		if err := renameNew(dir, s.name, dir, s.temp); err != nil {
+			return s.path.Failure("removed", err)
+		}
+		if versionAt(dir, s.temp) != s.was {
+			return s.path.changed()
+		}
+	case move:
+		if versionAt(dir, s.name) != s.was {
+			return s.path.changed()
+		}
+		if err := renameNew(dir, s.name, s.toFolder.fd, s.toName); err == unix.EEXIST {
+			return s.to.Taken()
+		} else if err != nil {
+			return s.path.Failure("moved", err)
+		}
+		if versionAt(s.toFolder.fd, s.toName) != s.was {
+			return s.path.changed()
+		}
+	}
+	return nil
+}
+
+// undo takes the change back, if it was made and is still what stands there. What somebody else has put in its place since
+// stays.
+func (s *step) undo() error {
+	dir := s.folder.fd
+	switch s.kind {
+	case create:
+		if versionAt(dir, s.name) == s.made {
+			return unix.Unlinkat(dir, s.name, 0)
+		}
+	case replace:
+		if versionAt(dir, s.name) == s.made && versionAt(dir, s.temp) != (Version{}) {
+			return exchange(dir, s.temp, s.name)
+		}
+	case overwrite:
+		return s.writeBack()
+	case remove:
+		if versionAt(dir, s.temp) != (Version{}) {
+			if err := renameNew(dir, s.temp, dir, s.name); err != unix.EEXIST {
+				return err
+			}
+		}
+	case move:
+		if at := versionAt(s.toFolder.fd, s.toName); at.Ino == s.was.Ino && at.Ino != 0 {
+			if err := renameNew(s.toFolder.fd, s.toName, dir, s.name); err != unix.EEXIST {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// finish removes the temporary file.
+func (s *step) finish() {
+	if s.temp != "" && s.kind != move && s.folder.fd >= 0 {
+		unix.Unlinkat(s.folder.fd, s.temp, 0)
+	}
+}
+
+// writeOver writes the new content into the file itself.
+func (s *step) writeOver() error {
+	fd, err := openBeneath(s.folder.fd, s.name, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == unix.ENOENT || err == unix.ELOOP || err == unix.ENXIO {
+		return s.path.changed()
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if versionOf(&st) != s.was {
+		return s.path.changed()
+	}
+	if err := writeAll(fd, s.data); err != nil {
+		return err
+	}
+	if err := unix.Ftruncate(fd, int64(len(s.data))); err != nil {
+		return err
+	}
+	return keepMode(fd, &st)
+}
+
+// writeBack restores the file from the copy, and the time of its last change with it.
+func (s *step) writeBack() error {
+	at := versionAt(s.folder.fd, s.name)
+	if at == s.was || at.Ino != s.was.Ino {
+		return nil
+	}
+	from, err := openBeneath(s.folder.fd, s.temp, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	copied := os.NewFile(uintptr(from), s.temp)
+	defer copied.Close()
+	data, err := io.ReadAll(copied)
+	if err != nil {
+		return err
+	}
+	fd, err := openBeneath(s.folder.fd, s.name, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if err := writeAll(fd, data); err != nil {
+		return err
+	}
+	if err := unix.Ftruncate(fd, int64(len(data))); err != nil {
+		return err
+	}
+	if err := keepMode(fd, &st); err != nil {
+		return err
+	}
+	times := []unix.Timespec{st.Atim, unix.NsecToTimespec(s.was.Mtime)}
+	_ = unix.UtimesNanoAt(s.folder.fd, s.name, times, unix.AT_SYMLINK_NOFOLLOW)
+	return nil
+}
+
+// keepMode puts back the set-id bits that writing to a file takes away.
+func keepMode(fd int, before *unix.Stat_t) error {
+	if before.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
+		return nil
+	}
+	return unix.Fchmod(fd, uint32(before.Mode&0o7777))
+}
+
+// versionAt returns the version of what has a name in a folder, the zero Version if nothing has or it cannot be told.
+func versionAt(dir int, name string) Version {
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return Version{}
+	}
+	return versionOf(&st)
+}
+
+func writeAll(fd int, data []byte) error {
+	for len(data) > 0 {
+		n, err := retry(func() (int, error) { return unix.Write(fd, data) })
+		if err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
+}
