@@ -30,6 +30,16 @@ type Config struct {
 	MaxCommandStrings int `toml:"max_command_strings"`
 	// StdinBytes is how much standard input is kept for a command that does not read it yet.
 	StdinBytes int `toml:"stdin_bytes"`
+
+	// SessionProcesses is how many detached commands of one session may run at once.
+	SessionProcesses int `toml:"session_processes"`
+	// KeptOutputBytes is how much of the end of what a detached command writes is kept.
+	KeptOutputBytes int `toml:"kept_output_bytes"`
+	// EndedProcesses, EndedBytes and EndedFor bound the detached commands that are remembered after their end: how many of one
+	// session, how many bytes all together, and how long.
+	EndedProcesses int             `toml:"ended_processes"`
+	EndedBytes     int             `toml:"ended_bytes"`
+	EndedFor       config.Duration `toml:"ended_for"`
 }
 
 // DefaultConfig returns the defaults.
@@ -39,6 +49,7 @@ func DefaultConfig() Config {
 		StartTimeout: config.Duration(10 * time.Second), KillTimeout: config.Duration(15 * time.Second),
 		DrainWait: config.Duration(250 * time.Millisecond), MaxCommands: 512, MaxCommandBytes: 1 << 20,
 		MaxCommandStrings: 16384, StdinBytes: 256 << 10,
+		SessionProcesses: 64, KeptOutputBytes: 256 << 10, EndedProcesses: 64, EndedBytes: 64 << 20, EndedFor: config.Duration(time.Hour),
 	}
 }
 
@@ -64,6 +75,9 @@ func (c Config) Validate() error {
 			return fmt.Errorf("%s is %s; it must be more than nothing and at most an hour", d.key, d.value)
 		}
 	}
+	if c.EndedFor <= 0 || c.EndedFor.D() > 30*24*time.Hour {
+		return fmt.Errorf("ended_for is %s; it must be more than nothing and at most 30 days", c.EndedFor)
+	}
 	for _, n := range []struct {
 		key         string
 		value, most int
@@ -72,6 +86,10 @@ func (c Config) Validate() error {
 		{"max_command_bytes", c.MaxCommandBytes, maxCommandBytes},
 		{"max_command_strings", c.MaxCommandStrings, 1 << 18},
 		{"stdin_bytes", c.StdinBytes, 64 << 20},
+		{"session_processes", c.SessionProcesses, 1 << 16},
+		{"kept_output_bytes", c.KeptOutputBytes, 64 << 20},
+		{"ended_processes", c.EndedProcesses, 1 << 16},
+		{"ended_bytes", c.EndedBytes, 1 << 30},
 	} {
 		if n.value < 1 || n.value > n.most {
 			return fmt.Errorf("%s is %d; it must be between 1 and %d", n.key, n.value, n.most)

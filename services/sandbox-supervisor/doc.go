@@ -5,6 +5,9 @@
 // that it runs, what it writes as it writes it, and how it ended. The stream is the command's life line: when it ends, for
 // whatever reason, the command and everything it started ends too.
 //
+// A command may also be detached (StartProcess): no stream holds it, it lives until it or its session ends, the end of what it
+// writes is kept in memory, and whoever knows its id can attach to it.
+//
 // On Linux the commands are not this process's children but those of the shim (package shim), a small process that the
 // service starts from its own executable and that inherits every orphan. When a command's main process ends, the shim
 // kills what it left behind before the end is told. When this process is killed, the shim notices by its socket, kills
@@ -20,6 +23,7 @@
 //
 // Cages are not built yet: a command that asks for one is refused with cage_unavailable, unless --no-sandbox was given.
 //
-// Goroutines: Run's own; those of the spawner (packages shimhost and group); per command one that watches it and, once it
-// is given input, one that feeds it (package core); per Exec stream one that takes requests.
+// Goroutines: Run's own; those of the spawner (packages shimhost and group); per command one that watches it, once it is
+// given input one that feeds it, and if it is detached one that keeps its output (package core); per Exec stream one that
+// takes requests.
 package sandboxsupervisor

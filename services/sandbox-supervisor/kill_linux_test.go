@@ -22,6 +22,7 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/testkit"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
@@ -29,8 +30,8 @@ import (
 
 func init() { helpers["supervisor"] = helperSupervisor }
 
-// helperSupervisor is a supervisor of its own process: it starts the shell commands of its arguments, copies what they
-// write to standard output, and works until it is killed.
+// helperSupervisor is a supervisor of its own process: it starts the shell commands of its arguments, the last one detached,
+// copies what they write to standard output, and works until it is killed.
 func helperSupervisor() {
 	fatal := func(err error) {
 		if err != nil {
@@ -44,15 +45,17 @@ func helperSupervisor() {
 	fatal(err)
 	started := func() {
 		client := sandboxsupervisorv1.NewSandboxServiceClient(h.Dial("sandbox-supervisor"))
-		for _, command := range os.Args[1:] {
+		start := func(command string) *sandboxsupervisorv1.ExecStart {
+			return &sandboxsupervisorv1.ExecStart{
+				Owner: &sandboxsupervisorv1.Owner{SessionId: "s"}, Argv: []string{"/bin/sh", "-c", command}, Cwd: "/",
+				Env: map[string]string{"PATH": os.Getenv("PATH"), "DIR": os.Getenv("DIR")}, Terminal: &sandboxsupervisorv1.Terminal{},
+			}
+		}
+		last := len(os.Args) - 1
+		for _, command := range os.Args[1:last] {
 			stream, err := client.Exec(context.Background())
 			fatal(err)
-			fatal(stream.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{
-				Start: &sandboxsupervisorv1.ExecStart{
-					Owner: &sandboxsupervisorv1.Owner{SessionId: "s"}, Argv: []string{"/bin/sh", "-c", command}, Cwd: "/",
-					Env: map[string]string{"PATH": os.Getenv("PATH"), "DIR": os.Getenv("DIR")}, Terminal: &sandboxsupervisorv1.Terminal{},
-				},
-			}}))
+			fatal(stream.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start(command)}}))
 			go func() {
 				for {
 					event, err := stream.Recv()
@@ -61,6 +64,17 @@ func helperSupervisor() {
 				}
 			}()
 		}
+		res, err := client.StartProcess(context.Background(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: start(os.Args[last])})
+		fatal(err)
+		stream, err := client.AttachProcess(context.Background(), &sandboxsupervisorv1.AttachProcessRequest{ProcessId: res.GetProcess().GetExecId(), Follow: true})
+		fatal(err)
+		go func() {
+			for {
+				event, err := stream.Recv()
+				fatal(err)
+				os.Stdout.Write(event.GetOutput().GetData())
+			}
+		}()
 	}
 	fatal(h.Run(context.Background(), started))
 }
@@ -221,8 +235,10 @@ func TestKilledShim(t *testing.T) {
 		for round := range 3 {
 			a := begin(t, client, daemonStart(t, "echo $PPID shim; sleep 1000"))
 			b := begin(t, client, shell(t, stubborn, pipes))
+			c := detach(t, client, shell(t, stubborn))
 			a.until("shim")
 			b.until("pid")
+			c.until("pid")
 			pids := append(pidsIn(a.stdout.String()), pidsIn(b.stdout.String())...)
 			shim := shimIn(t, a.stdout.String())
 			if err := unix.Kill(shim, unix.SIGKILL); err != nil {
@@ -233,6 +249,10 @@ func TestKilledShim(t *testing.T) {
 					t.Errorf("round %d: the end is %v", round, exit)
 				}
 			}
+			if exit := c.wait(); exit.GetReason() != lost || exit.GetExitCode() != 137 {
+				t.Errorf("round %d: the end of the detached one is %v", round, exit)
+			}
+			pids = append(pids, pidsIn(c.output)...)
 			if err := stillThere(append(pids, shim, int(a.started.GetPid()), int(b.started.GetPid()))...); err != nil {
 				t.Errorf("round %d: %v", round, err)
 			}

@@ -51,6 +51,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		supervisor: core.New(processes, core.Limits{
 			KillGrace: cfg.KillGrace.D(), CancelGrace: cfg.CancelGrace.D(), MaxCommands: cfg.MaxCommands,
 			MaxBytes: cfg.MaxCommandBytes, MaxStrings: cfg.MaxCommandStrings, InputBytes: cfg.StdinBytes, NoSandbox: deps.NoSandbox,
+			KeptOutput: cfg.KeptOutputBytes, MaxDetached: cfg.SessionProcesses, EndedPerOwner: cfg.EndedProcesses,
+			EndedBytes: cfg.EndedBytes, EndedFor: cfg.EndedFor.D(),
 		}),
 	}, nil
 }

@@ -51,6 +51,11 @@ func TestConfig(t *testing.T) {
 		"max_command_bytes":   func(c *sandboxsupervisor.Config) { c.MaxCommandBytes = 1 << 30 },
 		"max_command_strings": func(c *sandboxsupervisor.Config) { c.MaxCommandStrings = -1 },
 		"stdin_bytes":         func(c *sandboxsupervisor.Config) { c.StdinBytes = 0 },
+		"session_processes":   func(c *sandboxsupervisor.Config) { c.SessionProcesses = 0 },
+		"kept_output_bytes":   func(c *sandboxsupervisor.Config) { c.KeptOutputBytes = -1 },
+		"ended_processes":     func(c *sandboxsupervisor.Config) { c.EndedProcesses = 0 },
+		"ended_bytes":         func(c *sandboxsupervisor.Config) { c.EndedBytes = 0 },
+		"ended_for":           func(c *sandboxsupervisor.Config) { c.EndedFor = 0 },
 	} {
 		cfg := sandboxsupervisor.DefaultConfig()
 		if err := cfg.Validate(); err != nil {

@@ -34,6 +34,8 @@ type Command struct {
 	Env map[string]string
 	// Terminal is the size of its terminal, nil for pipes.
 	Terminal *Size
+	// Merge gives it one pipe for standard output and standard error.
+	Merge bool
 	// Timeout is how long it may run, 0 for without limit.
 	Timeout time.Duration
 	// Caged says that it is to run in a cage.
@@ -47,6 +49,7 @@ type Spec struct {
 	Env      []string
 	Dir      string
 	Terminal *Size // both numbers set
+	Merge    bool
 }
 
 // Limits bounds commands.
@@ -59,6 +62,12 @@ type Limits struct {
 	MaxBytes, MaxStrings int
 	// InputBytes is how much standard input is kept for a command that does not read.
 	InputBytes int
+	// KeptOutput is how much of the end of what a detached command writes is kept, in bytes.
+	KeptOutput int
+	// MaxDetached is how many detached commands of one owner may run at once. EndedPerOwner, EndedBytes and EndedFor bound
+	// those that are remembered after their end: how many of one owner, how many bytes all together, and how long.
+	MaxDetached, EndedPerOwner, EndedBytes int
+	EndedFor                               time.Duration
 	// NoSandbox lets a command that asks for a cage run without one.
 	NoSandbox bool
 }
@@ -90,7 +99,7 @@ func (c Command) check(l Limits) (Spec, error) {
 		}
 		total += len(arg) + 1
 	}
-	spec := Spec{Argv: c.Argv, Dir: c.Dir, Env: make([]string, 0, len(c.Env))}
+	spec := Spec{Argv: c.Argv, Dir: c.Dir, Merge: c.Merge, Env: make([]string, 0, len(c.Env))}
 	for _, key := range slices.Sorted(maps.Keys(c.Env)) {
 		if key == "" || strings.Contains(key, "=") || !printable(key) {
 			return Spec{}, invalid("env", "The environment has a variable called %q; a name must not be empty or hold '=' or a NUL byte.", key)

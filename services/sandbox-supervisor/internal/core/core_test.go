@@ -102,6 +102,7 @@ func (s *spawner) Spawn(context.Context, Spec) (Process, error) {
 
 var limits = Limits{
 	KillGrace: 5 * time.Second, CancelGrace: time.Second, MaxCommands: 10, MaxBytes: 1 << 20, MaxStrings: 1000, InputBytes: 10,
+	KeptOutput: 10, MaxDetached: 5, EndedPerOwner: 100, EndedBytes: 3*endedCost + 100, EndedFor: time.Hour,
 }
 
 func command(change ...func(*Command)) Command {
@@ -234,7 +235,7 @@ func TestEndOwnerWhileStarting(t *testing.T) {
 			started <- e
 		}()
 		synctest.Wait()
-		if list := s.List(""); len(list) > 0 {
+		if list := s.List("", true); len(list) > 0 {
 			t.Errorf("a command that has not started is listed: %v", list)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

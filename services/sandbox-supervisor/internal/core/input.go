@@ -39,6 +39,30 @@ func (in *input) write(data []byte) {
 	}
 }
 
+// What becomes of offered input.
+type offered int
+
+const (
+	inputTaken offered = iota
+	inputFull
+	inputClosed
+)
+
+// offer is a write that never waits: it takes all of data or nothing.
+func (in *input) offer(data []byte) offered {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	switch {
+	case in.closed || in.stopped:
+		return inputClosed
+	case len(in.data)+len(data) > in.max:
+		return inputFull
+	}
+	in.data = append(in.data, data...)
+	in.feed()
+	return inputTaken
+}
+
 func (in *input) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

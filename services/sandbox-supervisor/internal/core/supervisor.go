@@ -15,26 +15,33 @@ import (
 type Supervisor struct {
 	spawner Spawner
 	limits  Limits
-	wg      sync.WaitGroup // the watchers and feeders
+	wg      sync.WaitGroup // the watchers, the feeders and those who keep the output of detached commands
 
-	mu     sync.Mutex // guards what follows
-	execs  map[string]*Exec
-	closed bool
+	mu       sync.Mutex // guards what follows, and ended of the detached
+	execs    map[string]*Exec
+	detached map[string]*Detached // those that run and those that are remembered
+	ended    []*Detached          // the latter, the oldest first
+	closed   bool
 }
 
 // New returns a supervisor without commands.
 func New(spawner Spawner, limits Limits) *Supervisor {
-	return &Supervisor{spawner: spawner, limits: limits, execs: map[string]*Exec{}}
+	return &Supervisor{spawner: spawner, limits: limits, execs: map[string]*Exec{}, detached: map[string]*Detached{}}
 }
 
 // Start starts a command. When ctx ends, the command is ended; the caller must drain it with [Exec.Copy] in any case. Start
 // fails with invalid_params, cage_unavailable, shell_spawn_failed, rate_limited when too many commands run, and unavailable.
 func (s *Supervisor) Start(ctx context.Context, c Command) (*Exec, error) {
+	return s.start(ctx, ctx, ident.New(), c)
+}
+
+// start is Start of a command that ends with life; ctx bounds the start alone.
+func (s *Supervisor) start(ctx, life context.Context, id string, c Command) (*Exec, error) {
 	spec, err := c.check(s.limits)
 	if err != nil {
 		return nil, err
 	}
-	e := &Exec{id: ident.New(), command: c, limits: s.limits, end: make(chan Reason, 1), gone: make(chan struct{})}
+	e := &Exec{id: id, command: c, limits: s.limits, end: make(chan Reason, 1), gone: make(chan struct{})}
 	// Known before it runs: an owner that ends meanwhile ends this one too.
 	if err := s.add(e); err != nil {
 		return nil, err
@@ -49,7 +56,7 @@ func (s *Supervisor) Start(ctx context.Context, c Command) (*Exec, error) {
 	e.started = time.Now()
 	s.mu.Unlock()
 	go func() {
-		e.watch(ctx)
+		e.watch(life)
 		s.remove(e)
 	}()
 	return e, nil
@@ -60,7 +67,7 @@ func (s *Supervisor) add(e *Exec) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return fault.New(fault.Unavailable, "The sandbox supervisor is stopping.").With("subsystem", "sandbox-supervisor")
+		return stopping()
 	}
 	if len(s.execs) >= s.limits.MaxCommands {
 		return fault.New(fault.RateLimited, "%d commands run already, which is as many as may run at once.", len(s.execs)).
@@ -71,6 +78,10 @@ func (s *Supervisor) add(e *Exec) error {
 	return nil
 }
 
+func stopping() error {
+	return fault.New(fault.Unavailable, "The sandbox supervisor is stopping.").With("subsystem", "sandbox-supervisor")
+}
+
 func (s *Supervisor) remove(e *Exec) {
 	s.mu.Lock()
 	delete(s.execs, e.id)
@@ -79,7 +90,7 @@ func (s *Supervisor) remove(e *Exec) {
 	s.wg.Done()
 }
 
-// Info is what is known of a running command.
+// Info is what is known of a command that runs, or of a detached one that ran.
 type Info struct {
 	ID        string
 	Owner     Owner
@@ -87,13 +98,28 @@ type Info struct {
 	Command   string // the command line, shortened
 	StartedAt time.Time
 	Usage     Usage
+
+	// Detached says that nobody's stream holds it. Exit is how such a one ended, nil while it runs; of its output the bytes
+	// from number OutputStart up to OutputEnd are kept.
+	Detached               bool
+	Exit                   *Exit
+	OutputStart, OutputEnd int64
 }
 
-// List returns the commands of a session, of all for "", oldest first.
-func (s *Supervisor) List(sessionID string) []Info {
-	running := s.find(func(e *Exec) bool { return sessionID == "" || e.command.Owner.SessionID == sessionID })
-	list := make([]Info, 0, len(running))
-	for _, e := range running {
+// List returns the commands of a session, of all for "", oldest first; with ended also the detached ones that ran.
+func (s *Supervisor) List(sessionID string, ended bool) []Info {
+	ours := func(owner Owner) bool { return sessionID == "" || owner.SessionID == sessionID }
+	list := []Info{}
+	for _, d := range s.findDetached(ours) {
+		info := d.Info()
+		if info.Exit == nil {
+			info.Usage = d.exec.process.Usage()
+		}
+		if info.Exit == nil || ended {
+			list = append(list, info)
+		}
+	}
+	for _, e := range s.find(func(e *Exec) bool { return ours(e.command.Owner) && s.detached[e.id] == nil }) {
 		if started := s.startOf(e); !started.IsZero() {
 			list = append(list, Info{
 				ID: e.id, Owner: e.command.Owner, PID: e.PID(), Command: line(e.command.Argv),
@@ -119,7 +145,19 @@ func (s *Supervisor) EndOwner(ctx context.Context, sessionID string) (int, error
 	if sessionID == "" {
 		return 0, invalid("session_id", "Whose commands to end is missing: a session.")
 	}
-	return s.endAll(ctx, ReasonOwnerEnded, func(e *Exec) bool { return e.command.Owner.SessionID == sessionID })
+	n, err := s.endAll(ctx, ReasonOwnerEnded, func(e *Exec) bool { return e.command.Owner.SessionID == sessionID })
+	if err != nil {
+		return n, err
+	}
+	// What is said of them afterwards says that they have ended.
+	for _, d := range s.findDetached(func(owner Owner) bool { return owner.SessionID == sessionID }) {
+		select {
+		case <-d.done:
+		case <-ctx.Done():
+			return n, fault.From(ctx.Err())
+		}
+	}
+	return n, nil
 }
 
 // Drain refuses new commands from now on, ends all there are, and returns when they are gone or ctx ends.
@@ -159,6 +197,24 @@ func (s *Supervisor) find(match func(*Exec) bool) []*Exec {
 	for _, e := range s.execs {
 		if match(e) {
 			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// findDetached returns the detached commands of an owner that were started, those that ended included.
+func (s *Supervisor) findDetached(match func(Owner) bool) []*Detached {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	var found []*Detached
+	for _, d := range s.detached {
+		select {
+		case <-d.started:
+			if d.err == nil && match(d.command.Owner) {
+				found = append(found, d)
+			}
+		default:
 		}
 	}
 	return found

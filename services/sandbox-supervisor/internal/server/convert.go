@@ -14,19 +14,23 @@ func commandFromProto(req *sandboxsupervisorv1.ExecRequest) (core.Command, error
 	if start == nil {
 		return core.Command{}, fault.New(fault.BadRequest, "The first request on the stream must start a command.")
 	}
+	return startFromProto(start), nil
+}
+
+func startFromProto(start *sandboxsupervisorv1.ExecStart) core.Command {
 	c := core.Command{
 		Owner: core.Owner{
 			SessionID: start.GetOwner().GetSessionId(), RunID: start.GetOwner().GetRunId(),
 			CallID: start.GetOwner().GetCallId(), ProjectID: start.GetOwner().GetProjectId(),
 		},
 		Argv: start.GetArgv(), Dir: start.GetCwd(), Env: start.GetEnv(), Timeout: milliseconds(start.GetTimeoutMs()),
-		Caged: start.GetCage() != nil,
+		Merge: start.GetMergeStderr(), Caged: start.GetCage() != nil,
 	}
 	if start.GetTerminal() != nil {
 		size := sizeFromProto(start.GetTerminal())
 		c.Terminal = &size
 	}
-	return c, nil
+	return c
 }
 
 // milliseconds returns a duration; what does not fit into one is as long as one can be, which no limit allows.
@@ -69,22 +73,35 @@ var reasons = map[core.Reason]sandboxsupervisorv1.KillReason{
 }
 
 func exitedToProto(exit core.Exit) *sandboxsupervisorv1.ExecEvent {
-	return &sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Exited{Exited: &sandboxsupervisorv1.ExecExited{
+	return &sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Exited{Exited: exitToProto(exit)}}
+}
+
+func exitToProto(exit core.Exit) *sandboxsupervisorv1.ExecExited {
+	return &sandboxsupervisorv1.ExecExited{
 		ExitCode: int32(exit.Code), Signal: exit.Signal, Reason: reasons[exit.Reason], DurationMs: exit.Duration.Milliseconds(),
-	}}}
+	}
 }
 
 func processesToProto(list []core.Info) *sandboxsupervisorv1.ListProcessesResponse {
 	res := &sandboxsupervisorv1.ListProcessesResponse{Processes: make([]*sandboxsupervisorv1.Process, 0, len(list))}
 	for _, p := range list {
-		res.Processes = append(res.Processes, &sandboxsupervisorv1.Process{
-			ExecId: p.ID,
-			Owner: &sandboxsupervisorv1.Owner{
-				SessionId: p.Owner.SessionID, RunId: p.Owner.RunID, CallId: p.Owner.CallID, ProjectId: p.Owner.ProjectID,
-			},
-			Pid: int64(p.PID), Command: p.Command, StartedAt: p.StartedAt.UnixMilli(),
-			MemoryBytes: p.Usage.Memory, CpuMs: p.Usage.CPU.Milliseconds(),
-		})
+		res.Processes = append(res.Processes, processToProto(p))
 	}
 	return res
+}
+
+func processToProto(p core.Info) *sandboxsupervisorv1.Process {
+	process := &sandboxsupervisorv1.Process{
+		ExecId: p.ID,
+		Owner: &sandboxsupervisorv1.Owner{
+			SessionId: p.Owner.SessionID, RunId: p.Owner.RunID, CallId: p.Owner.CallID, ProjectId: p.Owner.ProjectID,
+		},
+		Pid: int64(p.PID), Command: p.Command, StartedAt: p.StartedAt.UnixMilli(),
+		MemoryBytes: p.Usage.Memory, CpuMs: p.Usage.CPU.Milliseconds(),
+		Detached: p.Detached, OutputStart: p.OutputStart, OutputEnd: p.OutputEnd,
+	}
+	if p.Exit != nil {
+		process.Exited = exitToProto(*p.Exit)
+	}
+	return process
 }

@@ -8,5 +8,5 @@ import (
 
 // ListProcesses says what runs.
 func (s *Server) ListProcesses(_ context.Context, req *sandboxsupervisorv1.ListProcessesRequest) (*sandboxsupervisorv1.ListProcessesResponse, error) {
-	return processesToProto(s.supervisor.List(req.GetSessionId())), nil
+	return processesToProto(s.supervisor.List(req.GetSessionId(), req.GetEnded())), nil
 }

@@ -76,7 +76,7 @@ func (h *Host) Spawn(_ context.Context, spec core.Spec) (core.Process, error) {
 	if p.cmd.Env == nil {
 		p.cmd.Env = []string{} // nil would mean this process's own
 	}
-	theirs, err := p.open(spec.Terminal)
+	theirs, err := p.open(spec)
 	if err != nil {
 		return nil, core.BadStart(reason(err))
 	}
@@ -100,10 +100,10 @@ func (h *Host) Spawn(_ context.Context, spec core.Spec) (core.Process, error) {
 	return p, nil
 }
 
-// open gives the process a terminal, or pipes for nil, and returns its ends of them, to be closed after the start.
-func (p *process) open(size *core.Size) ([]*os.File, error) {
-	if size == nil {
-		streams, theirs, err := stdio.Pipes()
+// open gives the process its terminal or pipes, and returns its ends of them, to be closed after the start.
+func (p *process) open(spec core.Spec) ([]*os.File, error) {
+	if spec.Terminal == nil {
+		streams, theirs, err := stdio.Pipes(spec.Merge)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func (p *process) open(size *core.Size) ([]*os.File, error) {
 		slave.Close()
 		return nil, err
 	}
-	p.streams.Resize(*size)
+	p.streams.Resize(*spec.Terminal)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
 	p.cmd.SysProcAttr.Setctty = true
 	return []*os.File{slave}, nil

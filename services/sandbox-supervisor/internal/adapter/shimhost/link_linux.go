@@ -235,7 +235,7 @@ func (l *link) spawn(spec core.Spec) (core.Process, error) {
 func (l *link) request(p *process) error {
 	var fds []int
 	if p.spec.Terminal == nil {
-		streams, theirs, err := stdio.Pipes()
+		streams, theirs, err := stdio.Pipes(p.spec.Merge)
 		if err != nil {
 			return core.BadStart(reason(err))
 		}

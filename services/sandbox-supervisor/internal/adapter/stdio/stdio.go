@@ -56,8 +56,8 @@ func Terminal(fd int) (*Streams, error) {
 }
 
 // Pipes returns streams and the process's ends of them: standard input, output and error, for the caller to close when the
-// process is started.
-func Pipes() (_ *Streams, theirs [3]*os.File, err error) {
+// process is started. With merge standard error is standard output, one file that stands there twice.
+func Pipes(merge bool) (_ *Streams, theirs [3]*os.File, err error) {
 	var ours [3]*os.File
 	defer func() {
 		if err != nil {
@@ -69,6 +69,10 @@ func Pipes() (_ *Streams, theirs [3]*os.File, err error) {
 		}
 	}()
 	for i := range ours {
+		if i == 2 && merge {
+			theirs[2] = theirs[1]
+			break
+		}
 		r, w, err := pipe()
 		if err != nil {
 			return nil, theirs, err
@@ -82,9 +86,11 @@ func Pipes() (_ *Streams, theirs [3]*os.File, err error) {
 			return nil, theirs, err
 		}
 	}
-	return &Streams{
-		outputs: []output{{core.Stdout, ours[1]}, {core.Stderr, ours[2]}}, input: ours[0], ended: make(chan struct{}),
-	}, theirs, nil
+	s := &Streams{outputs: []output{{core.Stdout, ours[1]}}, input: ours[0], ended: make(chan struct{})}
+	if !merge {
+		s.outputs = append(s.outputs, output{core.Stderr, ours[2]})
+	}
+	return s, theirs, nil
 }
 
 // pipe returns a pipe that no other process inherits.

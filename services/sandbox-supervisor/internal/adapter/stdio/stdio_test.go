@@ -81,7 +81,7 @@ func TestForeignHolder(t *testing.T) {
 // A holder that goes on writing does not hold it up either.
 func TestForeignWriter(t *testing.T) {
 	t.Parallel()
-	s, theirs, err := stdio.Pipes()
+	s, theirs, err := stdio.Pipes(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestReopenedTerminal(t *testing.T) {
 // Pipes are three, and closing the input reaches the reader.
 func TestPipes(t *testing.T) {
 	t.Parallel()
-	s, theirs, err := stdio.Pipes()
+	s, theirs, err := stdio.Pipes(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestPipes(t *testing.T) {
 // Input that nobody reads is let go of at the end.
 func TestUnreadInput(t *testing.T) {
 	t.Parallel()
-	s, theirs, err := stdio.Pipes()
+	s, theirs, err := stdio.Pipes(false)
 	if err != nil {
 		t.Fatal(err)
 	}

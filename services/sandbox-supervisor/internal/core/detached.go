@@ -1,0 +1,236 @@
+package core
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+)
+
+// Detached is a command that nobody's stream holds. Its methods may be called by many at once.
+type Detached struct {
+	id      string
+	command Command
+	tail    *tail
+	started chan struct{} // closed when exec or err is set
+	exec    *Exec
+	err     error // why it was not started
+
+	// Set before done is closed: the command and everything it started is gone, and all its output is in tail.
+	done  chan struct{}
+	exit  Exit
+	ended time.Time
+}
+
+// Detach starts a command known by id, a ULID its caller has chosen, or returns the one that is known by it. It lives until
+// it ends by itself or by its time, by [Supervisor.End], by the end of its owner, or with the supervisor. Detach fails as
+// [Supervisor.Start] does, with rate_limited also if the owner has too many, and with conflict if id is another owner's.
+func (s *Supervisor) Detach(ctx context.Context, id string, c Command) (*Detached, error) {
+	if !ident.Valid(id) {
+		return nil, invalid("process_id", "The process id %.80q is not a ULID.", id)
+	}
+	d, isNew, err := s.reserve(id, c)
+	if err != nil {
+		return nil, err
+	}
+	if isNew {
+		s.launch(ctx, d)
+	}
+	select {
+	case <-d.started:
+		return d, d.err
+	case <-ctx.Done():
+		return nil, fault.From(ctx.Err())
+	}
+}
+
+// reserve returns the command of this id, and whether it is the caller who must launch it.
+func (s *Supervisor) reserve(id string, c Command) (_ *Detached, isNew bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	if d := s.detached[id]; d != nil {
+		if d.command.Owner.SessionID != c.Owner.SessionID {
+			return nil, false, fault.New(fault.Conflict, "The process id %s is another session's.", id).With("process_id", id)
+		}
+		return d, false, nil
+	}
+	if s.closed {
+		return nil, false, stopping()
+	}
+	running := 0
+	for _, d := range s.detached {
+		if d.command.Owner.SessionID == c.Owner.SessionID && d.ended.IsZero() {
+			running++
+		}
+	}
+	if running >= s.limits.MaxDetached {
+		return nil, false, fault.New(fault.RateLimited,
+			"%d background processes of this session run already, which is as many as may run at once; end one of them first.", running).
+			With("retry_after_ms", 1000)
+	}
+	d := &Detached{id: id, command: c, tail: newTail(s.limits.KeptOutput), started: make(chan struct{}), done: make(chan struct{})}
+	s.detached[id] = d
+	s.wg.Add(1) // until it is retired
+	return d, true, nil
+}
+
+// launch starts a reserved command. Its output is taken from then on, by a goroutine that ends with it.
+func (s *Supervisor) launch(ctx context.Context, d *Detached) {
+	d.exec, d.err = s.start(ctx, context.Background(), d.id, d.command)
+	if d.err != nil {
+		s.mu.Lock()
+		delete(s.detached, d.id)
+		s.mu.Unlock()
+		close(d.started)
+		s.wg.Done()
+		return
+	}
+	close(d.started)
+	go func() {
+		defer s.wg.Done()
+		d.exec.Copy(func(_ Stream, data []byte) error {
+			d.tail.write(data)
+			return nil
+		})
+		s.retire(d, d.exec.Wait())
+	}()
+}
+
+// retire takes note of the end of a command.
+func (s *Supervisor) retire(d *Detached, exit Exit) {
+	s.mu.Lock()
+	d.exit, d.ended = exit, time.Now()
+	s.ended = append(s.ended, d)
+	s.expire()
+	s.mu.Unlock()
+	close(d.done)
+	d.tail.close()
+}
+
+// expire forgets commands that have ended, the oldest first: what is too old, too much of one owner, or too much of all. The
+// caller holds s.mu.
+func (s *Supervisor) expire() {
+	total := 0
+	count := map[string]int{}
+	for i := len(s.ended) - 1; i >= 0; i-- { // the youngest first: they stay
+		d := s.ended[i]
+		start, end := d.tail.bounds()
+		total += int(end-start) + endedCost
+		owner := d.command.Owner.SessionID
+		if count[owner]++; count[owner] > s.limits.EndedPerOwner || total > s.limits.EndedBytes || time.Since(d.ended) >= s.limits.EndedFor {
+			delete(s.detached, d.id)
+		}
+	}
+	s.ended = slices.DeleteFunc(s.ended, func(d *Detached) bool { return s.detached[d.id] != d })
+}
+
+// endedCost is what an ended command counts beside its output, in bytes.
+const endedCost = 1 << 10
+
+// Detached returns the detached command of this id. It fails with process_not_found.
+func (s *Supervisor) Detached(id string) (*Detached, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	d := s.detached[id]
+	if d == nil {
+		return nil, fault.New(fault.ProcessNotFound, "No process %.80q is known here.", id).With("process_id", id)
+	}
+	select {
+	case <-d.started:
+		if d.err == nil {
+			return d, nil
+		}
+	default: // on its way: whoever starts it knows it soon
+	}
+	return nil, fault.New(fault.ProcessNotFound, "The process %s has not started.", id).With("process_id", id)
+}
+
+// Follow hands over the kept output from byte number from on, and with wait also what comes until the command ends or ctx
+// does. It returns an error of sink.
+func (d *Detached) Follow(ctx context.Context, from int64, wait bool, sink func(at int64, data []byte) error) error {
+	return d.tail.follow(ctx, from, wait, sink)
+}
+
+// Offer hands data to the standard input, all of it or none. It fails with rate_limited while too much waits to be read,
+// with invalid_params if it can never fit or the input was closed, and with process_ended.
+func (d *Detached) Offer(data []byte) error {
+	if err := d.alive(); err != nil {
+		return err
+	}
+	if len(data) > d.exec.limits.InputBytes {
+		return invalid("stdin", "The input is %d bytes; at most %d are taken at once.", len(data), d.exec.limits.InputBytes)
+	}
+	switch d.exec.input.offer(data) {
+	case inputClosed:
+		return invalid("stdin", "The standard input of the process was closed.")
+	case inputFull:
+		return fault.New(fault.RateLimited, "The process has not read the input it was given before; it may never do so.").
+			With("retry_after_ms", 1000)
+	}
+	return nil
+}
+
+// CloseInput ends the standard input, after what was offered.
+func (d *Detached) CloseInput() error {
+	if err := d.alive(); err != nil {
+		return err
+	}
+	d.exec.CloseInput()
+	return nil
+}
+
+// Resize is [Exec.Resize] of a command that runs.
+func (d *Detached) Resize(size Size) error {
+	if err := d.alive(); err != nil {
+		return err
+	}
+	return d.exec.Resize(size)
+}
+
+// Signal is [Exec.Signal] of a command that runs.
+func (d *Detached) Signal(name string) error {
+	if err := d.alive(); err != nil {
+		return err
+	}
+	return d.exec.Signal(name)
+}
+
+// alive fails with process_ended.
+func (d *Detached) alive() error {
+	select {
+	case <-d.done:
+		return fault.New(fault.ProcessEnded, "The process has ended.").With("process_id", d.id)
+	default:
+		return nil
+	}
+}
+
+// End ends the command and everything it started, and returns when it is gone or ctx ends.
+func (d *Detached) End(ctx context.Context) error {
+	d.exec.stop(ReasonCancelled)
+	select {
+	case <-d.done:
+		return nil
+	case <-ctx.Done():
+		return fault.From(ctx.Err())
+	}
+}
+
+// Info returns what is known of the command, without what it uses.
+func (d *Detached) Info() Info {
+	info := Info{
+		ID: d.id, Owner: d.command.Owner, PID: d.exec.PID(), Command: line(d.command.Argv), StartedAt: d.exec.StartedAt(), Detached: true,
+	}
+	select {
+	case <-d.done:
+		exit := d.exit
+		info.Exit = &exit
+	default:
+	}
+	info.OutputStart, info.OutputEnd = d.tail.bounds()
+	return info
+}

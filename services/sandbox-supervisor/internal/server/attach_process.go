@@ -1,0 +1,27 @@
+package server
+
+import (
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/fault"
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// AttachProcess returns a process's output.
+func (s *Server) AttachProcess(req *sandboxsupervisorv1.AttachProcessRequest, stream grpc.ServerStreamingServer[sandboxsupervisorv1.AttachProcessEvent]) error {
+	process, err := s.supervisor.Detached(req.GetProcessId())
+	if err != nil {
+		return err
+	}
+	err = process.Follow(stream.Context(), req.GetOffset(), req.GetFollow(), func(at int64, data []byte) error {
+		return stream.Send(&sandboxsupervisorv1.AttachProcessEvent{Event: &sandboxsupervisorv1.AttachProcessEvent_Output{
+			Output: &sandboxsupervisorv1.ProcessOutput{Offset: at, Data: data},
+		}})
+	})
+	if err != nil {
+		return fault.From(err)
+	}
+	return stream.Send(&sandboxsupervisorv1.AttachProcessEvent{Event: &sandboxsupervisorv1.AttachProcessEvent_Process{
+		Process: processToProto(process.Info()),
+	}})
+}

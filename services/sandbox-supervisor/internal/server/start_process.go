@@ -1,0 +1,16 @@
+package server
+
+import (
+	"context"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// StartProcess starts a command that no stream holds.
+func (s *Server) StartProcess(ctx context.Context, req *sandboxsupervisorv1.StartProcessRequest) (*sandboxsupervisorv1.StartProcessResponse, error) {
+	process, err := s.supervisor.Detach(ctx, req.GetProcessId(), startFromProto(req.GetStart()))
+	if err != nil {
+		return nil, err
+	}
+	return &sandboxsupervisorv1.StartProcessResponse{Process: processToProto(process.Info())}, nil
+}
