@@ -114,6 +114,14 @@ const (
 	ProcessNotFound Code = 54
 	// ProcessEnded: The background process has ended or was lost, so it takes no input and no signal. details.status says which; poll still returns what it wrote, where that is kept.
 	ProcessEnded Code = 55
+	// CommandBlocked: The command holds one that the operator's list forbids. Nobody can approve it; reach the goal another way, or ask the operator to do it.
+	CommandBlocked Code = 56
+	// ApprovalRequired: The call would need an operator's approval, or a place in the job's policy, and nobody can be asked here. Do it another way, or say what you would have done.
+	ApprovalRequired Code = 57
+	// ApprovalDenied: The operator was asked and said no. Do not make the same call again; the message carries the operator's comment.
+	ApprovalDenied Code = 58
+	// ApprovalExpired: The operator was asked and did not answer in time, so the call was not made. Go on without it, or say what is needed.
+	ApprovalExpired Code = 59
 )
 
 var hints = map[Code]string{
@@ -172,4 +180,8 @@ var hints = map[Code]string{
 	LocalConfigInvalid:      "The operator's local.toml cannot be used. details holds the path, line and column; correct it and try again.",
 	ProcessNotFound:         "There is no background process of this id that the agent may see. Ids come from shell.exec with background; the action list shows those there are.",
 	ProcessEnded:            "The background process has ended or was lost, so it takes no input and no signal. details.status says which; poll still returns what it wrote, where that is kept.",
+	CommandBlocked:          "The command holds one that the operator's list forbids. Nobody can approve it; reach the goal another way, or ask the operator to do it.",
+	ApprovalRequired:        "The call would need an operator's approval, or a place in the job's policy, and nobody can be asked here. Do it another way, or say what you would have done.",
+	ApprovalDenied:          "The operator was asked and said no. Do not make the same call again; the message carries the operator's comment.",
+	ApprovalExpired:         "The operator was asked and did not answer in time, so the call was not made. Go on without it, or say what is needed.",
 }

@@ -47,6 +47,13 @@ func contract() []exchange {
 	const runJSON = `{"id":"01R","session_id":"01S","trigger_message_id":"","message_id":"","state":"failed","outcome":"failed","stop_reason":null,` +
 		`"created_at":0,"started_at":null,"ended_at":null,"duration_ms":null,"tokens_in":0,"tokens_out":0,"cost_total":null,` +
 		`"error":{"code":"provider_unreachable","message":"m"},"steps":[],"subagent_invocations":[],"compiled_hash":"","prompt_hashes":{}}`
+	approval := &sm.Approval{
+		Id: "01A", SessionId: "01S", RunId: "01R", ToolCallId: "c1", State: sm.ApprovalState_APPROVAL_STATE_PENDING, RequestedAt: 1, ExpiresAt: 2,
+		Subject: &commonv1.ApprovalSubject{Tool: "shell.bash", AgentPath: "primary", Reasons: []string{"r"}, Command: "git push --force", Cwd: "./"},
+	}
+	const approvalJSON = `{"id":"01A","session_id":"01S","run_id":"01R","tool_call_id":"c1","state":"pending","subject":{"tool":"shell.bash",` +
+		`"agent_path":"primary","reasons":["r"],"command":"git push --force","cwd":"./","paths":[],"preview":""},"requested_at":1,"expires_at":2,` +
+		`"resolved_at":null,"resolved_by":null,"comment":null}`
 	const emptyPage = `{"items":[],"next_cursor":null,"has_more":false}`
 	return []exchange{
 		{
@@ -118,6 +125,20 @@ func contract() []exchange {
 		{
 			"POST /api/v1/sessions/{session_id}/runs/{run_id}/cancel", "POST", "/api/v1/sessions/01S/runs/01R/cancel", "",
 			&sm.CancelRunRequest{SessionId: "01S", RunId: "01R"}, &sm.CancelRunResponse{Run: run}, 200, runJSON,
+		},
+		{
+			"GET /api/v1/sessions/{session_id}/approvals", "GET", "/api/v1/sessions/01S/approvals?state=pending&limit=2&cursor=c", "",
+			&sm.ListApprovalsRequest{SessionId: "01S", State: "pending", Limit: 2, Cursor: "c"}, &sm.ListApprovalsResponse{Items: []*sm.Approval{approval}},
+			200, `{"items":[` + approvalJSON + `],"next_cursor":null,"has_more":false}`,
+		},
+		{
+			"GET /api/v1/sessions/{session_id}/approvals/{approval_id}", "GET", "/api/v1/sessions/01S/approvals/01A", "",
+			&sm.GetApprovalRequest{SessionId: "01S", ApprovalId: "01A"}, &sm.GetApprovalResponse{Approval: approval}, 200, approvalJSON,
+		},
+		{
+			"POST /api/v1/sessions/{session_id}/approvals/{approval_id}", "POST", "/api/v1/sessions/01S/approvals/01A", `{"decision":"deny","comment":"no"}`,
+			&sm.AnswerApprovalRequest{SessionId: "01S", ApprovalId: "01A", Decision: "deny", Comment: "no"}, &sm.AnswerApprovalResponse{Approval: approval},
+			200, approvalJSON,
 		},
 		{
 			"GET /api/v1/audit", "GET", "/api/v1/audit?since=1&until=2&project_id=p&session=s&event_type=auth.*,x&limit=200", "",

@@ -159,6 +159,18 @@ func (m *manager) GetRun(ctx context.Context, r *sessionmanagerv1.GetRunRequest)
 	return reply[*sessionmanagerv1.GetRunResponse](ctx, m, r)
 }
 
+func (m *manager) ListApprovals(ctx context.Context, r *sessionmanagerv1.ListApprovalsRequest) (*sessionmanagerv1.ListApprovalsResponse, error) {
+	return reply[*sessionmanagerv1.ListApprovalsResponse](ctx, m, r)
+}
+
+func (m *manager) GetApproval(ctx context.Context, r *sessionmanagerv1.GetApprovalRequest) (*sessionmanagerv1.GetApprovalResponse, error) {
+	return reply[*sessionmanagerv1.GetApprovalResponse](ctx, m, r)
+}
+
+func (m *manager) AnswerApproval(ctx context.Context, r *sessionmanagerv1.AnswerApprovalRequest) (*sessionmanagerv1.AnswerApprovalResponse, error) {
+	return reply[*sessionmanagerv1.AnswerApprovalResponse](ctx, m, r)
+}
+
 func (m *manager) CancelRun(ctx context.Context, r *sessionmanagerv1.CancelRunRequest) (*sessionmanagerv1.CancelRunResponse, error) {
 	return reply[*sessionmanagerv1.CancelRunResponse](ctx, m, r)
 }

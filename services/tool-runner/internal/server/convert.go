@@ -20,14 +20,20 @@ import (
 func callFromProto(req *toolrunnerv1.RunToolRequest) *tool.Call {
 	return &tool.Call{
 		ID: req.GetCallId(), Name: req.GetTool(), Input: json.RawMessage(req.GetInput()), From: callerFromProto(req.GetContext()),
+		Grant: req.GetGrant().GetFingerprint(),
 	}
 }
 
 func callerFromProto(c *toolrunnerv1.ToolContext) tool.Caller {
+	var job *tool.Job
+	if c.GetJob() != nil {
+		job = &tool.Job{Tools: c.GetJob().GetTools()}
+	}
 	return tool.Caller{
 		SessionID: c.GetSessionId(), RunID: c.GetRunId(), RequestID: c.GetRequestId(), Agent: c.GetCaller(),
 		ProjectID: c.GetProjectId(), Root: c.GetProjectRoot(), OperatorID: c.GetOperatorId(),
 		Cage: cageFromProto(c.GetCage()), Tools: c.GetTools(), KnowsFiles: c.GetKnowsFiles(),
+		Job: job,
 	}
 }
 

@@ -24,8 +24,8 @@ import (
 // Every field of a call arrives, whatever it holds.
 func TestCallFromProto(t *testing.T) {
 	t.Parallel()
-	same := func(id, name, input string, from tool.Caller, policy cage.Policy) bool {
-		req := &toolrunnerv1.RunToolRequest{CallId: id, Tool: name, Input: input, Context: &toolrunnerv1.ToolContext{
+	same := func(id, name, input, grant string, from tool.Caller, policy cage.Policy) bool {
+		req := &toolrunnerv1.RunToolRequest{CallId: id, Tool: name, Input: input, Grant: &toolrunnerv1.ToolGrant{Fingerprint: grant}, Context: &toolrunnerv1.ToolContext{
 			SessionId: from.SessionID, RunId: from.RunID, RequestId: from.RequestID, Caller: from.Agent, ProjectId: from.ProjectID,
 			ProjectRoot: from.Root, OperatorId: from.OperatorID, Tools: from.Tools, KnowsFiles: from.KnowsFiles,
 			Cage: &commonv1.CagePolicy{
@@ -36,6 +36,9 @@ func TestCallFromProto(t *testing.T) {
 				},
 			},
 		}}
+		if from.Job != nil {
+			req.Context.Job = &toolrunnerv1.JobPolicy{Tools: from.Job.Tools}
+		}
 		for _, m := range policy.Mounts {
 			req.Context.Cage.Fs = append(req.Context.Cage.Fs, &commonv1.CageMount{Mode: map[bool]string{true: "rw", false: "ro"}[m.Writable], Path: m.Path})
 		}
@@ -44,7 +47,7 @@ func TestCallFromProto(t *testing.T) {
 		}
 		from.Cage = &policy
 		got := callFromProto(req)
-		return got.ID == id && got.Name == name && string(got.Input) == input && cmp.Equal(got.From, from)
+		return got.ID == id && got.Name == name && string(got.Input) == input && got.Grant == grant && cmp.Equal(got.From, from)
 	}
 	if err := quick.Check(same, nil); err != nil {
 		t.Error(err)

@@ -142,6 +142,16 @@ const (
 	// The background process has ended or was lost, so it takes no input and no signal. details.status says which; poll still
 	// returns what it wrote, where that is kept.
 	ErrorCode_ERROR_CODE_PROCESS_ENDED ErrorCode = 55
+	// The command holds one that the operator's list forbids. Nobody can approve it; reach the goal another way, or ask the
+	// operator to do it.
+	ErrorCode_ERROR_CODE_COMMAND_BLOCKED ErrorCode = 56
+	// The call would need an operator's approval, or a place in the job's policy, and nobody can be asked here. Do it another
+	// way, or say what you would have done.
+	ErrorCode_ERROR_CODE_APPROVAL_REQUIRED ErrorCode = 57
+	// The operator was asked and said no. Do not make the same call again; the message carries the operator's comment.
+	ErrorCode_ERROR_CODE_APPROVAL_DENIED ErrorCode = 58
+	// The operator was asked and did not answer in time, so the call was not made. Go on without it, or say what is needed.
+	ErrorCode_ERROR_CODE_APPROVAL_EXPIRED ErrorCode = 59
 )
 
 // Enum value maps for ErrorCode.
@@ -203,6 +213,10 @@ var (
 		53: "ERROR_CODE_LOCAL_CONFIG_INVALID",
 		54: "ERROR_CODE_PROCESS_NOT_FOUND",
 		55: "ERROR_CODE_PROCESS_ENDED",
+		56: "ERROR_CODE_COMMAND_BLOCKED",
+		57: "ERROR_CODE_APPROVAL_REQUIRED",
+		58: "ERROR_CODE_APPROVAL_DENIED",
+		59: "ERROR_CODE_APPROVAL_EXPIRED",
 	}
 	ErrorCode_value = map[string]int32{
 		"ERROR_CODE_UNSPECIFIED":               0,
@@ -261,6 +275,10 @@ var (
 		"ERROR_CODE_LOCAL_CONFIG_INVALID":      53,
 		"ERROR_CODE_PROCESS_NOT_FOUND":         54,
 		"ERROR_CODE_PROCESS_ENDED":             55,
+		"ERROR_CODE_COMMAND_BLOCKED":           56,
+		"ERROR_CODE_APPROVAL_REQUIRED":         57,
+		"ERROR_CODE_APPROVAL_DENIED":           58,
+		"ERROR_CODE_APPROVAL_EXPIRED":          59,
 	}
 )
 
@@ -374,7 +392,7 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x127\n" +
 	"\adetails\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x04\xb0\xbb\x18\x01R\adetails\x12%\n" +
 	"\vhttp_status\x18\x04 \x01(\x05B\x04\xb0\xbb\x18\x01R\n" +
-	"httpStatus*\xbd\x12\n" +
+	"httpStatus*\xe0\x13\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x16ERROR_CODE_BAD_REQUEST\x10\x01\x1a\x06\xa2\xbb\x18\x02\b\x03\x12(\n" +
@@ -438,7 +456,11 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\x12ERROR_CODE_TIMEOUT\x104\x1a\b\xa2\xbb\x18\x04\b\x04\x18\x01\x12.\n" +
 	"\x1fERROR_CODE_LOCAL_CONFIG_INVALID\x105\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12(\n" +
 	"\x1cERROR_CODE_PROCESS_NOT_FOUND\x106\x1a\x06\xa2\xbb\x18\x02\b\x05\x12'\n" +
-	"\x18ERROR_CODE_PROCESS_ENDED\x107\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03B\xad\x01\n" +
+	"\x18ERROR_CODE_PROCESS_ENDED\x107\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12&\n" +
+	"\x1aERROR_CODE_COMMAND_BLOCKED\x108\x1a\x06\xa2\xbb\x18\x02\b\a\x12(\n" +
+	"\x1cERROR_CODE_APPROVAL_REQUIRED\x109\x1a\x06\xa2\xbb\x18\x02\b\a\x12&\n" +
+	"\x1aERROR_CODE_APPROVAL_DENIED\x10:\x1a\x06\xa2\xbb\x18\x02\b\a\x12'\n" +
+	"\x1bERROR_CODE_APPROVAL_EXPIRED\x10;\x1a\x06\xa2\xbb\x18\x02\b\aB\xad\x01\n" +
 	"\x13com.kaged.common.v1B\n" +
 	"ErrorProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
 

@@ -1120,6 +1120,215 @@ func (x *SessionStateChanged) GetBlockedReason() string {
 	return ""
 }
 
+// ApprovalRequested is events approval.requested: a tool call waits until an operator answers it.
+type ApprovalRequested struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The approval; the answer goes to /api/v1/sessions/{session_id}/approvals/{approval_id}.
+	ApprovalId string `protobuf:"bytes,1,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	// The run.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The message the run writes.
+	MessageId string `protobuf:"bytes,3,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// The call.
+	ToolCallId string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	// What it would do.
+	Subject *v11.ApprovalSubject `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
+	// When it was asked.
+	RequestedAt int64 `protobuf:"varint,6,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
+	// When it counts as denied.
+	ExpiresAt int64 `protobuf:"varint,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Whether something of subject was shortened; the approval itself has it whole.
+	Truncated     bool `protobuf:"varint,8,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalRequested) Reset() {
+	*x = ApprovalRequested{}
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalRequested) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalRequested) ProtoMessage() {}
+
+func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
+func (*ApprovalRequested) Descriptor() ([]byte, []int) {
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ApprovalRequested) GetApprovalId() string {
+	if x != nil {
+		return x.ApprovalId
+	}
+	return ""
+}
+
+func (x *ApprovalRequested) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ApprovalRequested) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *ApprovalRequested) GetToolCallId() string {
+	if x != nil {
+		return x.ToolCallId
+	}
+	return ""
+}
+
+func (x *ApprovalRequested) GetSubject() *v11.ApprovalSubject {
+	if x != nil {
+		return x.Subject
+	}
+	return nil
+}
+
+func (x *ApprovalRequested) GetRequestedAt() int64 {
+	if x != nil {
+		return x.RequestedAt
+	}
+	return 0
+}
+
+func (x *ApprovalRequested) GetExpiresAt() int64 {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return 0
+}
+
+func (x *ApprovalRequested) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+// ApprovalResolved is events approval.resolved: a tool call waits no longer.
+type ApprovalResolved struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The approval.
+	ApprovalId string `protobuf:"bytes,1,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	// The run.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The call.
+	ToolCallId string `protobuf:"bytes,3,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	// approved, denied, expired, or closed with its run.
+	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// The operator who answered, null for none.
+	ResolvedBy *string `protobuf:"bytes,5,opt,name=resolved_by,json=resolvedBy,proto3,oneof" json:"resolved_by,omitempty"`
+	// What the operator said to the agent.
+	Comment string `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
+	// When.
+	ResolvedAt    int64 `protobuf:"varint,7,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalResolved) Reset() {
+	*x = ApprovalResolved{}
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalResolved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalResolved) ProtoMessage() {}
+
+func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalResolved.ProtoReflect.Descriptor instead.
+func (*ApprovalResolved) Descriptor() ([]byte, []int) {
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ApprovalResolved) GetApprovalId() string {
+	if x != nil {
+		return x.ApprovalId
+	}
+	return ""
+}
+
+func (x *ApprovalResolved) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ApprovalResolved) GetToolCallId() string {
+	if x != nil {
+		return x.ToolCallId
+	}
+	return ""
+}
+
+func (x *ApprovalResolved) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ApprovalResolved) GetResolvedBy() string {
+	if x != nil && x.ResolvedBy != nil {
+		return *x.ResolvedBy
+	}
+	return ""
+}
+
+func (x *ApprovalResolved) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *ApprovalResolved) GetResolvedAt() int64 {
+	if x != nil {
+		return x.ResolvedAt
+	}
+	return 0
+}
+
 // AuditWarning is events audit.warning. It is the socket's own and not replayed.
 type AuditWarning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1133,7 +1342,7 @@ type AuditWarning struct {
 
 func (x *AuditWarning) Reset() {
 	*x = AuditWarning{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[16]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +1354,7 @@ func (x *AuditWarning) String() string {
 func (*AuditWarning) ProtoMessage() {}
 
 func (x *AuditWarning) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[16]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,7 +1367,7 @@ func (x *AuditWarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWarning.ProtoReflect.Descriptor instead.
 func (*AuditWarning) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{16}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AuditWarning) GetWarning() string {
@@ -1179,7 +1388,7 @@ var File_kaged_gateway_v1_frame_proto protoreflect.FileDescriptor
 
 const file_kaged_gateway_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x1ckaged/gateway/v1/frame.proto\x12\x10kaged.gateway.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\x1a-kaged/sessionmanager/v1/session_service.proto\"\x8c\x01\n" +
+	"\x1ckaged/gateway/v1/frame.proto\x12\x10kaged.gateway.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\x1a-kaged/sessionmanager/v1/session_service.proto\"\x8c\x01\n" +
 	"\vClientFrame\x12\x18\n" +
 	"\achannel\x18\x01 \x01(\tR\achannel\x12\x15\n" +
 	"\x03seq\x18\x02 \x01(\x03H\x00R\x03seq\x88\x01\x01\x12\x12\n" +
@@ -1274,7 +1483,33 @@ const file_kaged_gateway_v1_frame_proto_rawDesc = "" +
 	"\x05error\x18\x03 \x01(\v2\x16.kaged.common.v1.ErrorB\x04\xb0\xbb\x18\x01R\x05error\"X\n" +
 	"\x13SessionStateChanged\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12+\n" +
-	"\x0eblocked_reason\x18\x02 \x01(\tB\x04\xb0\xbb\x18\x01R\rblockedReason\">\n" +
+	"\x0eblocked_reason\x18\x02 \x01(\tB\x04\xb0\xbb\x18\x01R\rblockedReason\"\xae\x02\n" +
+	"\x11ApprovalRequested\x12\x1f\n" +
+	"\vapproval_id\x18\x01 \x01(\tR\n" +
+	"approvalId\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x03 \x01(\tR\tmessageId\x12 \n" +
+	"\ftool_call_id\x18\x04 \x01(\tR\n" +
+	"toolCallId\x12:\n" +
+	"\asubject\x18\x05 \x01(\v2 .kaged.common.v1.ApprovalSubjectR\asubject\x12!\n" +
+	"\frequested_at\x18\x06 \x01(\x03R\vrequestedAt\x12\x1d\n" +
+	"\n" +
+	"expires_at\x18\a \x01(\x03R\texpiresAt\x12\"\n" +
+	"\ttruncated\x18\b \x01(\bB\x04\xb0\xbb\x18\x01R\ttruncated\"\xf9\x01\n" +
+	"\x10ApprovalResolved\x12\x1f\n" +
+	"\vapproval_id\x18\x01 \x01(\tR\n" +
+	"approvalId\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12 \n" +
+	"\ftool_call_id\x18\x03 \x01(\tR\n" +
+	"toolCallId\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12$\n" +
+	"\vresolved_by\x18\x05 \x01(\tH\x00R\n" +
+	"resolvedBy\x88\x01\x01\x12\x1e\n" +
+	"\acomment\x18\x06 \x01(\tB\x04\xb0\xbb\x18\x01R\acomment\x12\x1f\n" +
+	"\vresolved_at\x18\a \x01(\x03R\n" +
+	"resolvedAtB\x0e\n" +
+	"\f_resolved_by\">\n" +
 	"\fAuditWarning\x12\x18\n" +
 	"\awarning\x18\x01 \x01(\tR\awarning\x12\x14\n" +
 	"\x05since\x18\x02 \x01(\x03R\x05sinceB\xb4\x01\n" +
@@ -1293,7 +1528,7 @@ func file_kaged_gateway_v1_frame_proto_rawDescGZIP() []byte {
 	return file_kaged_gateway_v1_frame_proto_rawDescData
 }
 
-var file_kaged_gateway_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_kaged_gateway_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_kaged_gateway_v1_frame_proto_goTypes = []any{
 	(*ClientFrame)(nil),         // 0: kaged.gateway.v1.ClientFrame
 	(*Hello)(nil),               // 1: kaged.gateway.v1.Hello
@@ -1311,29 +1546,33 @@ var file_kaged_gateway_v1_frame_proto_goTypes = []any{
 	(*RunRetry)(nil),            // 13: kaged.gateway.v1.RunRetry
 	(*RunEnded)(nil),            // 14: kaged.gateway.v1.RunEnded
 	(*SessionStateChanged)(nil), // 15: kaged.gateway.v1.SessionStateChanged
-	(*AuditWarning)(nil),        // 16: kaged.gateway.v1.AuditWarning
-	nil,                         // 17: kaged.gateway.v1.Hello.ResumeFromSeqEntry
-	nil,                         // 18: kaged.gateway.v1.Welcome.ServerSeqEntry
-	(*structpb.Value)(nil),      // 19: google.protobuf.Value
-	(*v1.FrameUsage)(nil),       // 20: kaged.sessionmanager.v1.FrameUsage
-	(*v1.FrameStats)(nil),       // 21: kaged.sessionmanager.v1.FrameStats
-	(*v11.Error)(nil),           // 22: kaged.common.v1.Error
+	(*ApprovalRequested)(nil),   // 16: kaged.gateway.v1.ApprovalRequested
+	(*ApprovalResolved)(nil),    // 17: kaged.gateway.v1.ApprovalResolved
+	(*AuditWarning)(nil),        // 18: kaged.gateway.v1.AuditWarning
+	nil,                         // 19: kaged.gateway.v1.Hello.ResumeFromSeqEntry
+	nil,                         // 20: kaged.gateway.v1.Welcome.ServerSeqEntry
+	(*structpb.Value)(nil),      // 21: google.protobuf.Value
+	(*v1.FrameUsage)(nil),       // 22: kaged.sessionmanager.v1.FrameUsage
+	(*v1.FrameStats)(nil),       // 23: kaged.sessionmanager.v1.FrameStats
+	(*v11.Error)(nil),           // 24: kaged.common.v1.Error
+	(*v11.ApprovalSubject)(nil), // 25: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_gateway_v1_frame_proto_depIdxs = []int32{
-	19, // 0: kaged.gateway.v1.ClientFrame.payload:type_name -> google.protobuf.Value
-	17, // 1: kaged.gateway.v1.Hello.resume_from_seq:type_name -> kaged.gateway.v1.Hello.ResumeFromSeqEntry
-	18, // 2: kaged.gateway.v1.Welcome.server_seq:type_name -> kaged.gateway.v1.Welcome.ServerSeqEntry
-	19, // 3: kaged.gateway.v1.MessageToolCall.input:type_name -> google.protobuf.Value
-	19, // 4: kaged.gateway.v1.MessageToolResult.input:type_name -> google.protobuf.Value
-	20, // 5: kaged.gateway.v1.MessageEnd.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
-	21, // 6: kaged.gateway.v1.MessageEnd.stats:type_name -> kaged.sessionmanager.v1.FrameStats
-	22, // 7: kaged.gateway.v1.RunRetry.error:type_name -> kaged.common.v1.Error
-	22, // 8: kaged.gateway.v1.RunEnded.error:type_name -> kaged.common.v1.Error
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	21, // 0: kaged.gateway.v1.ClientFrame.payload:type_name -> google.protobuf.Value
+	19, // 1: kaged.gateway.v1.Hello.resume_from_seq:type_name -> kaged.gateway.v1.Hello.ResumeFromSeqEntry
+	20, // 2: kaged.gateway.v1.Welcome.server_seq:type_name -> kaged.gateway.v1.Welcome.ServerSeqEntry
+	21, // 3: kaged.gateway.v1.MessageToolCall.input:type_name -> google.protobuf.Value
+	21, // 4: kaged.gateway.v1.MessageToolResult.input:type_name -> google.protobuf.Value
+	22, // 5: kaged.gateway.v1.MessageEnd.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
+	23, // 6: kaged.gateway.v1.MessageEnd.stats:type_name -> kaged.sessionmanager.v1.FrameStats
+	24, // 7: kaged.gateway.v1.RunRetry.error:type_name -> kaged.common.v1.Error
+	24, // 8: kaged.gateway.v1.RunEnded.error:type_name -> kaged.common.v1.Error
+	25, // 9: kaged.gateway.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_kaged_gateway_v1_frame_proto_init() }
@@ -1342,13 +1581,14 @@ func file_kaged_gateway_v1_frame_proto_init() {
 		return
 	}
 	file_kaged_gateway_v1_frame_proto_msgTypes[0].OneofWrappers = []any{}
+	file_kaged_gateway_v1_frame_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_gateway_v1_frame_proto_rawDesc), len(file_kaged_gateway_v1_frame_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

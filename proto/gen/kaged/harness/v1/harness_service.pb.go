@@ -129,6 +129,63 @@ func (StepPart) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{1}
 }
 
+// ApprovalVerdict is how a request for approval ended.
+type ApprovalVerdict int32
+
+const (
+	// Not said.
+	ApprovalVerdict_APPROVAL_VERDICT_UNSPECIFIED ApprovalVerdict = 0
+	// The operator allows the call.
+	ApprovalVerdict_APPROVAL_VERDICT_APPROVED ApprovalVerdict = 1
+	// The operator does not.
+	ApprovalVerdict_APPROVAL_VERDICT_DENIED ApprovalVerdict = 2
+	// Nobody answered in time.
+	ApprovalVerdict_APPROVAL_VERDICT_EXPIRED ApprovalVerdict = 3
+)
+
+// Enum value maps for ApprovalVerdict.
+var (
+	ApprovalVerdict_name = map[int32]string{
+		0: "APPROVAL_VERDICT_UNSPECIFIED",
+		1: "APPROVAL_VERDICT_APPROVED",
+		2: "APPROVAL_VERDICT_DENIED",
+		3: "APPROVAL_VERDICT_EXPIRED",
+	}
+	ApprovalVerdict_value = map[string]int32{
+		"APPROVAL_VERDICT_UNSPECIFIED": 0,
+		"APPROVAL_VERDICT_APPROVED":    1,
+		"APPROVAL_VERDICT_DENIED":      2,
+		"APPROVAL_VERDICT_EXPIRED":     3,
+	}
+)
+
+func (x ApprovalVerdict) Enum() *ApprovalVerdict {
+	p := new(ApprovalVerdict)
+	*p = x
+	return p
+}
+
+func (x ApprovalVerdict) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ApprovalVerdict) Descriptor() protoreflect.EnumDescriptor {
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[2].Descriptor()
+}
+
+func (ApprovalVerdict) Type() protoreflect.EnumType {
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[2]
+}
+
+func (x ApprovalVerdict) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ApprovalVerdict.Descriptor instead.
+func (ApprovalVerdict) EnumDescriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{2}
+}
+
 // DeltaKind tells text from thinking.
 type DeltaKind int32
 
@@ -166,11 +223,11 @@ func (x DeltaKind) String() string {
 }
 
 func (DeltaKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_harness_v1_harness_service_proto_enumTypes[2].Descriptor()
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[3].Descriptor()
 }
 
 func (DeltaKind) Type() protoreflect.EnumType {
-	return &file_kaged_harness_v1_harness_service_proto_enumTypes[2]
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[3]
 }
 
 func (x DeltaKind) Number() protoreflect.EnumNumber {
@@ -179,7 +236,7 @@ func (x DeltaKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeltaKind.Descriptor instead.
 func (DeltaKind) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{2}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{3}
 }
 
 // Outcome is how a run ended.
@@ -223,11 +280,11 @@ func (x Outcome) String() string {
 }
 
 func (Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_harness_v1_harness_service_proto_enumTypes[3].Descriptor()
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[4].Descriptor()
 }
 
 func (Outcome) Type() protoreflect.EnumType {
-	return &file_kaged_harness_v1_harness_service_proto_enumTypes[3]
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[4]
 }
 
 func (x Outcome) Number() protoreflect.EnumNumber {
@@ -236,7 +293,7 @@ func (x Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome.Descriptor instead.
 func (Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{3}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{4}
 }
 
 // SourceFile is a file the compiler reads.
@@ -918,6 +975,7 @@ type RunRequest struct {
 	//	*RunRequest_Stored
 	//	*RunRequest_Cancel
 	//	*RunRequest_Go
+	//	*RunRequest_Decision
 	Request       isRunRequest_Request `protobuf_oneof:"request"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1014,6 +1072,15 @@ func (x *RunRequest) GetGo() *RunGo {
 	return nil
 }
 
+func (x *RunRequest) GetDecision() *ApprovalDecision {
+	if x != nil {
+		if x, ok := x.Request.(*RunRequest_Decision); ok {
+			return x.Decision
+		}
+	}
+	return nil
+}
+
 type isRunRequest_Request interface {
 	isRunRequest_Request()
 }
@@ -1048,6 +1115,11 @@ type RunRequest_Go struct {
 	Go *RunGo `protobuf:"bytes,6,opt,name=go,proto3,oneof"`
 }
 
+type RunRequest_Decision struct {
+	// An operator answered; answers the approval of the same id.
+	Decision *ApprovalDecision `protobuf:"bytes,7,opt,name=decision,proto3,oneof"`
+}
+
 func (*RunRequest_Start) isRunRequest_Request() {}
 
 func (*RunRequest_History) isRunRequest_Request() {}
@@ -1059,6 +1131,8 @@ func (*RunRequest_Stored) isRunRequest_Request() {}
 func (*RunRequest_Cancel) isRunRequest_Request() {}
 
 func (*RunRequest_Go) isRunRequest_Request() {}
+
+func (*RunRequest_Decision) isRunRequest_Request() {}
 
 // RunStart is everything a run depends on besides the conversation.
 type RunStart struct {
@@ -1094,7 +1168,9 @@ type RunStart struct {
 	// Whether cages are switched off on this daemon.
 	NoSandbox bool `protobuf:"varint,15,opt,name=no_sandbox,json=noSandbox,proto3" json:"no_sandbox,omitempty"`
 	// The operator's rules for tools, in order.
-	DefaultTools  []*ToolSwitch `protobuf:"bytes,16,rep,name=default_tools,json=defaultTools,proto3" json:"default_tools,omitempty"`
+	DefaultTools []*ToolSwitch `protobuf:"bytes,16,rep,name=default_tools,json=defaultTools,proto3" json:"default_tools,omitempty"`
+	// Set for a run nobody attends: what it may do unasked. Nothing of it is asked about.
+	Job           *JobPolicy `protobuf:"bytes,17,opt,name=job,proto3" json:"job,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1241,6 +1317,59 @@ func (x *RunStart) GetDefaultTools() []*ToolSwitch {
 	return nil
 }
 
+func (x *RunStart) GetJob() *JobPolicy {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+// JobPolicy is what a job that runs unattended may do: everything that only looks, and the tools named here.
+type JobPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Canonical names.
+	Tools         []string `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobPolicy) Reset() {
+	*x = JobPolicy{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobPolicy) ProtoMessage() {}
+
+func (x *JobPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobPolicy.ProtoReflect.Descriptor instead.
+func (*JobPolicy) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *JobPolicy) GetTools() []string {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
 // History is a piece of the conversation.
 type History struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1252,7 +1381,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1393,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1406,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *History) GetMessages() []*Message {
@@ -1299,7 +1428,7 @@ type RunBegin struct {
 
 func (x *RunBegin) Reset() {
 	*x = RunBegin{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1311,7 +1440,7 @@ func (x *RunBegin) String() string {
 func (*RunBegin) ProtoMessage() {}
 
 func (x *RunBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1324,7 +1453,7 @@ func (x *RunBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBegin.ProtoReflect.Descriptor instead.
 func (*RunBegin) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RunBegin) GetHold() bool {
@@ -1343,7 +1472,7 @@ type RunGo struct {
 
 func (x *RunGo) Reset() {
 	*x = RunGo{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1355,7 +1484,7 @@ func (x *RunGo) String() string {
 func (*RunGo) ProtoMessage() {}
 
 func (x *RunGo) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1368,7 +1497,7 @@ func (x *RunGo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunGo.ProtoReflect.Descriptor instead.
 func (*RunGo) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
 }
 
 // StepStored says that a half of a step is on disk.
@@ -1386,7 +1515,7 @@ type StepStored struct {
 
 func (x *StepStored) Reset() {
 	*x = StepStored{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1398,7 +1527,7 @@ func (x *StepStored) String() string {
 func (*StepStored) ProtoMessage() {}
 
 func (x *StepStored) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1411,7 +1540,7 @@ func (x *StepStored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStored.ProtoReflect.Descriptor instead.
 func (*StepStored) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StepStored) GetStep() int32 {
@@ -1435,6 +1564,70 @@ func (x *StepStored) GetRoutes() map[string]*Route {
 	return nil
 }
 
+// ApprovalDecision ends the wait of a call. It is sent once it is on disk.
+type ApprovalDecision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The approval's id, as it was requested.
+	ApprovalId string `protobuf:"bytes,1,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	// The answer.
+	Verdict ApprovalVerdict `protobuf:"varint,2,opt,name=verdict,proto3,enum=kaged.harness.v1.ApprovalVerdict" json:"verdict,omitempty"`
+	// What the operator says to the agent, empty for nothing.
+	Comment       string `protobuf:"bytes,3,opt,name=comment,proto3" json:"comment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalDecision) Reset() {
+	*x = ApprovalDecision{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalDecision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalDecision) ProtoMessage() {}
+
+func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalDecision.ProtoReflect.Descriptor instead.
+func (*ApprovalDecision) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ApprovalDecision) GetApprovalId() string {
+	if x != nil {
+		return x.ApprovalId
+	}
+	return ""
+}
+
+func (x *ApprovalDecision) GetVerdict() ApprovalVerdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return ApprovalVerdict_APPROVAL_VERDICT_UNSPECIFIED
+}
+
+func (x *ApprovalDecision) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
 // RunCancel asks the run to stop.
 type RunCancel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1446,7 +1639,7 @@ type RunCancel struct {
 
 func (x *RunCancel) Reset() {
 	*x = RunCancel{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1651,7 @@ func (x *RunCancel) String() string {
 func (*RunCancel) ProtoMessage() {}
 
 func (x *RunCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1664,7 @@ func (x *RunCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCancel.ProtoReflect.Descriptor instead.
 func (*RunCancel) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RunCancel) GetReason() string {
@@ -1499,6 +1692,7 @@ type RunEvent struct {
 	//	*RunEvent_Retry
 	//	*RunEvent_Finished
 	//	*RunEvent_AuditHead
+	//	*RunEvent_Approval
 	Event         isRunEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1506,7 +1700,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1712,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1725,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RunEvent) GetEvent() isRunEvent_Event {
@@ -1640,6 +1834,15 @@ func (x *RunEvent) GetAuditHead() *AuditHead {
 	return nil
 }
 
+func (x *RunEvent) GetApproval() *ApprovalRequested {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_Approval); ok {
+			return x.Approval
+		}
+	}
+	return nil
+}
+
 type isRunEvent_Event interface {
 	isRunEvent_Event()
 }
@@ -1699,6 +1902,11 @@ type RunEvent_AuditHead struct {
 	AuditHead *AuditHead `protobuf:"bytes,11,opt,name=audit_head,json=auditHead,proto3,oneof"`
 }
 
+type RunEvent_Approval struct {
+	// A tool call waits for an operator. To be stored and answered.
+	Approval *ApprovalRequested `protobuf:"bytes,12,opt,name=approval,proto3,oneof"`
+}
+
 func (*RunEvent_MessageStart) isRunEvent_Event() {}
 
 func (*RunEvent_Delta) isRunEvent_Event() {}
@@ -1721,6 +1929,8 @@ func (*RunEvent_Finished) isRunEvent_Event() {}
 
 func (*RunEvent_AuditHead) isRunEvent_Event() {}
 
+func (*RunEvent_Approval) isRunEvent_Event() {}
+
 // MessageStart is the first accepted chunk of a run.
 type MessageStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1738,7 +1948,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +1960,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +1973,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MessageStart) GetProvider() string {
@@ -1807,7 +2017,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1819,7 +2029,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1832,7 +2042,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Delta) GetKind() DeltaKind {
@@ -1862,7 +2072,7 @@ type ToolCallStarted struct {
 
 func (x *ToolCallStarted) Reset() {
 	*x = ToolCallStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +2084,7 @@ func (x *ToolCallStarted) String() string {
 func (*ToolCallStarted) ProtoMessage() {}
 
 func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +2097,7 @@ func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallStarted.ProtoReflect.Descriptor instead.
 func (*ToolCallStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ToolCallStarted) GetCall() *ToolCall {
@@ -1919,7 +2129,7 @@ type ToolCallOutput struct {
 
 func (x *ToolCallOutput) Reset() {
 	*x = ToolCallOutput{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2141,7 @@ func (x *ToolCallOutput) String() string {
 func (*ToolCallOutput) ProtoMessage() {}
 
 func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2154,7 @@ func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallOutput.ProtoReflect.Descriptor instead.
 func (*ToolCallOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ToolCallOutput) GetToolCallId() string {
@@ -1968,6 +2178,88 @@ func (x *ToolCallOutput) GetText() string {
 	return ""
 }
 
+// ApprovalRequested is a tool call that is made only if an operator allows it. The run waits.
+type ApprovalRequested struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The approval, unique everywhere.
+	ApprovalId string `protobuf:"bytes,1,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	// The call.
+	ToolCallId string `protobuf:"bytes,2,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	// The step, from 1.
+	Step int32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	// What it would do.
+	Subject *v1.ApprovalSubject `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`
+	// The records of the call so far.
+	Audit         []*v1.AuditRecord `protobuf:"bytes,5,rep,name=audit,proto3" json:"audit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalRequested) Reset() {
+	*x = ApprovalRequested{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalRequested) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalRequested) ProtoMessage() {}
+
+func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
+func (*ApprovalRequested) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ApprovalRequested) GetApprovalId() string {
+	if x != nil {
+		return x.ApprovalId
+	}
+	return ""
+}
+
+func (x *ApprovalRequested) GetToolCallId() string {
+	if x != nil {
+		return x.ToolCallId
+	}
+	return ""
+}
+
+func (x *ApprovalRequested) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *ApprovalRequested) GetSubject() *v1.ApprovalSubject {
+	if x != nil {
+		return x.Subject
+	}
+	return nil
+}
+
+func (x *ApprovalRequested) GetAudit() []*v1.AuditRecord {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
+}
+
 // ToolCallFinished is a tool's result. The records of the call are part of it, so that they are stored with the step.
 type ToolCallFinished struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1989,7 +2281,7 @@ type ToolCallFinished struct {
 
 func (x *ToolCallFinished) Reset() {
 	*x = ToolCallFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2001,7 +2293,7 @@ func (x *ToolCallFinished) String() string {
 func (*ToolCallFinished) ProtoMessage() {}
 
 func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2014,7 +2306,7 @@ func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallFinished.ProtoReflect.Descriptor instead.
 func (*ToolCallFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ToolCallFinished) GetResult() *ToolResult {
@@ -2084,7 +2376,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2096,7 +2388,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2109,7 +2401,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Turn) GetStep() int32 {
@@ -2179,7 +2471,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2483,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2496,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StepDone) GetStep() int32 {
@@ -2233,7 +2525,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2537,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2550,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -2323,7 +2615,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2627,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2640,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -2418,7 +2710,7 @@ var File_kaged_harness_v1_harness_service_proto protoreflect.FileDescriptor
 
 const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\n" +
-	"&kaged/harness/v1/harness_service.proto\x12\x10kaged.harness.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1bkaged/common/v1/error.proto\x1a#kaged/harness/v1/conversation.proto\x1a\x1ekaged/harness/v1/project.proto\"l\n" +
+	"&kaged/harness/v1/harness_service.proto\x12\x10kaged.harness.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1bkaged/common/v1/error.proto\x1a#kaged/harness/v1/conversation.proto\x1a\x1ekaged/harness/v1/project.proto\"l\n" +
 	"\n" +
 	"SourceFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
@@ -2470,7 +2762,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\atargets\x18\x02 \x03(\v2\x18.kaged.harness.v1.TargetR\atargets\"5\n" +
 	"\tAuditHead\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\tR\x04hash\x12\x14\n" +
-	"\x05items\x18\x02 \x01(\x05R\x05items\"\xd0\x02\n" +
+	"\x05items\x18\x02 \x01(\x05R\x05items\"\x92\x03\n" +
 	"\n" +
 	"RunRequest\x122\n" +
 	"\x05start\x18\x01 \x01(\v2\x1a.kaged.harness.v1.RunStartH\x00R\x05start\x125\n" +
@@ -2478,8 +2770,9 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x05begin\x18\x03 \x01(\v2\x1a.kaged.harness.v1.RunBeginH\x00R\x05begin\x126\n" +
 	"\x06stored\x18\x04 \x01(\v2\x1c.kaged.harness.v1.StepStoredH\x00R\x06stored\x125\n" +
 	"\x06cancel\x18\x05 \x01(\v2\x1b.kaged.harness.v1.RunCancelH\x00R\x06cancel\x12)\n" +
-	"\x02go\x18\x06 \x01(\v2\x17.kaged.harness.v1.RunGoH\x00R\x02goB\t\n" +
-	"\arequest\"\xe6\x06\n" +
+	"\x02go\x18\x06 \x01(\v2\x17.kaged.harness.v1.RunGoH\x00R\x02go\x12@\n" +
+	"\bdecision\x18\a \x01(\v2\".kaged.harness.v1.ApprovalDecisionH\x00R\bdecisionB\t\n" +
+	"\arequest\"\x95\a\n" +
 	"\bRunStart\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -2504,7 +2797,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"audit_head\x18\x0e \x01(\v2\x1b.kaged.harness.v1.AuditHeadR\tauditHead\x12\x1d\n" +
 	"\n" +
 	"no_sandbox\x18\x0f \x01(\bR\tnoSandbox\x12A\n" +
-	"\rdefault_tools\x18\x10 \x03(\v2\x1c.kaged.harness.v1.ToolSwitchR\fdefaultTools\x1a:\n" +
+	"\rdefault_tools\x18\x10 \x03(\v2\x1c.kaged.harness.v1.ToolSwitchR\fdefaultTools\x12-\n" +
+	"\x03job\x18\x11 \x01(\v2\x1b.kaged.harness.v1.JobPolicyR\x03job\x1a:\n" +
 	"\fPromptsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aR\n" +
@@ -2513,7 +2807,9 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x17.kaged.harness.v1.RouteR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_max_stepsB\x14\n" +
-	"\x12_max_output_tokens\"@\n" +
+	"\x12_max_output_tokens\"!\n" +
+	"\tJobPolicy\x12\x14\n" +
+	"\x05tools\x18\x01 \x03(\tR\x05tools\"@\n" +
 	"\aHistory\x125\n" +
 	"\bmessages\x18\x01 \x03(\v2\x19.kaged.harness.v1.MessageR\bmessages\"\x1e\n" +
 	"\bRunBegin\x12\x12\n" +
@@ -2526,9 +2822,14 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x06routes\x18\x03 \x03(\v2(.kaged.harness.v1.StepStored.RoutesEntryR\x06routes\x1aR\n" +
 	"\vRoutesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.kaged.harness.v1.RouteR\x05value:\x028\x01\"#\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.kaged.harness.v1.RouteR\x05value:\x028\x01\"\x8a\x01\n" +
+	"\x10ApprovalDecision\x12\x1f\n" +
+	"\vapproval_id\x18\x01 \x01(\tR\n" +
+	"approvalId\x12;\n" +
+	"\averdict\x18\x02 \x01(\x0e2!.kaged.harness.v1.ApprovalVerdictR\averdict\x12\x18\n" +
+	"\acomment\x18\x03 \x01(\tR\acomment\"#\n" +
 	"\tRunCancel\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xa4\x05\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xe7\x05\n" +
 	"\bRunEvent\x12E\n" +
 	"\rmessage_start\x18\x01 \x01(\v2\x1e.kaged.harness.v1.MessageStartH\x00R\fmessageStart\x12/\n" +
 	"\x05delta\x18\x02 \x01(\v2\x17.kaged.harness.v1.DeltaH\x00R\x05delta\x12@\n" +
@@ -2544,7 +2845,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\bfinished\x18\n" +
 	" \x01(\v2\x1d.kaged.harness.v1.RunFinishedH\x00R\bfinished\x12<\n" +
 	"\n" +
-	"audit_head\x18\v \x01(\v2\x1b.kaged.harness.v1.AuditHeadH\x00R\tauditHeadB\a\n" +
+	"audit_head\x18\v \x01(\v2\x1b.kaged.harness.v1.AuditHeadH\x00R\tauditHead\x12A\n" +
+	"\bapproval\x18\f \x01(\v2#.kaged.harness.v1.ApprovalRequestedH\x00R\bapprovalB\a\n" +
 	"\x05event\"w\n" +
 	"\fMessageStart\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
@@ -2562,7 +2864,15 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\ftool_call_id\x18\x01 \x01(\tR\n" +
 	"toolCallId\x12\x16\n" +
 	"\x06stream\x18\x02 \x01(\tR\x06stream\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\"\xf5\x01\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\"\xda\x01\n" +
+	"\x11ApprovalRequested\x12\x1f\n" +
+	"\vapproval_id\x18\x01 \x01(\tR\n" +
+	"approvalId\x12 \n" +
+	"\ftool_call_id\x18\x02 \x01(\tR\n" +
+	"toolCallId\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\x05R\x04step\x12:\n" +
+	"\asubject\x18\x04 \x01(\v2 .kaged.common.v1.ApprovalSubjectR\asubject\x122\n" +
+	"\x05audit\x18\x05 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"\xf5\x01\n" +
 	"\x10ToolCallFinished\x124\n" +
 	"\x06result\x18\x01 \x01(\v2\x1c.kaged.harness.v1.ToolResultR\x06result\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x05R\x04step\x12\x14\n" +
@@ -2607,7 +2917,12 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\bStepPart\x12\x19\n" +
 	"\x15STEP_PART_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSTEP_PART_TURN\x10\x01\x12\x15\n" +
-	"\x11STEP_PART_RESULTS\x10\x02*U\n" +
+	"\x11STEP_PART_RESULTS\x10\x02*\x8d\x01\n" +
+	"\x0fApprovalVerdict\x12 \n" +
+	"\x1cAPPROVAL_VERDICT_UNSPECIFIED\x10\x00\x12\x1d\n" +
+	"\x19APPROVAL_VERDICT_APPROVED\x10\x01\x12\x1b\n" +
+	"\x17APPROVAL_VERDICT_DENIED\x10\x02\x12\x1c\n" +
+	"\x18APPROVAL_VERDICT_EXPIRED\x10\x03*U\n" +
 	"\tDeltaKind\x12\x1a\n" +
 	"\x16DELTA_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fDELTA_KIND_TEXT\x10\x01\x12\x17\n" +
@@ -2634,119 +2949,130 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 	return file_kaged_harness_v1_harness_service_proto_rawDescData
 }
 
-var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
-	(Severity)(0),            // 0: kaged.harness.v1.Severity
-	(StepPart)(0),            // 1: kaged.harness.v1.StepPart
-	(DeltaKind)(0),           // 2: kaged.harness.v1.DeltaKind
-	(Outcome)(0),             // 3: kaged.harness.v1.Outcome
-	(*SourceFile)(nil),       // 4: kaged.harness.v1.SourceFile
-	(*ToolSwitch)(nil),       // 5: kaged.harness.v1.ToolSwitch
-	(*CompileRequest)(nil),   // 6: kaged.harness.v1.CompileRequest
-	(*Diagnostic)(nil),       // 7: kaged.harness.v1.Diagnostic
-	(*Reference)(nil),        // 8: kaged.harness.v1.Reference
-	(*CompileResponse)(nil),  // 9: kaged.harness.v1.CompileResponse
-	(*Target)(nil),           // 10: kaged.harness.v1.Target
-	(*Route)(nil),            // 11: kaged.harness.v1.Route
-	(*AuditHead)(nil),        // 12: kaged.harness.v1.AuditHead
-	(*RunRequest)(nil),       // 13: kaged.harness.v1.RunRequest
-	(*RunStart)(nil),         // 14: kaged.harness.v1.RunStart
-	(*History)(nil),          // 15: kaged.harness.v1.History
-	(*RunBegin)(nil),         // 16: kaged.harness.v1.RunBegin
-	(*RunGo)(nil),            // 17: kaged.harness.v1.RunGo
-	(*StepStored)(nil),       // 18: kaged.harness.v1.StepStored
-	(*RunCancel)(nil),        // 19: kaged.harness.v1.RunCancel
-	(*RunEvent)(nil),         // 20: kaged.harness.v1.RunEvent
-	(*MessageStart)(nil),     // 21: kaged.harness.v1.MessageStart
-	(*Delta)(nil),            // 22: kaged.harness.v1.Delta
-	(*ToolCallStarted)(nil),  // 23: kaged.harness.v1.ToolCallStarted
-	(*ToolCallOutput)(nil),   // 24: kaged.harness.v1.ToolCallOutput
-	(*ToolCallFinished)(nil), // 25: kaged.harness.v1.ToolCallFinished
-	(*Turn)(nil),             // 26: kaged.harness.v1.Turn
-	(*StepDone)(nil),         // 27: kaged.harness.v1.StepDone
-	(*Retry)(nil),            // 28: kaged.harness.v1.Retry
-	(*RunFinished)(nil),      // 29: kaged.harness.v1.RunFinished
-	nil,                      // 30: kaged.harness.v1.Target.HeadersEntry
-	nil,                      // 31: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                      // 32: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                      // 33: kaged.harness.v1.StepStored.RoutesEntry
-	(*CompiledProject)(nil),  // 34: kaged.harness.v1.CompiledProject
-	(*v1.Error)(nil),         // 35: kaged.common.v1.Error
-	(*Message)(nil),          // 36: kaged.harness.v1.Message
-	(*v1.AuditRecord)(nil),   // 37: kaged.common.v1.AuditRecord
-	(*ToolCall)(nil),         // 38: kaged.harness.v1.ToolCall
-	(*ToolResult)(nil),       // 39: kaged.harness.v1.ToolResult
-	(*Block)(nil),            // 40: kaged.harness.v1.Block
-	(StopReason)(0),          // 41: kaged.harness.v1.StopReason
-	(*Usage)(nil),            // 42: kaged.harness.v1.Usage
-	(*Stats)(nil),            // 43: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),  // 44: google.protobuf.Struct
+	(Severity)(0),              // 0: kaged.harness.v1.Severity
+	(StepPart)(0),              // 1: kaged.harness.v1.StepPart
+	(ApprovalVerdict)(0),       // 2: kaged.harness.v1.ApprovalVerdict
+	(DeltaKind)(0),             // 3: kaged.harness.v1.DeltaKind
+	(Outcome)(0),               // 4: kaged.harness.v1.Outcome
+	(*SourceFile)(nil),         // 5: kaged.harness.v1.SourceFile
+	(*ToolSwitch)(nil),         // 6: kaged.harness.v1.ToolSwitch
+	(*CompileRequest)(nil),     // 7: kaged.harness.v1.CompileRequest
+	(*Diagnostic)(nil),         // 8: kaged.harness.v1.Diagnostic
+	(*Reference)(nil),          // 9: kaged.harness.v1.Reference
+	(*CompileResponse)(nil),    // 10: kaged.harness.v1.CompileResponse
+	(*Target)(nil),             // 11: kaged.harness.v1.Target
+	(*Route)(nil),              // 12: kaged.harness.v1.Route
+	(*AuditHead)(nil),          // 13: kaged.harness.v1.AuditHead
+	(*RunRequest)(nil),         // 14: kaged.harness.v1.RunRequest
+	(*RunStart)(nil),           // 15: kaged.harness.v1.RunStart
+	(*JobPolicy)(nil),          // 16: kaged.harness.v1.JobPolicy
+	(*History)(nil),            // 17: kaged.harness.v1.History
+	(*RunBegin)(nil),           // 18: kaged.harness.v1.RunBegin
+	(*RunGo)(nil),              // 19: kaged.harness.v1.RunGo
+	(*StepStored)(nil),         // 20: kaged.harness.v1.StepStored
+	(*ApprovalDecision)(nil),   // 21: kaged.harness.v1.ApprovalDecision
+	(*RunCancel)(nil),          // 22: kaged.harness.v1.RunCancel
+	(*RunEvent)(nil),           // 23: kaged.harness.v1.RunEvent
+	(*MessageStart)(nil),       // 24: kaged.harness.v1.MessageStart
+	(*Delta)(nil),              // 25: kaged.harness.v1.Delta
+	(*ToolCallStarted)(nil),    // 26: kaged.harness.v1.ToolCallStarted
+	(*ToolCallOutput)(nil),     // 27: kaged.harness.v1.ToolCallOutput
+	(*ApprovalRequested)(nil),  // 28: kaged.harness.v1.ApprovalRequested
+	(*ToolCallFinished)(nil),   // 29: kaged.harness.v1.ToolCallFinished
+	(*Turn)(nil),               // 30: kaged.harness.v1.Turn
+	(*StepDone)(nil),           // 31: kaged.harness.v1.StepDone
+	(*Retry)(nil),              // 32: kaged.harness.v1.Retry
+	(*RunFinished)(nil),        // 33: kaged.harness.v1.RunFinished
+	nil,                        // 34: kaged.harness.v1.Target.HeadersEntry
+	nil,                        // 35: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                        // 36: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                        // 37: kaged.harness.v1.StepStored.RoutesEntry
+	(*CompiledProject)(nil),    // 38: kaged.harness.v1.CompiledProject
+	(*v1.Error)(nil),           // 39: kaged.common.v1.Error
+	(*Message)(nil),            // 40: kaged.harness.v1.Message
+	(*v1.AuditRecord)(nil),     // 41: kaged.common.v1.AuditRecord
+	(*ToolCall)(nil),           // 42: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil), // 43: kaged.common.v1.ApprovalSubject
+	(*ToolResult)(nil),         // 44: kaged.harness.v1.ToolResult
+	(*Block)(nil),              // 45: kaged.harness.v1.Block
+	(StopReason)(0),            // 46: kaged.harness.v1.StopReason
+	(*Usage)(nil),              // 47: kaged.harness.v1.Usage
+	(*Stats)(nil),              // 48: kaged.harness.v1.Stats
+	(*structpb.Struct)(nil),    // 49: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
-	4,  // 0: kaged.harness.v1.CompileRequest.files:type_name -> kaged.harness.v1.SourceFile
-	5,  // 1: kaged.harness.v1.CompileRequest.default_tools:type_name -> kaged.harness.v1.ToolSwitch
+	5,  // 0: kaged.harness.v1.CompileRequest.files:type_name -> kaged.harness.v1.SourceFile
+	6,  // 1: kaged.harness.v1.CompileRequest.default_tools:type_name -> kaged.harness.v1.ToolSwitch
 	0,  // 2: kaged.harness.v1.Diagnostic.severity:type_name -> kaged.harness.v1.Severity
-	34, // 3: kaged.harness.v1.CompileResponse.compiled:type_name -> kaged.harness.v1.CompiledProject
-	7,  // 4: kaged.harness.v1.CompileResponse.diagnostics:type_name -> kaged.harness.v1.Diagnostic
-	8,  // 5: kaged.harness.v1.CompileResponse.aliases:type_name -> kaged.harness.v1.Reference
-	8,  // 6: kaged.harness.v1.CompileResponse.prompts:type_name -> kaged.harness.v1.Reference
-	30, // 7: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	35, // 8: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
-	10, // 9: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
-	14, // 10: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
-	15, // 11: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
-	16, // 12: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
-	18, // 13: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
-	19, // 14: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
-	17, // 15: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
-	34, // 16: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	31, // 17: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	32, // 18: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
-	12, // 19: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
-	5,  // 20: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
-	36, // 21: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
-	1,  // 22: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	33, // 23: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
-	21, // 24: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	22, // 25: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	23, // 26: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	24, // 27: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	25, // 28: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	26, // 29: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	27, // 30: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	37, // 31: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	28, // 32: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	29, // 33: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
-	12, // 34: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	2,  // 35: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	38, // 36: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	39, // 37: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	37, // 38: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	35, // 39: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	40, // 40: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	41, // 41: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	42, // 42: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	43, // 43: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	35, // 44: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	3,  // 45: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	41, // 46: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	42, // 47: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	43, // 48: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	35, // 49: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	40, // 50: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	44, // 51: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	11, // 52: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	11, // 53: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	6,  // 54: kaged.harness.v1.HarnessService.Compile:input_type -> kaged.harness.v1.CompileRequest
-	13, // 55: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	9,  // 56: kaged.harness.v1.HarnessService.Compile:output_type -> kaged.harness.v1.CompileResponse
-	20, // 57: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	56, // [56:58] is the sub-list for method output_type
-	54, // [54:56] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	38, // 3: kaged.harness.v1.CompileResponse.compiled:type_name -> kaged.harness.v1.CompiledProject
+	8,  // 4: kaged.harness.v1.CompileResponse.diagnostics:type_name -> kaged.harness.v1.Diagnostic
+	9,  // 5: kaged.harness.v1.CompileResponse.aliases:type_name -> kaged.harness.v1.Reference
+	9,  // 6: kaged.harness.v1.CompileResponse.prompts:type_name -> kaged.harness.v1.Reference
+	34, // 7: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	39, // 8: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	11, // 9: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
+	15, // 10: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
+	17, // 11: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
+	18, // 12: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
+	20, // 13: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
+	22, // 14: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
+	19, // 15: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
+	21, // 16: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
+	38, // 17: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	35, // 18: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	36, // 19: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	13, // 20: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
+	6,  // 21: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
+	16, // 22: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
+	40, // 23: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	1,  // 24: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
+	37, // 25: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	2,  // 26: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
+	24, // 27: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	25, // 28: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	26, // 29: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	27, // 30: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	29, // 31: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	30, // 32: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	31, // 33: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	41, // 34: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	32, // 35: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	33, // 36: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	13, // 37: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
+	28, // 38: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	3,  // 39: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	42, // 40: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	43, // 41: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	41, // 42: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	44, // 43: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	41, // 44: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	39, // 45: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	45, // 46: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	46, // 47: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	47, // 48: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	48, // 49: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	39, // 50: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	4,  // 51: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	46, // 52: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	47, // 53: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	48, // 54: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	39, // 55: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	45, // 56: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	49, // 57: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	12, // 58: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	12, // 59: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	7,  // 60: kaged.harness.v1.HarnessService.Compile:input_type -> kaged.harness.v1.CompileRequest
+	14, // 61: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	10, // 62: kaged.harness.v1.HarnessService.Compile:output_type -> kaged.harness.v1.CompileResponse
+	23, // 63: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	62, // [62:64] is the sub-list for method output_type
+	60, // [60:62] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -2763,9 +3089,10 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunRequest_Stored)(nil),
 		(*RunRequest_Cancel)(nil),
 		(*RunRequest_Go)(nil),
+		(*RunRequest_Decision)(nil),
 	}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[10].OneofWrappers = []any{}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[16].OneofWrappers = []any{
+	file_kaged_harness_v1_harness_service_proto_msgTypes[18].OneofWrappers = []any{
 		(*RunEvent_MessageStart)(nil),
 		(*RunEvent_Delta)(nil),
 		(*RunEvent_ToolCall)(nil),
@@ -2777,14 +3104,15 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunEvent_Retry)(nil),
 		(*RunEvent_Finished)(nil),
 		(*RunEvent_AuditHead)(nil),
+		(*RunEvent_Approval)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   30,
+			NumEnums:      5,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

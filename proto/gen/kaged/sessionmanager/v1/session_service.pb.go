@@ -25,6 +25,71 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ApprovalState is what became of a request for approval.
+type ApprovalState int32
+
+const (
+	// Not said.
+	ApprovalState_APPROVAL_STATE_UNSPECIFIED ApprovalState = 0
+	// It waits for an answer.
+	ApprovalState_APPROVAL_STATE_PENDING ApprovalState = 1
+	// The operator allowed the call.
+	ApprovalState_APPROVAL_STATE_APPROVED ApprovalState = 2
+	// The operator refused it.
+	ApprovalState_APPROVAL_STATE_DENIED ApprovalState = 3
+	// Nobody answered in time, which counts as a refusal.
+	ApprovalState_APPROVAL_STATE_EXPIRED ApprovalState = 4
+	// Its run ended before anybody answered.
+	ApprovalState_APPROVAL_STATE_CLOSED ApprovalState = 5
+)
+
+// Enum value maps for ApprovalState.
+var (
+	ApprovalState_name = map[int32]string{
+		0: "APPROVAL_STATE_UNSPECIFIED",
+		1: "APPROVAL_STATE_PENDING",
+		2: "APPROVAL_STATE_APPROVED",
+		3: "APPROVAL_STATE_DENIED",
+		4: "APPROVAL_STATE_EXPIRED",
+		5: "APPROVAL_STATE_CLOSED",
+	}
+	ApprovalState_value = map[string]int32{
+		"APPROVAL_STATE_UNSPECIFIED": 0,
+		"APPROVAL_STATE_PENDING":     1,
+		"APPROVAL_STATE_APPROVED":    2,
+		"APPROVAL_STATE_DENIED":      3,
+		"APPROVAL_STATE_EXPIRED":     4,
+		"APPROVAL_STATE_CLOSED":      5,
+	}
+)
+
+func (x ApprovalState) Enum() *ApprovalState {
+	p := new(ApprovalState)
+	*p = x
+	return p
+}
+
+func (x ApprovalState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ApprovalState) Descriptor() protoreflect.EnumDescriptor {
+	return file_kaged_sessionmanager_v1_session_service_proto_enumTypes[0].Descriptor()
+}
+
+func (ApprovalState) Type() protoreflect.EnumType {
+	return &file_kaged_sessionmanager_v1_session_service_proto_enumTypes[0]
+}
+
+func (x ApprovalState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ApprovalState.Descriptor instead.
+func (ApprovalState) EnumDescriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{0}
+}
+
 // SessionState is what a session is doing.
 type SessionState int32
 
@@ -78,11 +143,11 @@ func (x SessionState) String() string {
 }
 
 func (SessionState) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_sessionmanager_v1_session_service_proto_enumTypes[0].Descriptor()
+	return file_kaged_sessionmanager_v1_session_service_proto_enumTypes[1].Descriptor()
 }
 
 func (SessionState) Type() protoreflect.EnumType {
-	return &file_kaged_sessionmanager_v1_session_service_proto_enumTypes[0]
+	return &file_kaged_sessionmanager_v1_session_service_proto_enumTypes[1]
 }
 
 func (x SessionState) Number() protoreflect.EnumNumber {
@@ -91,7 +156,7 @@ func (x SessionState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SessionState.Descriptor instead.
 func (SessionState) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{0}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{1}
 }
 
 // RunState is what became of a run.
@@ -147,11 +212,11 @@ func (x RunState) String() string {
 }
 
 func (RunState) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_sessionmanager_v1_session_service_proto_enumTypes[1].Descriptor()
+	return file_kaged_sessionmanager_v1_session_service_proto_enumTypes[2].Descriptor()
 }
 
 func (RunState) Type() protoreflect.EnumType {
-	return &file_kaged_sessionmanager_v1_session_service_proto_enumTypes[1]
+	return &file_kaged_sessionmanager_v1_session_service_proto_enumTypes[2]
 }
 
 func (x RunState) Number() protoreflect.EnumNumber {
@@ -160,7 +225,7 @@ func (x RunState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RunState.Descriptor instead.
 func (RunState) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{1}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{2}
 }
 
 // MessageRole is who a message is from.
@@ -208,11 +273,11 @@ func (x MessageRole) String() string {
 }
 
 func (MessageRole) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_sessionmanager_v1_session_service_proto_enumTypes[2].Descriptor()
+	return file_kaged_sessionmanager_v1_session_service_proto_enumTypes[3].Descriptor()
 }
 
 func (MessageRole) Type() protoreflect.EnumType {
-	return &file_kaged_sessionmanager_v1_session_service_proto_enumTypes[2]
+	return &file_kaged_sessionmanager_v1_session_service_proto_enumTypes[3]
 }
 
 func (x MessageRole) Number() protoreflect.EnumNumber {
@@ -221,7 +286,7 @@ func (x MessageRole) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MessageRole.Descriptor instead.
 func (MessageRole) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{2}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{3}
 }
 
 // CreateSessionRequest begins a session.
@@ -3011,11 +3076,504 @@ func (x *CancelRunResponse) GetRun() *Run {
 	return nil
 }
 
+// Approval is a tool call an operator was asked about.
+type Approval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The approval.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Its session.
+	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The run it belongs to.
+	RunId string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The call.
+	ToolCallId string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	// What became of it.
+	State ApprovalState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.sessionmanager.v1.ApprovalState" json:"state,omitempty"`
+	// What the call would do.
+	Subject *v11.ApprovalSubject `protobuf:"bytes,6,opt,name=subject,proto3" json:"subject,omitempty"`
+	// When it was asked.
+	RequestedAt int64 `protobuf:"varint,7,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
+	// When it counts as denied.
+	ExpiresAt int64 `protobuf:"varint,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// When it was answered, expired or closed, null while it is pending.
+	ResolvedAt *int64 `protobuf:"varint,9,opt,name=resolved_at,json=resolvedAt,proto3,oneof" json:"resolved_at,omitempty"`
+	// The operator who answered, null for none.
+	ResolvedBy *string `protobuf:"bytes,10,opt,name=resolved_by,json=resolvedBy,proto3,oneof" json:"resolved_by,omitempty"`
+	// What the operator said to the agent, null for nothing.
+	Comment       *string `protobuf:"bytes,11,opt,name=comment,proto3,oneof" json:"comment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Approval) Reset() {
+	*x = Approval{}
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Approval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Approval) ProtoMessage() {}
+
+func (x *Approval) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Approval.ProtoReflect.Descriptor instead.
+func (*Approval) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Approval) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Approval) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *Approval) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *Approval) GetToolCallId() string {
+	if x != nil {
+		return x.ToolCallId
+	}
+	return ""
+}
+
+func (x *Approval) GetState() ApprovalState {
+	if x != nil {
+		return x.State
+	}
+	return ApprovalState_APPROVAL_STATE_UNSPECIFIED
+}
+
+func (x *Approval) GetSubject() *v11.ApprovalSubject {
+	if x != nil {
+		return x.Subject
+	}
+	return nil
+}
+
+func (x *Approval) GetRequestedAt() int64 {
+	if x != nil {
+		return x.RequestedAt
+	}
+	return 0
+}
+
+func (x *Approval) GetExpiresAt() int64 {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return 0
+}
+
+func (x *Approval) GetResolvedAt() int64 {
+	if x != nil && x.ResolvedAt != nil {
+		return *x.ResolvedAt
+	}
+	return 0
+}
+
+func (x *Approval) GetResolvedBy() string {
+	if x != nil && x.ResolvedBy != nil {
+		return *x.ResolvedBy
+	}
+	return ""
+}
+
+func (x *Approval) GetComment() string {
+	if x != nil && x.Comment != nil {
+		return *x.Comment
+	}
+	return ""
+}
+
+// ListApprovalsRequest asks for a page.
+type ListApprovalsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Only those in this state; empty for all.
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// How many, 1 to 200; 0 means 50.
+	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The next_cursor of the page before.
+	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListApprovalsRequest) Reset() {
+	*x = ListApprovalsRequest{}
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListApprovalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListApprovalsRequest) ProtoMessage() {}
+
+func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
+func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ListApprovalsRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ListApprovalsRequest) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ListApprovalsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListApprovalsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+// ListApprovalsResponse is a page.
+type ListApprovalsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The approvals, newest first.
+	Items []*Approval `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// Where the next page begins, null on the last.
+	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	// Whether there is a next page.
+	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListApprovalsResponse) Reset() {
+	*x = ListApprovalsResponse{}
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListApprovalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListApprovalsResponse) ProtoMessage() {}
+
+func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
+func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ListApprovalsResponse) GetItems() []*Approval {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *ListApprovalsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
+func (x *ListApprovalsResponse) GetHasMore() bool {
+	if x != nil {
+		return x.HasMore
+	}
+	return false
+}
+
+// GetApprovalRequest names an approval.
+type GetApprovalRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The approval.
+	ApprovalId    string `protobuf:"bytes,2,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetApprovalRequest) Reset() {
+	*x = GetApprovalRequest{}
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetApprovalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetApprovalRequest) ProtoMessage() {}
+
+func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
+func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *GetApprovalRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *GetApprovalRequest) GetApprovalId() string {
+	if x != nil {
+		return x.ApprovalId
+	}
+	return ""
+}
+
+// GetApprovalResponse holds the approval.
+type GetApprovalResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The approval; the whole body on HTTP.
+	Approval      *Approval `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetApprovalResponse) Reset() {
+	*x = GetApprovalResponse{}
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetApprovalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetApprovalResponse) ProtoMessage() {}
+
+func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
+func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *GetApprovalResponse) GetApproval() *Approval {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
+// AnswerApprovalRequest is an operator's answer.
+type AnswerApprovalRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The approval.
+	ApprovalId string `protobuf:"bytes,2,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	// approve or deny.
+	Decision string `protobuf:"bytes,3,opt,name=decision,proto3" json:"decision,omitempty"`
+	// What to tell the agent, at most 2000 characters; may be left out.
+	Comment       string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerApprovalRequest) Reset() {
+	*x = AnswerApprovalRequest{}
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerApprovalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerApprovalRequest) ProtoMessage() {}
+
+func (x *AnswerApprovalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerApprovalRequest.ProtoReflect.Descriptor instead.
+func (*AnswerApprovalRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *AnswerApprovalRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *AnswerApprovalRequest) GetApprovalId() string {
+	if x != nil {
+		return x.ApprovalId
+	}
+	return ""
+}
+
+func (x *AnswerApprovalRequest) GetDecision() string {
+	if x != nil {
+		return x.Decision
+	}
+	return ""
+}
+
+func (x *AnswerApprovalRequest) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+// AnswerApprovalResponse holds the approval as it is now.
+type AnswerApprovalResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The approval as it is now; the whole body on HTTP.
+	Approval      *Approval `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerApprovalResponse) Reset() {
+	*x = AnswerApprovalResponse{}
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerApprovalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerApprovalResponse) ProtoMessage() {}
+
+func (x *AnswerApprovalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerApprovalResponse.ProtoReflect.Descriptor instead.
+func (*AnswerApprovalResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *AnswerApprovalResponse) GetApproval() *Approval {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
 var File_kaged_sessionmanager_v1_session_service_proto protoreflect.FileDescriptor
 
 const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\x1a#kaged/harness/v1/conversation.proto\"\x80\x01\n" +
+	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\x1a#kaged/harness/v1/conversation.proto\"\x80\x01\n" +
 	"\x14CreateSessionRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
@@ -3322,7 +3880,64 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\"C\n" +
 	"\x11CancelRunResponse\x12.\n" +
-	"\x03run\x18\x01 \x01(\v2\x1c.kaged.sessionmanager.v1.RunR\x03run*\xc7\x01\n" +
+	"\x03run\x18\x01 \x01(\v2\x1c.kaged.sessionmanager.v1.RunR\x03run\"\xc5\x03\n" +
+	"\bApproval\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x15\n" +
+	"\x06run_id\x18\x03 \x01(\tR\x05runId\x12 \n" +
+	"\ftool_call_id\x18\x04 \x01(\tR\n" +
+	"toolCallId\x12<\n" +
+	"\x05state\x18\x05 \x01(\x0e2&.kaged.sessionmanager.v1.ApprovalStateR\x05state\x12:\n" +
+	"\asubject\x18\x06 \x01(\v2 .kaged.common.v1.ApprovalSubjectR\asubject\x12!\n" +
+	"\frequested_at\x18\a \x01(\x03R\vrequestedAt\x12\x1d\n" +
+	"\n" +
+	"expires_at\x18\b \x01(\x03R\texpiresAt\x12$\n" +
+	"\vresolved_at\x18\t \x01(\x03H\x00R\n" +
+	"resolvedAt\x88\x01\x01\x12$\n" +
+	"\vresolved_by\x18\n" +
+	" \x01(\tH\x01R\n" +
+	"resolvedBy\x88\x01\x01\x12\x1d\n" +
+	"\acomment\x18\v \x01(\tH\x02R\acomment\x88\x01\x01B\x0e\n" +
+	"\f_resolved_atB\x0e\n" +
+	"\f_resolved_byB\n" +
+	"\n" +
+	"\b_comment\"y\n" +
+	"\x14ListApprovalsRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x05R\x05limit\x12\x16\n" +
+	"\x06cursor\x18\x04 \x01(\tR\x06cursor\"\xa1\x01\n" +
+	"\x15ListApprovalsResponse\x127\n" +
+	"\x05items\x18\x01 \x03(\v2!.kaged.sessionmanager.v1.ApprovalR\x05items\x12$\n" +
+	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01\x12\x19\n" +
+	"\bhas_more\x18\x03 \x01(\bR\ahasMoreB\x0e\n" +
+	"\f_next_cursor\"T\n" +
+	"\x12GetApprovalRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1f\n" +
+	"\vapproval_id\x18\x02 \x01(\tR\n" +
+	"approvalId\"T\n" +
+	"\x13GetApprovalResponse\x12=\n" +
+	"\bapproval\x18\x01 \x01(\v2!.kaged.sessionmanager.v1.ApprovalR\bapproval\"\x8d\x01\n" +
+	"\x15AnswerApprovalRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1f\n" +
+	"\vapproval_id\x18\x02 \x01(\tR\n" +
+	"approvalId\x12\x1a\n" +
+	"\bdecision\x18\x03 \x01(\tR\bdecision\x12\x18\n" +
+	"\acomment\x18\x04 \x01(\tR\acomment\"W\n" +
+	"\x16AnswerApprovalResponse\x12=\n" +
+	"\bapproval\x18\x01 \x01(\v2!.kaged.sessionmanager.v1.ApprovalR\bapproval*\xba\x01\n" +
+	"\rApprovalState\x12\x1e\n" +
+	"\x1aAPPROVAL_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16APPROVAL_STATE_PENDING\x10\x01\x12\x1b\n" +
+	"\x17APPROVAL_STATE_APPROVED\x10\x02\x12\x19\n" +
+	"\x15APPROVAL_STATE_DENIED\x10\x03\x12\x1a\n" +
+	"\x16APPROVAL_STATE_EXPIRED\x10\x04\x12\x19\n" +
+	"\x15APPROVAL_STATE_CLOSED\x10\x05*\xc7\x01\n" +
 	"\fSessionState\x12\x1d\n" +
 	"\x19SESSION_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SESSION_STATE_IDLE\x10\x01\x12\x18\n" +
@@ -3344,7 +3959,7 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\x15MESSAGE_ROLE_OPERATOR\x10\x01\x12\x18\n" +
 	"\x14MESSAGE_ROLE_PRIMARY\x10\x02\x12\x19\n" +
 	"\x15MESSAGE_ROLE_SUBAGENT\x10\x03\x12\x17\n" +
-	"\x13MESSAGE_ROLE_SYSTEM\x10\x042\x94\f\n" +
+	"\x13MESSAGE_ROLE_SYSTEM\x10\x042\xaa\x10\n" +
 	"\x0eSessionService\x12\xa1\x01\n" +
 	"\rCreateSession\x12-.kaged.sessionmanager.v1.CreateSessionRequest\x1a..kaged.sessionmanager.v1.CreateSessionResponse\"1\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/projects/{project_id}/sessions\x12\x9b\x01\n" +
 	"\fListSessions\x12,.kaged.sessionmanager.v1.ListSessionsRequest\x1a-.kaged.sessionmanager.v1.ListSessionsResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/projects/{project_id}/sessions\x12\x8d\x01\n" +
@@ -3357,7 +3972,10 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\fListMessages\x12,.kaged.sessionmanager.v1.ListMessagesRequest\x1a-.kaged.sessionmanager.v1.ListMessagesResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/sessions/{session_id}/messages\x12\x8b\x01\n" +
 	"\bListRuns\x12(.kaged.sessionmanager.v1.ListRunsRequest\x1a).kaged.sessionmanager.v1.ListRunsResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/api/v1/sessions/{session_id}/runs\x12\x93\x01\n" +
 	"\x06GetRun\x12&.kaged.sessionmanager.v1.GetRunRequest\x1a'.kaged.sessionmanager.v1.GetRunResponse\"8\x82\xd3\xe4\x93\x022b\x03run\x12+/api/v1/sessions/{session_id}/runs/{run_id}\x12\xa3\x01\n" +
-	"\tCancelRun\x12).kaged.sessionmanager.v1.CancelRunRequest\x1a*.kaged.sessionmanager.v1.CancelRunResponse\"?\x82\xd3\xe4\x93\x029b\x03run\"2/api/v1/sessions/{session_id}/runs/{run_id}/cancelB\xee\x01\n" +
+	"\tCancelRun\x12).kaged.sessionmanager.v1.CancelRunRequest\x1a*.kaged.sessionmanager.v1.CancelRunResponse\"?\x82\xd3\xe4\x93\x029b\x03run\"2/api/v1/sessions/{session_id}/runs/{run_id}/cancel\x12\x9f\x01\n" +
+	"\rListApprovals\x12-.kaged.sessionmanager.v1.ListApprovalsRequest\x1a..kaged.sessionmanager.v1.ListApprovalsResponse\"/\x82\xd3\xe4\x93\x02)\x12'/api/v1/sessions/{session_id}/approvals\x12\xb1\x01\n" +
+	"\vGetApproval\x12+.kaged.sessionmanager.v1.GetApprovalRequest\x1a,.kaged.sessionmanager.v1.GetApprovalResponse\"G\x82\xd3\xe4\x93\x02Ab\bapproval\x125/api/v1/sessions/{session_id}/approvals/{approval_id}\x12\xbd\x01\n" +
+	"\x0eAnswerApproval\x12..kaged.sessionmanager.v1.AnswerApprovalRequest\x1a/.kaged.sessionmanager.v1.AnswerApprovalResponse\"J\x82\xd3\xe4\x93\x02D:\x01*b\bapproval\"5/api/v1/sessions/{session_id}/approvals/{approval_id}B\xee\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x13SessionServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var (
@@ -3372,111 +3990,131 @@ func file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP() []byte {
 	return file_kaged_sessionmanager_v1_session_service_proto_rawDescData
 }
 
-var file_kaged_sessionmanager_v1_session_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_sessionmanager_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_kaged_sessionmanager_v1_session_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_kaged_sessionmanager_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_kaged_sessionmanager_v1_session_service_proto_goTypes = []any{
-	(SessionState)(0),             // 0: kaged.sessionmanager.v1.SessionState
-	(RunState)(0),                 // 1: kaged.sessionmanager.v1.RunState
-	(MessageRole)(0),              // 2: kaged.sessionmanager.v1.MessageRole
-	(*CreateSessionRequest)(nil),  // 3: kaged.sessionmanager.v1.CreateSessionRequest
-	(*CreateSessionResponse)(nil), // 4: kaged.sessionmanager.v1.CreateSessionResponse
-	(*ListSessionsRequest)(nil),   // 5: kaged.sessionmanager.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),  // 6: kaged.sessionmanager.v1.ListSessionsResponse
-	(*SessionSummary)(nil),        // 7: kaged.sessionmanager.v1.SessionSummary
-	(*GetSessionRequest)(nil),     // 8: kaged.sessionmanager.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),    // 9: kaged.sessionmanager.v1.GetSessionResponse
-	(*Session)(nil),               // 10: kaged.sessionmanager.v1.Session
-	(*SessionTotals)(nil),         // 11: kaged.sessionmanager.v1.SessionTotals
-	(*LiveSubagent)(nil),          // 12: kaged.sessionmanager.v1.LiveSubagent
-	(*UpdateSessionRequest)(nil),  // 13: kaged.sessionmanager.v1.UpdateSessionRequest
-	(*UpdateSessionResponse)(nil), // 14: kaged.sessionmanager.v1.UpdateSessionResponse
-	(*EndSessionRequest)(nil),     // 15: kaged.sessionmanager.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),    // 16: kaged.sessionmanager.v1.EndSessionResponse
-	(*PostMessageRequest)(nil),    // 17: kaged.sessionmanager.v1.PostMessageRequest
-	(*PostMessageResponse)(nil),   // 18: kaged.sessionmanager.v1.PostMessageResponse
-	(*ListMessagesRequest)(nil),   // 19: kaged.sessionmanager.v1.ListMessagesRequest
-	(*ListMessagesResponse)(nil),  // 20: kaged.sessionmanager.v1.ListMessagesResponse
-	(*SessionMessage)(nil),        // 21: kaged.sessionmanager.v1.SessionMessage
-	(*MessagePart)(nil),           // 22: kaged.sessionmanager.v1.MessagePart
-	(*MessageMetadata)(nil),       // 23: kaged.sessionmanager.v1.MessageMetadata
-	(*FrameUsage)(nil),            // 24: kaged.sessionmanager.v1.FrameUsage
-	(*FrameStats)(nil),            // 25: kaged.sessionmanager.v1.FrameStats
-	(*ListRunsRequest)(nil),       // 26: kaged.sessionmanager.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 27: kaged.sessionmanager.v1.ListRunsResponse
-	(*RunSummary)(nil),            // 28: kaged.sessionmanager.v1.RunSummary
-	(*SubagentInvocation)(nil),    // 29: kaged.sessionmanager.v1.SubagentInvocation
-	(*GetRunRequest)(nil),         // 30: kaged.sessionmanager.v1.GetRunRequest
-	(*GetRunResponse)(nil),        // 31: kaged.sessionmanager.v1.GetRunResponse
-	(*Run)(nil),                   // 32: kaged.sessionmanager.v1.Run
-	(*RunStep)(nil),               // 33: kaged.sessionmanager.v1.RunStep
-	(*CancelRunRequest)(nil),      // 34: kaged.sessionmanager.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),     // 35: kaged.sessionmanager.v1.CancelRunResponse
-	nil,                           // 36: kaged.sessionmanager.v1.Run.PromptHashesEntry
-	(*structpb.Value)(nil),        // 37: google.protobuf.Value
-	(*v1.Cost)(nil),               // 38: kaged.harness.v1.Cost
-	(*v11.Error)(nil),             // 39: kaged.common.v1.Error
+	(ApprovalState)(0),             // 0: kaged.sessionmanager.v1.ApprovalState
+	(SessionState)(0),              // 1: kaged.sessionmanager.v1.SessionState
+	(RunState)(0),                  // 2: kaged.sessionmanager.v1.RunState
+	(MessageRole)(0),               // 3: kaged.sessionmanager.v1.MessageRole
+	(*CreateSessionRequest)(nil),   // 4: kaged.sessionmanager.v1.CreateSessionRequest
+	(*CreateSessionResponse)(nil),  // 5: kaged.sessionmanager.v1.CreateSessionResponse
+	(*ListSessionsRequest)(nil),    // 6: kaged.sessionmanager.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),   // 7: kaged.sessionmanager.v1.ListSessionsResponse
+	(*SessionSummary)(nil),         // 8: kaged.sessionmanager.v1.SessionSummary
+	(*GetSessionRequest)(nil),      // 9: kaged.sessionmanager.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),     // 10: kaged.sessionmanager.v1.GetSessionResponse
+	(*Session)(nil),                // 11: kaged.sessionmanager.v1.Session
+	(*SessionTotals)(nil),          // 12: kaged.sessionmanager.v1.SessionTotals
+	(*LiveSubagent)(nil),           // 13: kaged.sessionmanager.v1.LiveSubagent
+	(*UpdateSessionRequest)(nil),   // 14: kaged.sessionmanager.v1.UpdateSessionRequest
+	(*UpdateSessionResponse)(nil),  // 15: kaged.sessionmanager.v1.UpdateSessionResponse
+	(*EndSessionRequest)(nil),      // 16: kaged.sessionmanager.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),     // 17: kaged.sessionmanager.v1.EndSessionResponse
+	(*PostMessageRequest)(nil),     // 18: kaged.sessionmanager.v1.PostMessageRequest
+	(*PostMessageResponse)(nil),    // 19: kaged.sessionmanager.v1.PostMessageResponse
+	(*ListMessagesRequest)(nil),    // 20: kaged.sessionmanager.v1.ListMessagesRequest
+	(*ListMessagesResponse)(nil),   // 21: kaged.sessionmanager.v1.ListMessagesResponse
+	(*SessionMessage)(nil),         // 22: kaged.sessionmanager.v1.SessionMessage
+	(*MessagePart)(nil),            // 23: kaged.sessionmanager.v1.MessagePart
+	(*MessageMetadata)(nil),        // 24: kaged.sessionmanager.v1.MessageMetadata
+	(*FrameUsage)(nil),             // 25: kaged.sessionmanager.v1.FrameUsage
+	(*FrameStats)(nil),             // 26: kaged.sessionmanager.v1.FrameStats
+	(*ListRunsRequest)(nil),        // 27: kaged.sessionmanager.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),       // 28: kaged.sessionmanager.v1.ListRunsResponse
+	(*RunSummary)(nil),             // 29: kaged.sessionmanager.v1.RunSummary
+	(*SubagentInvocation)(nil),     // 30: kaged.sessionmanager.v1.SubagentInvocation
+	(*GetRunRequest)(nil),          // 31: kaged.sessionmanager.v1.GetRunRequest
+	(*GetRunResponse)(nil),         // 32: kaged.sessionmanager.v1.GetRunResponse
+	(*Run)(nil),                    // 33: kaged.sessionmanager.v1.Run
+	(*RunStep)(nil),                // 34: kaged.sessionmanager.v1.RunStep
+	(*CancelRunRequest)(nil),       // 35: kaged.sessionmanager.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),      // 36: kaged.sessionmanager.v1.CancelRunResponse
+	(*Approval)(nil),               // 37: kaged.sessionmanager.v1.Approval
+	(*ListApprovalsRequest)(nil),   // 38: kaged.sessionmanager.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),  // 39: kaged.sessionmanager.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),     // 40: kaged.sessionmanager.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),    // 41: kaged.sessionmanager.v1.GetApprovalResponse
+	(*AnswerApprovalRequest)(nil),  // 42: kaged.sessionmanager.v1.AnswerApprovalRequest
+	(*AnswerApprovalResponse)(nil), // 43: kaged.sessionmanager.v1.AnswerApprovalResponse
+	nil,                            // 44: kaged.sessionmanager.v1.Run.PromptHashesEntry
+	(*structpb.Value)(nil),         // 45: google.protobuf.Value
+	(*v1.Cost)(nil),                // 46: kaged.harness.v1.Cost
+	(*v11.Error)(nil),              // 47: kaged.common.v1.Error
+	(*v11.ApprovalSubject)(nil),    // 48: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
-	0,  // 0: kaged.sessionmanager.v1.CreateSessionResponse.state:type_name -> kaged.sessionmanager.v1.SessionState
-	7,  // 1: kaged.sessionmanager.v1.ListSessionsResponse.items:type_name -> kaged.sessionmanager.v1.SessionSummary
-	0,  // 2: kaged.sessionmanager.v1.SessionSummary.state:type_name -> kaged.sessionmanager.v1.SessionState
-	10, // 3: kaged.sessionmanager.v1.GetSessionResponse.session:type_name -> kaged.sessionmanager.v1.Session
-	0,  // 4: kaged.sessionmanager.v1.Session.state:type_name -> kaged.sessionmanager.v1.SessionState
-	12, // 5: kaged.sessionmanager.v1.Session.live_subagents:type_name -> kaged.sessionmanager.v1.LiveSubagent
-	11, // 6: kaged.sessionmanager.v1.Session.totals:type_name -> kaged.sessionmanager.v1.SessionTotals
-	37, // 7: kaged.sessionmanager.v1.UpdateSessionRequest.label:type_name -> google.protobuf.Value
-	37, // 8: kaged.sessionmanager.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
-	37, // 9: kaged.sessionmanager.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
-	37, // 10: kaged.sessionmanager.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
-	10, // 11: kaged.sessionmanager.v1.UpdateSessionResponse.session:type_name -> kaged.sessionmanager.v1.Session
-	10, // 12: kaged.sessionmanager.v1.EndSessionResponse.session:type_name -> kaged.sessionmanager.v1.Session
-	21, // 13: kaged.sessionmanager.v1.ListMessagesResponse.items:type_name -> kaged.sessionmanager.v1.SessionMessage
-	2,  // 14: kaged.sessionmanager.v1.SessionMessage.role:type_name -> kaged.sessionmanager.v1.MessageRole
-	22, // 15: kaged.sessionmanager.v1.SessionMessage.parts:type_name -> kaged.sessionmanager.v1.MessagePart
-	23, // 16: kaged.sessionmanager.v1.SessionMessage.metadata:type_name -> kaged.sessionmanager.v1.MessageMetadata
-	37, // 17: kaged.sessionmanager.v1.MessagePart.input:type_name -> google.protobuf.Value
-	24, // 18: kaged.sessionmanager.v1.MessageMetadata.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
-	25, // 19: kaged.sessionmanager.v1.MessageMetadata.stats:type_name -> kaged.sessionmanager.v1.FrameStats
-	38, // 20: kaged.sessionmanager.v1.FrameStats.cost:type_name -> kaged.harness.v1.Cost
-	28, // 21: kaged.sessionmanager.v1.ListRunsResponse.items:type_name -> kaged.sessionmanager.v1.RunSummary
-	1,  // 22: kaged.sessionmanager.v1.RunSummary.state:type_name -> kaged.sessionmanager.v1.RunState
-	39, // 23: kaged.sessionmanager.v1.RunSummary.error:type_name -> kaged.common.v1.Error
-	29, // 24: kaged.sessionmanager.v1.RunSummary.subagent_invocations:type_name -> kaged.sessionmanager.v1.SubagentInvocation
-	32, // 25: kaged.sessionmanager.v1.GetRunResponse.run:type_name -> kaged.sessionmanager.v1.Run
-	1,  // 26: kaged.sessionmanager.v1.Run.state:type_name -> kaged.sessionmanager.v1.RunState
-	39, // 27: kaged.sessionmanager.v1.Run.error:type_name -> kaged.common.v1.Error
-	33, // 28: kaged.sessionmanager.v1.Run.steps:type_name -> kaged.sessionmanager.v1.RunStep
-	29, // 29: kaged.sessionmanager.v1.Run.subagent_invocations:type_name -> kaged.sessionmanager.v1.SubagentInvocation
-	36, // 30: kaged.sessionmanager.v1.Run.prompt_hashes:type_name -> kaged.sessionmanager.v1.Run.PromptHashesEntry
-	22, // 31: kaged.sessionmanager.v1.RunStep.parts:type_name -> kaged.sessionmanager.v1.MessagePart
-	24, // 32: kaged.sessionmanager.v1.RunStep.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
-	25, // 33: kaged.sessionmanager.v1.RunStep.stats:type_name -> kaged.sessionmanager.v1.FrameStats
-	32, // 34: kaged.sessionmanager.v1.CancelRunResponse.run:type_name -> kaged.sessionmanager.v1.Run
-	3,  // 35: kaged.sessionmanager.v1.SessionService.CreateSession:input_type -> kaged.sessionmanager.v1.CreateSessionRequest
-	5,  // 36: kaged.sessionmanager.v1.SessionService.ListSessions:input_type -> kaged.sessionmanager.v1.ListSessionsRequest
-	8,  // 37: kaged.sessionmanager.v1.SessionService.GetSession:input_type -> kaged.sessionmanager.v1.GetSessionRequest
-	13, // 38: kaged.sessionmanager.v1.SessionService.UpdateSession:input_type -> kaged.sessionmanager.v1.UpdateSessionRequest
-	15, // 39: kaged.sessionmanager.v1.SessionService.EndSession:input_type -> kaged.sessionmanager.v1.EndSessionRequest
-	17, // 40: kaged.sessionmanager.v1.SessionService.PostMessage:input_type -> kaged.sessionmanager.v1.PostMessageRequest
-	19, // 41: kaged.sessionmanager.v1.SessionService.ListMessages:input_type -> kaged.sessionmanager.v1.ListMessagesRequest
-	26, // 42: kaged.sessionmanager.v1.SessionService.ListRuns:input_type -> kaged.sessionmanager.v1.ListRunsRequest
-	30, // 43: kaged.sessionmanager.v1.SessionService.GetRun:input_type -> kaged.sessionmanager.v1.GetRunRequest
-	34, // 44: kaged.sessionmanager.v1.SessionService.CancelRun:input_type -> kaged.sessionmanager.v1.CancelRunRequest
-	4,  // 45: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.sessionmanager.v1.CreateSessionResponse
-	6,  // 46: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.sessionmanager.v1.ListSessionsResponse
-	9,  // 47: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.sessionmanager.v1.GetSessionResponse
-	14, // 48: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.sessionmanager.v1.UpdateSessionResponse
-	16, // 49: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.sessionmanager.v1.EndSessionResponse
-	18, // 50: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.sessionmanager.v1.PostMessageResponse
-	20, // 51: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.sessionmanager.v1.ListMessagesResponse
-	27, // 52: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.sessionmanager.v1.ListRunsResponse
-	31, // 53: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.sessionmanager.v1.GetRunResponse
-	35, // 54: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.sessionmanager.v1.CancelRunResponse
-	45, // [45:55] is the sub-list for method output_type
-	35, // [35:45] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	1,  // 0: kaged.sessionmanager.v1.CreateSessionResponse.state:type_name -> kaged.sessionmanager.v1.SessionState
+	8,  // 1: kaged.sessionmanager.v1.ListSessionsResponse.items:type_name -> kaged.sessionmanager.v1.SessionSummary
+	1,  // 2: kaged.sessionmanager.v1.SessionSummary.state:type_name -> kaged.sessionmanager.v1.SessionState
+	11, // 3: kaged.sessionmanager.v1.GetSessionResponse.session:type_name -> kaged.sessionmanager.v1.Session
+	1,  // 4: kaged.sessionmanager.v1.Session.state:type_name -> kaged.sessionmanager.v1.SessionState
+	13, // 5: kaged.sessionmanager.v1.Session.live_subagents:type_name -> kaged.sessionmanager.v1.LiveSubagent
+	12, // 6: kaged.sessionmanager.v1.Session.totals:type_name -> kaged.sessionmanager.v1.SessionTotals
+	45, // 7: kaged.sessionmanager.v1.UpdateSessionRequest.label:type_name -> google.protobuf.Value
+	45, // 8: kaged.sessionmanager.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
+	45, // 9: kaged.sessionmanager.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
+	45, // 10: kaged.sessionmanager.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
+	11, // 11: kaged.sessionmanager.v1.UpdateSessionResponse.session:type_name -> kaged.sessionmanager.v1.Session
+	11, // 12: kaged.sessionmanager.v1.EndSessionResponse.session:type_name -> kaged.sessionmanager.v1.Session
+	22, // 13: kaged.sessionmanager.v1.ListMessagesResponse.items:type_name -> kaged.sessionmanager.v1.SessionMessage
+	3,  // 14: kaged.sessionmanager.v1.SessionMessage.role:type_name -> kaged.sessionmanager.v1.MessageRole
+	23, // 15: kaged.sessionmanager.v1.SessionMessage.parts:type_name -> kaged.sessionmanager.v1.MessagePart
+	24, // 16: kaged.sessionmanager.v1.SessionMessage.metadata:type_name -> kaged.sessionmanager.v1.MessageMetadata
+	45, // 17: kaged.sessionmanager.v1.MessagePart.input:type_name -> google.protobuf.Value
+	25, // 18: kaged.sessionmanager.v1.MessageMetadata.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
+	26, // 19: kaged.sessionmanager.v1.MessageMetadata.stats:type_name -> kaged.sessionmanager.v1.FrameStats
+	46, // 20: kaged.sessionmanager.v1.FrameStats.cost:type_name -> kaged.harness.v1.Cost
+	29, // 21: kaged.sessionmanager.v1.ListRunsResponse.items:type_name -> kaged.sessionmanager.v1.RunSummary
+	2,  // 22: kaged.sessionmanager.v1.RunSummary.state:type_name -> kaged.sessionmanager.v1.RunState
+	47, // 23: kaged.sessionmanager.v1.RunSummary.error:type_name -> kaged.common.v1.Error
+	30, // 24: kaged.sessionmanager.v1.RunSummary.subagent_invocations:type_name -> kaged.sessionmanager.v1.SubagentInvocation
+	33, // 25: kaged.sessionmanager.v1.GetRunResponse.run:type_name -> kaged.sessionmanager.v1.Run
+	2,  // 26: kaged.sessionmanager.v1.Run.state:type_name -> kaged.sessionmanager.v1.RunState
+	47, // 27: kaged.sessionmanager.v1.Run.error:type_name -> kaged.common.v1.Error
+	34, // 28: kaged.sessionmanager.v1.Run.steps:type_name -> kaged.sessionmanager.v1.RunStep
+	30, // 29: kaged.sessionmanager.v1.Run.subagent_invocations:type_name -> kaged.sessionmanager.v1.SubagentInvocation
+	44, // 30: kaged.sessionmanager.v1.Run.prompt_hashes:type_name -> kaged.sessionmanager.v1.Run.PromptHashesEntry
+	23, // 31: kaged.sessionmanager.v1.RunStep.parts:type_name -> kaged.sessionmanager.v1.MessagePart
+	25, // 32: kaged.sessionmanager.v1.RunStep.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
+	26, // 33: kaged.sessionmanager.v1.RunStep.stats:type_name -> kaged.sessionmanager.v1.FrameStats
+	33, // 34: kaged.sessionmanager.v1.CancelRunResponse.run:type_name -> kaged.sessionmanager.v1.Run
+	0,  // 35: kaged.sessionmanager.v1.Approval.state:type_name -> kaged.sessionmanager.v1.ApprovalState
+	48, // 36: kaged.sessionmanager.v1.Approval.subject:type_name -> kaged.common.v1.ApprovalSubject
+	37, // 37: kaged.sessionmanager.v1.ListApprovalsResponse.items:type_name -> kaged.sessionmanager.v1.Approval
+	37, // 38: kaged.sessionmanager.v1.GetApprovalResponse.approval:type_name -> kaged.sessionmanager.v1.Approval
+	37, // 39: kaged.sessionmanager.v1.AnswerApprovalResponse.approval:type_name -> kaged.sessionmanager.v1.Approval
+	4,  // 40: kaged.sessionmanager.v1.SessionService.CreateSession:input_type -> kaged.sessionmanager.v1.CreateSessionRequest
+	6,  // 41: kaged.sessionmanager.v1.SessionService.ListSessions:input_type -> kaged.sessionmanager.v1.ListSessionsRequest
+	9,  // 42: kaged.sessionmanager.v1.SessionService.GetSession:input_type -> kaged.sessionmanager.v1.GetSessionRequest
+	14, // 43: kaged.sessionmanager.v1.SessionService.UpdateSession:input_type -> kaged.sessionmanager.v1.UpdateSessionRequest
+	16, // 44: kaged.sessionmanager.v1.SessionService.EndSession:input_type -> kaged.sessionmanager.v1.EndSessionRequest
+	18, // 45: kaged.sessionmanager.v1.SessionService.PostMessage:input_type -> kaged.sessionmanager.v1.PostMessageRequest
+	20, // 46: kaged.sessionmanager.v1.SessionService.ListMessages:input_type -> kaged.sessionmanager.v1.ListMessagesRequest
+	27, // 47: kaged.sessionmanager.v1.SessionService.ListRuns:input_type -> kaged.sessionmanager.v1.ListRunsRequest
+	31, // 48: kaged.sessionmanager.v1.SessionService.GetRun:input_type -> kaged.sessionmanager.v1.GetRunRequest
+	35, // 49: kaged.sessionmanager.v1.SessionService.CancelRun:input_type -> kaged.sessionmanager.v1.CancelRunRequest
+	38, // 50: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.sessionmanager.v1.ListApprovalsRequest
+	40, // 51: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.sessionmanager.v1.GetApprovalRequest
+	42, // 52: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.sessionmanager.v1.AnswerApprovalRequest
+	5,  // 53: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.sessionmanager.v1.CreateSessionResponse
+	7,  // 54: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.sessionmanager.v1.ListSessionsResponse
+	10, // 55: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.sessionmanager.v1.GetSessionResponse
+	15, // 56: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.sessionmanager.v1.UpdateSessionResponse
+	17, // 57: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.sessionmanager.v1.EndSessionResponse
+	19, // 58: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.sessionmanager.v1.PostMessageResponse
+	21, // 59: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.sessionmanager.v1.ListMessagesResponse
+	28, // 60: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.sessionmanager.v1.ListRunsResponse
+	32, // 61: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.sessionmanager.v1.GetRunResponse
+	36, // 62: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.sessionmanager.v1.CancelRunResponse
+	39, // 63: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.sessionmanager.v1.ListApprovalsResponse
+	41, // 64: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.sessionmanager.v1.GetApprovalResponse
+	43, // 65: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.sessionmanager.v1.AnswerApprovalResponse
+	53, // [53:66] is the sub-list for method output_type
+	40, // [40:53] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sessionmanager_v1_session_service_proto_init() }
@@ -3496,13 +4134,15 @@ func file_kaged_sessionmanager_v1_session_service_proto_init() {
 	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[24].OneofWrappers = []any{}
 	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[25].OneofWrappers = []any{}
 	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[29].OneofWrappers = []any{}
+	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[33].OneofWrappers = []any{}
+	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sessionmanager_v1_session_service_proto_rawDesc), len(file_kaged_sessionmanager_v1_session_service_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   34,
+			NumEnums:      4,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

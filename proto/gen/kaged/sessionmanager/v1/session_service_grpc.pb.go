@@ -19,16 +19,19 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SessionService_CreateSession_FullMethodName = "/kaged.sessionmanager.v1.SessionService/CreateSession"
-	SessionService_ListSessions_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/ListSessions"
-	SessionService_GetSession_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/GetSession"
-	SessionService_UpdateSession_FullMethodName = "/kaged.sessionmanager.v1.SessionService/UpdateSession"
-	SessionService_EndSession_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/EndSession"
-	SessionService_PostMessage_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/PostMessage"
-	SessionService_ListMessages_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/ListMessages"
-	SessionService_ListRuns_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/ListRuns"
-	SessionService_GetRun_FullMethodName        = "/kaged.sessionmanager.v1.SessionService/GetRun"
-	SessionService_CancelRun_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/CancelRun"
+	SessionService_CreateSession_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/CreateSession"
+	SessionService_ListSessions_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/ListSessions"
+	SessionService_GetSession_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/GetSession"
+	SessionService_UpdateSession_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/UpdateSession"
+	SessionService_EndSession_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/EndSession"
+	SessionService_PostMessage_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/PostMessage"
+	SessionService_ListMessages_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/ListMessages"
+	SessionService_ListRuns_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/ListRuns"
+	SessionService_GetRun_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/GetRun"
+	SessionService_CancelRun_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/CancelRun"
+	SessionService_ListApprovals_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/ListApprovals"
+	SessionService_GetApproval_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/GetApproval"
+	SessionService_AnswerApproval_FullMethodName = "/kaged.sessionmanager.v1.SessionService/AnswerApproval"
 )
 
 // SessionServiceClient is the client API for SessionService service.
@@ -63,6 +66,15 @@ type SessionServiceClient interface {
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
 	// CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over already.
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
+	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
+	// with validation_failed for an unknown state.
+	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
+	// GetApproval returns one of them. Fails with not_found.
+	GetApproval(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*GetApprovalResponse, error)
+	// AnswerApproval allows or refuses the call; the answer is on disk when it returns. Fails with validation_failed,
+	// not_found, gone for an ended session, and conflict (details.current_state) if it was answered, has expired or was
+	// closed with its run.
+	AnswerApproval(ctx context.Context, in *AnswerApprovalRequest, opts ...grpc.CallOption) (*AnswerApprovalResponse, error)
 }
 
 type sessionServiceClient struct {
@@ -173,6 +185,36 @@ func (c *sessionServiceClient) CancelRun(ctx context.Context, in *CancelRunReque
 	return out, nil
 }
 
+func (c *sessionServiceClient) ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListApprovalsResponse)
+	err := c.cc.Invoke(ctx, SessionService_ListApprovals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) GetApproval(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*GetApprovalResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetApprovalResponse)
+	err := c.cc.Invoke(ctx, SessionService_GetApproval_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) AnswerApproval(ctx context.Context, in *AnswerApprovalRequest, opts ...grpc.CallOption) (*AnswerApprovalResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AnswerApprovalResponse)
+	err := c.cc.Invoke(ctx, SessionService_AnswerApproval_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SessionServiceServer is the server API for SessionService service.
 // All implementations must embed UnimplementedSessionServiceServer
 // for forward compatibility.
@@ -205,6 +247,15 @@ type SessionServiceServer interface {
 	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
 	// CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over already.
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
+	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
+	// with validation_failed for an unknown state.
+	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
+	// GetApproval returns one of them. Fails with not_found.
+	GetApproval(context.Context, *GetApprovalRequest) (*GetApprovalResponse, error)
+	// AnswerApproval allows or refuses the call; the answer is on disk when it returns. Fails with validation_failed,
+	// not_found, gone for an ended session, and conflict (details.current_state) if it was answered, has expired or was
+	// closed with its run.
+	AnswerApproval(context.Context, *AnswerApprovalRequest) (*AnswerApprovalResponse, error)
 	mustEmbedUnimplementedSessionServiceServer()
 }
 
@@ -244,6 +295,15 @@ func (UnimplementedSessionServiceServer) GetRun(context.Context, *GetRunRequest)
 }
 func (UnimplementedSessionServiceServer) CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelRun not implemented")
+}
+func (UnimplementedSessionServiceServer) ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListApprovals not implemented")
+}
+func (UnimplementedSessionServiceServer) GetApproval(context.Context, *GetApprovalRequest) (*GetApprovalResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetApproval not implemented")
+}
+func (UnimplementedSessionServiceServer) AnswerApproval(context.Context, *AnswerApprovalRequest) (*AnswerApprovalResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AnswerApproval not implemented")
 }
 func (UnimplementedSessionServiceServer) mustEmbedUnimplementedSessionServiceServer() {}
 func (UnimplementedSessionServiceServer) testEmbeddedByValue()                        {}
@@ -446,6 +506,60 @@ func _SessionService_CancelRun_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_ListApprovals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListApprovalsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).ListApprovals(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_ListApprovals_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).ListApprovals(ctx, req.(*ListApprovalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_GetApproval_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetApprovalRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).GetApproval(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_GetApproval_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).GetApproval(ctx, req.(*GetApprovalRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_AnswerApproval_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AnswerApprovalRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).AnswerApproval(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_AnswerApproval_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).AnswerApproval(ctx, req.(*AnswerApprovalRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SessionService_ServiceDesc is the grpc.ServiceDesc for SessionService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -492,6 +606,18 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelRun",
 			Handler:    _SessionService_CancelRun_Handler,
+		},
+		{
+			MethodName: "ListApprovals",
+			Handler:    _SessionService_ListApprovals_Handler,
+		},
+		{
+			MethodName: "GetApproval",
+			Handler:    _SessionService_GetApproval_Handler,
+		},
+		{
+			MethodName: "AnswerApproval",
+			Handler:    _SessionService_AnswerApproval_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

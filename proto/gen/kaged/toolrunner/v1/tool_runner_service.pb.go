@@ -960,7 +960,9 @@ type ToolContext struct {
 	// The canonical names of the tools this agent has.
 	Tools []string `protobuf:"bytes,9,rep,name=tools,proto3" json:"tools,omitempty"`
 	// The caller knows what the files it names hold, and need not have read them before it changes them: a person does.
-	KnowsFiles    bool `protobuf:"varint,10,opt,name=knows_files,json=knowsFiles,proto3" json:"knows_files,omitempty"`
+	KnowsFiles bool `protobuf:"varint,10,opt,name=knows_files,json=knowsFiles,proto3" json:"knows_files,omitempty"`
+	// Set where nobody can be asked: what the job may do unasked.
+	Job           *JobPolicy `protobuf:"bytes,11,opt,name=job,proto3" json:"job,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1065,6 +1067,59 @@ func (x *ToolContext) GetKnowsFiles() bool {
 	return false
 }
 
+func (x *ToolContext) GetJob() *JobPolicy {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+// JobPolicy is what a job that runs unattended may do: everything that only looks, and the tools named here.
+type JobPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Canonical names.
+	Tools         []string `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobPolicy) Reset() {
+	*x = JobPolicy{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobPolicy) ProtoMessage() {}
+
+func (x *JobPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobPolicy.ProtoReflect.Descriptor instead.
+func (*JobPolicy) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *JobPolicy) GetTools() []string {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
 // RunToolRequest is one tool call.
 type RunToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1075,14 +1130,16 @@ type RunToolRequest struct {
 	// The parameters as JSON text, as the model wrote them.
 	Input string `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
 	// Who calls.
-	Context       *ToolContext `protobuf:"bytes,4,opt,name=context,proto3" json:"context,omitempty"`
+	Context *ToolContext `protobuf:"bytes,4,opt,name=context,proto3" json:"context,omitempty"`
+	// An operator's approval of this call, unset for none.
+	Grant         *ToolGrant `protobuf:"bytes,5,opt,name=grant,proto3" json:"grant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunToolRequest) Reset() {
 	*x = RunToolRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +1151,7 @@ func (x *RunToolRequest) String() string {
 func (*RunToolRequest) ProtoMessage() {}
 
 func (x *RunToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +1164,7 @@ func (x *RunToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunToolRequest.ProtoReflect.Descriptor instead.
 func (*RunToolRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RunToolRequest) GetCallId() string {
@@ -1138,6 +1195,59 @@ func (x *RunToolRequest) GetContext() *ToolContext {
 	return nil
 }
 
+func (x *RunToolRequest) GetGrant() *ToolGrant {
+	if x != nil {
+		return x.Grant
+	}
+	return nil
+}
+
+// ToolGrant says that an operator approved a call.
+type ToolGrant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The fingerprint of what was approved. If the call would do something else by now, it is asked about again.
+	Fingerprint   string `protobuf:"bytes,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolGrant) Reset() {
+	*x = ToolGrant{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolGrant) ProtoMessage() {}
+
+func (x *ToolGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolGrant.ProtoReflect.Descriptor instead.
+func (*ToolGrant) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ToolGrant) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
 // RunToolEvent is one message about a call.
 type RunToolEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1147,6 +1257,7 @@ type RunToolEvent struct {
 	//
 	//	*RunToolEvent_Output
 	//	*RunToolEvent_Result
+	//	*RunToolEvent_Approval
 	Event         isRunToolEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1154,7 +1265,7 @@ type RunToolEvent struct {
 
 func (x *RunToolEvent) Reset() {
 	*x = RunToolEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1277,7 @@ func (x *RunToolEvent) String() string {
 func (*RunToolEvent) ProtoMessage() {}
 
 func (x *RunToolEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1290,7 @@ func (x *RunToolEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunToolEvent.ProtoReflect.Descriptor instead.
 func (*RunToolEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RunToolEvent) GetEvent() isRunToolEvent_Event {
@@ -1207,6 +1318,15 @@ func (x *RunToolEvent) GetResult() *ToolResult {
 	return nil
 }
 
+func (x *RunToolEvent) GetApproval() *ApprovalNeeded {
+	if x != nil {
+		if x, ok := x.Event.(*RunToolEvent_Approval); ok {
+			return x.Approval
+		}
+	}
+	return nil
+}
+
 type isRunToolEvent_Event interface {
 	isRunToolEvent_Event()
 }
@@ -1221,9 +1341,80 @@ type RunToolEvent_Result struct {
 	Result *ToolResult `protobuf:"bytes,2,opt,name=result,proto3,oneof"`
 }
 
+type RunToolEvent_Approval struct {
+	// The end of a call that waits for an operator.
+	Approval *ApprovalNeeded `protobuf:"bytes,3,opt,name=approval,proto3,oneof"`
+}
+
 func (*RunToolEvent_Output) isRunToolEvent_Event() {}
 
 func (*RunToolEvent_Result) isRunToolEvent_Event() {}
+
+func (*RunToolEvent_Approval) isRunToolEvent_Event() {}
+
+// ApprovalNeeded says that a call was not made because an operator has to allow it.
+type ApprovalNeeded struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it would do.
+	Subject *v1.ApprovalSubject `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	// Stands for the subject; a grant names it.
+	Fingerprint string `protobuf:"bytes,2,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// The records of the call so far. A granted call does not repeat them.
+	Audit         []*v1.AuditRecord `protobuf:"bytes,3,rep,name=audit,proto3" json:"audit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalNeeded) Reset() {
+	*x = ApprovalNeeded{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalNeeded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalNeeded) ProtoMessage() {}
+
+func (x *ApprovalNeeded) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalNeeded.ProtoReflect.Descriptor instead.
+func (*ApprovalNeeded) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ApprovalNeeded) GetSubject() *v1.ApprovalSubject {
+	if x != nil {
+		return x.Subject
+	}
+	return nil
+}
+
+func (x *ApprovalNeeded) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+func (x *ApprovalNeeded) GetAudit() []*v1.AuditRecord {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
+}
 
 // ToolOutput is a piece of a running tool's output.
 type ToolOutput struct {
@@ -1238,7 +1429,7 @@ type ToolOutput struct {
 
 func (x *ToolOutput) Reset() {
 	*x = ToolOutput{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1441,7 @@ func (x *ToolOutput) String() string {
 func (*ToolOutput) ProtoMessage() {}
 
 func (x *ToolOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1454,7 @@ func (x *ToolOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolOutput.ProtoReflect.Descriptor instead.
 func (*ToolOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ToolOutput) GetStream() string {
@@ -1299,7 +1490,7 @@ type ToolResult struct {
 
 func (x *ToolResult) Reset() {
 	*x = ToolResult{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1311,7 +1502,7 @@ func (x *ToolResult) String() string {
 func (*ToolResult) ProtoMessage() {}
 
 func (x *ToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1324,7 +1515,7 @@ func (x *ToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResult.ProtoReflect.Descriptor instead.
 func (*ToolResult) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ToolResult) GetContent() string {
@@ -1373,7 +1564,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1576,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1589,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EndSessionRequest) GetSessionId() string {
@@ -1417,7 +1608,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1620,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,14 +1633,14 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{19}
 }
 
 var File_kaged_toolrunner_v1_tool_runner_service_proto protoreflect.FileDescriptor
 
 const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/toolrunner/v1/tool_runner_service.proto\x12\x13kaged.toolrunner.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\"\xdf\x01\n" +
+	"-kaged/toolrunner/v1/tool_runner_service.proto\x12\x13kaged.toolrunner.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\"\xdf\x01\n" +
 	"\x12ReadProjectRequest\x12\x12\n" +
 	"\x04root\x18\x01 \x01(\tR\x04root\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\x12H\n" +
@@ -1505,7 +1696,7 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12:\n" +
 	"\finput_schema\x18\x03 \x01(\v2\x17.google.protobuf.StructR\vinputSchema\"D\n" +
 	"\x11ListToolsResponse\x12/\n" +
-	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\xc5\x02\n" +
+	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\xf7\x02\n" +
 	"\vToolContext\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
@@ -1522,16 +1713,27 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x05tools\x18\t \x03(\tR\x05tools\x12\x1f\n" +
 	"\vknows_files\x18\n" +
 	" \x01(\bR\n" +
-	"knowsFiles\"\x8f\x01\n" +
+	"knowsFiles\x120\n" +
+	"\x03job\x18\v \x01(\v2\x1e.kaged.toolrunner.v1.JobPolicyR\x03job\"!\n" +
+	"\tJobPolicy\x12\x14\n" +
+	"\x05tools\x18\x01 \x03(\tR\x05tools\"\xc5\x01\n" +
 	"\x0eRunToolRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x14\n" +
 	"\x05input\x18\x03 \x01(\tR\x05input\x12:\n" +
-	"\acontext\x18\x04 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"\x8d\x01\n" +
+	"\acontext\x18\x04 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\x124\n" +
+	"\x05grant\x18\x05 \x01(\v2\x1e.kaged.toolrunner.v1.ToolGrantR\x05grant\"-\n" +
+	"\tToolGrant\x12 \n" +
+	"\vfingerprint\x18\x01 \x01(\tR\vfingerprint\"\xd0\x01\n" +
 	"\fRunToolEvent\x129\n" +
 	"\x06output\x18\x01 \x01(\v2\x1f.kaged.toolrunner.v1.ToolOutputH\x00R\x06output\x129\n" +
-	"\x06result\x18\x02 \x01(\v2\x1f.kaged.toolrunner.v1.ToolResultH\x00R\x06resultB\a\n" +
-	"\x05event\"8\n" +
+	"\x06result\x18\x02 \x01(\v2\x1f.kaged.toolrunner.v1.ToolResultH\x00R\x06result\x12A\n" +
+	"\bapproval\x18\x03 \x01(\v2#.kaged.toolrunner.v1.ApprovalNeededH\x00R\bapprovalB\a\n" +
+	"\x05event\"\xa2\x01\n" +
+	"\x0eApprovalNeeded\x12:\n" +
+	"\asubject\x18\x01 \x01(\v2 .kaged.common.v1.ApprovalSubjectR\asubject\x12 \n" +
+	"\vfingerprint\x18\x02 \x01(\tR\vfingerprint\x122\n" +
+	"\x05audit\x18\x03 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"8\n" +
 	"\n" +
 	"ToolOutput\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x12\n" +
@@ -1585,7 +1787,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(FileState)(0),              // 0: kaged.toolrunner.v1.FileState
 	(Category)(0),               // 1: kaged.toolrunner.v1.Category
@@ -1601,53 +1803,62 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(*ToolAlias)(nil),           // 11: kaged.toolrunner.v1.ToolAlias
 	(*ListToolsResponse)(nil),   // 12: kaged.toolrunner.v1.ListToolsResponse
 	(*ToolContext)(nil),         // 13: kaged.toolrunner.v1.ToolContext
-	(*RunToolRequest)(nil),      // 14: kaged.toolrunner.v1.RunToolRequest
-	(*RunToolEvent)(nil),        // 15: kaged.toolrunner.v1.RunToolEvent
-	(*ToolOutput)(nil),          // 16: kaged.toolrunner.v1.ToolOutput
-	(*ToolResult)(nil),          // 17: kaged.toolrunner.v1.ToolResult
-	(*EndSessionRequest)(nil),   // 18: kaged.toolrunner.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),  // 19: kaged.toolrunner.v1.EndSessionResponse
-	nil,                         // 20: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	(*structpb.Struct)(nil),     // 21: google.protobuf.Struct
-	(*v1.Error)(nil),            // 22: kaged.common.v1.Error
-	(*v1.CagePolicy)(nil),       // 23: kaged.common.v1.CagePolicy
-	(*v1.AuditRecord)(nil),      // 24: kaged.common.v1.AuditRecord
+	(*JobPolicy)(nil),           // 14: kaged.toolrunner.v1.JobPolicy
+	(*RunToolRequest)(nil),      // 15: kaged.toolrunner.v1.RunToolRequest
+	(*ToolGrant)(nil),           // 16: kaged.toolrunner.v1.ToolGrant
+	(*RunToolEvent)(nil),        // 17: kaged.toolrunner.v1.RunToolEvent
+	(*ApprovalNeeded)(nil),      // 18: kaged.toolrunner.v1.ApprovalNeeded
+	(*ToolOutput)(nil),          // 19: kaged.toolrunner.v1.ToolOutput
+	(*ToolResult)(nil),          // 20: kaged.toolrunner.v1.ToolResult
+	(*EndSessionRequest)(nil),   // 21: kaged.toolrunner.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),  // 22: kaged.toolrunner.v1.EndSessionResponse
+	nil,                         // 23: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	(*structpb.Struct)(nil),     // 24: google.protobuf.Struct
+	(*v1.Error)(nil),            // 25: kaged.common.v1.Error
+	(*v1.CagePolicy)(nil),       // 26: kaged.common.v1.CagePolicy
+	(*v1.ApprovalSubject)(nil),  // 27: kaged.common.v1.ApprovalSubject
+	(*v1.AuditRecord)(nil),      // 28: kaged.common.v1.AuditRecord
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
-	20, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	23, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
 	5,  // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
 	0,  // 2: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
 	13, // 3: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	21, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	21, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	24, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	24, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
 	1,  // 6: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
 	11, // 7: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
 	8,  // 8: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
 	9,  // 9: kaged.toolrunner.v1.Tool.limits:type_name -> kaged.toolrunner.v1.ToolLimit
 	10, // 10: kaged.toolrunner.v1.Tool.availability:type_name -> kaged.toolrunner.v1.Availability
 	2,  // 11: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
-	22, // 12: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
-	21, // 13: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
+	25, // 12: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
+	24, // 13: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
 	7,  // 14: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
-	23, // 15: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
-	13, // 16: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	16, // 17: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
-	17, // 18: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
-	22, // 19: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	24, // 20: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
-	3,  // 21: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
-	6,  // 22: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
-	14, // 23: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
-	18, // 24: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	4,  // 25: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	12, // 26: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	15, // 27: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	19, // 28: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	25, // [25:29] is the sub-list for method output_type
-	21, // [21:25] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	26, // 15: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
+	14, // 16: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
+	13, // 17: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	16, // 18: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
+	19, // 19: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
+	20, // 20: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
+	18, // 21: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
+	27, // 22: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
+	28, // 23: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
+	25, // 24: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	28, // 25: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	3,  // 26: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
+	6,  // 27: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
+	15, // 28: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
+	21, // 29: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	4,  // 30: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	12, // 31: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	17, // 32: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	22, // 33: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	30, // [30:34] is the sub-list for method output_type
+	26, // [26:30] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_kaged_toolrunner_v1_tool_runner_service_proto_init() }
@@ -1655,9 +1866,10 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 	if File_kaged_toolrunner_v1_tool_runner_service_proto != nil {
 		return
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14].OneofWrappers = []any{
 		(*RunToolEvent_Output)(nil),
 		(*RunToolEvent_Result)(nil),
+		(*RunToolEvent_Approval)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1665,7 +1877,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc), len(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   18,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

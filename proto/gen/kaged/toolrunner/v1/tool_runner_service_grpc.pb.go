@@ -38,7 +38,8 @@ type ToolRunnerServiceClient interface {
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
 	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool that
 	// fails is a result with an error; the RPC fails only for infrastructure. The same call_id in the same session runs
-	// once: a repeated call waits for, or is given, the first one's result. The last event is the result.
+	// once: a repeated call waits for, or is given, the first one's result. The last event is the result, or says that an
+	// operator has to approve the call: then nothing was done, and the same call with a grant does it.
 	RunTool(ctx context.Context, in *RunToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunToolEvent], error)
 	// EndSession forgets a session's read records and ends its processes.
 	EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error)
@@ -114,7 +115,8 @@ type ToolRunnerServiceServer interface {
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
 	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool that
 	// fails is a result with an error; the RPC fails only for infrastructure. The same call_id in the same session runs
-	// once: a repeated call waits for, or is given, the first one's result. The last event is the result.
+	// once: a repeated call waits for, or is given, the first one's result. The last event is the result, or says that an
+	// operator has to approve the call: then nothing was done, and the same call with a grant does it.
 	RunTool(*RunToolRequest, grpc.ServerStreamingServer[RunToolEvent]) error
 	// EndSession forgets a session's read records and ends its processes.
 	EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error)

@@ -56,6 +56,11 @@ type Entry struct {
 	Aliases []Alias
 	// Limits are the bounds it works within, for people.
 	Limits []Limit
+	// Effect says what one call would do to the world, apart from the commands it runs.
+	Effect func(params any) Effect
+	// Preview shows what one call would change, as a unified diff, "" for what cannot be shown. It is called with the call's
+	// paths resolved, changes nothing, and fails as the call itself would.
+	Preview func(context.Context, *Call) (string, error)
 
 	decode func(json.RawMessage) (any, error)
 }
@@ -127,7 +132,11 @@ type Spec[P, R any] struct {
 	Needs func(*P) []Requirement
 	// Commands says what one call would run; nil for a tool that runs nothing.
 	Commands func(*P) []Command
-	Aliases  []Alias
+	// Effect says what one call does; nil if the tool's category says it all.
+	Effect func(*P) Effect
+	// Preview shows what one call would change; nil if that cannot be shown.
+	Preview func(context.Context, *Call, *P) (string, error)
+	Aliases []Alias
 	// Limits are the bounds it works within, for people.
 	Limits []Limit
 	Run    func(context.Context, *Call, *P) (R, error)
@@ -152,7 +161,16 @@ func define[P, R any](s Spec[P, R], input *schema.Schema) *Entry {
 	if s.Commands != nil {
 		commands = func(params any) []Command { return s.Commands(params.(*P)) }
 	}
+	effect := func(any) Effect { return Effect{Category: s.Category} }
+	if s.Effect != nil {
+		effect = func(params any) Effect { return s.Effect(params.(*P)) }
+	}
+	preview := func(context.Context, *Call) (string, error) { return "", nil }
+	if s.Preview != nil {
+		preview = func(ctx context.Context, call *Call) (string, error) { return s.Preview(ctx, call, call.Params.(*P)) }
+	}
 	return &Entry{
+		Effect: effect, Preview: preview,
 		Tool: t, Source: Builtin, Category: s.Category, Requires: s.Requires, Needs: needs, Commands: commands, RootOnly: s.RootOnly,
 		DefaultRoot: s.DefaultRoot, Parallel: s.Parallel, OwnTimeout: s.OwnTimeout, Output: schema.Of[R](), Aliases: s.Aliases,
 		Limits: s.Limits, decode: t.decode,

@@ -46,6 +46,8 @@ type Call struct {
 	Input json.RawMessage
 	// From is who calls.
 	From Caller
+	// Grant is the fingerprint of what an operator approved, "" for nothing.
+	Grant string
 	// Emit shows people output while the tool runs. It never blocks for long and may be called from one goroutine at a time.
 	Emit func(stream, text string)
 
@@ -76,6 +78,14 @@ type Caller struct {
 	Tools []string
 	// KnowsFiles says that the caller counts as having read every file it names, as it is.
 	KnowsFiles bool
+	// Job is set where nobody can be asked.
+	Job *Job
+}
+
+// Job is the policy of work that runs unattended.
+type Job struct {
+	// Tools are the canonical names of the tools it may use besides those that only look.
+	Tools []string
 }
 
 // RootAgent is the tree path of a project's root agent.
