@@ -16,7 +16,7 @@ LDFLAGS  := -s -w -X kaged.dev/pkg/version.number=$(VERSION)
 ARGS     ?=
 BENCH    ?= .
 
-.PHONY: help up demo test check generate build bench fuzz fmt clean setup setup-test
+.PHONY: help up demo test check generate build bench fuzz fmt clean setup setup-test setup-bench
 
 help: ## Say what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,7 +45,7 @@ generate: tools ## Generate code and reference pages from their sources
 generate-check: tools
 	@scripts/generate.sh --check
 
-bench: build setup-test ## Measure (make bench BENCH=regexp); prints TSV and writes bench.json
+bench: build setup-bench ## Measure (make bench BENCH=regexp); prints TSV and writes bench.json
 	@go run ./services/kaged/cmd/kaged-bench -run '$(BENCH)' -kaged $(BIN)/kaged -json bench.json
 
 fuzz: ## Run every fuzz target for FUZZTIME each (default 30s)
@@ -62,6 +62,9 @@ setup:
 
 setup-test:
 	@scripts/setup.sh test
+
+setup-bench:
+	@scripts/setup.sh bench
 
 .PHONY: tools
 tools:

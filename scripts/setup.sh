@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is missing on Debian or Ubuntu: Postgres binaries to run, a little more to test. Never makes a system cluster.
-# Usage: setup.sh run|test
+# Installs what is missing on Debian or Ubuntu: Postgres binaries to run, a little more to test, and the programs kaged's tools
+# are measured against to bench. Never makes a system cluster.
+# Usage: setup.sh run|test|bench
 set -euo pipefail
 what=${1:-run}
 
@@ -16,12 +17,46 @@ need() { # command package
 	command -v "$1" >/dev/null || packages+=("$2")
 }
 
+# astgrep puts ast-grep's own command under bin/peers. Without npm the comparison with it is left out, which kaged-bench says.
+astgrep() {
+	local version=0.51.1 peers
+	peers=$(cd "$(dirname "$0")/.." && pwd)/bin/peers
+	[ -e "$peers/ast-grep-$version" ] && return
+	if ! command -v npm >/dev/null; then
+		echo "ast-grep is not measured: there is no npm to install it with." >&2
+		return
+	fi
+	mkdir -p "$peers"
+	# The command is in a package of the platform's; the install script would only link it.
+	if npm install --prefix "$peers" --no-save --no-audit --no-fund --ignore-scripts "@ast-grep/cli@$version" >&2; then
+		ln -sf "$(cd "$peers" && ls -d "$PWD"/node_modules/@ast-grep/cli-*/ast-grep | head -n 1)" "$peers/ast-grep"
+		touch "$peers/ast-grep-$version"
+	else
+		echo "ast-grep is not measured: npm could not install it." >&2
+	fi
+}
+
+want() { # command package: without it one comparison less is made
+	command -v "$1" >/dev/null && return
+	if command -v apt-get >/dev/null; then
+		packages+=("$2")
+	else
+		echo "$2 is not measured: it is not installed." >&2
+	fi
+}
+
 packages=()
 have_postgres || packages+=(postgresql)
 need git git
-if [ "$what" = test ]; then
+if [ "$what" != run ]; then
 	need gcc gcc # the race detector needs cgo
 	[ -e /usr/include/stdlib.h ] || packages+=(libc6-dev)
+fi
+if [ "$what" = bench ]; then
+	want rg ripgrep
+	command -v fd >/dev/null || want fdfind fd-find
+	want patch patch
+	astgrep
 fi
 [ ${#packages[@]} -eq 0 ] && exit 0
 

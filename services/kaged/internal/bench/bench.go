@@ -32,12 +32,17 @@ var measurements = []measurement{
 	{"burst", measureBurst},
 	{"pace", measurePace},
 	{"idle", measureIdle},
+	{"grep", measureGrep},
+	{"glob", measureGlob},
+	{"calls", measureCalls},
+	{"million", measureMillion},
 }
 
-// world is what the measurements share: a model, a folder with a project and a configuration.
+// world is what the measurements share: a model, a folder with a project and a configuration, and somebody to tell.
 type world struct {
 	kaged, dir, project string
 	model               *model
+	progress            io.Writer
 }
 
 const projectFile = `version: 1
@@ -65,7 +70,7 @@ func Run(ctx context.Context, opts Options) ([]Figure, error) {
 		return nil, err
 	}
 	defer m.close()
-	w := &world{kaged: opts.Kaged, dir: dir, project: filepath.Join(dir, "project"), model: m}
+	w := &world{kaged: opts.Kaged, dir: dir, project: filepath.Join(dir, "project"), model: m, progress: opts.Progress}
 	if err := w.prepare(); err != nil {
 		return nil, err
 	}

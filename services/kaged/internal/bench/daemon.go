@@ -163,9 +163,12 @@ func readStat(path string) (pid, ppid int, ticks int64, ok bool) {
 	return pid, ppid, ticks, true
 }
 
-// memory returns a line of /proc/PID/status in bytes: VmRSS now, VmHWM the peak.
-func (d *daemon) memory(key string) (int64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
+func (d *daemon) memory(key string) (int64, error) { return memoryOf(d.cmd.Process.Pid, key) }
+func (d *daemon) resetPeak() error                 { return resetPeakOf(d.cmd.Process.Pid) }
+
+// memoryOf returns a line of /proc/PID/status in bytes: VmRSS now, VmHWM the peak.
+func memoryOf(pid int, key string) (int64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
@@ -178,7 +181,7 @@ func (d *daemon) memory(key string) (int64, error) {
 	return 0, fmt.Errorf("no %s", key)
 }
 
-// resetPeak makes the peak start from now.
-func (d *daemon) resetPeak() error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", d.cmd.Process.Pid), []byte("5"), 0)
+// resetPeakOf makes the peak start from now.
+func resetPeakOf(pid int) error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }

@@ -19,21 +19,39 @@ type Figure struct {
 	Unit  string  `json:"unit"`
 	// Floor is the same done without kaged, 0 where there is no such thing.
 	Floor float64 `json:"floor,omitempty"`
-	// Peer quotes the best peers'.
+	// Peer quotes the best peers', or names the one that was measured in the same run.
 	Peer string `json:"peer,omitempty"`
-	// Target is what is aimed at, 0 for none.
+	// Rival is what the peer took in the same run, 0 if none ran; the ratio and the target are then about it.
+	Rival float64 `json:"rival,omitempty"`
+	// Target is what is aimed at, 0 for none: of the ratio where there is a rival, else of the value.
 	Target float64 `json:"target,omitempty"`
 }
 
 // Met reports whether the target is met; a figure without one is.
-func (f Figure) Met() bool { return f.Target == 0 || f.Value <= f.Target }
-
-// Ratio is the value over the floor, 0 without one.
-func (f Figure) Ratio() float64 {
-	if f.Floor == 0 {
-		return 0
+func (f Figure) Met() bool {
+	if f.Rival != 0 {
+		return f.Target == 0 || f.Ratio() <= f.Target
 	}
-	return f.Value / f.Floor
+	return f.Target == 0 || f.Value <= f.Target
+}
+
+// Ratio is the value over the rival's, or over the floor, 0 without either.
+func (f Figure) Ratio() float64 {
+	switch {
+	case f.Rival != 0:
+		return f.Value / f.Rival
+	case f.Floor != 0:
+		return f.Value / f.Floor
+	}
+	return 0
+}
+
+// peer is the text of the column: who, and what they took in the same run.
+func (f Figure) peer() string {
+	if f.Rival == 0 {
+		return f.Peer
+	}
+	return f.Peer + " " + number(f.Rival)
 }
 
 // WriteTSV writes the figures as a table, one a line, after a line of names.
@@ -41,7 +59,7 @@ func WriteTSV(w io.Writer, figures []Figure) {
 	fmt.Fprintln(w, strings.Join([]string{"name", "value", "unit", "floor", "peer", "ratio", "target", "met"}, "\t"))
 	for _, f := range figures {
 		fmt.Fprintln(w, strings.Join([]string{
-			f.Name, number(f.Value), f.Unit, number(f.Floor), f.Peer, number(f.Ratio()), number(f.Target), map[bool]string{true: "yes", false: "NO"}[f.Met()],
+			f.Name, number(f.Value), f.Unit, number(f.Floor), f.peer(), number(f.Ratio()), number(f.Target), map[bool]string{true: "yes", false: "NO"}[f.Met()],
 		}, "\t"))
 	}
 }

@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	timedCalls  = 3000
+	manyCalls   = 100_000
+	warmCalls   = 20_000 // until every bounded memory is full
+	callWorkers = 4
+	projectSize = 50
+)
+
+// measureCalls: what one call costs besides its tool, and what memory many calls leave behind.
+func measureCalls(ctx context.Context, w *world) ([]Figure, error) {
+	project := filepath.Join(w.dir, "calls")
+	for i := range projectSize {
+		path := filepath.Join(project, "src", fmt.Sprintf("f%02d.txt", i))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(path, []byte(strings.Repeat("some line of text\n", 40)), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	return w.withRunner(ctx, func(r *runner) ([]Figure, error) {
+		figures, err := r.overhead(ctx, project)
+		if err != nil {
+			return nil, err
+		}
+		flat, err := r.flat(ctx, project)
+		return append(figures, flat...), err
+	})
+}
+
+// overhead times calls that pass the whole dispatcher: names resolved, parameters validated, paths resolved, permission,
+// lock, audit records. The first is an edit of a file that is not there, on which the tool itself does next to nothing. The
+// floor is an empty call over the same socket.
+func (r *runner) overhead(ctx context.Context, project string) ([]Figure, error) {
+	var empty []time.Duration
+	for range timedCalls {
+		begun := time.Now()
+		if err := r.ping(ctx); err != nil {
+			return nil, err
+		}
+		empty = append(empty, time.Since(begun))
+	}
+	floor := us(percentile(empty, 50))
+	var figures []Figure
+	for _, c := range []struct {
+		name, tool string
+		params     map[string]any
+		less       float64 // what is not counted
+		fails      bool
+		target     float64
+	}{
+		{"calls/dispatch", "edit.text", map[string]any{"path": "src/none.txt", "old_string": "a", "new_string": "b"}, floor, true, 100},
+		{"calls/file.read", "file.read", map[string]any{"path": "src/f01.txt"}, 0, false, 0},
+		{"calls/search.glob", "search.glob", map[string]any{"pattern": "**/f0*"}, 0, false, 0},
+		{"calls/search.grep", "search.grep", map[string]any{"pattern": "nothing like it"}, 0, false, 0},
+	} {
+		var took []time.Duration
+		for range timedCalls {
+			begun := time.Now()
+			if _, err := r.call(ctx, "timed", project, c.tool, c.params); (err != nil) != c.fails {
+				return nil, fmt.Errorf("%s: %w", c.tool, err)
+			}
+			took = append(took, time.Since(begun))
+		}
+		figures = append(figures, Figure{Name: c.name, Value: us(percentile(took, 50)) - c.less, Unit: "us", Floor: floor, Target: c.target})
+	}
+	return figures, nil
+}
+
+// flat runs many calls of all kinds in some sessions that never end, and compares the memory early and late.
+func (r *runner) flat(ctx context.Context, project string) ([]Figure, error) {
+	if err := r.many(ctx, project, warmCalls); err != nil {
+		return nil, err
+	}
+	before, err := r.memory("VmRSS")
+	if err != nil {
+		return nil, err
+	}
+	if err := r.many(ctx, project, manyCalls); err != nil {
+		return nil, err
+	}
+	after, err := r.memory("VmRSS")
+	if err != nil {
+		return nil, err
+	}
+	return []Figure{{Name: "calls/memory", Value: mb(after), Unit: "MB", Floor: mb(before), Target: mb(before) * 1.1}}, nil
+}
+
+func (r *runner) many(ctx context.Context, project string, calls int) error {
+	group, gctx := errgroup.WithContext(ctx)
+	for worker := range callWorkers {
+		session := fmt.Sprintf("s%d", worker)
+		own := fmt.Sprintf("src/own%d.txt", worker)
+		group.Go(func() error {
+			for i := range calls / callWorkers {
+				var err error
+				switch i % 8 {
+				case 0:
+					_, err = r.call(gctx, session, project, "file.write", map[string]any{"path": own, "content": fmt.Sprintf("one\n%d\n", i)})
+				case 1:
+					_, err = r.call(gctx, session, project, "edit.text", map[string]any{"path": own, "old_string": "one", "new_string": "two"})
+				case 2:
+					_, err = r.call(gctx, session, project, "search.grep", map[string]any{"pattern": "line of", "head_limit": 5})
+				case 3:
+					_, err = r.call(gctx, session, project, "search.glob", map[string]any{"pattern": "**/*.txt"})
+				case 4:
+					_, err = r.call(gctx, session, project, "file.list", map[string]any{"path": "src"})
+				default:
+					_, err = r.call(gctx, session, project, "file.read", map[string]any{"path": fmt.Sprintf("src/f%02d.txt", i%projectSize)})
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+func mb(n int64) float64         { return float64(n) / 1e6 }

@@ -1,0 +1,74 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// peer is a program that does what a tool does, and is measured beside it.
+type peer struct {
+	// title is its name and version, path where it is; an empty path says that it is not installed.
+	title, path string
+}
+
+// findPeer looks for a program by its names in PATH and among what `scripts/setup.sh bench` installed.
+func (w *world) findPeer(ctx context.Context, title string, names ...string) peer {
+	for _, name := range names {
+		path := filepath.Join(filepath.Dir(w.kaged), "peers", name)
+		if _, err := os.Stat(path); err != nil {
+			if path, err = exec.LookPath(name); err != nil {
+				continue
+			}
+		}
+		if out, err := exec.CommandContext(ctx, path, "--version").Output(); err == nil {
+			line, _, _ := strings.Cut(string(out), "\n")
+			for _, field := range strings.Fields(line) {
+				if c := strings.TrimPrefix(field, "v"); c != "" && '0' <= c[0] && c[0] <= '9' {
+					title += " " + c
+					break
+				}
+			}
+		}
+		return peer{title, path}
+	}
+	return peer{title: title}
+}
+
+// missing is the text that stands where the peer's figure would.
+func (p peer) missing() string { return p.title + " is not installed: scripts/setup.sh bench" }
+
+// ran is what one run of a program took and said.
+type ran struct {
+	wall, cpu time.Duration
+	output    []byte
+}
+
+// run runs the peer in dir. Exit code 1 is no failure: it is how these programs say that they found nothing.
+func (p peer) run(ctx context.Context, dir string, args ...string) (ran, error) {
+	cmd := exec.CommandContext(ctx, p.path, args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	begun := time.Now()
+	err := cmd.Run()
+	r := ran{wall: time.Since(begun), output: stdout.Bytes()}
+	if cmd.ProcessState != nil {
+		r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 && stderr.Len() == 0 {
+		err = nil
+	}
+	if err != nil {
+		return r, fmt.Errorf("%s %v: %w: %.300s", p.title, args, err, stderr.String())
+	}
+	return r, nil
+}
