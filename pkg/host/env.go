@@ -33,6 +33,8 @@ type Env struct {
 	Version string
 	// NoSandbox switches cages off, Insecure authentication.
 	NoSandbox, Insecure bool
+	// Private says that the process works for one command: start nothing before it is needed.
+	Private bool
 	// File is the operator's configuration as it was at the start, ConfigPath where it is.
 	File       *config.File
 	ConfigPath string

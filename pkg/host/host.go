@@ -77,6 +77,9 @@ type Options struct {
 	Listen, UIURL string
 	// Insecure switches authentication off, NoSandbox cages.
 	Insecure, NoSandbox bool
+	// Private is for a process that works for one command: its services are reached in it only, whatever the configuration
+	// says about addresses, and start nothing before it is needed.
+	Private bool
 	// Database and NATS say where the stores are.
 	Database Database
 	NATS     NATS
@@ -125,7 +128,7 @@ func New(opts Options, modules ...Module) (*Host, error) {
 		env := &Env{
 			Log: opts.Log.With("service", r.Name), DataDir: opts.DataDir, Node: node, Instance: instance,
 			Database: opts.Database, NATS: opts.NATS, Version: opts.Version, NoSandbox: opts.NoSandbox,
-			Insecure: opts.Insecure, File: opts.File, ConfigPath: opts.ConfigPath, Listen: opts.Listen, UIURL: opts.UIURL,
+			Insecure: opts.Insecure, Private: opts.Private, File: opts.File, ConfigPath: opts.ConfigPath, Listen: opts.Listen, UIURL: opts.UIURL,
 			host: h, module: r,
 		}
 		if r.service, err = r.New(env); err != nil {

@@ -134,6 +134,33 @@ func TestRefusedConstellations(t *testing.T) {
 	}
 }
 
+// A private host's services are reached in the process and nowhere else, whatever the configuration says.
+func TestPrivate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, err := config.Parse("local.toml", []byte("[services.probe]\nlisten = \"unix:"+dir+"/probe.sock\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := options(t)
+	opts.DataDir, opts.File, opts.Private = "", file, true
+	p := newProbe("probe", &journal{})
+	h, err := host.New(opts, p.module())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, h)
+	if _, err := grpc_health_v1.NewHealthClient(h.Dial("probe")).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+		t.Error(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 || p.env.Address() != "" || !p.env.Private {
+		t.Errorf("it listens: %v %v %q", entries, err, p.env.Address())
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A service that fails stops all, and its error is the one that is told.
 func TestOneFailureStopsAll(t *testing.T) {
 	t.Parallel()

@@ -48,6 +48,9 @@ type running struct {
 
 func newRunning(h *Host, m Module) *running {
 	r := &running{Module: m, host: h, memory: bufconn.Listen(inProcessBuffer)}
+	if h.opts.Private {
+		return r
+	}
 	r.listen, r.address = h.opts.File.Place(m.Name, h.opts.Getenv)
 	if r.listen == "" && h.opts.DataDir != "" {
 		r.listen = "unix:" + SocketPath(h.opts.DataDir, m.Name)

@@ -14,7 +14,7 @@ func newModule(env *host.Env) (host.Service, error) {
 	if err := env.Config(&cfg); err != nil {
 		return nil, err
 	}
-	deps := Deps{Log: env.Log, Node: env.Node, Instance: env.Instance, NoSandbox: env.NoSandbox}
+	deps := Deps{Log: env.Log, Node: env.Node, Instance: env.Instance, NoSandbox: env.NoSandbox, Lazy: env.Private}
 	if env.DataDir != "" {
 		deps.Lock = filepath.Join(env.DataDir, "run", "sandbox-supervisor.lock")
 	}

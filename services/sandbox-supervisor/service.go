@@ -20,6 +20,8 @@ type Deps struct {
 	Node, Instance string
 	// Lock is the file that says that a supervisor of this node is at work; empty where the node has one instance only.
 	Lock string
+	// Lazy starts what starts commands with the first command, instead of at once.
+	Lazy bool
 	// NoSandbox lets commands that ask for a cage run without one.
 	NoSandbox bool
 }

@@ -36,6 +36,8 @@ type Options struct {
 	Node, Instance string
 	// Lock is a file that says, by its lock, that a supervisor of the node is at work; empty for a node of one instance.
 	Lock string
+	// Lazy starts the shim when the first command wants it.
+	Lazy bool
 	// Executable is the program that becomes the shim; empty for the one that runs.
 	Executable string
 	// Cgroups says to use cgroups where they can be had.
@@ -54,6 +56,9 @@ type Host struct {
 	name     string         // what cgroups and marks are named after; set before there is a shim
 	removals sync.WaitGroup // cgroups that are being removed
 
+	wanted func()        // says that a command wants the shim
+	first  chan struct{} // closed when one has said so
+
 	mu      sync.Mutex    // guards what follows
 	current *link         // the shim, nil while there is none
 	err     error         // why there is none
@@ -65,12 +70,22 @@ func New(opts Options) *Host {
 	if opts.Executable == "" {
 		opts.Executable = "/proc/self/exe" // the file that runs, also when another has taken its name
 	}
-	return &Host{opts: opts, changed: make(chan struct{})}
+	h := &Host{opts: opts, changed: make(chan struct{}), first: make(chan struct{})}
+	h.wanted = sync.OnceFunc(func() { close(h.first) })
+	if !opts.Lazy {
+		h.wanted()
+	}
+	return h
 }
 
 // Run keeps a shim until ctx ends, and returns when it is gone with everything it started.
 func (h *Host) Run(ctx context.Context) error {
 	defer h.set(nil, fault.New(fault.Unavailable, "The sandbox supervisor has stopped.").With("subsystem", "sandbox-supervisor"))
+	select {
+	case <-h.first:
+	case <-ctx.Done():
+		return nil
+	}
 	release := h.claim()
 	defer release()
 	tree := h.openTree()
@@ -143,6 +158,7 @@ func (h *Host) Spawn(ctx context.Context, spec core.Spec) (core.Process, error) 
 
 // link returns the shim, and waits for one that is starting.
 func (h *Host) link(ctx context.Context) (*link, error) {
+	h.wanted()
 	timeout := time.NewTimer(h.opts.StartTimeout)
 	defer timeout.Stop()
 	for {

@@ -72,6 +72,26 @@ func spawn(t *testing.T, h *shimhost.Host, s core.Spec) (p core.Process, line ch
 	return p, line
 }
 
+// A lazy host starts its shim with the first command, and stops as well without one.
+func TestLazy(t *testing.T) {
+	t.Parallel()
+	lazy := func(o *shimhost.Options) { o.Lazy = true }
+	_, stop := run(t, options(lazy, func(o *shimhost.Options) { o.Executable = "/no/such/program" }))
+	stop()
+	h, stop := run(t, options(lazy))
+	if err := h.Ready(t.Context()); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("before the first command: %v", err)
+	}
+	_, line := spawn(t, h, spec(t, "echo", "here"))
+	if got := <-line; got != "here\n" {
+		t.Errorf("wrote %q", got)
+	}
+	if err := h.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	stop()
+}
+
 // A program that does not become a shim is no reason to wait: a command is refused, and the host stops as always.
 func TestNoShim(t *testing.T) {
 	t.Parallel()
