@@ -11,12 +11,39 @@ const (
 // Flat20 is the one tools_profile: the twenty flat tool names that agents written for them expect.
 const Flat20 = "flat20"
 
-// Flat20Tools are the names of the profile [Flat20], each the alias of a tool of the catalogue.
-func Flat20Tools() []string {
-	return []string{
-		"read", "write", "edit", "apply_patch", "grep", "glob", "ls", "exec", "process", "cron", "message",
-		"agents_list", "sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "subagents",
-		"sessions_status", "memory_search", "memory_get",
+// FlatTool is a tool of the profile [Flat20].
+type FlatTool struct {
+	// Name is the alias of a tool of the catalogue.
+	Name string
+	// Group is what the tool is about.
+	Group string
+	// Subagent says that agents other than the root have it, too: they only look.
+	Subagent bool
+}
+
+// Flat20Tools are the tools of the profile [Flat20]: all of them for the root agent, six for others.
+func Flat20Tools() []FlatTool {
+	return []FlatTool{
+		{"read", "fs", true},
+		{"write", "fs", false},
+		{"edit", "fs", false},
+		{"apply_patch", "fs", false},
+		{"grep", "fs", true},
+		{"glob", "fs", true},
+		{"ls", "fs", true},
+		{"exec", "runtime", false},
+		{"process", "runtime", false},
+		{"cron", "automation", false},
+		{"message", "messaging", false},
+		{"agents_list", "introspection", false},
+		{"sessions_list", "sessions", false},
+		{"sessions_history", "sessions", false},
+		{"sessions_send", "sessions", false},
+		{"sessions_spawn", "sessions", false},
+		{"subagents", "sessions", false},
+		{"sessions_status", "sessions", false},
+		{"memory_search", "memory", true},
+		{"memory_get", "memory", true},
 	}
 }
 

@@ -76,6 +76,71 @@ func (Severity) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{0}
 }
 
+// Decider is the layer that decided whether an agent has a tool. A later one counts more, but an operator's no is final.
+type Decider int32
+
+const (
+	// Not said.
+	Decider_DECIDER_UNSPECIFIED Decider = 0
+	// What the root agent has, and others have not, when nobody says anything.
+	Decider_DECIDER_DEFAULT Decider = 1
+	// The operator's default_tools.
+	Decider_DECIDER_OPERATOR Decider = 2
+	// The agent's tools_profile.
+	Decider_DECIDER_PROFILE Decider = 3
+	// The agent's tools.
+	Decider_DECIDER_AGENT Decider = 4
+	// The tool is for the root agent only, and this is another.
+	Decider_DECIDER_SCOPE Decider = 5
+)
+
+// Enum value maps for Decider.
+var (
+	Decider_name = map[int32]string{
+		0: "DECIDER_UNSPECIFIED",
+		1: "DECIDER_DEFAULT",
+		2: "DECIDER_OPERATOR",
+		3: "DECIDER_PROFILE",
+		4: "DECIDER_AGENT",
+		5: "DECIDER_SCOPE",
+	}
+	Decider_value = map[string]int32{
+		"DECIDER_UNSPECIFIED": 0,
+		"DECIDER_DEFAULT":     1,
+		"DECIDER_OPERATOR":    2,
+		"DECIDER_PROFILE":     3,
+		"DECIDER_AGENT":       4,
+		"DECIDER_SCOPE":       5,
+	}
+)
+
+func (x Decider) Enum() *Decider {
+	p := new(Decider)
+	*p = x
+	return p
+}
+
+func (x Decider) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Decider) Descriptor() protoreflect.EnumDescriptor {
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[1].Descriptor()
+}
+
+func (Decider) Type() protoreflect.EnumType {
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[1]
+}
+
+func (x Decider) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Decider.Descriptor instead.
+func (Decider) EnumDescriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{1}
+}
+
 // StepPart is one of the two halves of a step.
 type StepPart int32
 
@@ -113,11 +178,11 @@ func (x StepPart) String() string {
 }
 
 func (StepPart) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_harness_v1_harness_service_proto_enumTypes[1].Descriptor()
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[2].Descriptor()
 }
 
 func (StepPart) Type() protoreflect.EnumType {
-	return &file_kaged_harness_v1_harness_service_proto_enumTypes[1]
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[2]
 }
 
 func (x StepPart) Number() protoreflect.EnumNumber {
@@ -126,7 +191,7 @@ func (x StepPart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StepPart.Descriptor instead.
 func (StepPart) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{1}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{2}
 }
 
 // ApprovalVerdict is how a request for approval ended.
@@ -170,11 +235,11 @@ func (x ApprovalVerdict) String() string {
 }
 
 func (ApprovalVerdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_harness_v1_harness_service_proto_enumTypes[2].Descriptor()
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[3].Descriptor()
 }
 
 func (ApprovalVerdict) Type() protoreflect.EnumType {
-	return &file_kaged_harness_v1_harness_service_proto_enumTypes[2]
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[3]
 }
 
 func (x ApprovalVerdict) Number() protoreflect.EnumNumber {
@@ -183,7 +248,7 @@ func (x ApprovalVerdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ApprovalVerdict.Descriptor instead.
 func (ApprovalVerdict) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{2}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{3}
 }
 
 // DeltaKind tells text from thinking.
@@ -223,11 +288,11 @@ func (x DeltaKind) String() string {
 }
 
 func (DeltaKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_harness_v1_harness_service_proto_enumTypes[3].Descriptor()
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[4].Descriptor()
 }
 
 func (DeltaKind) Type() protoreflect.EnumType {
-	return &file_kaged_harness_v1_harness_service_proto_enumTypes[3]
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[4]
 }
 
 func (x DeltaKind) Number() protoreflect.EnumNumber {
@@ -236,7 +301,7 @@ func (x DeltaKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeltaKind.Descriptor instead.
 func (DeltaKind) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{3}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{4}
 }
 
 // Outcome is how a run ended.
@@ -280,11 +345,11 @@ func (x Outcome) String() string {
 }
 
 func (Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_harness_v1_harness_service_proto_enumTypes[4].Descriptor()
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[5].Descriptor()
 }
 
 func (Outcome) Type() protoreflect.EnumType {
-	return &file_kaged_harness_v1_harness_service_proto_enumTypes[4]
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[5]
 }
 
 func (x Outcome) Number() protoreflect.EnumNumber {
@@ -293,7 +358,7 @@ func (x Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome.Descriptor instead.
 func (Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{4}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{5}
 }
 
 // SourceFile is a file the compiler reads.
@@ -743,6 +808,279 @@ func (x *CompileResponse) GetPrompts() []*Reference {
 	return nil
 }
 
+// ExplainToolsRequest names an agent and holds what its tools depend on.
+type ExplainToolsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The files known so far, none for no project.
+	Files []*SourceFile `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	// The operator's default_tools, in the order of the file.
+	DefaultTools []*ToolSwitch `protobuf:"bytes,2,rep,name=default_tools,json=defaultTools,proto3" json:"default_tools,omitempty"`
+	// The workspace whose tools are to be resolved; empty for the only one.
+	Workspace string `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	// The agent's tree path, such as primary.subagents.scraper; empty for the root agent.
+	Agent         string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainToolsRequest) Reset() {
+	*x = ExplainToolsRequest{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainToolsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainToolsRequest) ProtoMessage() {}
+
+func (x *ExplainToolsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainToolsRequest.ProtoReflect.Descriptor instead.
+func (*ExplainToolsRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ExplainToolsRequest) GetFiles() []*SourceFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *ExplainToolsRequest) GetDefaultTools() []*ToolSwitch {
+	if x != nil {
+		return x.DefaultTools
+	}
+	return nil
+}
+
+func (x *ExplainToolsRequest) GetWorkspace() string {
+	if x != nil {
+		return x.Workspace
+	}
+	return ""
+}
+
+func (x *ExplainToolsRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+// ToolDecision says whether an agent has a tool and why.
+type ToolDecision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The canonical name.
+	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Whether the agent has it.
+	Enabled bool `protobuf:"varint,2,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	// What decided.
+	DecidedBy Decider `protobuf:"varint,3,opt,name=decided_by,json=decidedBy,proto3,enum=kaged.harness.v1.Decider" json:"decided_by,omitempty"`
+	// The pattern that decided, for operator and agent; the profile's name for profile.
+	Pattern string `protobuf:"bytes,4,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	// Where the pattern is written in the project's files, empty and 0 where it is not.
+	File string `protobuf:"bytes,5,opt,name=file,proto3" json:"file,omitempty"`
+	// The line, from 1.
+	Line int32 `protobuf:"varint,6,opt,name=line,proto3" json:"line,omitempty"`
+	// The alias the model is shown instead of the canonical name, empty for none.
+	ShownAs       string `protobuf:"bytes,7,opt,name=shown_as,json=shownAs,proto3" json:"shown_as,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolDecision) Reset() {
+	*x = ToolDecision{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolDecision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolDecision) ProtoMessage() {}
+
+func (x *ToolDecision) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolDecision.ProtoReflect.Descriptor instead.
+func (*ToolDecision) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ToolDecision) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ToolDecision) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
+func (x *ToolDecision) GetDecidedBy() Decider {
+	if x != nil {
+		return x.DecidedBy
+	}
+	return Decider_DECIDER_UNSPECIFIED
+}
+
+func (x *ToolDecision) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *ToolDecision) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *ToolDecision) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *ToolDecision) GetShownAs() string {
+	if x != nil {
+		return x.ShownAs
+	}
+	return ""
+}
+
+// ExplainToolsResponse explains an agent's tools, or says what is missing.
+type ExplainToolsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tools in catalogue order; empty while there are errors or wanted files.
+	Decisions []*ToolDecision `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// The agent's tree path.
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The agent's cage, unset for none.
+	Cage *v1.CagePolicy `protobuf:"bytes,3,opt,name=cage,proto3" json:"cage,omitempty"`
+	// What is wrong or worth knowing.
+	Diagnostics []*Diagnostic `protobuf:"bytes,4,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
+	// The files to be given with the next call.
+	Wanted []string `protobuf:"bytes,5,rep,name=wanted,proto3" json:"wanted,omitempty"`
+	// The project's slug, empty without a project.
+	Project string `protobuf:"bytes,6,opt,name=project,proto3" json:"project,omitempty"`
+	// The tree paths of the project's agents.
+	Agents        []string `protobuf:"bytes,7,rep,name=agents,proto3" json:"agents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainToolsResponse) Reset() {
+	*x = ExplainToolsResponse{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainToolsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainToolsResponse) ProtoMessage() {}
+
+func (x *ExplainToolsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainToolsResponse.ProtoReflect.Descriptor instead.
+func (*ExplainToolsResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ExplainToolsResponse) GetDecisions() []*ToolDecision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *ExplainToolsResponse) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ExplainToolsResponse) GetCage() *v1.CagePolicy {
+	if x != nil {
+		return x.Cage
+	}
+	return nil
+}
+
+func (x *ExplainToolsResponse) GetDiagnostics() []*Diagnostic {
+	if x != nil {
+		return x.Diagnostics
+	}
+	return nil
+}
+
+func (x *ExplainToolsResponse) GetWanted() []string {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
+}
+
+func (x *ExplainToolsResponse) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *ExplainToolsResponse) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
 // Target is one place a model call can go.
 type Target struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -768,7 +1106,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +1118,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +1131,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{6}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Target) GetProvider() string {
@@ -865,7 +1203,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +1215,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +1228,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{7}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Route) GetAlias() string {
@@ -920,7 +1258,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +1270,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +1283,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{8}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AuditHead) GetHash() string {
@@ -983,7 +1321,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1333,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1346,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{9}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RunRequest) GetRequest() isRunRequest_Request {
@@ -1177,7 +1515,7 @@ type RunStart struct {
 
 func (x *RunStart) Reset() {
 	*x = RunStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1527,7 @@ func (x *RunStart) String() string {
 func (*RunStart) ProtoMessage() {}
 
 func (x *RunStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1540,7 @@ func (x *RunStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStart.ProtoReflect.Descriptor instead.
 func (*RunStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{10}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RunStart) GetRunId() string {
@@ -1335,7 +1673,7 @@ type JobPolicy struct {
 
 func (x *JobPolicy) Reset() {
 	*x = JobPolicy{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1347,7 +1685,7 @@ func (x *JobPolicy) String() string {
 func (*JobPolicy) ProtoMessage() {}
 
 func (x *JobPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1360,7 +1698,7 @@ func (x *JobPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobPolicy.ProtoReflect.Descriptor instead.
 func (*JobPolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JobPolicy) GetTools() []string {
@@ -1381,7 +1719,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1731,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1744,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *History) GetMessages() []*Message {
@@ -1428,7 +1766,7 @@ type RunBegin struct {
 
 func (x *RunBegin) Reset() {
 	*x = RunBegin{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1778,7 @@ func (x *RunBegin) String() string {
 func (*RunBegin) ProtoMessage() {}
 
 func (x *RunBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1791,7 @@ func (x *RunBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBegin.ProtoReflect.Descriptor instead.
 func (*RunBegin) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RunBegin) GetHold() bool {
@@ -1472,7 +1810,7 @@ type RunGo struct {
 
 func (x *RunGo) Reset() {
 	*x = RunGo{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1822,7 @@ func (x *RunGo) String() string {
 func (*RunGo) ProtoMessage() {}
 
 func (x *RunGo) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1835,7 @@ func (x *RunGo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunGo.ProtoReflect.Descriptor instead.
 func (*RunGo) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
 }
 
 // StepStored says that a half of a step is on disk.
@@ -1515,7 +1853,7 @@ type StepStored struct {
 
 func (x *StepStored) Reset() {
 	*x = StepStored{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +1865,7 @@ func (x *StepStored) String() string {
 func (*StepStored) ProtoMessage() {}
 
 func (x *StepStored) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +1878,7 @@ func (x *StepStored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStored.ProtoReflect.Descriptor instead.
 func (*StepStored) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StepStored) GetStep() int32 {
@@ -1579,7 +1917,7 @@ type ApprovalDecision struct {
 
 func (x *ApprovalDecision) Reset() {
 	*x = ApprovalDecision{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1929,7 @@ func (x *ApprovalDecision) String() string {
 func (*ApprovalDecision) ProtoMessage() {}
 
 func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1942,7 @@ func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalDecision.ProtoReflect.Descriptor instead.
 func (*ApprovalDecision) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ApprovalDecision) GetApprovalId() string {
@@ -1639,7 +1977,7 @@ type RunCancel struct {
 
 func (x *RunCancel) Reset() {
 	*x = RunCancel{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1651,7 +1989,7 @@ func (x *RunCancel) String() string {
 func (*RunCancel) ProtoMessage() {}
 
 func (x *RunCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1664,7 +2002,7 @@ func (x *RunCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCancel.ProtoReflect.Descriptor instead.
 func (*RunCancel) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RunCancel) GetReason() string {
@@ -1700,7 +2038,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +2050,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +2063,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RunEvent) GetEvent() isRunEvent_Event {
@@ -1948,7 +2286,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2298,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2311,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MessageStart) GetProvider() string {
@@ -2017,7 +2355,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2367,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2380,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Delta) GetKind() DeltaKind {
@@ -2072,7 +2410,7 @@ type ToolCallStarted struct {
 
 func (x *ToolCallStarted) Reset() {
 	*x = ToolCallStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +2422,7 @@ func (x *ToolCallStarted) String() string {
 func (*ToolCallStarted) ProtoMessage() {}
 
 func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,7 +2435,7 @@ func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallStarted.ProtoReflect.Descriptor instead.
 func (*ToolCallStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ToolCallStarted) GetCall() *ToolCall {
@@ -2129,7 +2467,7 @@ type ToolCallOutput struct {
 
 func (x *ToolCallOutput) Reset() {
 	*x = ToolCallOutput{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2479,7 @@ func (x *ToolCallOutput) String() string {
 func (*ToolCallOutput) ProtoMessage() {}
 
 func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2492,7 @@ func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallOutput.ProtoReflect.Descriptor instead.
 func (*ToolCallOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ToolCallOutput) GetToolCallId() string {
@@ -2197,7 +2535,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2209,7 +2547,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2222,7 +2560,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -2281,7 +2619,7 @@ type ToolCallFinished struct {
 
 func (x *ToolCallFinished) Reset() {
 	*x = ToolCallFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2631,7 @@ func (x *ToolCallFinished) String() string {
 func (*ToolCallFinished) ProtoMessage() {}
 
 func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2644,7 @@ func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallFinished.ProtoReflect.Descriptor instead.
 func (*ToolCallFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ToolCallFinished) GetResult() *ToolResult {
@@ -2376,7 +2714,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2388,7 +2726,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2401,7 +2739,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Turn) GetStep() int32 {
@@ -2471,7 +2809,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2483,7 +2821,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2496,7 +2834,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StepDone) GetStep() int32 {
@@ -2525,7 +2863,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2537,7 +2875,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2550,7 +2888,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -2615,7 +2953,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +2965,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +2978,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -2710,7 +3048,7 @@ var File_kaged_harness_v1_harness_service_proto protoreflect.FileDescriptor
 
 const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\n" +
-	"&kaged/harness/v1/harness_service.proto\x12\x10kaged.harness.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1bkaged/common/v1/error.proto\x1a#kaged/harness/v1/conversation.proto\x1a\x1ekaged/harness/v1/project.proto\"l\n" +
+	"&kaged/harness/v1/harness_service.proto\x12\x10kaged.harness.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\x1a#kaged/harness/v1/conversation.proto\x1a\x1ekaged/harness/v1/project.proto\"l\n" +
 	"\n" +
 	"SourceFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
@@ -2744,7 +3082,29 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\vdiagnostics\x18\x03 \x03(\v2\x1c.kaged.harness.v1.DiagnosticR\vdiagnostics\x12\x16\n" +
 	"\x06wanted\x18\x04 \x03(\tR\x06wanted\x125\n" +
 	"\aaliases\x18\x05 \x03(\v2\x1b.kaged.harness.v1.ReferenceR\aaliases\x125\n" +
-	"\aprompts\x18\x06 \x03(\v2\x1b.kaged.harness.v1.ReferenceR\aprompts\"\xd9\x02\n" +
+	"\aprompts\x18\x06 \x03(\v2\x1b.kaged.harness.v1.ReferenceR\aprompts\"\xc0\x01\n" +
+	"\x13ExplainToolsRequest\x122\n" +
+	"\x05files\x18\x01 \x03(\v2\x1c.kaged.harness.v1.SourceFileR\x05files\x12A\n" +
+	"\rdefault_tools\x18\x02 \x03(\v2\x1c.kaged.harness.v1.ToolSwitchR\fdefaultTools\x12\x1c\n" +
+	"\tworkspace\x18\x03 \x01(\tR\tworkspace\x12\x14\n" +
+	"\x05agent\x18\x04 \x01(\tR\x05agent\"\xd3\x01\n" +
+	"\fToolDecision\x12\x12\n" +
+	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x18\n" +
+	"\aenabled\x18\x02 \x01(\bR\aenabled\x128\n" +
+	"\n" +
+	"decided_by\x18\x03 \x01(\x0e2\x19.kaged.harness.v1.DeciderR\tdecidedBy\x12\x18\n" +
+	"\apattern\x18\x04 \x01(\tR\apattern\x12\x12\n" +
+	"\x04file\x18\x05 \x01(\tR\x04file\x12\x12\n" +
+	"\x04line\x18\x06 \x01(\x05R\x04line\x12\x19\n" +
+	"\bshown_as\x18\a \x01(\tR\ashownAs\"\xa5\x02\n" +
+	"\x14ExplainToolsResponse\x12<\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x1e.kaged.harness.v1.ToolDecisionR\tdecisions\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12/\n" +
+	"\x04cage\x18\x03 \x01(\v2\x1b.kaged.common.v1.CagePolicyR\x04cage\x12>\n" +
+	"\vdiagnostics\x18\x04 \x03(\v2\x1c.kaged.harness.v1.DiagnosticR\vdiagnostics\x12\x16\n" +
+	"\x06wanted\x18\x05 \x03(\tR\x06wanted\x12\x18\n" +
+	"\aproject\x18\x06 \x01(\tR\aproject\x12\x16\n" +
+	"\x06agents\x18\a \x03(\tR\x06agents\"\xd9\x02\n" +
 	"\x06Target\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
@@ -2913,7 +3273,14 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\bSeverity\x12\x18\n" +
 	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSEVERITY_ERROR\x10\x01\x12\x14\n" +
-	"\x10SEVERITY_WARNING\x10\x02*P\n" +
+	"\x10SEVERITY_WARNING\x10\x02*\x88\x01\n" +
+	"\aDecider\x12\x17\n" +
+	"\x13DECIDER_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fDECIDER_DEFAULT\x10\x01\x12\x14\n" +
+	"\x10DECIDER_OPERATOR\x10\x02\x12\x13\n" +
+	"\x0fDECIDER_PROFILE\x10\x03\x12\x11\n" +
+	"\rDECIDER_AGENT\x10\x04\x12\x11\n" +
+	"\rDECIDER_SCOPE\x10\x05*P\n" +
 	"\bStepPart\x12\x19\n" +
 	"\x15STEP_PART_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSTEP_PART_TURN\x10\x01\x12\x15\n" +
@@ -2931,9 +3298,10 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11OUTCOME_COMPLETED\x10\x01\x12\x12\n" +
 	"\x0eOUTCOME_FAILED\x10\x02\x12\x15\n" +
-	"\x11OUTCOME_CANCELLED\x10\x032\xa5\x01\n" +
+	"\x11OUTCOME_CANCELLED\x10\x032\x84\x02\n" +
 	"\x0eHarnessService\x12N\n" +
-	"\aCompile\x12 .kaged.harness.v1.CompileRequest\x1a!.kaged.harness.v1.CompileResponse\x12C\n" +
+	"\aCompile\x12 .kaged.harness.v1.CompileRequest\x1a!.kaged.harness.v1.CompileResponse\x12]\n" +
+	"\fExplainTools\x12%.kaged.harness.v1.ExplainToolsRequest\x1a&.kaged.harness.v1.ExplainToolsResponse\x12C\n" +
 	"\x03Run\x12\x1c.kaged.harness.v1.RunRequest\x1a\x1a.kaged.harness.v1.RunEvent(\x010\x01B\xbd\x01\n" +
 	"\x14com.kaged.harness.v1B\x13HarnessServiceProtoP\x01Z.kaged.dev/proto/gen/kaged/harness/v1;harnessv1\xa2\x02\x03KHX\xaa\x02\x10Kaged.Harness.V1\xca\x02\x10Kaged\\Harness\\V1\xe2\x02\x1cKaged\\Harness\\V1\\GPBMetadata\xea\x02\x12Kaged::Harness::V1b\x06proto3"
 
@@ -2949,130 +3317,143 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 	return file_kaged_harness_v1_harness_service_proto_rawDescData
 }
 
-var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
-	(Severity)(0),              // 0: kaged.harness.v1.Severity
-	(StepPart)(0),              // 1: kaged.harness.v1.StepPart
-	(ApprovalVerdict)(0),       // 2: kaged.harness.v1.ApprovalVerdict
-	(DeltaKind)(0),             // 3: kaged.harness.v1.DeltaKind
-	(Outcome)(0),               // 4: kaged.harness.v1.Outcome
-	(*SourceFile)(nil),         // 5: kaged.harness.v1.SourceFile
-	(*ToolSwitch)(nil),         // 6: kaged.harness.v1.ToolSwitch
-	(*CompileRequest)(nil),     // 7: kaged.harness.v1.CompileRequest
-	(*Diagnostic)(nil),         // 8: kaged.harness.v1.Diagnostic
-	(*Reference)(nil),          // 9: kaged.harness.v1.Reference
-	(*CompileResponse)(nil),    // 10: kaged.harness.v1.CompileResponse
-	(*Target)(nil),             // 11: kaged.harness.v1.Target
-	(*Route)(nil),              // 12: kaged.harness.v1.Route
-	(*AuditHead)(nil),          // 13: kaged.harness.v1.AuditHead
-	(*RunRequest)(nil),         // 14: kaged.harness.v1.RunRequest
-	(*RunStart)(nil),           // 15: kaged.harness.v1.RunStart
-	(*JobPolicy)(nil),          // 16: kaged.harness.v1.JobPolicy
-	(*History)(nil),            // 17: kaged.harness.v1.History
-	(*RunBegin)(nil),           // 18: kaged.harness.v1.RunBegin
-	(*RunGo)(nil),              // 19: kaged.harness.v1.RunGo
-	(*StepStored)(nil),         // 20: kaged.harness.v1.StepStored
-	(*ApprovalDecision)(nil),   // 21: kaged.harness.v1.ApprovalDecision
-	(*RunCancel)(nil),          // 22: kaged.harness.v1.RunCancel
-	(*RunEvent)(nil),           // 23: kaged.harness.v1.RunEvent
-	(*MessageStart)(nil),       // 24: kaged.harness.v1.MessageStart
-	(*Delta)(nil),              // 25: kaged.harness.v1.Delta
-	(*ToolCallStarted)(nil),    // 26: kaged.harness.v1.ToolCallStarted
-	(*ToolCallOutput)(nil),     // 27: kaged.harness.v1.ToolCallOutput
-	(*ApprovalRequested)(nil),  // 28: kaged.harness.v1.ApprovalRequested
-	(*ToolCallFinished)(nil),   // 29: kaged.harness.v1.ToolCallFinished
-	(*Turn)(nil),               // 30: kaged.harness.v1.Turn
-	(*StepDone)(nil),           // 31: kaged.harness.v1.StepDone
-	(*Retry)(nil),              // 32: kaged.harness.v1.Retry
-	(*RunFinished)(nil),        // 33: kaged.harness.v1.RunFinished
-	nil,                        // 34: kaged.harness.v1.Target.HeadersEntry
-	nil,                        // 35: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                        // 36: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                        // 37: kaged.harness.v1.StepStored.RoutesEntry
-	(*CompiledProject)(nil),    // 38: kaged.harness.v1.CompiledProject
-	(*v1.Error)(nil),           // 39: kaged.common.v1.Error
-	(*Message)(nil),            // 40: kaged.harness.v1.Message
-	(*v1.AuditRecord)(nil),     // 41: kaged.common.v1.AuditRecord
-	(*ToolCall)(nil),           // 42: kaged.harness.v1.ToolCall
-	(*v1.ApprovalSubject)(nil), // 43: kaged.common.v1.ApprovalSubject
-	(*ToolResult)(nil),         // 44: kaged.harness.v1.ToolResult
-	(*Block)(nil),              // 45: kaged.harness.v1.Block
-	(StopReason)(0),            // 46: kaged.harness.v1.StopReason
-	(*Usage)(nil),              // 47: kaged.harness.v1.Usage
-	(*Stats)(nil),              // 48: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),    // 49: google.protobuf.Struct
+	(Severity)(0),                // 0: kaged.harness.v1.Severity
+	(Decider)(0),                 // 1: kaged.harness.v1.Decider
+	(StepPart)(0),                // 2: kaged.harness.v1.StepPart
+	(ApprovalVerdict)(0),         // 3: kaged.harness.v1.ApprovalVerdict
+	(DeltaKind)(0),               // 4: kaged.harness.v1.DeltaKind
+	(Outcome)(0),                 // 5: kaged.harness.v1.Outcome
+	(*SourceFile)(nil),           // 6: kaged.harness.v1.SourceFile
+	(*ToolSwitch)(nil),           // 7: kaged.harness.v1.ToolSwitch
+	(*CompileRequest)(nil),       // 8: kaged.harness.v1.CompileRequest
+	(*Diagnostic)(nil),           // 9: kaged.harness.v1.Diagnostic
+	(*Reference)(nil),            // 10: kaged.harness.v1.Reference
+	(*CompileResponse)(nil),      // 11: kaged.harness.v1.CompileResponse
+	(*ExplainToolsRequest)(nil),  // 12: kaged.harness.v1.ExplainToolsRequest
+	(*ToolDecision)(nil),         // 13: kaged.harness.v1.ToolDecision
+	(*ExplainToolsResponse)(nil), // 14: kaged.harness.v1.ExplainToolsResponse
+	(*Target)(nil),               // 15: kaged.harness.v1.Target
+	(*Route)(nil),                // 16: kaged.harness.v1.Route
+	(*AuditHead)(nil),            // 17: kaged.harness.v1.AuditHead
+	(*RunRequest)(nil),           // 18: kaged.harness.v1.RunRequest
+	(*RunStart)(nil),             // 19: kaged.harness.v1.RunStart
+	(*JobPolicy)(nil),            // 20: kaged.harness.v1.JobPolicy
+	(*History)(nil),              // 21: kaged.harness.v1.History
+	(*RunBegin)(nil),             // 22: kaged.harness.v1.RunBegin
+	(*RunGo)(nil),                // 23: kaged.harness.v1.RunGo
+	(*StepStored)(nil),           // 24: kaged.harness.v1.StepStored
+	(*ApprovalDecision)(nil),     // 25: kaged.harness.v1.ApprovalDecision
+	(*RunCancel)(nil),            // 26: kaged.harness.v1.RunCancel
+	(*RunEvent)(nil),             // 27: kaged.harness.v1.RunEvent
+	(*MessageStart)(nil),         // 28: kaged.harness.v1.MessageStart
+	(*Delta)(nil),                // 29: kaged.harness.v1.Delta
+	(*ToolCallStarted)(nil),      // 30: kaged.harness.v1.ToolCallStarted
+	(*ToolCallOutput)(nil),       // 31: kaged.harness.v1.ToolCallOutput
+	(*ApprovalRequested)(nil),    // 32: kaged.harness.v1.ApprovalRequested
+	(*ToolCallFinished)(nil),     // 33: kaged.harness.v1.ToolCallFinished
+	(*Turn)(nil),                 // 34: kaged.harness.v1.Turn
+	(*StepDone)(nil),             // 35: kaged.harness.v1.StepDone
+	(*Retry)(nil),                // 36: kaged.harness.v1.Retry
+	(*RunFinished)(nil),          // 37: kaged.harness.v1.RunFinished
+	nil,                          // 38: kaged.harness.v1.Target.HeadersEntry
+	nil,                          // 39: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                          // 40: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                          // 41: kaged.harness.v1.StepStored.RoutesEntry
+	(*CompiledProject)(nil),      // 42: kaged.harness.v1.CompiledProject
+	(*v1.CagePolicy)(nil),        // 43: kaged.common.v1.CagePolicy
+	(*v1.Error)(nil),             // 44: kaged.common.v1.Error
+	(*Message)(nil),              // 45: kaged.harness.v1.Message
+	(*v1.AuditRecord)(nil),       // 46: kaged.common.v1.AuditRecord
+	(*ToolCall)(nil),             // 47: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil),   // 48: kaged.common.v1.ApprovalSubject
+	(*ToolResult)(nil),           // 49: kaged.harness.v1.ToolResult
+	(*Block)(nil),                // 50: kaged.harness.v1.Block
+	(StopReason)(0),              // 51: kaged.harness.v1.StopReason
+	(*Usage)(nil),                // 52: kaged.harness.v1.Usage
+	(*Stats)(nil),                // 53: kaged.harness.v1.Stats
+	(*structpb.Struct)(nil),      // 54: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
-	5,  // 0: kaged.harness.v1.CompileRequest.files:type_name -> kaged.harness.v1.SourceFile
-	6,  // 1: kaged.harness.v1.CompileRequest.default_tools:type_name -> kaged.harness.v1.ToolSwitch
+	6,  // 0: kaged.harness.v1.CompileRequest.files:type_name -> kaged.harness.v1.SourceFile
+	7,  // 1: kaged.harness.v1.CompileRequest.default_tools:type_name -> kaged.harness.v1.ToolSwitch
 	0,  // 2: kaged.harness.v1.Diagnostic.severity:type_name -> kaged.harness.v1.Severity
-	38, // 3: kaged.harness.v1.CompileResponse.compiled:type_name -> kaged.harness.v1.CompiledProject
-	8,  // 4: kaged.harness.v1.CompileResponse.diagnostics:type_name -> kaged.harness.v1.Diagnostic
-	9,  // 5: kaged.harness.v1.CompileResponse.aliases:type_name -> kaged.harness.v1.Reference
-	9,  // 6: kaged.harness.v1.CompileResponse.prompts:type_name -> kaged.harness.v1.Reference
-	34, // 7: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	39, // 8: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
-	11, // 9: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
-	15, // 10: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
-	17, // 11: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
-	18, // 12: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
-	20, // 13: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
-	22, // 14: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
-	19, // 15: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
-	21, // 16: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
-	38, // 17: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	35, // 18: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	36, // 19: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
-	13, // 20: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
-	6,  // 21: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
-	16, // 22: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
-	40, // 23: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
-	1,  // 24: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	37, // 25: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
-	2,  // 26: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
-	24, // 27: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	25, // 28: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	26, // 29: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	27, // 30: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	29, // 31: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	30, // 32: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	31, // 33: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	41, // 34: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	32, // 35: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	33, // 36: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
-	13, // 37: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	28, // 38: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
-	3,  // 39: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	42, // 40: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	43, // 41: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	41, // 42: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	44, // 43: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	41, // 44: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	39, // 45: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	45, // 46: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	46, // 47: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	47, // 48: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	48, // 49: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	39, // 50: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	4,  // 51: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	46, // 52: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	47, // 53: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	48, // 54: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	39, // 55: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	45, // 56: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	49, // 57: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	12, // 58: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	12, // 59: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	7,  // 60: kaged.harness.v1.HarnessService.Compile:input_type -> kaged.harness.v1.CompileRequest
-	14, // 61: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	10, // 62: kaged.harness.v1.HarnessService.Compile:output_type -> kaged.harness.v1.CompileResponse
-	23, // 63: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	62, // [62:64] is the sub-list for method output_type
-	60, // [60:62] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	42, // 3: kaged.harness.v1.CompileResponse.compiled:type_name -> kaged.harness.v1.CompiledProject
+	9,  // 4: kaged.harness.v1.CompileResponse.diagnostics:type_name -> kaged.harness.v1.Diagnostic
+	10, // 5: kaged.harness.v1.CompileResponse.aliases:type_name -> kaged.harness.v1.Reference
+	10, // 6: kaged.harness.v1.CompileResponse.prompts:type_name -> kaged.harness.v1.Reference
+	6,  // 7: kaged.harness.v1.ExplainToolsRequest.files:type_name -> kaged.harness.v1.SourceFile
+	7,  // 8: kaged.harness.v1.ExplainToolsRequest.default_tools:type_name -> kaged.harness.v1.ToolSwitch
+	1,  // 9: kaged.harness.v1.ToolDecision.decided_by:type_name -> kaged.harness.v1.Decider
+	13, // 10: kaged.harness.v1.ExplainToolsResponse.decisions:type_name -> kaged.harness.v1.ToolDecision
+	43, // 11: kaged.harness.v1.ExplainToolsResponse.cage:type_name -> kaged.common.v1.CagePolicy
+	9,  // 12: kaged.harness.v1.ExplainToolsResponse.diagnostics:type_name -> kaged.harness.v1.Diagnostic
+	38, // 13: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	44, // 14: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	15, // 15: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
+	19, // 16: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
+	21, // 17: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
+	22, // 18: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
+	24, // 19: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
+	26, // 20: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
+	23, // 21: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
+	25, // 22: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
+	42, // 23: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	39, // 24: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	40, // 25: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	17, // 26: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
+	7,  // 27: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
+	20, // 28: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
+	45, // 29: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	2,  // 30: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
+	41, // 31: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	3,  // 32: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
+	28, // 33: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	29, // 34: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	30, // 35: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	31, // 36: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	33, // 37: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	34, // 38: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	35, // 39: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	46, // 40: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	36, // 41: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	37, // 42: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	17, // 43: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
+	32, // 44: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	4,  // 45: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	47, // 46: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	48, // 47: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	46, // 48: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	49, // 49: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	46, // 50: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	44, // 51: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	50, // 52: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	51, // 53: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	52, // 54: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	53, // 55: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	44, // 56: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	5,  // 57: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	51, // 58: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	52, // 59: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	53, // 60: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	44, // 61: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	50, // 62: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	54, // 63: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	16, // 64: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	16, // 65: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	8,  // 66: kaged.harness.v1.HarnessService.Compile:input_type -> kaged.harness.v1.CompileRequest
+	12, // 67: kaged.harness.v1.HarnessService.ExplainTools:input_type -> kaged.harness.v1.ExplainToolsRequest
+	18, // 68: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	11, // 69: kaged.harness.v1.HarnessService.Compile:output_type -> kaged.harness.v1.CompileResponse
+	14, // 70: kaged.harness.v1.HarnessService.ExplainTools:output_type -> kaged.harness.v1.ExplainToolsResponse
+	27, // 71: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	69, // [69:72] is the sub-list for method output_type
+	66, // [66:69] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -3082,7 +3463,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 	}
 	file_kaged_harness_v1_conversation_proto_init()
 	file_kaged_harness_v1_project_proto_init()
-	file_kaged_harness_v1_harness_service_proto_msgTypes[9].OneofWrappers = []any{
+	file_kaged_harness_v1_harness_service_proto_msgTypes[12].OneofWrappers = []any{
 		(*RunRequest_Start)(nil),
 		(*RunRequest_History)(nil),
 		(*RunRequest_Begin)(nil),
@@ -3091,8 +3472,8 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunRequest_Go)(nil),
 		(*RunRequest_Decision)(nil),
 	}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[10].OneofWrappers = []any{}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[18].OneofWrappers = []any{
+	file_kaged_harness_v1_harness_service_proto_msgTypes[13].OneofWrappers = []any{}
+	file_kaged_harness_v1_harness_service_proto_msgTypes[21].OneofWrappers = []any{
 		(*RunEvent_MessageStart)(nil),
 		(*RunEvent_Delta)(nil),
 		(*RunEvent_ToolCall)(nil),
@@ -3111,8 +3492,8 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   33,
+			NumEnums:      6,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,8 +19,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	HarnessService_Compile_FullMethodName = "/kaged.harness.v1.HarnessService/Compile"
-	HarnessService_Run_FullMethodName     = "/kaged.harness.v1.HarnessService/Run"
+	HarnessService_Compile_FullMethodName      = "/kaged.harness.v1.HarnessService/Compile"
+	HarnessService_ExplainTools_FullMethodName = "/kaged.harness.v1.HarnessService/ExplainTools"
+	HarnessService_Run_FullMethodName          = "/kaged.harness.v1.HarnessService/Run"
 )
 
 // HarnessServiceClient is the client API for HarnessService service.
@@ -32,6 +33,10 @@ type HarnessServiceClient interface {
 	// Compile turns the bytes of a project's files into a snapshot, purely. If it needs files it was not given, it
 	// names them in wanted and the caller asks again with them.
 	Compile(ctx context.Context, in *CompileRequest, opts ...grpc.CallOption) (*CompileResponse, error)
+	// ExplainTools says for every tool of the catalogue whether one agent of a project has it, and what decided that. Like
+	// Compile it names in wanted the files it needs. Without any file it explains the root agent of a project that says
+	// nothing about tools. Fails with not_found if the project has no such agent.
+	ExplainTools(ctx context.Context, in *ExplainToolsRequest, opts ...grpc.CallOption) (*ExplainToolsResponse, error)
 	// Run runs one agent until it is done. The requests are start, history in chunks, begin, go if it was begun on hold,
 	// then an answer to each event that asks for one, and cancel at any time. The events end with exactly one finished. Ending the stream
 	// cancels the run: the provider's request and the tool's processes end with it.
@@ -50,6 +55,16 @@ func (c *harnessServiceClient) Compile(ctx context.Context, in *CompileRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CompileResponse)
 	err := c.cc.Invoke(ctx, HarnessService_Compile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *harnessServiceClient) ExplainTools(ctx context.Context, in *ExplainToolsRequest, opts ...grpc.CallOption) (*ExplainToolsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainToolsResponse)
+	err := c.cc.Invoke(ctx, HarnessService_ExplainTools_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +93,10 @@ type HarnessServiceServer interface {
 	// Compile turns the bytes of a project's files into a snapshot, purely. If it needs files it was not given, it
 	// names them in wanted and the caller asks again with them.
 	Compile(context.Context, *CompileRequest) (*CompileResponse, error)
+	// ExplainTools says for every tool of the catalogue whether one agent of a project has it, and what decided that. Like
+	// Compile it names in wanted the files it needs. Without any file it explains the root agent of a project that says
+	// nothing about tools. Fails with not_found if the project has no such agent.
+	ExplainTools(context.Context, *ExplainToolsRequest) (*ExplainToolsResponse, error)
 	// Run runs one agent until it is done. The requests are start, history in chunks, begin, go if it was begun on hold,
 	// then an answer to each event that asks for one, and cancel at any time. The events end with exactly one finished. Ending the stream
 	// cancels the run: the provider's request and the tool's processes end with it.
@@ -94,6 +113,9 @@ type UnimplementedHarnessServiceServer struct{}
 
 func (UnimplementedHarnessServiceServer) Compile(context.Context, *CompileRequest) (*CompileResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Compile not implemented")
+}
+func (UnimplementedHarnessServiceServer) ExplainTools(context.Context, *ExplainToolsRequest) (*ExplainToolsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainTools not implemented")
 }
 func (UnimplementedHarnessServiceServer) Run(grpc.BidiStreamingServer[RunRequest, RunEvent]) error {
 	return status.Error(codes.Unimplemented, "method Run not implemented")
@@ -137,6 +159,24 @@ func _HarnessService_Compile_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _HarnessService_ExplainTools_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainToolsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HarnessServiceServer).ExplainTools(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: HarnessService_ExplainTools_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HarnessServiceServer).ExplainTools(ctx, req.(*ExplainToolsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _HarnessService_Run_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(HarnessServiceServer).Run(&grpc.GenericServerStream[RunRequest, RunEvent]{ServerStream: stream})
 }
@@ -154,6 +194,10 @@ var HarnessService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Compile",
 			Handler:    _HarnessService_Compile_Handler,
+		},
+		{
+			MethodName: "ExplainTools",
+			Handler:    _HarnessService_ExplainTools_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

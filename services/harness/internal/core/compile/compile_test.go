@@ -83,7 +83,7 @@ func TestAliases(t *testing.T) {
 		t.Error(d)
 	}
 	out = compileWith(t, project("  tools_profile: flat20\n  tools: {write: {enabled: false}, file.read: {enabled: true}}"))
-	if got := strings.Join(out.Project.Root.Tools, " "); got != "file.read file.list search.grep code.lsp session.end" {
+	if got := strings.Join(out.Project.Root.Tools, " "); got != "file.read file.list search.grep" {
 		t.Error(got)
 	}
 	if d := cmp.Diff(map[string]string{"file.list": "ls", "search.grep": "grep"}, out.Project.Root.Aliases); d != "" {

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"slices"
 
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/services/harness/internal/core"
@@ -27,41 +28,79 @@ func (r *resolver) agent(a *dsl.Agent, isRoot bool) *core.Agent {
 	return out
 }
 
-// tools resolves the layers, each over the one before: what the root has by default, the operator's rules, the agent's
-// profile and tools, and once more what the operator turned off.
+// tools gives an agent its tools and checks the patterns it names them by.
 func (r *resolver) tools(a *dsl.Agent, out *core.Agent, isRoot bool) {
-	own := make([]core.ToolSwitch, len(a.Tools))
-	for i, s := range a.Tools {
-		own[i] = core.ToolSwitch{Pattern: s.Pattern, Enabled: s.Enabled}
-	}
-	profile := profileSwitches(a.ToolsProfile)
-	for i := range r.catalogue {
-		t := &r.catalogue[i]
-		if t.RootOnly && !isRoot || !r.enabled(t, own, profile, isRoot) {
+	for _, d := range r.decide(a, isRoot) {
+		if !d.Enabled {
 			continue
 		}
-		out.Tools = append(out.Tools, t.Name)
-		if alias := shownAs(t, own, profile); alias != "" {
+		out.Tools = append(out.Tools, d.Tool)
+		if d.ShownAs != "" {
 			if out.Aliases == nil {
 				out.Aliases = map[string]string{}
 			}
-			out.Aliases[t.Name] = alias
+			out.Aliases[d.Tool] = d.ShownAs
 		}
 	}
 	r.checkPatterns(a, isRoot)
 }
 
-func (r *resolver) enabled(t *core.Tool, own, profile []core.ToolSwitch, isRoot bool) bool {
-	if core.TurnedOff(r.operator, t) {
-		return false
+// decide resolves the layers, each over the one before: what the root has by default, the operator's rules, the agent's
+// profile and tools, and once more what the operator turned off. A profile takes the place of the defaults.
+func (r *resolver) decide(a *dsl.Agent, isRoot bool) []Decision {
+	own := make([]core.ToolSwitch, len(a.Tools))
+	for i, s := range a.Tools {
+		own[i] = core.ToolSwitch{Pattern: s.Pattern, Enabled: s.Enabled}
+	}
+	profile := profileSwitches(a.ToolsProfile, isRoot)
+	list := make([]Decision, len(r.catalogue))
+	for i := range r.catalogue {
+		t := &r.catalogue[i]
+		d := Decision{Tool: t.Name}
+		d.Enabled, d.By, d.Pattern = r.verdict(t, own, profile, isRoot)
+		switch d.By {
+		case ByAgent:
+			d.Pos = positionOf(a, d.Pattern)
+		case ByProfile:
+			d.Pattern = a.ToolsProfile
+		}
+		if d.Enabled {
+			d.ShownAs = shownAs(t, own, profile)
+		}
+		list[i] = d
+	}
+	return list
+}
+
+// verdict says whether an agent has t, which layer decided that, and by which of its patterns.
+func (r *resolver) verdict(t *core.Tool, own, profile []core.ToolSwitch, isRoot bool) (enabled bool, by Layer, pattern string) {
+	operator := core.Verdict(r.operator, t)
+	switch {
+	case t.RootOnly && !isRoot:
+		return false, ByScope, ""
+	case operator != nil && !operator.Enabled:
+		return false, ByOperator, operator.Pattern
 	}
 	if v := core.Verdict(own, t); v != nil {
-		return v.Enabled
+		return v.Enabled, ByAgent, v.Pattern
 	}
 	if v := core.Verdict(profile, t); v != nil {
-		return v.Enabled
+		return v.Enabled, ByProfile, v.Pattern
 	}
-	return isRoot && (t.DefaultRoot || core.Verdict(r.operator, t) != nil)
+	if isRoot && operator != nil {
+		return true, ByOperator, operator.Pattern
+	}
+	return isRoot && profile == nil && t.DefaultRoot, ByDefault, ""
+}
+
+// positionOf returns where an agent's tools name a pattern; of several the last counts.
+func positionOf(a *dsl.Agent, pattern string) dsl.Position {
+	for _, s := range slices.Backward(a.Tools) {
+		if s.Pattern == pattern {
+			return s.Pos
+		}
+	}
+	return dsl.Position{}
 }
 
 // shownAs returns the alias by which an agent asked for t, "" if it asked for it by its own name or by none.
@@ -79,13 +118,15 @@ func shownAs(t *core.Tool, own, profile []core.ToolSwitch) string {
 	return ""
 }
 
-func profileSwitches(profile string) []core.ToolSwitch {
+func profileSwitches(profile string, isRoot bool) []core.ToolSwitch {
 	if profile != dsl.Flat20 {
 		return nil
 	}
 	var out []core.ToolSwitch
-	for _, name := range dsl.Flat20Tools() {
-		out = append(out, core.ToolSwitch{Pattern: name, Enabled: true})
+	for _, t := range dsl.Flat20Tools() {
+		if isRoot || t.Subagent {
+			out = append(out, core.ToolSwitch{Pattern: t.Name, Enabled: true})
+		}
 	}
 	return out
 }
