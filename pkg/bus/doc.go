@@ -27,7 +27,7 @@
 // The connection is made again for ever. While it is away everything fails at once with fault.Unavailable
 // (details.subsystem "bus"), nothing is buffered, and a publish on its way is given up as ambiguous. After an outage
 // and after messages were dropped a live subscription says so, and its reader fills the hole by replay. A stream that
-// was lost is made again by the next publish; [Frames.Incarnation] tells.
+// was lost is made again by its owner's next publish; [Frames.Incarnation] tells. Readers neither make nor change it.
 //
 // # Goroutines
 //

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"kaged.dev/pkg/fault"
 )
 
 // Names on the server.
@@ -27,7 +29,7 @@ const (
 // maxDuplicates bounds how long ids of messages are remembered; each costs the server some hundred bytes.
 const maxDuplicates = 10 * time.Minute
 
-// FramesConfig shapes the stream. All processes must use the same.
+// FramesConfig shapes the stream. Its one owner decides it; see [OpenFrames].
 type FramesConfig struct {
 	// Retention is how long frames can be replayed; 0 means DefaultRetention. MsgIDs are remembered as long, at most
 	// ten minutes.
@@ -43,15 +45,17 @@ type FramesConfig struct {
 // Frames is the stream of all sessions' frames. Its methods may be called from any goroutine.
 type Frames struct {
 	conn *Conn
-	cfg  jetstream.StreamConfig
+	// cfg is how the stream is made, nil for whoever does not own it.
+	cfg *jetstream.StreamConfig
 	// pendingMessages is how many may wait for a live handler.
 	pendingMessages int
 
 	mu sync.Mutex // one attempt at a time to make the stream
 }
 
-// OpenFrames makes the stream, or changes it to cfg if it is there. It returns fault.Unavailable if NATS does not answer
-// or has no JetStream.
+// OpenFrames makes the stream, or changes it to cfg if it is there. One service owns the stream and all its processes use
+// the same cfg; everybody else reads it with [ReadFrames]. It returns fault.Unavailable if NATS does not answer or has no
+// JetStream.
 func OpenFrames(ctx context.Context, conn *Conn, cfg FramesConfig) (*Frames, error) {
 	if cfg.Retention <= 0 {
 		cfg.Retention = DefaultRetention
@@ -59,7 +63,7 @@ func OpenFrames(ctx context.Context, conn *Conn, cfg FramesConfig) (*Frames, err
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = DefaultMaxBytes
 	}
-	f := &Frames{conn: conn, pendingMessages: defaultPendingMessages, cfg: jetstream.StreamConfig{
+	f := &Frames{conn: conn, pendingMessages: defaultPendingMessages, cfg: &jetstream.StreamConfig{
 		Name: streamName, Description: "Frames of sessions for their sockets", Subjects: []string{allSubjects},
 		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, MaxAge: cfg.Retention, MaxBytes: cfg.MaxBytes,
 		Replicas: max(cfg.Replicas, 1), Storage: cfg.Storage, Duplicates: min(cfg.Retention, maxDuplicates), AllowDirect: true,
@@ -68,25 +72,41 @@ func OpenFrames(ctx context.Context, conn *Conn, cfg FramesConfig) (*Frames, err
 	return f, f.ensure(ctx)
 }
 
+// ReadFrames returns the stream as its owner has made it. It asks nobody: while the stream is not there, what reads it fails
+// with fault.Unavailable, and nothing is made or changed.
+func ReadFrames(conn *Conn) *Frames {
+	return &Frames{conn: conn, pendingMessages: defaultPendingMessages}
+}
+
 // ensure makes the stream if it is not there, and changes it if it is different.
 func (f *Frames) ensure(ctx context.Context) error {
+	if f.cfg == nil {
+		return notThere(nil)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	guarded, cancel := f.conn.guard(ctx)
 	defer cancel()
-	_, err := f.conn.js.CreateOrUpdateStream(guarded, f.cfg)
+	_, err := f.conn.js.CreateOrUpdateStream(guarded, *f.cfg)
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		_, err = f.conn.js.UpdateStream(guarded, f.cfg)
+		_, err = f.conn.js.UpdateStream(guarded, *f.cfg)
 	}
 	return classify(ctx, err, "NATS cannot provide the stream of frames.")
 }
 
+func notThere(err error) *fault.Error {
+	return unavailable(err, "The stream of frames is not there yet.")
+}
+
 // Incarnation names this life of the stream. A stream that was lost and made again has another, and sequence numbers
-// that were read before mean nothing in it.
+// that were read before mean nothing in it. It fails with fault.Unavailable while there is no stream.
 func (f *Frames) Incarnation(ctx context.Context) (string, error) {
 	guarded, cancel := f.conn.guard(ctx)
 	defer cancel()
 	s, err := f.conn.js.Stream(guarded, streamName)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return "", notThere(err)
+	}
 	if err != nil {
 		return "", classify(ctx, err, "NATS does not answer.")
 	}

@@ -57,6 +57,37 @@ func (w *writer) mustPublish(t testing.TB, n int) {
 	}
 }
 
+// A reader takes the stream as its owner has made it: it makes none, changes none, and sees what is stored.
+func TestReadersMakeNothing(t *testing.T) {
+	t.Parallel()
+	nats := bustest.Server(t)
+	reader := bus.ReadFrames(nats.Connect(t))
+	_, err := reader.Incarnation(t.Context())
+	wantFault(t, err, fault.Unavailable)
+	if err := newWriter(reader, "s1").publish(t.Context(), 1); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("a reader's publish without a stream: %v", err)
+	}
+	owner := nats.Frames(t, bus.FramesConfig{Retention: time.Hour, MaxBytes: 1 << 20})
+	life, err := owner.Incarnation(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	newWriter(owner, "s1").mustPublish(t, 3)
+	if got, err := reader.Incarnation(t.Context()); err != nil || got != life {
+		t.Errorf("the reader sees %q %v, the owner made %q", got, err, life)
+	}
+	n := 0
+	for b, err := range reader.Replay(t.Context(), "s1", "output", 1, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += b.Count
+	}
+	if n != 3 {
+		t.Errorf("the reader sees %d frames", n)
+	}
+}
+
 func wantFault(t testing.TB, err error, code fault.Code) *fault.Error {
 	t.Helper()
 	var f *fault.Error

@@ -38,6 +38,8 @@ type File struct {
 	Database Database `toml:"database"`
 	// NATS says where NATS is; empty means the embedded one.
 	NATS NATS `toml:"nats"`
+	// Host is how services are run and how they speak to each other.
+	Host Host `toml:"host"`
 	// Services are the services' own tables, decoded by [Decode].
 	Services map[string]map[string]any `toml:"services"`
 }
@@ -109,6 +111,24 @@ type Database struct {
 // NATS says where NATS is.
 type NATS struct {
 	URL string `toml:"url"`
+	// MaxStore and MaxMemory bound what the embedded one keeps on disk and in memory, in bytes; 1 GiB and 64 MiB by default.
+	MaxStore  int64 `toml:"max_store"`
+	MaxMemory int64 `toml:"max_memory"`
+}
+
+// Host is how services are run and how they speak to each other. Zero means the default.
+type Host struct {
+	// DrainGrace is how long a service may take to finish what is long when it stops, 10 s by default; StopTimeout how long
+	// its requests may take after that, 3 s by default.
+	DrainGrace  Duration `toml:"drain_grace"`
+	StopTimeout Duration `toml:"stop_timeout"`
+	// ReadyTimeout is how long a service may take to say whether it works, 2 s by default.
+	ReadyTimeout Duration `toml:"ready_timeout"`
+	// Keepalive is how long a connection between services may be silent before the other end is asked whether it is there,
+	// 20 s by default and at least 10 s; KeepaliveTimeout how long that may take to answer before the connection is given
+	// up, 10 s by default.
+	Keepalive        Duration `toml:"keepalive"`
+	KeepaliveTimeout Duration `toml:"keepalive_timeout"`
 }
 
 // Load reads the file at path; an absent file is an empty one. It fails with bad_request, whose details hold path, line

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -83,8 +84,13 @@ func (c *conns) at(name, address string) grpc.ClientConnInterface {
 		target = "dns:///" + address
 	}
 	return &lazy{name: name, dial: func() (*grpc.ClientConn, error) {
+		if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
+			if err := ownShortDir(filepath.Dir(path), c.host.opts.DataDir); err != nil {
+				return nil, err
+			}
+		}
 		return c.get(address, func() (*grpc.ClientConn, error) {
-			return grpc.NewClient(target, append(rpc.DialOptions(), c.host.opts.Dial...)...)
+			return grpc.NewClient(target, slices.Concat(rpc.DialOptions(), c.host.limits.keepalive.Client(), c.host.opts.Dial)...)
 		})
 	}}
 }
@@ -124,10 +130,11 @@ func identity(dataDir string) (node, instance string, err error) {
 		return instance, instance, nil
 	}
 	path := filepath.Join(dataDir, "node")
-	data, err := os.ReadFile(path)
-	if err == nil && ident.Valid(strings.TrimSpace(string(data))) {
-		return strings.TrimSpace(string(data)), instance, nil
+	node, err = readNode(path)
+	if err == nil && node != "" {
+		return node, instance, nil
 	}
+	damaged := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", "", fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be read.", dataDir)
 	}
@@ -140,11 +147,27 @@ func identity(dataDir string) (node, instance string, err error) {
 		return "", "", fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be written.", dataDir)
 	}
 	defer os.Remove(tmp)
-	if err := os.Link(tmp, path); err != nil && !errors.Is(err, fs.ErrExist) {
+	place := os.Link
+	if damaged { // as by a power cut: there is a file, and no name in it
+		place = os.Rename
+	}
+	if err := place(tmp, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", "", fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be written.", dataDir)
 	}
-	data, err = os.ReadFile(path)
-	return strings.TrimSpace(string(data)), instance, err
+	if node, err = readNode(path); err != nil || node == "" {
+		return "", "", fault.Wrap(err, fault.Unavailable, "The data directory %s does not keep its name; remove the file %s.", dataDir, path)
+	}
+	return node, instance, nil
+}
+
+// readNode returns the name in a file, "" if what it holds is none.
+func readNode(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	name := strings.TrimSpace(string(data))
+	if err != nil || !ident.Valid(name) {
+		return "", err
+	}
+	return name, nil
 }
 
 // dialer is what bufconn offers to clients.

@@ -11,22 +11,20 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// readyTimeout bounds one question to a service, watchInterval is how often a watcher's is asked.
-const (
-	readyTimeout  = 2 * time.Second
-	watchInterval = time.Second
-)
+// watchInterval is how often a watcher's service is asked.
+const watchInterval = time.Second
 
 // health answers gRPC health checks by asking the service each time, so that it never tells what was.
 type health struct {
 	healthpb.UnimplementedHealthServer
 	ready    func(context.Context) error // nil for a service that is always ready
+	timeout  time.Duration               // of one question to it
 	stopping chan struct{}
 	once     sync.Once
 }
 
-func newHealth(s Service) *health {
-	h := &health{stopping: make(chan struct{})}
+func newHealth(s Service, timeout time.Duration) *health {
+	h := &health{timeout: timeout, stopping: make(chan struct{})}
 	if r, ok := s.(Readier); ok {
 		h.ready = r.Ready
 	}
@@ -42,7 +40,7 @@ func (h *health) status(ctx context.Context) healthpb.HealthCheckResponse_Servin
 	default:
 	}
 	if h.ready != nil {
-		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+		ctx, cancel := context.WithTimeout(ctx, h.timeout)
 		defer cancel()
 		if h.ready(ctx) != nil {
 			return healthpb.HealthCheckResponse_NOT_SERVING

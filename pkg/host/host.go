@@ -83,7 +83,7 @@ type Options struct {
 	// Database and NATS say where the stores are.
 	Database Database
 	NATS     NATS
-	// DrainGrace is how long a service may take to finish when it stops; 10 s for zero.
+	// DrainGrace is how long a service may take to finish when it stops; what the file says, or 10 s, for zero.
 	DrainGrace time.Duration
 	// Getenv reads the environment; os.Getenv for nil.
 	Getenv func(string) string
@@ -95,6 +95,7 @@ type Options struct {
 // Host runs modules. Make one with [New]; Run it once.
 type Host struct {
 	opts    Options
+	limits  limits
 	modules []*running // in the order they start: what is needed comes first
 	conns   conns
 }
@@ -108,14 +109,15 @@ func New(opts Options, modules ...Module) (*Host, error) {
 	if opts.File == nil {
 		opts.File = &config.File{}
 	}
-	if opts.DrainGrace == 0 {
-		opts.DrainGrace = 10 * time.Second
+	limits, err := limitsOf(opts)
+	if err != nil {
+		return nil, err
 	}
 	ordered, err := order(modules)
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{opts: opts}
+	h := &Host{opts: opts, limits: limits}
 	h.conns.host = h
 	node, instance, err := identity(opts.DataDir)
 	if err != nil {
@@ -176,7 +178,7 @@ func (h *Host) Run(ctx context.Context, started func()) error {
 	}
 	slices.Reverse(up)
 	for _, r := range up {
-		if err := r.stop(h.opts.DrainGrace); err != nil && firstErr == nil {
+		if err := r.stop(h.limits); err != nil && firstErr == nil {
 			firstErr = err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -239,11 +240,6 @@ func TestSockets(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("socket: %v %v", info, err)
 	}
-	other, err := host.New(options(t), newProbe("other", &journal{}).module())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = other
 	conn, err := p.env.DialAddress("unix:" + path)
 	if err != nil {
 		t.Fatal(err)
@@ -306,5 +302,77 @@ func TestNobodyAnswersAStranger(t *testing.T) {
 	}
 	if err := h.Run(t.Context(), nil); !errors.Is(err, fault.BadRequest) {
 		t.Errorf("Run = %v", err)
+	}
+}
+
+// A data directory keeps its name over starts, and gets another one where a power cut has left an empty file.
+func TestNode(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	node := func() string {
+		p := newProbe("a", &journal{})
+		if _, err := host.New(opts, p.module()); err != nil {
+			t.Fatal(err)
+		}
+		return p.env.Node
+	}
+	first := node()
+	if again := node(); !ident.Valid(first) || again != first {
+		t.Errorf("the node is %q and then %q", first, again)
+	}
+	for _, damage := range []string{"", "\x00\x00\x00"} {
+		if err := os.WriteFile(filepath.Join(opts.DataDir, "node"), []byte(damage), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		other := node()
+		if again := node(); !ident.Valid(other) || other == first || again != other {
+			t.Errorf("after damage the node is %q and then %q, before it was %q", other, again, first)
+		}
+	}
+}
+
+// Where the path of a socket would be too long it is in a folder that everybody could have made, so one that is not this
+// user's alone is neither listened in nor spoken to.
+func TestShortDirOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	p := newProbe("probe", &journal{})
+	opts := options(t)
+	opts.DataDir = filepath.Join(opts.DataDir, strings.Repeat("long", 25))
+	path := host.SocketPath(opts.DataDir, "probe")
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(filepath.Dir(path))
+	if err := os.Chmod(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.New(opts, p.module())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Run(t.Context(), nil); !errors.Is(err, fault.Unavailable) || !strings.Contains(fault.From(err).Msg, "this user's alone") {
+		t.Errorf("listening: %v", err)
+	}
+	client := newProbe("client", &journal{})
+	if _, err := host.New(opts, client.module("probe")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = toolrunnerv1.NewToolRunnerServiceClient(client.env.Dial("probe")).EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{})
+	if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "this user's alone") {
+		t.Errorf("dialling: %v", err)
+	}
+}
+
+// The file's [host] sets durations; those that make no sense are refused with their key.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	for name, h := range map[string]config.Host{
+		"drain_grace": {DrainGrace: -1}, "keepalive": {Keepalive: config.Duration(time.Second)}, "stop_timeout": {StopTimeout: 1},
+	} {
+		opts := options(t)
+		opts.File = &config.File{Host: h}
+		if _, err := host.New(opts, newProbe("a", &journal{}).module()); !errors.Is(err, fault.BadRequest) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

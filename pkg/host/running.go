@@ -2,8 +2,6 @@ package host
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -24,9 +22,6 @@ import (
 
 // inProcessBuffer is the bytes on their way between two services of one process, in each direction.
 const inProcessBuffer = 256 << 10
-
-// forcedStop is how long a server may take to finish its requests after its service has drained.
-const forcedStop = 3 * time.Second
 
 // running is a module with its server.
 type running struct {
@@ -73,9 +68,9 @@ func (r *running) start(failed chan<- error) error {
 	if err != nil {
 		return err
 	}
-	opts := append(rpc.ServerOptions(r.host.opts.Log.With("service", r.Name)), r.host.opts.GRPC...)
-	r.server = grpc.NewServer(opts...)
-	r.health = newHealth(r.service)
+	opts := append(rpc.ServerOptions(r.host.opts.Log.With("service", r.Name)), r.host.limits.keepalive.Server()...)
+	r.server = grpc.NewServer(append(opts, r.host.opts.GRPC...)...)
+	r.health = newHealth(r.service, r.host.limits.readyTimeout)
 	grpc_health_v1.RegisterHealthServer(r.server, r.health)
 	reflection.Register(r.server)
 	r.service.Register(r.server)
@@ -110,14 +105,14 @@ func (r *running) serve(l net.Listener, failed chan<- error) {
 	})
 }
 
-func (r *running) stop(grace time.Duration) error {
+func (r *running) stop(l limits) error {
 	r.health.stop()
 	if d, ok := r.service.(Drainer); ok {
-		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		ctx, cancel := context.WithTimeout(context.Background(), l.drainGrace)
 		d.Drain(ctx)
 		cancel()
 	}
-	force := time.AfterFunc(forcedStop, r.server.Stop)
+	force := time.AfterFunc(l.stopTimeout, r.server.Stop)
 	r.server.GracefulStop()
 	force.Stop()
 	r.cancel()
@@ -144,13 +139,13 @@ func (r *running) open() (net.Listener, error) {
 	case !isUnix:
 		l, err := net.Listen("tcp", r.listen)
 		if err != nil {
-			return nil, fault.Wrap(err, fault.Unavailable, "The service %s cannot listen on %s.", r.Name, r.listen)
+			return nil, fault.Wrap(err, fault.Unavailable, "The service %s cannot listen on %s: %s.", r.Name, r.listen, err)
 		}
 		return l, nil
 	}
-	l, err := listenUnix(path)
+	l, err := listenUnix(path, r.host.opts.DataDir)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "The service %s cannot listen on %s.", r.Name, path)
+		return nil, fault.Wrap(err, fault.Unavailable, "The service %s cannot listen on %s: %s.", r.Name, path, err)
 	}
 	r.socket = path
 	return l, nil
@@ -163,8 +158,11 @@ func isLoopback(hostport string) bool {
 }
 
 // listenUnix makes a socket only its owner may use. A socket nobody answers on is a leftover and is replaced.
-func listenUnix(path string) (net.Listener, error) {
+func listenUnix(path, dataDir string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	if err := ownShortDir(filepath.Dir(path), dataDir); err != nil {
 		return nil, err
 	}
 	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
@@ -185,14 +183,4 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, err
 	}
 	return l, nil
-}
-
-// shortDir is a folder with a short path that belongs to one data directory.
-func shortDir(dataDir string) string {
-	sum := sha256.Sum256([]byte(dataDir))
-	base := os.Getenv("XDG_RUNTIME_DIR")
-	if base == "" || len(base) > 40 {
-		base = os.TempDir()
-	}
-	return filepath.Join(base, fmt.Sprintf("kaged-%d-%s", os.Getuid(), hex.EncodeToString(sum[:6])))
 }

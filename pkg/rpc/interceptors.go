@@ -86,13 +86,11 @@ func (s serverSide) finish(ctx context.Context, method string, panicked any, err
 			"panic", panicked, "stack", string(debug.Stack()))
 		err = fault.New(fault.Internal, "Something went wrong inside kaged; the log has the cause.")
 	}
-	if err == nil {
-		return nil
-	}
-	if panicked == nil && errors.Is(fault.From(err), fault.Internal) {
+	out := ToStatus(err)
+	if panicked == nil && errors.Is(FromStatus(out), fault.Internal) {
 		s.log.ErrorContext(ctx, "handler failed", "method", method, "request_id", caller.RequestID, "error", err)
 	}
-	return ToStatus(err)
+	return out
 }
 
 type serverStream struct {

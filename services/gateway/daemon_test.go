@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/testkit"
@@ -55,6 +56,7 @@ func start(t testing.TB, s setup) *daemon {
 	opts.Listen, opts.UIURL, opts.Insecure, opts.NoSandbox = "127.0.0.1:0", s.uiURL, s.insecure, s.noSandbox
 	if opts.NATS.URL = "nats://127.0.0.1:1"; d.nats != nil {
 		opts.NATS = host.NATS{InProcess: d.nats}
+		d.nats.Frames(t, bus.FramesConfig{}) // as session-manager makes it
 	}
 	opts.File = &config.File{Services: map[string]map[string]any{"gateway": s.config}}
 	opts.Log = slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))

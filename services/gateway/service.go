@@ -84,7 +84,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg: cfg, deps: deps, conn: conn,
 		info:      server.Info{Version: deps.Version, Deployment: cfg.Deployment, AuthMode: authMode(cfg, deps), NoSandbox: deps.NoSandbox},
 		audit:     auditlog.New(sessionmanagerv1.NewAuditServiceClient(conn), deps.Log),
-		frames:    frames.New(deps.NATS, bus.FramesConfig{}),
+		frames:    frames.New(deps.NATS),
 		listening: make(chan struct{}),
 	}
 	s.gate = &access.Gate{Mode: s.info.AuthMode, Operator: deps.Operator, Nonce: cfg.SidecarNonce, Secrets: secrets}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"testing"
 	"time"
 
@@ -92,6 +93,54 @@ func TestAttach(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// A client that comes back before its loss is known waits for the news of it and is not refused; so do several, of which one
+// gets the session at a time. A-WS-UP-04.
+func TestComingBackAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a", func(c *Config) { c.AttachWait = config.Duration(time.Hour) })
+	s := n.session("ada")
+	first := n.attach("ada", s, false)
+	const others = 3
+	came := make(chan *hold, others)
+	var coming sync.WaitGroup
+	for range others {
+		coming.Go(func() {
+			h, err := n.tryAttach("ada", s, false)
+			if err != nil {
+				t.Errorf("coming back: %v", err)
+				return
+			}
+			came <- h
+		})
+	}
+	first.cancel()
+	for range others {
+		select {
+		case h := <-came:
+			if len(came) > 0 {
+				t.Error("two hold the session")
+			}
+			h.cancel()
+		case <-time.After(deadline):
+			t.Fatal("nobody gets the session")
+		}
+	}
+	coming.Wait()
+
+	// Who gives up waiting leaves nothing behind.
+	second := n.attach("ada", s, false)
+	ctx, cancel := context.WithTimeout(as(t, "ada"), 20*time.Millisecond)
+	defer cancel()
+	stream, err := n.Attach.Attach(ctx, &sessionmanagerv1.AttachRequest{SessionId: s})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	refused(t, err, fault.DeadlineExceeded)
+	second.cancel()
+	n.attach("ada", s, false)
 }
 
 // A session that nobody uses is unloaded and its lease given up; its numbers go on where they were, here and elsewhere.

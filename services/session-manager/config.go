@@ -3,8 +3,10 @@ package sessionmanager
 import (
 	"time"
 
+	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/rpc"
 )
 
 // Config is [services.session-manager]. Sizes are bytes.
@@ -37,10 +39,18 @@ type Config struct {
 	// out as one message.
 	FrameBuffer int `toml:"frame_buffer"`
 	FrameBatch  int `toml:"frame_batch"`
+	// FrameRetention is how long published frames can be read again by a client that was away, FrameStore how much of all
+	// sessions is kept for that (the oldest go first), FrameReplicas how many servers of NATS keep a copy.
+	FrameRetention config.Duration `toml:"frame_retention"`
+	FrameStore     int64           `toml:"frame_store"`
+	FrameReplicas  int             `toml:"frame_replicas"`
 	// SeqInterval is how often the numbers of published frames are noted in the database.
 	SeqInterval config.Duration `toml:"seq_interval"`
 	// AttachTimeout is how long a socket waits until its session's channels are known.
 	AttachTimeout config.Duration `toml:"attach_timeout"`
+	// AttachWait is how long a socket waits for the one before it to be gone, which may have been closed a moment ago,
+	// before it is told that the session is attached.
+	AttachWait config.Duration `toml:"attach_wait"`
 
 	// HoldBack is how long what no one waits for may wait for company before it is stored.
 	HoldBack config.Duration `toml:"hold_back"`
@@ -52,6 +62,20 @@ type Config struct {
 	StopTimeout config.Duration `toml:"stop_timeout"`
 	// ToolsTimeout is how long killing what runs for an ended session may take.
 	ToolsTimeout config.Duration `toml:"tools_timeout"`
+	// ResumeTimeout is how long to try to resume a run while what it needs is not there yet, as after a start.
+	ResumeTimeout config.Duration `toml:"resume_timeout"`
+	// CutGrace is how long runs may take to store their end when the time to stop has come, Farewell how long the last
+	// frames of a session may take to be published before its socket is told.
+	CutGrace config.Duration `toml:"cut_grace"`
+	Farewell config.Duration `toml:"farewell"`
+
+	// MaxPrompts bounds the prompts of one project together, ProjectFiles how many files one is compiled from, and PromptCache
+	// what of prompts is kept in memory.
+	MaxPrompts   int `toml:"max_prompts"`
+	ProjectFiles int `toml:"project_files"`
+	PromptCache  int `toml:"prompt_cache"`
+	// MaxScript is the largest script of the rehearsal driver.
+	MaxScript int64 `toml:"max_script"`
 }
 
 // DefaultConfig returns the defaults.
@@ -69,18 +93,32 @@ func DefaultConfig() Config {
 		ResumeLimit:    3,
 		FrameBuffer:    4 << 20,
 		FrameBatch:     256 << 10,
+		FrameRetention: config.Duration(bus.DefaultRetention),
+		FrameStore:     bus.DefaultMaxBytes,
+		FrameReplicas:  1,
 		SeqInterval:    config.Duration(time.Second),
 		AttachTimeout:  config.Duration(10 * time.Second),
+		AttachWait:     config.Duration(500 * time.Millisecond),
 		HoldBack:       config.Duration(50 * time.Millisecond),
 		HarnessTimeout: config.Duration(10 * time.Second),
 		CancelGrace:    config.Duration(5 * time.Second),
 		StopTimeout:    config.Duration(30 * time.Second),
 		ToolsTimeout:   config.Duration(5 * time.Second),
+		ResumeTimeout:  config.Duration(time.Minute),
+		CutGrace:       config.Duration(2 * time.Second),
+		Farewell:       config.Duration(time.Second),
+		MaxPrompts:     8 << 20,
+		ProjectFiles:   1024,
+		PromptCache:    32 << 20,
+		MaxScript:      1 << 20,
 	}
 }
 
 // maxBatch is what one message of NATS takes, with room for its headers.
 const maxBatch = 1<<20 - 4<<10
+
+// maxPrompts is what of a message to the harness is left to prompts.
+const maxPrompts = rpc.MaxMessage / 2
 
 // Validate fails with bad_request for what makes no sense.
 func (c Config) Validate() error {
@@ -98,13 +136,24 @@ func (c Config) Validate() error {
 		{"settle_timeout", int64(c.SettleTimeout)},
 		{"frame_buffer", int64(c.FrameBuffer)},
 		{"frame_batch", int64(c.FrameBatch)},
+		{"frame_retention", int64(c.FrameRetention)},
+		{"frame_store", c.FrameStore},
+		{"frame_replicas", int64(c.FrameReplicas)},
 		{"seq_interval", int64(c.SeqInterval)},
 		{"attach_timeout", int64(c.AttachTimeout)},
+		{"attach_wait", int64(c.AttachWait)},
 		{"hold_back", int64(c.HoldBack)},
 		{"harness_timeout", int64(c.HarnessTimeout)},
 		{"cancel_grace", int64(c.CancelGrace)},
 		{"stop_timeout", int64(c.StopTimeout)},
 		{"tools_timeout", int64(c.ToolsTimeout)},
+		{"resume_timeout", int64(c.ResumeTimeout)},
+		{"cut_grace", int64(c.CutGrace)},
+		{"farewell", int64(c.Farewell)},
+		{"max_prompts", int64(c.MaxPrompts)},
+		{"project_files", int64(c.ProjectFiles)},
+		{"prompt_cache", int64(c.PromptCache)},
+		{"max_script", c.MaxScript},
 	} {
 		if v.value <= 0 {
 			return fault.New(fault.BadRequest, "%s must be more than 0.", v.key)
@@ -117,6 +166,12 @@ func (c Config) Validate() error {
 		return fault.New(fault.BadRequest, "database_conns must be at least 2.")
 	case c.LeaseTTL < config.Duration(30*time.Millisecond):
 		return fault.New(fault.BadRequest, "lease_ttl must be at least 30ms.")
+	case c.FrameRetention < config.Duration(time.Second):
+		return fault.New(fault.BadRequest, "frame_retention must be at least 1s.")
+	case c.FrameReplicas > 5:
+		return fault.New(fault.BadRequest, "frame_replicas must be at most 5, which is the most that NATS keeps.")
+	case c.MaxPrompts > maxPrompts:
+		return fault.New(fault.BadRequest, "max_prompts must be at most %d, which is what one message to the harness can carry.", maxPrompts)
 	case c.FrameBatch > maxBatch:
 		return fault.New(fault.BadRequest, "frame_batch must be at most %d, which is what NATS takes as one message.", maxBatch)
 	}

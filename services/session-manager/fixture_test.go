@@ -106,6 +106,7 @@ func quick(c *Config) {
 	c.HarnessTimeout = config.Duration(2 * time.Second)
 	c.CancelGrace = config.Duration(500 * time.Millisecond)
 	c.SeqInterval = config.Duration(50 * time.Millisecond)
+	c.AttachWait = config.Duration(20 * time.Millisecond)
 	c.SettleTimeout = config.Duration(2 * time.Second)
 }
 

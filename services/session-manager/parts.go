@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"kaged.dev/pkg/bus"
 	"kaged.dev/services/session-manager/internal/adapter/framejson"
 	harnesscompile "kaged.dev/services/session-manager/internal/adapter/harness_compile"
 	harnessrun "kaged.dev/services/session-manager/internal/adapter/harness_run"
@@ -46,12 +47,13 @@ type parts struct {
 // build puts the service together.
 func (s *Service) build(pool *pgxpool.Pool) *parts {
 	log := s.deps.Log
-	config := localconfig.NewFile(s.deps.LocalConfig)
+	config := localconfig.NewFile(s.deps.LocalConfig, s.cfg.MaxScript, log)
 	kept := store.NewSessions(pool)
 	var conversations *sessions.Service
 	registry := projects.New(projects.Deps{
 		Store: store.NewProjects(pool), Config: config, Workspace: workspace.New(s.deps.ToolRunner),
 		Compiler: harnesscompile.New(s.deps.Harness), Log: log, Version: s.deps.Version,
+		Bounds: projects.Bounds{Prompts: s.cfg.MaxPrompts, Files: s.cfg.ProjectFiles, PromptCache: s.cfg.PromptCache},
 		Sessions: projects.SessionEnderFunc(func(ctx context.Context, owner, project string) (int, error) {
 			return conversations.EndProjectSessions(ctx, owner, project)
 		}),
@@ -71,6 +73,7 @@ func (s *Service) build(pool *pgxpool.Pool) *parts {
 	conversations = sessions.New(sessions.Deps{
 		Config: sessions.Config{
 			MaxContent: s.cfg.MaxContent, StopTimeout: s.cfg.StopTimeout.D(), ToolsTimeout: s.cfg.ToolsTimeout.D(),
+			AttachWait: s.cfg.AttachWait.D(), Farewell: s.cfg.Farewell.D(),
 		},
 		Store: kept, Live: p.live, Projects: registry, Tools: tools.New(s.deps.ToolRunner), Peers: peers.New(s.deps.DialAddress),
 		Renderer: framejson.Renderer{}, Log: log,
@@ -87,7 +90,12 @@ func (c Config) live() live.Config {
 	return live.Config{
 		LeaseTTL: c.LeaseTTL.D(), UnloadAfter: c.UnloadAfter.D(), Sweep: c.SweepInterval.D(), LoadTimeout: c.LoadTimeout.D(),
 		Settle: c.SettleTimeout.D(), Buffer: c.FrameBuffer, Batch: c.FrameBatch, Resumes: c.ResumeLimit, Flush: c.SeqInterval.D(),
+		ResumeFor: c.ResumeTimeout.D(), CutGrace: c.CutGrace.D(), Farewell: c.Farewell.D(),
 	}
+}
+
+func (c Config) frames() bus.FramesConfig {
+	return bus.FramesConfig{Retention: c.FrameRetention.D(), MaxBytes: c.FrameStore, Replicas: c.FrameReplicas}
 }
 
 // partitionsEvery is how often the audit record's partitions of the months ahead are made.

@@ -51,7 +51,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Service{cfg: cfg, deps: deps, stream: jetstream.New(jetstream.Config{Conn: deps.NATS}, deps.Log)}, nil
+	return &Service{cfg: cfg, deps: deps, stream: jetstream.New(jetstream.Config{Conn: deps.NATS, Frames: cfg.frames()}, deps.Log)}, nil
 }
 
 // Register implements host.Service.

@@ -52,7 +52,10 @@ func openStores(ctx context.Context, opts Options, file *config.File, log *slog.
 	}
 	if s.nats.URL == "" {
 		start.Go(func() (err error) {
-			s.bus, err = busembedded.Start(busembedded.Options{StoreDir: filepath.Join(opts.DataDir, "nats"), Log: log.With("service", "nats")})
+			s.bus, err = busembedded.Start(busembedded.Options{
+				StoreDir: filepath.Join(opts.DataDir, "nats"), Log: log.With("service", "nats"),
+				MaxStore: file.NATS.MaxStore, MaxMemory: file.NATS.MaxMemory,
+			})
 			return err
 		})
 	}

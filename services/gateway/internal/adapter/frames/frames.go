@@ -14,8 +14,12 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// retry is the pause between tries to reach a bus that was never there.
-const retry = 200 * time.Millisecond
+// The pauses between tries to reach a bus that is not there: short at first, because on a fresh machine the stream is made
+// while the gateway starts.
+const (
+	firstRetry = 10 * time.Millisecond
+	lastRetry  = 200 * time.Millisecond
+)
 
 // Listener takes what the subscription brings. Its methods do not block.
 type Listener interface {
@@ -27,10 +31,9 @@ type Listener interface {
 
 // Frames is the connection. Make one with [New]; it works while [Frames.Run] does.
 type Frames struct {
-	bus    bus.Config
-	stream bus.FramesConfig
-	log    *slog.Logger
-	open   atomic.Pointer[opened]
+	bus  bus.Config
+	log  *slog.Logger
+	open atomic.Pointer[opened]
 }
 
 type opened struct {
@@ -38,22 +41,21 @@ type opened struct {
 	frames *bus.Frames
 }
 
-// New returns a connection that Run makes. stream must be what the writers use.
-func New(cfg bus.Config, stream bus.FramesConfig) *Frames {
-	return &Frames{bus: cfg, stream: stream, log: cfg.Log}
-}
+// New returns a connection that Run makes.
+func New(cfg bus.Config) *Frames { return &Frames{bus: cfg, log: cfg.Log} }
 
 // Run connects, as often as it takes, and passes on what comes until ctx ends.
 func (f *Frames) Run(ctx context.Context, to Listener) {
-	for ctx.Err() == nil {
+	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
 		err := f.serve(ctx, to)
 		if ctx.Err() != nil {
 			return
 		}
 		f.log.Warn("the bus cannot be used yet", "error", err)
 		select {
-		case <-time.After(retry):
+		case <-time.After(pause):
 		case <-ctx.Done():
+			return
 		}
 	}
 }
@@ -65,10 +67,8 @@ func (f *Frames) serve(ctx context.Context, to Listener) error {
 		return err
 	}
 	defer conn.Close()
-	frames, err := bus.OpenFrames(ctx, conn, f.stream)
-	if err != nil {
-		return err
-	}
+	// The stream is session-manager's: it is read as it is, and waited for until it is there.
+	frames := bus.ReadFrames(conn)
 	incarnation, err := frames.Incarnation(ctx)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (f *Frames) catchUp(ctx context.Context, frames *bus.Frames, before string,
 			return now
 		}
 		select {
-		case <-time.After(retry):
+		case <-time.After(lastRetry):
 		case <-ctx.Done():
 		}
 	}

@@ -71,7 +71,7 @@ func spec(t *testing.T, root *harnessv1.AgentNode) runs.Start {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := localconfig.NewFile("").Config(t.Context(), "ada")
+	cfg, err := localconfig.NewFile("", 1<<20, slog.New(slog.DiscardHandler)).Config(t.Context(), "ada")
 	if err != nil {
 		t.Fatal(err)
 	}

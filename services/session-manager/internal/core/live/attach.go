@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"time"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/session-manager/internal/core/frames"
@@ -11,6 +12,7 @@ import (
 type Attachment struct {
 	s     *Session
 	ended chan Ended
+	gone  chan struct{} // closed when the session was given up or taken over
 }
 
 // Ended says why a hold is over.
@@ -28,18 +30,40 @@ const (
 	ServerShutdown = "server_shutdown"
 )
 
-// Attach gives the session to one socket, until [Attachment.Detach]. It fails with session_attached if another socket holds
-// it; with takeover that one's hold ends as replaced.
-func (s *Session) Attach(takeover bool) (*Attachment, error) {
+// Attach gives the session to one socket, until [Attachment.Detach]. With takeover the hold of a socket before it ends as
+// replaced. Without, it waits for that one to be gone: a client that lost its connection and comes back at once may be
+// faster than the news of the loss. It fails with session_attached if that does not happen within patience, and with ctx's
+// error.
+func (s *Session) Attach(ctx context.Context, takeover bool, patience time.Duration) (*Attachment, error) {
+	enough := time.NewTimer(patience)
+	defer enough.Stop()
+	for {
+		a, before := s.tryAttach(takeover)
+		if a != nil {
+			return a, nil
+		}
+		select {
+		case <-before.gone:
+		case <-enough.C:
+			return nil, fault.New(fault.SessionAttached, "Another connection holds this session; close it or attach with takeover=1.")
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// tryAttach returns the hold, or the one that is in its way.
+func (s *Session) tryAttach(takeover bool) (a, before *Attachment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.attachment != nil {
+	if before = s.attachment; before != nil {
 		if !takeover {
-			return nil, fault.New(fault.SessionAttached, "Another connection holds this session; close it or attach with takeover=1.")
+			return nil, before
 		}
-		s.attachment.end(Ended{Replaced, "Another connection took the session over."})
+		before.end(Ended{Replaced, "Another connection took the session over."})
+		close(before.gone)
 	}
-	a := &Attachment{s: s, ended: make(chan Ended, 1)}
+	a = &Attachment{s: s, ended: make(chan Ended, 1), gone: make(chan struct{})}
 	s.attachment = a
 	if s.left() {
 		a.end(moved)
@@ -65,6 +89,7 @@ func (a *Attachment) Detach() {
 	defer a.s.mu.Unlock()
 	if a.s.attachment == a {
 		a.s.attachment = nil
+		close(a.gone)
 	}
 }
 

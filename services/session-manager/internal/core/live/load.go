@@ -123,12 +123,9 @@ func (g *Registry) resumeLater(s *Session, was interrupted) {
 	})
 }
 
-// resumeFor is how long to try to resume a run while what it needs is not there yet, as after a start.
-const resumeFor = time.Minute
-
 // resume begins a run that answers the same message as the interrupted one and goes on from its last completed step.
 func (g *Registry) resume(s *Session, was interrupted) {
-	ctx, cancel := context.WithTimeout(g.ctx, resumeFor)
+	ctx, cancel := context.WithTimeout(g.ctx, g.ResumeFor)
 	defer cancel()
 	var inputs projects.Inputs
 	var history []record.Message

@@ -68,6 +68,11 @@ type Config struct {
 	Resumes int
 	// Flush is how often the numbers of published frames are noted.
 	Flush time.Duration
+	// ResumeFor is how long to try to resume a run while what it needs is not there yet, as after a start.
+	ResumeFor time.Duration
+	// CutGrace is how long runs may take to store their end when the time to stop has come, Farewell how long the last
+	// frames may take to be published.
+	CutGrace, Farewell time.Duration
 }
 
 // Deps are what a Registry works with. Every field is required.

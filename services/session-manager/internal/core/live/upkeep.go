@@ -10,15 +10,10 @@ import (
 	"kaged.dev/services/session-manager/internal/core/lease"
 )
 
-// Bounds of the upkeep.
+// sweepBatch is how many sessions without a holder are looked at in one sweep, sweepers how many at once.
 const (
-	// sweepBatch is how many sessions without a holder are looked at in one sweep, sweepers how many at once.
 	sweepBatch = 256
 	sweepers   = 8
-	// cutGrace is how long runs may take to store their end when the time to stop has come, and partingGrace how long the
-	// last frames may take to be published.
-	cutGrace     = 2 * time.Second
-	partingGrace = time.Second
 )
 
 // Run gives up what dead instances of this node held, and then keeps leases, looks for runs without a holder, and unloads
@@ -199,7 +194,7 @@ func (g *Registry) Drain(ctx context.Context) {
 		}
 	}
 	awaitRuns(ctx, list)
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), cutGrace)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.CutGrace)
 	defer cancel()
 	g.cut(grace, list)
 	g.part(context.WithoutCancel(ctx), list)
@@ -244,7 +239,7 @@ func (g *Registry) cut(ctx context.Context, list []*Session) {
 
 // part lets the last frames go out and then ends the holds of sockets.
 func (g *Registry) part(ctx context.Context, list []*Session) {
-	ctx, cancel := context.WithTimeout(ctx, partingGrace)
+	ctx, cancel := context.WithTimeout(ctx, g.Farewell)
 	defer cancel()
 	var flushing sync.WaitGroup
 	for _, s := range list {
@@ -260,7 +255,7 @@ func (g *Registry) part(ctx context.Context, list []*Session) {
 func (g *Registry) close(ctx context.Context) {
 	g.shut()
 	list := g.live()
-	grace, cancel := context.WithTimeout(ctx, cutGrace)
+	grace, cancel := context.WithTimeout(ctx, g.CutGrace)
 	defer cancel()
 	g.cut(grace, list)
 	g.part(ctx, list)
@@ -270,7 +265,7 @@ func (g *Registry) close(ctx context.Context) {
 			claimed = append(claimed, s)
 		}
 	}
-	last, done := context.WithTimeout(ctx, partingGrace)
+	last, done := context.WithTimeout(ctx, g.Farewell)
 	defer done()
 	g.takeOut(last, claimed)
 }

@@ -6,18 +6,19 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 )
-
-// maxScript is the largest rehearsal script in bytes.
-const maxScript = 1 << 20
 
 // settle is how old a file's change must be before its size and time are trusted to tell it from another: a file system's
 // clock may tick as slowly as this, so a change right after a read can leave both as they were.
@@ -27,7 +28,9 @@ const settle = 100 * time.Millisecond
 // when it is another one, so an edit counts from the next call on and nothing watches in between. An absent file is an
 // empty configuration.
 type File struct {
-	path string
+	path      string
+	maxScript int64 // in bytes
+	log       *slog.Logger
 
 	mu       sync.Mutex // guards the fields below
 	seen     []stamp    // of local.toml and then of each script
@@ -43,8 +46,11 @@ type stamp struct {
 	read time.Time
 }
 
-// NewFile returns the configuration at path; "" is an empty one. Nothing is read yet.
-func NewFile(path string) *File { return &File{path: path} }
+// NewFile returns the configuration at path; "" is an empty one. A rehearsal script may have maxScript bytes. The log is
+// told of what works and should not be. Nothing is read yet.
+func NewFile(path string, maxScript int64, log *slog.Logger) *File {
+	return &File{path: path, maxScript: maxScript, log: log}
+}
 
 // Config implements [Source]. Every operator of the daemon has the same configuration.
 func (f *File) Config(context.Context, string) (*Config, error) {
@@ -98,8 +104,24 @@ func (f *File) load() {
 		f.revision++
 		c.revision = f.revision
 		f.current = c
+		f.warn(file)
 	}
 	f.failure = nil
+}
+
+// warn tells of keys that stand in the file itself, where a backup or a shared screen shows them.
+func (f *File) warn(file *config.File) {
+	for _, name := range slices.Sorted(maps.Keys(file.Providers)) {
+		if rawKey(file.Providers[name].APIKey) {
+			f.log.Warn("an API key stands in the configuration itself; keep it in the environment and refer to it as ${NAME}",
+				"file", f.path, "key", "providers."+name+".api_key")
+		}
+	}
+}
+
+// rawKey reports whether an api_key is a key rather than a reference to one.
+func rawKey(value string) bool {
+	return strings.TrimSpace(value) != "" && !strings.Contains(value, "${")
 }
 
 // invalid turns what is wrong with the file into the refusal of work that needs it.
@@ -152,9 +174,9 @@ func (f *File) readScript(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxScript+1))
-	if err == nil && len(data) > maxScript {
-		err = fmt.Errorf("it is larger than %d bytes", maxScript)
+	data, err := io.ReadAll(io.LimitReader(file, f.maxScript+1))
+	if err == nil && int64(len(data)) > f.maxScript {
+		err = fmt.Errorf("it is larger than %d bytes", f.maxScript)
 	}
 	return data, err
 }

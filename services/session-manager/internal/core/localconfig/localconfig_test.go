@@ -1,7 +1,9 @@
 package localconfig_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +23,7 @@ func file(t *testing.T, text string) (path string, source *localconfig.File) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "local.toml")
 	write(t, path, text)
-	return path, localconfig.NewFile(path)
+	return path, localconfig.NewFile(path, 1<<20, slog.New(slog.DiscardHandler))
 }
 
 func write(t *testing.T, path, text string) {
@@ -223,6 +225,28 @@ func TestRehearsalScript(t *testing.T) {
 	}
 }
 
+// A key that stands in the file works, and the log says once per change that it should not be there, without repeating it.
+// H-PROV-CRED-02.
+func TestRawKeyIsWarnedOf(t *testing.T) {
+	t.Setenv("KAGED_TEST_KEY", "s3cret")
+	path := filepath.Join(t.TempDir(), "local.toml")
+	var log bytes.Buffer
+	source := localconfig.NewFile(path, 1<<20, slog.New(slog.NewTextHandler(&log, nil)))
+	write(t, path, "[providers.anthropic]\napi_key = \"${KAGED_TEST_KEY}\"\n[providers.google]\n")
+	read(t, source)
+	if log.Len() > 0 {
+		t.Errorf("a reference is warned of: %s", &log)
+	}
+	write(t, path, "[providers.anthropic]\napi_key = \"sk-ant-0123\"\n")
+	if target := read(t, source).RouteTo("anthropic:x").Targets[0]; target.APIKey != "sk-ant-0123" || target.Unusable != nil {
+		t.Errorf("a raw key leads to %+v", target)
+	}
+	read(t, source)
+	if got := log.String(); strings.Count(got, "providers.anthropic.api_key") != 1 || strings.Contains(got, "sk-ant") {
+		t.Errorf("the log says %q", got)
+	}
+}
+
 // Rules keep the order of the file, and an operator without a configuration has an empty one.
 func TestRulesAndLimits(t *testing.T) {
 	_, source := file(t, "[default_tools]\n\"shell.*\" = {enabled = true}\n\"file.*\" = {enabled = false}\n[limits]\nmax_steps = 7\n[ui]\ntheme = \"dark\"\n")
@@ -231,7 +255,7 @@ func TestRulesAndLimits(t *testing.T) {
 	if d := cmp.Diff(want, c.ToolRules()); d != "" || c.Limits().MaxSteps != 7 || c.Preferences().Theme != "dark" {
 		t.Error(d, c.Limits(), c.Preferences())
 	}
-	if empty := read(t, localconfig.NewFile("")); len(empty.ToolRules()) != 0 || empty.Preferences() != (localconfig.Preferences{}) {
+	if empty := read(t, localconfig.NewFile("", 1<<20, slog.New(slog.DiscardHandler))); len(empty.ToolRules()) != 0 || empty.Preferences() != (localconfig.Preferences{}) {
 		t.Errorf("no file: %+v", empty)
 	}
 }

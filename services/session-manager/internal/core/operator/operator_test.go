@@ -56,7 +56,7 @@ func service(t *testing.T, toml string) (*operator.Service, *memory) {
 	}
 	m := &memory{tokens: map[string]int64{}}
 	return operator.New(operator.Deps{
-		Store: m, Config: localconfig.NewFile(path), Log: slog.New(slog.DiscardHandler), LaunchTokenTTL: time.Hour,
+		Store: m, Config: localconfig.NewFile(path, 1<<20, slog.New(slog.DiscardHandler)), Log: slog.New(slog.DiscardHandler), LaunchTokenTTL: time.Hour,
 	}), m
 }
 

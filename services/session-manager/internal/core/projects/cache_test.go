@@ -43,7 +43,8 @@ func TestCacheAtOnce(t *testing.T) {
 
 // The prompts' texts together stay within their bound, and what was put last is there.
 func TestPromptCache(t *testing.T) {
-	c := newPromptCache()
+	const limit = 32 << 20
+	c := newPromptCache(limit)
 	text := strings.Repeat("x", 1<<20)
 	for i := range 100 {
 		key := promptKey{path: strings.Repeat("p", i)}
@@ -52,7 +53,7 @@ func TestPromptCache(t *testing.T) {
 		if p, ok := c.get(key); !ok || p.sha256 != "h2" {
 			t.Fatalf("%d was forgotten at once", i)
 		}
-		if c.size > maxCachedPrompts || c.size != len(c.prompts)*len(text) {
+		if c.size > limit || c.size != len(c.prompts)*len(text) {
 			t.Fatalf("%d bytes in %d prompts", c.size, len(c.prompts))
 		}
 	}

@@ -14,11 +14,8 @@ import (
 	"kaged.dev/services/session-manager/internal/core/localconfig"
 )
 
-// Bounds of one compilation. References nest 16 deep and each level may ask for an overlay and for prompts.
-const (
-	maxRounds  = 64
-	maxSources = 1024
-)
+// maxRounds bounds one compilation. References nest 16 deep and each level may ask for an overlay and for prompts.
+const maxRounds = 64
 
 // readBatch is how many files are read at once: as many of the largest size as one message holds.
 const readBatch = 8
@@ -38,8 +35,8 @@ func (s *Service) compileFolder(ctx context.Context, workspace, folder string, r
 	c := compilation{hashes: map[string]string{}}
 	wanted := []string{dsl.ProjectFile, dsl.OverlayFile}
 	for range maxRounds {
-		if len(c.sources)+len(wanted) > maxSources {
-			return c.refuse(fmt.Sprintf("The project has more than %d files to read.", maxSources))
+		if len(c.sources)+len(wanted) > s.Bounds.Files {
+			return c.refuse(fmt.Sprintf("The project has more than %d files to read.", s.Bounds.Files))
 		}
 		if err := s.readSources(ctx, &c, workspace, folder, wanted); err != nil {
 			return c, err

@@ -29,6 +29,12 @@ import (
 	"kaged.dev/services/session-manager/internal/store/migrations"
 )
 
+// The bounds of projects here.
+const (
+	maxPrompts = 8 << 20
+	maxFiles   = 64
+)
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // compiler compiles as the harness does, with the real parser, to a snapshot of its own making.
@@ -185,9 +191,10 @@ func newFixture(t *testing.T) *fixture {
 // restart replaces the registry by one that remembers nothing, as another version of kaged.
 func (f *fixture) restart(version string) {
 	f.Service = projects.New(projects.Deps{
-		Store: store.NewProjects(f.pool), Config: localconfig.NewFile(f.toml), Workspace: f.workspace, Compiler: f.compiler,
+		Store: store.NewProjects(f.pool), Config: localconfig.NewFile(f.toml, 1<<20, slog.New(slog.DiscardHandler)), Workspace: f.workspace, Compiler: f.compiler,
 		Sessions: projects.SessionEnderFunc(func(_ context.Context, owner, id string) (int, error) { return f.end(owner, id) }),
 		Log:      slog.New(slog.DiscardHandler), Version: version,
+		Bounds: projects.Bounds{Prompts: maxPrompts, Files: maxFiles, PromptCache: 32 << 20},
 	})
 }
 

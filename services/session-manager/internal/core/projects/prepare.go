@@ -90,9 +90,6 @@ func Routes(cfg *localconfig.Config, snapshot *Snapshot, override string) (map[s
 	return routes, nil
 }
 
-// MaxPrompts bounds the prompts of one project together, in bytes: what one message of a run can carry.
-const MaxPrompts = 8 << 20
-
 // readPrompts returns the texts of prompts, and those that are not there or cannot be used. Texts that were not seen
 // before are stored first, so that a hash always leads back to its text.
 func (s *Service) readPrompts(ctx context.Context, pin Pin, refs []Reference) (map[string]prompt, []Reference, error) {
@@ -129,20 +126,21 @@ func (s *Service) readPrompts(ctx context.Context, pin Pin, refs []Reference) (m
 			missing = append(missing, refs[i])
 		}
 	}
-	if err := bounded(prompts); err != nil {
+	if err := s.Bounds.check(prompts); err != nil {
 		return nil, nil, err
 	}
 	return prompts, missing, s.keepPrompts(ctx, pin, prompts, fresh)
 }
 
-func bounded(prompts map[string]prompt) error {
+// check fails with payload_too_large for more than a run can carry.
+func (b Bounds) check(prompts map[string]prompt) error {
 	size := 0
 	for _, p := range prompts {
 		size += len(p.text)
 	}
-	if size > MaxPrompts {
-		return fault.New(fault.PayloadTooLarge, "The project's prompts have %d bytes together; %d is the most.", size, MaxPrompts).
-			With("limit_bytes", MaxPrompts)
+	if size > b.Prompts {
+		return fault.New(fault.PayloadTooLarge, "The project's prompts have %d bytes together; %d is the most.", size, b.Prompts).
+			With("limit_bytes", b.Prompts)
 	}
 	return nil
 }

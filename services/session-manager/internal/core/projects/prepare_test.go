@@ -170,7 +170,7 @@ func TestPromptsAreBounded(t *testing.T) {
 		write(t, filepath.Join(dir, fmt.Sprintf("p%d.md", i)), strings.Repeat("y", 800_000))
 	}
 	_, err := f.Prepare(f.ctx, pin)
-	if got := refused(t, err, fault.PayloadTooLarge)["limit_bytes"]; got != projects.MaxPrompts {
+	if got := refused(t, err, fault.PayloadTooLarge)["limit_bytes"]; got != maxPrompts {
 		t.Errorf("details.limit_bytes = %v", got)
 	}
 }

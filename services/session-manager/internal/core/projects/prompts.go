@@ -2,9 +2,6 @@ package projects
 
 import "sync"
 
-// maxCachedPrompts bounds the texts a [promptCache] holds, in bytes.
-const maxCachedPrompts = 32 << 20
-
 // prompt is a prompt's text and its SHA-256 in hex.
 type prompt struct{ text, sha256 string }
 
@@ -13,12 +10,16 @@ type promptKey struct{ workspace, root, path string }
 // promptCache remembers the prompts last read, whose texts are stored, so that an unchanged one is neither transferred nor
 // stored again. When it is full it forgets everything and starts over. It is safe for concurrent use.
 type promptCache struct {
+	limit int // of the texts together, in bytes
+
 	mu      sync.Mutex // guards the fields below
 	prompts map[promptKey]prompt
 	size    int
 }
 
-func newPromptCache() *promptCache { return &promptCache{prompts: map[promptKey]prompt{}} }
+func newPromptCache(limit int) *promptCache {
+	return &promptCache{limit: limit, prompts: map[promptKey]prompt{}}
+}
 
 func (c *promptCache) get(key promptKey) (prompt, bool) {
 	c.mu.Lock()
@@ -31,7 +32,7 @@ func (c *promptCache) put(key promptKey, p prompt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.size += len(p.text) - len(c.prompts[key].text)
-	if c.size > maxCachedPrompts {
+	if c.size > c.limit {
 		clear(c.prompts)
 		c.size = len(p.text)
 	}

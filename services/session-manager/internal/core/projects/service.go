@@ -131,6 +131,17 @@ type Deps struct {
 	Log       *slog.Logger
 	// Version is kaged's; a snapshot of another version is compiled again.
 	Version string
+	Bounds  Bounds
+}
+
+// Bounds are what a project may take.
+type Bounds struct {
+	// Prompts bounds the prompts of one project together, in bytes: a run carries them in one message.
+	Prompts int
+	// Files is how many files one is compiled from.
+	Files int
+	// PromptCache bounds what of prompts is kept in memory, in bytes.
+	PromptCache int
 }
 
 // Service is the registry. It is safe for concurrent use; goroutines it starts end with the call that started them.
@@ -152,7 +163,7 @@ func New(deps Deps) *Service {
 	return &Service{
 		Deps:      deps,
 		snapshots: newCache[string, *Snapshot](cachedSnapshots),
-		prompts:   newPromptCache(),
+		prompts:   newPromptCache(deps.Bounds.PromptCache),
 		opened:    newCache[string, int64](cachedProjects),
 	}
 }

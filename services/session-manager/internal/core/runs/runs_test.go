@@ -165,7 +165,7 @@ func begin(t *testing.T, h *harness, resume bool) (*runs.Run, *desk) {
 // ready gives a run to a harness that the test plays.
 func ready(t *testing.T, h *harness, resume bool) *runs.Run {
 	t.Helper()
-	source := localconfig.NewFile("")
+	source := localconfig.NewFile("", 1<<20, slog.New(slog.DiscardHandler))
 	cfg, err := source.Config(t.Context(), "ada")
 	if err != nil {
 		t.Fatal(err)

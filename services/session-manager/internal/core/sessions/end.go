@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
@@ -18,8 +17,6 @@ import (
 const (
 	// endTries is how often a run that slips in before the end is cancelled too.
 	endTries = 5
-	// farewell is how long the last frame may take to be published before sockets are told.
-	farewell = time.Second
 	// enders is how many sessions of a project are ended at once.
 	enders = 4
 )
@@ -42,7 +39,7 @@ func (s *Service) End(ctx context.Context, id string, confirm bool) (record.Sess
 		return record.Session{}, err
 	}
 	ended := l.Record()
-	published, cancel := context.WithTimeout(ctx, farewell)
+	published, cancel := context.WithTimeout(ctx, s.Farewell)
 	defer cancel()
 	_ = l.Flush(published) // a socket that misses the frame learns the same from its end
 	l.Release(live.Ended{Code: live.SessionEnded, Reason: "The session was ended."})

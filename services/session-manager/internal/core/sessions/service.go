@@ -78,6 +78,10 @@ type Config struct {
 	StopTimeout time.Duration
 	// ToolsTimeout is how long ending what runs for a session may take.
 	ToolsTimeout time.Duration
+	// AttachWait is how long a socket waits for the one before it to be gone.
+	AttachWait time.Duration
+	// Farewell is how long the last frame of a session may take to be published before its socket is told.
+	Farewell time.Duration
 }
 
 // Deps are what a Service works with. Every field is required.

@@ -26,7 +26,7 @@ func server(t *testing.T) *operatorservice.Server {
 		t.Fatal(err)
 	}
 	return operatorservice.New(operator.New(operator.Deps{
-		Store: store.NewOperator(pgtest.New(t, migrations.Files, migrations.Schema)), Config: localconfig.NewFile(toml),
+		Store: store.NewOperator(pgtest.New(t, migrations.Files, migrations.Schema)), Config: localconfig.NewFile(toml, 1<<20, slog.New(slog.DiscardHandler)),
 		Log: slog.New(slog.DiscardHandler), LaunchTokenTTL: operator.DefaultLaunchTokenTTL,
 	}))
 }

@@ -121,8 +121,9 @@ func client(t *testing.T, toml string, folders map[string]map[string]string) ses
 		toolrunnerv1.RegisterToolRunnerServiceServer(r, toolRunner{folders: folders})
 	})
 	registry := projects.New(projects.Deps{
-		Store: store.NewProjects(pgtest.New(t, migrations.Files, migrations.Schema)), Config: localconfig.NewFile(path),
+		Store: store.NewProjects(pgtest.New(t, migrations.Files, migrations.Schema)), Config: localconfig.NewFile(path, 1<<20, slog.New(slog.DiscardHandler)),
 		Workspace: workspace.New(around), Compiler: harnesscompile.New(around), Log: slog.New(slog.DiscardHandler),
+		Bounds:   projects.Bounds{Prompts: 8 << 20, Files: 1024, PromptCache: 32 << 20},
 		Sessions: projects.SessionEnderFunc(func(context.Context, string, string) (int, error) { return 2, nil }),
 	})
 	return sessionmanagerv1.NewProjectServiceClient(serve(t, func(r grpc.ServiceRegistrar) {

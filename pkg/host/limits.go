@@ -1,0 +1,45 @@
+package host
+
+import (
+	"cmp"
+	"time"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/rpc"
+)
+
+// limits are the durations of a host.
+type limits struct {
+	drainGrace, stopTimeout, readyTimeout time.Duration
+	keepalive                             rpc.Keepalive
+}
+
+// limitsOf returns what the options and the file's [host] say, and the defaults for the rest. It fails with bad_request for
+// what makes no sense.
+func limitsOf(opts Options) (limits, error) {
+	h := opts.File.Host
+	for _, v := range []struct {
+		key   string
+		value config.Duration
+		least time.Duration
+	}{
+		{"drain_grace", h.DrainGrace, 0},
+		{"stop_timeout", h.StopTimeout, 0},
+		{"ready_timeout", h.ReadyTimeout, 0},
+		{"keepalive", h.Keepalive, rpc.MinKeepalive},
+		{"keepalive_timeout", h.KeepaliveTimeout, 0},
+	} {
+		if v.value != 0 && v.value.D() < max(v.least, time.Millisecond) {
+			return limits{}, fault.New(fault.BadRequest, "[host]: %s must be at least %s.", v.key, max(v.least, time.Millisecond))
+		}
+	}
+	return limits{
+		drainGrace:   cmp.Or(opts.DrainGrace, h.DrainGrace.D(), 10*time.Second),
+		stopTimeout:  cmp.Or(h.StopTimeout.D(), 3*time.Second),
+		readyTimeout: cmp.Or(h.ReadyTimeout.D(), 2*time.Second),
+		keepalive: rpc.Keepalive{
+			Interval: cmp.Or(h.Keepalive.D(), rpc.DefaultKeepalive.Interval), Timeout: cmp.Or(h.KeepaliveTimeout.D(), rpc.DefaultKeepalive.Timeout),
+		},
+	}, nil
+}

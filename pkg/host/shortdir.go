@@ -1,0 +1,41 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// shortDir is a folder with a short path that belongs to one data directory.
+func shortDir(dataDir string) string {
+	sum := sha256.Sum256([]byte(dataDir))
+	base := os.Getenv("XDG_RUNTIME_DIR")
+	if base == "" || len(base) > 40 {
+		base = os.TempDir()
+	}
+	return filepath.Join(base, fmt.Sprintf("kaged-%d-%s", os.Getuid(), hex.EncodeToString(sum[:6])))
+}
+
+// ownShortDir makes sure that dir, if it is the short one of the data directory, is the user's alone: its name can be
+// guessed and it stands where everybody may make folders, so somebody else may have made it first. What is not there yet is
+// no danger.
+func ownShortDir(dir, dataDir string) error {
+	if dataDir == "" || dir != shortDir(dataDir) {
+		return nil
+	}
+	info, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !ownedByUser(info) {
+		return fmt.Errorf("the folder %s is not this user's alone; remove it or set XDG_RUNTIME_DIR", dir)
+	}
+	return nil
+}

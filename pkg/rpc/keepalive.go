@@ -1,0 +1,36 @@
+package rpc
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+)
+
+// Keepalive is how a connection finds out that the other host has vanished without a word: a call that holds something, such
+// as an attached socket's, must not hold it for the hours that TCP takes to notice.
+type Keepalive struct {
+	// Interval is how long a connection may be silent before the other end is asked whether it is there.
+	Interval time.Duration
+	// Timeout is how long the answer may take before the connection, and every call on it, is given up as unavailable.
+	Timeout time.Duration
+}
+
+// DefaultKeepalive is for connections between services.
+var DefaultKeepalive = Keepalive{Interval: 20 * time.Second, Timeout: 10 * time.Second}
+
+// MinKeepalive is the shortest Interval that clients keep to. Servers hang up on who asks more often than half of it.
+const MinKeepalive = 10 * time.Second
+
+// Server returns the options of a server that asks its clients.
+func (k Keepalive) Server() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: k.Interval, Timeout: k.Timeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: MinKeepalive / 2}),
+	}
+}
+
+// Client returns the options of a client that asks its server while calls are under way.
+func (k Keepalive) Client() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: k.Interval, Timeout: k.Timeout})}
+}
