@@ -122,6 +122,12 @@ const (
 	ApprovalDenied Code = 58
 	// ApprovalExpired: The operator was asked and did not answer in time, so the call was not made. Go on without it, or say what is needed.
 	ApprovalExpired Code = 59
+	// PatchInvalid: The patch is not what a patch looks like. The message names the line and what is expected there; write it again as a whole.
+	PatchInvalid Code = 60
+	// HunkNotFound: A hunk's lines are not in the file as it is now, so no file was changed. details shows the nearest text; read that place again and correct the hunk.
+	HunkNotFound Code = 61
+	// HunkAmbiguous: A hunk fits in several places, so no file was changed. Give it more context lines, or an @@ header with a line above the place that is meant.
+	HunkAmbiguous Code = 62
 )
 
 var hints = map[Code]string{
@@ -184,4 +190,7 @@ var hints = map[Code]string{
 	ApprovalRequired:        "The call would need an operator's approval, or a place in the job's policy, and nobody can be asked here. Do it another way, or say what you would have done.",
 	ApprovalDenied:          "The operator was asked and said no. Do not make the same call again; the message carries the operator's comment.",
 	ApprovalExpired:         "The operator was asked and did not answer in time, so the call was not made. Go on without it, or say what is needed.",
+	PatchInvalid:            "The patch is not what a patch looks like. The message names the line and what is expected there; write it again as a whole.",
+	HunkNotFound:            "A hunk's lines are not in the file as it is now, so no file was changed. details shows the nearest text; read that place again and correct the hunk.",
+	HunkAmbiguous:           "A hunk fits in several places, so no file was changed. Give it more context lines, or an @@ header with a line above the place that is meant.",
 }

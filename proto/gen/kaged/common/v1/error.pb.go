@@ -152,6 +152,14 @@ const (
 	ErrorCode_ERROR_CODE_APPROVAL_DENIED ErrorCode = 58
 	// The operator was asked and did not answer in time, so the call was not made. Go on without it, or say what is needed.
 	ErrorCode_ERROR_CODE_APPROVAL_EXPIRED ErrorCode = 59
+	// The patch is not what a patch looks like. The message names the line and what is expected there; write it again as a whole.
+	ErrorCode_ERROR_CODE_PATCH_INVALID ErrorCode = 60
+	// A hunk's lines are not in the file as it is now, so no file was changed. details shows the nearest text; read that place
+	// again and correct the hunk.
+	ErrorCode_ERROR_CODE_HUNK_NOT_FOUND ErrorCode = 61
+	// A hunk fits in several places, so no file was changed. Give it more context lines, or an @@ header with a line above the
+	// place that is meant.
+	ErrorCode_ERROR_CODE_HUNK_AMBIGUOUS ErrorCode = 62
 )
 
 // Enum value maps for ErrorCode.
@@ -217,6 +225,9 @@ var (
 		57: "ERROR_CODE_APPROVAL_REQUIRED",
 		58: "ERROR_CODE_APPROVAL_DENIED",
 		59: "ERROR_CODE_APPROVAL_EXPIRED",
+		60: "ERROR_CODE_PATCH_INVALID",
+		61: "ERROR_CODE_HUNK_NOT_FOUND",
+		62: "ERROR_CODE_HUNK_AMBIGUOUS",
 	}
 	ErrorCode_value = map[string]int32{
 		"ERROR_CODE_UNSPECIFIED":               0,
@@ -279,6 +290,9 @@ var (
 		"ERROR_CODE_APPROVAL_REQUIRED":         57,
 		"ERROR_CODE_APPROVAL_DENIED":           58,
 		"ERROR_CODE_APPROVAL_EXPIRED":          59,
+		"ERROR_CODE_PATCH_INVALID":             60,
+		"ERROR_CODE_HUNK_NOT_FOUND":            61,
+		"ERROR_CODE_HUNK_AMBIGUOUS":            62,
 	}
 )
 
@@ -392,7 +406,7 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x127\n" +
 	"\adetails\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x04\xb0\xbb\x18\x01R\adetails\x12%\n" +
 	"\vhttp_status\x18\x04 \x01(\x05B\x04\xb0\xbb\x18\x01R\n" +
-	"httpStatus*\xe0\x13\n" +
+	"httpStatus*\xda\x14\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x16ERROR_CODE_BAD_REQUEST\x10\x01\x1a\x06\xa2\xbb\x18\x02\b\x03\x12(\n" +
@@ -460,7 +474,10 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\x1aERROR_CODE_COMMAND_BLOCKED\x108\x1a\x06\xa2\xbb\x18\x02\b\a\x12(\n" +
 	"\x1cERROR_CODE_APPROVAL_REQUIRED\x109\x1a\x06\xa2\xbb\x18\x02\b\a\x12&\n" +
 	"\x1aERROR_CODE_APPROVAL_DENIED\x10:\x1a\x06\xa2\xbb\x18\x02\b\a\x12'\n" +
-	"\x1bERROR_CODE_APPROVAL_EXPIRED\x10;\x1a\x06\xa2\xbb\x18\x02\b\aB\xad\x01\n" +
+	"\x1bERROR_CODE_APPROVAL_EXPIRED\x10;\x1a\x06\xa2\xbb\x18\x02\b\a\x12$\n" +
+	"\x18ERROR_CODE_PATCH_INVALID\x10<\x1a\x06\xa2\xbb\x18\x02\b\x03\x12(\n" +
+	"\x19ERROR_CODE_HUNK_NOT_FOUND\x10=\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12(\n" +
+	"\x19ERROR_CODE_HUNK_AMBIGUOUS\x10>\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03B\xad\x01\n" +
 	"\x13com.kaged.common.v1B\n" +
 	"ErrorProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
 

@@ -16,24 +16,34 @@ const (
 	similarEnough = 0.4
 )
 
-// notFound is the refusal for text that does not occur, with the place that looks most like it.
-func notFound(text, old string) error {
-	f := fault.New(fault.OldStringNotFound, "old_string does not occur in the file.")
+// Nearest returns where text most like wanted begins, as a line counted from 1 (0 if nothing is similar), what stands there,
+// and whether it differs in white space only. It looks at the beginning of a long text and is only a hint.
+func Nearest(text, wanted string) (line int, shown string, exact bool) {
 	lines := strings.SplitN(text, "\n", nearestLines+1)
-	wanted := strings.Split(strings.Trim(old, "\r\n"), "\n")
-	at, exact := nearest(lines, wanted)
+	want := strings.Split(strings.Trim(wanted, "\r\n"), "\n")
+	at, exact := nearest(lines, want)
 	if at < 0 {
-		return f
+		return 0, "", false
 	}
-	shown := strings.Join(lines[at:min(len(lines), at+min(len(wanted), nearestShown))], "\n")
+	shown = strings.Join(lines[at:min(len(lines), at+min(len(want), nearestShown))], "\n")
 	if len(shown) > nearestBytes {
 		shown = strings.ToValidUTF8(shown[:nearestBytes], "") + "..."
 	}
-	f = fault.New(fault.OldStringNotFound, "old_string does not occur in the file; the nearest text begins at line %d.", at+1)
-	if exact {
-		f = fault.New(fault.OldStringNotFound, "old_string does not occur in the file; the text at line %d differs only in white space.", at+1)
+	return at + 1, shown, exact
+}
+
+// notFound is the refusal for text that does not occur, with the place that looks most like it.
+func notFound(text, old string) error {
+	f := fault.New(fault.OldStringNotFound, "old_string does not occur in the file.")
+	line, shown, exact := Nearest(text, old)
+	if line == 0 {
+		return f
 	}
-	return f.With("nearest_line", at+1).With("nearest_text", shown)
+	f = fault.New(fault.OldStringNotFound, "old_string does not occur in the file; the nearest text begins at line %d.", line)
+	if exact {
+		f = fault.New(fault.OldStringNotFound, "old_string does not occur in the file; the text at line %d differs only in white space.", line)
+	}
+	return f.With("nearest_line", line).With("nearest_text", shown)
 }
 
 // nearest returns the index of the line where wanted fits best, -1 if nothing is similar, and whether it fits but for white
