@@ -134,7 +134,7 @@ func (a App) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
 	root.PersistentFlags().StringVar(&p.config, "config", config.DefaultPath(a.Getenv), "the operator's configuration (KAGED_CONFIG)")
 	root.PersistentFlags().StringVar(&p.dataDir, "data-dir", config.DefaultDataDir(a.Getenv), "the data directory (KAGED_DATA_DIR)")
-	root.AddCommand(a.up(&p), a.run(&p), a.init(&p), a.auth(&p), a.configCommand(&p), a.version())
+	root.AddCommand(a.up(&p), a.run(&p), a.init(&p), a.auth(&p), a.tools(&p), a.configCommand(&p), a.version())
 	return root
 }
 

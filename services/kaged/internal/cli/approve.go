@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"kaged.dev/pkg/fault"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+)
+
+// approver returns what is asked about calls that need an operator's approval: yes without a question where the command
+// line said so, the person at the terminal, or no where there is none.
+func (a App) approver(yes bool) func(*commonv1.ApprovalSubject) error {
+	return func(subject *commonv1.ApprovalSubject) error {
+		if yes {
+			return nil
+		}
+		terminal := a.terminal()
+		if terminal == nil {
+			return fault.New(fault.ApprovalRequired, "%s needs approval, and there is no terminal to ask on; --yes approves it. %s",
+				subject.GetTool(), strings.Join(subject.GetReasons(), " "))
+		}
+		defer terminal.Close()
+		if ask(terminal, subject) {
+			return nil
+		}
+		return fault.New(fault.ApprovalDenied, "The operator did not approve %s.", subject.GetTool())
+	}
+}
+
+// terminal opens the terminal the command was started on, nil if there is none: input and errors both go elsewhere.
+func (a App) terminal() io.ReadWriteCloser {
+	if !isTerminal(a.Stdin) && !isTerminal(a.Stderr) {
+		return nil
+	}
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	return tty
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// ask shows what a call would do and returns whether the answer was yes. Anything else is no.
+func ask(terminal io.ReadWriter, subject *commonv1.ApprovalSubject) bool {
+	fmt.Fprintf(terminal, "%s needs your approval:\n", subject.GetTool())
+	for _, reason := range subject.GetReasons() {
+		fmt.Fprintf(terminal, "  %s\n", harmless(reason))
+	}
+	if subject.GetCommand() != "" {
+		fmt.Fprintf(terminal, "  command: %s\n", harmless(subject.GetCommand()))
+	}
+	if subject.GetCwd() != "" {
+		fmt.Fprintf(terminal, "  in:      %s\n", harmless(subject.GetCwd()))
+	}
+	for _, path := range subject.GetPaths() {
+		fmt.Fprintf(terminal, "  changes: %s\n", harmless(path))
+	}
+	if subject.GetPreview() != "" {
+		fmt.Fprintf(terminal, "%s\n", harmless(strings.TrimRight(subject.GetPreview(), "\n")))
+	}
+	fmt.Fprint(terminal, "Do it? [y/N] ")
+	answer, err := bufio.NewReader(terminal).ReadString('\n')
+	if err != nil {
+		return false
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"kaged.dev/services/kaged/internal/workbench"
+)
+
+// exitInfrastructure is for a call that was not made, or broke off, for a reason that is not the tool's.
+const exitInfrastructure = 3
+
+// toolFlags are the flags the tools commands share.
+type toolFlags struct{ project, agent string }
+
+func (f *toolFlags) add(cmd *cobra.Command, agent string) {
+	cmd.Flags().StringVar(&f.project, "project", ".", "the project's folder")
+	cmd.Flags().StringVar(&f.agent, "agent", "", agent)
+}
+
+func (a App) tools(p *places) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "tools", Short: "List the tools of agents, and call them yourself", Args: args(cobra.NoArgs),
+		Long: "The tools of agents, without a daemon: which there are, which an agent can use and why, and what they answer.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.toolsList(p), a.toolsCall(p))
+	return cmd
+}
+
+// bench opens a bench on the project the flags name.
+func (a App) bench(p *places, f toolFlags) (*workbench.Bench, error) {
+	root, err := filepath.Abs(f.project)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(root); err != nil || !info.IsDir() {
+		return nil, usage("there is no folder %s; name the project's with --project", f.project)
+	}
+	return workbench.Open(workbench.Options{
+		ConfigPath: p.config, Root: root, Getenv: a.Getenv, Stderr: a.Stderr, Modules: a.Modules,
+	})
+}
+
+// infrastructure makes an error end the command with the code for what is not the tool's.
+func infrastructure(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{exitInfrastructure, fmt.Errorf("the call was not completed: %s", sentence(err))}
+}

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/kaged/internal/workbench"
+)
+
+// maxInput is the longest JSON of one call in bytes.
+const maxInput = 64 << 20
+
+func (a App) toolsCall(p *places) *cobra.Command {
+	var f toolFlags
+	var strict, yes bool
+	cmd := &cobra.Command{
+		Use:   "call [flags] NAME [JSON|-]",
+		Short: "Call a tool and print its result",
+		Long: "Calls a tool of the catalogue, or one by an alias, with parameters as JSON, and prints its result as one line of\n" +
+			"JSON. `-` for JSON reads it from standard input; `-` for NAME reads a call a line, {\"tool\": NAME, \"params\": {...}},\n" +
+			"and makes them as one session. What a command prints while it runs goes to stderr. No daemon is needed.\n\n" +
+			"You have every tool and no cage; with --agent you have what that agent has. You count as having read the files you\n" +
+			"name, unless --strict. What needs approval is asked on a terminal, and denied without one.\n\n" +
+			"Exits 0 when every call succeeded, 1 when one failed (the result is then {\"error\": ...}), 3 when one could not be\n" +
+			"made. Every call is recorded in " + workbench.AuditFile + " in the data directory.",
+		Example: "  kaged tools call search.grep '{\"pattern\": \"TODO\", \"output_mode\": \"count\"}'\n" +
+			"  kaged tools call shell.bash '{\"command\": \"go test ./...\"}'\n" +
+			"  kaged tools call --agent primary.subagents.reviewer file.write '{\"path\": \"x\", \"content\": \"\"}'",
+		Args: args(cobra.RangeArgs(1, 2)),
+		RunE: func(cmd *cobra.Command, list []string) error {
+			next, err := a.calls(list)
+			if err != nil {
+				return err
+			}
+			record, err := workbench.OpenAudit(p.dataDir)
+			if err != nil {
+				return infrastructure(err)
+			}
+			defer record.Close()
+			b, err := a.bench(p, f)
+			if err != nil {
+				return startFailure(err)
+			}
+			c := caller{app: a, bench: b, record: record, yes: yes}
+			err = c.run(cmd.Context(), f.agent, strict, next)
+			return errors.Join(err, infrastructure(b.Close()))
+		},
+	}
+	f.add(cmd, "call as this agent of the project, by its tree path: with its tools, in its cage")
+	cmd.Flags().BoolVar(&strict, "strict", false, "know of no file before it was read, as an agent does")
+	cmd.Flags().BoolVar(&yes, "yes", false, "approve what needs approval")
+	return cmd
+}
+
+// startFailure is the error of a command whose services did not start; wrong usage stays what it is.
+func startFailure(err error) error {
+	var exit *exitError
+	if errors.As(err, &exit) {
+		return err
+	}
+	return infrastructure(err)
+}
+
+// toolCall is one call as it was asked for; wrong says why it cannot be made.
+type toolCall struct {
+	tool, input string
+	wrong       error
+}
+
+// calls returns what yields the calls that the arguments ask for, io.EOF at their end.
+func (a App) calls(list []string) (func() (toolCall, error), error) {
+	switch {
+	case list[0] == "-" && len(list) > 1:
+		return nil, usage("with - for NAME the calls are read from standard input, and nothing may follow")
+	case list[0] == "-":
+		return a.callLines(), nil
+	}
+	call := toolCall{tool: list[0]}
+	if len(list) > 1 {
+		call.input = list[1]
+	}
+	if call.input == "-" {
+		data, err := io.ReadAll(io.LimitReader(a.Stdin, maxInput+1))
+		if err != nil {
+			return nil, infrastructure(fault.Wrap(err, fault.BadRequest, "Standard input cannot be read."))
+		}
+		if len(data) > maxInput {
+			return nil, usage("the parameters are longer than %d bytes", maxInput)
+		}
+		call.input = string(data)
+	}
+	given := false
+	return func() (toolCall, error) {
+		if given {
+			return toolCall{}, io.EOF
+		}
+		given = true
+		return call, nil
+	}, nil
+}
+
+// callLines yields the calls of standard input, one a line. Blank lines are passed over.
+func (a App) callLines() func() (toolCall, error) {
+	lines := bufio.NewScanner(a.Stdin)
+	lines.Buffer(make([]byte, 0, 64<<10), maxInput)
+	number := 0
+	return func() (toolCall, error) {
+		for lines.Scan() {
+			number++
+			if line := bytes.TrimSpace(lines.Bytes()); len(line) > 0 {
+				return callOf(line, number), nil
+			}
+		}
+		if err := lines.Err(); err != nil {
+			return toolCall{}, infrastructure(fault.Wrap(err, fault.BadRequest, "Line %d of standard input cannot be read: %v.", number+1, err))
+		}
+		return toolCall{}, io.EOF
+	}
+}
+
+func callOf(line []byte, number int) toolCall {
+	var c struct {
+		Tool   *string         `json:"tool"`
+		Params json.RawMessage `json:"params"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&c)
+	switch {
+	case err != nil:
+		err = fault.New(fault.BadRequest, "Line %d is no call: %v.", number, err)
+	case dec.More():
+		err = fault.New(fault.BadRequest, "Line %d holds more than one call.", number)
+	case c.Tool == nil:
+		err = fault.New(fault.BadRequest, `Line %d is no call: it has no "tool".`, number)
+	}
+	if err != nil {
+		return toolCall{wrong: fault.From(err).With("line", number)}
+	}
+	return toolCall{tool: *c.Tool, input: string(c.Params)}
+}
+
+// caller makes the calls of one command.
+type caller struct {
+	app    App
+	bench  *workbench.Bench
+	record *workbench.Audit
+	yes    bool
+}
+
+// run makes all calls, one after the other, and fails if one failed.
+func (c caller) run(ctx context.Context, agent string, strict bool, next func() (toolCall, error)) error {
+	as, err := c.identity(ctx, agent)
+	if err != nil {
+		return err
+	}
+	as.KnowsFiles = !strict
+	failed := false
+	for {
+		call, err := next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		content, ok, err := c.call(ctx, as, call)
+		if err != nil {
+			return err
+		}
+		failed = failed || !ok
+		if _, err := fmt.Fprintln(c.app.Stdout, content); err != nil {
+			return infrastructure(fault.Wrap(err, fault.Internal, "The result cannot be written: %v.", err))
+		}
+	}
+	if failed {
+		return &exitError{code: exitFailed}
+	}
+	return nil
+}
+
+func (c caller) identity(ctx context.Context, agent string) (workbench.Caller, error) {
+	if agent == "" {
+		as, err := c.bench.Operator(ctx)
+		return as, infrastructure(err)
+	}
+	as, err := c.bench.Agent(ctx, agent)
+	if errors.Is(err, fault.NotFound) || errors.Is(err, fault.DSLInvalid) {
+		return as, &exitError{exitUsage, err}
+	}
+	return as, infrastructure(err)
+}
+
+// call makes one call and returns what to print. Its record is written before its result is.
+func (c caller) call(ctx context.Context, as workbench.Caller, call toolCall) (content string, ok bool, err error) {
+	if call.wrong != nil {
+		return workbench.Failure(call.wrong), false, nil
+	}
+	out, err := c.bench.Call(ctx, as, workbench.Call{
+		Tool: call.tool, Input: call.input, Approve: c.app.approver(c.yes),
+		Show: func(text string) { io.WriteString(c.app.Stderr, harmless(text)) },
+	})
+	if aerr := c.record.Append(out.Records); err == nil && aerr != nil {
+		return "", false, infrastructure(aerr)
+	}
+	switch {
+	case err == nil:
+		return strings.TrimSuffix(out.Content, "\n"), !out.Failed, nil
+	case ctx.Err() != nil:
+		return "", false, &exitError{code: exitCancelled}
+	}
+	return "", false, infrastructure(err)
+}

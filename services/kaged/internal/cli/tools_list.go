@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/kaged/internal/workbench"
+)
+
+func (a App) toolsList(p *places) *cobra.Command {
+	var f toolFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List every tool: which an agent can use, and why the rest is off",
+		Long: "Lists the catalogue with what decides about each tool for one agent of the project: what a root agent has by\n" +
+			"default, the operator's [default_tools], the agent's tools and profile, its cage. Without a project it is about\n" +
+			"the defaults. No daemon is needed.",
+		Example: "  kaged tools list\n  kaged tools list --agent primary.subagents.reviewer\n  kaged tools list --json",
+		Args:    args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := a.bench(p, f)
+			if err != nil {
+				return err
+			}
+			listing, err := b.List(cmd.Context(), f.agent)
+			if err := errors.Join(err, b.Close()); err != nil {
+				if errors.Is(err, fault.NotFound) {
+					return &exitError{exitUsage, err}
+				}
+				return err
+			}
+			for _, w := range listing.Warnings {
+				fmt.Fprintln(a.Stderr, "kaged: warning:", w)
+			}
+			if asJSON {
+				return writeJSON(a.Stdout, listing)
+			}
+			return writeListing(a.Stdout, listing)
+		},
+	}
+	f.add(cmd, "the agent, by its tree path (default: the root agent)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print everything about each tool, schemas included, as one JSON object")
+	return cmd
+}
+
+func writeJSON(w io.Writer, value any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(value)
+}
+
+// writeListing writes the tools as a table for people: one line a tool, whether it is on, and why or why not.
+func writeListing(w io.Writer, l workbench.Listing) error {
+	whose := fmt.Sprintf("%s of %s", l.Agent, l.Project)
+	if l.Project == "" {
+		whose = "a root agent, where no project says otherwise (there is no .kaged/project.yaml here)"
+	}
+	on := 0
+	for _, t := range l.Tools {
+		if t.Usable {
+			on++
+		}
+	}
+	fmt.Fprintf(w, "%d of %d tools can be used by %s.\n\n", on, len(l.Tools), whose)
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tab, "TOOL\tSTATE\tCATEGORY\tALIASES\tWHY")
+	for _, t := range l.Tools {
+		state := "off"
+		if t.Usable {
+			state = "on"
+		}
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\n", t.Name, state, t.Category, strings.Join(t.AliasNames(), " "), t.Why)
+	}
+	return tab.Flush()
+}

@@ -1,0 +1,48 @@
+package workbench
+
+import (
+	"os"
+	"path/filepath"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/wirejson"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+)
+
+// AuditFile is the name of the record of calls made without a daemon, in the data directory.
+const AuditFile = "audit-cli.jsonl"
+
+// Audit is the append-only record of calls made without a daemon: one record a line.
+type Audit struct{ file *os.File }
+
+// OpenAudit opens the record of a data directory, made if need be. It fails with audit_failed.
+func OpenAudit(dataDir string) (*Audit, error) {
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+		return nil, fault.Wrap(err, fault.AuditFailed, "The data directory %s cannot be made; choose another with --data-dir.", dataDir)
+	}
+	file, err := os.OpenFile(filepath.Join(dataDir, AuditFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.AuditFailed, "The record of calls in %s cannot be written; choose another data directory with --data-dir.", dataDir)
+	}
+	return &Audit{file}, nil
+}
+
+// Append adds records. They go out in one write, so that those of several commands at once do not mix.
+func (a *Audit) Append(records []*commonv1.AuditRecord) error {
+	var lines []byte
+	for _, r := range records {
+		line, err := wirejson.Marshal(r)
+		if err != nil {
+			return fault.Wrap(err, fault.AuditFailed, "The record %s cannot be written.", r.GetEventType())
+		}
+		lines = append(append(lines, line...), '\n')
+	}
+	if _, err := a.file.Write(lines); err != nil {
+		return fault.Wrap(err, fault.AuditFailed, "The record of calls cannot be written.")
+	}
+	return nil
+}
+
+// Close closes the file.
+func (a *Audit) Close() { a.file.Close() }

@@ -1,0 +1,220 @@
+package workbench
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"kaged.dev/pkg/fault"
+
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// Listing is the catalogue as one agent sees it.
+type Listing struct {
+	// Project is the project's slug, empty without one; Agent is the tree path of the agent, Agents those of all.
+	Project string   `json:"project"`
+	Agent   string   `json:"agent"`
+	Agents  []string `json:"agents"`
+	// Caged says whether the agent is in a cage.
+	Caged bool `json:"caged"`
+	// Tools are all tools in the catalogue's order.
+	Tools []Tool `json:"tools"`
+	// Warnings are about the project, one sentence each.
+	Warnings []string `json:"warnings"`
+}
+
+// Tool is one tool as one agent sees it.
+type Tool struct {
+	Name        string `json:"name"`
+	Namespace   string `json:"namespace"`
+	Description string `json:"description"`
+	Category    string `json:"category"`
+	// Source is builtin, cli or plugin; Plugin names the plugin.
+	Source string `json:"source"`
+	Plugin string `json:"plugin_name,omitempty"`
+	// PrincipalScope is root-only for tools of the root agent, else empty.
+	PrincipalScope string `json:"principal_scope,omitempty"`
+	DefaultRoot    bool   `json:"default_root"`
+	Parallel       bool   `json:"parallel"`
+
+	// Enabled says that the agent has the tool, DecidedBy which layer decided, Pattern by which pattern, and Place where that
+	// is written.
+	Enabled   bool   `json:"enabled"`
+	DecidedBy string `json:"decided_by"`
+	Pattern   string `json:"pattern,omitempty"`
+	Place     string `json:"place,omitempty"`
+	// ShownAs is the alias the model is shown.
+	ShownAs string `json:"shown_as,omitempty"`
+	// Usable says that the agent has the tool and that a call of it can succeed; Why says why, or why not. Denied is the code
+	// a call would fail with.
+	Usable bool   `json:"usable"`
+	Why    string `json:"why"`
+	Denied string `json:"denied,omitempty"`
+
+	Requires   []Requirement  `json:"requires"`
+	Limits     []Limit        `json:"limits"`
+	Aliases    []Alias        `json:"aliases"`
+	Parameters map[string]any `json:"parameters"`
+	Returns    map[string]any `json:"returns"`
+}
+
+// Requirement is what a caller's cage must grant.
+type Requirement struct {
+	Kind string `json:"kind"`
+	Mode string `json:"mode,omitempty"`
+	Path string `json:"path,omitempty"`
+	// Name is the capability, or what net and seccomp name.
+	Name    string `json:"name,omitempty"`
+	Target  string `json:"target,omitempty"`
+	Profile string `json:"profile,omitempty"`
+}
+
+// Limit is a bound a tool works within.
+type Limit struct {
+	Key   string `json:"key,omitempty"`
+	Value int64  `json:"value"`
+	Unit  string `json:"unit"`
+	Doc   string `json:"doc"`
+}
+
+// Alias is another name of a tool.
+type Alias struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Parameters  map[string]any `json:"parameters"`
+}
+
+// AliasNames are the tool's other names.
+func (t Tool) AliasNames() []string {
+	names := make([]string, len(t.Aliases))
+	for i, a := range t.Aliases {
+		names[i] = a.Name
+	}
+	return names
+}
+
+// List lists the catalogue for an agent of the project, "" for the root. It fails as [Bench.Explain] does, and with
+// not_found for another agent where there is no project.
+func (b *Bench) List(ctx context.Context, agent string) (Listing, error) {
+	resp, warnings, err := b.Explain(ctx, agent)
+	if err != nil {
+		return Listing{}, err
+	}
+	tools, err := b.Catalogue(ctx, Caller{Agent: resp.GetAgent(), Cage: resp.GetCage()})
+	if err != nil {
+		return Listing{}, err
+	}
+	l := Listing{
+		Project: resp.GetProject(), Agent: resp.GetAgent(), Agents: resp.GetAgents(), Caged: resp.GetCage() != nil,
+		Warnings: append([]string{}, warnings...),
+	}
+	decisions := map[string]*harnessv1.ToolDecision{}
+	for _, d := range resp.GetDecisions() {
+		decisions[d.GetTool()] = d
+	}
+	for _, t := range tools {
+		l.Tools = append(l.Tools, toolOf(t, decisions[t.GetName()]))
+	}
+	return l, nil
+}
+
+var categories = map[toolrunnerv1.Category]string{
+	toolrunnerv1.Category_CATEGORY_READ: "read", toolrunnerv1.Category_CATEGORY_WRITE: "write", toolrunnerv1.Category_CATEGORY_ADMIN: "admin",
+}
+
+var deciders = map[harnessv1.Decider]string{
+	harnessv1.Decider_DECIDER_DEFAULT: "default", harnessv1.Decider_DECIDER_OPERATOR: "operator", harnessv1.Decider_DECIDER_PROFILE: "profile",
+	harnessv1.Decider_DECIDER_AGENT: "agent", harnessv1.Decider_DECIDER_SCOPE: "principal_scope",
+}
+
+var limitUnits = map[toolrunnerv1.LimitUnit]string{
+	toolrunnerv1.LimitUnit_LIMIT_UNIT_BYTES: "bytes", toolrunnerv1.LimitUnit_LIMIT_UNIT_MILLISECONDS: "ms", toolrunnerv1.LimitUnit_LIMIT_UNIT_COUNT: "count",
+}
+
+func toolOf(t *toolrunnerv1.Tool, d *harnessv1.ToolDecision) Tool {
+	out := Tool{
+		Name: t.GetName(), Namespace: t.GetNamespace(), Description: t.GetDescription(), Category: categories[t.GetCategory()],
+		Source: t.GetSource(), Plugin: t.GetPlugin(), DefaultRoot: t.GetDefaultRoot(), Parallel: t.GetParallel(),
+		Enabled: d.GetEnabled(), DecidedBy: deciders[d.GetDecidedBy()], Pattern: d.GetPattern(), ShownAs: d.GetShownAs(),
+		Parameters: t.GetInputSchema().AsMap(), Returns: t.GetOutputSchema().AsMap(),
+		Requires: []Requirement{}, Limits: []Limit{}, Aliases: []Alias{},
+	}
+	if t.GetRootOnly() {
+		out.PrincipalScope = "root-only"
+	}
+	if d.GetLine() > 0 {
+		out.Place = fmt.Sprintf("%s:%d", d.GetFile(), d.GetLine())
+	}
+	for _, r := range t.GetRequires() {
+		out.Requires = append(out.Requires, requirementOf(r))
+	}
+	for _, l := range t.GetLimits() {
+		out.Limits = append(out.Limits, Limit{Key: l.GetKey(), Value: l.GetValue(), Unit: limitUnits[l.GetUnit()], Doc: l.GetDoc()})
+	}
+	for _, a := range t.GetAliases() {
+		out.Aliases = append(out.Aliases, Alias{a.GetName(), a.GetDescription(), a.GetInputSchema().AsMap()})
+	}
+	reason := fault.FromProto(t.GetAvailability().GetReason())
+	out.Usable = out.Enabled && reason == nil
+	out.Why = why(out, d, reason)
+	if reason != nil {
+		out.Denied = reason.Code.String()
+	} else if !out.Enabled {
+		out.Denied = fault.ToolNotFound.String()
+	}
+	return out
+}
+
+func requirementOf(r *toolrunnerv1.ToolRequirement) Requirement {
+	out := Requirement{Kind: r.GetKind(), Mode: r.GetMode(), Path: r.GetPath()}
+	switch r.GetKind() {
+	case "net":
+		out.Target = r.GetName()
+	case "seccomp":
+		out.Profile = r.GetName()
+	default:
+		out.Name = r.GetName()
+	}
+	return out
+}
+
+// why says in a few words what decided about a tool, and for one that is off how to get it.
+func why(t Tool, d *harnessv1.ToolDecision, reason *fault.Error) string {
+	if t.Enabled && reason != nil {
+		return strings.TrimSuffix(reason.Msg, ".")
+	}
+	text := ""
+	switch d.GetDecidedBy() {
+	case harnessv1.Decider_DECIDER_SCOPE:
+		return "for the root agent only"
+	case harnessv1.Decider_DECIDER_OPERATOR:
+		text = fmt.Sprintf("operator: [default_tools] %q", t.Pattern)
+		if !t.Enabled {
+			text += ", which no project overrides"
+		}
+	case harnessv1.Decider_DECIDER_PROFILE:
+		text = "tools_profile: " + t.Pattern
+	case harnessv1.Decider_DECIDER_AGENT:
+		text = fmt.Sprintf("tools: %q (%s)", t.Pattern, t.Place)
+	default:
+		text = defaultWhy(t, d)
+	}
+	if t.ShownAs != "" {
+		text += ", shown as " + t.ShownAs
+	}
+	return text
+}
+
+func defaultWhy(t Tool, d *harnessv1.ToolDecision) string {
+	switch {
+	case t.Enabled:
+		return "default of a root agent"
+	case t.DefaultRoot:
+		return "not in the agent's tools"
+	case d == nil:
+		return "not known to the harness"
+	}
+	return "not given: tools: {" + t.Name + ": {enabled: true}}"
+}

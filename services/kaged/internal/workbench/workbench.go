@@ -1,0 +1,213 @@
+// Package workbench runs tools without a daemon: the tool runner and what it needs, private to this process, for one
+// command. They are the services a daemon runs, wired by the same host; only the stores are missing, which none of them
+// needs.
+//
+// Goroutines: those of the services, which end before [Bench.Close] returns.
+package workbench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/telemetry"
+	"kaged.dev/pkg/version"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// services are those that tools need; the harness knows which agent has which.
+var services = []string{"tool-runner", "sandbox-supervisor", "harness"}
+
+// Options is what a bench is opened with.
+type Options struct {
+	// ConfigPath is local.toml.
+	ConfigPath string
+	// Root is the project's folder, absolute.
+	Root string
+	// Getenv reads the environment.
+	Getenv func(string) string
+	// Stderr gets warnings.
+	Stderr io.Writer
+	// Modules are the services there are; a bench runs those it needs.
+	Modules []host.Module
+}
+
+// Bench runs the tools of one project. It is for one goroutine.
+type Bench struct {
+	root    string
+	session string
+	file    *config.File
+	tools   toolrunnerv1.ToolRunnerServiceClient
+	harness harnessv1.HarnessServiceClient
+	cancel  context.CancelFunc
+	ended   chan error
+}
+
+// Open starts a bench. It fails with bad_request for a configuration that cannot be used.
+func Open(opts Options) (*Bench, error) {
+	file, err := config.Load(opts.ConfigPath)
+	if err != nil {
+		return nil, err
+	}
+	log, _, err := telemetry.NewLog(telemetry.LogOptions{Stderr: opts.Stderr, Level: opts.Getenv("KAGED_LOG_LEVEL"), Quiet: true})
+	if err != nil {
+		return nil, err
+	}
+	var modules []host.Module
+	for _, m := range opts.Modules {
+		if slices.Contains(services, m.Name) {
+			modules = append(modules, m)
+		}
+	}
+	h, err := host.New(host.Options{
+		File: file, ConfigPath: opts.ConfigPath, Log: log, Version: version.String(), Getenv: opts.Getenv, Private: true,
+		NoSandbox: config.True(opts.Getenv("KAGED_NO_SANDBOX")),
+	}, modules...)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b := &Bench{
+		root: opts.Root, session: ident.New(), file: file, cancel: cancel, ended: make(chan error, 1),
+		tools:   toolrunnerv1.NewToolRunnerServiceClient(h.Dial("tool-runner")),
+		harness: harnessv1.NewHarnessServiceClient(h.Dial("harness")),
+	}
+	started := make(chan struct{})
+	go func() { b.ended <- h.Run(ctx, func() { close(started) }) }()
+	select {
+	case <-started:
+		return b, nil
+	case err := <-b.ended:
+		cancel()
+		return nil, err
+	}
+}
+
+// Close ends what still runs and returns when it is gone.
+func (b *Bench) Close() error {
+	b.cancel()
+	return <-b.ended
+}
+
+// Caller is on whose behalf tools are called.
+type Caller struct {
+	// Agent is the tree path of an agent of the project.
+	Agent string
+	// Tools are the canonical names of the tools it has, Cage is its cage.
+	Tools []string
+	Cage  *commonv1.CagePolicy
+	// KnowsFiles says that it counts as having read the files it names.
+	KnowsFiles bool
+}
+
+// rootAgent is the tree path of a project's root agent.
+const rootAgent = "primary"
+
+// Operator returns the person at the terminal: every tool there is, and no cage.
+func (b *Bench) Operator(ctx context.Context) (Caller, error) {
+	list, err := b.tools.ListTools(ctx, &toolrunnerv1.ListToolsRequest{})
+	if err != nil {
+		return Caller{}, err
+	}
+	as := Caller{Agent: rootAgent}
+	for _, t := range list.GetTools() {
+		as.Tools = append(as.Tools, t.GetName())
+	}
+	return as, nil
+}
+
+// Catalogue returns the tools there are, each with whether the agent could use it.
+func (b *Bench) Catalogue(ctx context.Context, as Caller) ([]*toolrunnerv1.Tool, error) {
+	list, err := b.tools.ListTools(ctx, &toolrunnerv1.ListToolsRequest{Context: b.context(as)})
+	return list.GetTools(), err
+}
+
+func (b *Bench) context(as Caller) *toolrunnerv1.ToolContext {
+	return &toolrunnerv1.ToolContext{
+		SessionId: b.session, RunId: b.session, RequestId: ident.New(), Caller: as.Agent, ProjectRoot: b.root,
+		OperatorId: operator, Cage: as.Cage, Tools: as.Tools, KnowsFiles: as.KnowsFiles,
+	}
+}
+
+// operator is who works at a terminal, in records.
+const operator = "operator"
+
+// Call is one tool call.
+type Call struct {
+	// Tool is a name or an alias, Input its parameters as JSON text.
+	Tool, Input string
+	// Show is given what the tool prints while it runs.
+	Show func(text string)
+	// Approve is asked about a call that needs an operator's approval. What it fails with is what comes of the call.
+	Approve func(*commonv1.ApprovalSubject) error
+}
+
+// Outcome is what came of a call.
+type Outcome struct {
+	// Content is the result as canonical JSON, or an error object if Failed.
+	Content string
+	Failed  bool
+	// Records are the audit records of the call.
+	Records []*commonv1.AuditRecord
+}
+
+// Call runs a call to its end. A tool that fails is an outcome; an error is the machinery's, or ctx's.
+func (b *Bench) Call(ctx context.Context, as Caller, call Call) (Outcome, error) {
+	req := &toolrunnerv1.RunToolRequest{CallId: ident.New(), Tool: call.Tool, Input: call.Input, Context: b.context(as)}
+	var out Outcome
+	for {
+		last, err := b.run(ctx, req, call.Show)
+		if err != nil {
+			return out, err
+		}
+		if result := last.GetResult(); result != nil {
+			out.Records = append(out.Records, result.GetAudit()...)
+			out.Content, out.Failed = result.GetContent(), result.GetError() != nil
+			return out, nil
+		}
+		asked := last.GetApproval()
+		out.Records = append(out.Records, asked.GetAudit()...)
+		if err := call.Approve(asked.GetSubject()); err != nil {
+			out.Content, out.Failed = Failure(err), true
+			return out, nil
+		}
+		req.Grant = &toolrunnerv1.ToolGrant{Fingerprint: asked.GetFingerprint()}
+	}
+}
+
+// run makes one request and returns its last event.
+func (b *Bench) run(ctx context.Context, req *toolrunnerv1.RunToolRequest, show func(string)) (*toolrunnerv1.RunToolEvent, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := b.tools.RunTool(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			return nil, fault.From(err)
+		}
+		if event.GetOutput() == nil {
+			_, _ = stream.Recv() // the end of the stream follows at once
+			return event, nil
+		}
+		show(event.GetOutput().GetText())
+	}
+}
+
+// sentence is a diagnostic as people read it.
+func sentence(d *harnessv1.Diagnostic) string {
+	if d.GetLine() == 0 {
+		return fmt.Sprintf("%s: %s", d.GetFile(), d.GetMessage())
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", d.GetFile(), d.GetLine(), d.GetColumn(), d.GetMessage())
+}
