@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os/user"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/fault"
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
@@ -213,6 +215,34 @@ func TestLaunch(t *testing.T) {
 	if !launched.GetOk() || launched.GetCsrfToken() == "" || launched.GetCsrfToken() != api.cookie("kaged_csrf") {
 		t.Errorf("launched %v with cookie %q", &launched, api.cookie("kaged_csrf"))
 	}
+}
+
+// A token is not spent on an answer that cannot be given: while the secret is not known, signing in is unavailable and the
+// same URL works later.
+func TestLaunchKeepsItsToken(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	launch, err := d.service().LaunchURL(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := strings.TrimPrefix(launch, d.base)
+	d.manager.with(func() { d.manager.noSecret = fault.New(fault.Unavailable, "storage") })
+	d.client().get(path).refused(t, "without the secret", 503, "unavailable")
+	d.manager.with(func() { d.manager.noSecret = nil })
+	if got := d.client().get(path); got.status != 302 {
+		t.Errorf("later: %d %s", got.status, got.body)
+	}
+}
+
+// A request whose time is over is answered, whoever it waits for.
+func TestRequestTimeout(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{insecure: true, config: map[string]any{"request_timeout": "50ms"}})
+	d.manager.with(func() {
+		d.manager.answer = func(ctx context.Context, _ proto.Message) (proto.Message, error) { <-ctx.Done(); return nil, ctx.Err() }
+	})
+	d.client().get("/api/v1/projects").refused(t, "a call that takes too long", 504, "deadline_exceeded")
 }
 
 // The short form is the same route, and there is none in other modes (A-LAUNCH-01, -07).

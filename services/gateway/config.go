@@ -30,14 +30,29 @@ type Config struct {
 	// RequestTimeout is how long one may take, ReadTimeout how long a client may take to send it.
 	RequestTimeout config.Duration `toml:"request_timeout"`
 	ReadTimeout    config.Duration `toml:"read_timeout"`
+	// WriteTimeout is how long a client may take to read its answer.
+	WriteTimeout config.Duration `toml:"write_timeout"`
 	// KeepAlive is how long a connection may be idle between requests.
 	KeepAlive config.Duration `toml:"keep_alive"`
 
+	// ShutdownTimeout is how long requests may take that are served when the gateway stops, HealthTimeout how long
+	// session-manager may take to say that it works.
+	ShutdownTimeout config.Duration `toml:"shutdown_timeout"`
+	HealthTimeout   config.Duration `toml:"health_timeout"`
+	// AuditQueue is how many audit records may wait for session-manager. Of refusals AuditDenials are recorded in each
+	// AuditWindow, and the rest counted.
+	AuditQueue   int             `toml:"audit_queue"`
+	AuditDenials int             `toml:"audit_denials"`
+	AuditWindow  config.Duration `toml:"audit_window"`
+
+	// Sockets is how many there may be at once.
+	Sockets int `toml:"sockets"`
 	// FrameLimit is the largest frame of a socket's client.
 	FrameLimit int64 `toml:"frame_limit"`
-	// OutputBuffer and EventsBuffer are how much may wait for a slow client of a socket, by channel.
-	OutputBuffer int `toml:"output_buffer"`
-	EventsBuffer int `toml:"events_buffer"`
+	// OutputBuffer, EventsBuffer and ControlBuffer are how much may wait for a slow client of a socket, by channel.
+	OutputBuffer  int `toml:"output_buffer"`
+	EventsBuffer  int `toml:"events_buffer"`
+	ControlBuffer int `toml:"control_buffer"`
 	// IdleTimeout is how long a socket's client may be silent; it is pinged three times as often.
 	IdleTimeout config.Duration `toml:"idle_timeout"`
 	// FlushWindow is what a client is left between the closing frame and the close, ClosingTimeout how long the closing
@@ -55,24 +70,32 @@ type Config struct {
 // DefaultConfig returns the defaults, which are the API specification's where it names a number.
 func DefaultConfig() Config {
 	return Config{
-		Deployment:     "user",
-		CSRFSameSite:   "lax",
-		SecretMaxAge:   config.Duration(5 * time.Second),
-		BodyLimit:      1 << 20,
-		HeaderLimit:    32 << 10,
-		Requests:       1024,
-		RequestTimeout: config.Duration(time.Minute),
-		ReadTimeout:    config.Duration(30 * time.Second),
-		KeepAlive:      config.Duration(2 * time.Minute),
-		FrameLimit:     64 << 10,
-		OutputBuffer:   4 << 20,
-		EventsBuffer:   64 << 10,
-		IdleTimeout:    config.Duration(90 * time.Second),
-		FlushWindow:    config.Duration(time.Second),
-		ClosingTimeout: config.Duration(10 * time.Second),
-		AttachTimeout:  config.Duration(10 * time.Second),
-		Grace:          config.Duration(15 * time.Second),
-		StoredTimeout:  config.Duration(2 * time.Second),
+		Deployment:      "user",
+		CSRFSameSite:    "lax",
+		SecretMaxAge:    config.Duration(5 * time.Second),
+		BodyLimit:       1 << 20,
+		HeaderLimit:     32 << 10,
+		Requests:        1024,
+		RequestTimeout:  config.Duration(time.Minute),
+		ReadTimeout:     config.Duration(30 * time.Second),
+		WriteTimeout:    config.Duration(time.Minute),
+		KeepAlive:       config.Duration(2 * time.Minute),
+		ShutdownTimeout: config.Duration(5 * time.Second),
+		HealthTimeout:   config.Duration(2 * time.Second),
+		AuditQueue:      1024,
+		AuditDenials:    100,
+		AuditWindow:     config.Duration(10 * time.Second),
+		Sockets:         10000,
+		FrameLimit:      64 << 10,
+		OutputBuffer:    4 << 20,
+		EventsBuffer:    64 << 10,
+		ControlBuffer:   64 << 10,
+		IdleTimeout:     config.Duration(90 * time.Second),
+		FlushWindow:     config.Duration(time.Second),
+		ClosingTimeout:  config.Duration(10 * time.Second),
+		AttachTimeout:   config.Duration(10 * time.Second),
+		Grace:           config.Duration(15 * time.Second),
+		StoredTimeout:   config.Duration(2 * time.Second),
 	}
 }
 
@@ -87,15 +110,37 @@ func (c Config) Validate() error {
 	if c.CSRFSameSite != "lax" && c.CSRFSameSite != "strict" {
 		return fault.New(fault.BadRequest, `csrf_same_site must be "lax" or "strict", not %q.`, c.CSRFSameSite)
 	}
-	for key, value := range map[string]int64{
-		"secret_max_age": int64(c.SecretMaxAge), "body_limit": c.BodyLimit, "header_limit": int64(c.HeaderLimit), "requests": int64(c.Requests),
-		"request_timeout": int64(c.RequestTimeout), "read_timeout": int64(c.ReadTimeout), "keep_alive": int64(c.KeepAlive),
-		"frame_limit": c.FrameLimit, "output_buffer": int64(c.OutputBuffer), "events_buffer": int64(c.EventsBuffer),
-		"idle_timeout": int64(c.IdleTimeout), "flush_window": int64(c.FlushWindow), "closing_timeout": int64(c.ClosingTimeout),
-		"attach_timeout": int64(c.AttachTimeout), "grace": int64(c.Grace), "stored_timeout": int64(c.StoredTimeout),
+	for _, v := range []struct {
+		key   string
+		value int64
+	}{
+		{"secret_max_age", int64(c.SecretMaxAge)},
+		{"body_limit", c.BodyLimit},
+		{"header_limit", int64(c.HeaderLimit)},
+		{"requests", int64(c.Requests)},
+		{"request_timeout", int64(c.RequestTimeout)},
+		{"read_timeout", int64(c.ReadTimeout)},
+		{"write_timeout", int64(c.WriteTimeout)},
+		{"keep_alive", int64(c.KeepAlive)},
+		{"shutdown_timeout", int64(c.ShutdownTimeout)},
+		{"health_timeout", int64(c.HealthTimeout)},
+		{"audit_queue", int64(c.AuditQueue)},
+		{"audit_denials", int64(c.AuditDenials)},
+		{"audit_window", int64(c.AuditWindow)},
+		{"sockets", int64(c.Sockets)},
+		{"frame_limit", c.FrameLimit},
+		{"output_buffer", int64(c.OutputBuffer)},
+		{"events_buffer", int64(c.EventsBuffer)},
+		{"control_buffer", int64(c.ControlBuffer)},
+		{"idle_timeout", int64(c.IdleTimeout)},
+		{"flush_window", int64(c.FlushWindow)},
+		{"closing_timeout", int64(c.ClosingTimeout)},
+		{"attach_timeout", int64(c.AttachTimeout)},
+		{"grace", int64(c.Grace)},
+		{"stored_timeout", int64(c.StoredTimeout)},
 	} {
-		if value <= 0 {
-			return fault.New(fault.BadRequest, "%s must be more than 0.", key)
+		if v.value <= 0 {
+			return fault.New(fault.BadRequest, "%s must be more than 0.", v.key)
 		}
 	}
 	return nil

@@ -28,6 +28,7 @@ type manager struct {
 	asked    []proto.Message
 	callers  []ident.Caller
 	secret   []byte
+	noSecret error
 	tokens   map[string]bool
 	records  []*sessionmanagerv1.RecordAuditRequest
 	recorded chan struct{} // gets one for each record
@@ -220,7 +221,7 @@ func (m *manager) GetOperator(context.Context, *sessionmanagerv1.GetOperatorRequ
 func (m *manager) GetAuthEpoch(context.Context, *sessionmanagerv1.GetAuthEpochRequest) (*sessionmanagerv1.GetAuthEpochResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return &sessionmanagerv1.GetAuthEpochResponse{Secret: m.secret}, nil
+	return &sessionmanagerv1.GetAuthEpochResponse{Secret: m.secret}, m.noSecret
 }
 
 // RotateAuthEpoch makes a new secret.

@@ -49,10 +49,8 @@ type Deps struct {
 
 // The intervals of what has no key of its own.
 const (
-	secretMinAge    = time.Second            // between two questions whether the secret has changed
-	announceRetry   = 500 * time.Millisecond // between tries to write the first launch URL
-	shutdownTimeout = 5 * time.Second        // for requests that are served when the gateway stops
-	healthTimeout   = 2 * time.Second        // for session-manager to say that it works
+	secretMinAge  = time.Second            // between two questions whether the secret has changed
+	announceRetry = 500 * time.Millisecond // between tries to write the first launch URL
 )
 
 // Service is the gateway. Make one with [New].
@@ -82,8 +80,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	secrets := epoch.New(operators, cfg.SecretMaxAge.D(), secretMinAge)
 	s := &Service{
 		cfg: cfg, deps: deps, conn: conn,
-		info:      server.Info{Version: deps.Version, Deployment: cfg.Deployment, AuthMode: authMode(cfg, deps), NoSandbox: deps.NoSandbox},
-		audit:     auditlog.New(sessionmanagerv1.NewAuditServiceClient(conn), deps.Log),
+		info: server.Info{Version: deps.Version, Deployment: cfg.Deployment, AuthMode: authMode(cfg, deps), NoSandbox: deps.NoSandbox},
+		audit: auditlog.New(sessionmanagerv1.NewAuditServiceClient(conn), deps.Log, auditlog.Limits{
+			Queue: cfg.AuditQueue, Denials: cfg.AuditDenials, Window: cfg.AuditWindow.D(),
+		}),
 		frames:    frames.New(deps.NATS),
 		listening: make(chan struct{}),
 	}
@@ -117,7 +117,8 @@ func (s *Service) socketDeps() socket.Deps {
 		Warnings: s.info.Warnings(),
 		Since:    time.Now(),
 		Limits: socket.Limits{
-			Frame: s.cfg.FrameLimit, Output: s.cfg.OutputBuffer, Events: s.cfg.EventsBuffer,
+			Sockets: s.cfg.Sockets, Frame: s.cfg.FrameLimit,
+			Output: s.cfg.OutputBuffer, Events: s.cfg.EventsBuffer, Control: s.cfg.ControlBuffer,
 			Idle: s.cfg.IdleTimeout.D(), Flush: s.cfg.FlushWindow.D(), Closing: s.cfg.ClosingTimeout.D(),
 			Attach: s.cfg.AttachTimeout.D(), Grace: s.cfg.Grace.D(), Missing: s.cfg.StoredTimeout.D(),
 		},
@@ -181,9 +182,11 @@ func (s *Service) serve(ctx context.Context, listener net.Listener) error {
 		DisableGeneralOptionsHandler: true,
 		ReadHeaderTimeout:            s.cfg.ReadTimeout.D(),
 		ReadTimeout:                  s.cfg.ReadTimeout.D(),
-		IdleTimeout:                  s.cfg.KeepAlive.D(),
-		MaxHeaderBytes:               s.cfg.HeaderLimit,
-		ErrorLog:                     slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelDebug),
+		// From the end of the header on, so the answer's time comes on top of the request's.
+		WriteTimeout:   (s.cfg.ReadTimeout + s.cfg.RequestTimeout + s.cfg.WriteTimeout).D(),
+		IdleTimeout:    s.cfg.KeepAlive.D(),
+		MaxHeaderBytes: s.cfg.HeaderLimit,
+		ErrorLog:       slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(listener) }()
@@ -194,7 +197,7 @@ func (s *Service) serve(ctx context.Context, listener net.Listener) error {
 	}
 	s.http.Drain()
 	s.hub.Close()
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.ShutdownTimeout.D())
 	defer cancel()
 	if err := srv.Shutdown(end); err != nil {
 		s.deps.Log.Warn("requests were cut off", "error", err)
@@ -251,7 +254,7 @@ func (s *Service) works(ctx context.Context) error {
 	if err := s.frames.Ready(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.HealthTimeout.D())
 	defer cancel()
 	resp, err := healthpb.NewHealthClient(s.conn).Check(ctx, &healthpb.HealthCheckRequest{})
 	if err != nil {

@@ -125,6 +125,27 @@ func TestSingleAttach(t *testing.T) {
 	second.frames("output", q.all(session, "output", 1))
 }
 
+// There are as many sockets as the configuration allows, and room again when one has gone.
+func TestSocketsAreBounded(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{config: quick(map[string]any{"sockets": 1})})
+	q.begin("01HZX0000000000000000000B2")
+	c := d.operator()
+	first := c.socket(session)
+	_, got := c.dial("01HZX0000000000000000000B2", wish{})
+	got.refused(t, "one too many", 503, "unavailable")
+	first.conn.Close()
+	<-d.manager.released
+	for {
+		s, got := c.dial("01HZX0000000000000000000B2", wish{})
+		if s != nil {
+			s.hello(`{}`)
+			return
+		}
+		got.refused(t, "until the first has gone", 503, "unavailable")
+	}
+}
+
 // What breaks the protocol ends the socket with a reason (A-WS-FRAME-03, -04, A-WS-CTRL-01, A-WS-OUT-09, A-WS-EV-12).
 func TestPolicyViolations(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/fault"
@@ -102,6 +104,48 @@ func TestOpenRoutes(t *testing.T) {
 	if api := c.get("/api/v1/openapi.json"); api.status != 200 || !json.Valid([]byte(api.body)) || !strings.Contains(api.body, "/api/v1/sessions/{session_id}/messages") {
 		t.Errorf("the description: %d", api.status)
 	}
+}
+
+// Anybody may read the schema of the project file, which is one that editors understand; a version there is not is not
+// found (A-DSLV-04).
+func TestSchemaOfTheProjectFile(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	for _, path := range []string{"/api/v1/dsl/schema", "/api/v1/dsl/schema?version=1"} {
+		got := d.client().get(path)
+		var body struct {
+			Version int             `json:"version"`
+			Schema  json.RawMessage `json:"schema"`
+		}
+		if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.status != 200 || body.Version != 1 {
+			t.Fatalf("%s: %d %s %v", path, got.status, got.body, err)
+		}
+		schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(body.Schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := jsonschema.NewCompiler()
+		if err := c.AddResource("project.json", schema); err != nil {
+			t.Fatal(err)
+		}
+		compiled, err := c.Compile("project.json")
+		if err != nil {
+			t.Fatalf("%s is no JSON Schema: %v", path, err)
+		}
+		if compiled.Validate(map[string]any{"version": 2}) == nil {
+			t.Error("the schema accepts anything")
+		}
+		top := schema.(map[string]any)
+		if top["$schema"] != "https://json-schema.org/draft/2020-12/schema" || top["$id"] == nil {
+			t.Errorf("$schema %v, $id %v", top["$schema"], top["$id"])
+		}
+		if h := got.header; h.Get("Content-Type") != "application/json; charset=utf-8" || h.Get("Cache-Control") != "no-store" {
+			t.Errorf("headers %v", h)
+		}
+	}
+	d.client().get("/api/v1/dsl/schema?version=2").refused(t, "a version to come", 404, "not_found")
+	d.client().get("/api/v1/dsl/schema?version=one").refused(t, "no number", 400, "validation_failed")
+	d.client().do("POST", "/api/v1/dsl/schema", "").refused(t, "a method it does not take", 405, "method_not_allowed")
 }
 
 // /readyz tells whether what requests need is there, without an error object, and /healthz does not care (A-SVC-READY-01,

@@ -24,7 +24,7 @@ type Config struct {
 	// LeaseTTL is how long a session's lease lives without being renewed: how soon another process takes over from one that
 	// died elsewhere. It is renewed three times as often.
 	LeaseTTL config.Duration `toml:"lease_ttl"`
-	// SweepInterval is how often runs whose holder is gone are looked for.
+	// SweepInterval is how often runs whose holder is gone are looked for, and ended sessions whose workspace was not told.
 	SweepInterval config.Duration `toml:"sweep_interval"`
 	// UnloadAfter is how long a session that nobody uses is kept in memory.
 	UnloadAfter config.Duration `toml:"unload_after"`

@@ -11,8 +11,8 @@
 // when the lease has run out, publishes the frames that the store lists as unpublished, ends the run from its stored steps,
 // and lets it go on in a new one only if the project says so.
 //
-// Goroutines: one connects to NATS and waits; one makes the audit record's partitions; four keep leases, look for runs
-// without a holder, unload sessions and note published frames; one per session being loaded, taken out or resumed; two per
+// Goroutines: one connects to NATS and waits; one makes the audit record's partitions; five keep leases, look for runs
+// without a holder, unload sessions, note published frames and tell workspaces of ended sessions; one per session being loaded, taken out or resumed; two per
 // run at work; one per channel that has frames to publish; one per attached socket, gRPC's own. An idle session has none.
 // All end before Run returns.
 package sessionmanager

@@ -116,6 +116,10 @@ func TestHarnessDies(t *testing.T) {
 	if got := events[len(events)-2]; !strings.Contains(got, `"outcome":"failed","error":{"code":"interrupted"`) {
 		t.Errorf("run.ended = %s", got)
 	}
+	resp, err := n.Audit.QueryAudit(as(t, "ada"), &sessionmanagerv1.QueryAuditRequest{Session: s, EventType: "tool.interrupted"})
+	if err != nil || len(resp.GetItems()) != 1 || resp.GetItems()[0].GetPayload().GetFields()["tool_call_id"].GetStringValue() != "c2" {
+		t.Errorf("the record of the call that was cut off: %v, %v", resp.GetItems(), err)
+	}
 	n.run("ada", s, n.post("ada", s, "Go on.").GetRunId())
 	history := w.harness.next().history
 	if len(history) != 6 || history[4].GetRole() != harnessv1.Role_ROLE_TOOL ||

@@ -36,6 +36,7 @@ type parts struct {
 	audit    *store.Audit
 	operator *operator.Service
 	live     *live.Registry
+	sessions *sessions.Service
 
 	sessionServer  *sessionservice.Server
 	attachServer   *attachservice.Server
@@ -73,11 +74,13 @@ func (s *Service) build(pool *pgxpool.Pool) *parts {
 	conversations = sessions.New(sessions.Deps{
 		Config: sessions.Config{
 			MaxContent: s.cfg.MaxContent, StopTimeout: s.cfg.StopTimeout.D(), ToolsTimeout: s.cfg.ToolsTimeout.D(),
+			ToolsRetry: s.cfg.SweepInterval.D(),
 			AttachWait: s.cfg.AttachWait.D(), Farewell: s.cfg.Farewell.D(),
 		},
 		Store: kept, Live: p.live, Projects: registry, Tools: tools.New(s.deps.ToolRunner), Peers: peers.New(s.deps.DialAddress),
 		Renderer: framejson.Renderer{}, Log: log,
 	})
+	p.sessions = conversations
 	p.sessionServer = sessionservice.New(conversations)
 	p.attachServer = attachservice.New(conversations, s.cfg.AttachTimeout.D())
 	p.projectServer = projectservice.New(registry)

@@ -22,8 +22,9 @@ import (
 // toolRunner reads projects and remembers which sessions it was told have ended.
 type toolRunner struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
-	mu    sync.Mutex // guards the list
+	mu    sync.Mutex // guards the fields below
 	ended []string
+	away  bool // fail what ends sessions
 }
 
 func (r *toolRunner) conn(t testing.TB) *grpc.ClientConn {
@@ -49,6 +50,9 @@ func (r *toolRunner) ReadProject(_ context.Context, req *toolrunnerv1.ReadProjec
 func (r *toolRunner) EndSession(_ context.Context, req *toolrunnerv1.EndSessionRequest) (*toolrunnerv1.EndSessionResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.away {
+		return nil, fault.New(fault.Unavailable, "The workspace is away.")
+	}
 	r.ended = append(r.ended, req.GetSessionId())
 	return &toolrunnerv1.EndSessionResponse{}, nil
 }

@@ -120,6 +120,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil // ctx has ended
 	}
 	work.Go(func() { p.keepPartitions(streaming) })
+	work.Go(func() { p.sessions.TellWorkspaces(ctx) })
 	s.parts.Store(p)
 	defer s.parts.Store(nil)
 	p.live.Run(ctx)

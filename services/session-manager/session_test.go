@@ -2,17 +2,22 @@ package sessionmanager
 
 import (
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/store"
 )
 
 // A session begins idle, with no work, under one name that is shown twice, and is listed newest first. A-SESS-NEW-01, A-SESS-NEW-02,
@@ -372,6 +377,46 @@ func TestEnd(t *testing.T) {
 	if len(n.messages("ada", s)) != 2 {
 		t.Error("its messages are gone")
 	}
+}
+
+// A workspace that could not be told that a session has ended is told as soon as it can be, also by another process than the
+// one that ended it, and then no more.
+func TestEndIsToldInTheEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	soon := func(c *Config) { c.ToolsTimeout = config.Duration(100 * time.Millisecond) }
+	a := w.start("a", soon)
+	told, untold := a.session("ada"), a.session("ada")
+	end := func(s string) {
+		if _, err := a.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s, Confirm: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	away := func(is bool) (ended []string) {
+		w.tools.mu.Lock()
+		defer w.tools.mu.Unlock()
+		w.tools.away = is
+		return slices.Clone(w.tools.ended)
+	}
+	end(told)
+	away(true)
+	end(untold)
+	a.Stop()
+	before := len(away(false))
+	b := w.start("b", soon)
+	eventually(t, "the workspace is told", func() error {
+		if ended := away(false); !slices.Contains(ended[before:], untold) {
+			return fmt.Errorf("it was told %v", ended)
+		}
+		return nil
+	})
+	eventually(t, "nothing is left to tell", func() error {
+		left, err := store.NewSessions(b.parts.Load().pool).ToolsToEnd(t.Context(), math.MaxInt64, 10)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("%v", left)
+		}
+		return err
+	})
 }
 
 // Unregistering a project ends its sessions, wherever they are held. A-PROJ-DEL-01.

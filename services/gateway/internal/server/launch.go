@@ -58,15 +58,16 @@ func (s *Server) launch(w http.ResponseWriter, r *http.Request) error {
 		// A HEAD, which link previews send, would spend the token.
 		return fault.New(fault.MethodNotAllowed, "%s takes GET only.", r.URL.Path).With("allowed", []string{http.MethodGet})
 	}
-	_, err := s.operators.ConsumeLaunchToken(r.Context(), &sessionmanagerv1.ConsumeLaunchTokenRequest{Token: r.URL.Query().Get("token")})
+	// First, so that a token is not spent on an answer that cannot be given.
+	secret, err := s.deps.Gate.Secrets.Renewed(r.Context())
+	if err != nil {
+		return err
+	}
+	_, err = s.operators.ConsumeLaunchToken(r.Context(), &sessionmanagerv1.ConsumeLaunchTokenRequest{Token: r.URL.Query().Get("token")})
 	if errors.Is(err, fault.Unauthenticated) {
 		return s.denied(r, "invalid_launch_token", fault.New(fault.Unauthenticated,
 			"The launch URL is not valid or was used before; the log has a fresh one.").With("reason", "invalid_launch_token"))
 	}
-	if err != nil {
-		return err
-	}
-	secret, err := s.deps.Gate.Secrets.Renewed(r.Context())
 	if err != nil {
 		return err
 	}

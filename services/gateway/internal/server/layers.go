@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -51,6 +52,7 @@ func (s *Server) api() []layer {
 	return []layer{
 		s.known, // before anything is looked at: a page of another name learns nothing, not even that it needs to sign in
 		s.room,  // before any work: a gateway that stops or is full says so at once
+		s.bound, // around all that waits for somebody else
 	}
 }
 
@@ -150,6 +152,15 @@ func (s *Server) room(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 		return nil
+	})
+}
+
+// bound ends the request's work when its time is over. A socket has its own once it is upgraded.
+func (s *Server) bound(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), s.deps.Limits.Time)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

@@ -26,6 +26,7 @@ func (s *Server) routes() (http.Handler, error) {
 	mux.Handle("GET /{$}", open(s.page))
 	mux.Handle("GET /static/page.css", open(s.style))
 	mux.Handle("GET /api/versions", open(s.versions))
+	mux.Handle("GET /api/v1/dsl/schema", open(s.dslSchema))
 	mux.Handle("GET /api/v1/launch", open(s.launch))
 	mux.Handle("GET /launch", open(s.launch))
 

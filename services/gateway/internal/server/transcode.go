@@ -47,10 +47,8 @@ func (s *Server) transcoder() (http.Handler, error) {
 		sessionmanagerv1.RegisterAuditServiceHandlerClient(ctx, mux, sessionmanagerv1.NewAuditServiceClient(s.deps.SessionManager)),
 	)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), s.deps.Limits.Time)
-		defer cancel()
-		inner := r.WithContext(ctx)
-		inner.Header = http.Header{} // also those the transcoder passes on unasked, Authorization and Grpc-Timeout
+		inner := r.WithContext(r.Context()) // a copy
+		inner.Header = http.Header{}        // also those the transcoder passes on unasked, Authorization and Grpc-Timeout
 		if r.Method == http.MethodHead {
 			inner.Method = http.MethodGet // net/http leaves out the body
 		}

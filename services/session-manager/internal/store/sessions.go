@@ -129,6 +129,21 @@ func (s *Sessions) List(ctx context.Context, owner, project string, after *page.
 	return list, nil
 }
 
+// ToolsToEnd implements [sessions.Store].
+func (s *Sessions) ToolsToEnd(ctx context.Context, endedUntil int64, limit int) ([]record.Untold, error) {
+	rows, err := db.New(s.pool).ToolsToEnd(ctx, endedUntil, int32(limit))
+	list := make([]record.Untold, len(rows))
+	for i, row := range rows {
+		list[i] = record.Untold{Session: row.ID, Workspace: row.Workspace}
+	}
+	return list, fail(err, "look for workspaces to tell")
+}
+
+// ToolsEnded implements [sessions.Store].
+func (s *Sessions) ToolsEnded(ctx context.Context, session string) error {
+	return fail(db.New(s.pool).ToolsEnded(ctx, session), "note that a workspace was told")
+}
+
 // Open implements [sessions.Store].
 func (s *Sessions) Open(ctx context.Context, owner, project string) ([]string, error) {
 	ids, err := db.New(s.pool).OpenSessions(ctx, owner, project)

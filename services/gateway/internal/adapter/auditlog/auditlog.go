@@ -17,20 +17,27 @@ import (
 )
 
 const (
-	queueLength = 1024             // records that wait
-	tries       = 3                // for one record
-	tryTimeout  = 5 * time.Second  // for one try
-	retryAfter  = time.Second      // between tries
-	flushLimit  = 5 * time.Second  // for what still waits when the gateway stops
-	denials     = 100              // refusals recorded one by one in a window; the rest are counted
-	window      = 10 * time.Second // of denials
+	tries      = 3               // for one record
+	tryTimeout = 5 * time.Second // for one try
+	retryAfter = time.Second     // between tries
+	flushLimit = 5 * time.Second // for what still waits when the gateway stops
 )
+
+// Limits bounds a Log.
+type Limits struct {
+	// Queue is how many records may wait.
+	Queue int
+	// Denials is how many refusals are recorded one by one in each Window; the rest are counted.
+	Denials int
+	Window  time.Duration
+}
 
 // Log is the way to session-manager and implements access.Audit. Make one with [New]; it works while [Log.Run] does. It is
 // safe for concurrent use.
 type Log struct {
 	client sessionmanagerv1.AuditServiceClient
 	log    *slog.Logger
+	limits Limits
 	queue  chan *sessionmanagerv1.RecordAuditRequest
 
 	mu         sync.Mutex // guards the fields below
@@ -40,8 +47,8 @@ type Log struct {
 }
 
 // New returns a Log that writes through client.
-func New(client sessionmanagerv1.AuditServiceClient, log *slog.Logger) *Log {
-	return &Log{client: client, log: log, queue: make(chan *sessionmanagerv1.RecordAuditRequest, queueLength)}
+func New(client sessionmanagerv1.AuditServiceClient, log *slog.Logger, limits Limits) *Log {
+	return &Log{client: client, log: log, limits: limits, queue: make(chan *sessionmanagerv1.RecordAuditRequest, limits.Queue)}
 }
 
 // Record implements access.Audit.
@@ -75,10 +82,10 @@ func (l *Log) admit(now time.Time) (suppressed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now.After(l.windowEnds) {
-		l.windowEnds, l.denied = now.Add(window), 0
+		l.windowEnds, l.denied = now.Add(l.limits.Window), 0
 	}
 	l.denied++
-	if l.denied > denials {
+	if l.denied > l.limits.Denials {
 		l.suppressed++
 		return 0, false
 	}

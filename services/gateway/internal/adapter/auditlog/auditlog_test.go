@@ -38,6 +38,8 @@ func (s *store) RecordAudit(_ context.Context, r *sessionmanagerv1.RecordAuditRe
 	return &sessionmanagerv1.RecordAuditResponse{}, nil
 }
 
+var limits = auditlog.Limits{Queue: 1024, Denials: 100, Window: 10 * time.Second}
+
 // run lets work happen while the log runs, and returns when the log has stopped.
 func run(t *testing.T, l *auditlog.Log, work func()) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -53,7 +55,7 @@ func TestRecordsArrive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{fails: 2}
-		l := auditlog.New(s, slog.New(slog.DiscardHandler))
+		l := auditlog.New(s, slog.New(slog.DiscardHandler), limits)
 		run(t, l, func() {
 			for i := range 10 {
 				e := access.Entry{Type: "auth.request", UserID: "ann", RequestID: fmt.Sprint(i), Payload: map[string]any{"n": i}}
@@ -79,7 +81,7 @@ func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{fails: 1 << 20}
 		var text bytes.Buffer
-		l := auditlog.New(s, slog.New(slog.NewTextHandler(&text, nil)))
+		l := auditlog.New(s, slog.New(slog.NewTextHandler(&text, nil)), limits)
 		start := time.Now()
 		run(t, l, func() {
 			for i := range 20 {
@@ -102,7 +104,7 @@ func TestDenialsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
-		l := auditlog.New(s, slog.New(slog.DiscardHandler))
+		l := auditlog.New(s, slog.New(slog.DiscardHandler), limits)
 		run(t, l, func() {
 			for range 1000 {
 				l.Denied(access.Entry{Type: "auth.denied", Payload: map[string]any{}})

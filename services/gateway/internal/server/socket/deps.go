@@ -29,10 +29,12 @@ type Deps struct {
 
 // Limits bounds what a socket may use.
 type Limits struct {
+	// Sockets is how many there may be at once.
+	Sockets int
 	// Frame is the largest frame of a client in bytes.
 	Frame int64
-	// Output and Events are how many bytes may wait for a slow client.
-	Output, Events int
+	// Output, Events and Control are how many bytes may wait for a slow client.
+	Output, Events, Control int
 	// Idle is how long a client may be silent; a third of it is how often it is pinged.
 	Idle time.Duration
 	// Flush is what a client is left between the closing frame and the close.

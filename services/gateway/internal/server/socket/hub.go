@@ -139,8 +139,11 @@ func (h *Hub) each(f func(*Socket)) {
 func (h *Hub) add(s *Socket) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
+	switch {
+	case h.closed:
 		return fault.New(fault.Unavailable, "The gateway is stopping; try again shortly.").With("subsystem", "gateway")
+	case h.count >= h.deps.Limits.Sockets:
+		return fault.New(fault.Unavailable, "The gateway has as many sockets as it may; close one or try again later.").With("subsystem", "gateway")
 	}
 	h.bySession[s.session] = append(slices.Clone(h.bySession[s.session]), s)
 	h.count++

@@ -37,9 +37,6 @@ func laneOf(name string) int {
 	return laneControl
 }
 
-// controlLimit is how many bytes of answers may wait for a client that asks and does not read.
-const controlLimit = 64 << 10
-
 func (l Limits) lane(lane int) int {
 	switch lane {
 	case laneOutput:
@@ -47,7 +44,7 @@ func (l Limits) lane(lane int) int {
 	case laneEvents:
 		return l.Events
 	}
-	return controlLimit
+	return l.Control // of answers, to a client that asks and does not read
 }
 
 type phase int

@@ -43,6 +43,9 @@ type Session struct {
 	Totals       Totals
 }
 
+// Untold is an ended session whose workspace may not have heard of it.
+type Untold struct{ Session, Workspace string }
+
 // AuditHead is where the record of a session's model requests stands.
 type AuditHead struct {
 	Hash  string

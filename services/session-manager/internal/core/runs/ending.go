@@ -43,6 +43,7 @@ func (e *ending) write(render frames.Renderer, run record.Run, s record.Session,
 		c.Session.State = record.Idle
 	}
 	c.Session.BlockedReason = e.blocked()
+	c.Audit = append(c.Audit, e.cutOff(run, s, requestID, c.At)...)
 	c.Audit = append(c.Audit, e.audit(run, s, requestID, usage, c.At))
 	blocked := s.BlockedReason
 	if c.Session.BlockedReason != nil {
@@ -137,8 +138,25 @@ func (e *ending) audit(run record.Run, s record.Session, requestID string, usage
 	if e.Error != nil {
 		payload["error_code"], payload["error_message"] = e.Error.Code.String(), e.Error.Msg
 	}
+	return about(run, s, requestID, "run.ended", at, payload)
+}
+
+// cutOff records the calls whose results were not kept, because the run was cut off in between: whether they ran, and what
+// they did, nobody knows, and the record must not be silent about it.
+func (e *ending) cutOff(run record.Run, s record.Session, requestID string, at int64) []audit.Record {
+	var records []audit.Record
+	for _, call := range transcript.Open(e.steps) {
+		records = append(records, about(run, s, requestID, "tool.interrupted", at, map[string]any{
+			"tool_name": call.Name, "tool_call_id": call.ID, "step": len(e.steps), "effects": "unknown",
+		}))
+	}
+	return records
+}
+
+// about returns a record about a run.
+func about(run record.Run, s record.Session, requestID, event string, at int64, payload map[string]any) audit.Record {
 	r := audit.Record{
-		TS: at, EventType: "run.ended", UserID: s.Owner, RequestID: requestID, ProjectID: s.ProjectID, SessionID: s.ID,
+		TS: at, EventType: event, UserID: s.Owner, RequestID: requestID, ProjectID: s.ProjectID, SessionID: s.ID,
 		RunID: run.ID, AgentPath: string(record.Primary), Payload: payload,
 	}
 	return r.Clean()

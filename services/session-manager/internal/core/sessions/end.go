@@ -1,10 +1,12 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
@@ -43,7 +45,9 @@ func (s *Service) End(ctx context.Context, id string, confirm bool) (record.Sess
 	defer cancel()
 	_ = l.Flush(published) // a socket that misses the frame learns the same from its end
 	l.Release(live.Ended{Code: live.SessionEnded, Reason: "The session was ended."})
-	s.endTools(ctx, ended)
+	if err := s.endTools(ctx, record.Untold{Session: ended.ID, Workspace: ended.Workspace}); err != nil {
+		s.Log.WarnContext(ctx, "the tools of an ended session were not told; trying again", "session", ended.ID, "error", err)
+	}
 	return ended, nil
 }
 
@@ -85,13 +89,51 @@ func (s *Service) stop(ctx context.Context, l *live.Session, reason string) erro
 	return err
 }
 
-// endTools kills what runs for the session in its workspace. The session has ended whatever becomes of it.
-func (s *Service) endTools(ctx context.Context, of record.Session) {
+// endTools kills what runs for an ended session in its workspace. The session has ended whatever becomes of it.
+func (s *Service) endTools(ctx context.Context, of record.Untold) error {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.ToolsTimeout)
 	defer cancel()
-	if err := s.Tools.EndSession(bounded, of.Workspace, of.ID); err != nil {
-		s.Log.WarnContext(ctx, "the tools of an ended session were not told", "session", of.ID, "error", err)
+	if err := s.Tools.EndSession(bounded, of.Workspace, of.Session); err != nil {
+		return err
 	}
+	return s.Store.ToolsEnded(bounded, of.Session)
+}
+
+// TellWorkspaces tells workspaces of ended sessions that they have not heard of, because the process that ended them died
+// or could not reach them, until ctx ends. Processes that do so at the same time do it twice, which is harmless.
+func (s *Service) TellWorkspaces(ctx context.Context) {
+	ticker := time.NewTicker(s.ToolsRetry)
+	defer ticker.Stop()
+	for {
+		if err := s.endUntold(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn("workspaces have not heard of ended sessions; trying again", "error", err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// untoldBatch is how many ended sessions are told of in one go.
+const untoldBatch = 100
+
+// endUntold leaves alone what has only just ended: whoever ended it is at it. Where a workspace is away, the others wait
+// too, for the next try.
+func (s *Service) endUntold(ctx context.Context) error {
+	list, err := s.Store.ToolsToEnd(ctx, now()-s.ToolsTimeout.Milliseconds(), untoldBatch)
+	for _, of := range list {
+		if ctx.Err() != nil {
+			return nil
+		}
+		told := s.endTools(ctx, of)
+		err = cmp.Or(err, told)
+		if errors.Is(told, fault.Unavailable) || errors.Is(told, fault.DeadlineExceeded) {
+			break
+		}
+	}
+	return err
 }
 
 // EndProjectSessions ends every session of a project of the caller that has not ended, wherever it is held, and returns

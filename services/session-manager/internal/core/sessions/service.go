@@ -35,6 +35,10 @@ type Store interface {
 	List(ctx context.Context, owner, project string, after *page.Key, limit int32) ([]record.Session, error)
 	// Open returns the sessions of a project that have not ended.
 	Open(ctx context.Context, owner, project string) ([]string, error)
+	// ToolsToEnd returns up to limit sessions that ended at or before a moment, in milliseconds, and whose workspace may not
+	// have heard of it, oldest first. ToolsEnded notes that it has.
+	ToolsToEnd(ctx context.Context, endedUntil int64, limit int) ([]record.Untold, error)
+	ToolsEnded(ctx context.Context, session string) error
 	// Ordinal returns a message's place in its session. It fails with not_found.
 	Ordinal(ctx context.Context, session, message string) (int64, error)
 	// Messages returns up to limit messages of a session after an ordinal, and whether there are more. It returns fewer where
@@ -59,7 +63,7 @@ type Projects interface {
 	MarkOpened(ctx context.Context, owner, id string)
 }
 
-// Tools ends what runs for a session in its workspace.
+// Tools ends what runs for a session in its workspace. Ending it twice is like ending it once.
 type Tools interface {
 	EndSession(ctx context.Context, workspace, session string) error
 }
@@ -76,8 +80,9 @@ type Config struct {
 	MaxContent int
 	// StopTimeout is how long cancelling a run may take.
 	StopTimeout time.Duration
-	// ToolsTimeout is how long ending what runs for a session may take.
-	ToolsTimeout time.Duration
+	// ToolsTimeout is how long ending what runs for a session may take, ToolsRetry how often a workspace that could not be
+	// told is told again.
+	ToolsTimeout, ToolsRetry time.Duration
 	// AttachWait is how long a socket waits for the one before it to be gone.
 	AttachWait time.Duration
 	// Farewell is how long the last frame of a session may take to be published before its socket is told.
@@ -97,6 +102,7 @@ type Deps struct {
 }
 
 // Service answers for sessions. It is safe for concurrent use; the caller is the operator that the context carries.
+// [Service.TellWorkspaces] is its one goroutine.
 type Service struct{ Deps }
 
 // New returns a Service.

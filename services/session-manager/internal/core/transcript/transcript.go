@@ -7,6 +7,7 @@ package transcript
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"kaged.dev/pkg/fault"
@@ -139,6 +140,21 @@ func Compose(steps []Step, partial []llm.Block, closing string, why fault.Code) 
 		blocks = append(blocks, llm.Block{Text: &llm.Text{Text: closing}})
 	}
 	return blocks
+}
+
+// Open returns the calls of a run's last step that have no result, in order. Steps before it have all of theirs.
+func Open(steps []Step) []llm.ToolCall {
+	if len(steps) == 0 {
+		return nil
+	}
+	last := steps[len(steps)-1]
+	var open []llm.ToolCall
+	for _, b := range last.Blocks {
+		if b.Call != nil && !slices.ContainsFunc(last.Results, func(r llm.ToolResult) bool { return r.CallID == b.Call.ID }) {
+			open = append(open, *b.Call)
+		}
+	}
+	return open
 }
 
 // Content returns the text of a message: all its text blocks, joined.

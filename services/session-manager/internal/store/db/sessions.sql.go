@@ -281,6 +281,7 @@ const patchSession = `-- name: PatchSession :exec
 update sessions set
     state = coalesce($1::text, state),
     ended_at = case when $1::text = 'ended' then $2::bigint else ended_at end,
+    tools_to_end = tools_to_end or coalesce($1::text = 'ended', false),
     blocked_reason = case when $3::text is null then blocked_reason else nullif($3::text, '') end,
     label = case when $4::text is null then label else nullif($4::text, '') end,
     model_override = case when $5::text is null then model_override else nullif($5::text, '') end,
@@ -321,4 +322,42 @@ func (q *Queries) PatchSession(ctx context.Context, arg PatchSessionParams) erro
 		arg.ID,
 	)
 	return err
+}
+
+const toolsEnded = `-- name: ToolsEnded :exec
+update sessions set tools_to_end = false where id = $1
+`
+
+func (q *Queries) ToolsEnded(ctx context.Context, id string) error {
+	_, err := q.db.Exec(ctx, toolsEnded, id)
+	return err
+}
+
+const toolsToEnd = `-- name: ToolsToEnd :many
+select id, workspace from sessions where tools_to_end and ended_at <= $1::bigint order by ended_at limit $2
+`
+
+type ToolsToEndRow struct {
+	ID        string
+	Workspace string
+}
+
+func (q *Queries) ToolsToEnd(ctx context.Context, endedUntil int64, rowLimit int32) ([]ToolsToEndRow, error) {
+	rows, err := q.db.Query(ctx, toolsToEnd, endedUntil, rowLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ToolsToEndRow{}
+	for rows.Next() {
+		var i ToolsToEndRow
+		if err := rows.Scan(&i.ID, &i.Workspace); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

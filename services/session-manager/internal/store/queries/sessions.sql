@@ -49,11 +49,18 @@ order by s.created_at desc, s.id desc limit @row_limit;
 -- name: OpenSessions :many
 select id from sessions where owner_user_id = @owner and project_id = @project_id and state <> 'ended' order by id;
 
+-- name: ToolsToEnd :many
+select id, workspace from sessions where tools_to_end and ended_at <= @ended_until::bigint order by ended_at limit @row_limit;
+
+-- name: ToolsEnded :exec
+update sessions set tools_to_end = false where id = @id;
+
 -- name: PatchSession :exec
 -- A null leaves a field, '' and 0 clear it.
 update sessions set
     state = coalesce(sqlc.narg('state')::text, state),
     ended_at = case when sqlc.narg('state')::text = 'ended' then @at::bigint else ended_at end,
+    tools_to_end = tools_to_end or coalesce(sqlc.narg('state')::text = 'ended', false),
     blocked_reason = case when sqlc.narg('blocked_reason')::text is null then blocked_reason else nullif(sqlc.narg('blocked_reason')::text, '') end,
     label = case when sqlc.narg('label')::text is null then label else nullif(sqlc.narg('label')::text, '') end,
     model_override = case when sqlc.narg('model')::text is null then model_override else nullif(sqlc.narg('model')::text, '') end,
