@@ -79,8 +79,12 @@ func TestMistakesHaveAPlace(t *testing.T) {
 		"target type":          {"[models]\nfast = 3\n", "local.toml:2:1: models.fast: a target is"},
 		"empty list":           {"[models]\nfast = []\n", "local.toml:2:1: models.fast: an alias needs"},
 		"driver":               {"[providers.acme]\nbase_url = \"http://x\"\n", `local.toml:1:12: providers.acme: driver "acme" is not one of`},
-		"limit":                {"[limits]\n  max_steps = -1\n", "local.toml:2:3: limits.max_steps: a limit cannot be negative"},
-		"type":                 {"[limits]\nmax_steps = \"many\"\n", "local.toml:2:"},
+		"limit":                {"[limits]\n  max_steps = -1\n", "local.toml:2:3: limits.max_steps: a limit is at least 1"},
+		"no limit":             {"limits.max_steps = 0\n", "local.toml:1:8: limits.max_steps: a limit is at least 1"},
+		"limit over its own":   {"[limits]\nmax_steps = 101\n", "local.toml:2:1: limits.max_steps: a run has at most 100 steps"},
+		"type":                 {"[limits]\nmax_steps = \"many\"\n", "local.toml:2:13: limits.max_steps: want a whole number, not a TOML string"},
+		"type of a switch":     {"[default_tools]\n\"file.*\" = {enabled = 1}\n", "local.toml:2:23: default_tools.file.*: want true or false, not a TOML integer"},
+		"type of a table":      {"providers = 3\n", "local.toml:1:13: providers: want a table, not a TOML integer"},
 	} {
 		_, err := config.Parse("local.toml", []byte(c.text))
 		if !errors.Is(err, fault.BadRequest) || !strings.HasPrefix(fault.From(err).Msg, c.want) {

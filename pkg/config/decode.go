@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding"
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -72,9 +73,14 @@ func withoutPlace(table map[string]any) map[string]any {
 }
 
 func serviceFault(path, service string, err error) error {
-	reason := strings.TrimPrefix(err.Error(), "toml: ")
-	if strict, ok := err.(*toml.StrictMissingError); ok && len(strict.Errors) > 0 {
+	reason := plain(err)
+	var strict *toml.StrictMissingError
+	var bad *toml.DecodeError
+	switch {
+	case errors.As(err, &strict) && len(strict.Errors) > 0:
 		reason = fmt.Sprintf("unknown key %q", strings.Join(strict.Errors[0].Key(), "."))
+	case errors.As(err, &bad) && len(bad.Key()) > 0:
+		reason = strings.Join(bad.Key(), ".") + ": " + reason
 	}
 	return fault.Wrap(err, fault.BadRequest, "%s: [services.%s]: %s", path, service, reason)
 }

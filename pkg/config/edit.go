@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"kaged.dev/pkg/fault"
@@ -27,6 +28,12 @@ func Set(data []byte, path []string, value string) ([]byte, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// IsValue reports whether text is a TOML value as it stands.
+func IsValue(text string) bool {
+	var doc map[string]any
+	return toml.Unmarshal([]byte("v = "+text), &doc) == nil && len(doc) == 1
 }
 
 // Quote returns s as a TOML string.

@@ -1,10 +1,16 @@
 package config_test
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
 )
 
 // An edit changes its value and nothing else: comments, order and spacing stay as they were.
@@ -55,6 +61,56 @@ func TestSetRefusesWhatWouldBreak(t *testing.T) {
 		if got, err := config.Set([]byte("[models]\nfast = \"a:b\"\n"), []string{"models", "fast"}, value); err == nil {
 			t.Errorf("value %q gave %q", value, got)
 		}
+	}
+}
+
+// A file is changed where it is, also behind a link, keeps its mode, and is nobody else's when it is new; of edits at the same
+// time none is lost, and one that fails changes nothing.
+func TestEdit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "kaged", "local.toml"), filepath.Join(dir, "link.toml")
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			err := config.Edit(path, func(data []byte) ([]byte, error) {
+				return config.Set(data, []string{"models", fmt.Sprintf("m%d", i)}, `"p:m"`)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	f, err := config.Load(path)
+	if err != nil || len(f.Models) != 20 {
+		t.Fatalf("%d of 20 edits are there, %v", len(f.Models), err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("a new file: %v, %v", info.Mode(), err)
+	}
+	if err := errors.Join(os.Chmod(path, 0o640), os.Symlink(path, link)); err != nil {
+		t.Fatal(err)
+	}
+	replace := func(with string, fail error) error {
+		return config.Edit(link, func([]byte) ([]byte, error) { return []byte(with), fail })
+	}
+	if err := replace("# new\n", nil); err != nil {
+		t.Error(err)
+	}
+	if err := replace("# never\n", fault.BadRequest); !errors.Is(err, fault.BadRequest) {
+		t.Errorf("a change that fails: %v", err)
+	}
+	data, err := os.ReadFile(path)
+	info, statErr := os.Stat(path)
+	if string(data) != "# new\n" || errors.Join(err, statErr) != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("through a link: %q, %v, %v", data, info.Mode(), errors.Join(err, statErr))
+	}
+	if target, err := os.Readlink(link); err != nil || target != path {
+		t.Errorf("the link became %q, %v", target, err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
 	}
 }
 

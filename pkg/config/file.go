@@ -82,7 +82,10 @@ type toolRule struct {
 	Enabled bool `toml:"enabled"`
 }
 
-// Limits bounds work on this daemon. Zero means the default.
+// MaxSteps is the most model calls a run may be allowed.
+const MaxSteps = 100
+
+// Limits bounds work on this daemon. Zero means that the file says nothing, and the default.
 type Limits struct {
 	// SessionsPerProject is how many sessions of one project may run at once; 4 by default.
 	SessionsPerProject int `toml:"sessions_per_project"`
@@ -185,9 +188,38 @@ func syntaxFault(path string, err error) error {
 	var bad *toml.DecodeError
 	if errors.As(err, &bad) {
 		row, col := bad.Position()
-		return at(path, row, col, strings.TrimPrefix(bad.Error(), "toml: "))
+		reason := plain(bad)
+		if key := strings.Join(bad.Key(), "."); key != "" {
+			reason = key + ": " + reason
+		}
+		return at(path, row, col, reason)
 	}
 	return fault.Wrap(err, fault.BadRequest, "%s: %s", path, strings.TrimPrefix(err.Error(), "toml: "))
+}
+
+// mistyped is what the decoder says of a value of the wrong type, in the terms of its own program.
+var mistyped = regexp.MustCompile(`^toml: cannot decode TOML (.*) into .* of type (\S+)$`)
+
+// plain is what is wrong with a value, in the terms of who writes the file.
+func plain(err error) string {
+	m := mistyped.FindStringSubmatch(err.Error())
+	if m == nil {
+		return strings.TrimPrefix(err.Error(), "toml: ")
+	}
+	want := "a table"
+	switch kind := strings.TrimLeft(m[2], "*"); {
+	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
+		want = "a whole number"
+	case strings.HasPrefix(kind, "float"):
+		want = "a number"
+	case kind == "bool":
+		want = "true or false"
+	case kind == "string":
+		want = "a text in quotes"
+	case strings.HasPrefix(kind, "[]"):
+		want = "a list"
+	}
+	return fmt.Sprintf("want %s, not a TOML %s", want, m[1])
 }
 
 func at(path string, line, column int, reason string) *fault.Error {
@@ -239,12 +271,19 @@ func (f *File) validate(data []byte) error {
 			return f.wrong(data, []string{"providers", name}, fmt.Sprintf("driver %q is not one of %s", d, strings.Join(Drivers, ", ")))
 		}
 	}
-	for key, v := range map[string]int{
-		"sessions_per_project": f.Limits.SessionsPerProject, "sessions_per_operator": f.Limits.SessionsPerOperator, "max_steps": f.Limits.MaxSteps,
-	} {
-		if v < 0 {
-			return f.wrong(data, []string{"limits", key}, "a limit cannot be negative")
+	for _, e := range entries(data) {
+		if len(e.path) != 2 || e.path[0] != "limits" {
+			continue
 		}
+		v := map[string]int{
+			"sessions_per_project": f.Limits.SessionsPerProject, "sessions_per_operator": f.Limits.SessionsPerOperator, "max_steps": f.Limits.MaxSteps,
+		}[e.path[1]]
+		if v < 1 {
+			return f.wrong(data, e.path, "a limit is at least 1")
+		}
+	}
+	if f.Limits.MaxSteps > MaxSteps {
+		return f.wrong(data, []string{"limits", "max_steps"}, fmt.Sprintf("a run has at most %d steps", MaxSteps))
 	}
 	return nil
 }

@@ -5,19 +5,57 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"kaged.dev/pkg/fault"
 )
 
-// Write replaces the configuration, whole or not at all, keeping its mode; a new one, and its folder, are the
-// operator's alone.
-func Write(path string, data []byte) error {
-	mode := fs.FileMode(0o600)
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
+// Edit changes the configuration at path: change gets what is there, nothing for an absent file, and returns what is to be
+// there, which is written whole or not at all. Of two edits at the same time neither is lost. Where path is a link, what it
+// leads to is changed. The file keeps its mode; a new one, and its folder, are the operator's alone.
+//
+// It fails as change does, and then nothing is written; with bad_request where the file cannot be read, with file_io
+// where it cannot be written.
+func Edit(path string, change func([]byte) ([]byte, error)) error {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fault.Wrap(err, fault.FileIO, "The folder of %s cannot be made.", path)
+	}
+	unlock, err := lockFolder(filepath.Dir(path))
+	if err != nil {
+		return fault.Wrap(err, fault.FileIO, "The folder of %s cannot be locked.", path)
+	}
+	defer unlock()
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(err, fault.BadRequest, "The configuration %s cannot be read.", path)
+	}
+	out, err := change(data)
+	if err != nil || string(out) == string(data) {
+		return err
+	}
+	return write(path, out)
+}
+
+// lockFolder waits for the folder's lock, which goes with the process.
+func lockFolder(dir string) (unlock func(), err error) {
+	file, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return func() { file.Close() }, nil
+}
+
+func write(path string, data []byte) error {
+	mode := fs.FileMode(0o600)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".local-*.toml")
 	if err != nil {

@@ -113,7 +113,7 @@ func (e *Error) WithHTTP(status int) *Error {
 // Error returns code, message and cause, for the log.
 func (e *Error) Error() string {
 	if e.Err != nil {
-		return fmt.Sprintf("%s: %s: %v", e.Code, e.Msg, e.Err)
+		return fmt.Sprintf("%s: %s: %v", e.Code, strings.TrimSuffix(e.Msg, "."), e.Err)
 	}
 	return fmt.Sprintf("%s: %s", e.Code, e.Msg)
 }

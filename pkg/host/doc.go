@@ -12,5 +12,8 @@
 //  3. its server stops gracefully, by force after a grace;
 //  4. Run's context ends and Run returns.
 //
-// Goroutines: per module one for its server and each listener, one for Run; all end before [Host.Run] returns.
+// A second SIGINT or SIGTERM, through [Interrupts] and Options.Hurry, cuts steps 2 and 3 short.
+//
+// Goroutines: per module one for its server and each listener, one for Run; while it stops, one that waits for Hurry. All
+// end before [Host.Run] returns. [Interrupts] has one until its stop is called.
 package host

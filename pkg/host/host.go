@@ -54,12 +54,28 @@ type Database struct {
 	URL string
 }
 
+// Named fails with bad_request where nothing is said: a service in a process of its own brings no Postgres along.
+func (d Database) Named() error {
+	if d.OwnerURL == "" {
+		return fault.New(fault.BadRequest, "Where Postgres is must be said: [database] url in the configuration, or KAGED_DATABASE_URL.")
+	}
+	return nil
+}
+
 // NATS says where NATS is.
 type NATS struct {
 	// URL is its address, empty for one in this process.
 	URL string
 	// InProcess reaches a server in this process, nil for one elsewhere.
 	InProcess interface{ InProcessConn() (net.Conn, error) }
+}
+
+// Named fails with bad_request where nothing is said: a service in a process of its own brings no NATS along.
+func (n NATS) Named() error {
+	if n.URL == "" && n.InProcess == nil {
+		return fault.New(fault.BadRequest, "Where NATS is must be said: [nats] url in the configuration, or KAGED_NATS_URL.")
+	}
+	return nil
 }
 
 // Options is what a process is started with.
@@ -85,6 +101,8 @@ type Options struct {
 	NATS     NATS
 	// DrainGrace is how long a service may take to finish when it stops; what the file says, or 10 s, for zero.
 	DrainGrace time.Duration
+	// Hurry is closed when what still runs is to be cut off at once, after ctx has ended; nil means never.
+	Hurry <-chan struct{}
 	// Getenv reads the environment; os.Getenv for nil.
 	Getenv func(string) string
 	// GRPC are further options for servers, Dial for clients; tracing for one.
@@ -173,15 +191,37 @@ func (h *Host) Run(ctx context.Context, started func()) error {
 		}
 		select {
 		case <-ctx.Done():
+			h.opts.Log.Info("stopping", "grace", h.limits.drainGrace)
 		case firstErr = <-failed:
+			h.opts.Log.Error("stopping: a service failed", "error", firstErr)
 		}
 	}
-	slices.Reverse(up)
-	for _, r := range up {
-		if err := r.stop(h.limits); err != nil && firstErr == nil {
+	begun := time.Now()
+	if err := h.stop(up); firstErr == nil {
+		firstErr = err
+	}
+	h.opts.Log.Info("stopped", "took", time.Since(begun))
+	return firstErr
+}
+
+// stop stops modules that were started in this order, the last one first.
+func (h *Host) stop(up []*running) (firstErr error) {
+	patience, hurry := context.WithCancel(context.Background())
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-h.opts.Hurry:
+			hurry()
+		case <-patience.Done():
+		}
+	})
+	for _, r := range slices.Backward(up) {
+		if err := r.stop(patience, h.limits); err != nil && firstErr == nil {
 			firstErr = err
 		}
 	}
+	hurry()
+	watch.Wait()
 	return firstErr
 }
 

@@ -46,12 +46,19 @@ type probe struct {
 	env     *host.Env
 	runErr  chan error // ends Run early
 	answer  func(context.Context) error
+	drain   func(context.Context)
 	ready   error
 }
 
 func (p *probe) Register(r grpc.ServiceRegistrar) { toolrunnerv1.RegisterToolRunnerServiceServer(r, p) }
-func (p *probe) Drain(context.Context)            { p.journal.add("drain " + p.name) }
 func (p *probe) Ready(context.Context) error      { return p.ready }
+func (p *probe) Drain(ctx context.Context) {
+	p.journal.add("drain " + p.name)
+	if p.drain != nil {
+		p.drain(ctx)
+	}
+}
+
 func (p *probe) Run(ctx context.Context) error {
 	p.journal.add("run " + p.name)
 	select {

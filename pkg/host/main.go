@@ -6,12 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -30,45 +27,65 @@ const (
 )
 
 // Main is the main function of a service's own binary: it runs the modules with the flags --config and --data-dir (and
-// their twins KAGED_CONFIG, KAGED_DATA_DIR), until SIGINT or SIGTERM.
+// their twins KAGED_CONFIG, KAGED_DATA_DIR), until SIGINT or SIGTERM; a second one cuts off what still runs.
 func Main(modules ...Module) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	code := run(ctx, os.Args, os.Getenv, os.Stderr, modules)
+	ctx, hurry, stop := Interrupts(context.Background())
+	code := binary{args: os.Args, getenv: os.Getenv, stderr: os.Stderr, hurry: hurry, modules: modules}.run(ctx)
 	stop()
 	os.Exit(code)
 }
 
-func run(ctx context.Context, args []string, getenv func(string) string, stderr io.Writer, modules []Module) int {
-	name := filepath.Base(args[0])
+// binary is one start of a service's own binary.
+type binary struct {
+	args    []string
+	getenv  func(string) string
+	stderr  io.Writer
+	hurry   <-chan struct{}
+	modules []Module // the first gives the process its name
+
+	configPath, dataDir string // of the flags
+}
+
+const usage = `Usage: %[1]s [--config FILE] [--data-dir DIR] [--health | --version]
+
+Runs one service of kaged until Ctrl-C; ` + "`kaged up`" + ` runs them all. Where it listens is [services.%[2]s] listen of
+the configuration, where the stores are is [database] url (KAGED_DATABASE_URL) and [nats] url (KAGED_NATS_URL).
+
+`
+
+func (b binary) run(ctx context.Context) int {
+	name, service := filepath.Base(b.args[0]), b.modules[0].Name
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags.SetOutput(b.stderr)
 	flags.Usage = func() {
-		fmt.Fprintf(stderr, "Usage: %s [--config FILE] [--data-dir DIR] [--health]\n\nRuns one service of kaged; `kaged up` runs them all.\n\n", name)
+		fmt.Fprintf(b.stderr, usage, name, service)
 		flags.PrintDefaults()
 	}
-	configPath := flags.String("config", config.DefaultPath(getenv), "the operator's configuration (KAGED_CONFIG)")
-	dataDir := flags.String("data-dir", config.DefaultDataDir(getenv), "the data directory (KAGED_DATA_DIR)")
+	flags.StringVar(&b.configPath, "config", config.DefaultPath(b.getenv), "the operator's configuration (KAGED_CONFIG)")
+	flags.StringVar(&b.dataDir, "data-dir", config.DefaultDataDir(b.getenv), "the data directory (KAGED_DATA_DIR)")
 	health := flags.Bool("health", false, "ask the running service for its health and exit: 0 if it serves")
 	showVersion := flags.Bool("version", false, "print the version and exit")
-	if err := flags.Parse(args[1:]); err != nil {
+	if err := flags.Parse(b.args[1:]); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return exitOK
 		}
 		return exitUsage
 	}
-	if *health {
-		return checkHealth(ctx, *configPath, *dataDir, modules[0].Name, getenv, stderr)
-	}
-	if *showVersion {
-		fmt.Fprintln(stderr, name, version.String())
-		return exitOK
-	}
 	if flags.NArg() > 0 {
-		fmt.Fprintf(stderr, "%s: unexpected argument %q\n", name, flags.Arg(0))
+		fmt.Fprintf(b.stderr, "%s: unexpected argument %q; see %s --help\n", name, flags.Arg(0), name)
 		return exitUsage
 	}
-	if err := runModules(ctx, *configPath, *dataDir, getenv, stderr, modules); err != nil {
-		fmt.Fprintf(stderr, "%s: %s\n", name, fault.From(err).Msg)
+	var err error
+	switch {
+	case *showVersion:
+		fmt.Fprintln(b.stderr, name, version.String())
+	case *health:
+		err = b.checkHealth(ctx)
+	default:
+		err = b.serve(ctx)
+	}
+	if err != nil {
+		fmt.Fprintf(b.stderr, "%s: %s\n", name, fault.From(err).Msg)
 		return exitError
 	}
 	return exitOK
@@ -78,55 +95,52 @@ func run(ctx context.Context, args []string, getenv func(string) string, stderr 
 const healthTimeout = 3 * time.Second
 
 // checkHealth asks the service that runs elsewhere with the same configuration.
-func checkHealth(ctx context.Context, configPath, dataDir, service string, getenv func(string) string, stderr io.Writer) int {
+func (b binary) checkHealth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	file, err := config.Load(configPath)
-	if err != nil {
-		fmt.Fprintf(stderr, "%s: %s\n", service, fault.From(err).Msg)
-		return exitError
-	}
-	h := &Host{opts: Options{File: file, DataDir: dataDir, Getenv: getenv, Log: slog.New(slog.DiscardHandler)}}
-	h.conns.host = h
-	defer h.conns.close()
-	resp, err := grpc_health_v1.NewHealthClient(h.Dial(service)).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
-	switch {
-	case err != nil:
-		fmt.Fprintf(stderr, "%s: %s\n", service, fault.From(err).Msg)
-		return exitError
-	case resp.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING:
-		fmt.Fprintf(stderr, "%s: not serving\n", service)
-		return exitError
-	}
-	return exitOK
-}
-
-func runModules(ctx context.Context, configPath, dataDir string, getenv func(string) string, stderr io.Writer, modules []Module) error {
-	file, err := config.Load(configPath)
+	file, err := config.Load(b.configPath)
 	if err != nil {
 		return err
 	}
-	log, closeLog, err := telemetry.NewLog(telemetry.LogOptions{Stderr: stderr, DataDir: dataDir, Name: modules[0].Name, Level: getenv("KAGED_LOG_LEVEL")})
+	elsewhere := NewElsewhere(file, b.dataDir, b.getenv)
+	defer elsewhere.Close()
+	resp, err := grpc_health_v1.NewHealthClient(elsewhere.Dial(b.modules[0].Name)).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		return fault.Wrap(err, fault.Unavailable, "It does not answer: it is not running, or runs with another configuration or data directory.")
+	}
+	if resp.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		return fault.New(fault.Unavailable, "It runs and does not serve yet; its log says what it waits for.")
+	}
+	return nil
+}
+
+// serve runs the modules until ctx ends.
+func (b binary) serve(ctx context.Context) error {
+	file, err := config.Load(b.configPath)
+	if err != nil {
+		return err
+	}
+	log, closeLog, err := telemetry.NewLog(telemetry.LogOptions{Stderr: b.stderr, DataDir: b.dataDir, Name: b.modules[0].Name, Level: b.getenv("KAGED_LOG_LEVEL")})
 	if err != nil {
 		return err
 	}
 	defer closeLog()
-	trace, err := telemetry.Tracing(ctx, modules[0].Name, getenv)
+	trace, err := telemetry.Tracing(ctx, b.modules[0].Name, b.getenv)
 	if err != nil {
 		return err
 	}
 	defer trace.Stop()
 	h, err := New(Options{
-		File: file, ConfigPath: configPath, DataDir: dataDir, Log: log, Version: version.String(), Getenv: getenv,
-		Listen: config.Or(getenv("KAGED_LISTEN"), config.DefaultListen), UIURL: config.Or(getenv("KAGED_UI_URL"), file.UI.URL),
-		Insecure: config.True(getenv("KAGED_INSECURE")), NoSandbox: config.True(getenv("KAGED_NO_SANDBOX")),
+		File: file, ConfigPath: b.configPath, DataDir: b.dataDir, Log: log, Version: version.String(), Getenv: b.getenv,
+		Listen: config.Or(b.getenv("KAGED_LISTEN"), config.DefaultListen), UIURL: config.Or(b.getenv("KAGED_UI_URL"), file.UI.URL),
+		Insecure: config.True(b.getenv("KAGED_INSECURE")), NoSandbox: config.True(b.getenv("KAGED_NO_SANDBOX")),
 		Database: Database{
-			OwnerURL: config.Or(getenv("KAGED_DATABASE_URL"), file.Database.URL),
-			URL:      config.Or(getenv("KAGED_DATABASE_APP_URL"), file.Database.AppURL),
+			OwnerURL: config.Or(b.getenv("KAGED_DATABASE_URL"), file.Database.URL),
+			URL:      config.Or(b.getenv("KAGED_DATABASE_APP_URL"), file.Database.AppURL),
 		},
-		NATS: NATS{URL: config.Or(getenv("KAGED_NATS_URL"), file.NATS.URL)},
-		GRPC: trace.Server, Dial: trace.Client,
-	}, modules...)
+		NATS: NATS{URL: config.Or(b.getenv("KAGED_NATS_URL"), file.NATS.URL)},
+		GRPC: trace.Server, Dial: trace.Client, Hurry: b.hurry,
+	}, b.modules...)
 	if err != nil {
 		log.Error("cannot start", "error", err)
 		return err

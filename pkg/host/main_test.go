@@ -25,7 +25,8 @@ func TestServiceBinary(t *testing.T) {
 	env := func(string) string { return "" }
 	start := func(ctx context.Context, args ...string) (int, string) {
 		var stderr bytes.Buffer
-		code := run(ctx, append([]string{"/bin/probe", "--config", filepath.Join(dir, "none.toml"), "--data-dir", dir}, args...), env, &stderr, modules)
+		all := append([]string{"/bin/probe", "--config", filepath.Join(dir, "none.toml"), "--data-dir", dir}, args...)
+		code := binary{args: all, getenv: env, stderr: &stderr, modules: modules}.run(ctx)
 		return code, stderr.String()
 	}
 	if code, text := start(t.Context(), "--health"); code != exitError || !strings.HasPrefix(text, "probe: ") {

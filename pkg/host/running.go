@@ -105,16 +105,19 @@ func (r *running) serve(l net.Listener, failed chan<- error) {
 	})
 }
 
-func (r *running) stop(l limits) error {
+// stop stops the service in the order the package comment gives, without waiting for what is long once patience has ended.
+func (r *running) stop(patience context.Context, l limits) error {
 	r.health.stop()
 	if d, ok := r.service.(Drainer); ok {
-		ctx, cancel := context.WithTimeout(context.Background(), l.drainGrace)
+		ctx, cancel := context.WithTimeout(patience, l.drainGrace)
 		d.Drain(ctx)
 		cancel()
 	}
-	force := time.AfterFunc(l.stopTimeout, r.server.Stop)
+	force, cancel := context.WithTimeout(patience, l.stopTimeout)
+	unforced := context.AfterFunc(force, r.server.Stop)
 	r.server.GracefulStop()
-	force.Stop()
+	unforced()
+	cancel()
 	r.cancel()
 	<-r.ended
 	r.serves.Wait()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"kaged.dev/pkg/fault"
 )
@@ -43,7 +44,7 @@ func NewLog(opts LogOptions) (log *slog.Logger, close func(), err error) {
 	if opts.Quiet {
 		stderrLevel = max(level, slog.LevelWarn)
 	}
-	handlers := fanout{slog.NewTextHandler(opts.Stderr, &slog.HandlerOptions{Level: stderrLevel})}
+	handlers := fanout{slog.NewTextHandler(opts.Stderr, &slog.HandlerOptions{Level: stderrLevel, ReplaceAttr: readable})}
 	if opts.DataDir == "" {
 		return slog.New(handlers), func() {}, nil
 	}
@@ -55,8 +56,23 @@ func NewLog(opts LogOptions) (log *slog.Logger, close func(), err error) {
 	if err != nil {
 		return nil, nil, fault.Wrap(err, fault.Unavailable, "The log in %s cannot be written.", dir)
 	}
-	handlers = append(handlers, slog.NewJSONHandler(file, &slog.HandlerOptions{Level: level}))
+	handlers = append(handlers, slog.NewJSONHandler(file, &slog.HandlerOptions{Level: level, ReplaceAttr: readable}))
 	return slog.New(handlers), func() { file.Close() }, nil
+}
+
+// readable writes durations as people do, "1.5s" and not a count of nanoseconds, in three digits or so.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() != slog.KindDuration {
+		return a
+	}
+	d := a.Value.Duration()
+	for unit := 1000 * time.Second; unit > 1; unit /= 10 {
+		if d.Abs() >= unit {
+			d = d.Round(unit / 100)
+			break
+		}
+	}
+	return slog.String(a.Key, d.String())
 }
 
 // fanout hands each record to every handler that wants it.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -26,7 +27,7 @@ func TestLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log.With("service", "probe").WithGroup("g").Info("hello", "n", 1)
+	log.With("service", "probe").WithGroup("g").Info("hello", "n", 1, "took", 2507123456*time.Nanosecond)
 	log.Warn("careful")
 	log.Debug("never")
 	closeLog()
@@ -40,9 +41,12 @@ func TestLog(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 	var first struct {
 		Msg, Service string
-		G            struct{ N int }
+		G            struct {
+			N    int
+			Took string
+		}
 	}
-	if len(lines) != 2 || json.Unmarshal([]byte(lines[0]), &first) != nil || first.Msg != "hello" || first.Service != "probe" || first.G.N != 1 {
+	if len(lines) != 2 || json.Unmarshal([]byte(lines[0]), &first) != nil || first.Msg != "hello" || first.Service != "probe" || first.G.N != 1 || first.G.Took != "2.51s" {
 		t.Errorf("file: %q", data)
 	}
 	if _, _, err := NewLog(LogOptions{Stderr: &stderr, Level: "loud"}); !errors.Is(err, fault.BadRequest) {

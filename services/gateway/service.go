@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -132,11 +133,14 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 
 // Run implements host.Service: it listens, and serves until ctx ends. It fails with fault.Unavailable if it cannot listen.
 func (s *Service) Run(ctx context.Context) error {
-	listener, err := net.Listen("tcp", s.deps.Listen)
+	listener, err := listen(s.deps.Listen)
 	if err != nil {
-		return fault.Wrap(err, fault.Unavailable, "The gateway cannot listen on %s.", s.deps.Listen)
+		return err
 	}
 	defer listener.Close()
+	if s.info.AuthMode == access.Insecure {
+		s.deps.Log.Warn("authentication is off: everyone who can reach the address is the operator", "address", listener.Addr())
+	}
 	if err := s.open(listener.Addr().String()); err != nil {
 		return err
 	}
@@ -154,6 +158,21 @@ func (s *Service) Run(ctx context.Context) error {
 	stopAudit()
 	audit.Wait()
 	return err
+}
+
+// listen opens the HTTP listener. It fails with fault.Unavailable, in the system's words.
+func listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		return l, nil
+	}
+	why := "it is no address of this machine"
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		why = errno.Error()
+	}
+	return nil, fault.Wrap(err, fault.Unavailable,
+		"The gateway cannot listen on %s: %s. Choose another address with --listen; port 0 picks a free one.", address, why)
 }
 
 // open makes the HTTP server, which needs to know the address it is reached at.

@@ -93,6 +93,10 @@ func TestEachServiceAlone(t *testing.T) {
 			t.Errorf("%s lists %v", name, list)
 		}
 	}
+	launch := kagedtest.Command(t, "kaged", c.env, "auth", "launch")
+	if out, code := launch.Rest(t); code != 0 || !strings.Contains(out, "/api/v1/launch?token=") {
+		t.Errorf("kaged auth launch ended with %d and said %q, %q", code, out, launch.Stderr)
+	}
 	dir := c.Project(t)
 	s := kagedtest.Open(t, c.SignIn(t), dir)
 	if outcome := s.Run(t, "fix the failing test"); outcome != "completed" {

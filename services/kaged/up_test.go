@@ -5,9 +5,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"kaged.dev/pkg/testkit/fakellm"
 	"kaged.dev/services/kaged/internal/kagedtest"
@@ -82,6 +85,62 @@ func TestKillLeavesNothingRunning(t *testing.T) {
 	})
 }
 
+// The second Ctrl-C does not wait for what runs; what was acknowledged is there at the next start.
+func TestSecondInterrupt(t *testing.T) {
+	t.Parallel()
+	llm := fakellm.Start(t)
+	llm.Script(fakellm.Steps(fakellm.Step{fakellm.Tool("shell.bash", `{"command":"echo started; sleep 1000"}`)}))
+	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic"))
+	env := databaseEnv(t)
+	d := w.Up(t, env)
+	s := kagedtest.Open(t, w.SignIn(t), w.Project(t))
+	s.Send(t, "sleep")
+	s.Until(t, "message.tool_output")
+	for range 2 {
+		d.Signal(syscall.SIGINT)
+		kagedtest.Eventually(t, "it says that it stops", func() bool { return strings.Contains(d.Stderr.String(), "Ctrl-C again stops at once") })
+	}
+	if _, code := d.Rest(t); code != 0 {
+		t.Errorf("the daemon ended with %d", code)
+	}
+	took := regexp.MustCompile(`msg=stopped took=(\S+)`).FindStringSubmatch(d.Stderr.String())
+	if took == nil {
+		t.Fatal("the log does not say that it stopped")
+	}
+	if d, err := time.ParseDuration(took[1]); err != nil || d >= 10*time.Second {
+		t.Errorf("it stopped after %s, %v; the grace of one service alone is ten seconds", took[1], err)
+	}
+	w.Up(t, env)
+	c := w.SignIn(t)
+	if page := kagedtest.Get[messagePage](t, c, "/api/v1/sessions/"+s.ID+"/messages"); len(page.Items) != 2 || page.Items[0].Content != "sleep" {
+		t.Errorf("messages: %+v", page.Items)
+	}
+}
+
+// A command waits for a daemon that starts, and is not misled by what a killed one said of itself.
+func TestCommandsWaitForADaemonThatStarts(t *testing.T) {
+	t.Parallel()
+	w := kagedtest.NewWorld(t, "")
+	env := databaseEnv(t)
+	d := w.Up(t, env)
+	d.Kill()
+	<-d.Done()
+	next := kagedtest.Command(t, "kaged", append(append([]string{}, w.Env...), env...), "up", "--listen", "127.0.0.1:0")
+	kagedtest.Eventually(t, "the next has begun", func() bool {
+		data, err := os.ReadFile(filepath.Join(w.DataDir, "run", "lock"))
+		return err == nil && strings.TrimSpace(string(data)) == strconv.Itoa(next.PID())
+	})
+	launch := kagedtest.Command(t, "kaged", w.Env, "auth", "launch")
+	out, code := launch.Rest(t)
+	if code != 0 || !strings.Contains(out, "/api/v1/launch?token=") {
+		t.Errorf("kaged auth launch ended with %d and said %q, %q", code, out, launch.Stderr)
+	}
+	ready, _, _ := strings.Cut(strings.TrimPrefix(next.Line(t), "kaged ready "), "/api/")
+	if !strings.HasPrefix(out, ready+"/api/") {
+		t.Errorf("the launch URL is %q, the daemon's address %q", out, ready)
+	}
+}
+
 // A launch URL signs one browser in, once; the command line leaves it unspent and gets its own.
 func TestLaunch(t *testing.T) {
 	t.Parallel()
@@ -137,8 +196,9 @@ func TestRefusals(t *testing.T) {
 		"configuration": {"[models]\nfast = 3\n", []string{"up"}, 1, "local.toml:2:1: models.fast"},
 		"database":      {"", []string{"up", "--database-url", "postgres://nobody@127.0.0.1:1/none?connect_timeout=1"}, 1, "(unavailable)"},
 		"flag":          {"", []string{"up", "--nonsense"}, 2, "unknown flag"},
-		"no prompt":     {"", []string{"run"}, 2, "accepts 1 arg"},
-		"empty prompt":  {"", []string{"run", " "}, 2, "the prompt is empty"},
+		"command":       {"", []string{"nonsense"}, 2, "there is no command"},
+		"no prompt":     {"", []string{"run"}, 2, "a prompt is needed"},
+		"no address":    {"", []string{"up", "--listen", "192.0.2.1:1"}, 1, "The gateway cannot listen on 192.0.2.1:1: cannot assign requested address."},
 		"no daemon":     {"", []string{"auth", "launch"}, 1, "start one with `kaged up`"},
 	} {
 		t.Run(name, func(t *testing.T) {

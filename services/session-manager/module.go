@@ -14,6 +14,12 @@ func newModule(env *host.Env) (host.Service, error) {
 	if err := env.Config(&cfg); err != nil {
 		return nil, err
 	}
+	if err := env.Database.Named(); err != nil {
+		return nil, err
+	}
+	if err := env.NATS.Named(); err != nil {
+		return nil, err
+	}
 	return New(cfg, Deps{
 		Log:         env.Log,
 		Version:     env.Version,

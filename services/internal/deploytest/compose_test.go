@@ -41,6 +41,9 @@ func TestComposeRunsEveryService(t *testing.T) {
 		if s.HealthCheck == nil || !slices.Equal(s.HealthCheck.Test, types.HealthCheckTest{"CMD", name, "--health"}) {
 			t.Errorf("%s has no health check of its own: %+v", name, s.HealthCheck)
 		}
+		if s.User != "1000:1000" {
+			t.Errorf("%s runs as %q; agents must own what they change", name, s.User)
+		}
 		if s.PullPolicy != "" {
 			t.Errorf("%s has pull_policy %s", name, s.PullPolicy)
 		}

@@ -66,7 +66,7 @@ func (s *Server) launch(w http.ResponseWriter, r *http.Request) error {
 	_, err = s.operators.ConsumeLaunchToken(r.Context(), &sessionmanagerv1.ConsumeLaunchTokenRequest{Token: r.URL.Query().Get("token")})
 	if errors.Is(err, fault.Unauthenticated) {
 		return s.denied(r, "invalid_launch_token", fault.New(fault.Unauthenticated,
-			"The launch URL is not valid or was used before; the log has a fresh one.").With("reason", "invalid_launch_token"))
+			"The launch URL is not valid or was used before; `kaged auth launch` prints a fresh one, and the log has one.").With("reason", "invalid_launch_token"))
 	}
 	if err != nil {
 		return err

@@ -1,45 +1,34 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
 	"kaged.dev/pkg/fault"
-	"kaged.dev/pkg/host"
-	"kaged.dev/pkg/rpc"
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
-	"kaged.dev/services/kaged/internal/daemon"
 )
 
 func (a App) auth(p *places) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "auth", Short: "Sign browsers in and out", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	cmd := group("auth", "Sign browsers in and out")
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "launch", Short: "Print a fresh launch URL; it signs one browser in", Args: args(cobra.NoArgs),
+			Use: "launch", Short: "Print a fresh launch URL; it signs one browser in", Args: nothing,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return a.withGateway(p, func(g gatewayv1.GatewayServiceClient) error {
+				return a.withGateway(cmd.Context(), p, func(g gatewayv1.GatewayServiceClient) error {
 					resp, err := g.IssueLaunch(cmd.Context(), &gatewayv1.IssueLaunchRequest{})
-					if err == nil {
-						fmt.Fprintln(a.Stdout, resp.GetUrl())
-					}
-					return err
+					return a.printURL(resp, err)
 				})
 			},
 		},
 		&cobra.Command{
-			Use: "rotate", Short: "Sign every browser out and print a fresh launch URL", Args: args(cobra.NoArgs),
+			Use: "rotate", Short: "Sign every browser out and print a fresh launch URL", Args: nothing,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return a.withGateway(p, func(g gatewayv1.GatewayServiceClient) error {
+				return a.withGateway(cmd.Context(), p, func(g gatewayv1.GatewayServiceClient) error {
 					resp, err := g.RotateAuth(cmd.Context(), &gatewayv1.RotateAuthRequest{})
-					if err == nil {
-						fmt.Fprintln(a.Stdout, resp.GetUrl())
-					}
-					return err
+					return a.printURL(resp, err)
 				})
 			},
 		},
@@ -47,18 +36,18 @@ func (a App) auth(p *places) *cobra.Command {
 	return cmd
 }
 
-// withGateway calls the running daemon's gateway over its unix socket.
-func (a App) withGateway(p *places, use func(gatewayv1.GatewayServiceClient) error) error {
-	if _, running, err := daemon.Find(p.dataDir); err != nil || !running {
-		if err == nil {
-			err = fault.New(fault.Unavailable, "No daemon runs on %s; start one with `kaged up`.", p.dataDir)
-		}
-		return err
+func (a App) printURL(resp interface{ GetUrl() string }, err error) error {
+	if err == nil {
+		fmt.Fprintln(a.Stdout, resp.GetUrl())
 	}
-	conn, err := grpc.NewClient("unix:"+host.SocketPath(p.dataDir, "gateway"), rpc.DialOptions()...)
-	if err != nil {
-		return fault.Wrap(err, fault.Unavailable, "The daemon's socket cannot be used.")
+	return err
+}
+
+// withGateway calls the running gateway, over a socket that only the operator can open.
+func (a App) withGateway(ctx context.Context, p *places, use func(gatewayv1.GatewayServiceClient) error) error {
+	running, err := a.gateway(ctx, p, func(conn grpc.ClientConnInterface) error { return use(gatewayv1.NewGatewayServiceClient(conn)) })
+	if err == nil && !running {
+		return fault.New(fault.Unavailable, "No daemon runs on %s; start one with `kaged up`.", p.dataDir)
 	}
-	defer conn.Close()
-	return use(gatewayv1.NewGatewayServiceClient(conn))
+	return err
 }

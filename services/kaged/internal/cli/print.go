@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"kaged.dev/services/kaged/internal/client"
 )
@@ -85,7 +84,7 @@ func (p *printer) show(f client.Frame, run string) {
 		p.delta(m.Kind, m.Delta)
 	case "message.tool_call":
 		p.calls[m.ID] = m.Name
-		p.step("→ %s %s", m.Name, brief(string(m.Input), 160))
+		p.step("→ %s %s", m.Name, outline(string(m.Input), 160))
 	case "message.tool_result":
 		p.result(m.Name, m.Output, m.IsError)
 	case "message.end":
@@ -112,7 +111,7 @@ func (p *printer) result(name, output string, failed bool) {
 	if failed {
 		mark = "✗"
 	}
-	p.step("%s %s %s", mark, name, brief(output, 200))
+	p.step("%s %s %s", mark, name, outline(output, 160))
 }
 
 type usageView struct {
@@ -162,25 +161,4 @@ func harmless(text string) string {
 		}
 		return r
 	}, text)
-}
-
-// brief is text on one line, cut to n characters, with nothing in it that moves a terminal's cursor.
-func brief(text string, n int) string {
-	var b strings.Builder
-	count := 0
-	for _, r := range text {
-		if count++; count > n {
-			b.WriteString("…")
-			break
-		}
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			b.WriteByte(' ')
-		case r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0 || r == utf8.RuneError:
-			b.WriteByte('?')
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }

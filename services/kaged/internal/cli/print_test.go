@@ -30,7 +30,7 @@ func TestPrinter(t *testing.T) {
 		frame(t, "output", "message.delta", `{"kind":"thinking","delta":"hmm"}`),
 		frame(t, "output", "message.delta", `{"kind":"text","delta":"Hello\u001b[2J"}`),
 		frame(t, "output", "message.tool_call", `{"id":"1","name":"file.read","input":{"path":"a\tb"}}`),
-		frame(t, "output", "message.tool_result", `{"tool_call_id":"1","name":"file.read","output":"{\"error\":\n1}","is_error":true}`),
+		frame(t, "output", "message.tool_result", `{"tool_call_id":"1","name":"file.read","output":"{\"error\":{\"code\":\"file_not_found\",\"message\":\"It is not there.\",\"hint\":\"List the folder.\"}}","is_error":true}`),
 		frame(t, "events", "run.retry", `{"error":{"code":"provider_rate_limited","message":"Slow down."},"delay_ms":1500}`),
 		frame(t, "output", "message.end", `{"stop_reason":"length","usage":{"input":1,"cache_read":2,"output":3},"stats":{"cost":{"total":0.5}}}`),
 		frame(t, "events", "run.ended", `{"run_id":"other","outcome":"failed"}`),
@@ -47,7 +47,7 @@ func TestPrinter(t *testing.T) {
 		t.Errorf("stdout: %q", got)
 	}
 	for _, want := range []string{
-		"model p:m (rehearsal: a script plays the model)", `→ file.read {"path":"a\tb"}`, `✗ file.read {"error": 1}`,
+		"model p:m (rehearsal: a script plays the model)", "→ file.read path=“a b”", "✗ file.read It is not there. (file_not_found)",
 		"retrying in 1.5 s: Slow down. (provider_rate_limited)", "3 tokens in, 3 out, $0.5000, stopped at the output limit",
 		"failed: It broke off. (interrupted)",
 	} {
@@ -73,10 +73,34 @@ func TestPrinterJSON(t *testing.T) {
 // What is shown on one line stays on it.
 func TestBrief(t *testing.T) {
 	t.Parallel()
-	if got := brief("a\nb\x1b[31m\u0085é", 100); got != "a b?[31m?é" {
+	if got := brief("a\n  b\x1b[31m\u0085é", 100); got != "a b?[31m?é" {
 		t.Errorf("brief = %q", got)
 	}
 	if got := brief(strings.Repeat("é", 10), 3); got != "ééé…" {
 		t.Errorf("brief = %q", got)
+	}
+}
+
+// What a call is made with, and what came of it, reads like notes; whatever is not understood is shown as it came.
+func TestOutline(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		`{"command":"go test ./..."}`:                                 "command=“go test ./...”",
+		`{"path":"a.go","limit":3,"all":true,"x":false,"y":null}`:     "path=a.go limit=3 all=true",
+		`{"stdout":"ok\n\nmore \u001b[2J","stderr":"","exit_code":0}`: "stdout=“ok more ?[2J” exit_code=0",
+		`{"files":["a","b"],"none":[],"in":{"a": 1}}`:                 `files=["a","b"] in={"a":1}`,
+		`{"error":{"code":"x","message":"No."}}`:                      "No. (x)",
+		`{"error":"a text"}`:                                          "error=“a text”",
+		`{}`:                                                          "",
+		`[1, 2]`:                                                      "[1, 2]",
+		`{"cut off`:                                                   `{"cut off`,
+		"plain\ntext":                                                 "plain text",
+	} {
+		if got := outline(raw, 100); got != want {
+			t.Errorf("outline(%s) = %q, want %q", raw, got, want)
+		}
+	}
+	if got := outline(`{"path":"`+strings.Repeat("é", 200)+`"}`, 10); got != "path=ééééé…" {
+		t.Errorf("a long one: %q", got)
 	}
 }

@@ -11,8 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -43,14 +42,16 @@ type App struct {
 	Stdout, Stderr io.Writer
 	// Modules are the services a daemon runs.
 	Modules []host.Module
+	// Hurry is closed when what still runs is to be cut off, after the context of [App.Run] has ended; nil means never.
+	Hurry <-chan struct{}
 }
 
 // Main runs the command of this process and returns its exit code.
 func Main(modules []host.Module) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, hurry, stop := host.Interrupts(context.Background())
 	defer stop()
 	return App{
-		Args: os.Args[1:], Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Modules: modules,
+		Args: os.Args[1:], Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Modules: modules, Hurry: hurry,
 	}.Run(ctx)
 }
 
@@ -102,17 +103,33 @@ func (a App) exitCode(err error) int {
 	return exitFailed
 }
 
-// sentence is what a person is shown of an error: the message, and the code where there is one to look up.
+// sentence is what a person is shown of an error: the message, the code where there is one to look up, and the places in
+// the project file where there are any.
 func sentence(err error) string {
 	var f *fault.Error
-	if errors.As(err, &f) {
+	if !errors.As(err, &f) {
+		return err.Error()
+	}
+	places, _ := f.Details["errors"].([]any)
+	if f.Code != fault.DSLInvalid || len(places) == 0 {
 		return fmt.Sprintf("%s (%s)", f.Msg, f.Code)
 	}
-	return err.Error()
+	var b strings.Builder
+	fmt.Fprintf(&b, "The project file does not compile. (%s)", f.Code)
+	for _, item := range places {
+		e, _ := item.(map[string]any)
+		fmt.Fprintf(&b, "\n  %v:%v:%v: %v", e["file"], e["line"], e["column"], e["reason"])
+	}
+	return b.String()
 }
 
 func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// misused says what is wrong with the use of a command, and where it is explained.
+func misused(cmd *cobra.Command, format string, args ...any) error {
+	return usage("%s; see `%s --help`", fmt.Sprintf(format, args...), cmd.CommandPath())
 }
 
 // places are the flags every command has.
@@ -129,28 +146,48 @@ func (a App) root() *cobra.Command {
 			"and keeps a record. Begin with `kaged init` in a project, then `kaged up`, or `kaged run \"PROMPT\"`.",
 		Version:       version.String(),
 		SilenceErrors: true, SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: known, RunE: help,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, "%s", err) })
 	root.PersistentFlags().StringVar(&p.config, "config", config.DefaultPath(a.Getenv), "the operator's configuration (KAGED_CONFIG)")
 	root.PersistentFlags().StringVar(&p.dataDir, "data-dir", config.DefaultDataDir(a.Getenv), "the data directory (KAGED_DATA_DIR)")
 	root.AddCommand(a.up(&p), a.run(&p), a.init(&p), a.auth(&p), a.tools(&p), a.configCommand(&p), a.version())
 	return root
 }
 
-// args turns cobra's complaint about arguments into a usage error.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, list []string) error {
-		if err := check(cmd, list); err != nil {
-			return usage("%s; see `%s --help`", err, cmd.CommandPath())
-		}
+// group is a command that only holds others.
+func group(name, short string) *cobra.Command {
+	return &cobra.Command{Use: name, Short: short, Args: known, RunE: help}
+}
+
+func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+// known refuses what is no command of a group, and names what may have been meant.
+func known(cmd *cobra.Command, list []string) error {
+	if len(list) == 0 {
 		return nil
 	}
+	meant := ""
+	if cmd.SuggestionsMinimumDistance <= 0 {
+		cmd.SuggestionsMinimumDistance = 2
+	}
+	if s := cmd.SuggestionsFor(list[0]); len(s) > 0 {
+		meant = fmt.Sprintf(", perhaps you mean `%s %s`", cmd.CommandPath(), s[0])
+	}
+	return misused(cmd, "there is no command `%s %s`%s", cmd.CommandPath(), list[0], meant)
+}
+
+// nothing refuses arguments.
+func nothing(cmd *cobra.Command, list []string) error {
+	if len(list) > 0 {
+		return misused(cmd, "`%s` takes no argument, such as %q", cmd.CommandPath(), list[0])
+	}
+	return nil
 }
 
 func (a App) version() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: args(cobra.NoArgs),
+		Use: "version", Short: "Print the version", Args: nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			fmt.Fprintln(a.Stdout, "kaged", version.String())
 			return nil

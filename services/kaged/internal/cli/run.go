@@ -5,17 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/pkg/host"
 	"kaged.dev/services/kaged/internal/client"
-	"kaged.dev/services/kaged/internal/daemon"
 )
 
 // runFlags are the flags of kaged run.
@@ -36,8 +39,19 @@ func (a App) run(p *places) *cobra.Command {
 		Long: "Posts the prompt to a session of the project and shows what the agent does: its text on stdout, its steps on\n" +
 			"stderr. Uses the daemon that runs on the data directory, or starts one for the time of the run.\n" +
 			"Exits 0 when the run completed, 1 when it failed, 130 when it was cancelled.",
-		Args: args(cobra.ExactArgs(1)),
+		Args: func(cmd *cobra.Command, list []string) error {
+			switch len(list) {
+			case 0:
+				return misused(cmd, "a prompt is needed, or - to read it from standard input")
+			case 1:
+				return nil
+			}
+			return misused(cmd, "the prompt is one argument, not %d: put it in quotes", len(list))
+		},
 		RunE: func(cmd *cobra.Command, list []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
 			prompt, err := a.prompt(list[0])
 			if err != nil {
 				return err
@@ -61,6 +75,20 @@ func (a App) run(p *places) *cobra.Command {
 	cmd.Flags().IntVar(&f.maxOutputTokens, "max-output-tokens", 0, "the most output tokens of a model call (default: the project's)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the session's frames as JSON lines instead of text")
 	return cmd
+}
+
+// check refuses flags that no daemon would take.
+func (f runFlags) check(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("max-steps") && (f.maxSteps < 1 || f.maxSteps > config.MaxSteps) {
+		return misused(cmd, "--max-steps is %d and must be from 1 to %d", f.maxSteps, config.MaxSteps)
+	}
+	if cmd.Flags().Changed("max-output-tokens") && f.maxOutputTokens < 1 {
+		return misused(cmd, "--max-output-tokens is %d and must be at least 1", f.maxOutputTokens)
+	}
+	if _, _, ok := config.SplitTarget(f.model); f.model != "" && !ok {
+		return misused(cmd, "--model is %q and must be of the form PROVIDER:MODEL", f.model)
+	}
+	return nil
 }
 
 func (a App) prompt(arg string) (string, error) {
@@ -87,24 +115,46 @@ func (a App) connect(ctx context.Context, p *places, f runFlags) (*client.Client
 		c := client.New(f.url)
 		return c, func() error { c.Close(); return nil }, c.Bootstrap(ctx)
 	}
-	_, running, err := daemon.Find(p.dataDir)
-	if err != nil {
-		return nil, nil, err
+	var c *client.Client
+	signIn := func(conn grpc.ClientConnInterface) (err error) {
+		c, err = client.SignInWith(ctx, conn)
+		return err
 	}
 	stop := func() error { return nil }
-	if !running {
-		fmt.Fprintln(a.Stderr, "kaged: starting (no daemon runs on "+p.dataDir+")")
-		own, err := a.startPrivate(ctx, p)
-		if err != nil {
+	running, err := a.gateway(ctx, p, signIn)
+	if err == nil && !running {
+		// A daemon would refuse it as well, once it had started.
+		if err := projectHere(f); err != nil {
 			return nil, nil, err
 		}
-		stop = own.stop
+		fmt.Fprintln(a.Stderr, "kaged: starting (no daemon runs on "+p.dataDir+")")
+		if stop, err = a.startPrivate(ctx, p); err != nil {
+			return nil, nil, err
+		}
+		_, err = a.gateway(ctx, p, signIn)
 	}
-	c, err := client.SignIn(ctx, host.SocketPath(p.dataDir, "gateway"))
 	if err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}
 	return c, func() error { c.Close(); return stop() }, nil
+}
+
+// projectHere fails where the folder is no project.
+func projectHere(f runFlags) error {
+	if f.session != "" {
+		return nil
+	}
+	if info, err := os.Stat(f.project); err != nil || !info.IsDir() {
+		return fault.New(fault.NotFound, "There is no folder %s.", f.project)
+	}
+	if _, err := os.Stat(filepath.Join(f.project, dsl.ProjectFile)); errors.Is(err, fs.ErrNotExist) {
+		return noProject(f.project)
+	}
+	return nil
+}
+
+func noProject(dir string) error {
+	return fault.New(fault.NotFound, "There is no %s in %s. Run `kaged init %s` to make it a project.", dsl.ProjectFile, dir, shellQuote(dir))
 }
 
 // work runs the prompt in a session and shows it.
@@ -170,7 +220,10 @@ func (a App) newSession(ctx context.Context, c *client.Client, project string) (
 		Warnings []string
 	}
 	if err := c.Do(ctx, http.MethodPost, "/api/v1/projects/load", map[string]any{"path": dir}, &loaded); err != nil {
-		return "", explainLoad(err, project)
+		if errors.Is(err, fault.NotFound) {
+			err = noProject(project)
+		}
+		return "", err
 	}
 	for _, w := range loaded.Warnings {
 		fmt.Fprintln(a.Stderr, "kaged: warning:", w)
@@ -190,28 +243,11 @@ func (a App) newSession(ctx context.Context, c *client.Client, project string) (
 	return created.ID, err
 }
 
-// explainLoad adds to a refusal what a person at a terminal needs: the places in the project file, or how to make one.
-func explainLoad(err error, project string) error {
-	f := fault.From(err)
-	switch f.Code {
-	case fault.NotFound:
-		return fault.New(f.Code, "%s Run `kaged init %s` to make it a project.", f.Msg, project)
-	case fault.DSLInvalid:
-		var b strings.Builder
-		list, _ := f.Details["errors"].([]any)
-		for _, item := range list {
-			e, _ := item.(map[string]any)
-			fmt.Fprintf(&b, "\n  .kaged/project.yaml:%v:%v: %v", e["line"], e["column"], e["reason"])
-		}
-		return fault.New(f.Code, "%s%s", f.Msg, b.String())
-	}
-	return err
-}
-
 // cancelTimeout bounds how long a cancelled run may take to end.
 const cancelTimeout = 15 * time.Second
 
-// follow shows the session's frames until the run has ended, and cancels the run when ctx ends.
+// follow shows the session's frames until the run has ended, and cancels the run when ctx ends. Asked to hurry, it does not
+// wait for the end.
 func (a App) follow(ctx context.Context, c *client.Client, socket *client.Socket, session, run string, show *printer) (outcome string, err error) {
 	ended := make(chan struct{})
 	defer close(ended)
@@ -221,7 +257,7 @@ func (a App) follow(ctx context.Context, c *client.Client, socket *client.Socket
 			return
 		case <-ctx.Done():
 		}
-		fmt.Fprintln(a.Stderr, "kaged: cancelling")
+		fmt.Fprintln(a.Stderr, "kaged: cancelling; Ctrl-C again leaves without waiting")
 		cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 		defer cancel()
 		if err := c.Do(cctx, http.MethodPost, "/api/v1/sessions/"+session+"/runs/"+run+"/cancel", map[string]any{}, nil); err != nil && !errors.Is(err, fault.Conflict) {
@@ -229,9 +265,19 @@ func (a App) follow(ctx context.Context, c *client.Client, socket *client.Socket
 			socket.Close()
 		}
 	}()
+	go func() {
+		select {
+		case <-ended:
+		case <-a.Hurry:
+			socket.Close()
+		}
+	}()
 	for {
 		frame, err := socket.Read()
 		if err != nil {
+			if ctx.Err() != nil {
+				return "", &exitError{code: exitCancelled}
+			}
 			return "", err
 		}
 		if over, outcome := show.frame(frame, run); over {

@@ -22,11 +22,8 @@ func (f *toolFlags) add(cmd *cobra.Command, agent string) {
 }
 
 func (a App) tools(p *places) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "tools", Short: "List the tools of agents, and call them yourself", Args: args(cobra.NoArgs),
-		Long: "The tools of agents, without a daemon: which there are, which an agent can use and why, and what they answer.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	cmd := group("tools", "List the tools of agents, and call them yourself")
+	cmd.Long = "The tools of agents, without a daemon: which there are, which an agent can use and why, and what they answer."
 	cmd.AddCommand(a.toolsList(p), a.toolsCall(p))
 	return cmd
 }

@@ -35,7 +35,15 @@ func (a App) toolsCall(p *places) *cobra.Command {
 		Example: "  kaged tools call search.grep '{\"pattern\": \"TODO\", \"output_mode\": \"count\"}'\n" +
 			"  kaged tools call shell.bash '{\"command\": \"go test ./...\"}'\n" +
 			"  kaged tools call --agent primary.subagents.reviewer file.write '{\"path\": \"x\", \"content\": \"\"}'",
-		Args: args(cobra.RangeArgs(1, 2)),
+		Args: func(cmd *cobra.Command, list []string) error {
+			switch len(list) {
+			case 0:
+				return misused(cmd, "a tool's name is needed, or - to read calls from standard input")
+			case 1, 2:
+				return nil
+			}
+			return misused(cmd, "a call is a name and its parameters as one JSON text, not %s: put it in quotes", count(len(list), "argument", "arguments"))
+		},
 		RunE: func(cmd *cobra.Command, list []string) error {
 			next, err := a.calls(list)
 			if err != nil {

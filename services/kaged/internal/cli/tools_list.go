@@ -24,7 +24,7 @@ func (a App) toolsList(p *places) *cobra.Command {
 			"default, the operator's [default_tools], the agent's tools and profile, its cage. Without a project it is about\n" +
 			"the defaults. No daemon is needed.",
 		Example: "  kaged tools list\n  kaged tools list --agent primary.subagents.reviewer\n  kaged tools list --json",
-		Args:    args(cobra.NoArgs),
+		Args:    nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := a.bench(p, f)
 			if err != nil {

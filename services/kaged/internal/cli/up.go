@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,11 +25,16 @@ func (a App) up(p *places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run kaged: every service in this process",
-		Long: "Runs every service in this process until Ctrl-C. Without --database-url and --nats-url it starts a private\n" +
-			"Postgres under the data directory and NATS in the process. Once it serves, it prints one line on stdout:\n\n" +
+		Long: "Runs every service in this process until Ctrl-C; what runs then may finish its step, unless Ctrl-C comes twice.\n" +
+			"Without --database-url and --nats-url it starts a private Postgres under the data directory and NATS in the\n" +
+			"process. Once it serves, it prints one line on stdout:\n\n" +
 			"  kaged ready URL\n\nThe URL signs a browser in, once; `kaged auth launch` prints another.",
-		Args: args(cobra.NoArgs),
+		Args: nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.warnAbsent(cmd, p.config)
+			defer context.AfterFunc(cmd.Context(), func() {
+				fmt.Fprintln(a.Stderr, "kaged: stopping once what runs has finished its step; Ctrl-C again stops at once")
+			})()
 			err := daemon.Run(cmd.Context(), a.daemonOptions(p, f), func(r daemon.Ready) {
 				fmt.Fprintln(a.Stdout, "kaged ready", r.LaunchURL)
 			})
@@ -46,24 +53,28 @@ func (a App) up(p *places) *cobra.Command {
 	return cmd
 }
 
+// warnAbsent says that a configuration somebody named is not there: an absent one is an empty one, and the name may be
+// mistyped.
+func (a App) warnAbsent(cmd *cobra.Command, path string) {
+	named := cmd.Flags().Changed("config") || a.Getenv("KAGED_CONFIG") != ""
+	if _, err := os.Stat(path); named && errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(a.Stderr, "kaged: warning: the configuration %s is not there; kaged goes on as if it were empty\n", path)
+	}
+}
+
 func (a App) daemonOptions(p *places, f upFlags) daemon.Options {
 	return daemon.Options{
 		ConfigPath: p.config, DataDir: p.dataDir, Listen: f.listen, UIURL: f.uiURL, Insecure: f.insecure, NoSandbox: f.noSandbox,
 		DatabaseURL: f.databaseURL, DatabaseAppURL: a.Getenv("KAGED_DATABASE_APP_URL"), NATSURL: f.natsURL,
-		Getenv: a.Getenv, Stderr: a.Stderr, Modules: a.Modules,
+		Getenv: a.Getenv, Stderr: a.Stderr, Modules: a.Modules, Hurry: a.Hurry,
 	}
 }
 
-// private is a daemon started in this process for one command.
-type private struct {
-	stop func() error
-}
-
-// startTimeout bounds how long a command waits for a daemon of its own; making a new data directory takes a second or two.
+// startTimeout bounds how long a command waits for a daemon of its own; making a new data directory takes seconds.
 const startTimeout = time.Minute
 
-// startPrivate runs a daemon on a free port for the time of a command.
-func (a App) startPrivate(ctx context.Context, p *places) (*private, error) {
+// startPrivate runs a daemon on a free port in this process for the time of a command, until stop.
+func (a App) startPrivate(ctx context.Context, p *places) (stop func() error, err error) {
 	opts := a.daemonOptions(p, upFlags{
 		listen: "127.0.0.1:0", databaseURL: a.Getenv("KAGED_DATABASE_URL"), natsURL: a.Getenv("KAGED_NATS_URL"),
 		noSandbox: config.True(a.Getenv("KAGED_NO_SANDBOX")),
@@ -77,7 +88,7 @@ func (a App) startPrivate(ctx context.Context, p *places) (*private, error) {
 	defer timeout.Stop()
 	select {
 	case <-ready:
-		return &private{stop: func() error { cancel(); return <-done }}, nil
+		return func() error { cancel(); return <-done }, nil
 	case err := <-done:
 		cancel()
 		return nil, err

@@ -43,6 +43,8 @@ type Options struct {
 	Quiet  bool
 	// Modules are the services to run.
 	Modules []host.Module
+	// Hurry is closed when what still runs is to be cut off, after ctx has ended; nil means never.
+	Hurry <-chan struct{}
 }
 
 // Ready is what a daemon says once it serves.
@@ -83,15 +85,17 @@ func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 
 	stores, err := openStores(ctx, opts, file, log)
 	if err != nil {
+		log.Error("cannot start", "error", err)
 		return err
 	}
 	defer stores.close()
 	h, err := host.New(host.Options{
 		File: file, ConfigPath: opts.ConfigPath, DataDir: opts.DataDir, Log: log, Version: version.String(), Getenv: opts.Getenv,
 		Listen: opts.Listen, UIURL: config.Or(opts.UIURL, file.UI.URL), Insecure: opts.Insecure, NoSandbox: opts.NoSandbox,
-		Database: stores.database, NATS: stores.nats, GRPC: trace.Server, Dial: trace.Client,
+		Database: stores.database, NATS: stores.nats, GRPC: trace.Server, Dial: trace.Client, Hurry: opts.Hurry,
 	}, opts.Modules...)
 	if err != nil {
+		log.Error("cannot start", "error", err)
 		return err
 	}
 	return serve(ctx, h, held, stores, log, ready)
@@ -110,7 +114,7 @@ func serve(ctx context.Context, h *host.Host, held *lock, stores *stores, log *s
 				cancel(err)
 				return
 			}
-			log.Info("ready", "url", r.BaseURL, "took", time.Since(begun).Round(time.Millisecond).String())
+			log.Info("ready", "url", r.BaseURL, "took", time.Since(begun))
 			ready(r)
 		})
 		background.Go(func() {

@@ -1,13 +1,17 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"kaged.dev/pkg/fault"
 )
@@ -28,8 +32,11 @@ type InUseError struct {
 	Info    Info
 }
 
-// Error is the sentence interfaces.md fixes.
+// Error is the sentence interfaces.md fixes; a daemon that still starts has no URL yet.
 func (e *InUseError) Error() string {
+	if e.Info.URL == "" {
+		return fmt.Sprintf("data directory %s is in use by kaged pid %d, which is starting", e.DataDir, e.Info.PID)
+	}
 	return fmt.Sprintf("data directory %s is in use by kaged pid %d at %s", e.DataDir, e.Info.PID, e.Info.URL)
 }
 
@@ -42,7 +49,8 @@ type lock struct {
 func runDir(dataDir string) string   { return filepath.Join(dataDir, "run") }
 func infoPath(dataDir string) string { return filepath.Join(runDir(dataDir), "daemon.json") }
 
-// acquire takes the data directory, making it if need be. It fails with *InUseError where another process has it.
+// acquire takes the data directory, making it if need be, and drops what a killed daemon said of itself. It fails with
+// *InUseError where another process has it.
 func acquire(dataDir string) (*lock, error) {
 	if err := os.MkdirAll(runDir(dataDir), 0o700); err != nil {
 		return nil, fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be made; choose another with --data-dir.", dataDir)
@@ -51,17 +59,61 @@ func acquire(dataDir string) (*lock, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be written; choose another with --data-dir.", dataDir)
 	}
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		file.Close()
-		info, _ := readInfo(dataDir)
+	l := &lock{file, dataDir}
+	switch err := take(file); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		defer file.Close()
+		info, err := readInfo(dataDir)
+		if err != nil {
+			info = Info{PID: startingPID(file)}
+		}
 		return nil, &InUseError{DataDir: dataDir, Info: info}
-	}
-	if err != nil {
+	case err != nil:
 		file.Close()
 		return nil, fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be locked.", dataDir)
 	}
-	return &lock{file, dataDir}, nil
+	if err := l.claim(); err != nil {
+		file.Close()
+		return nil, fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be written; choose another with --data-dir.", dataDir)
+	}
+	return l, nil
+}
+
+// A command that looks whether a daemon runs holds the lock for an instant; a daemon holds it for good. So one that starts
+// asks a few times.
+const (
+	takeTries = 10
+	takePause = 10 * time.Millisecond
+)
+
+func take(file *os.File) error {
+	for try := 1; ; try++ {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || try == takeTries {
+			return err
+		}
+		time.Sleep(takePause)
+	}
+}
+
+// claim makes the hold known: the pid is in the lock's file until daemon.json says more.
+func (l *lock) claim() error {
+	if err := os.Remove(infoPath(l.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := l.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := l.file.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
+	return err
+}
+
+// startingPID reads what [lock.claim] wrote, 0 if that is not there yet.
+func startingPID(file *os.File) int {
+	var buf [16]byte
+	n, _ := file.ReadAt(buf[:], 0)
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
+	return pid
 }
 
 // publish writes daemon.json, whole or not at all.
@@ -91,23 +143,41 @@ func readInfo(dataDir string) (Info, error) {
 	return info, json.Unmarshal(data, &info)
 }
 
-// Find returns the daemon that runs on dataDir, false if none does.
-func Find(dataDir string) (Info, bool, error) {
+// Find returns the daemon that runs on dataDir, false if none does. It waits for one that starts.
+func Find(ctx context.Context, dataDir string) (info Info, running bool, err error) {
+	timeout := time.After(startTimeout)
+	for {
+		var starting bool
+		if info, running, starting, err = look(dataDir); !starting {
+			return info, running, err
+		}
+		select {
+		case <-time.After(readyPoll):
+		case <-ctx.Done():
+			return Info{}, false, ctx.Err()
+		case <-timeout:
+			return Info{}, false, fault.New(fault.Unavailable, "The daemon on %s is still starting; its log is in %s.", dataDir, filepath.Join(dataDir, "log"))
+		}
+	}
+}
+
+// startTimeout bounds how long a daemon that starts is waited for; making a new data directory takes seconds.
+const startTimeout = time.Minute
+
+// look reports whether a daemon runs on dataDir, and whether it has not yet said where it serves.
+func look(dataDir string) (info Info, running, starting bool, err error) {
 	file, err := os.OpenFile(filepath.Join(runDir(dataDir), "lock"), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Info{}, false, nil
+		return Info{}, false, false, nil
 	}
 	if err != nil {
-		return Info{}, false, fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be read.", dataDir)
+		return Info{}, false, false, fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be read.", dataDir)
 	}
 	defer file.Close()
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	if err == nil {
-		return Info{}, false, nil
+		return Info{}, false, false, nil
 	}
-	info, err := readInfo(dataDir)
-	if err != nil {
-		return Info{}, false, fault.New(fault.Unavailable, "The daemon on %s is still starting; try again in a moment.", dataDir)
-	}
-	return info, true, nil
+	info, err = readInfo(dataDir)
+	return info, err == nil, err != nil, nil
 }

@@ -3,16 +3,12 @@ package scaffold
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
-	"io/fs"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
 	"kaged.dev/pkg/config"
-	"kaged.dev/pkg/fault"
 )
 
 // Recommended are the aliases kaged suggests, in the order they are bound.
@@ -50,36 +46,49 @@ type Binding struct {
 // recommended aliases that the configuration at path does not bind yet to the first it finds. It stores "${VAR}" and never
 // a key. Without any provider it changes nothing.
 func Bind(ctx context.Context, path string, getenv func(string) string) (Binding, error) {
-	data, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Binding{}, fault.Wrap(err, fault.BadRequest, "The configuration %s cannot be read.", path)
-	}
-	current, err := config.Parse(path, data)
-	if err != nil {
-		return Binding{}, err
-	}
-	_, usable := current.Models[DefaultAlias]
 	found, ok := findProvider(ctx, getenv)
 	if !ok {
+		current, err := config.Load(path)
+		if err != nil {
+			return Binding{}, err
+		}
+		_, usable := current.Models[DefaultAlias]
 		return Binding{Usable: usable}, nil
 	}
 	b := Binding{Provider: found.name, Variable: found.variable, Usable: true}
-	if data, err = addProvider(data, current, found); err != nil {
+	err := config.Edit(path, func(data []byte) ([]byte, error) {
+		current, err := config.Parse(path, data)
+		if err != nil {
+			return nil, err
+		}
+		out, err := b.bind(data, current, found)
+		if len(b.Aliases) == 0 {
+			return data, err
+		}
+		return out, err
+	})
+	if err != nil {
 		return Binding{}, err
+	}
+	return b, nil
+}
+
+// bind returns the configuration with the provider in it and the aliases that nobody bound, which b remembers.
+func (b *Binding) bind(data []byte, current *config.File, found candidate) ([]byte, error) {
+	data, err := addProvider(data, current, found)
+	if err != nil {
+		return nil, err
 	}
 	for _, alias := range Recommended {
 		if _, bound := current.Models[alias]; bound || alias == "local-only" && found.name != "ollama" {
 			continue
 		}
 		if data, err = config.Set(data, []string{"models", alias}, config.Quote(found.name+":"+found.modelFor(alias))); err != nil {
-			return Binding{}, err
+			return nil, err
 		}
 		b.Aliases = append(b.Aliases, alias)
 	}
-	if len(b.Aliases) == 0 {
-		return b, nil
-	}
-	return b, config.Write(path, data)
+	return data, nil
 }
 
 func addProvider(data []byte, current *config.File, c candidate) ([]byte, error) {

@@ -24,58 +24,75 @@ const DefaultAlias = "smart-generalist"
 type Project struct {
 	// Dir is its folder.
 	Dir string
-	// Slug is its id; empty derives one from the folder's name.
+	// Slug is its id; empty derives one from the folder's name, and is content with files that are there.
 	Slug string
 	// Force replaces files that are there.
 	Force bool
 }
 
+// Made is what [Write] did.
+type Made struct {
+	// Slug is the project's id in the files that were written.
+	Slug string
+	// Written and Kept are the paths of the project's files relative to its folder, in order: those that were written, and
+	// those that were there and stayed.
+	Written, Kept []string
+}
+
 var (
-	slugForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$`)
+	slugForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// Write makes the project's files and returns their paths relative to its folder, in the order they were written. It
-// fails with file_exists where one is there and Force is not set, before it has written any.
-func Write(p Project) (slug string, written []string, err error) {
+// Write makes the project's files. Those that are there stay, unless Force is set: a project that came with its files, from
+// a clone of its repository, say, is made no other. With a slug of its own they would not fit together, so that Write fails
+// with file_exists then, before it has written any.
+func Write(p Project) (Made, error) {
 	dir, err := filepath.Abs(p.Dir)
 	if err != nil {
-		return "", nil, err
+		return Made{}, err
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return "", nil, fault.New(fault.NotFound, "%s is not a folder.", p.Dir)
+		return Made{}, fault.New(fault.NotFound, "%s is not a folder.", p.Dir)
 	}
-	slug = p.Slug
-	if slug == "" {
-		slug = slugOf(filepath.Base(dir))
+	m := Made{Slug: p.Slug}
+	if m.Slug == "" {
+		m.Slug = slugOf(filepath.Base(dir))
 	}
-	if !slugForm.MatchString(slug) {
-		return "", nil, fault.New(fault.ValidationFailed, "The project's name %q may hold a-z, 0-9 and inner hyphens only; choose one with --name.", slug)
+	if !slugForm.MatchString(m.Slug) {
+		return Made{}, fault.New(fault.ValidationFailed,
+			"The project's name %q may hold a-z, 0-9 and inner hyphens only, at most %d of them; choose one with --name.", m.Slug, maxSlug)
 	}
-	files, err := render(slug)
+	files, err := render(m.Slug)
 	if err != nil {
-		return "", nil, err
-	}
-	for _, f := range files {
-		if _, err := os.Lstat(filepath.Join(dir, f.path)); err == nil && !p.Force {
-			return "", nil, fault.New(fault.FileExists, "%s is there already; use --force to replace it.", f.path)
-		}
+		return Made{}, err
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return "", nil, fault.Wrap(err, fault.FileIO, "%s cannot be opened.", p.Dir)
+		return Made{}, fault.Wrap(err, fault.FileIO, "%s cannot be opened.", p.Dir)
 	}
 	defer root.Close()
+	var missing []file
 	for _, f := range files {
+		switch _, err := root.Lstat(f.path); {
+		case err != nil || p.Force:
+			missing = append(missing, f)
+		case p.Slug != "":
+			return Made{}, fault.New(fault.FileExists, "%s is there already; use --force to replace it, or leave --name out to keep it.", f.path)
+		default:
+			m.Kept = append(m.Kept, f.path)
+		}
+	}
+	for _, f := range missing {
 		if err := root.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
-			return "", written, fault.Wrap(err, fault.FileIO, "%s cannot be made.", filepath.Dir(f.path))
+			return m, fault.Wrap(err, fault.FileIO, "%s cannot be made.", filepath.Dir(f.path))
 		}
 		if err := root.WriteFile(f.path, f.content, 0o644); err != nil {
-			return "", written, fault.Wrap(err, fault.FileIO, "%s cannot be written.", f.path)
+			return m, fault.Wrap(err, fault.FileIO, "%s cannot be written.", f.path)
 		}
-		written = append(written, f.path)
+		m.Written = append(m.Written, f.path)
 	}
-	return slug, written, nil
+	return m, nil
 }
 
 type file struct {
@@ -84,7 +101,7 @@ type file struct {
 }
 
 func render(slug string) ([]file, error) {
-	data := map[string]string{"Project": slug, "Alias": DefaultAlias, "Description": strconv.Quote("The agents of " + slug + ".")}
+	data := map[string]string{"Project": slug, "Slug": scalar(slug), "Alias": DefaultAlias, "Description": strconv.Quote("The agents of " + slug + ".")}
 	var files []file
 	for _, f := range [...]struct{ path, template string }{
 		{".kaged/project.yaml", "template/project.yaml"},
@@ -104,11 +121,29 @@ func render(slug string) ([]file, error) {
 	return files, nil
 }
 
+// text is what YAML takes for text without quotes: nothing that could be a number, and none of its words.
+var text = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+
+// scalar is a slug as a YAML value: a folder may be called 2024, or null.
+func scalar(slug string) string {
+	switch slug {
+	case "null", "true", "false", "yes", "no", "on", "off", "y", "n":
+		return strconv.Quote(slug)
+	}
+	if !text.MatchString(slug) {
+		return strconv.Quote(slug)
+	}
+	return slug
+}
+
+// maxSlug is the longest id a project file may have.
+const maxSlug = 63
+
 // slugOf makes a slug of any name, "project" where nothing is left of it.
 func slugOf(name string) string {
 	s := strings.Trim(notInSlug.ReplaceAllString(strings.ToLower(name), "-"), "-")
-	if len(s) > 64 {
-		s = strings.Trim(s[:64], "-")
+	if len(s) > maxSlug {
+		s = strings.Trim(s[:maxSlug], "-")
 	}
 	if s == "" {
 		return "project"

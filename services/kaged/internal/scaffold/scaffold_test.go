@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/kaged/internal/scaffold"
 )
@@ -18,17 +19,41 @@ import (
 // A new project has its three files, with a slug made of whatever its folder is called.
 func TestWrite(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"My Tool": "my-tool", "--": "project", "Ünïcode 9": "n-code-9", strings.Repeat("a", 80): strings.Repeat("a", 64)} {
+	for name, want := range map[string]string{"My Tool": "my-tool", "--": "project", "Ünïcode 9": "n-code-9", strings.Repeat("a", 80): strings.Repeat("a", 63)} {
 		dir := filepath.Join(t.TempDir(), name)
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		slug, written, err := scaffold.Write(scaffold.Project{Dir: dir})
-		if err != nil || slug != want {
-			t.Errorf("%q became %q, %v", name, slug, err)
+		made, err := scaffold.Write(scaffold.Project{Dir: dir})
+		if err != nil || made.Slug != want {
+			t.Errorf("%q became %q, %v", name, made.Slug, err)
 		}
-		if !slices.Equal(written, []string{".kaged/project.yaml", ".kaged/prompts/primary.md", ".kaged/.gitignore"}) {
-			t.Errorf("wrote %v", written)
+		if !slices.Equal(made.Written, []string{".kaged/project.yaml", ".kaged/prompts/primary.md", ".kaged/.gitignore"}) {
+			t.Errorf("wrote %v", made.Written)
+		}
+	}
+}
+
+// Whatever the folder is called, what is written is a project that compiles.
+func TestWhatIsWrittenCompiles(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"plain", "2024", "1e3", "0x1f", "null", "true", "No", "---", strings.Repeat("long", 40)} {
+		dir := filepath.Join(t.TempDir(), name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		made, err := scaffold.Write(scaffold.Project{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var files []dsl.File
+		for _, path := range append(made.Written, ".kaged/project.local.yaml") {
+			data, err := os.ReadFile(filepath.Join(dir, path))
+			files = append(files, dsl.File{Path: path, Present: err == nil, Content: data})
+		}
+		got := dsl.Parse(files)
+		if got.Project == nil || got.Project.Slug != made.Slug || got.Failed() {
+			t.Errorf("in %q: %v", name, got.Diagnostics)
 		}
 	}
 }
@@ -44,10 +69,17 @@ func TestWriteIsCareful(t *testing.T) {
 	if err := os.WriteFile(prompt, []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, written, err := scaffold.Write(scaffold.Project{Dir: dir, Slug: "x"}); !errors.Is(err, fault.FileExists) || len(written) > 0 {
-		t.Errorf("wrote %v, %v", written, err)
+	if made, err := scaffold.Write(scaffold.Project{Dir: dir, Slug: "x"}); !errors.Is(err, fault.FileExists) || len(made.Written) > 0 {
+		t.Errorf("wrote %v, %v", made.Written, err)
 	}
-	if _, _, err := scaffold.Write(scaffold.Project{Dir: dir, Slug: "x", Force: true}); err != nil {
+	made, err := scaffold.Write(scaffold.Project{Dir: dir})
+	if err != nil || !slices.Equal(made.Kept, []string{".kaged/prompts/primary.md"}) || len(made.Written) != 2 {
+		t.Errorf("made %+v, %v", made, err)
+	}
+	if data, _ := os.ReadFile(prompt); string(data) != "mine" {
+		t.Errorf("the prompt became %q", data)
+	}
+	if _, err := scaffold.Write(scaffold.Project{Dir: dir, Slug: "x", Force: true}); err != nil {
 		t.Error(err)
 	}
 	if data, _ := os.ReadFile(prompt); !strings.Contains(string(data), "coding agent of the project x") {
@@ -58,14 +90,14 @@ func TestWriteIsCareful(t *testing.T) {
 	if err := os.Symlink(out, filepath.Join(linked, ".kaged")); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := scaffold.Write(scaffold.Project{Dir: linked, Slug: "x", Force: true}); err == nil {
+	if _, err := scaffold.Write(scaffold.Project{Dir: linked, Slug: "x", Force: true}); err == nil {
 		t.Error("a link led out of the folder")
 	}
 	if entries, _ := os.ReadDir(out); len(entries) > 0 {
 		t.Errorf("written outside: %v", entries)
 	}
-	for _, bad := range []string{"Upper", "-x", "x-", "a/b", "a b"} {
-		if _, _, err := scaffold.Write(scaffold.Project{Dir: t.TempDir(), Slug: bad}); !errors.Is(err, fault.ValidationFailed) {
+	for _, bad := range []string{strings.Repeat("a", 64), "Upper", "-x", "x-", "a/b", "a b"} {
+		if _, err := scaffold.Write(scaffold.Project{Dir: t.TempDir(), Slug: bad}); !errors.Is(err, fault.ValidationFailed) {
 			t.Errorf("slug %q: %v", bad, err)
 		}
 	}

@@ -14,11 +14,12 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// The pauses between tries to reach a bus that is not there: short at first, because on a fresh machine the stream is made
-// while the gateway starts.
+// The pauses between tries: short at first for a bus that was never there, because on a fresh machine the stream is made
+// while the gateway starts, and the pause for one that was.
 const (
 	firstRetry = 10 * time.Millisecond
-	lastRetry  = 200 * time.Millisecond
+	lastRetry  = time.Second
+	againRetry = 200 * time.Millisecond
 )
 
 // Listener takes what the subscription brings. Its methods do not block.
@@ -51,7 +52,7 @@ func (f *Frames) Run(ctx context.Context, to Listener) {
 		if ctx.Err() != nil {
 			return
 		}
-		f.log.Warn("the bus cannot be used yet", "error", err)
+		f.log.Warn("the bus cannot be used yet", "error", err, "again_in", pause)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -105,7 +106,7 @@ func (f *Frames) catchUp(ctx context.Context, frames *bus.Frames, before string,
 			return now
 		}
 		select {
-		case <-time.After(lastRetry):
+		case <-time.After(againRetry):
 		case <-ctx.Done():
 		}
 	}

@@ -2,11 +2,15 @@ package tools
 
 import (
 	"context"
+	"crypto/sha256"
 	_ "embed"
+	"io"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/edit"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -57,17 +61,47 @@ func (d Deps) editFile(ctx context.Context, call *tool.Call, p *editTextParams) 
 	if p.OldString == p.NewString {
 		return editTextResult{}, fault.New(fault.NoChange, "old_string and new_string are the same.").With("path", path.Show)
 	}
-	doc, err := d.open(ctx, call, path)
+	data, err := d.load(ctx, path)
 	if err != nil {
 		return editTextResult{}, err
 	}
-	changes, err := edit.Replace(doc.text, p.OldString, p.NewString, p.ReplaceAll)
+	if err := d.check(call, path, sha256.Sum256(data)); err != nil {
+		return editTextResult{}, err
+	}
+	before, encoding, ok := text.Decode(data)
+	if binary, _ := text.Binary(data[:min(len(data), text.HeadSize)], d.Sniff); binary || !ok {
+		return editTextResult{}, fault.New(fault.FileNotText, "%s is not a text file and cannot be edited.", path.Show).With("path", path.Show)
+	}
+	changes, err := edit.Replace(before, p.OldString, p.NewString, p.ReplaceAll)
 	if err != nil {
 		return editTextResult{}, fault.From(err).With("path", path.Show)
 	}
-	if err := d.replace(call, doc, edit.Apply(doc.text, changes)); err != nil {
+	after := text.Encode(edit.Apply(before, changes), encoding)
+	if err := path.Replace(after); err != nil {
 		return editTextResult{}, err
 	}
+	d.saw(call, path, sha256.Sum256(after))
 	call.Record(audit.FileEdited, map[string]any{"path": path.Show, "replacements": len(changes)})
-	return editTextResult{path.Show, len(changes), edit.Diff(path.Show, doc.text, changes, d.Limits.DiffBytes)}, nil
+	return editTextResult{path.Show, len(changes), edit.Diff(path.Show, before, changes, d.Limits.DiffBytes)}, nil
+}
+
+// load returns the whole content of a file that is to be edited.
+func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, error) {
+	f, info, err := path.OpenFile()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	limit := int64(d.Limits.EditFile)
+	if info.Size() > limit {
+		return nil, tooLarge(path, limit)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if int64(len(data)) > limit {
+		return nil, tooLarge(path, limit)
+	}
+	return data, path.Failure("read", err)
 }

@@ -36,9 +36,6 @@ type Limits struct {
 	EditFile int
 	// DiffBytes bounds the diff an edit answers with.
 	DiffBytes int
-	// PatchFiles bounds the sections of a patch, PatchBytes what is read for them together.
-	PatchFiles int
-	PatchBytes int64
 	// Search bounds the searches, Shell shell.bash.
 	Search SearchLimits
 	Shell  ShellLimits
@@ -52,7 +49,6 @@ func Catalogue(deps Deps) []*tool.Entry {
 		fileWrite(deps),
 		fileCreate(deps),
 		editText(deps),
-		editPatch(deps),
 		searchGrep(deps),
 		searchGlob(deps),
 		shellBash(deps),

@@ -1,0 +1,27 @@
+package host
+
+import (
+	"log/slog"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/config"
+)
+
+// Elsewhere reaches services of other processes with this configuration and data directory, as a service would; for
+// commands that run none themselves. Close it.
+type Elsewhere struct{ host *Host }
+
+// NewElsewhere returns what reaches the services that run with a configuration and a data directory. It connects to nothing
+// until it is used.
+func NewElsewhere(file *config.File, dataDir string, getenv func(string) string) *Elsewhere {
+	h := &Host{opts: Options{File: file, DataDir: dataDir, Getenv: getenv, Log: slog.New(slog.DiscardHandler)}}
+	h.conns.host = h
+	return &Elsewhere{h}
+}
+
+// Dial returns a connection to a service, as [Env.Dial] does.
+func (e *Elsewhere) Dial(name string) grpc.ClientConnInterface { return e.host.Dial(name) }
+
+// Close gives the connections up.
+func (e *Elsewhere) Close() { e.host.conns.close() }

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// outline is a JSON value on one line of at most n characters, as people write things down: an object as its fields, a text
+// as it is, an error as its code and message. What is no JSON is shown as it stands.
+func outline(raw string, n int) string {
+	dec := json.NewDecoder(strings.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return brief(raw, n)
+	}
+	var failed struct {
+		Error struct{ Code, Message string }
+	}
+	if json.Unmarshal([]byte(raw), &failed) == nil && failed.Error.Message != "" {
+		return brief(failed.Error.Message+" ("+failed.Error.Code+")", n)
+	}
+	var b strings.Builder
+	for dec.More() && b.Len() < utf8.UTFMax*n {
+		key, err := dec.Token()
+		var value json.RawMessage
+		if err == nil {
+			err = dec.Decode(&value)
+		}
+		if err != nil {
+			return brief(raw, n)
+		}
+		if shown := field(value); shown != "" {
+			if b.Len() > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(key.(string) + "=" + shown)
+		}
+	}
+	return brief(b.String(), n)
+}
+
+// field is a field's value, empty for one that says nothing: null, false, an empty text or list.
+func field(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		if text = strings.TrimSpace(text); strings.ContainsAny(text, " \t\r\n") {
+			return "“" + text + "”"
+		}
+		return text
+	}
+	switch string(value) {
+	case "null", "false", "[]", "{}":
+		return ""
+	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, value) != nil {
+		return ""
+	}
+	return compact.String()
+}
+
+// brief is text on one line, cut to n characters, with nothing in it that moves a terminal's cursor. White space that runs on
+// is one space.
+func brief(text string, n int) string {
+	var b strings.Builder
+	count, blank := 0, false
+	for _, r := range text {
+		space := r == '\n' || r == '\t' || r == '\r' || r == ' '
+		if space && blank {
+			continue
+		}
+		if count++; count > n {
+			b.WriteString("…")
+			break
+		}
+		blank = space
+		switch {
+		case space:
+			b.WriteByte(' ')
+		case r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0 || r == utf8.RuneError:
+			b.WriteByte('?')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/host"
+	"kaged.dev/services/kaged/internal/daemon"
+)
+
+// answerTimeout bounds how long a gateway in a process of its own may take to say that it is there.
+const answerTimeout = 2 * time.Second
+
+// gateway calls use with a connection to the gateway that runs here: a daemon's on the data directory, which is waited for
+// while it starts, or one in a process of its own where the configuration says. It reports whether there is one.
+func (a App) gateway(ctx context.Context, p *places, use func(grpc.ClientConnInterface) error) (running bool, err error) {
+	_, running, err = daemon.Find(ctx, p.dataDir)
+	if err != nil {
+		return false, err
+	}
+	file, err := config.Load(p.config)
+	if err != nil {
+		return false, err
+	}
+	elsewhere := host.NewElsewhere(file, p.dataDir, a.Getenv)
+	defer elsewhere.Close()
+	conn := elsewhere.Dial("gateway")
+	if !running && !answers(ctx, conn) {
+		return false, nil
+	}
+	return true, use(conn)
+}
+
+func answers(ctx context.Context, conn grpc.ClientConnInterface) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	return err == nil
+}
