@@ -144,6 +144,9 @@ func (e *ending) audit(run record.Run, s record.Session, requestID string, usage
 // cutOff records the calls whose results were not kept, because the run was cut off in between: whether they ran, and what
 // they did, nobody knows, and the record must not be silent about it.
 func (e *ending) cutOff(run record.Run, s record.Session, requestID string, at int64) []audit.Record {
+	if e.Outcome == Completed {
+		return nil
+	}
 	var records []audit.Record
 	for _, call := range transcript.Open(e.steps) {
 		records = append(records, about(run, s, requestID, "tool.interrupted", at, map[string]any{
