@@ -44,6 +44,11 @@ const (
 	FileCommitted Point = "file_committed"
 	// FilesCommitted: all files of a set have taken their places, which is noted; the old ones are still there.
 	FilesCommitted Point = "files_committed"
+
+	// ProcessNoted: a background process stands in the table and was not asked for.
+	ProcessNoted Point = "process_noted"
+	// ProcessStarted: a background process runs; its call has no answer.
+	ProcessStarted Point = "process_started"
 )
 
 // Points returns every point, in the order of the list.
@@ -55,4 +60,5 @@ var points = []Point{
 	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored,
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
 	FilesStaged, FileCommitted, FilesCommitted,
+	ProcessNoted, ProcessStarted,
 }

@@ -25,8 +25,9 @@ type Detached struct {
 }
 
 // Detach starts a command known by id, a ULID its caller has chosen, or returns the one that is known by it. It lives until
-// it ends by itself or by its time, by [Supervisor.End], by the end of its owner, or with the supervisor. Detach fails as
-// [Supervisor.Start] does, with rate_limited also if the owner has too many, and with conflict if id is another owner's.
+// it ends by itself or by its time, by [Detached.End], by the end of its owner, or with the supervisor. When ctx ends before it
+// has started, it is ended. Detach fails as [Supervisor.Start] does, with rate_limited also if the owner has too many, and with
+// conflict if id is another owner's.
 func (s *Supervisor) Detach(ctx context.Context, id string, c Command) (*Detached, error) {
 	if !ident.Valid(id) {
 		return nil, invalid("process_id", "The process id %.80q is not a ULID.", id)
@@ -37,6 +38,9 @@ func (s *Supervisor) Detach(ctx context.Context, id string, c Command) (*Detache
 	}
 	if isNew {
 		s.launch(ctx, d)
+		if d.err == nil && ctx.Err() != nil {
+			d.exec.stop(ReasonCancelled) // the caller left before it could learn that the command runs
+		}
 	}
 	select {
 	case <-d.started:

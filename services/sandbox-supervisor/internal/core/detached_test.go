@@ -164,3 +164,32 @@ func TestDetachTwice(t *testing.T) {
 		s.Close()
 	})
 }
+
+// A caller that leaves while its command starts leaves nothing behind.
+func TestDetachAndLeave(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newFake(true)
+		sp := &spawner{processes: []*fake{p}, hold: make(chan struct{})}
+		s := New(sp, limits)
+		ctx, cancel := context.WithCancel(t.Context())
+		id, done := ident.New(), make(chan error)
+		go func() {
+			_, err := s.Detach(ctx, id, command())
+			done <- err
+		}()
+		synctest.Wait()
+		cancel()
+		close(sp.hold)
+		<-done
+		synctest.Wait()
+		d, err := s.Detached(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if exit := d.Info().Exit; exit == nil || exit.Reason != ReasonCancelled {
+			t.Errorf("the end is %+v", exit)
+		}
+		s.Close()
+	})
+}

@@ -17,12 +17,15 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// Sandbox is a [command.Runner].
+// Sandbox is a [command.Runner] and a [command.Background].
 type Sandbox struct {
 	client sandboxsupervisorv1.SandboxServiceClient
 }
 
-var _ command.Runner = (*Sandbox)(nil)
+var (
+	_ command.Runner     = (*Sandbox)(nil)
+	_ command.Background = (*Sandbox)(nil)
+)
 
 // New returns a runner that asks client.
 func New(client sandboxsupervisorv1.SandboxServiceClient) *Sandbox { return &Sandbox{client} }
@@ -51,9 +54,13 @@ func (s *Sandbox) Run(ctx context.Context, spec command.Spec, output func([]byte
 		case *sandboxsupervisorv1.ExecEvent_Started:
 			started = true
 		case *sandboxsupervisorv1.ExecEvent_Output:
-			output(e.Output.GetData())
+			if e.Output.GetStream() == sandboxsupervisorv1.Stream_STREAM_STDERR && spec.Stderr != nil {
+				spec.Stderr(e.Output.GetData())
+			} else {
+				output(e.Output.GetData())
+			}
 		case *sandboxsupervisorv1.ExecEvent_Exited:
-			return exitFromProto(e.Exited)
+			return exitFromProto(e.Exited), nil
 		}
 	}
 }
@@ -61,18 +68,8 @@ func (s *Sandbox) Run(ctx context.Context, spec command.Spec, output func([]byte
 // start sends the command, and that there is nothing to read: a program that asks a question gets no answer instead of
 // waiting for one. What the supervisor says to a request it refuses comes with the first Recv.
 func start(st stream, spec command.Spec) error {
-	req := &sandboxsupervisorv1.ExecStart{
-		Owner: &sandboxsupervisorv1.Owner{
-			SessionId: spec.Owner.SessionID, RunId: spec.Owner.RunID, CallId: spec.Owner.CallID, ProjectId: spec.Owner.ProjectID,
-		},
-		Argv: spec.Argv, Cwd: spec.Dir, Env: spec.Env, TimeoutMs: spec.Timeout.Milliseconds(),
-		Cage: cageToProto(spec.Cage), ProjectRoot: spec.Root,
-	}
-	if spec.Terminal {
-		req.Terminal = &sandboxsupervisorv1.Terminal{}
-	}
 	for _, m := range []*sandboxsupervisorv1.ExecRequest{
-		{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: req}},
+		{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: specToProto(spec)}},
 		{Request: &sandboxsupervisorv1.ExecRequest_CloseStdin{CloseStdin: &sandboxsupervisorv1.CloseStdin{}}},
 	} {
 		if err := st.Send(m); err != nil && !errors.Is(err, io.EOF) {
@@ -80,6 +77,20 @@ func start(st stream, spec command.Spec) error {
 		}
 	}
 	return nil
+}
+
+func specToProto(spec command.Spec) *sandboxsupervisorv1.ExecStart {
+	start := &sandboxsupervisorv1.ExecStart{
+		Owner: &sandboxsupervisorv1.Owner{
+			SessionId: spec.Owner.SessionID, RunId: spec.Owner.RunID, CallId: spec.Owner.CallID, ProjectId: spec.Owner.ProjectID,
+		},
+		Argv: spec.Argv, Cwd: spec.Dir, Env: spec.Env, TimeoutMs: spec.Timeout.Milliseconds(),
+		Cage: cageToProto(spec.Cage), ProjectRoot: spec.Root, MergeStderr: spec.Stderr == nil,
+	}
+	if spec.Terminal {
+		start.Terminal = &sandboxsupervisorv1.Terminal{}
+	}
+	return start
 }
 
 // ended says what the end of a stream before the command's means.
@@ -97,19 +108,17 @@ func lost(err error) error {
 	return fault.Wrap(err, fault.Interrupted, "The command was cut off because the sandbox went away; what it had done is done.")
 }
 
-func exitFromProto(e *sandboxsupervisorv1.ExecExited) (command.Exit, error) {
-	exit := command.Exit{Code: int(e.GetExitCode()), Duration: time.Duration(e.GetDurationMs()) * time.Millisecond}
-	switch e.GetReason() {
-	case sandboxsupervisorv1.KillReason_KILL_REASON_TIMEOUT:
-		exit.Reason = command.TimedOut
-	case sandboxsupervisorv1.KillReason_KILL_REASON_CANCELLED:
-		exit.Reason = command.Cancelled
-	case sandboxsupervisorv1.KillReason_KILL_REASON_OWNER_ENDED:
-		exit.Reason = command.OwnerEnded
-	case sandboxsupervisorv1.KillReason_KILL_REASON_LOST:
-		exit.Reason = command.Lost
+func exitFromProto(e *sandboxsupervisorv1.ExecExited) command.Exit {
+	return command.Exit{
+		Code: int(e.GetExitCode()), Signal: e.GetSignal(), Reason: reasons[e.GetReason()], Duration: time.Duration(e.GetDurationMs()) * time.Millisecond,
 	}
-	return exit, nil
+}
+
+var reasons = map[sandboxsupervisorv1.KillReason]command.Reason{
+	sandboxsupervisorv1.KillReason_KILL_REASON_TIMEOUT:     command.TimedOut,
+	sandboxsupervisorv1.KillReason_KILL_REASON_CANCELLED:   command.Cancelled,
+	sandboxsupervisorv1.KillReason_KILL_REASON_OWNER_ENDED: command.OwnerEnded,
+	sandboxsupervisorv1.KillReason_KILL_REASON_LOST:        command.Lost,
 }
 
 func cageToProto(p *cage.Policy) *commonv1.CagePolicy {

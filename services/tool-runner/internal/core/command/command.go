@@ -21,6 +21,9 @@ type Spec struct {
 	Env  map[string]string
 	// Terminal gives the command a terminal instead of pipes.
 	Terminal bool
+	// Stderr, if set, is given standard error of a command without a terminal, as output is given the rest; nil means that
+	// both go to output, in their order.
+	Stderr func([]byte)
 	// Timeout ends the command, 0 for never.
 	Timeout time.Duration
 	// Cage is the caller's, nil for none; Root is the project's root, which its paths are relative to.
@@ -43,7 +46,9 @@ const (
 // Exit is how a command ended.
 type Exit struct {
 	// Code is its exit code, or 128 plus the signal that ended it.
-	Code   int
+	Code int
+	// Signal is the name of that signal, empty for none.
+	Signal string
 	Reason Reason
 	// Duration is how long it ran.
 	Duration time.Duration
@@ -59,4 +64,36 @@ type Runner interface {
 	Run(ctx context.Context, spec Spec, output func([]byte)) (Exit, error)
 	// EndSession kills every command of a session and returns when they are gone.
 	EndSession(ctx context.Context, session string) error
+}
+
+// Process is a command that outlives the call that started it, as the one who runs it knows it.
+type Process struct {
+	ID string
+	// Exit is how it ended, nil while it runs.
+	Exit *Exit
+	// Of the bytes it wrote, End is how many they are, and those from number Start on are kept.
+	Start, End int64
+}
+
+// Background runs commands that outlive the call that started them. It is safe for concurrent use. Its methods fail with
+// process_not_found for a process it does not know, because it never did, because the process ended long ago or because
+// whoever ran it was restarted, which ended it; and with unavailable if nobody can be asked.
+type Background interface {
+	// Start starts a command known by id, a ULID. It fails as [Runner.Run] does, and with rate_limited if the session has too
+	// many. When ctx ends before Start returns, the command may run or not.
+	Start(ctx context.Context, id string, spec Spec) error
+	// Attach hands over what a process wrote from byte number from on, as far as it is kept, each piece with the number of
+	// its first byte, and returns what is known of it then. With follow it goes on until the process ends. It ends early
+	// with the error of output, and with ctx.
+	Attach(ctx context.Context, id string, from int64, follow bool, output func(at int64, data []byte) error) (Process, error)
+	// Input writes to the standard input of a process, all of data or, with rate_limited, nothing; with end it then closes
+	// it. It fails with invalid_params if it is closed and with process_ended.
+	Input(ctx context.Context, id string, data []byte, end bool) error
+	// Signal sends a signal, by a name such as SIGINT, to the process group. It fails with invalid_params for a name nobody
+	// knows and with process_ended.
+	Signal(ctx context.Context, id, name string) error
+	// End ends a process with everything it started and returns when it is gone.
+	End(ctx context.Context, id string) (Process, error)
+	// Processes returns the processes of a session, those included that ended and are remembered.
+	Processes(ctx context.Context, session string) ([]Process, error)
 }

@@ -33,6 +33,16 @@ func Runes(s string, n int) (string, bool) {
 	return s, false
 }
 
+// Suffix returns the last n characters of s. Each byte that is none counts as one.
+func Suffix(s string, n int) string {
+	at := len(s)
+	for ; n > 0 && at > 0; n-- {
+		_, size := utf8.DecodeLastRuneInString(s[:at])
+		at -= size
+	}
+	return s[at:]
+}
+
 // Name returns a file name as one line: quoted where it holds line breaks, control characters or invalid UTF-8.
 func Name(name string) string {
 	odd := strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError })

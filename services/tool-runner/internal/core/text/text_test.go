@@ -85,6 +85,58 @@ func TestScreenEqualsItsInputInOnePiece(t *testing.T) {
 	})
 }
 
+// Whatever a program prints in whatever pieces, of a limit of characters half are the first and half the last, and all of
+// them where that is all there is (T-T20-EXEC-04).
+func TestEndsProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		data := []byte(strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"a", "é", "😀", "\r", "\n", "\r\n", "\xff", "\xf0\x9f", "0123456789"})).Draw(t, "data"), ""))
+		limit := rapid.IntRange(2, 40).Draw(t, "limit")
+		terminal := rapid.Bool().Draw(t, "terminal")
+		var shown strings.Builder
+		e := text.NewEnds(limit, terminal, func(p string) { shown.WriteString(p) })
+		for rest := data; len(rest) > 0; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "piece")
+			e.Write(rest[:n])
+			rest = rest[n:]
+		}
+		e.Finish()
+		all := []rune(shown.String())
+		if !terminal && shown.String() != string([]rune(string(data))) || e.Len() != len(all) {
+			t.Fatalf("of %q %q was shown", data, shown.String())
+		}
+		less := rapid.IntRange(2, limit).Draw(t, "less")
+		got := e.Text(less)
+		if len(all) <= less {
+			if got != string(all) {
+				t.Fatalf("%q is %q", data, got)
+			}
+			return
+		}
+		head, tail := string(all[:less/2]), string(all[len(all)-(less-less/2):])
+		note := fmt.Sprintf("\n[output truncated \u2014 %d of %d characters left out]\n", len(all)-less, len(all))
+		if got != head+note+tail {
+			t.Fatalf("%q of %d is %q", data, less, got)
+		}
+	})
+}
+
+// What is collected of endless output is bounded.
+func TestEndsAreBounded(t *testing.T) {
+	t.Parallel()
+	e := text.NewEnds(100_000, false, func(string) {})
+	line := []byte(strings.Repeat("x", 32<<10))
+	for range 10_000 {
+		e.Write(line)
+	}
+	e.Write([]byte("end"))
+	e.Finish()
+	got := e.Text(100_000)
+	if n := len([]rune(got)); n > 100_100 || !strings.HasSuffix(got, "xend") || e.Len() != 10_000*(32<<10)+3 {
+		t.Errorf("%d characters of %d", n, e.Len())
+	}
+}
+
 // A program that prints nothing but returns does not fill the memory.
 func TestScreenOfReturns(t *testing.T) {
 	t.Parallel()
@@ -127,6 +179,11 @@ func TestCutting(t *testing.T) {
 	}
 	if got, cut := text.Runes("aé😀", 2); got != "aé" || !cut {
 		t.Errorf("%q %v", got, cut)
+	}
+	for n, want := range []string{"", "😀", "\xff😀", "é\xff😀", "aé\xff😀", "aé\xff😀"} {
+		if got := text.Suffix("aé\xff😀", n); got != want {
+			t.Errorf("the last %d: %q", n, got)
+		}
 	}
 	for name, want := range map[string]string{"plain": "plain", "a b": "a b", "new\nline": `"new\nline"`, "\xff": `"\xff"`, "über": "über"} {
 		if got := text.Name(name); got != want {

@@ -1,0 +1,90 @@
+package processes
+
+import (
+	"strings"
+	"time"
+
+	"kaged.dev/services/tool-runner/internal/core/command"
+)
+
+// Status is what a process does.
+type Status string
+
+// The statuses.
+const (
+	Running Status = "running"
+	Exited  Status = "exited"
+	// Lost is a process whose end nobody saw: it was ended with the service that ran it.
+	Lost Status = "lost"
+)
+
+// Reason is why a process was ended by somebody else than itself.
+type Reason string
+
+// The reasons; empty is a process that ended by itself or by a signal.
+const (
+	TimedOut     Reason = "timeout"
+	Killed       Reason = "killed"
+	SessionEnded Reason = "session_ended"
+)
+
+// Process is an entry of the table. Times are milliseconds since the Unix epoch.
+type Process struct {
+	// ID is a ULID; Session, Run and Call say which call started it, Agent the tree path of the agent that made it.
+	ID      string `json:"id"`
+	Session string `json:"-"`
+	Run     string `json:"run"`
+	Call    string `json:"call"`
+	Agent   string `json:"agent"`
+	// Command and Cwd are as people are shown them. Terminal says that it has one.
+	Command  string `json:"command"`
+	Cwd      string `json:"cwd"`
+	Terminal bool   `json:"terminal"`
+	// Timeout is how long it may run.
+	Timeout   time.Duration `json:"timeout"`
+	StartedAt int64         `json:"started_at"`
+
+	Status Status `json:"status"`
+	// ExitCode, Signal, Reason and EndedAt are about one that exited. ExitCode is 137 for one that ran out of its time.
+	ExitCode int    `json:"exit_code"`
+	Signal   string `json:"signal,omitempty"`
+	Reason   Reason `json:"reason,omitempty"`
+	EndedAt  int64  `json:"ended_at,omitempty"`
+	// Shown is up to which byte of its output polls have shown it, as far as it is certain that they were answered.
+	Shown int64 `json:"shown"`
+
+	// Start and End say which bytes of its output are kept, by the host's last word.
+	Start int64 `json:"-"`
+	End   int64 `json:"-"`
+	// Unread is how many bytes no poll has shown yet.
+	Unread int64 `json:"-"`
+}
+
+// killedCode is the exit code of what was ended for taking too long, whatever signal it died of.
+const killedCode = 137
+
+// exit notes how the process ended. now is when that was learned.
+func (p *Process) exit(e command.Exit, now time.Time) {
+	if e.Reason == command.Lost {
+		p.lose(now)
+		return
+	}
+	p.Status, p.ExitCode, p.Signal = Exited, e.Code, e.Signal
+	p.EndedAt = p.StartedAt + e.Duration.Milliseconds()
+	switch e.Reason {
+	case command.TimedOut:
+		p.Reason, p.ExitCode = TimedOut, killedCode
+	case command.Cancelled:
+		p.Reason = Killed
+	case command.OwnerEnded:
+		p.Reason = SessionEnded
+	}
+}
+
+// lose notes that nobody knows how the process ended.
+func (p *Process) lose(now time.Time) { p.Status, p.EndedAt = Lost, now.UnixMilli() }
+
+// visible reports whether an agent may see and handle the process: its own, or one of an agent below it.
+func (p *Process) visible(agent string) bool {
+	return p.Agent == agent || agent != "" && strings.HasPrefix(p.Agent, agent+".")
+}

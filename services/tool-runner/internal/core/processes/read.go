@@ -1,0 +1,240 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"kaged.dev/services/tool-runner/internal/core/command"
+	"kaged.dev/services/tool-runner/internal/core/text"
+)
+
+// Page is a piece of a process's output, and the process as it is after it.
+type Page struct {
+	Process
+	// Output is the text of the bytes from number From up to Next.
+	Output     string
+	From, Next int64
+	// Omitted is how many bytes before From were asked for and are left out.
+	Omitted int64
+}
+
+const (
+	// nothing is where to attach for no output at all.
+	nothing = math.MaxInt64
+	// gather is how long output that has begun to come is waited for: programs write a line in several pieces.
+	gather = 50 * time.Millisecond
+	// unsettled is how many bytes may wait for what decides how they read.
+	unsettled = 4 << 10
+)
+
+// errEnough ends a transfer of output that is read no further.
+var errEnough = errors.New("enough was read")
+
+// Status returns what is known of a process now. It fails with process_not_found and unavailable.
+func (t *Table) Status(ctx context.Context, sessionID, agent, id string) (Process, error) {
+	s := t.open(sessionID)
+	defer t.close(s)
+	e, err := s.find(agent, id)
+	if err != nil {
+		return Process{}, err
+	}
+	return t.state(ctx, s, e)
+}
+
+// Wait is Status once the process has ended, or after a while.
+func (t *Table) Wait(ctx context.Context, sessionID, agent, id string, most time.Duration) (Process, error) {
+	s := t.open(sessionID)
+	defer t.close(s)
+	e, err := s.find(agent, id)
+	if err != nil {
+		return Process{}, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	known, err := t.host.Attach(bounded, id, nothing, true, func(int64, []byte) error { return nil })
+	if err != nil && ctx.Err() == nil {
+		return t.state(ctx, s, e) // it still runs, or its host was restarted
+	}
+	return t.settle(s, e, known, late(ctx, err))
+}
+
+func (t *Table) state(ctx context.Context, s *session, e *entry) (Process, error) {
+	known, err := t.attach(ctx, e, nothing, func(int64, []byte) error { return nil })
+	return t.settle(s, e, known, err)
+}
+
+// attach hands over the output there is.
+func (t *Table) attach(ctx context.Context, e *entry, from int64, output func(at int64, data []byte) error) (command.Process, error) {
+	bounded, cancel := context.WithTimeout(ctx, t.opts.Patience)
+	defer cancel()
+	known, err := t.host.Attach(bounded, e.ID, from, false, output)
+	return known, late(ctx, err)
+}
+
+// Poll returns what no poll has returned yet: of more than limit characters the last ones. If there is nothing it waits for
+// output, or for the end of the process, for at most wait. show is given the text as it comes, all of it. Poll fails with
+// process_not_found and unavailable.
+func (t *Table) Poll(ctx context.Context, sessionID, agent, id string, limit int, wait time.Duration, show func(string)) (Page, error) {
+	s := t.open(sessionID)
+	defer t.close(s)
+	e, err := s.find(agent, id)
+	if err != nil {
+		return Page{}, err
+	}
+	s.mu.Lock()
+	from := e.read
+	s.mu.Unlock()
+	c := &collector{most: limit * utf8.UTFMax, start: from, at: from, shown: text.Printed{Terminal: e.Terminal}, show: show}
+	known, err := t.attach(ctx, e, from, c.add)
+	if err == nil && c.at == from && known.Exit == nil && wait > 0 {
+		if known, err = t.follow(ctx, known, c, wait); err != nil && ctx.Err() == nil {
+			known, err = t.attach(ctx, e, c.at, c.add) // its host was restarted
+		}
+	}
+	p, err := t.settle(s, e, known, err)
+	if err != nil {
+		return Page{}, err
+	}
+	raw := c.raw
+	if p.Status == Running {
+		raw = settled(raw, e.Terminal)
+	}
+	next := c.start + int64(len(raw))
+	raw = []byte(text.Suffix(string(raw), limit))
+	page := Page{Process: p, From: next - int64(len(raw)), Next: next}
+	raw, page.From = wholeFrom(raw, page.From, from)
+	page.Omitted, page.Output = page.From-from, readable(raw, e.Terminal)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// That this poll was asked for says that the last one was answered.
+	e.read = max(e.read, page.Next)
+	if e.Shown != from {
+		e.Shown = from
+		t.save(s)
+	}
+	page.Process = e.shown()
+	return page, nil
+}
+
+// follow waits for output of a process that ran a moment ago, and a little longer for more of it, or for its end. It returns
+// what is known of it then.
+func (t *Table) follow(ctx context.Context, known command.Process, c *collector, wait time.Duration) (command.Process, error) {
+	bounded, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	var gathering *time.Timer
+	now, err := t.host.Attach(bounded, known.ID, c.at, true, func(at int64, data []byte) error {
+		if gathering == nil {
+			gathering = time.AfterFunc(gather, cancel)
+		}
+		return c.add(at, data)
+	})
+	if gathering != nil {
+		gathering.Stop()
+	}
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		known.End = c.at // it still runs
+		return known, nil
+	}
+	return now, err
+}
+
+// ReadAt returns at most limit characters of a process's output from byte number from on, or from the first one after it
+// that is kept, and moves nothing. It fails with process_not_found and unavailable.
+func (t *Table) ReadAt(ctx context.Context, sessionID, agent, id string, from int64, limit int) (Page, error) {
+	s := t.open(sessionID)
+	defer t.close(s)
+	e, err := s.find(agent, id)
+	if err != nil {
+		return Page{}, err
+	}
+	most := limit * utf8.UTFMax
+	var raw []byte
+	start := int64(-1)
+	known, err := t.attach(ctx, e, from, func(at int64, data []byte) error {
+		switch {
+		case start < 0:
+			start = at
+		case at != start+int64(len(raw)):
+			return errEnough // what follows is behind a gap
+		}
+		if raw = append(raw, data...); len(raw) > most {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		known, err = t.attach(ctx, e, nothing, func(int64, []byte) error { return nil })
+	}
+	p, err := t.settle(s, e, known, err)
+	if err != nil {
+		return Page{}, err
+	}
+	if start < 0 {
+		start = min(max(from, p.Start), max(p.End, 0))
+	}
+	raw, start = wholeFrom(raw, start, from)
+	if p.Status == Running && len(raw) <= most {
+		raw = settled(raw, e.Terminal)
+	}
+	head, _ := text.Runes(string(raw), limit)
+	return Page{
+		Process: p, Output: readable([]byte(head), e.Terminal), From: start, Next: start + int64(len(head)), Omitted: max(0, start-from),
+	}, nil
+}
+
+// collector keeps the last bytes of output that comes in pieces.
+type collector struct {
+	most  int
+	raw   []byte // the bytes from number start up to at, without a gap
+	start int64
+	at    int64
+	shown text.Printed
+	show  func(string)
+}
+
+func (c *collector) add(at int64, data []byte) error {
+	if piece := c.shown.Write(data); piece != "" {
+		c.show(piece)
+	}
+	if at != c.at || c.raw == nil {
+		c.raw, c.start = nil, at
+	}
+	c.raw = append(c.raw, data...)
+	c.at = at + int64(len(data))
+	if len(c.raw) > 2*c.most {
+		cut := len(c.raw) - c.most
+		c.raw, c.start = append([]byte(nil), c.raw[cut:]...), c.start+int64(cut)
+	}
+	return nil
+}
+
+// settled leaves off what a process that runs has not finished: the beginning of a character, a return that may belong to a
+// line's end.
+func settled(raw []byte, terminal bool) []byte {
+	if end := text.Settled(raw, terminal); len(raw)-end <= unsettled {
+		return raw[:end]
+	}
+	return raw
+}
+
+// wholeFrom leaves off the rest of a character whose beginning was left out: raw begins at byte number at, and asked is what
+// was asked for.
+func wholeFrom(raw []byte, at, asked int64) ([]byte, int64) {
+	if at == asked {
+		return raw, at
+	}
+	n := 0
+	for n < len(raw) && n < utf8.UTFMax-1 && !utf8.RuneStart(raw[n]) {
+		n++
+	}
+	return raw[n:], at + int64(n)
+}
+
+// readable returns the text of a piece.
+func readable(raw []byte, terminal bool) string {
+	p := text.Printed{Terminal: terminal}
+	return p.Write(raw) + p.Finish()
+}

@@ -1,0 +1,118 @@
+package processes
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// store keeps the tables of sessions, a file each. A store without a folder keeps nothing.
+type store struct {
+	dir string
+	log *slog.Logger
+}
+
+// file is what a session's file holds.
+type file struct {
+	Session   string     `json:"session"`
+	Processes []*Process `json:"processes"`
+}
+
+// path is where a session's file is. The name is a hash: an id may hold anything.
+func (s store) path(session string) string {
+	sum := sha256.Sum256([]byte(session))
+	return filepath.Join(s.dir, hex.EncodeToString(sum[:16])+".json")
+}
+
+// load returns a session's processes. A file that cannot be read counts as none: what it told of is not seen any more, and still
+// ends with its session.
+func (s store) load(session string) []*Process {
+	if s.dir == "" {
+		return nil
+	}
+	data, err := os.ReadFile(s.path(session))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var f file
+	if err == nil {
+		err = json.Unmarshal(data, &f)
+	}
+	if err == nil && f.Session != session {
+		err = fmt.Errorf("it is of the session %q", f.Session)
+	}
+	if err != nil {
+		s.log.Error("a table of background processes cannot be read", "session", session, "error", err)
+		return nil
+	}
+	kept := f.Processes[:0]
+	for _, p := range f.Processes {
+		if p != nil {
+			p.Session = session
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// save puts a session's file in place.
+func (s store) save(session string, processes []*Process) {
+	if s.dir == "" {
+		return
+	}
+	if err := s.write(session, processes); err != nil {
+		s.log.Error("a table of background processes cannot be kept; a restart will not know them", "session", session, "error", err)
+	}
+}
+
+func (s store) write(session string, processes []*Process) error {
+	data, err := json.Marshal(file{session, processes})
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(s.dir, "new-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	err = errors.Join(err, tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), s.path(session))
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+	}
+	return err
+}
+
+// sweep removes files that were not changed for so long, and what a killed process left half written.
+func (s store) sweep(age time.Duration) {
+	if s.dir == "" {
+		return
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.log.Error("the tables of background processes cannot be listed", "error", err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			continue
+		}
+		old := time.Since(info.ModTime())
+		if old > age || strings.HasPrefix(e.Name(), "new-") && old > time.Hour {
+			_ = os.Remove(filepath.Join(s.dir, e.Name())) // one that stays is tried again at the next start
+		}
+	}
+}

@@ -1,0 +1,346 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/tool-runner/internal/core/command"
+)
+
+// Options bound what is remembered.
+type Options struct {
+	// Dir is the folder of the tables, empty for none. A table that was not changed for KeptFor is forgotten at the next start.
+	Dir     string
+	KeptFor time.Duration
+	// Ended is how many ended processes of one session are remembered, Sessions how many sessions are held in memory.
+	Ended, Sessions int
+	// Patience is how long the host may take to answer.
+	Patience time.Duration
+}
+
+// Table is the process table. It is safe for concurrent use.
+type Table struct {
+	host  command.Background
+	opts  Options
+	store store
+
+	mu       sync.Mutex // guards sessions, and of each how it is used
+	sessions map[string]*session
+}
+
+// session is one session's part. There is one of it at a time: it is forgotten only while nobody uses it.
+type session struct {
+	id    string
+	users int
+	used  time.Time
+
+	mu     sync.Mutex // guards what follows
+	loaded bool
+	list   []*entry // in the order they were started
+}
+
+// entry is a process and what only this process of ours knows of it.
+type entry struct {
+	Process
+	starting bool  // it is on its way: that its host does not know it says nothing
+	read     int64 // up to which byte polls have shown its output
+}
+
+// New returns the table of host's processes.
+func New(host command.Background, log *slog.Logger, opts Options) *Table {
+	t := &Table{host: host, opts: opts, store: store{opts.Dir, log}, sessions: map[string]*session{}}
+	t.store.sweep(opts.KeptFor)
+	return t
+}
+
+// Start notes a process and starts it. Of p the table fills in what it knows better. A call that has started one already is
+// given that one. Start fails as [command.Background.Start] does, and then nothing runs and nothing is noted.
+func (t *Table) Start(ctx context.Context, p Process, spec command.Spec) (Process, error) {
+	s := t.open(p.Session)
+	defer t.close(s)
+	p.ID, p.StartedAt, p.Status = ident.New(), time.Now().UnixMilli(), Running
+	e := &entry{Process: p, starting: true}
+	s.mu.Lock()
+	i := slices.IndexFunc(s.list, func(old *entry) bool { return old.Call == p.Call && old.Agent == p.Agent })
+	if i >= 0 {
+		known := s.list[i].Process
+		s.mu.Unlock()
+		return known, nil
+	}
+	s.list = append(s.list, e)
+	t.save(s)
+	s.mu.Unlock()
+
+	crash.At(crash.ProcessNoted)
+	err := t.host.Start(ctx, p.ID, spec)
+	crash.At(crash.ProcessStarted)
+	if err != nil {
+		t.undo(ctx, p.ID)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.starting = false
+	if err != nil {
+		s.list = slices.DeleteFunc(s.list, func(old *entry) bool { return old == e })
+		t.save(s)
+		return Process{}, err
+	}
+	return e.Process, nil
+}
+
+// undo ends what may have been started although its start failed: nobody would ever learn its id.
+func (t *Table) undo(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Patience)
+	defer cancel()
+	if _, err := t.host.End(ctx, id); err != nil && !errors.Is(err, fault.ProcessNotFound) {
+		t.store.log.Warn("a background process whose start failed may run until its session ends", "process", id, "error", err)
+	}
+}
+
+// List returns the processes of a session that an agent may see, in the order they were started. It fails with unavailable.
+func (t *Table) List(ctx context.Context, sessionID, agent string) ([]Process, error) {
+	s := t.open(sessionID)
+	defer t.close(s)
+	if err := t.refresh(ctx, s); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []Process{}
+	for _, e := range s.list {
+		if e.visible(agent) {
+			list = append(list, e.shown())
+		}
+	}
+	return list, nil
+}
+
+// Signal sends a signal; see [command.Background]. It fails with process_not_found, process_ended and unavailable.
+func (t *Table) Signal(ctx context.Context, sessionID, agent, id, name string) error {
+	return t.reach(ctx, sessionID, agent, id, func(ctx context.Context) error { return t.host.Signal(ctx, id, name) })
+}
+
+// Input writes to the standard input and, with end, ends it; see [command.Background]. It fails as Signal does.
+func (t *Table) Input(ctx context.Context, sessionID, agent, id string, data []byte, end bool) error {
+	return t.reach(ctx, sessionID, agent, id, func(ctx context.Context) error { return t.host.Input(ctx, id, data, end) })
+}
+
+// End ends a process and everything it started. One that has ended is returned as it is.
+func (t *Table) End(ctx context.Context, sessionID, agent, id string) (Process, error) {
+	s := t.open(sessionID)
+	defer t.close(s)
+	e, err := s.find(agent, id)
+	if err != nil {
+		return Process{}, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, t.opts.Patience)
+	defer cancel()
+	known, err := t.host.End(bounded, id)
+	return t.settle(s, e, known, late(ctx, err))
+}
+
+// EndSession ends the processes of a session and notes how they ended. What it said of them stays to be read for a while.
+func (t *Table) EndSession(ctx context.Context, sessionID string, end func(context.Context) error) error {
+	if err := end(ctx); err != nil {
+		return err
+	}
+	s := t.open(sessionID)
+	defer t.close(s)
+	return t.refresh(ctx, s)
+}
+
+// reach does something to a process that runs.
+func (t *Table) reach(ctx context.Context, sessionID, agent, id string, do func(context.Context) error) error {
+	s := t.open(sessionID)
+	defer t.close(s)
+	e, err := s.find(agent, id)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, t.opts.Patience)
+	defer cancel()
+	err = late(ctx, do(bounded))
+	if !errors.Is(err, fault.ProcessNotFound) && !errors.Is(err, fault.ProcessEnded) {
+		return err
+	}
+	p, err := t.state(ctx, s, e)
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.ProcessEnded, "The process %s does not run any more.", id).With("process_id", id).With("status", string(p.Status))
+}
+
+// find returns a process that an agent may see.
+func (s *session) find(agent, id string) (*entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.list, func(e *entry) bool { return e.ID == id })
+	if i < 0 || !s.list[i].visible(agent) {
+		return nil, fault.New(fault.ProcessNotFound, "There is no background process %.80q.", id).With("process_id", id)
+	}
+	return s.list[i], nil
+}
+
+// refresh asks the host for all processes of a session of which no end is known.
+func (t *Table) refresh(ctx context.Context, s *session) error {
+	s.mu.Lock()
+	var open []*entry
+	for _, e := range s.list {
+		if !e.starting {
+			open = append(open, e)
+		}
+	}
+	s.mu.Unlock()
+	if !slices.ContainsFunc(open, func(e *entry) bool { return e.Status == Running }) {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, t.opts.Patience)
+	defer cancel()
+	known, err := t.host.Processes(bounded, s.id)
+	if err != nil {
+		return late(ctx, err)
+	}
+	byID := make(map[string]command.Process, len(known))
+	for _, p := range known {
+		byID[p.ID] = p
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := false
+	for _, e := range open {
+		p, ok := byID[e.ID]
+		changed = e.learn(p, ok) || changed
+	}
+	if changed {
+		t.save(s)
+	}
+	return nil
+}
+
+// settle notes what the host said of a process: known, or that it is unknown to it, or something else that is wrong.
+func (t *Table) settle(s *session, e *entry, known command.Process, err error) (Process, error) {
+	unknown := errors.Is(err, fault.ProcessNotFound)
+	if err != nil && !unknown {
+		return Process{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if (!unknown || !e.starting) && e.learn(known, !unknown) {
+		t.save(s)
+	}
+	return e.shown(), nil
+}
+
+// learn takes note of what the host knows and reports whether the table has changed by it. The caller holds the session.
+func (e *entry) learn(known command.Process, isKnown bool) bool {
+	if isKnown {
+		e.Start, e.End = known.Start, known.End
+	} else {
+		e.Start = e.End // nothing is kept
+	}
+	if e.Status != Running {
+		return false
+	}
+	switch {
+	case !isKnown:
+		e.lose(time.Now())
+	case known.Exit != nil:
+		e.exit(*known.Exit, time.Now())
+	}
+	return e.Status != Running
+}
+
+// shown is the process as its readers see it.
+func (e *entry) shown() Process {
+	p := e.Process
+	p.Unread = max(0, p.End-max(p.Start, e.read))
+	return p
+}
+
+// open returns a session's part, read from its file if need be; close gives it back.
+func (t *Table) open(id string) *session {
+	t.mu.Lock()
+	s := t.sessions[id]
+	if s == nil {
+		t.makeRoom()
+		s = &session{id: id}
+		t.sessions[id] = s
+	}
+	s.users++
+	s.used = time.Now()
+	t.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.loaded {
+		s.loaded = true
+		for _, p := range t.store.load(id) {
+			s.list = append(s.list, &entry{Process: *p, read: p.Shown})
+		}
+	}
+	return s
+}
+
+func (t *Table) close(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users == 0 && len(s.list) == 0 {
+		delete(t.sessions, s.id)
+	}
+}
+
+// makeRoom forgets the session that was not used for the longest, where there are too many; its file stays. The caller holds
+// t.mu.
+func (t *Table) makeRoom() {
+	if len(t.sessions) < t.opts.Sessions {
+		return
+	}
+	var oldest *session
+	for _, s := range t.sessions {
+		if s.users == 0 && (oldest == nil || s.used.Before(oldest.used)) {
+			oldest = s
+		}
+	}
+	if oldest != nil {
+		delete(t.sessions, oldest.id)
+	}
+}
+
+// save keeps a session's table, without the oldest of too many ended processes. The caller holds the session.
+func (t *Table) save(s *session) {
+	ended := 0
+	for i := len(s.list) - 1; i >= 0; i-- {
+		if s.list[i].Status == Running {
+			continue
+		}
+		if ended++; ended > t.opts.Ended {
+			s.list = slices.Delete(s.list, i, i+1)
+		}
+	}
+	list := make([]*Process, 0, len(s.list))
+	for _, e := range s.list {
+		list = append(list, &e.Process)
+	}
+	t.store.save(s.id, list)
+}
+
+// late makes an error of a host that took too long one that says so; the end of ctx is its own error.
+func late(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, fault.DeadlineExceeded):
+		return fault.Wrap(err, fault.Unavailable, "The sandbox supervisor does not answer.").With("subsystem", "sandbox-supervisor")
+	}
+	return err
+}
