@@ -12,6 +12,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/calls"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/project"
 	"kaged.dev/services/tool-runner/internal/core/tools"
 )
@@ -80,6 +81,26 @@ type Config struct {
 	BashOutputBytes   int `toml:"bash_output_bytes"`
 	ShellAuditChars   int `toml:"shell_audit_chars"`
 
+	// ExecTimeout, ExecMinTimeout and ExecMaxTimeout are the same for shell.exec, in the background too, and ExecOutputChars is
+	// how many characters of the output come back.
+	ExecTimeout     config.Duration `toml:"exec_timeout"`
+	ExecMinTimeout  config.Duration `toml:"exec_min_timeout"`
+	ExecMaxTimeout  config.Duration `toml:"exec_max_timeout"`
+	ExecOutputChars int             `toml:"exec_output_chars"`
+	// ProcessOutputChars is how many characters of a background process's output one poll answers with; ProcessPollWait is how
+	// long a poll waits for output when the caller does not say, ProcessMaxWait how long at most, ProcessSignalWait how long a
+	// signal waits for the end it should bring. ProcessInputBytes is how much can be written at once.
+	ProcessOutputChars int             `toml:"process_output_chars"`
+	ProcessPollWait    config.Duration `toml:"process_poll_wait"`
+	ProcessMaxWait     config.Duration `toml:"process_max_wait"`
+	ProcessSignalWait  config.Duration `toml:"process_signal_wait"`
+	ProcessInputBytes  int             `toml:"process_input_bytes"`
+	// EndedProcesses is how many background processes of a session are remembered after their end, ProcessSessions how many
+	// sessions' are held in memory, and ProcessesKeptFor for how long after its last change a session's table is kept.
+	EndedProcesses   int             `toml:"ended_processes"`
+	ProcessSessions  int             `toml:"process_sessions"`
+	ProcessesKeptFor config.Duration `toml:"processes_kept_for"`
+
 	// ProjectFiles, ProjectFileBytes and ProjectTotalBytes bound ReadProject: how many files at once, the largest where the
 	// caller does not say, and all together.
 	ProjectFiles      int   `toml:"project_files"`
@@ -101,6 +122,11 @@ func DefaultConfig() Config {
 		ShellTimeout: config.Duration(120 * time.Second), ShellMinTimeout: config.Duration(time.Second),
 		ShellMaxTimeout: config.Duration(600 * time.Second), ShellGrace: config.Duration(15 * time.Second),
 		ShellCommandBytes: 64 << 10, ShellEnvEntries: 64, ShellOutputBytes: 1 << 20, BashOutputBytes: 200 << 10, ShellAuditChars: 200,
+		ExecTimeout: config.Duration(30 * time.Minute), ExecMinTimeout: config.Duration(10 * time.Second),
+		ExecMaxTimeout: config.Duration(24 * time.Hour), ExecOutputChars: 100_000,
+		ProcessOutputChars: 10_000, ProcessPollWait: config.Duration(time.Second), ProcessMaxWait: config.Duration(time.Minute),
+		ProcessSignalWait: config.Duration(time.Second), ProcessInputBytes: 64 << 10,
+		EndedProcesses: 64, ProcessSessions: 4096, ProcessesKeptFor: config.Duration(7 * 24 * time.Hour),
 		ProjectFiles: 256, ProjectFileBytes: 1 << 20, ProjectTotalBytes: 12 << 20,
 	}
 }
@@ -118,6 +144,9 @@ func (c Config) Validate() error {
 	}
 	if c.ShellMinTimeout > c.ShellMaxTimeout {
 		return fault.New(fault.BadRequest, "services.tool-runner.shell_min_timeout must not be greater than shell_max_timeout.")
+	}
+	if c.ExecMinTimeout > c.ExecMaxTimeout {
+		return fault.New(fault.BadRequest, "services.tool-runner.exec_min_timeout must not be greater than exec_max_timeout.")
 	}
 	return nil
 }
@@ -143,10 +172,21 @@ func (c Config) options() core.Options {
 				CommandBytes: c.ShellCommandBytes, EnvEntries: c.ShellEnvEntries, DefaultTimeout: c.ShellTimeout.D(),
 				MinTimeout: c.ShellMinTimeout.D(), MaxTimeout: c.ShellMaxTimeout.D(), Grace: c.ShellGrace.D(),
 				OutputBytes: c.ShellOutputBytes, BashOutputBytes: c.BashOutputBytes, AuditRunes: c.ShellAuditChars,
+				Exec: tools.ExecLimits{
+					DefaultTimeout: c.ExecTimeout.D(), MinTimeout: c.ExecMinTimeout.D(), MaxTimeout: c.ExecMaxTimeout.D(),
+					OutputRunes: c.ExecOutputChars,
+				},
+				Process: tools.ProcessLimits{
+					OutputRunes: c.ProcessOutputChars, PollWait: c.ProcessPollWait.D(), MaxWait: c.ProcessMaxWait.D(),
+					SignalWait: c.ProcessSignalWait.D(), InputBytes: c.ProcessInputBytes,
+				},
 			},
 		},
 		Project: project.Options{
 			Files: c.ProjectFiles, FileBytes: c.ProjectFileBytes, TotalBytes: c.ProjectTotalBytes,
+		},
+		Processes: processes.Options{
+			KeptFor: c.ProcessesKeptFor.D(), Ended: c.EndedProcesses, Sessions: c.ProcessSessions, Patience: c.ShellGrace.D(),
 		},
 		Sessions: c.ReadRecordSessions, Files: c.ReadRecordFiles,
 	}

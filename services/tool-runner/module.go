@@ -22,6 +22,7 @@ func newModule(env *host.Env) (host.Service, error) {
 	}
 	if env.DataDir != "" {
 		deps.Journal = filepath.Join(env.DataDir, "tool-runner", "journal")
+		deps.Processes = filepath.Join(env.DataDir, "tool-runner", "processes")
 	}
 	return New(cfg, deps)
 }

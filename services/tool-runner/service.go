@@ -22,6 +22,8 @@ type Deps struct {
 	Sandbox sandboxsupervisorv1.SandboxServiceClient
 	// Journal is the folder where changes of files are noted while they are made; empty for none, as in a test.
 	Journal string
+	// Processes is the folder of the tables of background processes; empty for memory.
+	Processes string
 }
 
 // Service is the tool runner.
@@ -33,9 +35,10 @@ type Service struct {
 // New builds the service; nothing runs and nothing is dialled before Run.
 func New(cfg Config, deps Deps) (*Service, error) {
 	opts := cfg.options()
-	opts.Journal = deps.Journal
+	opts.Journal, opts.Processes.Dir = deps.Journal, deps.Processes
+	box := sandbox.New(deps.Sandbox)
 	runner, err := core.New(opts, core.Deps{
-		Log: deps.Log, Sniff: http.DetectContentType, Commands: sandbox.New(deps.Sandbox), LookupEnv: os.LookupEnv,
+		Log: deps.Log, Sniff: http.DetectContentType, Commands: box, Background: box, LookupEnv: os.LookupEnv,
 	})
 	if err != nil {
 		return nil, err

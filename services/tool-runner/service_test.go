@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -23,6 +24,7 @@ import (
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/testkit"
+	"kaged.dev/services/sandbox-supervisor/shim"
 	toolrunner "kaged.dev/services/tool-runner"
 
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
@@ -30,7 +32,12 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if shim.Invoked() {
+		shim.Main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // The service starts, stops, and leaves nothing behind.
 func TestLifecycle(t *testing.T) {
@@ -73,9 +80,16 @@ type client struct {
 func start(t *testing.T, sandbox sandboxsupervisorv1.SandboxServiceServer) *client {
 	t.Helper()
 	below := dial(t, func(r grpc.ServiceRegistrar) { sandboxsupervisorv1.RegisterSandboxServiceServer(r, sandbox) })
-	svc, err := toolrunner.New(toolrunner.DefaultConfig(), toolrunner.Deps{
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(below),
-	})
+	c, stop := startOn(t, toolrunner.DefaultConfig(), toolrunner.Deps{Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(below)})
+	t.Cleanup(stop)
+	return c
+}
+
+// startOn runs a service with its collaborators, but for the log, until it is stopped.
+func startOn(t *testing.T, cfg toolrunner.Config, deps toolrunner.Deps) (_ *client, stop func()) {
+	t.Helper()
+	deps.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	svc, err := toolrunner.New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +97,7 @@ func start(t *testing.T, sandbox sandboxsupervisorv1.SandboxServiceServer) *clie
 	ran := make(chan error, 1)
 	go func() { ran <- svc.Run(ctx) }()
 	conn := dial(t, svc.Register)
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ran; err != nil {
 			t.Error(err)
@@ -93,7 +107,7 @@ func start(t *testing.T, sandbox sandboxsupervisorv1.SandboxServiceServer) *clie
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &client{toolrunnerv1.NewToolRunnerServiceClient(conn), t, root}
+	return &client{toolrunnerv1.NewToolRunnerServiceClient(conn), t, root}, stop
 }
 
 // write puts a file into the project.
@@ -405,6 +419,8 @@ edit.text edit CATEGORY_WRITE root=false parallel=false edit
 search.grep search CATEGORY_READ root=true parallel=true grep
 search.glob search CATEGORY_READ root=true parallel=true glob
 shell.bash shell CATEGORY_WRITE root=false parallel=false bash
+shell.exec shell CATEGORY_WRITE root=false parallel=false exec
+shell.process shell CATEGORY_WRITE root=false parallel=false process
 `
 	if got.String() != want {
 		t.Errorf("the catalogue is\n%s", got.String())
@@ -420,6 +436,7 @@ func TestConfigIsValidated(t *testing.T) {
 	for name, change := range map[string]func(*toolrunner.Config){
 		"read_bytes": func(c *toolrunner.Config) { c.ReadBytes = 0 }, "lock_wait": func(c *toolrunner.Config) { c.LockWait = -1 },
 		"shell_min_timeout": func(c *toolrunner.Config) { c.ShellMinTimeout = c.ShellMaxTimeout + 1 },
+		"exec_min_timeout":  func(c *toolrunner.Config) { c.ExecMinTimeout = c.ExecMaxTimeout + 1 },
 	} {
 		cfg := toolrunner.DefaultConfig()
 		change(&cfg)

@@ -14,6 +14,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/project"
 	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/text"
@@ -30,6 +31,8 @@ type Options struct {
 	Rules    paths.Rules
 	// Sessions and Files bound the read records.
 	Sessions, Files int
+	// Processes bounds the table of background processes.
+	Processes processes.Options
 	// Journal is the folder where changes of files are noted while they are made, empty for none.
 	Journal string
 }
@@ -39,8 +42,9 @@ type Deps struct {
 	Log *slog.Logger
 	// Sniff names a file's content type.
 	Sniff text.Sniffer
-	// Commands runs what tools want run.
-	Commands command.Runner
+	// Commands runs what tools want run, Background what outlives the call that started it.
+	Commands   command.Runner
+	Background command.Background
 	// LookupEnv reads the process's own environment.
 	LookupEnv func(string) (string, bool)
 }
@@ -52,6 +56,7 @@ type Runner struct {
 	calls      *calls.Calls
 	reads      *reads.Records
 	commands   command.Runner
+	processes  *processes.Table
 	project    project.Options
 	journal    *paths.Journal // nil for none
 }
@@ -61,6 +66,7 @@ type Runner struct {
 func New(opts Options, deps Deps) (*Runner, error) {
 	r := &Runner{
 		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), commands: deps.Commands, project: opts.Project,
+		processes: processes.New(deps.Background, deps.Log, opts.Processes),
 	}
 	if opts.Journal != "" {
 		paths.Recover(opts.Journal, deps.Log)
@@ -69,7 +75,8 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	}
 	var err error
 	r.catalogue, err = catalogue.Join(tools.Catalogue(tools.Deps{
-		Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands, LookupEnv: deps.LookupEnv, Limits: opts.Tools,
+		Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands, Processes: r.processes, LookupEnv: deps.LookupEnv,
+		Limits: opts.Tools,
 	}))
 	if err != nil {
 		return nil, err
@@ -119,11 +126,11 @@ func (r *Runner) ReadProject(ctx context.Context, req project.Request) (string, 
 	return project.Read(ctx, r.project, req)
 }
 
-// EndSession cancels a session's calls, forgets what it read and ends its commands.
+// EndSession cancels a session's calls, forgets what it read and ends its commands, those in the background too.
 func (r *Runner) EndSession(ctx context.Context, session string) error {
 	r.calls.EndSession(session)
 	r.reads.EndSession(session)
-	return r.commands.EndSession(ctx, session)
+	return r.processes.EndSession(ctx, session, func(ctx context.Context) error { return r.commands.EndSession(ctx, session) })
 }
 
 // Stop cancels every call and returns when all have ended.

@@ -19,6 +19,9 @@ const (
 	FileWritten   = "file.written"
 	FileEdited    = "file.edited"
 	ShellExecuted = "shell.executed"
+	// A background process has been started; shell.executed follows when its end becomes known, or that it was lost.
+	ProcessStarted = "process.started"
+	ProcessLost    = "process.lost"
 )
 
 // Record is one line of the append-only record.

@@ -58,6 +58,8 @@ type Process struct {
 	End   int64 `json:"-"`
 	// Unread is how many bytes no poll has shown yet.
 	Unread int64 `json:"-"`
+	// News says that its end has just become known, to nobody before.
+	News bool `json:"-"`
 }
 
 // killedCode is the exit code of what was ended for taking too long, whatever signal it died of.

@@ -33,6 +33,9 @@ const (
 // errEnough ends a transfer of output that is read no further.
 var errEnough = errors.New("enough was read")
 
+// ignore takes output that nobody wants.
+func ignore(int64, []byte) error { return nil }
+
 // Status returns what is known of a process now. It fails with process_not_found and unavailable.
 func (t *Table) Status(ctx context.Context, sessionID, agent, id string) (Process, error) {
 	s := t.open(sessionID)
@@ -54,7 +57,7 @@ func (t *Table) Wait(ctx context.Context, sessionID, agent, id string, most time
 	}
 	bounded, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	known, err := t.host.Attach(bounded, id, nothing, true, func(int64, []byte) error { return nil })
+	known, err := t.host.Attach(bounded, id, nothing, true, ignore)
 	if err != nil && ctx.Err() == nil {
 		return t.state(ctx, s, e) // it still runs, or its host was restarted
 	}
@@ -62,7 +65,7 @@ func (t *Table) Wait(ctx context.Context, sessionID, agent, id string, most time
 }
 
 func (t *Table) state(ctx context.Context, s *session, e *entry) (Process, error) {
-	known, err := t.attach(ctx, e, nothing, func(int64, []byte) error { return nil })
+	known, err := t.attach(ctx, e, nothing, ignore)
 	return t.settle(s, e, known, err)
 }
 
@@ -115,7 +118,7 @@ func (t *Table) Poll(ctx context.Context, sessionID, agent, id string, limit int
 		e.Shown = from
 		t.save(s)
 	}
-	page.Process = e.shown()
+	page.Unread = e.unread()
 	return page, nil
 }
 
@@ -166,7 +169,7 @@ func (t *Table) ReadAt(ctx context.Context, sessionID, agent, id string, from in
 		return nil
 	})
 	if errors.Is(err, errEnough) {
-		known, err = t.attach(ctx, e, nothing, func(int64, []byte) error { return nil })
+		known, err = t.attach(ctx, e, nothing, ignore)
 	}
 	p, err := t.settle(s, e, known, err)
 	if err != nil {

@@ -51,6 +51,7 @@ type entry struct {
 	Process
 	starting bool  // it is on its way: that its host does not know it says nothing
 	read     int64 // up to which byte polls have shown its output
+	news     bool  // its end is known and nobody was told
 }
 
 // New returns the table of host's processes.
@@ -70,7 +71,7 @@ func (t *Table) Start(ctx context.Context, p Process, spec command.Spec) (Proces
 	s.mu.Lock()
 	i := slices.IndexFunc(s.list, func(old *entry) bool { return old.Call == p.Call && old.Agent == p.Agent })
 	if i >= 0 {
-		known := s.list[i].Process
+		known := s.list[i].tell()
 		s.mu.Unlock()
 		return known, nil
 	}
@@ -79,7 +80,9 @@ func (t *Table) Start(ctx context.Context, p Process, spec command.Spec) (Proces
 	s.mu.Unlock()
 
 	crash.At(crash.ProcessNoted)
-	err := t.host.Start(ctx, p.ID, spec)
+	bounded, cancel := context.WithTimeout(ctx, t.opts.Patience)
+	defer cancel()
+	err := late(ctx, t.host.Start(bounded, p.ID, spec))
 	crash.At(crash.ProcessStarted)
 	if err != nil {
 		t.undo(ctx, p.ID)
@@ -116,7 +119,7 @@ func (t *Table) List(ctx context.Context, sessionID, agent string) ([]Process, e
 	list := []Process{}
 	for _, e := range s.list {
 		if e.visible(agent) {
-			list = append(list, e.shown())
+			list = append(list, e.tell())
 		}
 	}
 	return list, nil
@@ -170,11 +173,13 @@ func (t *Table) reach(ctx context.Context, sessionID, agent, id string, do func(
 	if !errors.Is(err, fault.ProcessNotFound) && !errors.Is(err, fault.ProcessEnded) {
 		return err
 	}
-	p, err := t.state(ctx, s, e)
-	if err != nil {
+	known, err := t.attach(ctx, e, nothing, ignore)
+	if err = t.learn(s, e, known, err); err != nil {
 		return err
 	}
-	return fault.New(fault.ProcessEnded, "The process %s does not run any more.", id).With("process_id", id).With("status", string(p.Status))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fault.New(fault.ProcessEnded, "The process %s does not run any more.", id).With("process_id", id).With("status", string(e.Status))
 }
 
 // find returns a process that an agent may see.
@@ -224,18 +229,29 @@ func (t *Table) refresh(ctx context.Context, s *session) error {
 	return nil
 }
 
-// settle notes what the host said of a process: known, or that it is unknown to it, or something else that is wrong.
+// settle notes what the host said of a process, and tells of it.
 func (t *Table) settle(s *session, e *entry, known command.Process, err error) (Process, error) {
+	if err := t.learn(s, e, known, err); err != nil {
+		return Process{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return e.tell(), nil
+}
+
+// learn notes what the host said of a process: what is known of it, or by its error that it knows none, or by another error
+// nothing, which it returns.
+func (t *Table) learn(s *session, e *entry, known command.Process, err error) error {
 	unknown := errors.Is(err, fault.ProcessNotFound)
 	if err != nil && !unknown {
-		return Process{}, err
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if (!unknown || !e.starting) && e.learn(known, !unknown) {
 		t.save(s)
 	}
-	return e.shown(), nil
+	return nil
 }
 
 // learn takes note of what the host knows and reports whether the table has changed by it. The caller holds the session.
@@ -254,15 +270,20 @@ func (e *entry) learn(known command.Process, isKnown bool) bool {
 	case known.Exit != nil:
 		e.exit(*known.Exit, time.Now())
 	}
-	return e.Status != Running
+	e.news = e.Status != Running
+	return e.news
 }
 
-// shown is the process as its readers see it.
-func (e *entry) shown() Process {
+// tell returns the process as its readers see it; whoever is told of its end first learns that it is news. The caller holds
+// the session.
+func (e *entry) tell() Process {
 	p := e.Process
-	p.Unread = max(0, p.End-max(p.Start, e.read))
+	p.Unread, p.News = e.unread(), e.news
+	e.news = false
 	return p
 }
+
+func (e *entry) unread() int64 { return max(0, e.End-max(e.Start, e.read)) }
 
 // open returns a session's part, read from its file if need be; close gives it back.
 func (t *Table) open(id string) *session {

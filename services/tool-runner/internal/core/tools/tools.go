@@ -3,6 +3,7 @@ package tools
 
 import (
 	"kaged.dev/services/tool-runner/internal/core/command"
+	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -14,8 +15,9 @@ type Deps struct {
 	Reads *reads.Records
 	// Sniff names a file's content type by its first bytes.
 	Sniff text.Sniffer
-	// Commands runs commands.
-	Commands command.Runner
+	// Commands runs commands, Processes those that outlive their call.
+	Commands  command.Runner
+	Processes *processes.Table
 	// LookupEnv reads kaged's own environment.
 	LookupEnv func(string) (string, bool)
 	// Limits bound what the tools take and give.
@@ -36,7 +38,7 @@ type Limits struct {
 	EditFile int
 	// DiffBytes bounds the diff an edit answers with.
 	DiffBytes int
-	// Search bounds the searches, Shell shell.bash.
+	// Search bounds the searches, Shell the tools that run shell commands.
 	Search SearchLimits
 	Shell  ShellLimits
 }
@@ -52,5 +54,7 @@ func Catalogue(deps Deps) []*tool.Entry {
 		searchGrep(deps),
 		searchGlob(deps),
 		shellBash(deps),
+		shellExec(deps),
+		shellProcess(deps),
 	}
 }

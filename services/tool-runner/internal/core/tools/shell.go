@@ -1,0 +1,145 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/audit"
+	"kaged.dev/services/tool-runner/internal/core/command"
+	"kaged.dev/services/tool-runner/internal/core/env"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/schema"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// ShellLimits are the bounds of the tools that run shell commands: one engine, and for each front-end its own profile. Sizes
+// are bytes.
+type ShellLimits struct {
+	// CommandBytes and EnvEntries bound what a call may hold.
+	CommandBytes, EnvEntries int
+	// DefaultTimeout, MinTimeout and MaxTimeout are the time a command of shell.bash may run. Grace is how long after its time
+	// the sandbox may take to end a command before the call gives up on the sandbox.
+	DefaultTimeout, MinTimeout, MaxTimeout, Grace time.Duration
+	// OutputBytes is how much output is kept, BashOutputBytes the same for the alias bash.
+	OutputBytes, BashOutputBytes int
+	// AuditRunes is how much of the command is recorded.
+	AuditRunes int
+
+	// Exec bounds shell.exec, Process shell.process.
+	Exec    ExecLimits
+	Process ProcessLimits
+}
+
+// killedCode is the exit code of a command that was ended for taking too long, whatever signal it died of.
+const killedCode = 137
+
+// shellJob is a command for /bin/sh.
+type shellJob struct {
+	command  string
+	cwd      paths.Path
+	env      map[string]string
+	timeout  time.Duration
+	terminal bool
+	// output is given what the command writes, stderr its standard error apart from the rest; nil for together.
+	output, stderr func([]byte)
+}
+
+// spec returns the command as the sandbox is told it.
+func (d Deps) spec(call *tool.Call, job shellJob) command.Spec {
+	return command.Spec{
+		Owner: command.Owner{
+			SessionID: call.From.SessionID, RunID: call.From.RunID, CallID: call.ID, ProjectID: call.From.ProjectID,
+		},
+		Argv: []string{"/bin/sh", "-c", job.command}, Dir: job.cwd.Abs(), Env: env.Build(d.LookupEnv, job.env),
+		Terminal: job.terminal, Stderr: job.stderr, Timeout: job.timeout, Cage: call.From.Cage, Root: call.Space.Root(),
+	}
+}
+
+// execute runs a command to its end.
+func (d Deps) execute(ctx context.Context, call *tool.Call, job shellJob) (command.Exit, error) {
+	bounded, cancel := context.WithTimeout(ctx, job.timeout+d.Limits.Shell.Grace)
+	defer cancel()
+	exit, err := d.Commands.Run(bounded, d.spec(call, job), job.output)
+	if err != nil {
+		return exit, shellFailure(ctx, err, job.timeout)
+	}
+	return exit, nil
+}
+
+// shellRecord is how a command fared.
+type shellRecord struct {
+	command, cwd string
+	exitCode     int
+	timedOut     bool
+	timeout      time.Duration
+	duration     time.Duration
+	process      string // the background process it was, "" for none
+}
+
+// recordShell writes down that a command was run.
+func (d Deps) recordShell(call *tool.Call, r shellRecord) {
+	fields := map[string]any{
+		"command": audit.Shorten(r.command, d.Limits.Shell.AuditRunes), "cwd": r.cwd, "exit_code": r.exitCode,
+		"timed_out": r.timedOut, "timeout_ms": r.timeout.Milliseconds(), "duration_ms": r.duration.Milliseconds(),
+	}
+	if r.process != "" {
+		fields["process_id"] = r.process
+	}
+	call.Record(audit.ShellExecuted, fields)
+}
+
+// check refuses what the schema cannot tell. field is the parameter that names the working directory.
+func (l ShellLimits) check(call *tool.Call, field, command string, cwd paths.Path, vars map[string]string) error {
+	switch {
+	case strings.TrimSpace(command) == "":
+		return fault.New(fault.InvalidParams, "The command is empty; command is required.").With("field", "command")
+	case len(command) > l.CommandBytes:
+		return fault.New(fault.InvalidParams, "The command is longer than %d bytes.", l.CommandBytes).With("field", "command")
+	case strings.ContainsRune(command, 0):
+		return fault.New(fault.InvalidParams, "The command holds a NUL.").With("field", "command")
+	case !paths.Below(cwd.Abs(), call.Space.Root()):
+		return fault.New(fault.InvalidParams, "The working directory %s is outside the project.", cwd.Abs()).
+			With("field", field).With("resolved", cwd.Abs())
+	case !cwd.Exists || !cwd.Mode.IsDir():
+		return fault.New(fault.InvalidParams, "The working directory %s is not a folder.", cwd.Show).
+			With("field", field).With("resolved", cwd.Abs())
+	}
+	return env.Check("env", vars, l.EnvEntries)
+}
+
+// clamp returns the time a caller asked for in milliseconds, moved into its bounds.
+func clamp(asked *schema.Int, byDefault, least, most time.Duration) time.Duration {
+	if asked == nil {
+		return byDefault
+	}
+	ms := min(max(int64(*asked), least.Milliseconds()), most.Milliseconds())
+	return time.Duration(ms) * time.Millisecond
+}
+
+// shellFailure sorts out why there is no exit: what the model can act on is a result, that nobody could be asked is not.
+func shellFailure(ctx context.Context, err error, timeout time.Duration) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.Wrap(err, fault.Timeout, "The command ran longer than %s and the sandbox did not report its end.", timeout)
+	case errors.Is(err, fault.ShellSpawnFailed), errors.Is(err, fault.CageUnavailable), errors.Is(err, fault.Interrupted),
+		errors.Is(err, fault.InvalidParams), errors.Is(err, fault.RateLimited):
+		return err
+	}
+	return tool.Infrastructure(err)
+}
+
+// endedBy returns an error for a command that was ended for a reason that is not its own.
+func endedBy(reason command.Reason) error {
+	switch reason {
+	case command.Cancelled, command.OwnerEnded:
+		return tool.Infrastructure(fault.New(fault.Cancelled, "The command was cancelled."))
+	case command.Lost:
+		return fault.New(fault.Interrupted, "The command was cut off because its sandbox went away; what it had done is done.")
+	}
+	return nil
+}

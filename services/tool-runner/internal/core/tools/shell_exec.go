@@ -1,0 +1,167 @@
+package tools
+
+import (
+	"context"
+	_ "embed"
+	"math"
+	"time"
+
+	"kaged.dev/services/tool-runner/internal/core/audit"
+	"kaged.dev/services/tool-runner/internal/core/command"
+	"kaged.dev/services/tool-runner/internal/core/processes"
+	"kaged.dev/services/tool-runner/internal/core/schema"
+	"kaged.dev/services/tool-runner/internal/core/text"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+//go:embed shell_exec.md
+var shellExecText string
+
+// ExecLimits are the bounds of shell.exec.
+type ExecLimits struct {
+	// DefaultTimeout, MinTimeout and MaxTimeout are the time a command may run, in the background too.
+	DefaultTimeout, MinTimeout, MaxTimeout time.Duration
+	// OutputRunes bounds the output that is answered with, in characters.
+	OutputRunes int
+}
+
+type shellExecParams struct {
+	Command    string            `json:"command" doc:"Shell command, given to /bin/sh -c."`
+	Cwd        string            `json:"cwd,omitempty" default:"." doc:"Working directory relative to the project root. Default: the project root."`
+	Env        map[string]string `json:"env,omitempty" doc:"Additional environment variables, at most 64."`
+	Background bool              `json:"background,omitempty" doc:"Return at once and let the command run on as a background process; see shell.process."`
+	Terminal   bool              `json:"terminal,omitempty" doc:"Give the command a terminal, for programs that want one. Standard output and standard error are then one."`
+	Timeout    *schema.Int       `json:"timeout,omitempty" doc:"Milliseconds the command may run. Default: 1800000 (30 minutes); clamped to 10000 to 86400000."`
+
+	field string // what the caller calls cwd
+}
+
+// execParams are those of the flat name: workdir for cwd, and seconds.
+type execParams struct {
+	Command    string            `json:"command" doc:"Shell command, given to /bin/sh -c."`
+	Workdir    string            `json:"workdir,omitempty" default:"." doc:"Working directory relative to the project root. Default: the project root."`
+	Env        map[string]string `json:"env,omitempty" doc:"Additional environment variables, at most 64."`
+	Background bool              `json:"background,omitempty" doc:"Return at once and let the command run on as a background process; see process."`
+	Timeout    *schema.Int       `json:"timeout,omitempty" doc:"Seconds the command may run. Default: 1800 (30 minutes); at least 10."`
+}
+
+type shellExecResult struct {
+	Status    string `json:"status" enum:"exited,running"`
+	ProcessID string `json:"process_id,omitempty" doc:"Of a background process: what shell.process takes."`
+	Stdout    string `json:"stdout"`
+	Stderr    string `json:"stderr"`
+	ExitCode  *int   `json:"exit_code,omitempty" doc:"Absent while the command runs."`
+	TimedOut  bool   `json:"timed_out"`
+}
+
+func shellExec(d Deps) *tool.Entry {
+	limits := d.Limits.Shell.Exec
+	return tool.Define(tool.Spec[shellExecParams, shellExecResult]{
+		Name: "shell.exec", Description: shellExecText, Category: tool.Write, OwnTimeout: true,
+		Requires: []tool.Requirement{tool.Can("shell"), tool.WorkIn("cwd", tool.CallerPath)},
+		Needs: func(p *shellExecParams) []tool.Requirement {
+			return []tool.Requirement{tool.Can("shell"), tool.WorkIn(p.cwdField(), p.Cwd)}
+		},
+		Commands: func(p *shellExecParams) []tool.Command { return []tool.Command{{Shell: p.Command}} },
+		Aliases: []tool.Alias{
+			tool.AliasOf("exec", shellExecText, func(p execParams) shellExecParams {
+				return shellExecParams{
+					Command: p.Command, Cwd: p.Workdir, Env: p.Env, Background: p.Background, Timeout: fromSeconds(p.Timeout), field: "workdir",
+				}
+			}),
+		},
+		Limits: []tool.Limit{
+			tool.InTime("exec_timeout", limits.DefaultTimeout, "of a command whose caller does not say"),
+			tool.InTime("exec_min_timeout", limits.MinTimeout, "that a caller can ask for at least"),
+			tool.InTime("exec_max_timeout", limits.MaxTimeout, "that a caller can ask for at most"),
+			tool.InNumber("exec_output_chars", limits.OutputRunes, "characters of output"),
+			tool.InBytes("shell_command_bytes", d.Limits.Shell.CommandBytes, "of a command"),
+			tool.InNumber("shell_env_entries", d.Limits.Shell.EnvEntries, "variables of a call"),
+		},
+		Run: d.runExec,
+	})
+}
+
+func (p *shellExecParams) cwdField() string {
+	if p.field != "" {
+		return p.field
+	}
+	return "cwd"
+}
+
+// fromSeconds returns a number of seconds in milliseconds, the nearest there is.
+func fromSeconds(n *schema.Int) *schema.Int {
+	if n == nil {
+		return nil
+	}
+	ms := min(max(*n, math.MinInt64/1000), math.MaxInt64/1000) * 1000
+	return &ms
+}
+
+// runExec runs a command to its end, or starts it as a background process.
+func (d Deps) runExec(ctx context.Context, call *tool.Call, p *shellExecParams) (shellExecResult, error) {
+	cwd, limits := call.Paths[0], d.Limits.Shell.Exec
+	if err := d.Limits.Shell.check(call, p.cwdField(), p.Command, cwd, p.Env); err != nil {
+		return shellExecResult{}, err
+	}
+	job := shellJob{
+		command: p.Command, cwd: cwd, env: p.Env, terminal: p.Terminal,
+		timeout: clamp(p.Timeout, limits.DefaultTimeout, limits.MinTimeout, limits.MaxTimeout),
+	}
+	if p.Background {
+		return d.startProcess(ctx, call, job)
+	}
+	stdout := text.NewEnds(limits.OutputRunes, p.Terminal, func(s string) { call.Emit("stdout", s) })
+	stderr := text.NewEnds(limits.OutputRunes, p.Terminal, func(s string) { call.Emit("stderr", s) })
+	job.output, job.stderr = stdout.Write, stderr.Write
+	exit, err := d.execute(ctx, call, job)
+	if err != nil {
+		return shellExecResult{}, err
+	}
+	stdout.Finish()
+	stderr.Finish()
+	timedOut := exit.Reason == command.TimedOut
+	if timedOut {
+		exit.Code = killedCode
+	}
+	result := shellExecResult{Status: string(processes.Exited), ExitCode: &exit.Code, TimedOut: timedOut}
+	result.Stdout, result.Stderr = share(stdout, stderr, limits.OutputRunes)
+	d.recordShell(call, shellRecord{
+		command: p.Command, cwd: cwd.Show, exitCode: exit.Code, timedOut: timedOut, timeout: job.timeout, duration: exit.Duration,
+	})
+	return result, endedBy(exit.Reason)
+}
+
+// share returns two outputs that together are at most limit characters, notes apart. If one has to give way it is the longer.
+func share(stdout, stderr *text.Ends, limit int) (string, string) {
+	half := limit / 2
+	switch out, err := stdout.Len(), stderr.Len(); {
+	case out+err <= limit:
+		return stdout.Text(limit), stderr.Text(limit)
+	case err <= half:
+		return stdout.Text(limit - err), stderr.Text(err)
+	case out <= half:
+		return stdout.Text(out), stderr.Text(limit - out)
+	}
+	return stdout.Text(half), stderr.Text(limit - half)
+}
+
+// startProcess starts a command that outlives the call.
+func (d Deps) startProcess(ctx context.Context, call *tool.Call, job shellJob) (shellExecResult, error) {
+	shown := audit.Shorten(job.command, commandShown)
+	p, err := d.Processes.Start(ctx, processes.Process{
+		Session: call.From.SessionID, Run: call.From.RunID, Call: call.ID, Agent: call.From.Agent,
+		Command: shown, Cwd: job.cwd.Show, Terminal: job.terminal, Timeout: job.timeout,
+	}, d.spec(call, job))
+	if err != nil {
+		return shellExecResult{}, shellFailure(ctx, err, d.Limits.Shell.Grace)
+	}
+	call.Record(audit.ProcessStarted, map[string]any{
+		"process_id": p.ID, "command": audit.Shorten(job.command, d.Limits.Shell.AuditRunes), "cwd": job.cwd.Show,
+		"timeout_ms": job.timeout.Milliseconds(),
+	})
+	return shellExecResult{Status: string(p.Status), ProcessID: p.ID}, nil
+}
+
+// commandShown is how many characters of a process's command are kept to be shown.
+const commandShown = 1000

@@ -1,0 +1,783 @@
+package toolrunner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/testkit"
+	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
+	toolrunner "kaged.dev/services/tool-runner"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// workspace is a tool runner with the real sandbox supervisor, either of which can be restarted.
+type workspace struct {
+	*client
+	data   string
+	config toolrunner.Config
+	below  sandboxsupervisorv1.SandboxServiceClient
+	box    *testkit.Running
+	stop   func()
+}
+
+func newWorkspace(t *testing.T, change ...func(*toolrunner.Config)) *workspace {
+	t.Helper()
+	w := &workspace{data: t.TempDir(), config: toolrunner.DefaultConfig()}
+	w.config.ShellGrace = config.Duration(20 * time.Second)
+	for _, c := range change {
+		c(&w.config)
+	}
+	w.startBox(t)
+	w.startRunner(t)
+	t.Cleanup(func() {
+		w.stop()
+		testkit.Stop(t, w.box)
+	})
+	return w
+}
+
+// startBox starts a supervisor that knows nothing of an earlier one.
+func (w *workspace) startBox(t *testing.T) {
+	t.Helper()
+	opts := testkit.Options(t)
+	opts.Getenv = func(name string) string {
+		return map[string]string{
+			"KAGED_SERVICES_SANDBOX_SUPERVISOR_KILL_GRACE": "100ms", "KAGED_SERVICES_SANDBOX_SUPERVISOR_CANCEL_GRACE": "100ms",
+		}[name]
+	}
+	h, err := host.New(opts, sandboxsupervisor.Module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.box = testkit.Start(t, h)
+	w.below = sandboxsupervisorv1.NewSandboxServiceClient(h.Dial("sandbox-supervisor"))
+}
+
+// startRunner starts a tool runner on the same folder as the one before.
+func (w *workspace) startRunner(t *testing.T) {
+	t.Helper()
+	root := ""
+	if w.client != nil {
+		root = w.root
+	}
+	w.client, w.stop = startOn(t, w.config, toolrunner.Deps{Sandbox: w.below, Processes: filepath.Join(w.data, "processes")})
+	if root != "" {
+		w.root = root
+	}
+}
+
+func (w *workspace) restartRunner(t *testing.T) {
+	t.Helper()
+	w.stop()
+	w.startRunner(t)
+}
+
+// restartBox restarts the supervisor, which its tool runner sees as the same.
+func (w *workspace) restartBox(t *testing.T) {
+	t.Helper()
+	w.stop()
+	testkit.Stop(t, w.box)
+	w.startBox(t)
+	w.startRunner(t)
+}
+
+// answer is what the shell tools answer with.
+type answer struct {
+	ProcessID    string `json:"process_id"`
+	Status       string
+	Stdout       string
+	Stderr       string
+	ExitCode     *int `json:"exit_code"`
+	TimedOut     bool `json:"timed_out"`
+	Note         string
+	Command, Cwd string
+	StartedAt    int64 `json:"started_at"`
+	EndedAt      int64 `json:"ended_at"`
+	Signal       string
+	Reason       string
+	Output       *string
+	Offset       int64
+	NextOffset   int64  `json:"next_offset"`
+	OmittedBytes int64  `json:"omitted_bytes"`
+	UnreadBytes  *int64 `json:"unread_bytes"`
+	Processes    []answer
+	Agent        string
+
+	audit []*commonv1.AuditRecord
+}
+
+// ended reports whether the process has ended with this code.
+func (a answer) ended(code int) bool {
+	return a.Status == "exited" && a.ExitCode != nil && *a.ExitCode == code
+}
+
+func (a answer) String() string {
+	text, _ := json.Marshal(a)
+	return string(text)
+}
+
+// ask runs a call by an agent of a session that must succeed.
+func (c *client) ask(name string, params map[string]any, change ...func(*toolrunnerv1.RunToolRequest)) answer {
+	c.t.Helper()
+	_, a, err := c.try(name, params, change...)
+	if err != nil {
+		c.t.Fatalf("%s %v: %v", name, params, err)
+	}
+	return a
+}
+
+// refuse runs a call that must fail as a result.
+func (c *client) refuse(code fault.Code, name string, params map[string]any, change ...func(*toolrunnerv1.RunToolRequest)) *fault.Error {
+	c.t.Helper()
+	_, a, err := c.try(name, params, change...)
+	if !errors.Is(err, code) {
+		c.t.Fatalf("%s %v: %v, %v; want %s", name, params, a, err, code)
+	}
+	return fault.From(err)
+}
+
+// try runs a call and returns what was shown of it and its answer, or the failure it ended with.
+func (c *client) try(name string, params map[string]any, change ...func(*toolrunnerv1.RunToolRequest)) (string, answer, error) {
+	c.t.Helper()
+	input, err := json.Marshal(params)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req := c.request(name, string(input))
+	for _, f := range change {
+		f(req)
+	}
+	shown, result, err := c.run(req)
+	if err != nil {
+		c.t.Fatalf("%s %s: the call failed: %v", name, input, err)
+	}
+	if result.GetError() != nil {
+		return shown, answer{}, fault.FromProto(result.GetError())
+	}
+	a := answer{audit: result.GetAudit()}
+	if err := json.Unmarshal([]byte(result.GetContent()), &a); err != nil {
+		c.t.Fatalf("%s answered %q: %v", name, result.GetContent(), err)
+	}
+	return shown, a, nil
+}
+
+// record returns the payload of the only record of a type, nil for none.
+func (a answer) record(event string) map[string]any {
+	for _, r := range a.audit {
+		if r.GetEventType() == event {
+			return r.GetPayload().AsMap()
+		}
+	}
+	return nil
+}
+
+type p = map[string]any
+
+// background starts a background process and returns its id.
+func (c *client) background(command string, change ...func(*toolrunnerv1.RunToolRequest)) string {
+	c.t.Helper()
+	a := c.ask("shell.exec", p{"command": command, "background": true}, change...)
+	if a.Status != "running" || !ident.Valid(a.ProcessID) || a.ExitCode != nil {
+		c.t.Fatalf("%s: %v", command, a)
+	}
+	return a.ProcessID
+}
+
+func (c *client) status(id string) answer {
+	c.t.Helper()
+	return c.ask("shell.process", p{"action": "status", "process_id": id})
+}
+
+// until polls until a process's output holds a text, and returns all that came.
+func (c *client) until(id, text string) string {
+	c.t.Helper()
+	all := ""
+	for !strings.Contains(all, text) {
+		a := c.ask("shell.process", p{"action": "poll", "process_id": id, "wait": 60_000})
+		if all += *a.Output; a.Status != "running" && !strings.Contains(all, text) {
+			c.t.Fatalf("waiting for %q: %v after %q", text, a, all)
+		}
+	}
+	return all
+}
+
+// end polls until a process has ended and returns the last answer.
+func (c *client) end(id string) answer {
+	c.t.Helper()
+	for {
+		a := c.ask("shell.process", p{"action": "poll", "process_id": id, "wait": 60_000})
+		if a.Status != "running" {
+			return a
+		}
+	}
+}
+
+func by(agent string) func(*toolrunnerv1.RunToolRequest) {
+	return func(r *toolrunnerv1.RunToolRequest) { r.Context.Caller = agent }
+}
+
+func in(session string) func(*toolrunnerv1.RunToolRequest) {
+	return func(r *toolrunnerv1.RunToolRequest) { r.Context.SessionId = session }
+}
+
+var pidLine = regexp.MustCompile(`(?m)^(\d+) pid\r?$`)
+
+// alive returns those of the processes named "N pid" in output that still run.
+func alive(output string) (left []int) {
+	for _, m := range pidLine.FindAllStringSubmatch(output, -1) {
+		pid, _ := strconv.Atoi(m[1])
+		if syscall.Kill(pid, 0) == nil {
+			left = append(left, pid)
+		}
+	}
+	return left
+}
+
+// A command of shell.exec runs to its end like one of shell.bash, with standard error of its own, and both are shown while
+// it runs (T-T20-EXEC-01, T-SHELL-04).
+func TestExec(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	w.write("sub/x", "")
+	shown, a, err := w.try("shell.exec", p{"command": "pwd; echo $FOO; echo err >&2; cat; test -t 1 || exit 7", "cwd": "sub", "env": p{"FOO": "bar"}})
+	if err != nil || !a.ended(7) || a.Stdout != w.root+"/sub\nbar\n" || a.Stderr != "err\n" || a.TimedOut || a.ProcessID != "" {
+		t.Errorf("%v, %v", a, err)
+	}
+	if len(shown) != len(a.Stdout)+len(a.Stderr) || !strings.Contains(shown, "bar\n") || !strings.Contains(shown, "err\n") {
+		t.Errorf("shown was %q", shown)
+	}
+	if r := a.record("shell.executed"); r["exit_code"] != 7.0 || r["cwd"] != "./sub" || r["timeout_ms"] != 1_800_000.0 || r["timed_out"] != false {
+		t.Errorf("recorded is %v", r)
+	}
+	a = w.ask("shell.exec", p{"command": "test -t 0 && test -t 1 && printf 'a\\r\\nb' && echo err >&2", "terminal": true})
+	if !a.ended(0) || a.Stdout != "a\nberr\n" || a.Stderr != "" {
+		t.Errorf("on a terminal: %v", a)
+	}
+	// Without one, output stays as it is.
+	if a = w.ask("shell.exec", p{"command": `printf 'a\r\nb\377'`}); a.Stdout != "a\r\nb\uFFFD" {
+		t.Errorf("through pipes: %v", a)
+	}
+}
+
+// The flat name takes workdir and seconds, has its own limits, and names its parameters in refusals (T-T20-EXEC-01, -02, -03).
+func TestExecAlias(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	w.write("sub/x", "")
+	for asked, want := range map[any]float64{nil: 1_800_000, 1: 10_000, -5: 10_000, 60: 60_000, 1 << 40: 86_400_000, 1e300: 86_400_000} {
+		params := p{"command": "pwd", "workdir": "./sub"}
+		if asked != nil {
+			params["timeout"] = asked
+		}
+		a := w.ask("exec", params)
+		if a.Stdout != w.root+"/sub\n" || a.record("shell.executed")["timeout_ms"] != want {
+			t.Errorf("%v: %v with %v", asked, a, a.record("shell.executed"))
+		}
+		if called := a.record("tool.called"); called["tool_name"] != "shell.exec" || called["alias"] != "exec" {
+			t.Errorf("recorded is %v", called)
+		}
+	}
+	for _, params := range []p{
+		{},
+		{"command": ""},
+		{"command": "x", "cwd": "."},
+		{"command": "x", "workdir": "../.."},
+		{"command": "x", "timeout": "1"},
+		{"command": strings.Repeat("x", 64<<10+1)},
+		{"command": "x", "env": p{"A=B": "x"}},
+		{"command": "x", "background": 1},
+		{"command": "a\x00"},
+	} {
+		w.refuse(fault.InvalidParams, "exec", params)
+	}
+	if f := w.refuse(fault.InvalidParams, "exec", p{"command": "x", "workdir": "/"}); f.Details["field"] != "workdir" {
+		t.Errorf("details %v", f.Details)
+	}
+	w.refuse(fault.InvalidParams, "shell.exec", p{"command": "x", "workdir": "."})
+}
+
+// A command that takes too long is ended with everything it started, in the foreground and in the background, and its exit
+// code is 137 either way (T-SHELL-08, T-SHELL-20, T-FM-25, S6.4).
+func TestExecTimesOut(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, func(c *toolrunner.Config) { c.ExecMinTimeout = config.Duration(300 * time.Millisecond) })
+	command := "sleep 300 & echo $! pid; trap '' TERM; echo $$ pid; while :; do sleep 300; done"
+	a := w.ask("shell.exec", p{"command": command, "timeout": 1})
+	if !a.ended(137) || !a.TimedOut || len(alive(a.Stdout)) > 0 || strings.Count(a.Stdout, "pid") != 2 {
+		t.Errorf("%v, alive %v", a, alive(a.Stdout))
+	}
+	id := w.ask("shell.exec", p{"command": command, "timeout": 1, "background": true}).ProcessID
+	a = w.end(id)
+	all := w.ask("shell.process", p{"action": "poll", "process_id": id, "offset": 0})
+	if !a.ended(137) || a.Reason != "timeout" || !a.TimedOut || len(alive(*all.Output)) > 0 || strings.Count(*all.Output, "pid") != 2 {
+		t.Errorf("%v, alive %v of %v", a, alive(*all.Output), all)
+	}
+}
+
+// Of much output the beginning and the end come back, within 100,000 characters, with a note between (T-T20-EXEC-04).
+func TestExecOutputIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	a := w.ask("shell.exec", p{"command": `echo first; head -c 200000 /dev/zero | tr '\0' x; echo; echo last`})
+	note := "\n[output truncated \u2014 100012 of 200012 characters left out]\n"
+	if n := len([]rune(a.Stdout)); n != 100_000+len([]rune(note)) || !strings.HasPrefix(a.Stdout, "first\nx") || !strings.HasSuffix(a.Stdout, "x\nlast\n") || !strings.Contains(a.Stdout, note) {
+		t.Errorf("%d characters: %.20q ... %q", n, a.Stdout, a.Stdout[len(a.Stdout)-20:])
+	}
+	// What is on standard error is not crowded out.
+	a = w.ask("shell.exec", p{"command": `head -c 200000 /dev/zero | tr '\0' x; echo why >&2`})
+	if n := len(a.Stdout); a.Stderr != "why\n" || n > 100_000+100 {
+		t.Errorf("%d characters beside %q", n, a.Stderr)
+	}
+	a = w.ask("shell.exec", p{"command": `head -c 200000 /dev/zero | tr '\0' x; head -c 200000 /dev/zero | tr '\0' y >&2`})
+	if len(a.Stdout) > 50_100 || len(a.Stderr) > 50_100 || len(a.Stdout)+len(a.Stderr) < 100_000 {
+		t.Errorf("%d and %d characters", len(a.Stdout), len(a.Stderr))
+	}
+}
+
+// A background process is started by a call that returns at once; it is read, written to and ended by others, and says how it
+// ended (T-T20-EXEC-06, T-T20-PROC-02, -03, -04, -05).
+func TestBackgroundProcess(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	started := w.ask("shell.exec", p{"command": "echo up; cat; echo done >&2; exit 3", "background": true})
+	id := started.ProcessID
+	if r := started.record("process.started"); r["process_id"] != id || r["cwd"] != "./" && r["cwd"] != "." {
+		t.Errorf("recorded is %v", r)
+	}
+	if got := w.until(id, "up\n"); got != "up\n" {
+		t.Errorf("the first poll: %q", got)
+	}
+	if a := w.ask("process", p{"action": "status", "process_id": id}); a.Status != "running" || a.ExitCode != nil || *a.UnreadBytes != 0 || a.Command != "echo up; cat; echo done >&2; exit 3" || a.StartedAt == 0 || a.EndedAt != 0 {
+		t.Errorf("the status: %v", a)
+	}
+	if a := w.ask("process", p{"action": "input", "process_id": id, "input": "hi\n"}); a.Status != "running" {
+		t.Errorf("after input: %v", a)
+	}
+	if got := w.until(id, "hi"); got != "hi\n" {
+		t.Errorf("the next poll: %q", got)
+	}
+	a := w.ask("shell.process", p{"action": "poll", "process_id": id, "wait": 0})
+	if *a.Output != "" || a.Offset != 6 || a.NextOffset != 6 || a.Status != "running" {
+		t.Errorf("with nothing new: %v", a)
+	}
+	w.ask("shell.process", p{"action": "input", "process_id": id, "input": "no end of line", "eof": true})
+	if a = w.end(id); !a.ended(3) || a.Reason != "" || a.EndedAt < a.StartedAt {
+		t.Errorf("the end: %v", a)
+	}
+	if a = w.ask("shell.process", p{"action": "poll", "process_id": id, "offset": 3}); *a.Output != "hi\nno end of linedone\n" || a.Offset != 3 || a.NextOffset != 25 {
+		t.Errorf("read again: %v", a)
+	}
+	for _, params := range []p{{"action": "input", "process_id": id, "input": "x"}, {"action": "signal", "process_id": id, "signal": "SIGTERM"}} {
+		if f := w.refuse(fault.ProcessEnded, "process", params); f.Details["status"] != "exited" {
+			t.Errorf("details %v", f.Details)
+		}
+	}
+	if a = w.ask("shell.process", p{"action": "kill", "process_id": id}); !a.ended(3) {
+		t.Errorf("killing what has ended: %v", a)
+	}
+}
+
+// The end of a background process is recorded once, by the call that learns of it first (T-AUD-24).
+func TestEndOfBackgroundIsRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	id := w.background("exit 5")
+	a := w.end(id)
+	if r := a.record("shell.executed"); r["exit_code"] != 5.0 || r["process_id"] != id || r["command"] != "exit 5" || r["timed_out"] != false || r["duration_ms"] == nil {
+		t.Errorf("recorded is %v", r)
+	}
+	if a = w.status(id); !a.ended(5) || a.record("shell.executed") != nil {
+		t.Errorf("recorded again: %v", a.audit)
+	}
+}
+
+// A signal reaches the process, by several spellings of its name; one that ends it says so at once (T-T20-PROC-04).
+func TestSignalAProcess(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	for signal, code := range map[string]int{"SIGTERM": 143, "term": 143, "SIGKILL": 137, "int": 130, "sighup": 129} {
+		id := w.ask("exec", p{"command": "echo up; exec sleep 300", "background": true}).ProcessID
+		w.until(id, "up")
+		if a := w.ask("shell.process", p{"action": "signal", "process_id": id, "signal": signal}); !a.ended(code) || a.Signal == "" || a.Reason != "" {
+			t.Errorf("%s: %v", signal, a)
+		}
+	}
+	id := w.background("trap 'echo told' USR1; echo up; while :; do sleep 0.01; done")
+	w.until(id, "up")
+	if a := w.ask("shell.process", p{"action": "signal", "process_id": id, "signal": "SIGUSR1"}); a.Status != "running" {
+		t.Errorf("%v", a)
+	}
+	w.until(id, "told")
+	w.refuse(fault.InvalidParams, "shell.process", p{"action": "signal", "process_id": id, "signal": "SIGNONE"})
+	if a := w.ask("shell.process", p{"action": "kill", "process_id": id}); a.Status != "exited" || a.Reason != "killed" {
+		t.Errorf("killed: %v", a)
+	}
+}
+
+// A kill takes everything the process started along, also what tried to get away.
+func TestKillAProcess(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	id := w.background("trap '' TERM; (setsid sh -c 'trap \"\" TERM; echo $$ pid; while :; do sleep 300; done') & echo $$ pid; while :; do sleep 300; done")
+	all := ""
+	for strings.Count(all, "pid") < 2 {
+		all += w.until(id, "pid")
+	}
+	if a := w.ask("shell.process", p{"action": "kill", "process_id": id}); !a.ended(137) || a.Reason != "killed" || len(alive(all)) > 0 {
+		t.Errorf("%v, alive %v", a, alive(all))
+	}
+}
+
+// On a terminal a process has an interactive one: it echoes, and Ctrl-C is a signal.
+func TestProcessOnATerminal(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	id := w.ask("shell.exec", p{"command": "test -t 0 && echo terminal; trap 'echo caught; exit 4' INT; while read x; do echo got $x; done", "background": true, "terminal": true}).ProcessID
+	w.until(id, "terminal\n")
+	w.ask("shell.process", p{"action": "input", "process_id": id, "input": "hi\n"})
+	if got := w.until(id, "got hi\n"); got != "hi\ngot hi\n" {
+		t.Errorf("the terminal shows %q", got)
+	}
+	w.ask("shell.process", p{"action": "input", "process_id": id, "input": "\x03"})
+	if a := w.end(id); !a.ended(4) {
+		t.Errorf("after Ctrl-C: %v", a)
+	}
+}
+
+// A poll answers with at most 10,000 characters, the last ones, says what it left out and where that can be read, as long as
+// it is kept (T-T20-EXEC-05, T-T20-PROC-05).
+func TestPollIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	id := w.background(`i=0; while [ $i -lt 5000 ]; do echo "line é $i"; i=$((i+1)); done; sleep 300`)
+	total := 0
+	for i := range 5000 {
+		total += len(fmt.Sprintf("line é %d\n", i))
+	}
+	for w.status(id).unread() < int64(total) {
+	}
+	shown, a, err := w.try("process", p{"action": "poll", "process_id": id})
+	if err != nil || len([]rune(*a.Output)) != 10_000 || !strings.HasSuffix(*a.Output, "line é 4999\n") || a.NextOffset != int64(total) || a.OmittedBytes != a.Offset ||
+		a.Offset != int64(total-len(*a.Output)) {
+		t.Errorf("%d characters: %.20q from %d to %d, %d left out, %v", len([]rune(*a.Output)), *a.Output, a.Offset, a.NextOffset, a.OmittedBytes, err)
+	}
+	if len(shown) != total {
+		t.Errorf("people were shown %d of %d bytes", len(shown), total)
+	}
+	var all strings.Builder
+	for at := int64(0); at < a.Offset; {
+		page := w.ask("shell.process", p{"action": "poll", "process_id": id, "offset": at})
+		if page.Offset != at || len([]rune(*page.Output)) > 10_000 || page.NextOffset <= at || page.OmittedBytes != 0 {
+			t.Fatalf("from %d: %d to %d", at, page.Offset, page.NextOffset)
+		}
+		all.WriteString(*page.Output)
+		at = page.NextOffset
+	}
+	if !strings.HasPrefix(all.String(), "line é 0\nline é 1\n") || !strings.Contains(all.String(), "line é 3000\nline é 3001\n") {
+		t.Errorf("what was left out reads %.50q", all.String())
+	}
+	if a = w.ask("shell.process", p{"action": "poll", "process_id": id, "wait": 0}); *a.Output != "" {
+		t.Errorf("the next poll: %v", a)
+	}
+	// What is kept no more is said to be missing.
+	flood := w.background("head -c 1000000 /dev/zero | tr '\\0' x; echo end")
+	for w.status(flood).Status == "running" {
+	}
+	a = w.ask("shell.process", p{"action": "poll", "process_id": flood, "offset": 0})
+	if a.OmittedBytes != 1_000_004-256<<10 || a.Offset != a.OmittedBytes || len(*a.Output) != 10_000 {
+		t.Errorf("from 0: %d left out, from %d, %d characters", a.OmittedBytes, a.Offset, len(*a.Output))
+	}
+	a = w.ask("shell.process", p{"action": "poll", "process_id": flood})
+	if a.OmittedBytes != 1_000_004-10_000 || !strings.HasSuffix(*a.Output, "xend\n") || len(*a.Output) != 10_000 {
+		t.Errorf("what is new: %d left out, %d characters", a.OmittedBytes, len(*a.Output))
+	}
+}
+
+func (a answer) unread() int64 { return *a.UnreadBytes }
+
+// What makes no sense is refused, by both names (T-T20-PROC-01, T-T20-PROC-06).
+func TestProcessRefuses(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	id := w.background("sleep 300")
+	for _, params := range []p{
+		{},
+		{"action": "status"},
+		{"process_id": id},
+		{"action": "restart", "process_id": id},
+		{"action": "poll", "process_id": 7},
+		{"action": "signal", "process_id": id},
+		{"action": "input", "process_id": id},
+		{"action": "input", "process_id": id, "input": strings.Repeat("x", 64<<10+1)},
+		{"action": "poll"},
+		{"action": "status", "process_id": id, "more": true},
+	} {
+		w.refuse(fault.InvalidParams, "process", params)
+		w.refuse(fault.InvalidParams, "shell.process", params)
+	}
+	w.refuse(fault.InvalidParams, "shell.process", p{"action": "poll", "process_id": id, "offset": -1})
+	for _, action := range []string{"list", "kill"} { // the flat name has the four actions of its specification
+		w.refuse(fault.InvalidParams, "process", p{"action": action, "process_id": id})
+	}
+	for _, unknown := range []string{"x", "1", strconv.Itoa(os.Getpid()), ident.New(), strings.ToLower(id)} {
+		for _, action := range []p{{"action": "status"}, {"action": "poll"}, {"action": "input", "input": "x"}, {"action": "signal", "signal": "SIGTERM"}} {
+			action["process_id"] = unknown
+			w.refuse(fault.ProcessNotFound, "process", action)
+		}
+		w.refuse(fault.ProcessNotFound, "shell.process", p{"action": "kill", "process_id": unknown})
+	}
+}
+
+// A process is seen by the agent that started it and by those above it, in its session, and by nobody else: a child's cage
+// may be narrower.
+func TestProcessesHaveOwners(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	parent, child, sibling := by("primary"), by("primary.subagents.a"), by("primary.subagents.ab")
+	root, sub := w.background("sleep 300", parent), w.background("cat", child)
+	for id, who := range map[string][]func(*toolrunnerv1.RunToolRequest){root: {child, sibling, in("s2")}, sub: {sibling, in("s2")}} {
+		for _, other := range who {
+			for _, params := range []p{{"action": "status"}, {"action": "poll"}, {"action": "input", "input": "x"}, {"action": "signal", "signal": "SIGKILL"}, {"action": "kill"}} {
+				params["process_id"] = id
+				w.refuse(fault.ProcessNotFound, "shell.process", params, other)
+			}
+		}
+	}
+	for _, c := range []struct {
+		who  func(*toolrunnerv1.RunToolRequest)
+		want []string
+	}{{parent, []string{root, sub}}, {child, []string{sub}}, {sibling, nil}, {in("s2"), nil}} {
+		list := w.ask("shell.process", p{"action": "list"}, c.who)
+		var got []string
+		for _, e := range list.Processes {
+			got = append(got, e.ProcessID)
+			if e.Status != "running" || e.Cwd == "" || e.StartedAt == 0 || e.Agent == "" {
+				t.Errorf("listed is %v", e)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(c.want) || list.Processes == nil {
+			t.Errorf("listed are %v, want %v", got, c.want)
+		}
+	}
+	if a := w.ask("shell.process", p{"action": "kill", "process_id": sub}, parent); a.Status != "exited" {
+		t.Errorf("a parent kills: %v", a)
+	}
+}
+
+// A caged agent needs the shell capability for all of it, and write access where a command works (T-SHELL-18, T-AVAIL-10).
+func TestShellToolsInACage(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	w.write("src/x", "")
+	caged := func(mode string, capabilities ...string) func(*toolrunnerv1.RunToolRequest) {
+		return func(r *toolrunnerv1.RunToolRequest) {
+			r.Context.Caller = "primary.subagents.coder"
+			r.Context.Cage = &commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: mode, Path: "./src"}}, Capabilities: capabilities}
+		}
+	}
+	exec := p{"command": "true", "cwd": "src"}
+	w.refuse(fault.CapabilityDenied, "shell.exec", exec, caged("rw"))
+	w.refuse(fault.CapabilityDenied, "shell.exec", exec, caged("rw", "exec"))
+	w.refuse(fault.CapabilityDenied, "shell.exec", exec, caged("ro", "shell"))
+	w.refuse(fault.CapabilityDenied, "shell.exec", p{"command": "true"}, caged("rw", "shell"))
+	w.refuse(fault.CapabilityDenied, "shell.process", p{"action": "list"}, caged("rw"))
+	if a := w.ask("shell.process", p{"action": "list"}, caged("ro", "shell")); len(a.Processes) != 0 {
+		t.Errorf("%v", a)
+	}
+	// The cage goes along with the command: this supervisor cannot enforce one and says so.
+	w.refuse(fault.CageUnavailable, "shell.exec", exec, caged("rw", "shell"))
+	w.refuse(fault.CageUnavailable, "shell.exec", p{"command": "true", "cwd": "src", "background": true}, caged("rw", "shell"))
+	if a := w.ask("shell.process", p{"action": "list"}); len(a.Processes) != 0 {
+		t.Errorf("what was not started is listed: %v", a)
+	}
+}
+
+// A process's environment is nine names of kaged's own, where set, and what the call declares; nothing leaks, from any of the
+// tools that run commands (T-ENV-01, T-ENV-02, T-ENV-04, T-SHELL-15, T-TOOLS-S6.6, T-TOOLS-S6.13).
+func TestNoSecretLeaks(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "sk-leak")
+	t.Setenv("KAGED_LEAK", "leak")
+	t.Setenv("TZ", "Europe/Berlin")
+	w := newWorkspace(t)
+	declared := p{"FOO": "bar", "TZ": "UTC", "QUOTED": "${OPENAI_API_KEY} $(id)"}
+	outputs := map[string]string{
+		"shell.bash": w.ask("shell.bash", p{"command": "env", "env": declared}).Stdout,
+		"bash":       w.ask("bash", p{"command": "env", "env": declared}).Stdout,
+		"shell.exec": w.ask("shell.exec", p{"command": "env", "env": declared}).Stdout,
+		"exec":       w.ask("exec", p{"command": "env", "env": declared}).Stdout,
+	}
+	id := w.ask("exec", p{"command": "env; echo end", "env": declared, "background": true}).ProcessID
+	outputs["background"] = w.until(id, "end\n")
+	for name, output := range outputs {
+		for line := range strings.Lines(output) {
+			key, _, _ := strings.Cut(strings.TrimSpace(line), "=")
+			if !strings.Contains(" PATH HOME USER LANG LC_ALL TERM SHELL TMPDIR TZ FOO QUOTED PWD OLDPWD SHLVL _ end ", " "+key+" ") {
+				t.Errorf("%s: the command has %s", name, line)
+			}
+		}
+		for _, want := range []string{"FOO=bar\n", "TZ=UTC\n", "QUOTED=${OPENAI_API_KEY} $(id)\n"} {
+			if !strings.Contains(output, want) {
+				t.Errorf("%s: no %q in %q", name, want, output)
+			}
+		}
+		if strings.Contains(output, "leak") {
+			t.Errorf("%s: a secret leaked: %q", name, output)
+		}
+	}
+}
+
+// A tool runner that is restarted finds the processes it started, with where reading them stood, and handles them as before.
+func TestProcessesSurviveTheToolRunner(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	ended := w.background("echo bye; exit 9")
+	w.until(ended, "bye")
+	w.end(ended)
+	id := w.background("echo one; cat")
+	w.until(id, "one\n")
+	w.ask("shell.process", p{"action": "poll", "process_id": id, "wait": 0}) // says that the poll before was answered
+	w.restartRunner(t)
+	if a := w.status(id); a.Status != "running" || a.Command != "echo one; cat" {
+		t.Errorf("after the restart: %v", a)
+	}
+	w.ask("shell.process", p{"action": "input", "process_id": id, "input": "two\n"})
+	if got := w.until(id, "two\n"); got != "two\n" {
+		t.Errorf("the next poll: %q", got)
+	}
+	if a := w.status(ended); !a.ended(9) {
+		t.Errorf("what had ended: %v", a)
+	}
+	if a := w.ask("shell.process", p{"action": "kill", "process_id": id}); a.Reason != "killed" {
+		t.Errorf("killed: %v", a)
+	}
+}
+
+// A supervisor that is restarted has ended its processes; the table says that they are lost, which is recorded once, and what
+// had ended before stays as it was known.
+func TestProcessesAreLostWithTheSupervisor(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	ended := w.background("exit 9")
+	w.end(ended)
+	id := w.background("echo $$ pid; sleep 300")
+	all := w.until(id, "pid\n")
+	w.restartBox(t)
+	a := w.status(id)
+	if a.Status != "lost" || a.ExitCode != nil || a.Note == "" || a.EndedAt == 0 || len(alive(all)) > 0 || a.record("process.lost")["process_id"] != id {
+		t.Errorf("after the restart: %v, recorded %v", a, a.audit)
+	}
+	if a = w.ask("shell.process", p{"action": "poll", "process_id": id}); a.Status != "lost" || *a.Output != "" || a.record("process.lost") != nil {
+		t.Errorf("polled: %v", a)
+	}
+	if a = w.ask("shell.process", p{"action": "kill", "process_id": id}); a.Status != "lost" {
+		t.Errorf("killed: %v", a)
+	}
+	if f := w.refuse(fault.ProcessEnded, "shell.process", p{"action": "input", "process_id": id, "input": "x"}); f.Details["status"] != "lost" {
+		t.Errorf("input: %v", f.Details)
+	}
+	if a = w.status(ended); !a.ended(9) {
+		t.Errorf("what had ended: %v", a)
+	}
+	w.restartRunner(t)
+	list := w.ask("shell.process", p{"action": "list"})
+	if len(list.Processes) != 2 || list.Processes[0].Status != "exited" || list.Processes[1].Status != "lost" {
+		t.Errorf("listed: %v", list)
+	}
+}
+
+// The end of a session ends its processes with everything they started, and the table says why, also after a restart.
+func TestProcessesEndWithTheirSession(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	id := w.background("trap '' TERM; (setsid sleep 300) & echo $! pid; echo $$ pid; while :; do sleep 300; done")
+	other := w.background("sleep 300", in("s2"))
+	all := ""
+	for strings.Count(all, "pid") < 2 {
+		all += w.until(id, "pid")
+	}
+	if _, err := w.EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{SessionId: "s1"}); err != nil {
+		t.Fatal(err)
+	}
+	if left := alive(all); len(left) > 0 {
+		t.Errorf("alive are %v", left)
+	}
+	for range 2 {
+		if a := w.status(id); !a.ended(137) || a.Reason != "session_ended" {
+			t.Errorf("the ended session's: %v", a)
+		}
+		if a := w.ask("shell.process", p{"action": "status", "process_id": other}, in("s2")); a.Status != "running" {
+			t.Errorf("the other session's: %v", a)
+		}
+		w.restartRunner(t)
+	}
+}
+
+// The same call makes one process, also where the tool runner was restarted between.
+func TestBackgroundStartsOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	same := func(r *toolrunnerv1.RunToolRequest) { r.CallId = "call" }
+	id := w.background("sleep 300", same)
+	w.restartRunner(t)
+	if again := w.background("sleep 300", same); again != id {
+		t.Errorf("asked again it started %s beside %s", again, id)
+	}
+	if list := w.ask("shell.process", p{"action": "list"}); len(list.Processes) != 1 {
+		t.Errorf("listed: %v", list)
+	}
+}
+
+// A poll that waits shows people output as it comes, and ends with the process; one whose caller leaves ends at once.
+func TestPollWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	id := w.background("read x; echo one; read x; echo two; exit 1")
+	stream, err := w.RunTool(t.Context(), w.request("shell.process", fmt.Sprintf(`{"action":"poll","process_id":%q,"wait":60000}`, id)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.ask("shell.process", p{"action": "input", "process_id": id, "input": "\n"})
+	event, err := stream.Recv()
+	if err != nil || event.GetOutput().GetText() != "one\n" || event.GetOutput().GetStream() != "stdout" {
+		t.Errorf("shown is %v, %v", event, err)
+	}
+	for err == nil {
+		event, err = stream.Recv()
+		if r := event.GetResult(); r != nil && !strings.Contains(r.GetContent(), `"output":"one\n"`) {
+			t.Errorf("the answer is %s", r.GetContent())
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if stream, err = w.RunTool(ctx, w.request("shell.process", fmt.Sprintf(`{"action":"poll","process_id":%q,"wait":60000}`, id))); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if _, err = stream.Recv(); !errors.Is(err, fault.Cancelled) {
+		t.Errorf("a caller that leaves: %v", err)
+	}
+	w.ask("shell.process", p{"action": "input", "process_id": id, "input": "\n"})
+	if a := w.end(id); !a.ended(1) {
+		t.Errorf("the end: %v", a)
+	}
+}
