@@ -76,7 +76,7 @@ func literal(re *syntax.Regexp) literals {
 	if longest == "" {
 		return literals{}
 	}
-	return literals{any: []string{longest}, fold: true}
+	return literals{any: []string{longest}, fold: true, exact: len(longest) == len(re.Rune)}
 }
 
 // best returns what the most selective part of a sequence needs.
@@ -119,11 +119,13 @@ func (l *literals) weak() bool {
 // union returns what is needed by a choice: something by each of its parts.
 func union(parts []*syntax.Regexp) literals {
 	all := literals{exact: true}
-	for _, part := range parts {
+	mixed := false
+	for i, part := range parts {
 		l := needed(part)
 		if len(l.any) == 0 {
 			return literals{}
 		}
+		mixed = mixed || i > 0 && l.fold != all.fold
 		all.any = append(all.any, l.any...)
 		all.exact = all.exact && l.exact
 		all.fold = all.fold || l.fold
@@ -143,7 +145,8 @@ func union(parts []*syntax.Regexp) literals {
 		}
 		all.any[i] = strings.ToLower(text)
 	}
-	return inexact(all)
+	all.exact = all.exact && !mixed
+	return all
 }
 
 // odd are the characters beyond ASCII that fold to ASCII letters: the Kelvin sign and the long s.

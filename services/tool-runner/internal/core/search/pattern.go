@@ -1,21 +1,24 @@
 package search
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"regexp/syntax"
-
-	"github.com/grafana/regexp"
+	"sync"
 )
 
-// Pattern is a compiled expression. It is immutable and safe for concurrent use.
+// Pattern is a compiled expression. It is safe for concurrent use.
 type Pattern struct {
-	expression *regexp.Regexp
-	needs      literals // nothing if the expression can match without any of them
-	exact      bool     // the expression is nothing but the literals
-	run        run      // looked for where there are no literals
+	needs    literals  // nothing if the expression can match without any of them
+	finders  []finder  // of the literals
+	run      run       // looked for where there are no literals
+	automata sync.Pool // of *automaton, each used by one scan at a time
 }
+
+// maxProgram is the most instructions an expression may be compiled to. Repetitions of repetitions pass any bound, and what a
+// character costs may grow with them.
+const maxProgram = 20_000
 
 // Compile reads an expression in RE2 syntax. The error is one clause fit to be shown.
 func Compile(text string) (*Pattern, error) {
@@ -25,11 +28,7 @@ func Compile(text string) (*Pattern, error) {
 		return nil, explain(err)
 	}
 	tree = withinLine(tree)
-	expression, err := regexp.Compile(tree.String())
-	if err != nil {
-		return nil, explain(err)
-	}
-	p := &Pattern{expression: expression}
+	p := &Pattern{}
 	if r := longRun(tree); r.rare() > 0 {
 		p.run = r
 	}
@@ -37,7 +36,21 @@ func Compile(text string) (*Pattern, error) {
 	if p.run.n >= longEnough && p.needs.weak() {
 		p.needs = literals{}
 	}
-	p.exact = p.needs.exact && !p.needs.fold
+	for _, text := range p.needs.any {
+		p.finders = append(p.finders, newFinder(text, p.needs.fold))
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if len(prog.Inst) > maxProgram {
+		return nil, errTooLarge
+	}
+	classes, err := newClasses(prog)
+	if err != nil {
+		return nil, err
+	}
+	p.automata.New = func() any { return newAutomaton(prog, classes) }
 	return p, nil
 }
 
@@ -102,22 +115,4 @@ func withoutBreak(ranges []rune) []rune {
 		}
 	}
 	return kept
-}
-
-// Match reports whether one line, without its \n, matches.
-func (p *Pattern) Match(line []byte) bool {
-	if p.expression.Match(line) {
-		return true
-	}
-	trimmed := bytes.TrimSuffix(line, []byte{'\r'})
-	return len(trimmed) < len(line) && p.expression.Match(trimmed)
-}
-
-// Where returns where in a line that matches the first match is, in bytes.
-func (p *Pattern) Where(line []byte) (start, end int) {
-	at := p.expression.FindIndex(line)
-	if at == nil {
-		return 0, 0
-	}
-	return at[0], at[1]
 }

@@ -9,7 +9,7 @@ import (
 
 // Sizes of the buffers files are read into. A line longer than maxLine is searched in pieces.
 const (
-	bufferSize = 256 << 10
+	bufferSize = 128 << 10
 	maxLine    = 8 << 20
 	headSize   = 8000
 )
@@ -18,19 +18,19 @@ var buffers = sync.Pool{New: func() any { return &buffer{data: make([]byte, buff
 
 // buffer is what one scan works with.
 type buffer struct {
-	data  []byte
-	lower []byte // data in lower case, as far as it is needed
+	data []byte
+	next [maxLiterals]int // where each literal was found
 }
 
-// Found is told each matching line: its number from 1 and its text without line ending, which is only valid during the call.
-// It returns false to end the scan.
-type Found func(line int, text []byte) bool
+// Found is told each matching line: its number from 1, its text without line ending, which is only valid during the call, and
+// a place of the match, its end at the latest. It returns false to end the scan.
+type Found func(line int, text []byte, at int) bool
 
 // Scan tells found every matching line of a file. A file with a NUL in its first 8000 bytes is binary and has none.
 func (p *Pattern) Scan(ctx context.Context, r io.Reader, found Found) error {
 	b := buffers.Get().(*buffer)
-	defer b.put()
-	s := scanner{pattern: p, found: found, line: 1, buffer: b}
+	s := scanner{ctx: ctx, pattern: p, found: found, line: 1, buffer: b}
+	defer s.close()
 	filled, first := 0, true
 	for {
 		n, err := r.Read(b.data[filled:])
@@ -46,8 +46,8 @@ func (p *Pattern) Scan(ctx context.Context, r io.Reader, found Found) error {
 		}
 		switch {
 		case err == io.EOF:
-			s.scan(b.data[:filled])
-			return nil
+			_, err := s.scan(b.data[:filled])
+			return err
 		case err != nil:
 			return err
 		case ctx.Err() != nil:
@@ -63,8 +63,8 @@ func (p *Pattern) Scan(ctx context.Context, r io.Reader, found Found) error {
 			}
 			end = filled
 		}
-		if !s.scan(b.data[:end]) {
-			return nil
+		if more, err := s.scan(b.data[:end]); !more {
+			return err
 		}
 		filled = copy(b.data, b.data[end:filled])
 	}
@@ -79,21 +79,34 @@ func (b *buffer) put() {
 
 // scanner goes through a file piece by piece; each piece but a line's is made of whole lines.
 type scanner struct {
+	ctx     context.Context
 	pattern *Pattern
 	found   Found
 	line    int // number of the first line of the next piece
 	buffer  *buffer
+	auto    *automaton // the pattern's, taken when it is first needed
+}
+
+// close gives back what the scan took.
+func (s *scanner) close() {
+	s.buffer.put()
+	if s.auto != nil {
+		s.pattern.automata.Put(s.auto)
+	}
 }
 
 // scan searches one piece and returns false when the scan is over.
-func (s *scanner) scan(data []byte) bool {
+func (s *scanner) scan(data []byte) (bool, error) {
 	if len(data) == 0 {
-		return true
+		return true, nil
 	}
 	counted := 0 // up to where line breaks are counted
-	next := s.seek(data)
+	next, sure := s.seek(data)
 	for at := 0; at < len(data); {
-		start := next(at)
+		start, err := next(at)
+		if err != nil {
+			return false, err
+		}
 		if start < 0 {
 			break
 		}
@@ -102,83 +115,93 @@ func (s *scanner) scan(data []byte) bool {
 		if i := bytes.IndexByte(data[start:], '\n'); i >= 0 {
 			end = start + i
 		}
-		if line := data[begin:end]; s.pattern.exact || s.pattern.Match(line) {
+		line, place := data[begin:end], start-begin
+		if !sure {
+			if place, err = s.match(line); err != nil {
+				return false, err
+			}
+		}
+		if place >= 0 {
 			s.line += bytes.Count(data[counted:begin], newline)
 			counted = begin
-			if !s.found(s.line, bytes.TrimSuffix(line, returned)) {
-				return false
+			if !s.found(s.line, bytes.TrimSuffix(line, returned), place) {
+				return false, nil
 			}
 		}
 		at = end + 1
 	}
 	s.line += bytes.Count(data[counted:], newline)
-	return true
+	return true, nil
+}
+
+// match returns a place of a match in one line, without its \n, -1 if there is none.
+func (s *scanner) match(line []byte) (int, error) {
+	at, err := s.find(line)
+	if at >= 0 || err != nil {
+		return at, err
+	}
+	trimmed := bytes.TrimSuffix(line, returned)
+	if len(trimmed) == len(line) {
+		return -1, nil
+	}
+	return s.find(trimmed)
+}
+
+// find returns a place in the first line of data that matches, -1 if none does.
+func (s *scanner) find(data []byte) (int, error) {
+	if s.auto == nil {
+		s.auto, _ = s.pattern.automata.Get().(*automaton)
+	}
+	return s.auto.find(s.ctx, data)
 }
 
 // mark is the byte order mark of UTF-8, which is no part of the first line.
 var newline, returned, mark = []byte{'\n'}, []byte{'\r'}, []byte("\uFEFF")
 
 // seek returns a function that finds, from a line's begin on, a place inside the next line that may match, -1 if there is
-// none.
-func (s *scanner) seek(data []byte) func(int) int {
+// none; sure says that the line does match.
+func (s *scanner) seek(data []byte) (next func(int) (int, error), sure bool) {
 	p := s.pattern
 	switch {
 	case len(p.needs.any) > 0 && p.needs.usable(data):
-		return s.seekLiterals(data)
+		return s.seekLiterals(data), p.needs.exact
 	case p.run.n > 0:
-		return func(at int) int { return p.run.next(data, at) }
+		return func(at int) (int, error) { return p.run.next(data, at), nil }, false
 	case bytes.Contains(data, []byte("\r\n")):
 		// A match may need the line without its return, which searching the whole would not find: look at each line.
-		return func(at int) int { return at }
+		return func(at int) (int, error) { return at, nil }, false
 	}
-	return func(at int) int {
-		for at < len(data) {
-			end := len(data)
-			if at+piece < end {
-				if i := bytes.IndexByte(data[at+piece:], '\n'); i >= 0 {
-					end = at + piece + i + 1
-				}
-			}
-			m := p.expression.FindIndex(data[at:end])
-			if m != nil && (at+m[0] < end || data[end-1] != '\n') {
-				return at + m[0]
-			}
-			at = end
+	return func(at int) (int, error) {
+		i, err := s.find(data[at:])
+		if i < 0 {
+			return -1, err
 		}
-		return -1
-	}
+		return at + i, nil
+	}, true
 }
 
-// piece is how much text the expression is asked about at once, up to the next line end: the regular expression package has
-// a fast way for short texts and a slow one for long ones.
-const piece = 4 << 10
-
 // seekLiterals finds the next of several texts. It remembers where each was found, so that each is looked for once.
-func (s *scanner) seekLiterals(data []byte) func(int) int {
-	needs := &s.pattern.needs
-	if needs.fold {
-		s.buffer.lower = lower(s.buffer.lower, data)
-		data = s.buffer.lower
-	}
-	next := make([]int, len(needs.any))
+func (s *scanner) seekLiterals(data []byte) func(int) (int, error) {
+	finders := s.pattern.finders
+	next := s.buffer.next[:len(finders)]
 	for i := range next {
 		next[i] = -1
 	}
-	return func(at int) int {
+	return func(at int) (int, error) {
 		first := -1
-		for i, text := range needs.any {
-			if next[i] < at && next[i] != gone {
-				if j := bytes.Index(data[at:], []byte(text)); j >= 0 {
-					next[i] = at + j
-				} else {
+		for i := range finders {
+			if next[i] < at {
+				if next[i] = finders[i].index(data[at:]); next[i] < 0 {
 					next[i] = gone
+				} else {
+					next[i] += at
 				}
 			}
 			if next[i] != gone && (first < 0 || next[i] < first) {
 				first = next[i]
 			}
 		}
-		return first
+		return first, nil
 	}
 }
 

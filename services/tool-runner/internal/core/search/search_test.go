@@ -31,7 +31,7 @@ func lines(t reporter, pattern string, r io.Reader) []string {
 		t.Fatalf("%q: %v", pattern, err)
 	}
 	var got []string
-	if err := p.Scan(context.Background(), r, func(n int, text []byte) bool {
+	if err := p.Scan(context.Background(), r, func(n int, text []byte, _ int) bool {
 		got = append(got, fmt.Sprintf("%d:%s", n, text))
 		return true
 	}); err != nil {

@@ -151,12 +151,12 @@ func (g *grep) scan(ctx context.Context, show, real string, r io.Reader) {
 		return
 	}
 	// A file that cannot be read to its end has matched as far as it was.
-	_ = g.pattern.Scan(ctx, r, func(line int, text []byte) bool {
+	_ = g.pattern.Scan(ctx, r, func(line int, text []byte, at int) bool {
 		found.count++
 		if g.mode == modeContent && found.bytes <= g.limits.OutputBytes {
 			m := grepMatch{File: show, Line: line, OutsideCage: outside}
 			if !outside {
-				content := g.excerpt(text)
+				content := g.excerpt(text, at)
 				m.Content = &content
 			}
 			found.add(m)

@@ -107,15 +107,15 @@ func (h *byPath) Pop() any {
 const lead = 200
 
 // excerpt returns a matching line as it is shown: whole, or around the match if it is long.
-func (g *grep) excerpt(line []byte) string {
+func (g *grep) excerpt(line []byte, at int) string {
 	limit := g.limits.LineRunes
 	// The line's memory is used again after the scan went on, so what is kept is copied.
 	if len(line) <= limit {
 		return strings.ToValidUTF8(string(line), "\uFFFD")
 	}
 	from := 0
-	if start, end := g.pattern.Where(line); end > limit {
-		from = max(0, start-lead)
+	if at > limit {
+		from = max(0, at-lead)
 		for from < len(line) && !utf8.RuneStart(line[from]) {
 			from++
 		}

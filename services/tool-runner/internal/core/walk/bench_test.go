@@ -55,7 +55,7 @@ func BenchmarkSearch(b *testing.B) {
 						if err != nil {
 							continue
 						}
-						_ = p.Scan(ctx, descriptor(fd), func(int, []byte) bool { lines.Add(1); return true })
+						_ = p.Scan(ctx, descriptor(fd), func(int, []byte, int) bool { lines.Add(1); return true })
 						unix.Close(fd)
 					}
 				})
