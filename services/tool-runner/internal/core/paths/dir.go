@@ -29,9 +29,12 @@ type Info struct {
 }
 
 // Stat describes the entry called name of an open folder, a link itself and not what it leads to.
-func Stat(dir *os.File, name string) (Info, error) {
+func Stat(dir *os.File, name string) (Info, error) { return StatAt(int(dir.Fd()), name) }
+
+// StatAt is [Stat] for a folder known by its descriptor.
+func StatAt(dir int, name string) (Info, error) {
 	var st unix.Stat_t
-	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return Info{}, err
 	}
 	return Info{Mode: modeOf(uint32(st.Mode)), Size: st.Size, ModTime: st.Mtim.Nano()}, nil

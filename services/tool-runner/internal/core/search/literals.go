@@ -79,15 +79,47 @@ func literal(re *syntax.Regexp) literals {
 	return literals{any: []string{longest}, fold: true, exact: len(longest) == len(re.Rune)}
 }
 
-// best returns what the most selective part of a sequence needs.
+// best returns what the most selective part of a sequence needs. Parts side by side that are nothing but texts are one part:
+// "f(oo|ar)" needs "foo" or "far".
 func best(parts []*syntax.Regexp) literals {
-	var found literals
-	for _, part := range parts {
-		if l := needed(part); score(l) > score(found) {
-			found = l
+	var found, side literals
+	whole := true
+	for i, part := range parts {
+		l := needed(part)
+		if joined, ok := join(side, l); ok && len(side.any) > 0 {
+			side = joined
+		} else {
+			side = l
+			whole = whole && i == 0
+		}
+		whole = whole && side.exact
+		if !side.exact {
+			side = literals{}
+		}
+		for _, candidate := range [...]literals{l, side} {
+			if score(candidate) > score(found) {
+				found = candidate
+			}
 		}
 	}
+	if whole && len(side.any) > 0 {
+		return side
+	}
 	return inexact(found)
+}
+
+// join returns the texts of a followed by those of b, if both are nothing but texts.
+func join(a, b literals) (literals, bool) {
+	if !a.exact || !b.exact || a.fold != b.fold || len(a.any)*len(b.any) > maxLiterals {
+		return literals{}, false
+	}
+	joined := literals{fold: a.fold, exact: true}
+	for _, first := range a.any {
+		for _, second := range b.any {
+			joined.any = append(joined.any, first+second)
+		}
+	}
+	return joined, true
 }
 
 // score says how much a set of literals narrows a search: by its shortest text, less for many texts and for either case.

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"io"
 	"os"
-	"path"
 
 	"golang.org/x/sys/unix"
 
@@ -123,7 +122,7 @@ func (g *grep) one(ctx context.Context, file paths.Path) error {
 		return err
 	}
 	defer f.Close()
-	g.scan(ctx, file.Show, file.Abs(), f)
+	g.scan(ctx, func() paths.Path { return file }, f)
 	return ctx.Err()
 }
 
@@ -137,27 +136,37 @@ func (g *grep) visit(ctx context.Context, folder *walk.Folder, names []string) {
 		if err != nil {
 			continue
 		}
-		file := folder.Path.Join(name)
-		g.scan(ctx, file.Show, path.Join(folder.Path.Abs(), name), descriptor(fd))
+		g.scan(ctx, func() paths.Path { return folder.Path.Join(name) }, descriptor(fd))
 		unix.Close(fd)
 	}
 }
 
-// scan searches one file and keeps what it finds as far as it may be shown.
-func (g *grep) scan(ctx context.Context, show, real string, r io.Reader) {
-	found := fileMatches{file: show}
-	outside := !g.call.Access.Allows(real, false)
-	if outside && g.limits.HideOutside {
-		return
+// scan searches one file and keeps what it finds as far as it may be shown. Most files hold no match; the path of one is only
+// put together when it is needed.
+func (g *grep) scan(ctx context.Context, path func() paths.Path, r io.Reader) {
+	var found fileMatches
+	outside, content := false, g.mode == modeContent
+	caged := !g.call.Access.Uncaged()
+	if caged {
+		file := path()
+		found.file, outside = file.Show, !g.call.Access.Allows(file.Abs(), false)
+		if outside && g.limits.HideOutside {
+			return
+		}
 	}
 	// A file that cannot be read to its end has matched as far as it was.
 	_ = g.pattern.Scan(ctx, r, func(line int, text []byte, at int) bool {
-		found.count++
-		if g.mode == modeContent && found.bytes <= g.limits.OutputBytes {
-			m := grepMatch{File: show, Line: line, OutsideCage: outside}
+		if found.count++; found.count == 1 {
+			if !caged {
+				found.file = path().Show
+			}
+			content = content && g.found.wants(found.file)
+		}
+		if content && found.bytes <= g.limits.OutputBytes {
+			m := grepMatch{File: found.file, Line: line, OutsideCage: outside}
 			if !outside {
-				content := g.excerpt(text, at)
-				m.Content = &content
+				excerpt := g.excerpt(text, at)
+				m.Content = &excerpt
 			}
 			found.add(m)
 		}
@@ -168,14 +177,18 @@ func (g *grep) scan(ctx context.Context, show, real string, r io.Reader) {
 	}
 	switch g.mode {
 	case modeFiles:
-		found.add(grepMatch{File: show, OutsideCage: outside})
+		found.add(grepMatch{File: found.file, OutsideCage: outside})
 	case modeCount:
-		found.add(grepMatch{File: show, Count: found.count, OutsideCage: outside})
+		found.add(grepMatch{File: found.file, Count: found.count, OutsideCage: outside})
 	}
 	g.found.add(found)
 }
 
-// descriptor reads an open file without the cost of an os.File.
+// page is what file systems read in. A read that ends inside a page ended with the file.
+const page = 4 << 10
+
+// descriptor reads an open regular file without the cost of an os.File, and without asking once more at the end: that would
+// be one system call in four for a small file, and a search spends its time in system calls.
 type descriptor int
 
 func (d descriptor) Read(p []byte) (int, error) {
@@ -186,8 +199,8 @@ func (d descriptor) Read(p []byte) (int, error) {
 			continue
 		case err != nil:
 			return 0, os.NewSyscallError("read", err)
-		case n == 0:
-			return 0, io.EOF
+		case n < len(p) && n%page != 0 || n == 0:
+			return n, io.EOF
 		}
 		return n, nil
 	}

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"container/heap"
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -21,12 +20,52 @@ type fileMatches struct {
 }
 
 func (f *fileMatches) add(m grepMatch) {
-	encoded, err := json.Marshal(m)
-	if err != nil {
-		return // strings and numbers always encode
-	}
-	size := len(encoded) + 1
+	size := m.size()
 	f.entries, f.sizes, f.bytes = append(f.entries, m), append(f.sizes, size), f.bytes+size
+}
+
+// size is how many bytes an entry takes in the answer, its comma included.
+func (m *grepMatch) size() int {
+	n := len(`{"file":},`) + quoted(m.File)
+	if m.Line > 0 {
+		n += len(`,"line":`) + digits(m.Line)
+	}
+	if m.Content != nil {
+		n += len(`,"content":`) + quoted(*m.Content)
+	}
+	if m.Count > 0 {
+		n += len(`,"count":`) + digits(m.Count)
+	}
+	if m.OutsideCage {
+		n += len(`,"outside_cage":true`)
+	}
+	return n
+}
+
+func digits(n int) int {
+	d := 1
+	for ; n >= 10; n /= 10 {
+		d++
+	}
+	return d
+}
+
+// quoted is how many bytes a text takes as JSON, or a few more.
+func quoted(s string) int {
+	const escaped = len(`\u0000`)
+	if !utf8.ValidString(s) {
+		return 2 + escaped*len(s)
+	}
+	n := 2 + len(s)
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"', c == '\\':
+			n++
+		case c < ' ', c == 0xE2: // a control, perhaps U+2028
+			n += escaped - 1
+		}
+	}
+	return n
 }
 
 // matches collects what a parallel search finds, and keeps of it only what can still be part of the answer: of the files in
@@ -48,11 +87,23 @@ const overhead = 64
 
 func newMatches(limit, head int) *matches { return &matches{limit: limit - overhead, head: head} }
 
+// wants reports whether what a file holds may still be part of the answer. Of others only the number counts, which saves
+// most of the work of a search that finds far too much.
+func (m *matches) wants(file string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.dropped || len(m.files) > 0 && file < m.files[0].file
+}
+
 // add takes what was found in one file.
 func (m *matches) add(f fileMatches) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.total += f.count
+	if len(f.entries) == 0 {
+		m.dropped = true
+		return
+	}
 	heap.Push(&m.files, f)
 	m.bytes += f.bytes
 	m.entries += len(f.entries)

@@ -8,9 +8,9 @@ package walk
 
 import (
 	"context"
-	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -21,27 +21,22 @@ import (
 // Folder is an open folder of the tree. It is valid during a visit.
 type Folder struct {
 	Path paths.Path
-	dir  *os.File
+	fd   int
 
-	mu    sync.Mutex // guards users
-	users int
+	users atomic.Int32
 }
 
 // Open opens the file called name for reading without following a link or waiting. The caller closes the descriptor.
 func (f *Folder) Open(name string) (int, error) {
-	return unix.Openat(int(f.dir.Fd()), name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	return unix.Openat(f.fd, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
 // Stat describes the file called name.
-func (f *Folder) Stat(name string) (paths.Info, error) { return paths.Stat(f.dir, name) }
+func (f *Folder) Stat(name string) (paths.Info, error) { return paths.StatAt(f.fd, name) }
 
 func (f *Folder) release() {
-	f.mu.Lock()
-	f.users--
-	last := f.users == 0
-	f.mu.Unlock()
-	if last {
-		f.dir.Close()
+	if f.users.Add(-1) == 0 {
+		unix.Close(f.fd)
 	}
 }
 
@@ -60,17 +55,20 @@ type Options struct {
 // Visit is called for regular files of one folder, by several goroutines at once.
 type Visit func(ctx context.Context, folder *Folder, names []string)
 
-// batch is how many files one visit gets, so that a large folder keeps all workers busy.
+// batch is how many files one visit gets, so that a large folder can keep all workers busy.
 const batch = 64
 
 // Files visits the files below start. It returns the context's error if that ended the walk, and the error that kept start
 // itself from being read.
+//
+// A worker visits the files of a small folder itself; everything else it leaves for whoever comes first. Handing each
+// folder's files around costs more in wake-ups than reading them.
 func Files(ctx context.Context, start paths.Path, opts Options, visit Visit) error {
-	w := &walker{ctx: ctx, opts: opts, visit: visit, top: start}
-	w.idle.L = &w.mu
-	w.stack = []task{{path: start, rules: opts.Rules}}
+	w := &walker{ctx: ctx, opts: opts, visit: visit, top: start, workers: max(opts.Workers, 1)}
+	w.pushed.L = &w.mu
+	w.tasks = []task{{path: start, rules: opts.Rules}}
 	var workers sync.WaitGroup
-	for range max(opts.Workers, 1) {
+	for range w.workers {
 		workers.Go(w.work)
 	}
 	workers.Wait()
@@ -90,109 +88,156 @@ type task struct {
 }
 
 type walker struct {
-	ctx   context.Context
-	opts  Options
-	visit Visit
-	top   paths.Path
+	ctx     context.Context
+	opts    Options
+	visit   Visit
+	top     paths.Path
+	workers int
 
-	mu    sync.Mutex // guards what is below
-	idle  sync.Cond  // work was added, or all is done
-	stack []task
-	busy  int
-	err   error
+	mu     sync.Mutex // guards what is below
+	pushed sync.Cond  // there are tasks, or no more to come
+	tasks  []task
+	idle   int // workers without a task
+	done   bool
+	err    error
 }
 
-// work does tasks until none is left and nobody can add one. The last one added is done first, so that few folders are open
-// at a time.
+// worker is one goroutine's part of a walk, with memory it uses again and again.
+type worker struct {
+	*walker
+	found   []task
+	entries []entry
+	names   []string
+	buf     []byte
+}
+
+// work does tasks until none is left and nobody can add one.
 func (w *walker) work() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	own := &worker{walker: w, buf: make([]byte, listingSize)}
 	for {
-		for len(w.stack) == 0 && w.busy > 0 {
-			w.idle.Wait()
-		}
-		if len(w.stack) == 0 {
-			w.idle.Broadcast()
+		t, ok := w.take()
+		if !ok {
 			return
 		}
-		t := w.stack[len(w.stack)-1]
-		w.stack = w.stack[:len(w.stack)-1]
-		w.busy++
-		w.mu.Unlock()
-		more := w.do(t)
-		w.mu.Lock()
-		w.busy--
-		w.stack = append(w.stack, more...)
-		if len(w.stack) > 0 || w.busy == 0 {
-			w.idle.Broadcast()
-		}
+		own.do(t)
 	}
 }
 
-func (w *walker) do(t task) []task {
+// take returns the task that was added last, so that few folders wait at a time; false when all is done.
+func (w *walker) take() (task, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.idle++
+	for len(w.tasks) == 0 && !w.done {
+		if w.idle == w.workers {
+			w.done = true
+			w.pushed.Broadcast()
+			break
+		}
+		w.pushed.Wait()
+	}
+	if len(w.tasks) == 0 {
+		return task{}, false
+	}
+	w.idle--
+	last := len(w.tasks) - 1
+	t := w.tasks[last]
+	w.tasks[last] = task{}
+	w.tasks = w.tasks[:last]
+	return t, true
+}
+
+// push adds tasks.
+func (w *walker) push(tasks []task) {
+	if len(tasks) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tasks = append(w.tasks, tasks...)
+	for range min(w.idle, len(tasks)) {
+		w.pushed.Signal()
+	}
+}
+
+func (w *worker) do(t task) {
 	if t.folder != nil {
 		defer t.folder.release()
 		if w.ctx.Err() == nil {
 			w.visit(w.ctx, t.folder, t.names)
 		}
-		return nil
+		return
 	}
-	if w.ctx.Err() != nil {
-		return nil
+	if w.ctx.Err() == nil {
+		w.read(t)
 	}
-	return w.read(t)
 }
 
-// read lists a folder and returns what there is to do in it: subfolders first, because the last task is done first.
-func (w *walker) read(t task) []task {
+// read lists a folder piece by piece and visits its files; its folders become tasks.
+func (w *worker) read(t task) {
 	fd, err := t.path.OpenFD()
 	if err != nil {
 		w.fail(t, err)
-		return nil
+		return
 	}
-	folder := &Folder{Path: t.path, dir: os.NewFile(uintptr(fd), t.path.Abs()), users: 1}
+	folder := &Folder{Path: t.path, fd: fd}
+	folder.users.Store(1)
 	defer folder.release()
-	entries, err := folder.dir.ReadDir(-1)
-	if err != nil {
-		w.fail(t, err)
+	rules := t.rules
+	list := listing{fd: fd, buf: w.buf}
+	for first, done := true, false; !done && w.ctx.Err() == nil; first = false {
+		w.entries, done, err = list.next(w.entries[:0])
+		if err != nil {
+			w.fail(t, err)
+		}
+		if first && t.path != w.top {
+			// What holds where the walk begins is known already.
+			rules = enter(folder, rules, w.entries, done)
+		}
+		w.sort(folder, rules)
 	}
-	rules := w.enter(folder, t.rules, entries, t.path != w.top)
-	var tasks []task
-	var names []string
-	for _, e := range entries {
-		kind := e.Type()
-		if !kind.IsDir() && !kind.IsRegular() || rules.Ignored(e.Name(), kind.IsDir()) || w.denied(t.path, e.Name()) {
+}
+
+// sort goes through the entries of a folder: folders and what is more than a batch of files become tasks.
+func (w *worker) sort(folder *Folder, rules *ignore.Dir) {
+	names, found := w.names[:0], w.found[:0]
+	for _, e := range w.entries {
+		if e.kind == otherKind || rules.Ignored(e.name, e.kind == folderKind) || w.denied(folder.Path, e.name) {
 			continue
 		}
 		switch {
-		case kind.IsDir():
-			tasks = append(tasks, task{path: t.path.Join(e.Name()), rules: rules.Child(e.Name())})
-		case w.opts.Want == nil || w.opts.Want(t.path, e.Name()):
-			names = append(names, e.Name())
+		case e.kind == folderKind:
+			found = append(found, task{path: folder.Path.Join(e.name), rules: rules.Child(e.name)})
+		case w.opts.Want == nil || w.opts.Want(folder.Path, e.name):
+			names = append(names, e.name)
 		}
 	}
-	for part := range slices.Chunk(names, batch) {
-		folder.mu.Lock()
-		folder.users++
-		folder.mu.Unlock()
-		tasks = append(tasks, task{folder: folder, names: part})
+	first := names[:min(batch, len(names))]
+	for part := range slices.Chunk(names[len(first):], batch) {
+		folder.users.Add(1)
+		found = append(found, task{folder: folder, names: slices.Clone(part)})
 	}
-	return tasks
+	w.push(found)
+	if len(first) > 0 {
+		w.visit(w.ctx, folder, first)
+	}
+	clear(found)
+	w.names, w.found = names[:0], found[:0]
 }
 
-// enter returns the rules of a folder with those it brings itself. What holds where the walk begins is known already.
-func (w *walker) enter(folder *Folder, rules *ignore.Dir, entries []os.DirEntry, below bool) *ignore.Dir {
-	if !below {
-		return rules
-	}
-	own := false
+// enter returns the rules of a folder with those it brings itself. entries are its first ones, all if that is said.
+func enter(folder *Folder, rules *ignore.Dir, entries []entry, all bool) *ignore.Dir {
+	repo, own := !all, !all
 	for _, e := range entries {
-		switch e.Name() {
+		switch e.name {
 		case ignore.RepoName:
-			rules = rules.Repo(folder.Path.Abs())
+			repo = true
 		case ignore.FileName:
-			own = e.Type().IsRegular()
+			own = e.kind == fileKind
 		}
+	}
+	if repo {
+		rules = rules.Repo(folder.Path.Abs())
 	}
 	if own {
 		if fd, err := folder.Open(ignore.FileName); err == nil {
@@ -201,6 +246,35 @@ func (w *walker) enter(folder *Folder, rules *ignore.Dir, entries []os.DirEntry,
 	}
 	return rules
 }
+
+// entry is a name in a folder and what it is.
+type entry struct {
+	name string
+	kind kind
+}
+
+type kind uint8
+
+const (
+	otherKind kind = iota // nothing to visit: a link, a pipe, a socket, a device
+	fileKind
+	folderKind
+)
+
+func statKind(dir int, name string) kind {
+	switch info, err := paths.StatAt(dir, name); {
+	case err != nil:
+		return otherKind
+	case info.Mode.IsDir():
+		return folderKind
+	case info.Mode.IsRegular():
+		return fileKind
+	}
+	return otherKind
+}
+
+// listingSize is how much of a folder is read at once: some thousand names.
+const listingSize = 64 << 10
 
 func (w *walker) denied(folder paths.Path, name string) bool {
 	return w.opts.Space.Denies() && w.opts.Space.Denied(folder.Join(name).Abs())
