@@ -36,6 +36,7 @@ require (
 	google.golang.org/protobuf v1.36.12
 	kaged.dev/pkg v0.0.0
 	kaged.dev/proto v0.0.0
+	mvdan.cc/sh/v3 v3.13.1
 	pgregory.net/rapid v1.3.0
 )
 

@@ -14,6 +14,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/project"
+	"kaged.dev/services/tool-runner/internal/core/shellguard"
 	"kaged.dev/services/tool-runner/internal/core/tools"
 )
 
@@ -23,6 +24,14 @@ type Config struct {
 	AllowedPaths []string `toml:"allowed_paths"`
 	// DeniedPaths are paths and glob patterns no tool may reach; they win over everything.
 	DeniedPaths []string `toml:"denied_paths"`
+
+	// BlockedCommands are commands that never run, DestructiveCommands those that run only once an operator has approved
+	// them: a name, then words that must be among its arguments, all as patterns. A project cannot change them.
+	BlockedCommands     []string `toml:"blocked_commands"`
+	DestructiveCommands []string `toml:"destructive_commands"`
+	// SystemPaths are paths that are changed only with an operator's approval, absolute, starting with ~/, or relative to a
+	// project's root.
+	SystemPaths []string `toml:"system_paths"`
 
 	// LockWait is how long a call waits for another that changes the same file.
 	LockWait config.Duration `toml:"lock_wait"`
@@ -111,6 +120,8 @@ type Config struct {
 // DefaultConfig returns the specification's values.
 func DefaultConfig() Config {
 	return Config{
+		BlockedCommands:     []string{"rm", "sudo", "shutdown", "reboot", "mkfs*", "dd", "chmod 777"},
+		DestructiveCommands: destructive(), SystemPaths: system(),
 		LockWait: config.Duration(5 * time.Second), ToolTimeout: config.Duration(120 * time.Second), AuditValueBytes: 1 << 10,
 		KeptResults: 256, KeptBytes: 64 << 20, KeptFor: config.Duration(10 * time.Minute),
 		OutputEvery: config.Duration(25 * time.Millisecond), OutputBytes: 256 << 10,
@@ -128,6 +139,35 @@ func DefaultConfig() Config {
 		ProcessSignalWait: config.Duration(time.Second), ProcessInputBytes: 64 << 10,
 		EndedProcesses: 64, ProcessSessions: 4096, ProcessesKeptFor: config.Duration(7 * 24 * time.Hour),
 		ProjectFiles: 256, ProjectFileBytes: 1 << 20, ProjectTotalBytes: 12 << 20,
+	}
+}
+
+// destructive are commands whose effects reach past the project or cannot be taken back.
+func destructive() []string {
+	return []string{
+		"unlink", "shred", "truncate", "wipefs", "fdisk", "sfdisk", "parted", "mkswap", "mount", "umount", "chown", "chgrp",
+		"su", "doas", "pkexec", "runuser", "chroot", "nsenter", "unshare", "halt", "poweroff", "init 0", "init 6", "telinit", "systemctl", "service",
+		"killall", "pkill", "useradd", "userdel", "usermod", "groupadd", "groupdel", "passwd", "chpasswd", "visudo", "crontab", "at",
+		"iptables", "ip6tables", "nft", "ufw", "insmod", "rmmod", "modprobe", "sysctl",
+		"git push --force*", "git push -f", "git push --delete", "git push --mirror", "git reset --hard", "git clean", "git filter-branch",
+		"git branch -D", "git stash drop", "git stash clear", "git reflog expire", "git update-ref", "git checkout -f", "git checkout --force",
+		"docker rm", "docker rmi", "docker system", "docker volume", "docker run --privileged", "podman rm", "podman rmi",
+		"kubectl delete", "kubectl drain", "helm uninstall", "terraform destroy", "terraform apply", "tofu destroy", "tofu apply",
+		"npm publish", "npm unpublish", "yarn publish", "pnpm publish", "cargo publish", "twine upload", "gem push",
+		"gh repo delete", "gh release delete", "aws * delete*", "aws s3 rm", "aws s3 rb", "gcloud * delete", "dropdb", "dropuser",
+		"rsync --delete*", "apt remove", "apt purge", "apt-get remove", "apt-get purge", "dnf remove", "yum remove", "apk del", "pacman -R",
+	}
+}
+
+// system are paths that decide what programs outside the agent's reach do: the system's, where people keep keys and what
+// their shells start with, and what git and kaged itself run or believe.
+func system() []string {
+	return []string{
+		"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr",
+		"/var/lib", "/var/log", "/var/spool", "/System", "/Library", "/private/etc",
+		"~/.ssh", "~/.gnupg", "~/.aws", "~/.kube", "~/.bashrc", "~/.bash_profile", "~/.profile", "~/.zshrc", "~/.zshenv", "~/.gitconfig",
+		"~/.config/systemd", "~/.config/autostart", "~/.config/git",
+		".git/hooks", ".git/config", ".kaged",
 	}
 }
 
@@ -155,7 +195,10 @@ func (c Config) Validate() error {
 func (c Config) options() core.Options {
 	home, _ := os.UserHomeDir()
 	return core.Options{
-		Rules:    paths.Rules{Allowed: c.AllowedPaths, Denied: c.DeniedPaths, Home: home},
+		Rules: paths.Rules{Allowed: c.AllowedPaths, Denied: c.DeniedPaths, Home: home},
+		Safety: shellguard.Rules{
+			Blocked: c.BlockedCommands, Destructive: c.DestructiveCommands, System: c.SystemPaths, Home: home,
+		},
 		Dispatch: dispatch.Options{LockWait: c.LockWait.D(), Timeout: c.ToolTimeout.D(), AuditValue: c.AuditValueBytes},
 		Calls: calls.Options{
 			Kept: c.KeptResults, KeptBytes: c.KeptBytes, KeptFor: c.KeptFor.D(),

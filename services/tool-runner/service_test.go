@@ -445,3 +445,13 @@ func TestConfigIsValidated(t *testing.T) {
 		}
 	}
 }
+
+// The lists of commands are patterns, and one that is none is refused at start.
+func TestRulesForCommandsAreChecked(t *testing.T) {
+	t.Parallel()
+	cfg := toolrunner.DefaultConfig()
+	cfg.BlockedCommands = append(cfg.BlockedCommands, "a[")
+	if _, err := toolrunner.New(cfg, toolrunner.Deps{}); !errors.Is(err, fault.BadRequest) {
+		t.Errorf("error %v", err)
+	}
+}

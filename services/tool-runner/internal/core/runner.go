@@ -17,6 +17,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/project"
 	"kaged.dev/services/tool-runner/internal/core/reads"
+	"kaged.dev/services/tool-runner/internal/core/shellguard"
 	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 	"kaged.dev/services/tool-runner/internal/core/tools"
@@ -29,6 +30,8 @@ type Options struct {
 	Tools    tools.Limits
 	Project  project.Options
 	Rules    paths.Rules
+	// Safety says which commands and paths need an operator's approval, or are refused.
+	Safety shellguard.Rules
 	// Sessions and Files bound the read records.
 	Sessions, Files int
 	// Processes bounds the table of background processes.
@@ -85,6 +88,9 @@ func New(opts Options, deps Deps) (*Runner, error) {
 		if !e.OwnTimeout {
 			e.Limits = append(e.Limits, tool.InTime("tool_timeout", opts.Dispatch.Timeout, "of one call"))
 		}
+	}
+	if opts.Dispatch.Guard, err = shellguard.New(opts.Safety); err != nil {
+		return nil, fault.Wrap(err, fault.BadRequest, "services.tool-runner: %s.", err)
 	}
 	opts.Dispatch.Log, opts.Dispatch.Rules = deps.Log, opts.Rules
 	r.dispatcher, err = dispatch.New(r.catalogue, opts.Dispatch)

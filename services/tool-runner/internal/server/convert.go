@@ -61,17 +61,46 @@ func outputToProto(stream, text string) *toolrunnerv1.RunToolEvent {
 }
 
 func resultToProto(o dispatch.Outcome) (*toolrunnerv1.RunToolEvent, error) {
+	if o.Approval != nil {
+		return approvalToProto(o)
+	}
 	result := &toolrunnerv1.ToolResult{
 		Content: o.Result.Content, Error: o.Fault.Proto(), Tool: o.Tool, DurationMs: o.Duration.Milliseconds(),
 	}
-	for _, r := range o.Records {
-		record, err := recordToProto(r)
-		if err != nil {
+	var err error
+	result.Audit, err = recordsToProto(o.Records)
+	return &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: result}}, err
+}
+
+func approvalToProto(o dispatch.Outcome) (*toolrunnerv1.RunToolEvent, error) {
+	a := o.Approval
+	records, err := recordsToProto(o.Records)
+	valid := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+	list := func(texts []string) []string {
+		out := make([]string, len(texts))
+		for i, t := range texts {
+			out[i] = valid(t)
+		}
+		return out
+	}
+	return &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Approval{Approval: &toolrunnerv1.ApprovalNeeded{
+		Subject: &commonv1.ApprovalSubject{
+			Tool: a.Tool, AgentPath: a.Agent, Reasons: list(a.Reasons), Command: valid(a.Command), Cwd: valid(a.Cwd), Paths: list(a.Paths),
+			Preview: valid(a.Preview),
+		},
+		Fingerprint: a.Fingerprint(), Audit: records,
+	}}}, err
+}
+
+func recordsToProto(records []audit.Record) ([]*commonv1.AuditRecord, error) {
+	list := make([]*commonv1.AuditRecord, len(records))
+	for i, r := range records {
+		var err error
+		if list[i], err = recordToProto(r); err != nil {
 			return nil, err
 		}
-		result.Audit = append(result.Audit, record)
 	}
-	return &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: result}}, nil
+	return list, nil
 }
 
 func recordToProto(r audit.Record) (*commonv1.AuditRecord, error) {

@@ -100,6 +100,34 @@ func TestResultToProto(t *testing.T) {
 	}
 }
 
+// A question to the operator carries all an operator needs, and text that is no UTF-8 is made so.
+func TestApprovalToProto(t *testing.T) {
+	t.Parallel()
+	ask := &tool.Approval{
+		Tool: "x.y", Agent: "primary", Reasons: []string{"why\xff"}, Command: "a\xfe", Cwd: "./b", Paths: []string{"./c\xff"}, Preview: "+d",
+	}
+	got, err := resultToProto(dispatch.Outcome{Approval: ask, Records: []audit.Record{{Type: "tool.called", At: 1, Payload: map[string]any{"a": []any{"\xff"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := structpb.NewStruct(map[string]any{"a": []any{"\uFFFD"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Approval{Approval: &toolrunnerv1.ApprovalNeeded{
+		Subject: &commonv1.ApprovalSubject{
+			Tool: "x.y", AgentPath: "primary", Reasons: []string{"why\uFFFD"}, Command: "a\uFFFD", Cwd: "./b", Paths: []string{"./c\uFFFD"}, Preview: "+d",
+		},
+		Fingerprint: ask.Fingerprint(), Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 1, Payload: payload}},
+	}}}
+	if d := cmp.Diff(want, got, protocmp.Transform()); d != "" {
+		t.Error(d)
+	}
+	if _, err := proto.Marshal(got); err != nil {
+		t.Error(err)
+	}
+}
+
 // Every state and every category has its name on the wire.
 func TestEnumsAreComplete(t *testing.T) {
 	t.Parallel()

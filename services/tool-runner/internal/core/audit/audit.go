@@ -22,6 +22,8 @@ const (
 	// A background process has been started; shell.executed follows when its end becomes known, or that it was lost.
 	ProcessStarted = "process.started"
 	ProcessLost    = "process.lost"
+	// ApprovalRequested is a call that waits for an operator; session-manager records the answer.
+	ApprovalRequested = "tool.approval.requested"
 )
 
 // Record is one line of the append-only record.

@@ -153,7 +153,8 @@ func (c *Calls) leave(k *call, r *reader) {
 }
 
 // finish publishes what came of a call and remembers it. A call the machinery failed is forgotten, so that it can be asked
-// for again, unless it may have changed something; where nobody could be reached nothing was changed.
+// for again, unless it may have changed something; where nobody could be reached nothing was changed. A call that ended as
+// a question to the operator is asked for again with the answer.
 func (c *Calls) finish(k *call, outcome dispatch.Outcome, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +164,7 @@ func (c *Calls) finish(k *call, outcome dispatch.Outcome, err error) {
 	if s == nil || s.calls[k.id] != k {
 		return // the session has ended
 	}
-	if err != nil && (!outcome.Acted || errors.Is(err, fault.Unavailable)) {
+	if outcome.Approval != nil || err != nil && (!outcome.Acted || errors.Is(err, fault.Unavailable)) {
 		c.drop(k)
 		return
 	}

@@ -133,6 +133,30 @@ func TestFailedCallsAreForgottenUnlessTheyActed(t *testing.T) {
 	}
 }
 
+// A call that ended as a question to the operator is made when it comes again with the answer, and then only once.
+func TestQuestionsAreForgotten(t *testing.T) {
+	t.Parallel()
+	c := calls.New(options)
+	defer c.Stop()
+	ask := func(context.Context, func(string, string)) (dispatch.Outcome, error) {
+		return dispatch.Outcome{Approval: &tool.Approval{Tool: "x"}}, nil
+	}
+	for range 2 {
+		if out, err := c.Do(t.Context(), key("1"), ask, quiet); err != nil || out.Approval == nil {
+			t.Fatalf("%+v, %v", out, err)
+		}
+	}
+	var n atomic.Int32
+	for range 2 {
+		if out, err := c.Do(t.Context(), key("1"), answer("done", &n), quiet); err != nil || out.Result.Content != "done" {
+			t.Fatalf("%+v, %v", out, err)
+		}
+	}
+	if n.Load() != 1 {
+		t.Errorf("the call was made %d times", n.Load())
+	}
+}
+
 // Results are remembered for a while, a number per session, and a size in all.
 func TestResultsAreBounded(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/shellguard"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -22,6 +23,8 @@ type Options struct {
 	Log *slog.Logger
 	// Rules are the operator's path boundaries.
 	Rules paths.Rules
+	// Guard judges commands and knows the system paths; nil stands for one without rules.
+	Guard *shellguard.Guard
 	// LockWait is how long a call waits for another to finish with a path.
 	LockWait time.Duration
 	// Timeout bounds tools that do not bound themselves.
@@ -48,9 +51,16 @@ type behaviour func(*tool.Entry, tool.Tool) tool.Tool
 // New returns a dispatcher for a catalogue. Two tools or aliases of one name are a defect and an error.
 func New(catalogue []*tool.Entry, opts Options) (*Dispatcher, error) {
 	d := &Dispatcher{opts: opts, byName: map[string]bound{}}
+	if opts.Guard == nil {
+		var err error
+		if opts.Guard, err = shellguard.New(shellguard.Rules{}); err != nil {
+			return nil, err
+		}
+	}
 	held := newLocks()
 	around := []behaviour{
 		recording(opts.AuditValue), guarding(opts.Log), validating, scoping, permitting(opts.Rules),
+		approving(opts.Guard),
 		bounding(opts.Timeout), locking(held, opts.LockWait),
 	}
 	for _, entry := range catalogue {
@@ -77,6 +87,8 @@ type Outcome struct {
 	// Result is what the model is shown; Fault is the failure it shows, nil for none.
 	Result tool.Result
 	Fault  *fault.Error
+	// Approval is set for a call that was not made because an operator has to allow it; then there is no result.
+	Approval *tool.Approval
 	// Records are the call's audit records.
 	Records []audit.Record
 	// Tool is the canonical name, empty if the call named none.
@@ -101,6 +113,11 @@ func (d *Dispatcher) Dispatch(ctx context.Context, call *tool.Call) (Outcome, er
 	out.Acted = call.Acted && entry != nil && entry.Category != tool.Read
 	if err == nil {
 		out.Result = result
+		return out, nil
+	}
+	var needs *tool.NeedsApproval
+	if errors.As(err, &needs) {
+		out.Approval = &needs.Approval
 		return out, nil
 	}
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) || tool.IsInfrastructure(err) {

@@ -9,12 +9,14 @@
 //	validate     JSON Schema, typed parameters                 invalid_params
 //	scope        root-only tools                               principal_scope_violation
 //	permit       paths resolved, cage and operator's rules     invalid_params, capability_denied, seccomp_insufficient
+//	approve      category, blocked commands, operator    command_blocked, approval_required, or the question
 //	bound        the time of tools that keep none themselves   timeout
 //	lock         one call at a time per changed path           file_busy
 //	run          the tool
 //
 // Each step can rely on the ones before it, and the first refusal is the answer: an unknown tool before bad parameters,
-// those before a denial. What needs to be asked of an operator goes between permit and bound.
+// those before a denial. A call that an operator has to allow ends as a question, [Outcome].Approval: nothing was done,
+// and the same call with a grant for the same question does it.
 //
 // The dispatcher starts no goroutines and keeps nothing but the locks that are held.
 package dispatch

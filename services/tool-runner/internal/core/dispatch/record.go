@@ -15,8 +15,15 @@ func recording(limit int) behaviour {
 	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
 			began := time.Now()
-			call.Record(audit.ToolCalled, named(entry, call, map[string]any{"params": audit.Params(call.Input, limit)}))
+			if call.Grant == "" { // else it was recorded when the question was asked
+				call.Record(audit.ToolCalled, named(entry, call, map[string]any{"params": audit.Params(call.Input, limit)}))
+			}
 			result, err := next.Run(ctx, call)
+			var needs *tool.NeedsApproval
+			if errors.As(err, &needs) {
+				call.Record(audit.ApprovalRequested, named(entry, call, asked(&needs.Approval, limit)))
+				return result, err
+			}
 			if denied, ok := denial(err); ok {
 				call.Record(audit.ToolDenied, named(entry, call, map[string]any{
 					"denied_capability": denied, "cage_summary": call.From.Cage.Summary(),
@@ -33,6 +40,24 @@ func recording(limit int) behaviour {
 	}
 }
 
+// asked is what is recorded of a question to the operator.
+func asked(a *tool.Approval, limit int) map[string]any {
+	fields := map[string]any{"reasons": anys(a.Reasons), "paths": anys(a.Paths)}
+	if a.Command != "" {
+		fields["command"], fields["cwd"] = audit.Shorten(a.Command, limit), a.Cwd
+	}
+	return fields
+}
+
+// anys returns texts as a list of plain JSON types, masked.
+func anys(texts []string) []any {
+	list := make([]any, len(texts))
+	for i, t := range texts {
+		list[i] = audit.Mask(t)
+	}
+	return list
+}
+
 // named adds the tool's canonical name, and the alias if the call used one.
 func named(entry *tool.Entry, call *tool.Call, fields map[string]any) map[string]any {
 	fields["tool_name"] = call.Name
@@ -44,7 +69,9 @@ func named(entry *tool.Entry, call *tool.Call, fields map[string]any) map[string
 
 // denial returns what a refused call would have needed, and whether it was refused at all.
 func denial(err error) (string, bool) {
-	for _, code := range [...]fault.Code{fault.CapabilityDenied, fault.SeccompInsufficient, fault.PrincipalScopeViolation} {
+	for _, code := range [...]fault.Code{
+		fault.CapabilityDenied, fault.SeccompInsufficient, fault.PrincipalScopeViolation, fault.CommandBlocked, fault.ApprovalRequired,
+	} {
 		if errors.Is(err, code) {
 			required, _ := fault.From(err).Details["required"].(string)
 			return required, true

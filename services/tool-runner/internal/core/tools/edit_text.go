@@ -51,6 +51,10 @@ func editText(d Deps) *tool.Entry {
 			tool.InBytes("edit_file_bytes", d.Limits.EditFile, "of the largest file that is edited"),
 			tool.InBytes("diff_bytes", d.Limits.DiffBytes, "of the diff in the answer"),
 		},
+		Preview: func(ctx context.Context, call *tool.Call, p *editTextParams) (string, error) {
+			e, err := d.planEdit(ctx, call, p)
+			return e.diff, err
+		},
 		Run: d.editFile,
 	})
 }
@@ -58,31 +62,50 @@ func editText(d Deps) *tool.Entry {
 // editFile replaces text in a file its caller has seen as it is.
 func (d Deps) editFile(ctx context.Context, call *tool.Call, p *editTextParams) (editTextResult, error) {
 	path := call.Paths[0]
+	plan, err := d.planEdit(ctx, call, p)
+	if err != nil {
+		return editTextResult{}, err
+	}
+	if err := path.Replace(plan.after); err != nil {
+		return editTextResult{}, err
+	}
+	d.saw(call, path, sha256.Sum256(plan.after))
+	call.Record(audit.FileEdited, map[string]any{"path": path.Show, "replacements": plan.replacements})
+	return editTextResult{path.Show, plan.replacements, plan.diff}, nil
+}
+
+// textEdit is a replacement that was not made yet.
+type textEdit struct {
+	after        []byte
+	replacements int
+	diff         string
+}
+
+// planEdit finds out what an edit would change, and fails where it would.
+func (d Deps) planEdit(ctx context.Context, call *tool.Call, p *editTextParams) (textEdit, error) {
+	path := call.Paths[0]
 	if p.OldString == p.NewString {
-		return editTextResult{}, fault.New(fault.NoChange, "old_string and new_string are the same.").With("path", path.Show)
+		return textEdit{}, fault.New(fault.NoChange, "old_string and new_string are the same.").With("path", path.Show)
 	}
 	data, err := d.load(ctx, path)
 	if err != nil {
-		return editTextResult{}, err
+		return textEdit{}, err
 	}
 	if err := d.check(call, path, sha256.Sum256(data)); err != nil {
-		return editTextResult{}, err
+		return textEdit{}, err
 	}
 	before, encoding, ok := text.Decode(data)
 	if binary, _ := text.Binary(data[:min(len(data), text.HeadSize)], d.Sniff); binary || !ok {
-		return editTextResult{}, fault.New(fault.FileNotText, "%s is not a text file and cannot be edited.", path.Show).With("path", path.Show)
+		return textEdit{}, fault.New(fault.FileNotText, "%s is not a text file and cannot be edited.", path.Show).With("path", path.Show)
 	}
 	changes, err := edit.Replace(before, p.OldString, p.NewString, p.ReplaceAll)
 	if err != nil {
-		return editTextResult{}, fault.From(err).With("path", path.Show)
+		return textEdit{}, fault.From(err).With("path", path.Show)
 	}
-	after := text.Encode(edit.Apply(before, changes), encoding)
-	if err := path.Replace(after); err != nil {
-		return editTextResult{}, err
-	}
-	d.saw(call, path, sha256.Sum256(after))
-	call.Record(audit.FileEdited, map[string]any{"path": path.Show, "replacements": len(changes)})
-	return editTextResult{path.Show, len(changes), edit.Diff(path.Show, before, changes, d.Limits.DiffBytes)}, nil
+	return textEdit{
+		after: text.Encode(edit.Apply(before, changes), encoding), replacements: len(changes),
+		diff: edit.Diff(path.Show, before, changes, d.Limits.DiffBytes),
+	}, nil
 }
 
 // load returns the whole content of a file that is to be edited.

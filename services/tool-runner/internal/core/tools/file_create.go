@@ -16,6 +16,7 @@ func fileCreate(d Deps) *tool.Entry {
 		Name: "file.create", Description: fileCreateText, Category: tool.Write,
 		Requires: []tool.Requirement{tool.ChangePath("path", tool.CallerPath)},
 		Needs:    changesPath,
+		Preview:  d.previewCreate,
 		Run:      d.createFile,
 	})
 }
@@ -30,4 +31,13 @@ func (d Deps) createFile(_ context.Context, call *tool.Call, p *fileWriteParams)
 		return fileWriteResult{}, err
 	}
 	return d.written(call, path, content, edit.DiffTexts(path.Show, "", p.Content, d.Limits.DiffBytes), true), nil
+}
+
+// previewCreate returns the change that making a file is.
+func (d Deps) previewCreate(_ context.Context, call *tool.Call, p *fileWriteParams) (string, error) {
+	path := call.Paths[0]
+	if path.Exists {
+		return "", path.Taken()
+	}
+	return edit.DiffTexts(path.Show, "", p.Content, d.Limits.DiffBytes), nil
 }

@@ -45,7 +45,8 @@ func fileWrite(d Deps) *tool.Entry {
 			tool.InBytes("diff_bytes", d.Limits.DiffBytes, "of the diff in the answer"),
 			tool.InBytes("edit_file_bytes", d.Limits.EditFile, "of the largest file that is shown in a diff"),
 		},
-		Run: d.writeFile,
+		Preview: d.previewWrite,
+		Run:     d.writeFile,
 	})
 }
 
@@ -55,7 +56,7 @@ func (d Deps) writeFile(ctx context.Context, call *tool.Call, p *fileWriteParams
 	if !path.Exists {
 		return d.createFile(ctx, call, p)
 	}
-	before, whole, err := d.seen(ctx, call, path)
+	diff, err := d.previewWrite(ctx, call, p)
 	if err != nil {
 		return fileWriteResult{}, err
 	}
@@ -63,11 +64,20 @@ func (d Deps) writeFile(ctx context.Context, call *tool.Call, p *fileWriteParams
 	if err := path.Replace(content); err != nil {
 		return fileWriteResult{}, err
 	}
-	diff := ""
-	if whole {
-		diff = edit.DiffTexts(path.Show, before, p.Content, d.Limits.DiffBytes)
-	}
 	return d.written(call, path, content, diff, false), nil
+}
+
+// previewWrite returns the change that writing a file is, "" for a file too large to show one.
+func (d Deps) previewWrite(ctx context.Context, call *tool.Call, p *fileWriteParams) (string, error) {
+	path := call.Paths[0]
+	if !path.Exists {
+		return edit.DiffTexts(path.Show, "", p.Content, d.Limits.DiffBytes), nil
+	}
+	before, whole, err := d.seen(ctx, call, path)
+	if err != nil || !whole {
+		return "", err
+	}
+	return edit.DiffTexts(path.Show, before, p.Content, d.Limits.DiffBytes), nil
 }
 
 // seen returns the content of a file, if its caller has read it as it is now. Of a file too large to show a diff of it is

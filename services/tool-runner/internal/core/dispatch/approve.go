@@ -1,0 +1,111 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/shellguard"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// approving holds a call to the rules of its category, which is that of what this call does and not of what its tool may
+// do: what only looks runs, what changes something runs where somebody attends, and the rest only once an operator has
+// allowed it. Where nobody can be asked, a job's policy must name the tool of any call that changes something.
+func approving(guard *shellguard.Guard) behaviour {
+	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
+		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
+			category, ask, err := judge(guard, entry, call)
+			if err != nil {
+				return tool.Result{}, err
+			}
+			switch {
+			case category == tool.Read:
+			case call.From.Job != nil:
+				if !slices.Contains(call.From.Job.Tools, entry.Name()) {
+					return tool.Result{}, unlisted(entry, category, ask)
+				}
+			case category == tool.Admin:
+				// Nobody is asked about a call that would fail, and everybody sees what it would change.
+				if ask.Preview, err = entry.Preview(ctx, call); err != nil {
+					return tool.Result{}, err
+				}
+				if call.Grant != ask.Fingerprint() {
+					return tool.Result{}, &tool.NeedsApproval{Approval: *ask}
+				}
+			}
+			return next.Run(ctx, call)
+		}}
+	}
+}
+
+// judge returns the category of one call and what an operator would be asked about it. It fails for a blocked command.
+func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Category, *tool.Approval, error) {
+	effect := entry.Effect(call.Params)
+	ask := &tool.Approval{Tool: entry.Name(), Agent: call.From.Agent, Reasons: effect.Reasons}
+	commands := entry.Commands(call.Params)
+	for _, c := range commands {
+		verdict := judged(guard, c)
+		if verdict.Class == shellguard.Blocked {
+			return 0, nil, fault.New(fault.CommandBlocked, "The command was not run. %s", strings.Join(verdict.Reasons(shellguard.Blocked), " ")).
+				With("required", "command:"+verdict.Findings[0].Command)
+		}
+		ask.Reasons = append(ask.Reasons, verdict.Reasons(shellguard.Destructive)...)
+	}
+	ask.Command = typed(commands)
+	i := 0
+	for _, need := range call.Needs {
+		if need.Kind != tool.FS {
+			continue
+		}
+		path := call.Paths[i]
+		i++
+		switch {
+		case need.Mode != tool.ReadWrite:
+		case !need.Alone:
+			ask.Cwd = path.Show
+		default:
+			ask.Paths = append(ask.Paths, path.Show)
+			if rule := guard.SystemPath(path.Abs(), call.Space.Root()); rule != "" {
+				ask.Reasons = append(ask.Reasons, fmt.Sprintf("%s is a system path: what is in %s decides what programs outside the agent's reach do.", path.Show, rule))
+			}
+		}
+	}
+	switch {
+	case effect.Category == tool.Admin && len(ask.Reasons) == 0:
+		ask.Reasons = []string{fmt.Sprintf("Every call of %s needs approval.", entry.Name())}
+	case len(ask.Reasons) == 0:
+		return effect.Category, ask, nil
+	}
+	return tool.Admin, ask, nil
+}
+
+func judged(guard *shellguard.Guard, c tool.Command) shellguard.Verdict {
+	if c.Shell != "" {
+		return guard.Text(c.Shell)
+	}
+	return guard.Argv(c.Argv)
+}
+
+// typed returns commands as they would be typed.
+func typed(commands []tool.Command) string {
+	texts := make([]string, len(commands))
+	for i, c := range commands {
+		if texts[i] = c.Shell; c.Shell == "" {
+			texts[i] = shellguard.Quote(c.Argv)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// unlisted refuses a call that nobody can be asked about.
+func unlisted(entry *tool.Entry, category tool.Category, ask *tool.Approval) error {
+	why := "it changes something"
+	if category == tool.Admin {
+		why = strings.TrimSuffix(ask.Reasons[0], ".")
+	}
+	return fault.New(fault.ApprovalRequired, "The job's policy does not list %s and nobody attends: %s.", entry.Name(), why).
+		With("required", "approval:"+entry.Name())
+}

@@ -1,0 +1,158 @@
+package shellguard
+
+import (
+	"slices"
+	"strings"
+)
+
+// special judges commands that run others in ways of their own.
+func (s *search) special(name string, args []word, in input, depth int) {
+	switch name {
+	case "eval":
+		s.eval(args, depth)
+	case "trap":
+		s.trap(args, depth)
+	case "alias":
+		s.alias(args, depth)
+	case "hash":
+		s.hash(args)
+	case ".", "source":
+		s.script(args, in, depth)
+	case "find", "fd", "fdfind":
+		s.find(args, in, depth)
+	case "git":
+		s.git(args, in, depth)
+	case "-": // of zsh
+		s.command(args, in, depth)
+	}
+}
+
+func (s *search) eval(args []word, depth int) {
+	if len(args) > 0 && args[0].known && args[0].text == "--" {
+		args = args[1:]
+	}
+	text, ok := join(args)
+	if !ok {
+		s.unclear("what eval runs is made when it runs")
+		return
+	}
+	s.text(text, depth+1)
+}
+
+func (s *search) trap(args []word, depth int) {
+	if len(args) > 0 && args[0].known && args[0].text == "--" {
+		args = args[1:]
+	}
+	if len(args) > 0 && args[0].text != "-" {
+		s.given(args[0], depth)
+	}
+}
+
+func (s *search) alias(args []word, depth int) {
+	for _, a := range args {
+		_, value, is := strings.Cut(a.text, "=")
+		switch {
+		case !a.known:
+			s.unclear("what the alias stands for is made when it runs")
+		case is:
+			s.text(value, depth+1)
+		}
+	}
+}
+
+// hash can give a command the file of another.
+func (s *search) hash(args []word) {
+	if slices.ContainsFunc(args, func(a word) bool { return a.known && option("-p", a.text) }) {
+		s.unclear("it lets a name stand for another command")
+	}
+}
+
+// script judges a script that is read into the shell: one in a file is taken at its name.
+func (s *search) script(args []word, in input, depth int) {
+	if len(args) == 0 {
+		return
+	}
+	if a := args[0]; a.process || strings.HasPrefix(a.text, "/dev/") || !a.known && a.text == "" {
+		if a.text == "/dev/stdin" && in.kind == known {
+			s.text(in.text, depth+1)
+			return
+		}
+		s.unclear("what the shell runs is made when it runs")
+	}
+}
+
+// find judges what find and fd do with what they find.
+func (s *search) find(args []word, in input, depth int) {
+	for i := 0; i < len(args); i++ {
+		if !args[i].known {
+			continue
+		}
+		switch args[i].text {
+		case "-delete":
+			s.add(Destructive, "it deletes what it finds")
+		case "-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch":
+			end := i + 1
+			for end < len(args) && !(args[end].known && (args[end].text == ";" || args[end].text == "+" && args[end-1].text == "{}")) {
+				end++
+			}
+			s.command(marked(args[i+1:end], "{}"), in, depth)
+			i = end
+		}
+	}
+}
+
+// git judges the texts and commands that git runs.
+func (s *search) git(args []word, in input, depth int) {
+	for i, a := range args {
+		if !a.known {
+			continue
+		}
+		next := args[i+1:]
+		_, text, is := strings.Cut(a.text, "=!")
+		switch {
+		case is && strings.HasPrefix(a.text, "alias."):
+			s.text(text, depth+1)
+		case a.text == "run" && i > 0 && args[i-1].text == "bisect":
+			s.command(next, in, depth)
+		case a.text == "foreach" && i > 0 && args[i-1].text == "submodule":
+			for len(next) > 0 && next[0].known && strings.HasPrefix(next[0].text, "-") {
+				next = next[1:]
+			}
+			s.eval(next, depth)
+		case a.text == "--exec" && len(next) > 0:
+			s.given(next[0], depth)
+		case strings.HasPrefix(a.text, "--exec="):
+			s.text(strings.TrimPrefix(a.text, "--exec="), depth+1)
+		}
+	}
+}
+
+// writers are commands that change the paths they are given: all of them, or the last.
+var writers = map[string]bool{
+	"tee": true, "touch": true, "mkdir": true, "truncate": true, "chmod": true, "chown": true, "chgrp": true, "mv": true,
+	"rmdir": true, "unlink": true, "shred": true, "rm": true, "cp": false, "install": false, "ln": false, "rsync": false, "scp": false,
+}
+
+// writes looks for system paths that a command changes.
+func (s *search) writes(name string, args []word) {
+	all, ok := writers[name]
+	if name == "sed" && slices.ContainsFunc(args, func(a word) bool { return a.known && (option("-i", a.text) || option("--in-place", a.text)) }) {
+		all, ok = true, true
+	}
+	if !ok {
+		return
+	}
+	last := len(args) - 1
+	for i, a := range args {
+		text := a.text
+		if target, is := strings.CutPrefix(text, "--target-directory="); is {
+			text = target
+		} else if i != last && !all && !(i > 0 && args[i-1].known && args[i-1].text == "-t") {
+			continue
+		}
+		if a.known && strings.ContainsAny(text, "/~") && s.guard.IsSystem(text) {
+			s.add(Destructive, "it changes the system path "+text)
+			return
+		}
+	}
+}

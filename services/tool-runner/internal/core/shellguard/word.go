@@ -1,0 +1,186 @@
+package shellguard
+
+import (
+	"path"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// word is a word of a command as far as it can be told without running anything.
+type word struct {
+	// text is what the word stands for, if known; else what follows its last part that is not known.
+	text  string
+	known bool
+	// split says that a word that is not known may turn into several, or none.
+	split bool
+	// process says that the word names a process whose output is read: <(...).
+	process bool
+}
+
+// literals returns words that stand for themselves.
+func literals(texts []string) []word {
+	words := make([]word, len(texts))
+	for i, t := range texts {
+		words[i] = word{text: t, known: true}
+	}
+	return words
+}
+
+// name returns the name of the command that a word names, in lower case and without its folder; false if it cannot be told.
+func (w word) name() (string, bool) {
+	text := w.text
+	if !w.known && (w.split || !strings.Contains(text, "/")) {
+		return "", false
+	}
+	name := strings.ToLower(path.Base(text))
+	if strings.HasSuffix(text, "/") || name == "." && text != "." {
+		return "", w.known
+	}
+	return strings.TrimPrefix(name, "="), true // zsh finds =rm on the path
+}
+
+// maxBraces bounds the words that braces of one word may stand for.
+const maxBraces = 64
+
+// words returns what a word of the text may stand for: several words only where braces are expanded.
+func words(w *syntax.Word) []word {
+	if !strings.Contains(w.Lit(), "{") && !literalBrace(w) {
+		return []word{read(w)}
+	}
+	split := *w
+	split.Parts = append([]syntax.WordPart{}, w.Parts...)
+	if !syntax.SplitBraces(&split) {
+		return []word{read(w)}
+	}
+	if n := variants(&split); n > maxBraces {
+		return []word{{split: true}}
+	}
+	var list []word
+	for _, variant := range expand.Braces(&split) {
+		list = append(list, read(variant))
+	}
+	return list
+}
+
+func literalBrace(w *syntax.Word) bool {
+	for _, part := range w.Parts {
+		if lit, ok := part.(*syntax.Lit); ok && strings.Contains(lit.Value, "{") {
+			return true
+		}
+	}
+	return false
+}
+
+// variants returns how many words the braces of a word stand for, more than maxBraces for too many to count.
+func variants(w *syntax.Word) int {
+	n := 1
+	for _, part := range w.Parts {
+		brace, ok := part.(*syntax.BraceExp)
+		if !ok {
+			continue
+		}
+		if brace.Sequence {
+			return maxBraces + 1
+		}
+		sum := 0
+		for _, e := range brace.Elems {
+			sum += variants(e)
+		}
+		if n *= sum; n > maxBraces {
+			return n
+		}
+	}
+	return n
+}
+
+// read returns what a word without braces stands for.
+func read(w *syntax.Word) word {
+	r := reader{word: word{known: true}}
+	for _, part := range w.Parts {
+		r.part(part, false)
+	}
+	r.word.text = r.b.String()
+	return r.word
+}
+
+type reader struct {
+	word word
+	b    strings.Builder
+}
+
+func (r *reader) part(part syntax.WordPart, quoted bool) {
+	switch p := part.(type) {
+	case *syntax.Lit:
+		r.literal(p.Value, quoted)
+	case *syntax.SglQuoted:
+		text := p.Value
+		if p.Dollar {
+			text, _, _ = expand.Format(nil, text, nil)
+		}
+		r.b.WriteString(text)
+	case *syntax.DblQuoted:
+		for _, inner := range p.Parts {
+			r.part(inner, true)
+		}
+	case *syntax.ProcSubst:
+		r.word.process = true
+		r.unknown(false)
+	default:
+		r.unknown(!quoted)
+	}
+}
+
+// literal adds text of the source, whose escapes are undone. An unquoted pattern may stand for any names.
+func (r *reader) literal(text string, quoted bool) {
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '\\' && i+1 < len(text) && (!quoted || strings.IndexByte("$`\"\\\n", text[i+1]) >= 0):
+			i++
+			if text[i] != '\n' {
+				r.b.WriteByte(text[i])
+			}
+		case !quoted && (c == '*' || c == '?' || c == '['):
+			if c == '[' && !strings.Contains(text[i:], "]") {
+				r.b.WriteByte(c)
+				continue
+			}
+			r.unknown(true)
+		default:
+			r.b.WriteByte(c)
+		}
+	}
+}
+
+func (r *reader) unknown(split bool) {
+	r.word.known = false
+	r.word.split = r.word.split || split
+	r.b.Reset()
+}
+
+// join returns words as one text, and whether all of them are known.
+func join(list []word) (string, bool) {
+	texts := make([]string, len(list))
+	for i, w := range list {
+		if !w.known {
+			return "", false
+		}
+		texts[i] = w.text
+	}
+	return strings.Join(texts, " "), true
+}
+
+// Quote returns an argument list as a shell would read it.
+func Quote(argv []string) string {
+	texts := make([]string, len(argv))
+	for i, a := range argv {
+		q, err := syntax.Quote(a, syntax.LangBash)
+		if err != nil {
+			q = strings.ToValidUTF8(a, "\uFFFD")
+		}
+		texts[i] = q
+	}
+	return strings.Join(texts, " ")
+}
