@@ -196,14 +196,16 @@ func (s *session) find(agent, id string) (*entry, error) {
 // refresh asks the host for all processes of a session of which no end is known.
 func (t *Table) refresh(ctx context.Context, s *session) error {
 	s.mu.Lock()
-	var open []*entry
+	var asked []*entry
+	running := false
 	for _, e := range s.list {
 		if !e.starting {
-			open = append(open, e)
+			asked = append(asked, e)
+			running = running || e.Status == Running
 		}
 	}
 	s.mu.Unlock()
-	if !slices.ContainsFunc(open, func(e *entry) bool { return e.Status == Running }) {
+	if !running {
 		return nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, t.opts.Patience)
@@ -219,7 +221,7 @@ func (t *Table) refresh(ctx context.Context, s *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed := false
-	for _, e := range open {
+	for _, e := range asked {
 		p, ok := byID[e.ID]
 		changed = e.learn(p, ok) || changed
 	}
