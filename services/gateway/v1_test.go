@@ -1,0 +1,126 @@
+package gateway_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	sm "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/gateway/internal/server"
+)
+
+// v1File is everything that was ever published under /api/v1 and in a socket's frames, a line each.
+const v1File = "testdata/v1.txt"
+
+// What version 1 of the API has published stays: no route, field, value or code of an error goes, and no field changes its
+// type (A-WIRE-VERS-03, A-ERR-SHAPE-02). KAGED_UPDATE=1 writes down what is new, so that it stays too.
+func TestVersion1OnlyGrows(t *testing.T) {
+	now := published()
+	data, err := os.ReadFile(v1File)
+	if err != nil && os.Getenv("KAGED_UPDATE") == "" {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSuffix(line, "\n"); !now[line] {
+			t.Errorf("clients of version 1 rely on %q", line)
+		}
+		delete(now, line)
+	}
+	added := slices.Sorted(maps.Keys(now))
+	if os.Getenv("KAGED_UPDATE") == "" {
+		if len(added) > 0 {
+			t.Logf("new in version 1 and not written down yet:\n%s", strings.Join(added, "\n"))
+		}
+		return
+	}
+	all := append(slices.Collect(strings.SplitSeq(strings.TrimSuffix(string(data), "\n"), "\n")), added...)
+	all = slices.DeleteFunc(all, func(line string) bool { return line == "" })
+	slices.Sort(all)
+	if err := os.WriteFile(v1File, []byte(strings.Join(all, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// published returns what clients can see now.
+func published() map[string]bool {
+	p := publication{}
+	for _, route := range server.ContractRoutes() {
+		p["route "+route] = true
+	}
+	codes := commonv1.ErrorCode(0).Descriptor().Values()
+	for i := range codes.Len() {
+		p["error "+strings.ToLower(strings.TrimPrefix(string(codes.Get(i).Name()), "ERROR_CODE_"))] = true
+	}
+	for _, file := range []protoreflect.FileDescriptor{
+		sm.File_kaged_sessionmanager_v1_project_service_proto,
+		sm.File_kaged_sessionmanager_v1_session_service_proto,
+		sm.File_kaged_sessionmanager_v1_audit_service_proto,
+		gatewayv1.File_kaged_gateway_v1_frame_proto,
+		gatewayv1.File_kaged_gateway_v1_http_proto,
+	} {
+		for i := range file.Services().Len() {
+			methods := file.Services().Get(i).Methods()
+			for j := range methods.Len() {
+				p.message(methods.Get(j).Output())
+			}
+		}
+		if file.Services().Len() == 0 {
+			for i := range file.Messages().Len() {
+				p.message(file.Messages().Get(i))
+			}
+		}
+	}
+	return p
+}
+
+// publication is a set of lines.
+type publication map[string]bool
+
+// message adds the fields of a message, and of those it holds.
+func (p publication) message(m protoreflect.MessageDescriptor) {
+	if !strings.HasPrefix(string(m.FullName()), "kaged.") || p["message "+string(m.FullName())] {
+		return
+	}
+	p["message "+string(m.FullName())] = true
+	for i := range m.Fields().Len() {
+		f := m.Fields().Get(i)
+		p[fmt.Sprintf("field %s.%s %s", m.FullName(), f.Name(), kindOf(f))] = true
+		if f.IsMap() {
+			f = f.MapValue()
+		}
+		if f.Message() != nil {
+			p.message(f.Message())
+		}
+		if e := f.Enum(); e != nil && e.FullName() != commonv1.ErrorCode(0).Descriptor().FullName() {
+			for j := range e.Values().Len() {
+				p[fmt.Sprintf("value %s %s", e.FullName(), e.Values().Get(j).Name())] = true
+			}
+		}
+	}
+}
+
+func kindOf(f protoreflect.FieldDescriptor) string {
+	one := func(f protoreflect.FieldDescriptor) string {
+		switch {
+		case f.Message() != nil:
+			return string(f.Message().FullName())
+		case f.Enum() != nil:
+			return string(f.Enum().FullName())
+		}
+		return f.Kind().String()
+	}
+	switch {
+	case f.IsMap():
+		return "map of " + one(f.MapValue())
+	case f.IsList():
+		return "list of " + one(f)
+	}
+	return one(f)
+}
