@@ -6,6 +6,7 @@ import (
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm/wire"
+	"kaged.dev/services/harness/internal/core/loop"
 )
 
 // Config is [services.harness] in local.toml. Sizes are bytes.
@@ -17,14 +18,28 @@ type Config struct {
 	// ModelIdle is how long a provider may send nothing, MaxAnswerBytes how large one answer may be.
 	ModelIdle      config.Duration `toml:"model_idle"`
 	MaxAnswerBytes int             `toml:"max_answer_bytes"`
+	// RetryTries is how often the last target of an alias is asked, RetryDelay the time between the first two tries, which
+	// doubles, RetryLongest the longest time that is waited.
+	RetryTries   int             `toml:"retry_tries"`
+	RetryDelay   config.Duration `toml:"retry_delay"`
+	RetryLongest config.Duration `toml:"retry_longest"`
+	// ParallelTools is how many tools of one turn run side by side.
+	ParallelTools int `toml:"parallel_tools"`
 }
 
 // DefaultConfig returns the specification's values.
 func DefaultConfig() Config {
+	run := loop.DefaultLimits()
 	return Config{
 		CatalogueTTL: config.Duration(30 * time.Second), MaxHistoryBytes: 64 << 20,
 		ModelIdle: config.Duration(wire.DefaultIdle), MaxAnswerBytes: wire.DefaultMaxAnswer,
+		RetryTries: run.Tries, RetryDelay: config.Duration(run.FirstDelay), RetryLongest: config.Duration(run.LongestDelay),
+		ParallelTools: run.Parallel,
 	}
+}
+
+func (c Config) limits() loop.Limits {
+	return loop.Limits{Tries: c.RetryTries, FirstDelay: c.RetryDelay.D(), LongestDelay: c.RetryLongest.D(), Parallel: c.ParallelTools}
 }
 
 // Validate refuses limits that would make every run fail.
@@ -38,6 +53,12 @@ func (c Config) Validate() error {
 		return fault.New(fault.BadRequest, "services.harness.model_idle must be greater than zero.")
 	case c.MaxAnswerBytes <= 0:
 		return fault.New(fault.BadRequest, "services.harness.max_answer_bytes must be greater than zero.")
+	case c.RetryTries <= 0:
+		return fault.New(fault.BadRequest, "services.harness.retry_tries must be greater than zero.")
+	case c.RetryDelay <= 0 || c.RetryLongest < c.RetryDelay:
+		return fault.New(fault.BadRequest, "services.harness.retry_delay must be greater than zero, and retry_longest no less.")
+	case c.ParallelTools <= 0:
+		return fault.New(fault.BadRequest, "services.harness.parallel_tools must be greater than zero.")
 	}
 	return nil
 }

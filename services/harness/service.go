@@ -35,6 +35,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	srv := server.New(server.Deps{
 		Log: deps.Log, Workspaces: toolrunner.New(deps.ToolRunner, cfg.CatalogueTTL.D()),
 		Models: drivers(cfg, client), Prices: models.Prices{}, MaxHistoryBytes: cfg.MaxHistoryBytes,
+		Limits: cfg.limits(),
 	})
 	return &Service{server: srv, client: client}, nil
 }

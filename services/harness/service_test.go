@@ -46,6 +46,10 @@ func TestConfig(t *testing.T) {
 		"max_history_bytes": func(c *Config) { c.MaxHistoryBytes = 0 },
 		"model_idle":        func(c *Config) { c.ModelIdle = 0 },
 		"max_answer_bytes":  func(c *Config) { c.MaxAnswerBytes = 0 },
+		"retry_tries":       func(c *Config) { c.RetryTries = 0 },
+		"retry_delay":       func(c *Config) { c.RetryDelay = 0 },
+		"retry_longest":     func(c *Config) { c.RetryLongest = c.RetryDelay - 1 },
+		"parallel_tools":    func(c *Config) { c.ParallelTools = 0 },
 	} {
 		c := DefaultConfig()
 		change(&c)

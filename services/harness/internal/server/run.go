@@ -50,6 +50,7 @@ func (s *Server) run(ctx context.Context, start *started, sink loop.Sink) loop.F
 	}
 	return loop.Run(ctx, loop.Deps{
 		Models: s.deps.Models, Tools: tools, Prices: s.deps.Prices, Log: s.deps.Log, Stopping: s.stopping,
+		Limits: s.deps.Limits,
 	}, start.Start, sink)
 }
 

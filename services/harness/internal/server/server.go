@@ -26,6 +26,8 @@ type Deps struct {
 	Prices     loop.Prices
 	// MaxHistoryBytes is how large a conversation may be.
 	MaxHistoryBytes int
+	// Limits bounds each run.
+	Limits loop.Limits
 }
 
 // Server is the harness's gRPC server. Drain and Stop are safe to call at any time, and twice.

@@ -128,14 +128,17 @@ func TestUnmatchedPattern(t *testing.T) {
 	}
 }
 
-// The snapshot holds what the file says, and the names in use are listed; the catalogue is not asked while something is
-// wrong or wanted.
+// The snapshot holds what the file says as one tree of agents, and the names in use are listed (H-DSL-OUT-01, H-DSL-OUT-02);
+// the catalogue is not asked while something is wrong or wanted.
 func TestOutput(t *testing.T) {
 	out := compileWith(t, project("  max_steps: 7\n  on_crash: resume\n  cage: {fs: []}\n  subagents: {a: {model: fast, system_prompt: ./gone.md}}\n"))
 	root := out.Project.Root
 	if out.Project.Slug != "demo" || out.Project.Description != "A demo." || out.Project.Version != 1 || root.MaxSteps != 7 || !root.ResumeOnCrash ||
 		root.Cage == nil || !root.IncludeToolResults || root.PromptPath != "p.md" {
 		t.Errorf("%+v %+v", out.Project, root)
+	}
+	if len(root.Children) != 1 || root.Children[0].Path != "primary.subagents.a" || root.Children[0].Model != "fast" || root.Children[0].Cage != root.Cage {
+		t.Errorf("the child: %+v", root.Children)
 	}
 	want := []dsl.Reference{{Name: "gone.md", UsedBy: []string{"primary.subagents.a.system_prompt"}}, {Name: "p.md", UsedBy: []string{"primary.system_prompt"}, Present: true}}
 	if d := cmp.Diff(want, out.Prompts); d != "" {
@@ -158,5 +161,22 @@ func TestOutput(t *testing.T) {
 		Catalogue: func() (core.Catalogue, error) { return nil, gone },
 	}); !errors.Is(err, gone) {
 		t.Error(err)
+	}
+}
+
+// An agent whose cage is disabled has none, one with a cage has what it says, and a child without one shares its parent's
+// (H-DSL-TREE-03).
+func TestCages(t *testing.T) {
+	out := compileWith(t, project("  cage: disabled\n  subagents:\n    free: {model: fast, system_prompt: ./p.md}\n"+
+		"    caged: {model: fast, system_prompt: ./p.md, cage: {net: {allow: [\"example.com:443\"]}}}\n"))
+	if out.Project == nil {
+		t.Fatal(out.Diagnostics)
+	}
+	got := map[string]bool{"primary": out.Project.Root.Cage != nil}
+	for _, child := range out.Project.Root.Children {
+		got[child.Key] = child.Cage != nil
+	}
+	if d := cmp.Diff(map[string]bool{"primary": false, "free": false, "caged": true}, got); d != "" {
+		t.Error(d)
 	}
 }

@@ -10,14 +10,6 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// How a model call is tried: a target with others after it once, the last one lastTries times with firstDelay doubling
-// between them. A provider's own wish is honoured up to longestDelay; one that asks for more is not waited for.
-const (
-	lastTries    = 3
-	firstDelay   = 500 * time.Millisecond
-	longestDelay = time.Minute
-)
-
 // generate makes the model call of a step: it sends the request to the targets of the agent's route until one accepts it.
 func (r *run) generate(ctx context.Context) (answer, error) {
 	route, err := r.route()
@@ -92,7 +84,7 @@ func (a *attempts) make(ctx context.Context) (answer, error) {
 			return answer{}, err
 		}
 	}
-	ans, err := a.ask(ctx, a.candidates[last], lastTries)
+	ans, err := a.ask(ctx, a.candidates[last], a.run.deps.Limits.Tries)
 	if err == nil || ans.accepted || ctx.Err() != nil || !retryable(err) {
 		return ans, err
 	}
@@ -120,7 +112,8 @@ func (a *attempts) skip(c, next candidate) error {
 
 // ask tries one target as often as it may be tried.
 func (a *attempts) ask(ctx context.Context, c candidate, tries int) (answer, error) {
-	for try, delay := 1, firstDelay; ; try, delay = try+1, 2*delay {
+	limits := a.run.deps.Limits
+	for try, delay := 1, limits.FirstDelay; ; try, delay = try+1, min(2*delay, limits.LongestDelay) {
 		ans, err := a.once(ctx, c)
 		if err == nil {
 			return ans, nil
@@ -131,7 +124,7 @@ func (a *attempts) ask(ctx context.Context, c candidate, tries int) (answer, err
 		}
 		f := fault.From(err)
 		a.errs = append(a.errs, f)
-		wait, patient := waitFor(f, delay)
+		wait, patient := waitFor(f, delay, limits.LongestDelay)
 		if try == tries || !patient {
 			return ans, err
 		}
@@ -163,9 +156,9 @@ func retryable(err error) bool {
 }
 
 // waitFor returns how long to wait before the same target is asked again, false if it asks for too long.
-func waitFor(f *fault.Error, delay time.Duration) (time.Duration, bool) {
+func waitFor(f *fault.Error, delay, longest time.Duration) (time.Duration, bool) {
 	wish := time.Duration(milliseconds(f.Details["retry_after_ms"]) * float64(time.Millisecond))
-	if wish > longestDelay {
+	if wish > longest {
 		return 0, false
 	}
 	return max(delay, wish), true

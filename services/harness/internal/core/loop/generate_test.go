@@ -114,6 +114,40 @@ func TestFallbackAndRetries(t *testing.T) {
 	}
 }
 
+// How often, how long and how many is the operator's to say: a delay stops doubling at the longest, however many tries there
+// are.
+func TestLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		answers := make([]play, 100)
+		for i := range answers {
+			answers[i] = fails(refused)
+		}
+		b.model.answers = answers
+		b.deps.Limits = Limits{Tries: 100, FirstDelay: time.Second, LongestDelay: 3 * time.Second, Parallel: 1}
+		began := time.Now()
+		if fin := b.run(t.Context()); fin.Outcome != Failed || b.model.calls() != 100 {
+			t.Errorf("%+v after %d calls", fin, b.model.calls())
+		}
+		if took, want := time.Since(began), (1+2+97*3)*time.Second; took != want {
+			t.Errorf("took %v, want %v", took, want)
+		}
+
+		b = newBench(t, wants(call("c1", "file.read", "{}"), call("c2", "file.read", "{}")), says("Done."))
+		b.deps.Limits.Parallel = 1
+		running := 0
+		b.tools.run["file.read"] = func(context.Context, string) (string, error) {
+			if running++; running > 1 {
+				t.Error("two tools run side by side")
+			}
+			time.Sleep(time.Second)
+			running--
+			return "", nil
+		}
+		b.run(t.Context())
+	})
+}
+
 // Once something was accepted no other provider is tried: what came is kept and the run fails (H-STREAM-MAP-01).
 func TestNoFallbackAfterTheFirstChunk(t *testing.T) {
 	b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {

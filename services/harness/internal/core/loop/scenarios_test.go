@@ -3,7 +3,9 @@ package loop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +16,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// S5.1: a message to an agent without tools is answered with text, and the loop ends after one call (T-LOOP-S5.1).
+// S5.1: a message to an agent without tools is answered with text, and the loop ends after one call (T-LOOP-S5.1,
+// T-LOOP-02, T-LOOP-03).
 func TestS5_1(t *testing.T) {
 	b := newBench(t, says("Hello."))
 	b.start.Agent.Tools = nil
@@ -30,7 +33,7 @@ func TestS5_1(t *testing.T) {
 	}
 }
 
-// S5.2: a tool is called, its result is given to the model, and the model answers with it (T-LOOP-S5.2).
+// S5.2: a tool is called, its result is given to the model, and the model answers with it (T-LOOP-S5.2, T-LOOP-10).
 func TestS5_2(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", `{"path":"a"}`)), says("It says a."))
 	fin := b.run(t.Context())
@@ -54,7 +57,7 @@ func TestS5_2(t *testing.T) {
 }
 
 // S5.3: several tools called in one turn all have their results collected and sent back, in the order of the calls
-// (T-LOOP-S5.3, T-LOOP-04).
+// (T-LOOP-S5.3, T-LOOP-04, T-LOOP-05).
 func TestS5_3(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", `{}`), call("c2", "file.write", `{}`), call("c3", "file.read", `{}`)), says("Done."))
 	if fin := b.run(t.Context()); fin.Outcome != Completed {
@@ -191,4 +194,32 @@ func TestS5_8(t *testing.T) {
 	if d := cmp.Diff(want, b.sink.story()); d != "" {
 		t.Error(d)
 	}
+}
+
+// Loops share nothing but what they are given: many at once, over the same models and tools, each end with their own
+// conversation (T-LOOP-14).
+func TestLoopsDoNotMeet(t *testing.T) {
+	t.Parallel()
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			own := fmt.Sprintf("%d", i)
+			b := newBench(t, wants(call("c1", "file.read", own)), says("Read "+own))
+			b.start.SessionID, b.start.History[0].Blocks[0].Text.Text = "session"+own, "Read "+own
+			fin := b.run(t.Context())
+			if fin.Outcome != Completed || len(b.model.requests) != 2 {
+				t.Errorf("%+v", fin)
+				return
+			}
+			for n, req := range b.model.requests {
+				if req.Messages[0].Blocks[0].Text.Text != "Read "+own || n == 1 && results(req)[0].Content != "read "+own {
+					t.Errorf("loop %s was given %+v", own, req.Messages)
+				}
+			}
+			if got := of[Delta](b.sink); len(got) != 1 || got[0].Text != "Read "+own {
+				t.Errorf("loop %s wrote %+v", own, got)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -38,7 +38,7 @@ func timeDeltas(b *bench) *[]timed {
 }
 
 // The first piece goes out at once; what follows within five milliseconds goes out together, at most that much later; a
-// change of kind and the end of the turn flush at once.
+// change of kind and the end of the turn flush at once (T-LOOP-12).
 func TestDeltasAreGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {

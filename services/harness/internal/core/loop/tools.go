@@ -13,9 +13,6 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// maxParallel is how many tools of one turn run side by side.
-const maxParallel = 8
-
 // toolTurn is the tool calls of one turn on their way.
 type toolTurn struct {
 	run  *run
@@ -71,7 +68,7 @@ func (r *run) parallel(name string) bool {
 // group runs the calls from first to before end side by side and returns when all are done.
 func (t *toolTurn) group(ctx context.Context, first, end int) {
 	var wg sync.WaitGroup
-	free := make(chan struct{}, maxParallel)
+	free := make(chan struct{}, t.run.deps.Limits.Parallel)
 	for i := first; i < end; i++ {
 		select {
 		case free <- struct{}{}:

@@ -48,7 +48,7 @@ func TestParallelToolsRunSideBySide(t *testing.T) {
 		if fin := b.run(t.Context()); fin.Outcome != Completed {
 			t.Fatalf("%+v", fin)
 		}
-		if most.Load() != maxParallel {
+		if most.Load() != 8 {
 			t.Errorf("%d tools ran at once", most.Load())
 		}
 		// Twelve reads of 12 down to 1 s on eight places take 12 s; two writes and a read take one more each.

@@ -67,6 +67,23 @@ type Deps struct {
 	Log    *slog.Logger
 	// Stopping is closed when the service is about to stop: runs end at their next step boundary.
 	Stopping <-chan struct{}
+	Limits   Limits
+}
+
+// Limits bounds what a run does by itself. No field is zero.
+type Limits struct {
+	// Tries is how often the last target of a route is asked before the run fails; one with others after it is asked once.
+	Tries int
+	// FirstDelay is the time between the first two tries, and doubles from try to try. LongestDelay is the longest there
+	// is: a provider that wishes for less is given its wish, one that wishes for more is not waited for.
+	FirstDelay, LongestDelay time.Duration
+	// Parallel is how many tools of one turn run side by side.
+	Parallel int
+}
+
+// DefaultLimits returns the specification's values.
+func DefaultLimits() Limits {
+	return Limits{Tries: 3, FirstDelay: 500 * time.Millisecond, LongestDelay: time.Minute, Parallel: 8}
 }
 
 // Models opens the drivers of targets.
