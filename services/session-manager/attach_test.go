@@ -3,6 +3,7 @@ package sessionmanager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"testing"
@@ -141,6 +142,37 @@ func TestComingBackAtOnce(t *testing.T) {
 	refused(t, err, fault.DeadlineExceeded)
 	second.cancel()
 	n.attach("ada", s, false)
+}
+
+// A socket that waits for the one before it while the session is ended is told so, and holds nothing.
+func TestComingBackToTheEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a", func(c *Config) { c.AttachWait = config.Duration(time.Hour) })
+	s := n.session("ada")
+	first := n.attach("ada", s, false)
+	came := make(chan error, 1)
+	go func() {
+		h, err := n.tryAttach("ada", s, false)
+		if err == nil {
+			h.cancel()
+		}
+		came <- err
+	}()
+	eventually(t, "somebody waits for the session", func() error {
+		if users := n.parts.Load().live.Users(s); users != 2 {
+			return fmt.Errorf("%d use it", users)
+		}
+		return nil
+	})
+	if _, err := n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s, Confirm: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := first.ended(); got.GetCode() != "session_ended" {
+		t.Errorf("the first was told %v", got)
+	}
+	first.cancel()
+	refused(t, <-came, fault.Gone)
 }
 
 // A session that nobody uses is unloaded and its lease given up; its numbers go on where they were, here and elsewhere.

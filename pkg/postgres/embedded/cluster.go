@@ -49,7 +49,7 @@ func (c cluster) prepare(ctx context.Context, log *slog.Logger) (credentials, er
 		creds, err = newCredentials(c.paths.creds)
 	}
 	if err != nil {
-		return creds, failed(err, "The file %s cannot be used.", c.paths.creds)
+		return creds, failed(err, "The file %s with the passwords of the database cannot be used; remove it, and kaged makes new ones.", c.paths.creds)
 	}
 	if exists {
 		// The passwords were lost, and whoever may write this folder may set new ones.

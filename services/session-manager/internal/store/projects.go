@@ -44,6 +44,15 @@ func (s *Projects) Find(ctx context.Context, owner, id string) (projects.Project
 	return p, fail(err, "read project")
 }
 
+// Known implements projects.Store.
+func (s *Projects) Known(ctx context.Context, owner, id string) error {
+	known, err := db.New(s.pool).ProjectKnown(ctx, owner, id)
+	if err == nil && !known {
+		return projects.NotFound(id)
+	}
+	return fail(err, "find project")
+}
+
 // FindByPath implements projects.Store.
 func (s *Projects) FindByPath(ctx context.Context, owner, path string) (*projects.Project, error) {
 	row, err := db.New(s.pool).FindProjectByPath(ctx, owner, path)

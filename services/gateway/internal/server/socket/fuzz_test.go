@@ -34,7 +34,7 @@ func FuzzHandle(f *testing.F) {
 		Stored: func(context.Context, string, string, int64) iter.Seq2[channel.Batch, error] {
 			return func(func(channel.Batch, error) bool) {}
 		},
-		Limits: Limits{Frame: 1 << 16, Output: 1 << 16, Events: 1 << 16, Missing: time.Millisecond},
+		Limits: Limits{Frame: 1 << 16, Output: 1 << 16, Events: 1 << 16, Control: 1 << 16, Missing: time.Millisecond},
 	})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := newSocket(hub, "S", ident.Caller{})

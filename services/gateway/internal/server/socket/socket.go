@@ -2,6 +2,7 @@ package socket
 
 import (
 	"context"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +113,7 @@ func (s *Socket) start(conn *websocket.Conn, hold channel.Hold) {
 
 // worker runs f, which was counted among the workers. The last to end closes up: by then the phase lets nobody begin.
 func (s *Socket) worker(f func()) {
-	f()
+	s.guard(f)
 	if s.workers.Add(-1) > 0 {
 		return
 	}
@@ -122,6 +123,18 @@ func (s *Socket) worker(f func()) {
 	}
 	s.mu.Unlock()
 	s.hub.remove(s)
+}
+
+// guard runs f. A panic ends this socket and not the process, which has others.
+func (s *Socket) guard(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.hub.deps.Log.Error("a socket panicked", "session_id", s.session, "request_id", s.caller.RequestID, "panic", p, "stack", string(debug.Stack()))
+			_ = s.conn.Close() // read sees it, and ends the others
+			s.cancel()
+		}
+	}()
+	f()
 }
 
 // live takes a batch as it was published.

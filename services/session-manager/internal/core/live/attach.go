@@ -6,6 +6,7 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/services/session-manager/internal/core/record"
 )
 
 // Attachment is a socket's hold on a session.
@@ -32,15 +33,15 @@ const (
 
 // Attach gives the session to one socket, until [Attachment.Detach]. With takeover the hold of a socket before it ends as
 // replaced. Without, it waits for that one to be gone: a client that lost its connection and comes back at once may be
-// faster than the news of the loss. It fails with session_attached if that does not happen within patience, and with ctx's
-// error.
+// faster than the news of the loss. It fails with gone if the session has ended, with session_attached if the other socket
+// stays for longer than patience, and with ctx's error.
 func (s *Session) Attach(ctx context.Context, takeover bool, patience time.Duration) (*Attachment, error) {
 	enough := time.NewTimer(patience)
 	defer enough.Stop()
 	for {
-		a, before := s.tryAttach(takeover)
-		if a != nil {
-			return a, nil
+		a, before, err := s.tryAttach(takeover)
+		if a != nil || err != nil {
+			return a, err
 		}
 		select {
 		case <-before.gone:
@@ -52,13 +53,17 @@ func (s *Session) Attach(ctx context.Context, takeover bool, patience time.Durat
 	}
 }
 
-// tryAttach returns the hold, or the one that is in its way.
-func (s *Session) tryAttach(takeover bool) (a, before *Attachment) {
+// tryAttach returns the hold, or the one that is in its way. Who ends a session changes its state first and then ends the
+// hold there is, so that nobody holds an ended one.
+func (s *Session) tryAttach(takeover bool) (a, before *Attachment, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.record.State == record.Ended {
+		return nil, nil, record.Gone()
+	}
 	if before = s.attachment; before != nil {
 		if !takeover {
-			return nil, before
+			return nil, before, nil
 		}
 		before.end(Ended{Replaced, "Another connection took the session over."})
 		close(before.gone)
@@ -68,7 +73,7 @@ func (s *Session) tryAttach(takeover bool) (a, before *Attachment) {
 	if s.left() {
 		a.end(moved)
 	}
-	return a, nil
+	return a, nil, nil
 }
 
 // Seq returns the last number of each channel that is published, once that is known. It returns ctx's error if that ends

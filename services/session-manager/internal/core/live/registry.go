@@ -261,6 +261,16 @@ func (g *Registry) live() []*Session {
 	return list
 }
 
+// Users returns how many use a session here; 0 for one that is not live.
+func (g *Registry) Users(id string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e := g.entries[id]; e != nil && e.session != nil {
+		return e.session.users
+	}
+	return 0
+}
+
 // Count returns how many sessions are live, being loaded or going.
 func (g *Registry) Count() int {
 	g.mu.Lock()

@@ -71,6 +71,14 @@ func (s *Service) Get(ctx context.Context, owner, id string) (Details, error) {
 	return d, nil
 }
 
+// Known fails with not_found for a project that owner has not registered. It looks at nothing but the registry.
+func (s *Service) Known(ctx context.Context, owner, id string) error {
+	if !check.Findable(id) {
+		return NotFound(id)
+	}
+	return s.Store.Known(ctx, owner, id)
+}
+
 // Runtime is a project as new sessions get it.
 type Runtime struct {
 	Project

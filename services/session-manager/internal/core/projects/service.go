@@ -82,6 +82,8 @@ type CompileOutput struct {
 type Store interface {
 	// Find returns a project with the number of its sessions. It fails with not_found.
 	Find(ctx context.Context, owner, id string) (Project, error)
+	// Known fails with not_found for a project there is not.
+	Known(ctx context.Context, owner, id string) error
 	// FindByPath returns the project registered from a folder, or nil.
 	FindByPath(ctx context.Context, owner, path string) (*Project, error)
 	// List returns up to limit projects of owner by id, after the id after.

@@ -22,7 +22,7 @@ func (s *Service) List(ctx context.Context, project string, limit int32, cursor 
 		return page.Page[record.Session]{}, err
 	}
 	owner := ident.CallerFrom(ctx).UserID
-	if _, err := s.Projects.Get(ctx, owner, project); err != nil {
+	if err := s.Projects.Known(ctx, owner, project); err != nil {
 		return page.Page[record.Session]{}, err
 	}
 	rows, err := s.Store.List(ctx, owner, project, req.After, req.Fetch())

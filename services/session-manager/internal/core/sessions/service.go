@@ -55,8 +55,8 @@ type Store interface {
 // Projects is what sessions need of the registry of projects.
 type Projects interface {
 	live.Projects
-	// Get fails with not_found for a project the operator does not have.
-	Get(ctx context.Context, owner, id string) (projects.Details, error)
+	// Known fails with not_found for a project the operator does not have.
+	Known(ctx context.Context, owner, id string) error
 	// Current returns what a session created now runs on, as [projects.Service.Current] says.
 	Current(ctx context.Context, owner, id string) (projects.Runtime, error)
 	// MarkOpened notes that a session of the project is in use.

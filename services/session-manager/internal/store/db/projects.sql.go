@@ -234,6 +234,17 @@ func (q *Queries) ProjectHasLiveSessions(ctx context.Context, owner string, iD s
 	return exists, err
 }
 
+const projectKnown = `-- name: ProjectKnown :one
+select exists (select from projects where owner_user_id = $1 and id = $2)
+`
+
+func (q *Queries) ProjectKnown(ctx context.Context, owner string, iD string) (bool, error) {
+	row := q.db.QueryRow(ctx, projectKnown, owner, iD)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const saveProject = `-- name: SaveProject :one
 insert into projects (owner_user_id, id, path, description, dsl_version, state, diagnostics, warnings, aliases, prompts, unresolved,
                       compiled_hash, sources, rules_hash, workspace, registered_at, updated_at)
