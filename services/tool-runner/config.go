@@ -63,6 +63,9 @@ type Config struct {
 	// EditFileBytes is the largest file that is edited or shown in a diff, DiffBytes the largest diff an edit answers with.
 	EditFileBytes int `toml:"edit_file_bytes"`
 	DiffBytes     int `toml:"diff_bytes"`
+	// PatchFiles is how many files one patch may change, PatchTotalBytes how much is read for them together.
+	PatchFiles      int   `toml:"patch_files"`
+	PatchTotalBytes int64 `toml:"patch_total_bytes"`
 	// ListEntries bounds the entries file.list answers with.
 	ListEntries int `toml:"list_entries"`
 
@@ -127,7 +130,7 @@ func DefaultConfig() Config {
 		OutputEvery: config.Duration(25 * time.Millisecond), OutputBytes: 256 << 10,
 		ReadRecordSessions: 4096, ReadRecordFiles: 8192,
 		ReadBytes: 512 << 10, ReadPageBytes: 50 << 10, ReadLineChars: 2000, ReadFileBytes: 1 << 30,
-		EditFileBytes: 32 << 20, DiffBytes: 16 << 10, ListEntries: 2000,
+		EditFileBytes: 32 << 20, DiffBytes: 16 << 10, ListEntries: 2000, PatchFiles: 200, PatchTotalBytes: 128 << 20,
 		SearchWorkers: min(runtime.GOMAXPROCS(0), maxSearchWorkers), SearchTimeout: config.Duration(60 * time.Second),
 		SearchOutputBytes: 256 << 10, GlobFiles: 100,
 		ShellTimeout: config.Duration(120 * time.Second), ShellMinTimeout: config.Duration(time.Second),
@@ -207,6 +210,7 @@ func (c Config) options() core.Options {
 		Tools: tools.Limits{
 			ReadBytes: c.ReadBytes, PageBytes: c.ReadPageBytes, LineRunes: c.ReadLineChars, ReadFile: c.ReadFileBytes,
 			EditFile: c.EditFileBytes, DiffBytes: c.DiffBytes, ListEntries: c.ListEntries,
+			PatchFiles: c.PatchFiles, PatchBytes: c.PatchTotalBytes,
 			Search: tools.SearchLimits{
 				Workers: c.SearchWorkers, Timeout: c.SearchTimeout.D(), OutputBytes: c.SearchOutputBytes, LineRunes: c.ReadLineChars,
 				GlobFiles: c.GlobFiles, HideOutside: c.HideOutsideCage,

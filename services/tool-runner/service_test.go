@@ -416,6 +416,7 @@ file.list file CATEGORY_READ root=true parallel=true ls list_directory
 file.write file CATEGORY_WRITE root=false parallel=false write write_file
 file.create file CATEGORY_WRITE root=false parallel=false
 edit.text edit CATEGORY_WRITE root=false parallel=false edit
+edit.patch edit CATEGORY_WRITE root=false parallel=false apply_patch
 search.grep search CATEGORY_READ root=true parallel=true grep
 search.glob search CATEGORY_READ root=true parallel=true glob
 shell.bash shell CATEGORY_WRITE root=false parallel=false bash

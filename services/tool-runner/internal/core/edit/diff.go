@@ -15,12 +15,16 @@ const diffTruncated = "[diff truncated]\n"
 
 // Diff returns the unified diff of changes made to a text that stands at path, cut at a line to at most limit bytes.
 func Diff(path, before string, changes []Change, limit int) string {
+	return DiffMoved(path, path, before, changes, limit)
+}
+
+// DiffMoved is [Diff] for a text that is moved from a path to another.
+func DiffMoved(from, to, before string, changes []Change, limit int) string {
 	edits := make([]udiff.Edit, len(changes))
 	for i, c := range changes {
 		edits[i] = udiff.Edit{Start: c.Start, End: c.End, New: c.Text}
 	}
-	name := strings.TrimPrefix(path, "./")
-	diff, err := udiff.ToUnified("a/"+name, "b/"+name, before, edits, context)
+	diff, err := udiff.ToUnified("a/"+strings.TrimPrefix(from, "./"), "b/"+strings.TrimPrefix(to, "./"), before, edits, context)
 	if err != nil {
 		return "" // changes out of order; the edit itself would have failed before
 	}

@@ -92,6 +92,8 @@ type Path struct {
 	// Exists says whether there is something, Mode what it is.
 	Exists bool
 	Mode   fs.FileMode
+	// Linked says that the name as it was asked for is that of a link, which leads to Rel.
+	Linked bool
 }
 
 // Abs returns the absolute path without links.
@@ -131,7 +133,7 @@ func (s *Space) Resolve(field, name string) (Path, error) {
 			if err != nil {
 				return Path{}, refuse(field, name, "The path %s cannot be resolved.", name)
 			}
-			return Path{root: r, Rel: rel, Show: s.show(r, rel, name), Exists: found.exists, Mode: found.mode}, nil
+			return Path{root: r, Rel: rel, Show: s.show(r, rel, name), Exists: found.exists, Mode: found.mode, Linked: found.linked}, nil
 		}
 	}
 	return Path{}, refuse(field, name, "The path %s leads to %s, which is outside the project.", name, found.path).

@@ -18,13 +18,14 @@ type place struct {
 	path   string
 	exists bool
 	mode   fs.FileMode
+	linked bool // the last component was a link
 }
 
 // walk follows rest from start, a real folder, link by link. ".." is the parent of where the walk really is, as in the
 // kernel. What does not exist is followed as text.
 func walk(start, rest string) (place, error) {
 	at := place{path: start, exists: true, mode: fs.ModeDir}
-	todo, links := components(rest), 0
+	todo, links, linked := components(rest), 0, false
 	for len(todo) > 0 {
 		name := todo[0]
 		todo = todo[1:]
@@ -46,9 +47,10 @@ func walk(start, rest string) (place, error) {
 		case err != nil:
 			return at, err
 		case info.Mode()&fs.ModeSymlink == 0:
-			at = place{next, true, info.Mode()}
+			at = place{path: next, exists: true, mode: info.Mode()}
 			continue
 		}
+		linked = linked || len(todo) == 0
 		if links++; links > maxLinks {
 			return at, unix.ELOOP
 		}
@@ -61,6 +63,7 @@ func walk(start, rest string) (place, error) {
 		}
 		todo = append(components(target), todo...)
 	}
+	at.linked = linked
 	return at, nil
 }
 

@@ -2,15 +2,11 @@ package tools
 
 import (
 	"context"
-	"crypto/sha256"
 	_ "embed"
-	"io"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/edit"
-	"kaged.dev/services/tool-runner/internal/core/paths"
-	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -52,8 +48,11 @@ func editText(d Deps) *tool.Entry {
 			tool.InBytes("diff_bytes", d.Limits.DiffBytes, "of the diff in the answer"),
 		},
 		Preview: func(ctx context.Context, call *tool.Call, p *editTextParams) (string, error) {
-			e, err := d.planEdit(ctx, call, p)
-			return e.diff, err
+			plan, err := d.planEdit(ctx, call, p)
+			if err != nil {
+				return "", err
+			}
+			return d.diff(plan), nil
 		},
 		Run: d.editFile,
 	})
@@ -66,19 +65,22 @@ func (d Deps) editFile(ctx context.Context, call *tool.Call, p *editTextParams) 
 	if err != nil {
 		return editTextResult{}, err
 	}
-	if err := path.Replace(plan.after); err != nil {
+	if err := d.replace(call, plan.doc, edit.Apply(plan.doc.text, plan.changes)); err != nil {
 		return editTextResult{}, err
 	}
-	d.saw(call, path, sha256.Sum256(plan.after))
-	call.Record(audit.FileEdited, map[string]any{"path": path.Show, "replacements": plan.replacements})
-	return editTextResult{path.Show, plan.replacements, plan.diff}, nil
+	call.Record(audit.FileEdited, map[string]any{"path": path.Show, "replacements": len(plan.changes)})
+	return editTextResult{path.Show, len(plan.changes), d.diff(plan)}, nil
 }
 
 // textEdit is a replacement that was not made yet.
 type textEdit struct {
-	after        []byte
-	replacements int
-	diff         string
+	doc     *document
+	changes []edit.Change
+}
+
+// diff returns what an edit changes.
+func (d Deps) diff(plan textEdit) string {
+	return edit.Diff(plan.doc.path.Show, plan.doc.text, plan.changes, d.Limits.DiffBytes)
 }
 
 // planEdit finds out what an edit would change, and fails where it would.
@@ -87,44 +89,13 @@ func (d Deps) planEdit(ctx context.Context, call *tool.Call, p *editTextParams) 
 	if p.OldString == p.NewString {
 		return textEdit{}, fault.New(fault.NoChange, "old_string and new_string are the same.").With("path", path.Show)
 	}
-	data, err := d.load(ctx, path)
+	doc, err := d.open(ctx, call, path)
 	if err != nil {
 		return textEdit{}, err
 	}
-	if err := d.check(call, path, sha256.Sum256(data)); err != nil {
-		return textEdit{}, err
-	}
-	before, encoding, ok := text.Decode(data)
-	if binary, _ := text.Binary(data[:min(len(data), text.HeadSize)], d.Sniff); binary || !ok {
-		return textEdit{}, fault.New(fault.FileNotText, "%s is not a text file and cannot be edited.", path.Show).With("path", path.Show)
-	}
-	changes, err := edit.Replace(before, p.OldString, p.NewString, p.ReplaceAll)
+	changes, err := edit.Replace(doc.text, p.OldString, p.NewString, p.ReplaceAll)
 	if err != nil {
 		return textEdit{}, fault.From(err).With("path", path.Show)
 	}
-	return textEdit{
-		after: text.Encode(edit.Apply(before, changes), encoding), replacements: len(changes),
-		diff: edit.Diff(path.Show, before, changes, d.Limits.DiffBytes),
-	}, nil
-}
-
-// load returns the whole content of a file that is to be edited.
-func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, error) {
-	f, info, err := path.OpenFile()
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	limit := int64(d.Limits.EditFile)
-	if info.Size() > limit {
-		return nil, tooLarge(path, limit)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if int64(len(data)) > limit {
-		return nil, tooLarge(path, limit)
-	}
-	return data, path.Failure("read", err)
+	return textEdit{doc, changes}, nil
 }

@@ -24,9 +24,6 @@ func fileCreate(d Deps) *tool.Entry {
 // createFile makes a file that must not be there yet.
 func (d Deps) createFile(_ context.Context, call *tool.Call, p *fileWriteParams) (fileWriteResult, error) {
 	path, content := call.Paths[0], []byte(p.Content)
-	if path.Exists {
-		return fileWriteResult{}, path.Taken()
-	}
 	if err := path.Create(content); err != nil {
 		return fileWriteResult{}, err
 	}

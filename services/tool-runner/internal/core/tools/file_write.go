@@ -4,11 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	_ "embed"
+	"errors"
 	"io"
+	"strings"
 
+	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/edit"
 	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -53,54 +57,103 @@ func fileWrite(d Deps) *tool.Entry {
 // writeFile replaces a file its caller has seen as it is, or makes a new one.
 func (d Deps) writeFile(ctx context.Context, call *tool.Call, p *fileWriteParams) (fileWriteResult, error) {
 	path := call.Paths[0]
-	if !path.Exists {
-		return d.createFile(ctx, call, p)
+	before, err := d.seen(ctx, call, path)
+	if errors.Is(err, fault.FileNotFound) {
+		result, failed := d.createFile(ctx, call, p)
+		if !errors.Is(failed, fault.FileExists) {
+			return result, failed
+		}
+		// Somebody was faster; now it is to be overwritten.
+		before, err = d.seen(ctx, call, path)
 	}
-	diff, err := d.previewWrite(ctx, call, p)
 	if err != nil {
 		return fileWriteResult{}, err
 	}
-	content := []byte(p.Content)
-	if err := path.Replace(content); err != nil {
+	content := before.form.take(p.Content)
+	if err := paths.Apply(paths.Change{At: path, Was: before.was, Data: content}); err != nil {
 		return fileWriteResult{}, err
 	}
-	return d.written(call, path, content, diff, false), nil
+	return d.written(call, path, content, d.diffTo(before, content), false), nil
 }
 
 // previewWrite returns the change that writing a file is, "" for a file too large to show one.
 func (d Deps) previewWrite(ctx context.Context, call *tool.Call, p *fileWriteParams) (string, error) {
-	path := call.Paths[0]
-	if !path.Exists {
-		return edit.DiffTexts(path.Show, "", p.Content, d.Limits.DiffBytes), nil
+	before, err := d.seen(ctx, call, call.Paths[0])
+	if errors.Is(err, fault.FileNotFound) {
+		return edit.DiffTexts(call.Paths[0].Show, "", p.Content, d.Limits.DiffBytes), nil
 	}
-	before, whole, err := d.seen(ctx, call, path)
-	if err != nil || !whole {
+	if err != nil {
 		return "", err
 	}
-	return edit.DiffTexts(path.Show, before, p.Content, d.Limits.DiffBytes), nil
+	return d.diffTo(before, before.form.take(p.Content)), nil
 }
 
-// seen returns the content of a file, if its caller has read it as it is now. Of a file too large to show a diff of it is
-// enough to know that: its content comes back cut and whole is false.
-func (d Deps) seen(ctx context.Context, call *tool.Call, path paths.Path) (content string, whole bool, err error) {
+// diffTo returns the change from a file to new content, "" for one too large to show.
+func (d Deps) diffTo(before *overwritten, content []byte) string {
+	if !before.whole {
+		return ""
+	}
+	after, _, _ := text.Decode(content)
+	return edit.DiffTexts(before.path.Show, before.text, after, d.Limits.DiffBytes)
+}
+
+// overwritten is a file that is to be overwritten.
+type overwritten struct {
+	path paths.Path
+	was  paths.Version
+	// text is what it says; whole is false if it is too large to show a diff of, and cut.
+	text  string
+	whole bool
+	form  form
+}
+
+// form is how a text is stored: what a whole new content cannot say, because who wrote it was never shown it.
+type form struct {
+	encoding text.Encoding
+	crlf     bool // every line ends in \r\n
+}
+
+// take stores new content in the form. Content with a \r of its own says itself how its lines end.
+func (f form) take(content string) []byte {
+	if f.crlf && !strings.Contains(content, "\r") {
+		content = strings.ReplaceAll(content, "\n", "\r\n")
+	}
+	if f.encoding != text.UTF8 {
+		content = strings.TrimPrefix(content, "\uFEFF")
+	}
+	return text.Encode(content, f.encoding)
+}
+
+// seen returns the file at a path, if its caller has read it as it is now.
+func (d Deps) seen(ctx context.Context, call *tool.Call, path paths.Path) (*overwritten, error) {
 	f, info, err := path.OpenFile()
 	if err != nil {
-		return "", false, err
+		return nil, err
 	}
 	defer f.Close()
-	if info.Size() > d.Limits.ReadFile {
-		return "", false, tooLarge(path, d.Limits.ReadFile)
+	was := paths.VersionOf(info)
+	if was.Size > d.Limits.ReadFile {
+		return nil, tooLarge(path, d.Limits.ReadFile)
 	}
 	sum := sha256.New()
-	source := io.TeeReader(f, sum)
+	source := io.TeeReader(io.LimitReader(f, was.Size), sum)
 	head, err := io.ReadAll(io.LimitReader(source, int64(d.Limits.EditFile)+1))
 	if err == nil {
 		err = copyTo(ctx, io.Discard, source)
 	}
 	if err != nil {
-		return "", false, path.Failure("read", err)
+		return nil, path.Failure("read", err)
 	}
-	return string(head), len(head) <= d.Limits.EditFile, d.check(call, path, hashFrom(sum))
+	o := &overwritten{path: path, was: was, whole: len(head) <= d.Limits.EditFile}
+	if binary, _ := text.Binary(head[:min(len(head), text.HeadSize)], d.Sniff); !binary {
+		var ok bool
+		if o.text, o.form.encoding, ok = text.Decode(head); !ok && o.whole {
+			o.form.encoding = text.UTF8
+		}
+		breaks := strings.Count(o.text, "\n")
+		o.form.crlf = breaks > 0 && breaks == strings.Count(o.text, "\r\n")
+	}
+	return o, d.check(call, path, hashFrom(sum))
 }
 
 // written records that a file has this content now, and answers so.

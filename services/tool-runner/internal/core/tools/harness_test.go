@@ -51,6 +51,7 @@ type bench struct {
 func limits() tools.Limits {
 	return tools.Limits{
 		ReadBytes: 512 << 10, PageBytes: 50 << 10, LineRunes: 2000, ReadFile: 1 << 30, EditFile: 32 << 20, DiffBytes: 16 << 10, ListEntries: 2000,
+		PatchFiles: 200, PatchBytes: 128 << 20,
 		Search: tools.SearchLimits{Workers: 2, Timeout: time.Minute, OutputBytes: 256 << 10, LineRunes: 2000, GlobFiles: 100},
 		Shell: tools.ShellLimits{
 			CommandBytes: 64 << 10, EnvEntries: 64, DefaultTimeout: 2 * time.Minute, MinTimeout: time.Second, MaxTimeout: 10 * time.Minute,

@@ -38,6 +38,9 @@ type Limits struct {
 	EditFile int
 	// DiffBytes bounds the diff an edit answers with.
 	DiffBytes int
+	// PatchFiles bounds the sections of a patch, PatchBytes what is read for them together.
+	PatchFiles int
+	PatchBytes int64
 	// Search bounds the searches, Shell the tools that run shell commands.
 	Search SearchLimits
 	Shell  ShellLimits
@@ -51,6 +54,7 @@ func Catalogue(deps Deps) []*tool.Entry {
 		fileWrite(deps),
 		fileCreate(deps),
 		editText(deps),
+		editPatch(deps),
 		searchGrep(deps),
 		searchGlob(deps),
 		shellBash(deps),

@@ -1,0 +1,82 @@
+package tools
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/reads"
+	"kaged.dev/services/tool-runner/internal/core/text"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// document is a text file that is being edited, as its editor has seen it.
+type document struct {
+	path paths.Path
+	was  paths.Version
+	hash reads.Hash
+	// text is what the file says, encoding how it is stored.
+	text     string
+	encoding text.Encoding
+}
+
+// open returns a file that is to be edited: a text of at most EditFile bytes its caller has seen as it is now.
+func (d Deps) open(ctx context.Context, call *tool.Call, path paths.Path) (*document, error) {
+	data, was, err := d.load(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	doc := &document{path: path, was: was, hash: sha256.Sum256(data)}
+	if err := d.check(call, path, doc.hash); err != nil {
+		return nil, err
+	}
+	return doc, d.decode(doc, data)
+}
+
+// decode reads the text of a file's content.
+func (d Deps) decode(doc *document, data []byte) (err error) {
+	var ok bool
+	doc.text, doc.encoding, ok = text.Decode(data)
+	if binary, _ := text.Binary(data[:min(len(data), text.HeadSize)], d.Sniff); binary || !ok {
+		return fault.New(fault.FileNotText, "%s is not a text file and cannot be edited.", doc.path.Show).With("path", doc.path.Show)
+	}
+	return nil
+}
+
+// replace puts other text into the file, stored as it was, unless somebody has changed it since.
+func (d Deps) replace(call *tool.Call, doc *document, after string) error {
+	data := text.Encode(after, doc.encoding)
+	if err := paths.Apply(paths.Change{At: doc.path, Was: doc.was, Data: data}); err != nil {
+		return err
+	}
+	d.saw(call, doc.path, sha256.Sum256(data))
+	return nil
+}
+
+// load returns the whole content of a file that is to be edited, and which version of it that is.
+func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, paths.Version, error) {
+	f, info, err := path.OpenFile()
+	if err != nil {
+		return nil, paths.Version{}, err
+	}
+	defer f.Close()
+	was, limit := paths.VersionOf(info), int64(d.Limits.EditFile)
+	if was.Size > limit {
+		return nil, was, tooLarge(path, limit)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, was, err
+	}
+	data := make([]byte, was.Size+1)
+	n, err := io.ReadFull(f, data)
+	switch {
+	case err == nil:
+		// It grows while it is read; what was seen of it is not what it is.
+		return nil, was, fault.New(fault.FileChangedSinceRead, "%s has changed since it was read; read it again.", path.Show).With("path", path.Show)
+	case err == io.EOF, err == io.ErrUnexpectedEOF:
+		return data[:n], was, nil
+	}
+	return nil, was, path.Failure("read", err)
+}

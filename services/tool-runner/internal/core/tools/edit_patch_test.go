@@ -1,0 +1,408 @@
+package tools_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/cage"
+	"kaged.dev/services/tool-runner/internal/core/edit"
+)
+
+type patchResult struct {
+	Files []struct {
+		Path, Action          string
+		MovedTo               string `json:"moved_to"`
+		Hunks, Added, Removed int
+		Notes                 []string
+		Diff                  string
+	}
+}
+
+// envelope returns the parameters of a patch with these sections.
+func envelope(sections ...string) in {
+	return in{"patch": "*** Begin Patch\n" + strings.Join(sections, "") + "*** End Patch"}
+}
+
+// files returns what every file of the project holds, links and modes included.
+func (b *bench) files() map[string]string {
+	b.t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(b.root, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(b.root, name)
+		found[rel] = e.Type().String()
+		if e.Type().IsRegular() {
+			found[rel] = b.content(rel)
+		}
+		return nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return found
+}
+
+// The specification's example: files are added, updated and deleted by one patch, and each has its diff (T-T20-PATCH-01 to -05).
+func TestPatch(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("path/to/existing.go", "context line\nunchanged\nold line\nend\n")
+	b.write("path/to/remove.go", "package gone\n")
+	b.write("run.sh", "#!/bin/sh\necho hi\n")
+	if err := os.Chmod(filepath.Join(b.root, "run.sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.read("path/to/existing.go")
+	b.read("path/to/remove.go")
+	b.read("run.sh")
+	var r patchResult
+	o := b.ok("edit.patch", envelope(
+		"*** Add File: path/to/new.go\n+package main\n+\n+func main() {}\n\n",
+		"*** Update File: path/to/existing.go\n@@ context line @@\n unchanged\n-old line\n+new line\n\n",
+		"*** Update File: run.sh\n*** Move to: bin/run\n-echo hi\n+echo ho\n",
+		"*** Delete File: path/to/remove.go\n",
+	), &r)
+	want := map[string]string{
+		".": "d---------", "path": "d---------", "path/to": "d---------", "bin": "d---------", "bin/run": "#!/bin/sh\necho ho\n",
+		"path/to/new.go": "package main\n\nfunc main() {}\n", "path/to/existing.go": "context line\nunchanged\nnew line\nend\n",
+	}
+	if got := b.files(); !maps.Equal(got, want) {
+		t.Errorf("left %v", got)
+	}
+	if info, err := os.Stat(filepath.Join(b.root, "bin/run")); err != nil || info.Mode() != 0o755 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if len(r.Files) != 4 {
+		t.Fatalf("answered %+v", r)
+	}
+	for i, want := range []struct {
+		path, action, movedTo string
+		hunks, added, removed int
+		diff                  string
+	}{
+		{"./path/to/new.go", "added", "", 0, 3, 0, "--- a/path/to/new.go\n+++ b/path/to/new.go\n@@ -0,0 +1,3 @@\n+package main\n+\n+func main() {}\n"},
+		{"./path/to/existing.go", "updated", "", 1, 1, 1, "--- a/path/to/existing.go\n+++ b/path/to/existing.go\n@@ -1,4 +1,4 @@\n context line\n unchanged\n-old line\n+new line\n end\n"},
+		{"./run.sh", "moved", "./bin/run", 1, 1, 1, "--- a/run.sh\n+++ b/bin/run\n@@ -1,2 +1,2 @@\n #!/bin/sh\n-echo hi\n+echo ho\n"},
+		{"./path/to/remove.go", "deleted", "", 0, 0, 1, "--- a/path/to/remove.go\n+++ b/path/to/remove.go\n@@ -1 +0,0 @@\n-package gone\n"},
+	} {
+		f := r.Files[i]
+		if f.Path != want.path || f.Action != want.action || f.MovedTo != want.movedTo || f.Hunks != want.hunks || f.Added != want.added || f.Removed != want.removed || f.Diff != want.diff {
+			t.Errorf("file %d: %+v", i, f)
+		}
+	}
+	// T-AUD-10 and -11: what was created and what was edited.
+	if w := b.record(o, "file.written"); w["path"] != "./path/to/new.go" || w["bytes"] != 29 {
+		t.Errorf("record %v", w)
+	}
+	if e := b.record(o, "file.edited"); e["path"] != "./path/to/existing.go" || e["replacements"] != 1 {
+		t.Errorf("record %v", e)
+	}
+	// Who wrote it knows it.
+	b.ok("apply_patch", envelope("*** Update File: bin/run\n-echo ho\n+echo hu\n*** Update File: path/to/new.go\n@@\n-package main\n+package x\n"), nil)
+}
+
+// What is no patch, or does not fit, says which line, file and hunk, and changes nothing (T-T20-PATCH-01, -02, -04, -06).
+func TestPatchRefuses(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(b *bench) { b.limits.PatchFiles = 3 })
+	b.write("first", "one\ntwo\n")
+	b.write("f.go", "func one() {\n\treturn 1\n}\n\nfunc two() {\n\treturn 2\n}\n")
+	b.write("unread", "x\n")
+	b.read("first")
+	b.read("f.go")
+	before := b.files()
+	const good = "*** Update File: first\n-one\n+1\n*** Add File: new/one\n+x\n"
+	b.fails(fault.InvalidParams, "apply_patch", in{})
+	b.fails(fault.InvalidParams, "edit.patch", in{"patch": 1})
+	if f := b.fails(fault.PatchInvalid, "edit.patch", in{"patch": "just text"}); f.Details["line"] != 1 {
+		t.Errorf("%v %v", f, f.Details)
+	}
+	b.fails(fault.PatchInvalid, "edit.patch", in{"patch": "*** Begin Patch\n" + good})
+	b.fails(fault.PatchInvalid, "edit.patch", envelope(good, good))
+	f := b.fails(fault.HunkNotFound, "edit.patch", envelope(good, "*** Update File: f.go\n@@ func two() {\n-\treturn 2\n+\treturn 3\n@@\n-func three() {\n-\treturn 2\n+\treturn 4\n"))
+	if f.Details["path"] != "./f.go" || f.Details["hunk"] != 2 || f.Details["line"] != 11 || f.Details["nearest_line"] != 5 ||
+		!strings.HasPrefix(f.Msg, "Hunk 2 of ./f.go (line 11 of the patch) does not fit") || f.Details["nearest_text"] != "func two() {\n\treturn 2" {
+		t.Errorf("%s %v", f.Msg, f.Details)
+	}
+	f = b.fails(fault.HunkAmbiguous, "edit.patch", envelope(good, "*** Update File: f.go\n@@\n-}\n+};\n@@\n-nowhere\n"))
+	if failures, ok := f.Details["failures"].([]any); !ok || len(failures) != 2 || fmt.Sprint(f.Details["places"]) != "[3 7]" {
+		t.Errorf("%s %v", f.Msg, f.Details)
+	}
+	for _, c := range []struct {
+		code    fault.Code
+		section string
+	}{
+		{fault.FileNotRead, "*** Update File: unread\n-x\n+y\n"},
+		{fault.FileNotRead, "*** Delete File: unread\n"},
+		{fault.FileNotRead, "*** Update File: unread\n*** Move to: read\n"},
+		{fault.FileExists, "*** Add File: unread\n+y\n"},
+		{fault.FileExists, "*** Update File: f.go\n*** Move to: unread\n"},
+		{fault.FileNotFound, "*** Update File: nope\n-x\n+y\n"},
+		{fault.FileNotFound, "*** Delete File: nope\n"},
+		{fault.FileNotRegular, "*** Delete File: .\n"},
+		{fault.FileNotRegular, "*** Add File: f.go/below\n+x\n"},
+		{fault.InvalidParams, "*** Add File: ../x\n+x\n"},
+		{fault.InvalidParams, "*** Update File: f.go\n*** Move to: /etc/f.go\n"},
+	} {
+		b.fails(c.code, "edit.patch", envelope(good, c.section))
+	}
+	b.fails(fault.NoChange, "edit.patch", envelope("*** Update File: first\n@@\n one\n"))
+	b.write("first", "one\ntwo\nthree\n")
+	before["first"] = "one\ntwo\nthree\n"
+	b.fails(fault.FileChangedSinceRead, "edit.patch", envelope(good))
+	if got := b.files(); !maps.Equal(got, before) {
+		t.Errorf("left %v", got)
+	}
+}
+
+// Sections build on one another, and what comes of them in the end is done.
+func TestPatchSectionsBuildOnOneAnother(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, name := range []string{"a", "b", "c"} {
+		b.write(name, name+"1\n"+name+"2\n")
+		b.read(name)
+	}
+	b.ok("edit.patch", envelope(
+		"*** Update File: a\n-a1\n+A1\n", "*** Update File: a\n-a2\n+A2\n",
+		"*** Add File: new\n+n\n", "*** Update File: new\n-n\n+N\n",
+		"*** Add File: passing\n+p\n", "*** Delete File: passing\n",
+		"*** Delete File: b\n", "*** Add File: b\n+fresh\n",
+	), nil)
+	want := map[string]string{".": "d---------", "a": "A1\nA2\n", "b": "fresh\n", "c": "c1\nc2\n", "new": "N\n"}
+	if got := b.files(); !maps.Equal(got, want) {
+		t.Errorf("left %v", got)
+	}
+	b.ok("edit.patch", envelope(
+		"*** Update File: a\n*** Move to: t\n", "*** Update File: b\n*** Move to: a\n", "*** Update File: t\n*** Move to: b\n",
+		"*** Update File: c\n*** Move to: d/e\n-c1\n+C1\n", "*** Update File: d/e\n*** Move to: d/f\n", "*** Add File: c\n+other\n",
+	), nil)
+	want = map[string]string{".": "d---------", "a": "fresh\n", "b": "A1\nA2\n", "c": "other\n", "d": "d---------", "d/f": "C1\nc2\n", "new": "N\n"}
+	if got := b.files(); !maps.Equal(got, want) {
+		t.Errorf("left %v", got)
+	}
+}
+
+// Encoding, line endings, mode, hard links and the end of the last line stay as they are.
+func TestPatchKeepsTheFilesForm(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for name, c := range map[string]struct{ before, section, after string }{
+		"crlf":   {"a\r\nb\r\n", "-b\n+B\n+c\n", "a\r\nB\r\nc\r\n"},
+		"bom":    {"\xef\xbb\xbfa\nb\n", "-a\n+A\n", "\xef\xbb\xbfA\nb\n"},
+		"utf-16": {"\xff\xfea\x00\r\x00\n\x00b\x00", "-b\n+é\n", "\xff\xfea\x00\r\x00\n\x00\xe9\x00"},
+		"no end": {"a\nb", "-b\n+c\n", "a\nc"},
+	} {
+		path := b.write("f", c.before)
+		other := filepath.Join(b.root, "other")
+		if err := errors.Join(os.Chmod(path, 0o751|fs.ModeSetgid), os.Link(path, other)); err != nil {
+			t.Fatal(err)
+		}
+		b.read("f")
+		b.ok("edit.patch", envelope("*** Update File: f\n@@\n"+c.section), nil)
+		info, err := os.Stat(other)
+		if got := b.content("f"); got != c.after || b.content("other") != c.after || err != nil || info.Mode() != 0o751|fs.ModeSetgid {
+			t.Errorf("%s: %q with mode %v, %v", name, got, info.Mode(), err)
+		}
+		if err := errors.Join(os.Remove(path), os.Remove(other)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Links are followed for changes and stay links; they are not deleted or moved by mistake.
+func TestPatchThroughLinks(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("dir/real", "a\n")
+	b.link("dir/real", "link")
+	b.link("dir", "folder")
+	b.read("link")
+	b.ok("edit.patch", envelope("*** Update File: link\n-a\n+b\n"), nil)
+	for _, section := range []string{"*** Delete File: link\n", "*** Update File: link\n*** Move to: x\n"} {
+		if f := b.fails(fault.FileNotRegular, "edit.patch", envelope(section)); !strings.Contains(f.Msg, "is a link to") {
+			t.Errorf("message %q", f.Msg)
+		}
+	}
+	if target, err := os.Readlink(filepath.Join(b.root, "link")); err != nil || target != "dir/real" || b.content("dir/real") != "b\n" {
+		t.Errorf("link to %s, %v; real %q", target, err, b.content("dir/real"))
+	}
+	b.ok("edit.patch", envelope("*** Update File: folder/real\n*** Move to: moved\n"), nil)
+	if b.content("moved") != "b\n" || b.content("dir/real") != "(none)" {
+		t.Errorf("left %v", b.files())
+	}
+}
+
+// Each path of a patch must be writable in the caller's cage and allowed by the operator; one that is not stops all of it
+// (T-T20-PATCH-06, T-PERM-03, T-PATH-05).
+func TestPatchInACage(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(b *bench) { b.rules.Denied = []string{"src/secret"} })
+	b.from.Agent, b.from.Cage = "primary.subagents.coder", &cage.Policy{Mounts: []cage.Mount{{Path: "./src", Writable: true}, {Path: "./docs"}}}
+	b.write("src/a", "a\n")
+	b.write("src/secret/key", "k\n")
+	b.write("docs/d", "d\n")
+	b.read("src/a")
+	b.read("docs/d")
+	before := b.files()
+	const good = "*** Update File: src/a\n-a\n+b\n"
+	for section, path := range map[string]string{
+		"*** Add File: docs/new\n+x\n": "docs/new", "*** Update File: docs/d\n-d\n+e\n": "docs/d", "*** Delete File: docs/d\n": "docs/d",
+		"*** Update File: src/a\n*** Move to: docs/a\n": "docs/a", "*** Add File: src2/x\n+x\n": "src2/x", "*** Delete File: src/secret/key\n": "src/secret/key",
+	} {
+		if f := b.fails(fault.CapabilityDenied, "edit.patch", envelope(good, section)); f.Details["required"] != "rw:fs:"+path {
+			t.Errorf("%s: %v", section, f.Details)
+		}
+	}
+	if got := b.files(); !maps.Equal(got, before) {
+		t.Errorf("left %v", got)
+	}
+	b.ok("edit.patch", envelope(good), nil)
+}
+
+// A large file is moved and deleted without being held; binary files too. What is read together is bounded.
+func TestPatchLimits(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(b *bench) { b.limits.EditFile, b.limits.PatchBytes = 1000, 1500 })
+	b.write("big", strings.Repeat("x\n", 1000))
+	b.write("bin", "\x00\x01")
+	b.write("one", strings.Repeat("y\n", 400))
+	b.write("two", strings.Repeat("y\n", 400))
+	for name := range b.files() {
+		b.read(name)
+	}
+	b.fails(fault.FileTooLarge, "edit.patch", envelope("*** Update File: big\n@@ -1,1 +1,1 @@\n-x\n+z\n"))
+	b.fails(fault.FileTooLarge, "edit.patch", envelope("*** Delete File: one\n", "*** Delete File: two\n"))
+	b.fails(fault.FileNotText, "edit.patch", envelope("*** Update File: bin\n-x\n+z\n"))
+	b.fails(fault.FileTooLarge, "edit.patch", envelope("*** Update File: big\n*** Move to: moved\n", "*** Add File: big\n+x\n"))
+	b.ok("edit.patch", envelope("*** Update File: big\n*** Move to: moved\n", "*** Delete File: bin\n"), nil)
+	if b.content("moved") != strings.Repeat("x\n", 1000) || b.content("big") != "(none)" || b.content("bin") != "(none)" {
+		t.Errorf("left %v", slices.Sorted(maps.Keys(b.files())))
+	}
+	b.ok("edit.patch", envelope("*** Delete File: moved\n"), nil)
+}
+
+// A pipe, a folder or what else is no file is refused at once.
+func TestPatchOfNoFile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	if err := errors.Join(unix.Mkfifo(filepath.Join(b.root, "pipe"), 0o644), os.Mkdir(filepath.Join(b.root, "dir"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pipe", "dir"} {
+		b.fails(fault.FileNotRegular, "edit.patch", envelope("*** Update File: "+name+"\n-x\n+z\n"))
+		b.fails(fault.FileNotRegular, "edit.patch", envelope("*** Delete File: "+name+"\n"))
+		b.fails(fault.FileExists, "edit.patch", envelope("*** Add File: "+name+"\n+x\n"))
+	}
+}
+
+// The patch that is made of the differences of two random trees makes the one of the other.
+func TestPatchOfADiffMakesTheTree(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	line := rapid.SampledFrom([]string{"one\n", "two\n", "three\n", "\n", "\tfour\n", "  five\n"})
+	name := rapid.SampledFrom([]string{"a", "b", "d/c", "d/e/f", "new line\u00e9"})
+	draw := func(t *rapid.T, label string) map[string]string {
+		tree := map[string]string{}
+		for _, n := range rapid.SliceOfNDistinct(name, 0, 4, rapid.ID[string]).Draw(t, label) {
+			tree[n] = strings.Join(rapid.SliceOfN(line, 1, 20).Draw(t, n), "")
+		}
+		return tree
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		before, after := draw(t, "before"), draw(t, "after")
+		entries, err := os.ReadDir(b.root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if err := os.RemoveAll(filepath.Join(b.root, e.Name())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var sections []string
+		for n, content := range before {
+			b.write(n, content)
+			b.read(n)
+			target, stays := after[n]
+			if !stays {
+				sections = append(sections, "*** Delete File: "+n+"\n")
+			} else if target != content {
+				diff := edit.DiffTexts(n, content, target, 1<<20)
+				sections = append(sections, "*** Update File: "+n+"\n"+diff[strings.Index(diff, "@@"):])
+			}
+		}
+		for n, content := range after {
+			if _, there := before[n]; !there {
+				sections = append(sections, "*** Add File: "+n+"\n+"+strings.ReplaceAll(strings.TrimSuffix(content, "\n"), "\n", "\n+")+"\n")
+			}
+		}
+		if len(sections) == 0 {
+			return
+		}
+		sections = rapid.Permutation(sections).Draw(t, "order")
+		o, err := b.do(b.t.Context(), "edit.patch", envelope(sections...))
+		if err != nil || o.Fault != nil {
+			t.Fatalf("%v %v by\n%s", err, o.Fault, strings.Join(sections, ""))
+		}
+		got := b.files()
+		maps.DeleteFunc(got, func(_, v string) bool { return strings.HasPrefix(v, "d----") })
+		if !maps.Equal(got, after) {
+			t.Fatalf("made %v of %v, want %v", got, before, after)
+		}
+	})
+}
+
+// Whatever a model sends as a patch, it is applied, or refused and nothing is changed; it never leaves the project.
+func FuzzPatch(f *testing.F) {
+	for _, seed := range []string{
+		"*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** Add File: n/m\n+x\n*** Delete File: g\n*** End Patch",
+		"*** Begin Patch\n*** Update File: f\n*** Move to: ../f\n*** End Patch", "*** Begin Patch\n*** Add File: l/x\n+\n*** End Patch",
+		"*** Begin Patch\n*** Update File: l\n*** Move to: g\n@@ -1,1 +1,1 @@\n-a\n+b\n*** Update File: g\n*** Move to: f/x\n*** End Patch",
+	} {
+		f.Add(seed)
+	}
+	b := newBench(f)
+	outside := filepath.Join(filepath.Dir(b.root), "outside")
+	if err := os.WriteFile(outside, []byte("safe"), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		b.t = t
+		entries, _ := os.ReadDir(b.root)
+		for _, e := range entries {
+			if err := os.RemoveAll(filepath.Join(b.root, e.Name())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.write("f", "a\nb\nc\n")
+		b.write("g", "a\r\n")
+		b.link("../outside", "l")
+		b.read("f")
+		b.read("g")
+		before := b.files()
+		o, err := b.do(t.Context(), "edit.patch", in{"patch": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after := b.files(); o.Fault != nil && !maps.Equal(after, before) {
+			t.Fatalf("%v, and yet %v became %v", o.Fault, before, after)
+		}
+		if data, err := os.ReadFile(outside); err != nil || string(data) != "safe" {
+			t.Fatalf("outside holds %q, %v", data, err)
+		}
+	})
+}

@@ -1,0 +1,325 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/edit"
+	"kaged.dev/services/tool-runner/internal/core/patch"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/reads"
+	"kaged.dev/services/tool-runner/internal/core/text"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// planned is what a patch makes of the files it names: its sections are applied one after the other in memory, so that one can
+// build on another, and only what comes of it in the end is done to the files.
+type planned struct {
+	d        Deps
+	call     *tool.Call
+	sections []patch.Section
+	files    []*planFile // in the order in which they are named first
+	results  []patchedFile
+	failures []patchFailure
+	read     int64
+	diffs    int // bytes
+}
+
+// planFile is one place.
+type planFile struct {
+	path paths.Path
+	// was and hash are those of the file on the disk; exists says whether there is one.
+	exists bool
+	was    paths.Version
+	hash   reads.Hash
+	now    *planContent // nil for no file
+}
+
+// planContent is what a place holds after the sections so far: the file that was at from, and data if it was read.
+type planContent struct {
+	from *planFile // nil for a new file
+	data []byte    // nil for what from holds on the disk
+}
+
+type patchFailure struct {
+	path string
+	patch.Failure
+}
+
+// planPatch finds out what a patch does. Hunks that do not fit are gathered; whatever else is wrong ends it at once.
+func (d Deps) planPatch(ctx context.Context, call *tool.Call, p *editPatchParams) (*planned, error) {
+	parsed, err := d.parse(p)
+	if err != nil {
+		return nil, err
+	}
+	w := &planned{d: d, call: call, sections: parsed.Sections}
+	at := 0
+	for i := range parsed.Sections {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s := &parsed.Sections[i]
+		file := w.file(call.Paths[at])
+		at++
+		var to *planFile
+		if s.MoveTo != "" {
+			to = w.file(call.Paths[at])
+			at++
+		}
+		if err := w.apply(ctx, s, file, to); err != nil {
+			return nil, w.refuse(err)
+		}
+	}
+	if len(w.failures) > 0 {
+		return nil, w.refuse(nil)
+	}
+	for _, f := range w.files {
+		// What is moved to a place that is not free has to be written there.
+		if f.now != nil && f.now.data == nil && f.now.from != f && (f.exists || f.now.from.now != nil) {
+			return nil, tooLarge(f.now.from.path, int64(d.Limits.EditFile))
+		}
+	}
+	if len(w.changes()) == 0 {
+		return nil, fault.New(fault.NoChange, "The patch leaves every file as it is.")
+	}
+	return w, nil
+}
+
+// file returns the place a path names.
+func (w *planned) file(path paths.Path) *planFile {
+	for _, f := range w.files {
+		if f.path.Abs() == path.Abs() {
+			return f
+		}
+	}
+	f := &planFile{path: path, exists: path.Exists}
+	if f.exists {
+		f.now = &planContent{from: f}
+	}
+	w.files = append(w.files, f)
+	return f
+}
+
+// apply does one section.
+func (w *planned) apply(ctx context.Context, s *patch.Section, file, to *planFile) error {
+	if s.Op == patch.Add {
+		if file.now != nil {
+			return fault.New(fault.FileExists, "The patch adds %s, and there is already something; update it instead.", file.path.Show).With("path", file.path.Show)
+		}
+		file.now = &planContent{data: []byte(s.Content)}
+		diff := edit.DiffTexts(file.path.Show, "", s.Content, w.room())
+		w.done(patchedFile{Path: file.path.Show, Action: "added", Added: lineCount(s.Content), Diff: diff})
+		return nil
+	}
+	if file.now == nil {
+		return fault.New(fault.FileNotFound, "There is no file at %s.", file.path.Show).With("path", file.path.Show)
+	}
+	if (s.Op == patch.Delete || to != nil) && file.path.Linked {
+		return fault.New(fault.FileNotRegular, "%s is a link to %s; delete or move the file itself by its own name, or the link by a command.",
+			file.path.Show, file.path.Abs()).With("path", file.path.Show)
+	}
+	if to != nil && to.now != nil {
+		return fault.New(fault.FileExists, "The patch moves %s to %s, and there is already something.", file.path.Show, to.path.Show).With("path", to.path.Show)
+	}
+	if err := w.look(ctx, file); err != nil {
+		return err
+	}
+	if s.Op == patch.Delete {
+		return w.delete(ctx, file)
+	}
+	return w.update(ctx, s, file, to)
+}
+
+// look makes sure that the caller has seen a file as it is on the disk.
+func (w *planned) look(ctx context.Context, file *planFile) error {
+	from := file.now.from
+	if from == nil || from.was != (paths.Version{}) {
+		return nil
+	}
+	f, info, err := from.path.OpenFile()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	was := paths.VersionOf(info)
+	if was.Size > w.d.Limits.ReadFile {
+		return tooLarge(from.path, w.d.Limits.ReadFile)
+	}
+	sum := sha256.New()
+	var content bytes.Buffer
+	var dst io.Writer = io.Discard
+	if was.Size <= int64(w.d.Limits.EditFile) {
+		if w.read += was.Size; w.read > w.d.Limits.PatchBytes {
+			return fault.New(fault.FileTooLarge, "The files of the patch are larger than %d bytes together; send it in parts.", w.d.Limits.PatchBytes).
+				With("limit_bytes", w.d.Limits.PatchBytes)
+		}
+		content.Grow(int(was.Size))
+		dst = &content
+	}
+	if err := copyTo(ctx, io.MultiWriter(sum, dst), io.LimitReader(f, was.Size)); err != nil {
+		return from.path.Failure("read", err)
+	}
+	from.was, from.hash = was, hashFrom(sum)
+	if dst == &content {
+		file.now.data = content.Bytes()
+		if file.now.data == nil {
+			file.now.data = []byte{}
+		}
+	}
+	return w.d.check(w.call, from.path, from.hash)
+}
+
+func (w *planned) delete(_ context.Context, file *planFile) error {
+	result := patchedFile{Path: file.path.Show, Action: "deleted"}
+	doc := &document{path: file.path}
+	if data := file.now.data; data != nil && w.d.decode(doc, data) == nil {
+		result.Removed = lineCount(doc.text)
+		result.Diff = edit.DiffTexts(file.path.Show, doc.text, "", w.room())
+	}
+	file.now = nil
+	w.done(result)
+	return nil
+}
+
+// update changes a file, moves it, or both.
+func (w *planned) update(ctx context.Context, s *patch.Section, file, to *planFile) error {
+	result := patchedFile{Path: file.path.Show, Action: "updated", Hunks: len(s.Hunks)}
+	target := file.path.Show
+	now := file.now
+	if to != nil {
+		target = to.path.Show
+		result.Action, result.MovedTo = "moved", target
+		file.now, to.now = nil, now
+		file = to
+	}
+	if len(s.Hunks) > 0 {
+		doc := &document{path: file.path}
+		if now.data == nil {
+			return tooLarge(now.from.path, int64(w.d.Limits.EditFile))
+		}
+		if err := w.d.decode(doc, now.data); err != nil {
+			return err
+		}
+		out, failures, err := s.Apply(ctx, doc.text)
+		if err != nil {
+			return err
+		}
+		for _, f := range failures {
+			w.failures = append(w.failures, patchFailure{result.Path, f})
+		}
+		if len(failures) > 0 {
+			return nil
+		}
+		file.now = &planContent{from: now.from, data: text.Encode(edit.Apply(doc.text, out.Changes), doc.encoding)}
+		result.Added, result.Removed, result.Notes = out.Added, out.Removed, out.Notes
+		result.Diff = edit.DiffMoved(result.Path, target, doc.text, out.Changes, w.room())
+	}
+	w.done(result)
+	return nil
+}
+
+func (w *planned) done(r patchedFile) {
+	w.results = append(w.results, r)
+	w.diffs += len(r.Diff)
+}
+
+// room returns how long the next diff may be.
+func (w *planned) room() int { return max(0, w.d.Limits.DiffBytes-w.diffs) }
+
+// changes returns what is to be done to the files.
+func (w *planned) changes() []paths.Change {
+	movedTo := map[*planFile]*planFile{}
+	for _, f := range w.files {
+		if f.now != nil && f.now.from != nil && f.now.from != f {
+			movedTo[f.now.from] = f
+		}
+	}
+	var list []paths.Change
+	for _, f := range w.files {
+		to := movedTo[f]
+		switch {
+		case f.exists && f.now == nil && to != nil && !to.exists:
+			list = append(list, paths.Change{At: f.path, Was: f.was, Move: &to.path, Data: to.now.changed()})
+		case f.exists && f.now == nil:
+			list = append(list, paths.Change{At: f.path, Was: f.was, Remove: true})
+		case f.exists && f.was == (paths.Version{}):
+			// It was only looked whether it is there.
+		case f.exists && f.now.from == f:
+			if data := f.now.changed(); data != nil {
+				list = append(list, paths.Change{At: f.path, Was: f.was, Data: data})
+			}
+		case f.exists:
+			list = append(list, paths.Change{At: f.path, Was: f.was, Data: f.now.data})
+		case f.now == nil:
+		case f.now.from == nil:
+			list = append(list, paths.Change{At: f.path, Data: f.now.data})
+		case f.now.from.now != nil:
+			// Another file takes the place of the one that is moved here.
+			list = append(list, paths.Change{At: f.path, Data: f.now.data, Like: &f.now.from.path})
+		}
+	}
+	return list
+}
+
+// changed returns the content if it is not that on the disk, nil if it is.
+func (c *planContent) changed() []byte {
+	if c.from != nil && c.data != nil && sha256.Sum256(c.data) == c.from.hash {
+		return nil
+	}
+	return c.data
+}
+
+// refuse returns the error for a patch whose hunks do not fit, or err if that is all there is.
+func (w *planned) refuse(err error) error {
+	if len(w.failures) == 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	first := w.failures[0]
+	more := ""
+	if n := len(w.failures) - 1; n > 0 {
+		more = fmt.Sprintf(" %d more did not fit either; see failures.", n)
+	}
+	f := fault.New(first.Code, "%s.%s No file was changed.", first.sentence(), more)
+	for key, value := range first.details() {
+		f = f.With(key, value)
+	}
+	if more == "" {
+		return f
+	}
+	list := make([]any, 0, len(w.failures))
+	for _, failure := range w.failures {
+		details := failure.details()
+		details["code"], details["message"] = failure.Code.String(), failure.sentence()+"."
+		list = append(list, details)
+	}
+	return f.With("failures", list)
+}
+
+func (f patchFailure) sentence() string {
+	return fmt.Sprintf("Hunk %d of %s (line %d of the patch) %s", f.Hunk, f.path, f.Line, f.Reason)
+}
+
+func (f patchFailure) details() map[string]any {
+	details := map[string]any{"path": f.path, "hunk": f.Hunk, "line": f.Line}
+	if f.Nearest > 0 {
+		details["nearest_line"], details["nearest_text"] = f.Nearest, f.Text
+	}
+	if len(f.Places) > 0 {
+		details["places"] = f.Places
+	}
+	return details
+}
+
+// lineCount returns how many lines a text has.
+func lineCount(content string) int {
+	n := bytes.Count([]byte(content), []byte{'\n'})
+	if content != "" && content[len(content)-1] != '\n' {
+		n++
+	}
+	return n
+}
