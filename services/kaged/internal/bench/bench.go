@@ -34,6 +34,7 @@ var measurements = []measurement{
 	{"idle", measureIdle},
 	{"grep", measureGrep},
 	{"glob", measureGlob},
+	{"patch", measurePatch},
 	{"calls", measureCalls},
 	{"million", measureMillion},
 }

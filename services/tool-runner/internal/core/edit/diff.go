@@ -20,15 +20,21 @@ func Diff(path, before string, changes []Change, limit int) string {
 
 // DiffMoved is [Diff] for a text that is moved from a path to another.
 func DiffMoved(from, to, before string, changes []Change, limit int) string {
-	edits := make([]udiff.Edit, len(changes))
-	for i, c := range changes {
-		edits[i] = udiff.Edit{Start: c.Start, End: c.End, New: c.Text}
+	edits := lineEdits(before, changes)
+	if len(edits) == 0 {
+		return ""
 	}
-	diff, err := udiff.ToUnified("a/"+strings.TrimPrefix(from, "./"), "b/"+strings.TrimPrefix(to, "./"), before, edits, context)
-	if err != nil {
-		return "" // changes out of order; the edit itself would have failed before
+	u := unified{before: before}
+	u.b.WriteString("--- a/" + strings.TrimPrefix(from, "./") + "\n+++ b/" + strings.TrimPrefix(to, "./") + "\n")
+	for len(edits) > 0 && u.b.Len() <= limit {
+		n := 1
+		for n < len(edits) && strings.Count(before[edits[n-1].End:edits[n].Start], "\n") <= 2*context {
+			n++
+		}
+		u.hunk(edits[:n])
+		edits = edits[n:]
 	}
-	return shorten(diff, limit)
+	return shorten(u.b.String(), limit)
 }
 
 // DiffTexts returns the unified diff of two whole texts, "" if one is not valid UTF-8. Texts whose differing middle is larger
@@ -77,5 +83,6 @@ func shorten(diff string, limit int) string {
 	if len(diff) <= limit {
 		return diff
 	}
+	limit = max(limit, 0)
 	return diff[:strings.LastIndexByte(diff[:limit], '\n')+1] + diffTruncated
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aymanbagabas/go-udiff"
 	"pgregory.net/rapid"
 
 	"kaged.dev/pkg/fault"
@@ -68,7 +69,11 @@ func TestDiffReproducesTheText(t *testing.T) {
 // patch applies a unified diff, believing its line numbers.
 func patch(before, diff string) string {
 	var after []string
+	if diff == "" {
+		return before
+	}
 	lines, at := strings.SplitAfter(before, "\n"), 0
+	var sign byte
 	for line := range strings.Lines(strings.SplitN(diff, "\n", 3)[2]) {
 		switch line[0] {
 		case '@':
@@ -88,10 +93,51 @@ func patch(before, diff string) string {
 		case '+':
 			after = append(after, line[1:])
 		case '\\':
-			after[len(after)-1] = strings.TrimSuffix(after[len(after)-1], "\n")
+			if sign != '-' {
+				after[len(after)-1] = strings.TrimSuffix(after[len(after)-1], "\n")
+			}
 		}
+		sign = line[0]
 	}
 	return strings.Join(append(after, lines[at:]...), "")
+}
+
+// What is shown of changes is what the field's library shows of them, as long as they are changes of whole lines.
+func TestDiffEqualsTheLibrary(t *testing.T) {
+	t.Parallel()
+	line := rapid.SampledFrom([]string{"one\n", "two\n", "three\n", "\n"})
+	rapid.Check(t, func(t *rapid.T) {
+		before := strings.Join(rapid.SliceOfN(line, 0, 60).Draw(t, "before"), "") + rapid.SampledFrom([]string{"", "no end"}).Draw(t, "end")
+		after := strings.Join(rapid.SliceOfN(line, 0, 60).Draw(t, "after"), "") + rapid.SampledFrom([]string{"", "no end"}).Draw(t, "end")
+		edits := udiff.Lines(before, after)
+		var changes []edit.Change
+		for _, e := range edits {
+			changes = append(changes, edit.Change{Start: e.Start, End: e.End, Text: e.New})
+		}
+		want, err := udiff.ToUnified("a/f", "b/f", before, edits, 3)
+		if got := edit.Diff("./f", before, changes, 1<<20); got != want || err != nil {
+			t.Fatalf("%q to %q by %v:\n%s\nwant\n%s", before, after, changes, got, want)
+		}
+	})
+}
+
+// Whatever is replaced inside lines, the diff makes the same of the text.
+func TestDiffOfReplacements(t *testing.T) {
+	t.Parallel()
+	piece := rapid.SampledFrom([]string{"a", "b", "\n", "\n", "x\n", "yy"})
+	rapid.Check(t, func(t *rapid.T) {
+		before := strings.Join(rapid.SliceOfN(piece, 0, 60).Draw(t, "before"), "")
+		old := strings.Join(rapid.SliceOfN(piece, 1, 3).Draw(t, "old"), "")
+		new := strings.Join(rapid.SliceOfN(piece, 0, 3).Draw(t, "new"), "")
+		changes, err := edit.Replace(before, old, new, true)
+		if err != nil {
+			return
+		}
+		after, diff := edit.Apply(before, changes), edit.Diff("./f", before, changes, 1<<20)
+		if got := patch(before, diff); got != after {
+			t.Fatalf("%q to %q by\n%s\ngives %q", before, after, diff, got)
+		}
+	})
 }
 
 // Large unlike texts are diffed in linear time, as one piece; invalid UTF-8 has no diff.

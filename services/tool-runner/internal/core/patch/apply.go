@@ -40,7 +40,7 @@ const maxFailures = 8
 // Apply finds what the hunks of an update change in a text. Each hunk that cannot be placed is a failure; then there is no
 // outcome. The only error is that of ctx.
 func (s *Section) Apply(ctx context.Context, text string) (*Outcome, []Failure, error) {
-	f := newFile(text, len(s.Hunks))
+	f := newFile(text, s.Hunks)
 	out := &Outcome{}
 	var failures []Failure
 	var spans []span // of the changes, in the order of the hunks
@@ -58,8 +58,8 @@ func (s *Section) Apply(ctx context.Context, text string) (*Outcome, []Failure, 
 			}
 			continue
 		}
-		changes, changed := f.changes(h, at)
-		for _, c := range changes {
+		changed := h.spans(at)
+		for _, c := range f.changes(h, at) {
 			out.Changes = insert(out.Changes, c)
 		}
 		for _, l := range h.Lines {
@@ -110,32 +110,45 @@ type place struct {
 	lines int
 }
 
-// changes returns what a hunk changes at a place, and which lines those are.
-func (f *file) changes(h *Hunk, at place) ([]edit.Change, []span) {
-	var changes []edit.Change
+// spans returns which lines a hunk changes at a place; each follows lines that stay.
+func (h *Hunk) spans(at place) []span {
 	var spans []span
-	indent := f.indentation(h, at)
-	line := at.line
-	lines := h.Lines[:at.lines]
-	for i := 0; i < len(lines); {
-		if lines[i].Op == ' ' {
-			line++
-			i++
+	line, changing := at.line, false
+	for _, l := range h.Lines[:at.lines] {
+		if l.Op == ' ' {
+			line, changing = line+1, false
 			continue
 		}
-		first := line
-		var added []Line
-		for ; i < len(lines) && lines[i].Op != ' '; i++ {
-			if lines[i].Op == '-' {
-				line++
-			} else {
-				added = append(added, Line{'+', indent.adapt(lines[i].Text), lines[i].NoEnd})
-			}
+		if !changing {
+			spans, changing = append(spans, span{line, line}), true
 		}
-		changes = append(changes, f.change(span{first, line}, added, h.marked))
-		spans = append(spans, span{first, line})
+		if l.Op == '-' {
+			line++
+			spans[len(spans)-1].end = line
+		}
 	}
-	return changes, spans
+	return spans
+}
+
+// changes returns what a hunk changes at a place.
+func (f *file) changes(h *Hunk, at place) []edit.Change {
+	var changes []edit.Change
+	indent := f.indentation(h, at)
+	rest := h.Lines[:at.lines]
+	for _, s := range h.spans(at) {
+		for rest[0].Op == ' ' {
+			rest = rest[1:]
+		}
+		var added []Line
+		for len(rest) > 0 && rest[0].Op != ' ' {
+			if rest[0].Op == '+' {
+				added = append(added, Line{'+', indent.adapt(rest[0].Text), rest[0].NoEnd})
+			}
+			rest = rest[1:]
+		}
+		changes = append(changes, f.change(s, added, h.marked))
+	}
+	return changes
 }
 
 // change replaces a range of lines.

@@ -6,17 +6,18 @@ import "strings"
 type file struct {
 	text   string
 	starts []int // where each line begins, and the end of the text
-	// indexes find lines by their normalised text; built when many lines are looked for.
-	indexes [levels]map[string][]int32
-	indexed bool
+	// hunks are those that are looked for, indexes where their lines are by what counts of them at each level; nil until they
+	// are needed.
+	hunks   []Hunk
+	indexes [levels]map[string]*[]int32
 	crlf    int // 0: not counted; 1: \r\n is usual; -1: it is not
 }
 
-// indexFrom is from how many hunks on an index pays: building one costs as much as looking through the text that often.
-const indexFrom = 24
+// indexFrom is from how many hunks on an index pays: one pass over the text for all of them instead of one for each.
+const indexFrom = 8
 
-func newFile(text string, hunks int) *file {
-	f := &file{text: text, starts: make([]int, 1, strings.Count(text, "\n")+2), indexed: hunks >= indexFrom}
+func newFile(text string, hunks []Hunk) *file {
+	f := &file{text: text, starts: make([]int, 1, strings.Count(text, "\n")+2), hunks: hunks}
 	for at := 0; at < len(text); {
 		next := strings.IndexByte(text[at:], '\n')
 		if next < 0 {

@@ -76,7 +76,7 @@ const maxPlaces = 5
 // find returns the lines from which on wanted stands in the lines from start, the first so many. wanted is not empty and already
 // normalised.
 func (f *file) find(wanted []string, l level, start, most int) []int {
-	if f.indexed {
+	if len(f.hunks) >= indexFrom {
 		if places, ok := f.lookUp(wanted, l, start, most); ok {
 			return places
 		}
@@ -122,12 +122,12 @@ func backs(lines []string) []int {
 func (f *file) lookUp(wanted []string, l level, start, most int) ([]int, bool) {
 	ix := f.index(l)
 	rare := 0
+	var candidates []int32
 	for i, line := range wanted {
-		if len(ix[line]) < len(ix[wanted[rare]]) {
-			rare = i
+		if at := *ix[line]; i == 0 || len(at) < len(candidates) {
+			rare, candidates = i, at
 		}
 	}
-	candidates := ix[wanted[rare]]
 	if len(candidates)*len(wanted) > f.count() && len(wanted) > 1 {
 		return nil, false
 	}
@@ -152,14 +152,33 @@ func (f *file) fits(wanted []string, l level, at int) bool {
 	return true
 }
 
-func (f *file) index(l level) map[string][]int32 {
-	if f.indexes[l] == nil {
-		ix := make(map[string][]int32, f.count())
-		for i := range f.count() {
-			key := l.key(f.line(i))
-			ix[key] = append(ix[key], int32(i))
-		}
-		f.indexes[l] = ix
+// index returns where the lines of all hunks are, by what counts of them at a level.
+func (f *file) index(l level) map[string]*[]int32 {
+	if f.indexes[l] != nil {
+		return f.indexes[l]
 	}
-	return f.indexes[l]
+	ix := map[string]*[]int32{}
+	for i := range f.hunks {
+		for _, line := range f.hunks[i].Lines {
+			if line.Op != '+' {
+				ix[l.key(line.Text)] = nil
+			}
+		}
+		for _, header := range f.hunks[i].Headers {
+			ix[l.key(header)] = nil
+		}
+	}
+	places := make([][]int32, len(ix))
+	n := 0
+	for key := range ix {
+		ix[key] = &places[n]
+		n++
+	}
+	for i := range f.count() {
+		if at, ok := ix[l.key(f.line(i))]; ok {
+			*at = append(*at, int32(i))
+		}
+	}
+	f.indexes[l] = ix
+	return ix
 }

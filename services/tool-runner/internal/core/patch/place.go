@@ -13,7 +13,7 @@ import (
 // place finds where a hunk belongs: behind the changes of those before it, else, if it is nowhere there, before them. taken are
 // the lines that are changed already.
 func (f *file) place(h *Hunk, cursor int, taken []span) (place, *Failure) {
-	overlapping := func(p place) bool { return f.overlaps(h, p, taken) }
+	overlapping := func(p place) bool { return overlaps(h, p, taken) }
 	places, failure := f.search(h, cursor)
 	places = slices.DeleteFunc(places, overlapping)
 	if len(places) == 0 && cursor > 0 {
@@ -36,9 +36,12 @@ func (f *file) place(h *Hunk, cursor int, taken []span) (place, *Failure) {
 	return place{}, f.missing(h)
 }
 
-func (f *file) overlaps(h *Hunk, at place, taken []span) bool {
-	_, spans := f.changes(h, at)
-	for _, s := range spans {
+// overlaps reports whether a hunk would change at a place what is changed already.
+func overlaps(h *Hunk, at place, taken []span) bool {
+	if len(taken) == 0 {
+		return false
+	}
+	for _, s := range h.spans(at) {
 		if slices.ContainsFunc(taken, s.touches) {
 			return true
 		}

@@ -15,10 +15,13 @@ func copyAttributes(dir int, name string, to int) bool {
 		return false
 	}
 	defer unix.Close(from)
-	var list [4096]byte
-	n, err := unix.Flistxattr(from, list[:])
-	if err != nil {
-		return err == unix.ENOTSUP
+	n, err := unix.Flistxattr(from, nil)
+	if n == 0 || err != nil {
+		return err == nil || err == unix.ENOTSUP
+	}
+	list := make([]byte, n)
+	if n, err = unix.Flistxattr(from, list); err != nil {
+		return false
 	}
 	all := true
 	for attr := range bytes.SplitSeq(list[:n], []byte{0}) {

@@ -150,6 +150,9 @@ func (s *step) takeForm(fd int, old *unix.Stat_t) (bool, error) {
 	if !copyAttributes(s.source.fd, s.sourceName, fd) {
 		kept = false
 	}
+	if own.Mode == old.Mode && kept {
+		return true, nil
+	}
 	// Last, because a change of owner clears the set-id bits.
 	return kept, unix.Fchmod(fd, uint32(old.Mode&0o7777))
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 
 	utf16x "golang.org/x/text/encoding/unicode"
 )
@@ -38,12 +39,13 @@ func EncodingOf(head []byte) Encoding {
 }
 
 // Decode returns a file's text without its byte order mark, and how it was stored. ok is false if the bytes are not valid
-// in their encoding.
+// in their encoding. UTF-8 is not copied, because copies are most of what an edit of a large file costs: data must not be
+// changed any more.
 func Decode(data []byte) (text string, encoding Encoding, ok bool) {
 	encoding = EncodingOf(data)
 	body := data[len(marks[encoding]):]
 	if encoding == UTF8 || encoding == UTF8BOM {
-		return string(body), encoding, utf8.Valid(body)
+		return unsafe.String(unsafe.SliceData(body), len(body)), encoding, utf8.Valid(body)
 	}
 	if len(body)%2 != 0 {
 		return "", encoding, false
@@ -58,9 +60,13 @@ func Decode(data []byte) (text string, encoding Encoding, ok bool) {
 	return decoded, encoding, bytes.Equal(Encode(decoded, encoding), data)
 }
 
-// Encode is the reverse of [Decode].
+// Encode is the reverse of [Decode]. It returns an empty slice and not nil for no text. UTF-8 is not copied: the bytes must
+// not be changed.
 func Encode(text string, encoding Encoding) []byte {
-	out := append([]byte(nil), marks[encoding]...)
+	if encoding == UTF8 && text != "" {
+		return unsafe.Slice(unsafe.StringData(text), len(text))
+	}
+	out := append(make([]byte, 0, len(marks[encoding])+len(text)), marks[encoding]...)
 	if encoding == UTF8 || encoding == UTF8BOM {
 		return append(out, text...)
 	}

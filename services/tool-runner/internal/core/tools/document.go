@@ -80,3 +80,19 @@ func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, paths.Version,
 	}
 	return nil, was, path.Failure("read", err)
 }
+
+// sum returns which version of a file there is and the hash of its content, however large it is.
+func (d Deps) sum(ctx context.Context, path paths.Path) (paths.Version, reads.Hash, error) {
+	f, info, err := path.OpenFile()
+	if err != nil {
+		return paths.Version{}, reads.Hash{}, err
+	}
+	defer f.Close()
+	was := paths.VersionOf(info)
+	if was.Size > d.Limits.ReadFile {
+		return was, reads.Hash{}, tooLarge(path, d.Limits.ReadFile)
+	}
+	sum := sha256.New()
+	err = copyTo(ctx, sum, io.LimitReader(f, was.Size))
+	return was, hashFrom(sum), path.Failure("read", err)
+}

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"crypto/sha256"
 	_ "embed"
 	"strings"
 
@@ -95,14 +94,14 @@ func (d Deps) patchFiles(ctx context.Context, call *tool.Call, p *editPatchParam
 	if err != nil {
 		return editPatchResult{}, err
 	}
-	if err := paths.Apply(w.changes()...); err != nil {
+	if err := paths.Apply(w.changes...); err != nil {
 		return editPatchResult{}, err
 	}
 	for _, f := range w.files {
 		switch {
 		case f.now == nil:
 		case f.now.data != nil:
-			d.saw(call, f.path, sha256.Sum256(f.now.data))
+			d.saw(call, f.path, f.now.hash)
 		case f.now.from != f:
 			d.saw(call, f.path, f.now.from.hash)
 		}

@@ -295,6 +295,20 @@ func TestPatchLimits(t *testing.T) {
 	b.ok("edit.patch", envelope("*** Delete File: moved\n"), nil)
 }
 
+// A file may become empty, also while it moves.
+func TestPatchEmptiesAFile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("f", "a\n")
+	b.write("g", "a\n")
+	b.read("f")
+	b.read("g")
+	b.ok("edit.patch", envelope("*** Update File: f\n-a\n", "*** Update File: g\n*** Move to: h\n-a\n", "*** Add File: new\n"), nil)
+	if b.content("f") != "" || b.content("h") != "" || b.content("new") != "" || b.content("g") != "(none)" {
+		t.Errorf("left %v", b.files())
+	}
+}
+
 // A pipe, a folder or what else is no file is refused at once.
 func TestPatchOfNoFile(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/edit"
@@ -24,10 +23,12 @@ type planned struct {
 	call     *tool.Call
 	sections []patch.Section
 	files    []*planFile // in the order in which they are named first
+	byPath   map[string]*planFile
 	results  []patchedFile
 	failures []patchFailure
 	read     int64
 	diffs    int // bytes
+	changes  []paths.Change
 }
 
 // planFile is one place.
@@ -44,6 +45,9 @@ type planFile struct {
 type planContent struct {
 	from *planFile // nil for a new file
 	data []byte    // nil for what from holds on the disk
+	// changed says that data is not what from holds, which is settled when all sections are done; hash is then that of data.
+	changed bool
+	hash    reads.Hash
 }
 
 type patchFailure struct {
@@ -57,7 +61,7 @@ func (d Deps) planPatch(ctx context.Context, call *tool.Call, p *editPatchParams
 	if err != nil {
 		return nil, err
 	}
-	w := &planned{d: d, call: call, sections: parsed.Sections}
+	w := &planned{d: d, call: call, sections: parsed.Sections, byPath: map[string]*planFile{}}
 	at := 0
 	for i := range parsed.Sections {
 		if err := ctx.Err(); err != nil {
@@ -84,7 +88,7 @@ func (d Deps) planPatch(ctx context.Context, call *tool.Call, p *editPatchParams
 			return nil, tooLarge(f.now.from.path, int64(d.Limits.EditFile))
 		}
 	}
-	if len(w.changes()) == 0 {
+	if w.settle(); len(w.changes) == 0 {
 		return nil, fault.New(fault.NoChange, "The patch leaves every file as it is.")
 	}
 	return w, nil
@@ -92,12 +96,12 @@ func (d Deps) planPatch(ctx context.Context, call *tool.Call, p *editPatchParams
 
 // file returns the place a path names.
 func (w *planned) file(path paths.Path) *planFile {
-	for _, f := range w.files {
-		if f.path.Abs() == path.Abs() {
-			return f
-		}
+	abs := path.Abs()
+	if f := w.byPath[abs]; f != nil {
+		return f
 	}
 	f := &planFile{path: path, exists: path.Exists}
+	w.byPath[abs] = f
 	if f.exists {
 		f.now = &planContent{from: f}
 	}
@@ -130,7 +134,8 @@ func (w *planned) apply(ctx context.Context, s *patch.Section, file, to *planFil
 		return err
 	}
 	if s.Op == patch.Delete {
-		return w.delete(ctx, file)
+		w.delete(file)
+		return nil
 	}
 	return w.update(ctx, s, file, to)
 }
@@ -141,40 +146,26 @@ func (w *planned) look(ctx context.Context, file *planFile) error {
 	if from == nil || from.was != (paths.Version{}) {
 		return nil
 	}
-	f, info, err := from.path.OpenFile()
-	if err != nil {
+	data, was, err := w.d.load(ctx, from.path)
+	switch {
+	case errors.Is(err, fault.FileTooLarge):
+		// Enough to know what it is: it may be moved or deleted.
+		if from.was, from.hash, err = w.d.sum(ctx, from.path); err != nil {
+			return err
+		}
+	case err != nil:
 		return err
-	}
-	defer f.Close()
-	was := paths.VersionOf(info)
-	if was.Size > w.d.Limits.ReadFile {
-		return tooLarge(from.path, w.d.Limits.ReadFile)
-	}
-	sum := sha256.New()
-	var content bytes.Buffer
-	var dst io.Writer = io.Discard
-	if was.Size <= int64(w.d.Limits.EditFile) {
+	default:
 		if w.read += was.Size; w.read > w.d.Limits.PatchBytes {
 			return fault.New(fault.FileTooLarge, "The files of the patch are larger than %d bytes together; send it in parts.", w.d.Limits.PatchBytes).
 				With("limit_bytes", w.d.Limits.PatchBytes)
 		}
-		content.Grow(int(was.Size))
-		dst = &content
-	}
-	if err := copyTo(ctx, io.MultiWriter(sum, dst), io.LimitReader(f, was.Size)); err != nil {
-		return from.path.Failure("read", err)
-	}
-	from.was, from.hash = was, hashFrom(sum)
-	if dst == &content {
-		file.now.data = content.Bytes()
-		if file.now.data == nil {
-			file.now.data = []byte{}
-		}
+		from.was, from.hash, file.now.data = was, sha256.Sum256(data), data
 	}
 	return w.d.check(w.call, from.path, from.hash)
 }
 
-func (w *planned) delete(_ context.Context, file *planFile) error {
+func (w *planned) delete(file *planFile) {
 	result := patchedFile{Path: file.path.Show, Action: "deleted"}
 	doc := &document{path: file.path}
 	if data := file.now.data; data != nil && w.d.decode(doc, data) == nil {
@@ -183,7 +174,6 @@ func (w *planned) delete(_ context.Context, file *planFile) error {
 	}
 	file.now = nil
 	w.done(result)
-	return nil
 }
 
 // update changes a file, moves it, or both.
@@ -231,47 +221,46 @@ func (w *planned) done(r patchedFile) {
 // room returns how long the next diff may be.
 func (w *planned) room() int { return max(0, w.d.Limits.DiffBytes-w.diffs) }
 
-// changes returns what is to be done to the files.
-func (w *planned) changes() []paths.Change {
+// settle finds out what is to be done to the files.
+func (w *planned) settle() {
+	for _, f := range w.files {
+		if f.now != nil && f.now.data != nil {
+			f.now.hash = sha256.Sum256(f.now.data)
+			f.now.changed = f.now.from == nil || f.now.hash != f.now.from.hash
+		}
+	}
 	movedTo := map[*planFile]*planFile{}
 	for _, f := range w.files {
 		if f.now != nil && f.now.from != nil && f.now.from != f {
 			movedTo[f.now.from] = f
 		}
 	}
-	var list []paths.Change
 	for _, f := range w.files {
+		c := paths.Change{At: f.path, Was: f.was}
+		if f.now != nil {
+			c.Data = f.now.data
+		}
 		to := movedTo[f]
 		switch {
 		case f.exists && f.now == nil && to != nil && !to.exists:
-			list = append(list, paths.Change{At: f.path, Was: f.was, Move: &to.path, Data: to.now.changed()})
-		case f.exists && f.now == nil:
-			list = append(list, paths.Change{At: f.path, Was: f.was, Remove: true})
-		case f.exists && f.was == (paths.Version{}):
-			// It was only looked whether it is there.
-		case f.exists && f.now.from == f:
-			if data := f.now.changed(); data != nil {
-				list = append(list, paths.Change{At: f.path, Was: f.was, Data: data})
+			c.Move = &to.path
+			if to.now.changed {
+				c.Data = to.now.data
 			}
-		case f.exists:
-			list = append(list, paths.Change{At: f.path, Was: f.was, Data: f.now.data})
-		case f.now == nil:
-		case f.now.from == nil:
-			list = append(list, paths.Change{At: f.path, Data: f.now.data})
-		case f.now.from.now != nil:
-			// Another file takes the place of the one that is moved here.
-			list = append(list, paths.Change{At: f.path, Data: f.now.data, Like: &f.now.from.path})
+		case f.exists && f.now == nil:
+			c.Remove = true
+		case f.exists && f.now.from == f && !f.now.changed:
+			continue
+		case !f.exists && f.now == nil:
+			continue
+		case !f.exists && f.now.from != nil && f.now.from.now == nil:
+			continue // it is moved here
+		case !f.exists && f.now.from != nil:
+			// Another file takes the place of the one that comes here.
+			c.Like = &f.now.from.path
 		}
+		w.changes = append(w.changes, c)
 	}
-	return list
-}
-
-// changed returns the content if it is not that on the disk, nil if it is.
-func (c *planContent) changed() []byte {
-	if c.from != nil && c.data != nil && sha256.Sum256(c.data) == c.from.hash {
-		return nil
-	}
-	return c.data
 }
 
 // refuse returns the error for a patch whose hunks do not fit, or err if that is all there is.

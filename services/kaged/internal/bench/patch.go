@@ -1,0 +1,257 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// patchRounds is how often a patch is applied; every other round takes it back.
+const patchRounds = 20
+
+// patchCase is a set of changes that edit.patch and GNU patch make to two equal trees.
+type patchCase struct {
+	name string
+	// before and after are the files by their paths; what stands in one of them only is deleted or added.
+	before, after map[string]string
+}
+
+// measurePatch: edit.patch against GNU patch.
+func measurePatch(ctx context.Context, w *world) ([]Figure, error) {
+	gnu := w.findPeer(ctx, "GNU patch", "patch")
+	return w.withRunner(ctx, func(r *runner) ([]Figure, error) {
+		var figures []Figure
+		for _, c := range patchCases() {
+			got, err := r.holdPatch(ctx, w, c, gnu)
+			if err != nil {
+				return figures, fmt.Errorf("patch/%s: %w", c.name, err)
+			}
+			figures = append(figures, got...)
+		}
+		return figures, nil
+	})
+}
+
+func patchCases() []patchCase {
+	one := patchCase{"one-hunk", map[string]string{"src/f.go": source(0, 300, 0)}, map[string]string{"src/f.go": source(0, 300, 299)}}
+	long := patchCase{"long-file-100-hunks", map[string]string{"src/f.go": source(0, 30_000, 0)}, map[string]string{"src/f.go": source(0, 30_000, 300)}}
+	many := patchCase{"fifty-files", map[string]string{}, map[string]string{}}
+	mixed := patchCase{"add-edit-delete", map[string]string{}, map[string]string{}}
+	for i := range 50 {
+		name := fmt.Sprintf("src/d%d/f%d.go", i%5, i)
+		many.before[name], many.after[name] = source(i, 400, 0), source(i, 400, 130)
+		switch i % 10 {
+		case 0:
+			mixed.before[name] = source(i, 100, 0)
+		case 1:
+			mixed.after[name] = source(i, 100, 0)
+		case 2:
+			mixed.before[name], mixed.after[name] = source(i, 100, 0), source(i, 100, 90)
+		}
+	}
+	return []patchCase{one, long, many, mixed}
+}
+
+// source is a text of so many lines, every n-th changed.
+func source(file, lines, n int) string {
+	var b strings.Builder
+	for i := range lines {
+		mark := ""
+		if n > 0 && i%n == n-1 {
+			mark = " // changed"
+		}
+		fmt.Fprintf(&b, "\tline%d_%d := compute(%d, %q)%s\n", file, i, i*7, "some text", mark)
+	}
+	return b.String()
+}
+
+// hunks returns each changed line with three lines around it, as both formats write it.
+func hunks(before, after string, numbers bool) string {
+	old, new := strings.SplitAfter(before, "\n"), strings.SplitAfter(after, "\n")
+	var b strings.Builder
+	for i := range old {
+		if old[i] == new[i] {
+			continue
+		}
+		from, to := max(0, i-3), min(len(old)-1, i+4)
+		if numbers {
+			fmt.Fprintf(&b, "@@ -%d,%d +%d,%d @@\n", from+1, to-from, from+1, to-from)
+		} else {
+			b.WriteString("@@\n")
+		}
+		for _, line := range old[from:i] {
+			b.WriteString(" " + line)
+		}
+		b.WriteString("-" + old[i] + "+" + new[i])
+		for _, line := range old[i+1 : to] {
+			b.WriteString(" " + line)
+		}
+	}
+	return b.String()
+}
+
+// signed returns every line of a text with a sign.
+func signed(sign, text string) string {
+	return sign + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+sign) + "\n"
+}
+
+// envelopeOf and unifiedOf write the patch from one tree to another.
+func envelopeOf(before, after map[string]string) string {
+	var b strings.Builder
+	b.WriteString("*** Begin Patch\n")
+	for _, name := range allNames(before, after) {
+		old, was := before[name]
+		new, is := after[name]
+		switch {
+		case !is:
+			b.WriteString("*** Delete File: " + name + "\n")
+		case !was:
+			b.WriteString("*** Add File: " + name + "\n" + signed("+", new))
+		default:
+			b.WriteString("*** Update File: " + name + "\n" + hunks(old, new, false))
+		}
+	}
+	return b.String() + "*** End Patch\n"
+}
+
+func unifiedOf(before, after map[string]string) string {
+	var b strings.Builder
+	for _, name := range allNames(before, after) {
+		old, was := before[name]
+		new, is := after[name]
+		switch {
+		case !is:
+			fmt.Fprintf(&b, "--- a/%s\n+++ /dev/null\n@@ -1,%d +0,0 @@\n%s", name, strings.Count(old, "\n"), signed("-", old))
+		case !was:
+			fmt.Fprintf(&b, "--- /dev/null\n+++ b/%s\n@@ -0,0 +1,%d @@\n%s", name, strings.Count(new, "\n"), signed("+", new))
+		default:
+			fmt.Fprintf(&b, "--- a/%s\n+++ b/%s\n%s", name, name, hunks(old, new, true))
+		}
+	}
+	return b.String()
+}
+
+func allNames(trees ...map[string]string) []string {
+	names := map[string]bool{}
+	for _, tree := range trees {
+		for name := range tree {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// holdPatch applies a patch and takes it back, in turns with the peer on a tree of its own, and compares the trees after each.
+func (r *runner) holdPatch(ctx context.Context, w *world, c patchCase, gnu peer) ([]Figure, error) {
+	dir := filepath.Join(w.dir, "patch", c.name)
+	ours, theirs := filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
+	session := "patch-" + c.name
+	for name, content := range c.before {
+		for _, tree := range []string{ours, theirs} {
+			if err := writeFile(filepath.Join(tree, name), content); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := r.call(ctx, session, ours, "file.read", map[string]any{"path": name, "limit": 1}); err != nil {
+			return nil, err
+		}
+	}
+	forth, back := filepath.Join(dir, "forth.patch"), filepath.Join(dir, "back.patch")
+	if err := writeFile(forth, unifiedOf(c.before, c.after)); err != nil {
+		return nil, err
+	}
+	if err := writeFile(back, unifiedOf(c.after, c.before)); err != nil {
+		return nil, err
+	}
+	there, here := envelopeOf(c.before, c.after), envelopeOf(c.after, c.before)
+	var ourWall, peerWall []time.Duration
+	var ourCPU, peerCPU time.Duration
+	if gnu.path == "" {
+		fmt.Fprintf(w.progress, "bench: patch/%s: %s\n", c.name, gnu.missing())
+	}
+	for round := range patchRounds {
+		text, file, want := there, forth, c.after
+		if round%2 == 1 {
+			text, file, want = here, back, c.before
+		}
+		before, err := r.cpu()
+		if err != nil {
+			return nil, err
+		}
+		begun := time.Now()
+		if _, err := r.call(ctx, session, ours, "edit.patch", map[string]string{"patch": text}); err != nil {
+			return nil, err
+		}
+		took := time.Since(begun)
+		after, err := r.cpu()
+		if err != nil {
+			return nil, err
+		}
+		if err := holds(ours, want); err != nil {
+			return nil, fmt.Errorf("edit.patch: %w", err)
+		}
+		if round >= 2 { // the first ones warm up
+			ourWall, ourCPU = append(ourWall, took), ourCPU+after-before
+		}
+		if gnu.path == "" {
+			continue
+		}
+		got, err := gnu.run(ctx, theirs, "--strip=1", "--silent", "--no-backup-if-mismatch", "--input="+file)
+		if err != nil {
+			return nil, err
+		}
+		if err := holds(theirs, want); err != nil {
+			return nil, fmt.Errorf("%s: %w", gnu.title, err)
+		}
+		if round >= 2 {
+			peerWall, peerCPU = append(peerWall, got.wall), peerCPU+got.cpu
+		}
+	}
+	wall := Figure{Name: "patch/" + c.name + "/wall", Value: ms(percentile(ourWall, 50)), Unit: "ms", Peer: gnu.missing()}
+	cpu := Figure{Name: "patch/" + c.name + "/cpu", Value: ms(ourCPU) / float64(len(ourWall)), Unit: "ms", Peer: gnu.missing()}
+	if gnu.path != "" {
+		wall.Peer, wall.Rival, wall.Target = gnu.title, ms(percentile(peerWall, 50)), 1
+		cpu.Peer, cpu.Rival, cpu.Target = gnu.title, ms(peerCPU)/float64(len(peerWall)), 1
+	}
+	return []Figure{wall, cpu}, nil
+}
+
+func writeFile(name, content string) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(name, []byte(content), 0o644)
+}
+
+// holds reports how a tree differs from what it is to be; empty folders do not count.
+func holds(root string, want map[string]string) error {
+	found := 0
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if content, ok := want[name]; !ok || content != string(data) {
+			return fmt.Errorf("%s is not what it is to be", path)
+		}
+		found++
+		return nil
+	})
+	if err == nil && found != len(want) {
+		err = fmt.Errorf("%s holds %d files, and %d are wanted", root, found, len(want))
+	}
+	return err
+}
