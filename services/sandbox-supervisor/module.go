@@ -15,7 +15,7 @@ func newModule(env *host.Env) (host.Service, error) {
 		return nil, err
 	}
 	deps := Deps{Log: env.Log, Node: env.Node, Instance: env.Instance, NoSandbox: env.NoSandbox, Lazy: env.Private}
-	if env.DataDir != "" {
+	if env.DataDir != "" && !env.Private {
 		deps.Lock = filepath.Join(env.DataDir, "run", "sandbox-supervisor.lock")
 	}
 	return New(cfg, deps)

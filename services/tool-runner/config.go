@@ -10,6 +10,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core"
 	"kaged.dev/services/tool-runner/internal/core/calls"
+	"kaged.dev/services/tool-runner/internal/core/clitools"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/processes"
@@ -113,6 +114,14 @@ type Config struct {
 	ProcessSessions  int             `toml:"process_sessions"`
 	ProcessesKeptFor config.Duration `toml:"processes_kept_for"`
 
+	// ToolsFile declares the operator's commands that agents have as tools; tools.yaml beside local.toml if it is empty.
+	ToolsFile string `toml:"tools_file"`
+	// CLITimeout is how long one of these commands may run whose entry does not say, CLIOutputBytes how much of each of its
+	// two output streams is kept, CLIValueBytes the longest value of a call.
+	CLITimeout     config.Duration `toml:"cli_timeout"`
+	CLIOutputBytes int             `toml:"cli_output_bytes"`
+	CLIValueBytes  int             `toml:"cli_value_bytes"`
+
 	// ProjectFiles, ProjectFileBytes and ProjectTotalBytes bound ReadProject: how many files at once, the largest where the
 	// caller does not say, and all together.
 	ProjectFiles      int   `toml:"project_files"`
@@ -141,6 +150,7 @@ func DefaultConfig() Config {
 		ProcessOutputChars: 10_000, ProcessPollWait: config.Duration(time.Second), ProcessMaxWait: config.Duration(time.Minute),
 		ProcessSignalWait: config.Duration(time.Second), ProcessInputBytes: 64 << 10,
 		EndedProcesses: 64, ProcessSessions: 4096, ProcessesKeptFor: config.Duration(7 * 24 * time.Hour),
+		CLITimeout: config.Duration(120 * time.Second), CLIOutputBytes: 200 << 10, CLIValueBytes: 64 << 10,
 		ProjectFiles: 256, ProjectFileBytes: 1 << 20, ProjectTotalBytes: 12 << 20,
 	}
 }
@@ -228,6 +238,10 @@ func (c Config) options() core.Options {
 					SignalWait: c.ProcessSignalWait.D(), InputBytes: c.ProcessInputBytes,
 				},
 			},
+		},
+		CLI: clitools.Limits{
+			Timeout: c.CLITimeout.D(), Grace: c.ShellGrace.D(), OutputBytes: c.CLIOutputBytes, ValueBytes: c.CLIValueBytes,
+			AuditRunes: c.ShellAuditChars,
 		},
 		Project: project.Options{
 			Files: c.ProjectFiles, FileBytes: c.ProjectFileBytes, TotalBytes: c.ProjectTotalBytes,

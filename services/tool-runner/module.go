@@ -16,12 +16,19 @@ func newModule(env *host.Env) (host.Service, error) {
 	if err := env.Config(&cfg); err != nil {
 		return nil, err
 	}
+	declared, err := readToolsFile(cfg.ToolsFile, env.ConfigPath)
+	if err != nil {
+		return nil, err
+	}
 	deps := Deps{
 		Log:     env.Log,
+		Tools:   declared,
 		Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
 	}
 	if env.DataDir != "" {
 		deps.Journal = filepath.Join(env.DataDir, "tool-runner", "journal")
+	}
+	if env.DataDir != "" && !env.Private { // what a process for one command starts ends with it
 		deps.Processes = filepath.Join(env.DataDir, "tool-runner", "processes")
 	}
 	return New(cfg, deps)

@@ -24,6 +24,8 @@ type Deps struct {
 	Journal string
 	// Processes is the folder of the tables of background processes; empty for memory.
 	Processes string
+	// Tools declares the operator's commands.
+	Tools ToolsFile
 }
 
 // Service is the tool runner.
@@ -39,6 +41,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	box := sandbox.New(deps.Sandbox)
 	runner, err := core.New(opts, core.Deps{
 		Log: deps.Log, Sniff: http.DetectContentType, Commands: box, Background: box, LookupEnv: os.LookupEnv,
+		ToolsFile: deps.Tools.Path, Tools: deps.Tools.Content,
 	})
 	if err != nil {
 		return nil, err

@@ -28,8 +28,8 @@ func (a App) tools(p *places) *cobra.Command {
 	return cmd
 }
 
-// bench opens a bench on the project the flags name.
-func (a App) bench(p *places, f toolFlags) (*workbench.Bench, error) {
+// bench opens a bench on the project the flags name. dataDir is empty where nothing will be changed.
+func (a App) bench(p *places, f toolFlags, dataDir string) (*workbench.Bench, error) {
 	root, err := filepath.Abs(f.project)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (a App) bench(p *places, f toolFlags) (*workbench.Bench, error) {
 		return nil, usage("there is no folder %s; name the project's with --project", f.project)
 	}
 	return workbench.Open(workbench.Options{
-		ConfigPath: p.config, Root: root, Getenv: a.Getenv, Stderr: a.Stderr, Modules: a.Modules,
+		ConfigPath: p.config, DataDir: dataDir, Root: root, Getenv: a.Getenv, Stderr: a.Stderr, Modules: a.Modules,
 	})
 }
 

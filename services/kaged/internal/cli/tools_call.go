@@ -54,7 +54,7 @@ func (a App) toolsCall(p *places) *cobra.Command {
 				return infrastructure(err)
 			}
 			defer record.Close()
-			b, err := a.bench(p, f)
+			b, err := a.bench(p, f, p.dataDir)
 			if err != nil {
 				return startFailure(err)
 			}

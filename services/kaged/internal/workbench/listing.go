@@ -110,6 +110,11 @@ func (b *Bench) List(ctx context.Context, agent string) (Listing, error) {
 		Project: resp.GetProject(), Agent: resp.GetAgent(), Agents: resp.GetAgents(), Caged: resp.GetCage() != nil,
 		Warnings: append([]string{}, warnings...),
 	}
+	if ignored, err := b.projectTools(ctx); err != nil {
+		return Listing{}, err
+	} else if ignored {
+		l.Warnings = append(l.Warnings, projectToolsFile+" is not read, because agents can write it; declare commands in tools.yaml beside the operator's local.toml.")
+	}
 	decisions := map[string]*harnessv1.ToolDecision{}
 	for _, d := range resp.GetDecisions() {
 		decisions[d.GetTool()] = d
@@ -118,6 +123,15 @@ func (b *Bench) List(ctx context.Context, agent string) (Listing, error) {
 		l.Tools = append(l.Tools, toolOf(t, decisions[t.GetName()]))
 	}
 	return l, nil
+}
+
+// projectToolsFile is where somebody may look for a project's own commands, in vain.
+const projectToolsFile = ".kaged/tools.yaml"
+
+// projectTools reports whether the project holds such a file.
+func (b *Bench) projectTools(ctx context.Context) (bool, error) {
+	files, err := b.read(ctx, []string{projectToolsFile})
+	return err == nil && files[0].GetPresent(), err
 }
 
 var categories = map[toolrunnerv1.Category]string{

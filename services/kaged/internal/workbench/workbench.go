@@ -30,6 +30,9 @@ var services = []string{"tool-runner", "sandbox-supervisor", "harness"}
 type Options struct {
 	// ConfigPath is local.toml.
 	ConfigPath string
+	// DataDir is where changes of files are noted while they are made, so that what a killed process left half done is taken
+	// back; empty where nothing will be changed.
+	DataDir string
 	// Root is the project's folder, absolute.
 	Root string
 	// Getenv reads the environment.
@@ -68,7 +71,7 @@ func Open(opts Options) (*Bench, error) {
 		}
 	}
 	h, err := host.New(host.Options{
-		File: file, ConfigPath: opts.ConfigPath, Log: log, Version: version.String(), Getenv: opts.Getenv, Private: true,
+		File: file, ConfigPath: opts.ConfigPath, DataDir: opts.DataDir, Log: log, Version: version.String(), Getenv: opts.Getenv, Private: true,
 		NoSandbox: config.True(opts.Getenv("KAGED_NO_SANDBOX")),
 	}, modules...)
 	if err != nil {

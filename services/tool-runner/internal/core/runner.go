@@ -11,6 +11,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/calls"
 	"kaged.dev/services/tool-runner/internal/core/catalogue"
+	"kaged.dev/services/tool-runner/internal/core/clitools"
 	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/paths"
@@ -28,6 +29,7 @@ type Options struct {
 	Dispatch dispatch.Options
 	Calls    calls.Options
 	Tools    tools.Limits
+	CLI      clitools.Limits
 	Project  project.Options
 	Rules    paths.Rules
 	// Safety says which commands and paths need an operator's approval, or are refused.
@@ -50,6 +52,9 @@ type Deps struct {
 	Background command.Background
 	// LookupEnv reads the process's own environment.
 	LookupEnv func(string) (string, bool)
+	// ToolsFile is what declares the operator's commands, Tools its content.
+	ToolsFile string
+	Tools     []byte
 }
 
 // Runner runs tools. It is safe for concurrent use.
@@ -76,12 +81,20 @@ func New(opts Options, deps Deps) (*Runner, error) {
 		r.journal = paths.NewJournal(opts.Journal)
 		opts.Rules.Journal = r.journal
 	}
-	var err error
-	r.catalogue, err = catalogue.Join(tools.Catalogue(tools.Deps{
+	builtin := tools.Catalogue(tools.Deps{
 		Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands, Processes: r.processes, LookupEnv: deps.LookupEnv,
 		Limits: opts.Tools,
-	}))
+	})
+	declared, warnings, err := clitools.Load(deps.ToolsFile, deps.Tools, builtin, clitools.Deps{
+		Commands: deps.Commands, LookupEnv: deps.LookupEnv, Limits: opts.CLI,
+	})
 	if err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		deps.Log.Warn("the operator's tools: " + w)
+	}
+	if r.catalogue, err = catalogue.Join(builtin, declared); err != nil {
 		return nil, err
 	}
 	for _, e := range r.catalogue {

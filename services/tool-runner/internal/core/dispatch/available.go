@@ -39,5 +39,8 @@ func unavailable(entry *tool.Entry, from tool.Caller, access cage.Access) *fault
 			return err
 		}
 	}
+	if entry.Unavailable != nil {
+		return entry.Unavailable()
+	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/schema"
 )
 
@@ -56,6 +57,9 @@ type Entry struct {
 	Aliases []Alias
 	// Limits are the bounds it works within, for people.
 	Limits []Limit
+	// Unavailable says what every call fails with on this machine as it is now, nil for nothing; itself nil for a tool that
+	// always works.
+	Unavailable func() *fault.Error
 	// Effect says what one call would do to the world, apart from the commands it runs.
 	Effect func(params any) Effect
 	// Preview shows what one call would change, as a unified diff, "" for what cannot be shown. It is called with the call's

@@ -1,11 +1,15 @@
-// Package commandtest runs commands for tests: a small stand-in for the sandbox that really starts them on a terminal.
+// Package commandtest runs commands for tests: a small stand-in for the sandbox that really starts them, on a terminal or
+// with pipes.
 package commandtest
 
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -50,7 +54,7 @@ func (s *Shell) EndSession(_ context.Context, session string) error {
 	return nil
 }
 
-// Run starts the command as leader of a session of its own on a new terminal, and kills its process group when it is over.
+// Run starts the command as leader of a session of its own, and kills its process group when it is over.
 func (s *Shell) Run(ctx context.Context, spec command.Spec, output func([]byte)) (command.Exit, error) {
 	s.mu.Lock()
 	s.specs = append(s.specs, spec)
@@ -59,23 +63,19 @@ func (s *Shell) Run(ctx context.Context, spec command.Spec, output func([]byte))
 		return command.Exit{}, s.Refuse
 	}
 	began := time.Now()
-	cmd := exec.Command(spec.Argv[0], spec.Argv[1:]...)
-	cmd.Dir = spec.Dir
-	cmd.Env = []string{}
+	cmd := &exec.Cmd{Path: find(spec), Args: spec.Argv, Dir: spec.Dir, Env: []string{}}
 	for name, value := range spec.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
+	read, err := begin(cmd, spec, output)
 	if err != nil {
 		return command.Exit{}, fault.Wrap(err, fault.ShellSpawnFailed, "The command could not be started: %v.", errors.Unwrap(err))
 	}
-	defer master.Close()
 	var gone sync.WaitGroup
 	over := make(chan struct{})
 	reason := command.None
 	gone.Go(func() { reason = s.watch(ctx, cmd.Process.Pid, spec.Timeout, over) })
-	master.Write([]byte{4}) // nothing to read
-	drain(master, output)
+	read()
 	_ = cmd.Wait() // the state says it better
 	close(over)
 	gone.Wait()
@@ -84,6 +84,58 @@ func (s *Shell) Run(ctx context.Context, spec command.Spec, output func([]byte))
 		return command.Exit{}, err
 	}
 	return command.Exit{Code: code(cmd.ProcessState), Reason: reason, Duration: time.Since(began)}, nil
+}
+
+// find looks a program up in the PATH of the command, not in the test's.
+func find(spec command.Spec) string {
+	if strings.Contains(spec.Argv[0], "/") {
+		return spec.Argv[0]
+	}
+	for _, dir := range filepath.SplitList(spec.Env["PATH"]) {
+		path := filepath.Join(dir, spec.Argv[0])
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path
+		}
+	}
+	return "/no/such/program/" + spec.Argv[0]
+}
+
+// begin starts the command and returns what reads its output to the end.
+func begin(cmd *exec.Cmd, spec command.Spec, output func([]byte)) (read func(), err error) {
+	if spec.Terminal {
+		master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
+		if err != nil {
+			return nil, err
+		}
+		master.Write([]byte{4}) // nothing to read
+		return func() { drain(master, output); master.Close() }, nil
+	}
+	stderr := spec.Stderr
+	if stderr == nil {
+		stderr = output
+	}
+	var one sync.Mutex // holds the two streams to one call at a time
+	take := func(to func([]byte)) func([]byte) {
+		return func(data []byte) { one.Lock(); defer one.Unlock(); to(data) }
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return func() {
+		var both sync.WaitGroup
+		both.Go(func() { drain(errs, take(stderr)) })
+		drain(out, take(output))
+		both.Wait()
+	}, nil
 }
 
 // watch ends the command when its time is up or its caller left.
@@ -107,11 +159,11 @@ func (s *Shell) watch(ctx context.Context, pid int, timeout time.Duration, over 
 	return command.TimedOut
 }
 
-// drain reads a terminal until everybody has closed the other side.
-func drain(master *os.File, output func([]byte)) {
+// drain reads until everybody has closed the other side.
+func drain(from io.Reader, output func([]byte)) {
 	buf := make([]byte, 32<<10)
 	for {
-		n, err := master.Read(buf)
+		n, err := from.Read(buf)
 		if n > 0 {
 			output(buf[:n])
 		}

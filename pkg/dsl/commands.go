@@ -1,0 +1,128 @@
+package dsl
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Command is a tool that runs one program, as tools.yaml declares it.
+type Command struct {
+	Name, Description string
+	// Category is "read", "write" or "admin".
+	Category string
+	// Program is its name, to be looked up in PATH, or its absolute path. It is never a shell's text.
+	Program string
+	// Args are its arguments. Optional are further ones, in order, each for a parameter that may be given.
+	Args     []Template
+	Optional []OptionalArgs
+	// Parameters are what a call takes.
+	Parameters []CommandParameter
+	// Env are variables of its environment; "${NAME}" in a value stands for kaged's own variable NAME.
+	Env map[string]string
+	// Timeout and MaxOutput bound a call, in whole milliseconds and in bytes; 0 where they are not set.
+	Timeout   time.Duration
+	MaxOutput int64
+	// Pos is where it is written.
+	Pos Position
+}
+
+// OptionalArgs are arguments that are added where a parameter is given, of a boolean where it is true.
+type OptionalArgs struct {
+	Parameter string
+	Args      []Template
+}
+
+// CommandParameter is a parameter of a [Command].
+type CommandParameter struct {
+	Name, Description string
+	// Type is "string", "integer", "number" or "boolean".
+	Type string
+	// Enum are the values there are, nil for any: strings, int64 or float64.
+	Enum []any
+	// Pattern is a regular expression that a string must match, "" for none.
+	Pattern string
+	// MinLength and MaxLength bound a string in characters, Minimum and Maximum a number; nil is no bound.
+	MinLength, MaxLength *int64
+	Minimum, Maximum     *float64
+	// Default is the value where none is given, nil for none.
+	Default any
+	// Optional says that it may be left out.
+	Optional bool
+}
+
+// Fixed says whether the operator wrote down all that the parameter can be.
+func (p *CommandParameter) Fixed() bool { return len(p.Enum) > 0 || p.Type == "boolean" }
+
+// Template is one argument: text, and parameters whose values stand in it.
+type Template []TemplatePart
+
+// TemplatePart is text, or a parameter's name.
+type TemplatePart struct{ Text, Parameter string }
+
+// String returns the template as it is written.
+func (t Template) String() string {
+	var b strings.Builder
+	for _, part := range t {
+		b.WriteString(part.Text)
+		if part.Parameter != "" {
+			b.WriteString("{{" + part.Parameter + "}}")
+		}
+	}
+	return b.String()
+}
+
+// placeholder is a parameter in an argument. Other double braces are text, such as {{.Names}} of a program with templates
+// of its own.
+var placeholder = regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)
+
+// broken is the beginning of a placeholder that does not end.
+var broken = regexp.MustCompile(`\{\{\s*[A-Za-z_]`)
+
+// ParseTemplate reads an argument. ok is false if it holds a placeholder that does not end.
+func ParseTemplate(text string) (t Template, ok bool) {
+	rest := 0
+	for _, at := range placeholder.FindAllStringSubmatchIndex(text, -1) {
+		if text[rest:at[0]] != "" {
+			t = append(t, TemplatePart{Text: text[rest:at[0]]})
+		}
+		t = append(t, TemplatePart{Parameter: text[at[2]:at[3]]})
+		rest = at[1]
+	}
+	if text[rest:] != "" || len(t) == 0 {
+		t = append(t, TemplatePart{Text: text[rest:]})
+	}
+	for _, part := range t {
+		if broken.MatchString(part.Text) {
+			return t, false
+		}
+	}
+	return t, true
+}
+
+// ParseCommands reads tools.yaml. It returns no commands and what is wrong if anything is; warnings come with commands.
+func ParseCommands(file string, data []byte) ([]Command, []Diagnostic) {
+	var diags diagnostics
+	doc := parseYAML(file, data, &diags, &node{kind: mapNode})
+	if doc != nil {
+		(&checker{&diags}).check(doc, commandsShape, "", doc.pos)
+	}
+	if diags.failed() {
+		return nil, diags.sorted()
+	}
+	var commands []Command
+	for i, item := range doc.list("tools") {
+		b := commandBuilder{diags: &diags, at: "tools[" + strconv.Itoa(i) + "]", item: item}
+		c := b.command()
+		if slices.ContainsFunc(commands, func(o Command) bool { return o.Name == c.Name }) {
+			diags.errorf(InvalidValue, item.get("name").pos, b.at+".name", "There are two tools called %q.", c.Name)
+		}
+		commands = append(commands, c)
+	}
+	if diags.failed() {
+		return nil, diags.sorted()
+	}
+	return commands, diags.sorted()
+}

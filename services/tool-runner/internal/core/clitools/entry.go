@@ -1,0 +1,258 @@
+package clitools
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/audit"
+	"kaged.dev/services/tool-runner/internal/core/command"
+	"kaged.dev/services/tool-runner/internal/core/env"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/schema"
+	"kaged.dev/services/tool-runner/internal/core/text"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// Limits are the bounds of these tools; sizes are bytes.
+type Limits struct {
+	// Timeout is how long a program may run whose entry does not say. Grace is how long after that the sandbox may take to end
+	// it before the call gives up on the sandbox.
+	Timeout, Grace time.Duration
+	// OutputBytes is how much is kept of what a program writes, of each of its two streams, if its entry does not say.
+	OutputBytes int
+	// ValueBytes bounds one value of a call.
+	ValueBytes int
+	// AuditRunes is how much of the command line is recorded.
+	AuditRunes int
+}
+
+// Deps are what these tools work with.
+type Deps struct {
+	// Commands runs programs.
+	Commands command.Runner
+	// LookupEnv reads kaged's own environment.
+	LookupEnv func(string) (string, bool)
+	Limits    Limits
+}
+
+// Result is what a call answers with.
+type Result struct {
+	Stdout   string `json:"stdout"`
+	Stderr   string `json:"stderr"`
+	ExitCode int    `json:"exit_code"`
+}
+
+// categories are the words for them in the file.
+var categories = map[string]tool.Category{"read": tool.Read, "write": tool.Write, "admin": tool.Admin}
+
+// entry returns the catalogue's entry for a command.
+func (d Deps) entry(c dsl.Command) (*tool.Entry, error) {
+	input, err := schema.New(document(&c))
+	if err != nil {
+		return nil, fault.Wrap(err, fault.LocalConfigInvalid, "%s: The parameters of %s are no JSON Schema: %v.", c.Pos, c.Name, err)
+	}
+	if c.Timeout == 0 {
+		c.Timeout = d.Limits.Timeout
+	}
+	if c.MaxOutput == 0 {
+		c.MaxOutput = int64(d.Limits.OutputBytes)
+	}
+	t := cliTool{Deps: d, command: &c}
+	entry := tool.DefineWith(tool.Spec[tool.Values, Result]{
+		Name: Namespace + "." + c.Name, Description: c.Description, Category: categories[c.Category],
+		Parallel: c.Category == "read", OwnTimeout: true,
+		Requires: []tool.Requirement{tool.Can("exec")},
+		Commands: t.commands,
+		Aliases:  []tool.Alias{tool.AliasWith(c.Name, c.Description, input)},
+		Limits:   t.limits(),
+		Run:      t.run,
+	}, input)
+	entry.Source = tool.CLI
+	entry.Unavailable = t.unavailable
+	return entry, nil
+}
+
+// document is the JSON Schema of a command's parameters.
+func document(c *dsl.Command) map[string]any {
+	properties, required := map[string]any{}, []any{}
+	for _, p := range c.Parameters {
+		property := map[string]any{"type": p.Type}
+		for keyword, value := range map[string]string{"description": p.Description, "pattern": p.Pattern} {
+			if value != "" {
+				property[keyword] = value
+			}
+		}
+		for keyword, value := range map[string]*int64{"minLength": p.MinLength, "maxLength": p.MaxLength} {
+			if value != nil {
+				property[keyword] = *value
+			}
+		}
+		for keyword, value := range map[string]*float64{"minimum": p.Minimum, "maximum": p.Maximum} {
+			if value != nil {
+				property[keyword] = *value
+			}
+		}
+		if len(p.Enum) > 0 {
+			property["enum"] = p.Enum
+		}
+		if p.Default != nil {
+			property["default"] = p.Default
+		}
+		if !p.Optional {
+			required = append(required, p.Name)
+		}
+		properties[p.Name] = property
+	}
+	schema := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+	return schema
+}
+
+// cliTool is one command of the file.
+type cliTool struct {
+	Deps
+	command *dsl.Command
+}
+
+func (t cliTool) limits() []tool.Limit {
+	key := func(set bool, name string) string {
+		if set {
+			return name
+		}
+		return ""
+	}
+	return []tool.Limit{
+		tool.InTime(key(t.command.Timeout == t.Limits.Timeout, "cli_timeout"), t.command.Timeout, "of one call"),
+		tool.InBytes(key(t.command.MaxOutput == int64(t.Limits.OutputBytes), "cli_output_bytes"), t.command.MaxOutput, "of each output stream that are kept"),
+		tool.InBytes("cli_value_bytes", t.Limits.ValueBytes, "of one value"),
+	}
+}
+
+// commands is what a call would run, nothing if its values cannot be used.
+func (t cliTool) commands(values *tool.Values) []tool.Command {
+	argv, err := t.argv(t.command, *values)
+	if err != nil {
+		return nil
+	}
+	return []tool.Command{{Argv: argv}}
+}
+
+// reference is a variable of kaged's own environment in a declared value.
+var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// declared returns the variables the operator declared, with kaged's own handed on, and the names of those that are not set.
+func (t cliTool) declared() (vars map[string]string, missing []string) {
+	vars = make(map[string]string, len(t.command.Env))
+	for name, value := range t.command.Env {
+		vars[name] = reference.ReplaceAllStringFunc(value, func(ref string) string {
+			own, ok := t.LookupEnv(ref[2 : len(ref)-1])
+			if !ok {
+				missing = append(missing, ref[2:len(ref)-1])
+			}
+			return own
+		})
+	}
+	slices.Sort(missing)
+	return vars, slices.Compact(missing)
+}
+
+// unavailable says why no call can succeed here, nil if one can.
+func (t cliTool) unavailable() *fault.Error {
+	if _, missing := t.declared(); len(missing) > 0 {
+		return fault.New(fault.LocalConfigInvalid, "%s needs the variable %s, which is not set where kaged runs.",
+			t.command.Name, strings.Join(missing, ", ")).With("variables", strings.Join(missing, " "))
+	}
+	return nil
+}
+
+// environment is what the program gets. Programs are not looked for below the project, nor at places relative to it: agents
+// can write there.
+func (t cliTool) environment(root string) map[string]string {
+	declared, _ := t.declared()
+	vars := env.Build(t.LookupEnv, declared)
+	var dirs []string
+	for _, dir := range filepath.SplitList(vars["PATH"]) {
+		if filepath.IsAbs(dir) && !paths.Below(filepath.Clean(dir), root) {
+			dirs = append(dirs, dir)
+		}
+	}
+	vars["PATH"] = strings.Join(dirs, string(filepath.ListSeparator))
+	return vars
+}
+
+// killedCode is the exit code of a program that was ended for taking too long.
+const killedCode = 137
+
+// run runs the program and answers with what it wrote and how it ended.
+func (t cliTool) run(ctx context.Context, call *tool.Call, values *tool.Values) (Result, error) {
+	argv, err := t.argv(t.command, *values)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := t.unavailable(); err != nil {
+		return Result{}, err
+	}
+	timeout := t.command.Timeout
+	stdout := text.NewScreen(int(t.command.MaxOutput), func(s string) { call.Emit("stdout", s) })
+	stderr := text.NewScreen(int(t.command.MaxOutput), func(s string) { call.Emit("stderr", s) })
+	bounded, cancel := context.WithTimeout(ctx, timeout+t.Limits.Grace)
+	defer cancel()
+	exit, err := t.Commands.Run(bounded, command.Spec{
+		Owner: command.Owner{
+			SessionID: call.From.SessionID, RunID: call.From.RunID, CallID: call.ID, ProjectID: call.From.ProjectID,
+		},
+		Argv: argv, Dir: call.Space.Root(), Env: t.environment(call.Space.Root()), Timeout: timeout,
+		Cage: call.From.Cage, Root: call.Space.Root(), Stderr: stderr.Write,
+	}, stdout.Write)
+	if err != nil {
+		return Result{}, t.failure(ctx, err)
+	}
+	result := Result{Stdout: stdout.Finish(), Stderr: stderr.Finish(), ExitCode: exit.Code}
+	timedOut := exit.Reason == command.TimedOut
+	if timedOut {
+		result.ExitCode = killedCode
+	}
+	call.Record(audit.ShellExecuted, map[string]any{
+		"command": audit.Shorten(strings.Join(argv, " "), t.Limits.AuditRunes), "cwd": "./", "exit_code": result.ExitCode,
+		"timed_out": timedOut, "timeout_ms": timeout.Milliseconds(), "duration_ms": exit.Duration.Milliseconds(),
+	})
+	return result, t.ended(exit.Reason, result)
+}
+
+// failure sorts out why there is no exit: what the model can act on is a result, that nobody could be asked is not.
+func (t cliTool) failure(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.Wrap(err, fault.Timeout, "%s ran longer than %s and the sandbox did not report its end.", t.command.Name, t.command.Timeout)
+	case errors.Is(err, fault.ShellSpawnFailed):
+		return fault.Wrap(err, fault.ShellSpawnFailed, "The program %s cannot be started: %s", t.command.Program, fault.From(err).Msg)
+	case errors.Is(err, fault.CageUnavailable), errors.Is(err, fault.Interrupted), errors.Is(err, fault.InvalidParams):
+		return err
+	}
+	return tool.Infrastructure(err)
+}
+
+// ended returns an error for a program that was ended from outside.
+func (t cliTool) ended(reason command.Reason, so Result) error {
+	switch reason {
+	case command.TimedOut:
+		return fault.New(fault.Timeout, "%s was stopped after %s.", t.command.Name, t.command.Timeout).
+			With("stdout", so.Stdout).With("stderr", so.Stderr).With("exit_code", so.ExitCode)
+	case command.Cancelled, command.OwnerEnded:
+		return tool.Infrastructure(fault.New(fault.Cancelled, "The command was cancelled."))
+	case command.Lost:
+		return fault.New(fault.Interrupted, "The command was cut off because its sandbox went away; what it had done is done.")
+	}
+	return nil
+}

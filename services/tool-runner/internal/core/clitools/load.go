@@ -1,0 +1,85 @@
+// Package clitools makes tools of the commands an operator declares in tools.yaml.
+//
+// A call runs one program with a list of arguments. Nothing of it ever passes a shell: values are validated by the schema
+// that the parameters are, put into the arguments they belong to, and reach the program as they are. A value cannot become
+// an option: where it would begin an argument with a hyphen the call is refused, unless the operator wrote down the value
+// or a -- before it; and an option's name is never made of a value, which the file is refused for.
+//
+// The file is the operator's. What agents can write, a project's folder for one, is never read for commands, and no program
+// is looked for there.
+package clitools
+
+import (
+	"strings"
+
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/catalogue"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// Namespace holds these tools; a tool's alias is its name without it.
+const Namespace = "cli"
+
+// Load reads tools.yaml and returns its tools and what is worth knowing about it. It fails with local_config_invalid, whose
+// details hold path, line and column of the first error and all errors, if something is wrong or a name is taken by a tool
+// of builtin.
+func Load(file string, data []byte, builtin []*tool.Entry, deps Deps) (entries []*tool.Entry, warnings []string, err error) {
+	commands, diagnostics := dsl.ParseCommands(file, data)
+	for i := range commands {
+		if why := unusable(commands[i].Name, builtin); why != "" {
+			diagnostics = append(diagnostics, dsl.Diagnostic{Kind: dsl.InvalidValue, Pos: commands[i].Pos, Message: why})
+		}
+	}
+	var wrong []dsl.Diagnostic
+	for _, d := range diagnostics {
+		if d.Severity == dsl.Warning {
+			warnings = append(warnings, sentence(d))
+			continue
+		}
+		wrong = append(wrong, d)
+	}
+	if len(wrong) > 0 {
+		return nil, nil, refusal(wrong)
+	}
+	for i := range commands {
+		entry, err := deps.entry(commands[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		entries = append(entries, entry)
+	}
+	return entries, warnings, nil
+}
+
+// unusable says why a tool cannot be called so, "" for nothing.
+func unusable(name string, builtin []*tool.Entry) string {
+	if why := catalogue.CheckName(name); why != "" {
+		return "A tool cannot be called " + name + ": " + why + "."
+	}
+	for _, e := range builtin {
+		if e.Name() == name {
+			return "The name " + name + " is that of a tool of kaged's own; choose another."
+		}
+		for _, a := range e.Aliases {
+			if a.Name == name {
+				return "The name " + name + " is an alias of " + e.Name() + "; choose another."
+			}
+		}
+	}
+	return ""
+}
+
+func sentence(d dsl.Diagnostic) string { return d.Pos.String() + ": " + d.Message }
+
+func refusal(wrong []dsl.Diagnostic) error {
+	lines := make([]string, len(wrong))
+	all := make([]any, len(wrong))
+	for i, d := range wrong {
+		lines[i] = sentence(d)
+		all[i] = map[string]any{"line": d.Pos.Line, "column": d.Pos.Column, "path": d.Path, "reason": d.Message}
+	}
+	first := wrong[0].Pos
+	return fault.New(fault.LocalConfigInvalid, "The operator's tools cannot be used:\n  %s", strings.Join(lines, "\n  ")).
+		With("path", first.File).With("line", first.Line).With("column", first.Column).With("errors", all)
+}

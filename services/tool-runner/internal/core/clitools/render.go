@@ -1,0 +1,124 @@
+package clitools
+
+import (
+	"strconv"
+	"strings"
+
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// argv returns the program and its arguments for values that the schema has accepted. It fails with invalid_params, naming
+// the parameter, for a value that is no argument or would be taken for an option.
+func (d Deps) argv(c *dsl.Command, values tool.Values) ([]string, error) {
+	r := renderer{command: c, values: values, limit: d.Limits.ValueBytes, out: []string{c.Program}}
+	r.add(c.Args)
+	for _, optional := range c.Optional {
+		if given(c, optional, values) {
+			r.add(optional.Args)
+		}
+	}
+	return r.out, r.err
+}
+
+// given says whether a call asks for the arguments of a parameter that may be left out.
+func given(c *dsl.Command, optional dsl.OptionalArgs, values tool.Values) bool {
+	value, ok := values[optional.Parameter]
+	if flag, isFlag := value.(bool); isFlag && !mentions(optional) {
+		return flag
+	}
+	return ok
+}
+
+// mentions says whether the arguments of a parameter hold its value.
+func mentions(optional dsl.OptionalArgs) bool {
+	for _, t := range optional.Args {
+		for _, part := range t {
+			if part.Parameter == optional.Parameter {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// renderer fills arguments with values until one cannot be used.
+type renderer struct {
+	command *dsl.Command
+	values  tool.Values
+	limit   int
+	out     []string
+	// ended says that an argument -- ended the options: nothing behind it is taken for one.
+	ended bool
+	err   error
+}
+
+func (r *renderer) add(args []dsl.Template) {
+	for _, t := range args {
+		if r.err != nil {
+			return
+		}
+		arg := r.render(t)
+		if r.err == nil && strings.HasPrefix(arg, "-") && !r.ended && r.chosen(t) {
+			r.refuse(t[0].Parameter, "would begin an argument with a hyphen, which the program would take for an option")
+		}
+		r.ended = r.ended || len(t) == 1 && t[0].Text == "--"
+		r.out = append(r.out, arg)
+	}
+}
+
+// chosen says whether an argument begins with a value that the caller could choose freely.
+func (r *renderer) chosen(t dsl.Template) bool {
+	return t[0].Parameter != "" && !r.parameter(t[0].Parameter).Fixed()
+}
+
+func (r *renderer) render(t dsl.Template) string {
+	var b strings.Builder
+	for _, part := range t {
+		b.WriteString(part.Text)
+		if part.Parameter == "" {
+			continue
+		}
+		value := argument(r.values[part.Parameter])
+		switch {
+		case strings.ContainsRune(value, 0):
+			r.refuse(part.Parameter, "holds a NUL")
+		case len(value) > r.limit:
+			r.refuse(part.Parameter, "is longer than "+strconv.Itoa(r.limit)+" bytes")
+		}
+		b.WriteString(value)
+	}
+	return b.String()
+}
+
+func (r *renderer) parameter(name string) *dsl.CommandParameter {
+	for i := range r.command.Parameters {
+		if r.command.Parameters[i].Name == name {
+			return &r.command.Parameters[i]
+		}
+	}
+	return &dsl.CommandParameter{} // the file's check has seen to it that there is one
+}
+
+func (r *renderer) refuse(parameter, why string) {
+	if r.err == nil {
+		r.err = fault.New(fault.InvalidParams, "The value of %s %s.", parameter, why).With("field", parameter).
+			With("fields", map[string]any{parameter: why})
+	}
+}
+
+// argument is a value as an argument shows it. A whole number has no fraction, however it was written.
+func argument(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case bool:
+		return strconv.FormatBool(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return ""
+}

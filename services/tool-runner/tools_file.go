@@ -1,0 +1,62 @@
+package toolrunner
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+)
+
+// defaultToolsFile is the name of the file that declares the operator's commands, beside local.toml.
+const defaultToolsFile = "tools.yaml"
+
+// ToolsFile is what declares the operator's commands, as it was when the service started.
+type ToolsFile struct {
+	// Path is where it is, "" for none.
+	Path string
+	// Content is what it holds.
+	Content []byte
+}
+
+// readToolsFile reads the file at path, or, for "", the one beside the operator's configuration, if there is one. A file that
+// everybody on the machine can write is not the operator's, and refused.
+func readToolsFile(path, configPath string) (ToolsFile, error) {
+	wanted := path != ""
+	if !wanted {
+		if configPath == "" {
+			return ToolsFile{}, nil
+		}
+		path = filepath.Join(filepath.Dir(configPath), defaultToolsFile)
+	}
+	refuse := func(err error, reason string) (ToolsFile, error) {
+		return ToolsFile{}, fault.Wrap(err, fault.LocalConfigInvalid, "The operator's tools in %s %s.", path, reason).With("path", path)
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // nobody may ever write into a pipe that stands there
+	if errors.Is(err, fs.ErrNotExist) && !wanted {
+		return ToolsFile{}, nil
+	}
+	if err != nil {
+		return refuse(err, "cannot be read")
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return refuse(err, "cannot be read")
+	case !info.Mode().IsRegular():
+		return refuse(nil, "are no regular file")
+	case info.Mode().Perm()&0o002 != 0:
+		return refuse(nil, "can be changed by everybody on this machine; take that right away with chmod o-w")
+	}
+	content, err := io.ReadAll(io.LimitReader(file, dsl.MaxFileSize+1))
+	if err != nil {
+		return refuse(err, "cannot be read")
+	}
+	return ToolsFile{path, content}, nil
+}
