@@ -781,3 +781,42 @@ func TestPollWaits(t *testing.T) {
 		t.Errorf("the end: %v", a)
 	}
 }
+
+// What is typed into a process is judged like a command, as far as it is one (T-SAFE-02, S6.5).
+func TestInputIsJudged(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	id := w.background("cat")
+	for _, name := range []string{"shell.process", "process"} {
+		f := w.refuse(fault.CommandBlocked, name, p{"action": "input", "process_id": id, "input": "ls\n/bin/rm -rf x\n"})
+		if !strings.Contains(f.Msg, "rm") {
+			t.Errorf("%s: %s", name, f.Msg)
+		}
+		w.ask(name, p{"action": "input", "process_id": id, "input": "print(\"x\")\n"})
+		w.until(id, "print(\"x\")\n")
+	}
+	for _, background := range []bool{false, true} {
+		w.refuse(fault.CommandBlocked, "shell.exec", p{"command": "env rm x", "background": background})
+		w.refuse(fault.CommandBlocked, "exec", p{"command": "env rm x", "background": background})
+	}
+}
+
+// A job that runs unattended may look at processes and needs its policy's leave for the rest (T-CAT-03).
+func TestProcessesOfAJob(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	id := w.background("cat")
+	job := func(tools ...string) func(*toolrunnerv1.RunToolRequest) {
+		return func(r *toolrunnerv1.RunToolRequest) { r.Context.Job = &toolrunnerv1.JobPolicy{Tools: tools} }
+	}
+	for _, action := range []string{"status", "poll", "list"} {
+		w.ask("shell.process", p{"action": action, "process_id": id, "wait": 0}, job())
+	}
+	for _, params := range []p{{"action": "input", "input": "x"}, {"action": "signal", "signal": "SIGTERM"}, {"action": "kill"}} {
+		params["process_id"] = id
+		w.refuse(fault.ApprovalRequired, "shell.process", params, job())
+	}
+	w.refuse(fault.ApprovalRequired, "shell.exec", p{"command": "true"}, job("shell.process"))
+	w.ask("shell.exec", p{"command": "true"}, job("shell.exec"))
+	w.ask("shell.process", p{"action": "kill", "process_id": id}, job("shell.process"))
+}

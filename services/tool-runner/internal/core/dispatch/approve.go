@@ -83,7 +83,10 @@ func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Ca
 }
 
 func judged(guard *shellguard.Guard, c tool.Command) shellguard.Verdict {
-	if c.Shell != "" {
+	switch {
+	case c.Typed:
+		return guard.Typed(c.Shell)
+	case c.Shell != "":
 		return guard.Text(c.Shell)
 	}
 	return guard.Argv(c.Argv)

@@ -11,6 +11,7 @@
 //
 // It is a guard rail against accidents and plain disguises, not a wall; the cage is the wall. It does not see into scripts
 // and programs: sh script.sh, make, ./a.out, python -c, perl -e, awk's system(), and containers and hosts entered by other
-// means than ssh are taken at their name. Nor does it follow a file that a command was copied or linked to, a function or
+// means than ssh are taken at their name. Of what is typed into a running program it judges each piece by itself, and lets
+// through what it cannot tell. Nor does it follow a file that a command was copied or linked to, a function or
 // variable of the environment, or options that come out of a variable.
 package shellguard

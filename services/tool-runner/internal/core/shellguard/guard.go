@@ -108,6 +108,15 @@ func (g *Guard) Text(text string) Verdict {
 	return s.verdict()
 }
 
+// Typed judges text that is typed into a program which may be a shell or anything else. Only what is certainly a command
+// counts: text for another program does not parse, and is no reason to ask.
+func (g *Guard) Typed(text string) Verdict {
+	s := g.search()
+	s.typed = true
+	s.text(text, 0)
+	return s.verdict()
+}
+
 // Argv judges a program with its arguments, which no shell reads.
 func (g *Guard) Argv(argv []string) Verdict {
 	s := g.search()

@@ -205,3 +205,19 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+// Text typed into a program counts where it certainly is a command of the lists, and is no reason to ask where it is for
+// another program or cannot be told (T-SAFE-02).
+func TestTyped(t *testing.T) {
+	t.Parallel()
+	g := newGuard(t)
+	for text, want := range map[string]shellguard.Class{
+		"rm -rf x\n": shellguard.Blocked, "echo hi\n\\rm x\n": shellguard.Blocked, "sudo su\n": shellguard.Blocked, "git push --force\n": shellguard.Destructive,
+		"hi\n": 0, "print(\"x\")\n": 0, "def f(x):\n    return x + 1\n": 0, "SELECT * FROM t WHERE a = 'b';\n": 0, "$X\n": 0, "y\n": 0, "\x03": 0, "": 0,
+		"for i in range(3): print(i)\n": 0, "{\"json\": [1, 2}\n": 0,
+	} {
+		if got := g.Typed(text); got.Class != want {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}

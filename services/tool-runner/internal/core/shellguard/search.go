@@ -44,6 +44,8 @@ type search struct {
 	work     int
 	// source is the command that is being looked at, as it stands in the text.
 	source string
+	// typed says that the text may not be meant for a shell, so that what is unclear says nothing.
+	typed bool
 }
 
 func (g *Guard) search() *search { return &search{guard: g} }
@@ -65,7 +67,11 @@ func (s *search) add(class Class, reason string) {
 }
 
 // unclear reports that what would run cannot be told.
-func (s *search) unclear(reason string) { s.add(Destructive, reason) }
+func (s *search) unclear(reason string) {
+	if !s.typed {
+		s.add(Destructive, reason)
+	}
+}
 
 func (s *search) verdict() Verdict {
 	v := Verdict{Findings: s.findings}

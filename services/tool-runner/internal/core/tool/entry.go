@@ -118,9 +118,11 @@ func AliasWith(name, description string, input *schema.Schema) Alias {
 }
 
 // Command is something a call would run: Shell is text for a shell, Argv a program with its arguments; one of them is set.
+// Typed says that Shell is typed into a program that may be a shell and may be anything else.
 type Command struct {
 	Shell string
 	Argv  []string
+	Typed bool
 }
 
 // Spec declares a tool with parameters P and result R.

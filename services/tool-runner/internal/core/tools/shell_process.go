@@ -92,7 +92,7 @@ func shellProcess(d Deps) *tool.Entry {
 			if p.Action != "input" || p.Input == "" {
 				return nil
 			}
-			return []tool.Command{{Shell: p.Input}} // what reads it may be a shell
+			return []tool.Command{{Shell: p.Input, Typed: true}}
 		},
 		Effect: func(p *shellProcessParams) tool.Effect {
 			if slices.Contains([]string{"list", "status", "poll"}, p.Action) {
