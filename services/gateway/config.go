@@ -55,6 +55,9 @@ type Config struct {
 	ControlBuffer int `toml:"control_buffer"`
 	// IdleTimeout is how long a socket's client may be silent; it is pinged three times as often.
 	IdleTimeout config.Duration `toml:"idle_timeout"`
+	// ProbeTimeout is how soon a socket's client must answer while another socket asks for its session; session-manager's
+	// attach_wait is longer.
+	ProbeTimeout config.Duration `toml:"probe_timeout"`
 	// FlushWindow is what a client is left between the closing frame and the close, ClosingTimeout how long the closing
 	// frame may take to reach a client that reads slowly.
 	FlushWindow    config.Duration `toml:"flush_window"`
@@ -91,6 +94,7 @@ func DefaultConfig() Config {
 		EventsBuffer:    64 << 10,
 		ControlBuffer:   64 << 10,
 		IdleTimeout:     config.Duration(90 * time.Second),
+		ProbeTimeout:    config.Duration(700 * time.Millisecond),
 		FlushWindow:     config.Duration(time.Second),
 		ClosingTimeout:  config.Duration(10 * time.Second),
 		AttachTimeout:   config.Duration(10 * time.Second),
@@ -133,6 +137,7 @@ func (c Config) Validate() error {
 		{"events_buffer", int64(c.EventsBuffer)},
 		{"control_buffer", int64(c.ControlBuffer)},
 		{"idle_timeout", int64(c.IdleTimeout)},
+		{"probe_timeout", int64(c.ProbeTimeout)},
 		{"flush_window", int64(c.FlushWindow)},
 		{"closing_timeout", int64(c.ClosingTimeout)},
 		{"attach_timeout", int64(c.AttachTimeout)},

@@ -254,13 +254,14 @@ func (m *manager) ConsumeLaunchToken(_ context.Context, r *sessionmanagerv1.Cons
 
 // held is an Attach that was let in.
 type held struct {
-	end chan *sessionmanagerv1.AttachEnded
+	end    chan *sessionmanagerv1.AttachEnded
+	wanted chan struct{}
 }
 
 // Attach holds a session as the real one does.
 func (m *manager) Attach(r *sessionmanagerv1.AttachRequest, stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent]) error {
 	id := r.GetSessionId()
-	h := &held{end: make(chan *sessionmanagerv1.AttachEnded, 1)}
+	h := &held{end: make(chan *sessionmanagerv1.AttachEnded, 1), wanted: make(chan struct{}, 1)}
 	if err := m.hold(r, h); err != nil {
 		return err
 	}
@@ -283,15 +284,35 @@ func (m *manager) Attach(r *sessionmanagerv1.AttachRequest, stream grpc.ServerSt
 		return err
 	}
 	m.attaches <- id
+	for {
+		done, err := h.event(stream)
+		if done {
+			return err
+		}
+	}
+}
+
+// event passes on what happens next to the hold, and reports whether it is over.
+func (h *held) event(stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent]) (done bool, err error) {
 	select {
+	case <-h.wanted:
+		wanted := &sessionmanagerv1.AttachEvent_Wanted{Wanted: &sessionmanagerv1.AttachWanted{}}
+		return false, stream.Send(&sessionmanagerv1.AttachEvent{Event: wanted})
 	case ended := <-h.end:
 		if ended == nil { // lost, as by a crash
-			return fault.New(fault.Unavailable, "The process is gone.")
+			return true, fault.New(fault.Unavailable, "The process is gone.")
 		}
-		return stream.Send(&sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Ended{Ended: ended}})
+		return true, stream.Send(&sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Ended{Ended: ended}})
 	case <-stream.Context().Done():
-		return stream.Context().Err()
+		return true, stream.Context().Err()
 	}
+}
+
+// want tells the hold of a session that another socket asks for it.
+func (m *manager) want(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.holds[id].wanted <- struct{}{}
 }
 
 func (m *manager) hold(r *sessionmanagerv1.AttachRequest, h *held) error {

@@ -120,7 +120,7 @@ func (s *Service) socketDeps() socket.Deps {
 		Limits: socket.Limits{
 			Sockets: s.cfg.Sockets, Frame: s.cfg.FrameLimit,
 			Output: s.cfg.OutputBuffer, Events: s.cfg.EventsBuffer, Control: s.cfg.ControlBuffer,
-			Idle: s.cfg.IdleTimeout.D(), Flush: s.cfg.FlushWindow.D(), Closing: s.cfg.ClosingTimeout.D(),
+			Idle: s.cfg.IdleTimeout.D(), Probe: s.cfg.ProbeTimeout.D(), Flush: s.cfg.FlushWindow.D(), Closing: s.cfg.ClosingTimeout.D(),
 			Attach: s.cfg.AttachTimeout.D(), Grace: s.cfg.Grace.D(), Missing: s.cfg.StoredTimeout.D(),
 		},
 	}

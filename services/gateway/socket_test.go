@@ -293,6 +293,31 @@ func TestIdle(t *testing.T) {
 	<-published
 }
 
+// When somebody else asks for the session, a client that has vanished is let go at once and not when its time is over; one
+// that is there stays (A-WS-UP-04).
+func TestWantedSession(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{config: quick(map[string]any{"probe_timeout": "1s"})})
+	c := d.operator()
+	s := c.socket(session)
+	s.hello(`{}`)
+	s.send("subscribe", `{"channels":["output"]}`)
+	s.sync()
+	pinged := make(chan struct{}, 100)
+	answer := s.conn.PingHandler()
+	s.conn.SetPingHandler(func(data string) error { pinged <- struct{}{}; return answer(data) })
+	go func() {
+		<-pinged
+		q.publish(session, "output", 1)
+	}()
+	d.manager.want(session)
+	s.want("output", "message.delta")
+	s.conn.SetPingHandler(func(string) error { return nil })
+	d.manager.want(session)
+	s.closed("idle_timeout", websocket.ClosePolicyViolation)
+	<-d.manager.released
+}
+
 // The end of a session ends its socket, after the frames that tell of it (A-WS-CLOSE-01, -03, A-SESS-DEL-01).
 func TestSessionEnded(t *testing.T) {
 	t.Parallel()

@@ -54,6 +54,9 @@ func (h *hold) ended() *sessionmanagerv1.AttachEnded {
 	stop := time.AfterFunc(deadline, h.cancel)
 	defer stop.Stop()
 	event, err := h.stream.Recv()
+	for err == nil && event.GetWanted() != nil {
+		event, err = h.stream.Recv()
+	}
 	if err != nil {
 		h.t.Fatalf("the hold ended with %v", err)
 	}
@@ -76,6 +79,9 @@ func TestAttach(t *testing.T) {
 	}
 	_, err := n.tryAttach("ada", s, false)
 	refused(t, err, fault.SessionAttached)
+	if event, err := first.stream.Recv(); err != nil || event.GetWanted() == nil {
+		t.Errorf("the first was told %v, %v instead of being wanted", event, err)
+	}
 	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
 	w.await(s, "events", `session.state {"state":"idle"}`)
 	w.await(s, "output", "message.end")

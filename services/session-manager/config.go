@@ -48,8 +48,8 @@ type Config struct {
 	SeqInterval config.Duration `toml:"seq_interval"`
 	// AttachTimeout is how long a socket waits until its session's channels are known.
 	AttachTimeout config.Duration `toml:"attach_timeout"`
-	// AttachWait is how long a socket waits for the one before it to be gone, which may have been closed a moment ago,
-	// before it is told that the session is attached.
+	// AttachWait is how long a socket waits for the one before it to be gone before it is told that the session is attached:
+	// longer than a gateway takes to find out whether a client is still there.
 	AttachWait config.Duration `toml:"attach_wait"`
 
 	// HoldBack is how long what no one waits for may wait for company before it is stored.
@@ -98,7 +98,7 @@ func DefaultConfig() Config {
 		FrameReplicas:  1,
 		SeqInterval:    config.Duration(time.Second),
 		AttachTimeout:  config.Duration(10 * time.Second),
-		AttachWait:     config.Duration(500 * time.Millisecond),
+		AttachWait:     config.Duration(time.Second),
 		HoldBack:       config.Duration(50 * time.Millisecond),
 		HarnessTimeout: config.Duration(10 * time.Second),
 		CancelGrace:    config.Duration(5 * time.Second),

@@ -85,6 +85,7 @@ type AttachEvent struct {
 	//
 	//	*AttachEvent_Attached
 	//	*AttachEvent_Ended
+	//	*AttachEvent_Wanted
 	Event         isAttachEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -145,6 +146,15 @@ func (x *AttachEvent) GetEnded() *AttachEnded {
 	return nil
 }
 
+func (x *AttachEvent) GetWanted() *AttachWanted {
+	if x != nil {
+		if x, ok := x.Event.(*AttachEvent_Wanted); ok {
+			return x.Wanted
+		}
+	}
+	return nil
+}
+
 type isAttachEvent_Event interface {
 	isAttachEvent_Event()
 }
@@ -159,9 +169,54 @@ type AttachEvent_Ended struct {
 	Ended *AttachEnded `protobuf:"bytes,2,opt,name=ended,proto3,oneof"`
 }
 
+type AttachEvent_Wanted struct {
+	// Another socket asks for it and waits.
+	Wanted *AttachWanted `protobuf:"bytes,3,opt,name=wanted,proto3,oneof"`
+}
+
 func (*AttachEvent_Attached) isAttachEvent_Event() {}
 
 func (*AttachEvent_Ended) isAttachEvent_Event() {}
+
+func (*AttachEvent_Wanted) isAttachEvent_Event() {}
+
+// AttachWanted says that another socket asks for the session, without taking it over. Whoever holds it makes sure that its
+// client is still there, and lets go if not.
+type AttachWanted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachWanted) Reset() {
+	*x = AttachWanted{}
+	mi := &file_kaged_sessionmanager_v1_attach_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachWanted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachWanted) ProtoMessage() {}
+
+func (x *AttachWanted) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_attach_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachWanted.ProtoReflect.Descriptor instead.
+func (*AttachWanted) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_attach_service_proto_rawDescGZIP(), []int{2}
+}
 
 // Attached says where the channels stand.
 type Attached struct {
@@ -174,7 +229,7 @@ type Attached struct {
 
 func (x *Attached) Reset() {
 	*x = Attached{}
-	mi := &file_kaged_sessionmanager_v1_attach_service_proto_msgTypes[2]
+	mi := &file_kaged_sessionmanager_v1_attach_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -186,7 +241,7 @@ func (x *Attached) String() string {
 func (*Attached) ProtoMessage() {}
 
 func (x *Attached) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_attach_service_proto_msgTypes[2]
+	mi := &file_kaged_sessionmanager_v1_attach_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -199,7 +254,7 @@ func (x *Attached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attached.ProtoReflect.Descriptor instead.
 func (*Attached) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_attach_service_proto_rawDescGZIP(), []int{2}
+	return file_kaged_sessionmanager_v1_attach_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Attached) GetServerSeq() map[string]int64 {
@@ -222,7 +277,7 @@ type AttachEnded struct {
 
 func (x *AttachEnded) Reset() {
 	*x = AttachEnded{}
-	mi := &file_kaged_sessionmanager_v1_attach_service_proto_msgTypes[3]
+	mi := &file_kaged_sessionmanager_v1_attach_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -234,7 +289,7 @@ func (x *AttachEnded) String() string {
 func (*AttachEnded) ProtoMessage() {}
 
 func (x *AttachEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_attach_service_proto_msgTypes[3]
+	mi := &file_kaged_sessionmanager_v1_attach_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -247,7 +302,7 @@ func (x *AttachEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachEnded.ProtoReflect.Descriptor instead.
 func (*AttachEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_attach_service_proto_rawDescGZIP(), []int{3}
+	return file_kaged_sessionmanager_v1_attach_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AttachEnded) GetCode() string {
@@ -272,11 +327,13 @@ const file_kaged_sessionmanager_v1_attach_service_proto_rawDesc = "" +
 	"\rAttachRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1a\n" +
-	"\btakeover\x18\x02 \x01(\bR\btakeover\"\x95\x01\n" +
+	"\btakeover\x18\x02 \x01(\bR\btakeover\"\xd6\x01\n" +
 	"\vAttachEvent\x12?\n" +
 	"\battached\x18\x01 \x01(\v2!.kaged.sessionmanager.v1.AttachedH\x00R\battached\x12<\n" +
-	"\x05ended\x18\x02 \x01(\v2$.kaged.sessionmanager.v1.AttachEndedH\x00R\x05endedB\a\n" +
-	"\x05event\"\x99\x01\n" +
+	"\x05ended\x18\x02 \x01(\v2$.kaged.sessionmanager.v1.AttachEndedH\x00R\x05ended\x12?\n" +
+	"\x06wanted\x18\x03 \x01(\v2%.kaged.sessionmanager.v1.AttachWantedH\x00R\x06wantedB\a\n" +
+	"\x05event\"\x0e\n" +
+	"\fAttachWanted\"\x99\x01\n" +
 	"\bAttached\x12O\n" +
 	"\n" +
 	"server_seq\x18\x01 \x03(\v20.kaged.sessionmanager.v1.Attached.ServerSeqEntryR\tserverSeq\x1a<\n" +
@@ -302,25 +359,27 @@ func file_kaged_sessionmanager_v1_attach_service_proto_rawDescGZIP() []byte {
 	return file_kaged_sessionmanager_v1_attach_service_proto_rawDescData
 }
 
-var file_kaged_sessionmanager_v1_attach_service_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_kaged_sessionmanager_v1_attach_service_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_kaged_sessionmanager_v1_attach_service_proto_goTypes = []any{
 	(*AttachRequest)(nil), // 0: kaged.sessionmanager.v1.AttachRequest
 	(*AttachEvent)(nil),   // 1: kaged.sessionmanager.v1.AttachEvent
-	(*Attached)(nil),      // 2: kaged.sessionmanager.v1.Attached
-	(*AttachEnded)(nil),   // 3: kaged.sessionmanager.v1.AttachEnded
-	nil,                   // 4: kaged.sessionmanager.v1.Attached.ServerSeqEntry
+	(*AttachWanted)(nil),  // 2: kaged.sessionmanager.v1.AttachWanted
+	(*Attached)(nil),      // 3: kaged.sessionmanager.v1.Attached
+	(*AttachEnded)(nil),   // 4: kaged.sessionmanager.v1.AttachEnded
+	nil,                   // 5: kaged.sessionmanager.v1.Attached.ServerSeqEntry
 }
 var file_kaged_sessionmanager_v1_attach_service_proto_depIdxs = []int32{
-	2, // 0: kaged.sessionmanager.v1.AttachEvent.attached:type_name -> kaged.sessionmanager.v1.Attached
-	3, // 1: kaged.sessionmanager.v1.AttachEvent.ended:type_name -> kaged.sessionmanager.v1.AttachEnded
-	4, // 2: kaged.sessionmanager.v1.Attached.server_seq:type_name -> kaged.sessionmanager.v1.Attached.ServerSeqEntry
-	0, // 3: kaged.sessionmanager.v1.AttachService.Attach:input_type -> kaged.sessionmanager.v1.AttachRequest
-	1, // 4: kaged.sessionmanager.v1.AttachService.Attach:output_type -> kaged.sessionmanager.v1.AttachEvent
-	4, // [4:5] is the sub-list for method output_type
-	3, // [3:4] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	3, // 0: kaged.sessionmanager.v1.AttachEvent.attached:type_name -> kaged.sessionmanager.v1.Attached
+	4, // 1: kaged.sessionmanager.v1.AttachEvent.ended:type_name -> kaged.sessionmanager.v1.AttachEnded
+	2, // 2: kaged.sessionmanager.v1.AttachEvent.wanted:type_name -> kaged.sessionmanager.v1.AttachWanted
+	5, // 3: kaged.sessionmanager.v1.Attached.server_seq:type_name -> kaged.sessionmanager.v1.Attached.ServerSeqEntry
+	0, // 4: kaged.sessionmanager.v1.AttachService.Attach:input_type -> kaged.sessionmanager.v1.AttachRequest
+	1, // 5: kaged.sessionmanager.v1.AttachService.Attach:output_type -> kaged.sessionmanager.v1.AttachEvent
+	5, // [5:6] is the sub-list for method output_type
+	4, // [4:5] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sessionmanager_v1_attach_service_proto_init() }
@@ -331,6 +390,7 @@ func file_kaged_sessionmanager_v1_attach_service_proto_init() {
 	file_kaged_sessionmanager_v1_attach_service_proto_msgTypes[1].OneofWrappers = []any{
 		(*AttachEvent_Attached)(nil),
 		(*AttachEvent_Ended)(nil),
+		(*AttachEvent_Wanted)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -338,7 +398,7 @@ func file_kaged_sessionmanager_v1_attach_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sessionmanager_v1_attach_service_proto_rawDesc), len(file_kaged_sessionmanager_v1_attach_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

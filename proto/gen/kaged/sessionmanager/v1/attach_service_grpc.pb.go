@@ -30,7 +30,8 @@ const (
 type AttachServiceClient interface {
 	// Attach holds a session for a socket until the stream ends. The first event is attached; ended comes last if the
 	// session-manager ends it. Fails with not_found, gone for an ended session, session_attached if another socket holds it
-	// and takeover is not set, and stale_lease (details.holder is the address to ask) if another process holds the lease.
+	// and goes on doing so for attach_wait while takeover is not set, and stale_lease (details.holder is the address to ask)
+	// if another process holds the lease.
 	Attach(ctx context.Context, in *AttachRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AttachEvent], error)
 }
 
@@ -69,7 +70,8 @@ type AttachService_AttachClient = grpc.ServerStreamingClient[AttachEvent]
 type AttachServiceServer interface {
 	// Attach holds a session for a socket until the stream ends. The first event is attached; ended comes last if the
 	// session-manager ends it. Fails with not_found, gone for an ended session, session_attached if another socket holds it
-	// and takeover is not set, and stale_lease (details.holder is the address to ask) if another process holds the lease.
+	// and goes on doing so for attach_wait while takeover is not set, and stale_lease (details.holder is the address to ask)
+	// if another process holds the lease.
 	Attach(*AttachRequest, grpc.ServerStreamingServer[AttachEvent]) error
 	mustEmbedUnimplementedAttachServiceServer()
 }

@@ -64,12 +64,15 @@ type hold struct {
 func (h *hold) ServerSeq() map[string]int64 { return h.seq }
 
 // Wait implements channel.Hold. It gives the stream back.
-func (h *hold) Wait() (channel.Ended, error) {
+func (h *hold) Wait(wanted func()) (channel.Ended, error) {
 	defer h.cancel()
 	for {
 		event, err := h.stream.Recv()
 		if err != nil {
 			return channel.Ended{}, err
+		}
+		if event.GetWanted() != nil {
+			wanted()
 		}
 		if ended := event.GetEnded(); ended != nil {
 			return channel.Ended{Code: ended.GetCode(), Reason: ended.GetReason()}, nil

@@ -75,7 +75,8 @@ func ended(code string) *sessionmanagerv1.AttachEvent {
 // A session is held at the process that has its lease, wherever it is asked for first, and the end of the hold is told.
 func TestAttachFollowsTheLease(t *testing.T) {
 	t.Parallel()
-	there := serve(t, &manager{events: []*sessionmanagerv1.AttachEvent{attached(7), ended("replaced")}})
+	wanted := &sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Wanted{Wanted: &sessionmanagerv1.AttachWanted{}}}
+	there := serve(t, &manager{events: []*sessionmanagerv1.AttachEvent{attached(7), wanted, {}, wanted, ended("replaced")}})
 	here := serve(t, &manager{err: fault.New(fault.StaleLease, "not here").With("holder", "there")})
 	h := holder.New(lease.New(here, func(address string) (grpc.ClientConnInterface, error) {
 		if address != "there" {
@@ -90,8 +91,9 @@ func TestAttachFollowsTheLease(t *testing.T) {
 	if seq := hold.ServerSeq()["output"]; seq != 7 {
 		t.Errorf("server_seq %d", seq)
 	}
-	if end, err := hold.Wait(); err != nil || end.Code != "replaced" || end.Reason != "r" {
-		t.Errorf("the hold ended with %+v, %v", end, err)
+	asked := 0
+	if end, err := hold.Wait(func() { asked++ }); asked != 2 || err != nil || end.Code != "replaced" || end.Reason != "r" {
+		t.Errorf("the hold ended with %+v, %v, wanted %d times", end, err, asked)
 	}
 }
 
@@ -110,7 +112,7 @@ func TestAttachRefusals(t *testing.T) {
 	} {
 		hold, err := holder.New(lease.New(serve(t, x.manager), nil)).Attach(t.Context(), "S", true)
 		if err == nil {
-			_, err = hold.Wait()
+			_, err = hold.Wait(func() {})
 		}
 		if fault.CodeOf(err) != x.want {
 			t.Errorf("%s: %v, want %v", name, err, x.want)

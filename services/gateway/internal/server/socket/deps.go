@@ -37,6 +37,8 @@ type Limits struct {
 	Output, Events, Control int
 	// Idle is how long a client may be silent; a third of it is how often it is pinged.
 	Idle time.Duration
+	// Probe is how soon a client must answer whose session somebody else wants.
+	Probe time.Duration
 	// Flush is what a client is left between the closing frame and the close.
 	Flush time.Duration
 	// Closing is how long the closing frame may take to be written.

@@ -19,8 +19,8 @@ import (
 // broken is a hold that makes its socket panic.
 type broken struct{}
 
-func (broken) ServerSeq() map[string]int64  { return nil }
-func (broken) Wait() (channel.Ended, error) { panic("boom") }
+func (broken) ServerSeq() map[string]int64        { return nil }
+func (broken) Wait(func()) (channel.Ended, error) { panic("boom") }
 
 // A defect in one socket ends that socket, and not the gateway with all others.
 func TestAPanicEndsOneSocket(t *testing.T) {

@@ -19,7 +19,7 @@ const (
 // at whoever holds the session then; the client notices nothing.
 func (s *Socket) keep(hold channel.Hold) {
 	for {
-		ended, err := hold.Wait()
+		ended, err := hold.Wait(s.probe)
 		if s.ctx.Err() != nil {
 			return
 		}

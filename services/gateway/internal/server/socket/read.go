@@ -80,6 +80,18 @@ func (s *Socket) touch() {
 	}
 }
 
+// probe finds out at once whether the client is still there, because somebody else wants its session: a client that does
+// not answer soon is let go as one that was silent.
+func (s *Socket) probe() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase < closing {
+		_ = s.conn.SetReadDeadline(time.Now().Add(s.hub.deps.Limits.Probe))
+		s.pinging = true
+		s.signal()
+	}
+}
+
 // leave ends the socket whose client has left.
 func (s *Socket) leave() {
 	s.mu.Lock()

@@ -11,9 +11,10 @@ import (
 
 // Attachment is a socket's hold on a session.
 type Attachment struct {
-	s     *Session
-	ended chan Ended
-	gone  chan struct{} // closed when the session was given up or taken over
+	s      *Session
+	ended  chan Ended
+	wanted chan struct{} // has room for one
+	gone   chan struct{} // closed when the session was given up or taken over
 }
 
 // Ended says why a hold is over.
@@ -32,8 +33,8 @@ const (
 )
 
 // Attach gives the session to one socket, until [Attachment.Detach]. With takeover the hold of a socket before it ends as
-// replaced. Without, it waits for that one to be gone: a client that lost its connection and comes back at once may be
-// faster than the news of the loss. It fails with gone if the session has ended, with session_attached if the other socket
+// replaced. Without, that one is told that it is wanted, and Attach waits for it to be gone: a client that lost its
+// connection and comes back at once may be faster than the news of the loss. It fails with gone if the session has ended, with session_attached if the other socket
 // stays for longer than patience, and with ctx's error.
 func (s *Session) Attach(ctx context.Context, takeover bool, patience time.Duration) (*Attachment, error) {
 	enough := time.NewTimer(patience)
@@ -42,6 +43,10 @@ func (s *Session) Attach(ctx context.Context, takeover bool, patience time.Durat
 		a, before, err := s.tryAttach(takeover)
 		if a != nil || err != nil {
 			return a, err
+		}
+		select {
+		case before.wanted <- struct{}{}:
+		default:
 		}
 		select {
 		case <-before.gone:
@@ -68,7 +73,7 @@ func (s *Session) tryAttach(takeover bool) (a, before *Attachment, err error) {
 		before.end(Ended{Replaced, "Another connection took the session over."})
 		close(before.gone)
 	}
-	a = &Attachment{s: s, ended: make(chan Ended, 1), gone: make(chan struct{})}
+	a = &Attachment{s: s, ended: make(chan Ended, 1), wanted: make(chan struct{}, 1), gone: make(chan struct{})}
 	s.attachment = a
 	if s.left() {
 		a.end(moved)
@@ -87,6 +92,9 @@ func (a *Attachment) Seq(ctx context.Context) ([frames.Channels]int64, error) {
 
 // Ended receives why the hold is over, once, unless the socket detached first.
 func (a *Attachment) Ended() <-chan Ended { return a.ended }
+
+// Wanted receives when another socket waits for the session.
+func (a *Attachment) Wanted() <-chan struct{} { return a.wanted }
 
 // Detach gives the session up. It is idempotent.
 func (a *Attachment) Detach() {

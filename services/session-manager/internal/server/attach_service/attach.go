@@ -49,12 +49,19 @@ func (s *Server) Attach(req *sessionmanagerv1.AttachRequest, stream grpc.ServerS
 	if err := stream.Send(&sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Attached{Attached: attached}}); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		return nil
-	case why := <-hold.Ended():
-		ended := &sessionmanagerv1.AttachEnded{Code: why.Code, Reason: why.Reason}
-		return stream.Send(&sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Ended{Ended: ended}})
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hold.Wanted():
+			wanted := &sessionmanagerv1.AttachEvent_Wanted{Wanted: &sessionmanagerv1.AttachWanted{}}
+			if err := stream.Send(&sessionmanagerv1.AttachEvent{Event: wanted}); err != nil {
+				return err
+			}
+		case why := <-hold.Ended():
+			ended := &sessionmanagerv1.AttachEnded{Code: why.Code, Reason: why.Reason}
+			return stream.Send(&sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Ended{Ended: ended}})
+		}
 	}
 }
 
