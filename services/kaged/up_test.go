@@ -141,6 +141,47 @@ func TestCommandsWaitForADaemonThatStarts(t *testing.T) {
 	}
 }
 
+// Two commands without a daemon share the one the first has started, and it stays until both are done.
+func TestCommandsShareADaemon(t *testing.T) {
+	t.Parallel()
+	llm := fakellm.Start(t)
+	held := map[string]chan struct{}{"first": make(chan struct{}), "second": make(chan struct{})}
+	asked := make(chan string, 2)
+	llm.Handle(func(r *fakellm.Request) fakellm.Step {
+		asked <- r.LastText()
+		<-held[r.LastText()]
+		return fakellm.Step{fakellm.Say("Done with " + r.LastText() + ".")}
+	})
+	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic"))
+	dir := w.Project(t)
+	env := append(append([]string{}, w.Env...), databaseEnv(t)...)
+	commands := map[string]*kagedtest.Process{}
+	for _, name := range []string{"first", "second"} {
+		commands[name] = kagedtest.Command(t, "kaged", env, "run", "--project", dir, name)
+		select {
+		case got := <-asked:
+			if got != name {
+				t.Fatalf("the model was asked %q", got)
+			}
+		case <-time.After(kagedtest.Limit):
+			t.Fatalf("the %s never asked the model: %s", name, commands[name].Stderr)
+		}
+	}
+	close(held["first"])
+	kagedtest.Eventually(t, "the first waits for the second", func() bool {
+		return strings.Contains(commands["first"].Stderr.String(), "another command works with this daemon")
+	})
+	close(held["second"])
+	for name, p := range commands {
+		if out, code := p.Rest(t); code != 0 || out != "Done with "+name+".\n" {
+			t.Errorf("the %s ended with %d and said %q, %q", name, code, out, p.Stderr)
+		}
+	}
+	if strings.Contains(commands["second"].Stderr.String(), "starting") {
+		t.Error("the second started a daemon of its own")
+	}
+}
+
 // A launch URL signs one browser in, once; the command line leaves it unspent and gets its own.
 func TestLaunch(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,7 @@ import (
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/kaged/internal/client"
+	"kaged.dev/services/kaged/internal/daemon"
 )
 
 // runFlags are the flags of kaged run.
@@ -37,7 +38,8 @@ func (a App) run(p *places) *cobra.Command {
 		Use:   "run [flags] PROMPT|-",
 		Short: "Have a project's agent do something, and watch",
 		Long: "Posts the prompt to a session of the project and shows what the agent does: its text on stdout, its steps on\n" +
-			"stderr. Uses the daemon that runs on the data directory, or starts one for the time of the run.\n" +
+			"stderr. Uses the daemon that runs on the data directory, or starts one for the time of the run and of whatever\n" +
+			"other command comes to use it.\n" +
 			"Exits 0 when the run completed, 1 when it failed, 130 when it was cancelled.",
 		Args: func(cmd *cobra.Command, list []string) error {
 			switch len(list) {
@@ -120,23 +122,32 @@ func (a App) connect(ctx context.Context, p *places, f runFlags) (*client.Client
 		c, err = client.SignInWith(ctx, conn)
 		return err
 	}
-	stop := func() error { return nil }
+	release, err := daemon.Share(ctx, p.dataDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	done := func() error { release(); return nil }
 	running, err := a.gateway(ctx, p, signIn)
-	if err == nil && !running {
+	for err == nil && !running {
 		// A daemon would refuse it as well, once it had started.
-		if err := projectHere(f); err != nil {
-			return nil, nil, err
+		if err = projectHere(f); err != nil {
+			break
 		}
 		fmt.Fprintln(a.Stderr, "kaged: starting (no daemon runs on "+p.dataDir+")")
-		if stop, err = a.startPrivate(ctx, p); err != nil {
-			return nil, nil, err
+		var stop func() error
+		var quicker *daemon.InUseError
+		if stop, err = a.startPrivate(ctx, p); err == nil {
+			release()
+			done = func() error { return a.stopPrivate(ctx, p, stop) }
+		} else if !errors.As(err, &quicker) {
+			break
 		}
-		_, err = a.gateway(ctx, p, signIn)
+		running, err = a.gateway(ctx, p, signIn)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, stop())
+		return nil, nil, errors.Join(err, done())
 	}
-	return c, func() error { c.Close(); return stop() }, nil
+	return c, func() error { c.Close(); return done() }, nil
 }
 
 // projectHere fails where the folder is no project.
@@ -165,6 +176,7 @@ func (a App) work(ctx context.Context, c *client.Client, f runFlags, prompt stri
 		if session, err = a.newSession(ctx, c, f.project); err != nil {
 			return err
 		}
+		fmt.Fprintf(a.Stderr, "session %s (--session continues it)\n", session)
 	}
 	// A session that is continued has frames of its past, which this run does not repeat.
 	seen := map[string]int64{}

@@ -104,3 +104,29 @@ func (a App) startPrivate(ctx context.Context, p *places) (stop func() error, er
 	}
 	return nil, fmt.Errorf("kaged did not start within %s; its log is in %s", startTimeout, p.dataDir)
 }
+
+// stopPrivate stops a daemon of [App.startPrivate] when no other command uses it any more. Whoever presses Ctrl-C while it
+// waits, once more if that has ended the run already, does not want to wait.
+func (a App) stopPrivate(ctx context.Context, p *places, stop func() error) error {
+	patience, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	interrupted := ctx.Done()
+	if ctx.Err() != nil {
+		interrupted = nil
+	}
+	go func() {
+		select {
+		case <-interrupted:
+		case <-a.Hurry:
+		case <-patience.Done():
+		}
+		end()
+	}()
+	release, err := daemon.Alone(patience, p.dataDir, func() {
+		fmt.Fprintln(a.Stderr, "kaged: another command works with this daemon, which stays until that is done; Ctrl-C stops it")
+	})
+	if err == nil {
+		defer release()
+	}
+	return stop()
+}

@@ -3,5 +3,6 @@
 //
 // Only one daemon runs on a data directory; the lock is the kernel's and goes with the process. While it serves,
 // <data>/run/daemon.json says its pid, URL and version. What it started ends before Run returns, and ends with the process
-// if that is killed.
+// if that is killed. Commands that use a daemon say so by another lock, commands.lock, so that one which a command has started
+// for itself outlives whoever came to use it as well.
 package daemon

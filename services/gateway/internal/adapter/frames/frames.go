@@ -52,7 +52,11 @@ func (f *Frames) Run(ctx context.Context, to Listener) {
 		if ctx.Err() != nil {
 			return
 		}
-		f.log.Warn("the bus cannot be used yet", "error", err, "again_in", pause)
+		level := slog.LevelDebug // on a fresh machine this is how it begins
+		if pause == lastRetry {
+			level = slog.LevelWarn
+		}
+		f.log.Log(ctx, level, "the bus cannot be used yet", "error", err, "again_in", pause)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

@@ -1,0 +1,59 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"kaged.dev/pkg/fault"
+)
+
+// usePoll is how often a lock is tried again that somebody else has.
+const usePoll = 20 * time.Millisecond
+
+// Share makes a command known as one that uses whatever daemon runs on dataDir, one that another command has started for
+// itself included, until release or the end of the process: such a daemon must outlive everybody who came to use it. While a
+// command stops its daemon, Share waits, so that nobody is let down in the middle. It fails when ctx ends.
+func Share(ctx context.Context, dataDir string) (release func(), err error) {
+	return lockUse(ctx, dataDir, syscall.LOCK_SH, nil)
+}
+
+// Alone is for the command that stops a daemon it has started: it returns when nobody shares it, and until release nobody
+// can. It calls waiting, once, if it has to wait, and fails when ctx ends.
+func Alone(ctx context.Context, dataDir string, waiting func()) (release func(), err error) {
+	return lockUse(ctx, dataDir, syscall.LOCK_EX, waiting)
+}
+
+func lockUse(ctx context.Context, dataDir string, how int, waiting func()) (release func(), err error) {
+	file, err := os.OpenFile(filepath.Join(runDir(dataDir), "commands.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return func() {}, nil // without the folder there was never a daemon
+	}
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be written; choose another with --data-dir.", dataDir)
+	}
+	for {
+		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
+		if err == nil {
+			return func() { file.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			file.Close()
+			return nil, fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be locked.", dataDir)
+		}
+		if waiting != nil {
+			waiting()
+			waiting = nil
+		}
+		select {
+		case <-time.After(usePoll):
+		case <-ctx.Done():
+			file.Close()
+			return nil, ctx.Err()
+		}
+	}
+}
