@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,12 +27,16 @@ type Dir struct {
 	path   string
 	list   *List // the folder's own .gitignore
 	repo   *repo
+	out    bool // the folder is ignored; only what is tracked in it counts
 }
 
 // repo is what holds in a whole repository.
 type repo struct {
-	user    *User
+	user *User
+	rules
 	exclude *List // .git/info/exclude
+	// tracked returns the names git tracks. They are read when something is ignored that may be among them.
+	tracked func() *index
 }
 
 // Start returns what holds in the folder start, where a walk begins. The rules of its repository's root, or of top where
@@ -59,13 +64,16 @@ func Start(top, start string, user *User) *Dir {
 		root = filepath.Join(root, name)
 		d = d.withFile(root)
 	}
+	d.out = false // who asks for an ignored folder wants to see it
 	return d
 }
 
 func newRoot(dir string, user *User) *Dir {
-	r := &repo{user: user}
-	if git := gitDir(filepath.Join(dir, RepoName)); git != "" {
-		r.exclude = Parse(readFile(filepath.Join(git, "info", "exclude")), user.fold)
+	own, common := gitDirs(filepath.Join(dir, RepoName))
+	r := &repo{user: user, rules: user.rules(dir, common), tracked: func() *index { return nil }}
+	if own != "" {
+		r.exclude = Parse(readFile(filepath.Join(common, "info", "exclude")), r.fold)
+		r.tracked = sync.OnceValue(func() *index { return readIndex(own, r.hash) })
 	}
 	return &Dir{repo: r}
 }
@@ -81,12 +89,12 @@ func (d *Dir) Child(name string) *Dir {
 	if d.path != "" {
 		path = d.path + path
 	}
-	return &Dir{parent: d, base: len(path), path: path, repo: d.repo}
+	return &Dir{parent: d, base: len(path), path: path, repo: d.repo, out: d.out || d.excluded(name, true)}
 }
 
 // Enter returns d with the content of the folder's own .gitignore.
 func (d *Dir) Enter(content []byte) *Dir {
-	list := Parse(content, d.repo.user.fold)
+	list := Parse(content, d.repo.fold)
 	if list == nil {
 		return d
 	}
@@ -104,87 +112,112 @@ func (d *Dir) Repo(dir string) *Dir {
 	return newRoot(dir, d.repo.user)
 }
 
-// Ignored reports whether git ignores the entry called name of the folder. The entry named .git is always left out: it is
-// not part of the tree.
+// Ignored reports whether git ignores the entry called name of the folder: a pattern excludes it, and neither it nor
+// anything in it is tracked. The entry named .git is always left out: it is not part of the tree.
 func (d *Dir) Ignored(name string, isDir bool) bool {
 	if name == RepoName {
 		return true
 	}
-	path := d.path + name
+	return (d.out || d.excluded(name, isDir)) && !d.repo.tracked().holds(d.path+name, isDir)
+}
+
+// excluded reports whether the patterns exclude an entry of the folder.
+func (d *Dir) excluded(name string, isDir bool) bool {
+	s := subject{dir: d, name: name, isDir: isDir, steps: maxSubject}
 	for at := d; at != nil; at = at.parent {
-		if at.list == nil {
-			continue
-		}
-		if v := at.list.match(path[at.base:], name, isDir); v != silent {
+		if v := at.list.match(&s, at.base); v != silent {
 			return v == ignored
 		}
 	}
-	if v := d.repo.exclude.match(path, name, isDir); v != silent {
+	if v := d.repo.exclude.match(&s, 0); v != silent {
 		return v == ignored
 	}
-	return d.repo.user.list.match(path, name, isDir) == ignored
+	return d.repo.list.match(&s, 0) == ignored
+}
+
+// subject is what patterns are held against. Its path is only put together for a pattern that needs it.
+type subject struct {
+	dir   *Dir
+	name  string
+	isDir bool
+	path  string
+	steps int // that patterns may still take
+}
+
+// from returns the path behind the first base bytes of what leads from the repository's root to it.
+func (s *subject) from(base int) string {
+	if s.path == "" {
+		s.path = s.dir.path + s.name
+	}
+	return s.path[base:]
 }
 
 // isRepo reports whether the entry at path makes its folder a repository.
 func isRepo(path string) bool {
-	git := gitDir(path)
-	if git == "" {
+	own, _ := gitDirs(path)
+	if own == "" {
 		return false
 	}
-	_, err := os.Lstat(filepath.Join(path, "HEAD"))
-	return err == nil || git != path
+	_, err := os.Lstat(filepath.Join(own, "HEAD"))
+	return err == nil || own != path
 }
 
-// gitDir returns where a repository keeps what its work trees share, "" if path is no .git.
-func gitDir(path string) string {
+// gitDirs returns where a repository keeps what is its own and what its work trees share, "" if path is no .git.
+func gitDirs(path string) (own, common string) {
 	info, err := os.Lstat(path)
 	switch {
 	case err != nil:
-		return ""
+		return "", ""
 	case info.IsDir():
-		return path
+		return path, path
 	case !info.Mode().IsRegular():
-		return ""
+		return "", ""
 	}
 	// A work tree or a submodule has a file that says where.
 	target, ok := bytes.CutPrefix(readFile(path), []byte("gitdir: "))
 	if !ok {
-		return ""
+		return "", ""
 	}
-	dir := strings.TrimRight(string(target), "\r\n")
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(filepath.Dir(path), dir)
+	own = absolute(strings.TrimRight(string(target), "\r\n"), filepath.Dir(path))
+	if shared := strings.TrimSpace(string(readFile(filepath.Join(own, "commondir")))); shared != "" {
+		return own, absolute(shared, own)
 	}
-	if common := strings.TrimSpace(string(readFile(filepath.Join(dir, "commondir")))); common != "" {
-		if !filepath.IsAbs(common) {
-			common = filepath.Join(dir, common)
-		}
-		return common
+	return own, own
+}
+
+func absolute(path, dir string) string {
+	if filepath.IsAbs(path) {
+		return path
 	}
-	return dir
+	return filepath.Join(dir, path)
 }
 
 // readFile returns the content of a small regular file, nil if it cannot be had. Like git it does not follow a link, and it
 // never waits for a pipe.
-func readFile(path string) []byte {
+func readFile(path string) []byte { return readUpTo(path, MaxFile) }
+
+func readUpTo(path string, limit int64) []byte {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
-	return ReadFD(fd)
+	return readFD(fd, limit)
 }
 
 // ReadFD returns the content of an open file if it is a small regular one, and closes it.
-func ReadFD(fd int) []byte {
+func ReadFD(fd int) []byte { return readFD(fd, MaxFile) }
+
+func readFD(fd int, limit int64) []byte {
 	f := os.NewFile(uintptr(fd), FileName)
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() > MaxFile {
+	if err != nil || !info.Mode().IsRegular() || info.Size() > limit {
 		return nil
 	}
-	content, err := io.ReadAll(io.LimitReader(f, MaxFile))
-	if err != nil {
+	content := make([]byte, info.Size())
+	n, err := io.ReadFull(f, content)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return nil
 	}
-	return content
+	return content[:n]
 }

@@ -31,12 +31,16 @@ func newWorld(t testing.TB, dir string) *world {
 func (w *world) git(t testing.TB, dir string, args ...string) string {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.home, "GIT_CONFIG_NOSYSTEM=1"}
+	cmd.Env = w.environ()
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("git %v: %v", args, err)
 	}
 	return string(out)
+}
+
+func (w *world) environ() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.home, "GIT_CONFIG_NOSYSTEM=1"}
 }
 
 func (w *world) lookup(name string) (string, bool) {
@@ -229,6 +233,22 @@ type failing struct {
 }
 
 func (f failing) Fatalf(format string, args ...any) { f.rt.Fatalf(format, args...) }
+
+// A file of thousands of patterns that each would try every way to match costs no more than a moment for a name.
+func TestHostilePatternsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t.TempDir())
+	w.write(t, ".gitignore", strings.Repeat(strings.Repeat("**/*a*", 40)+"b\n", 4000)+"last\n")
+	d := ignore.Start(w.root, w.root, ignore.LoadUser(w.lookup))
+	for range 5 {
+		if d.Ignored(strings.Repeat("a", 255), false) {
+			t.Fatal("ignored")
+		}
+	}
+	if !d.Ignored("last", false) {
+		t.Error("a pattern at the end does not count")
+	}
+}
 
 // Whatever stands in a file of patterns, deciding ends soon and the same way twice.
 func FuzzIgnored(f *testing.F) {

@@ -102,22 +102,25 @@ const (
 	kept
 )
 
-// match returns what the last pattern that matches says. path is relative to the folder of the list's file, name its last
-// component.
-func (l *List) match(path, name string, isDir bool) verdict {
+// match returns what the last pattern that matches says. base is how much of the path from the repository's root leads to
+// the list's file.
+func (l *List) match(s *subject, base int) verdict {
 	if l == nil {
 		return silent
 	}
 	for i := len(l.patterns) - 1; i >= 0; i-- {
 		p := &l.patterns[i]
-		if p.dirOnly && !isDir {
+		if p.dirOnly && !s.isDir {
 			continue
 		}
-		subject := path
-		if p.base {
-			subject = name
+		text := s.name
+		if !p.base {
+			if p.kind == literal && !l.fold && !strings.HasSuffix(p.text, s.name) {
+				continue // not even the last component is the same
+			}
+			text = s.from(base)
 		}
-		if p.matches(subject, l.fold) {
+		if p.matches(text, l.fold, &s.steps) {
 			if p.negated {
 				return kept
 			}
@@ -127,7 +130,7 @@ func (l *List) match(path, name string, isDir bool) verdict {
 	return silent
 }
 
-func (p *pattern) matches(subject string, fold bool) bool {
+func (p *pattern) matches(subject string, fold bool, steps *int) (matched bool) {
 	switch p.kind {
 	case literal:
 		return equal(p.text, subject, fold)
@@ -135,7 +138,8 @@ func (p *pattern) matches(subject string, fold bool) bool {
 		cut := len(subject) - len(p.text)
 		return cut >= 0 && equal(p.text, subject[cut:], fold)
 	}
-	return wildmatch(p.text, subject, !p.base, fold)
+	matched, *steps = wildmatchWithin(p.text, subject, !p.base, fold, *steps)
+	return matched
 }
 
 func equal(a, b string, fold bool) bool {

@@ -1,103 +1,72 @@
 package ignore
 
-import (
-	"path/filepath"
-	"strings"
-)
+import "path/filepath"
 
-// User is what holds for all repositories of the user kaged runs as.
+// User is what holds for all repositories of the user kaged runs as, and how to find what holds in one.
 type User struct {
-	list *List
-	fold bool
+	home  string
+	files []string // the user's configuration, the last deciding
+	list  string   // the ignore file where no configuration names one
+	// MayRead says which files a repository's own configuration may name; nil allows all. The user's may name any.
+	MayRead func(real string) bool
 }
 
-// LoadUser reads the user's ignore file: the one core.excludesFile names in git's configuration, else git/ignore in the
-// configuration folder. lookup reads the environment. Configuration that is included by others is not looked at.
+// LoadUser finds the user's configuration. lookup reads the environment.
 func LoadUser(lookup func(string) (string, bool)) *User {
 	home, _ := lookup("HOME")
-	config, ok := lookup("XDG_CONFIG_HOME")
-	if !ok || config == "" {
-		config = filepath.Join(home, ".config")
+	dir, ok := lookup("XDG_CONFIG_HOME")
+	if !ok || dir == "" {
+		dir = filepath.Join(home, ".config")
 	}
-	files := []string{filepath.Join(config, "git", "config"), filepath.Join(home, ".gitconfig")}
-	if global, ok := lookup("GIT_CONFIG_GLOBAL"); ok {
-		files = []string{global}
-	}
+	user := &User{home: home, list: filepath.Join(dir, "git", "ignore")}
 	if value, ok := lookup("GIT_CONFIG_NOSYSTEM"); !ok || !isTrue(value) {
-		files = append([]string{"/etc/gitconfig"}, files...)
-	}
-	excludes, user := filepath.Join(config, "git", "ignore"), &User{}
-	for _, file := range files {
-		core := coreSection(readLinked(file))
-		if path, ok := core["excludesfile"]; ok {
-			excludes = path
+		system, ok := lookup("GIT_CONFIG_SYSTEM")
+		if !ok {
+			system = "/etc/gitconfig"
 		}
-		if value, ok := core["ignorecase"]; ok {
-			user.fold = isTrue(value)
-		}
+		user.files = append(user.files, system)
 	}
-	if rest, ok := strings.CutPrefix(excludes, "~/"); ok {
-		excludes = filepath.Join(home, rest)
+	if global, ok := lookup("GIT_CONFIG_GLOBAL"); ok {
+		user.files = append(user.files, global)
+	} else {
+		user.files = append(user.files, filepath.Join(dir, "git", "config"), filepath.Join(home, ".gitconfig"))
 	}
-	user.list = Parse(readLinked(excludes), user.fold)
 	return user
 }
 
-// readLinked is readFile for files of the user, which often are links.
-func readLinked(path string) []byte {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return nil
-	}
-	return readFile(real)
+// rules are what a user's and a repository's configuration say.
+type rules struct {
+	list *List // core.excludesFile
+	fold bool  // core.ignoreCase
+	hash int   // the size of object names
 }
 
-func isTrue(value string) bool {
-	switch strings.ToLower(value) {
-	case "true", "yes", "on", "1", "":
-		return true
+// rules returns what holds in the repository at top with the git folder git, or in none there if that is empty.
+func (u *User) rules(top, git string) rules {
+	r := configReader{home: u.home, git: git, values: config{"core.excludesfile": u.list}}
+	for _, file := range u.files {
+		r.read(file, 0)
 	}
-	return false
+	byUser := r.values["core.excludesfile"]
+	if git != "" {
+		r.mayRead = u.MayRead
+		r.read(filepath.Join(git, "config"), 0)
+	}
+	result := rules{fold: isTrue(r.values["core.ignorecase"]), hash: sha1Size}
+	if r.values["extensions.objectformat"] == "sha256" {
+		result.hash = sha256Size
+	}
+	excludes := r.values["core.excludesfile"]
+	// git stands at the top when it opens the file, and reads it through links.
+	real, err := filepath.EvalSymlinks(r.place(excludes, filepath.Join(top, RepoName)))
+	if err == nil && (excludes == byUser || u.MayRead == nil || u.MayRead(real)) {
+		result.list = Parse(readFile(real), result.fold)
+	}
+	return result
 }
 
-// coreSection returns the keys of the [core] sections of a git configuration, in lower case.
-func coreSection(content []byte) map[string]string {
-	keys, inside := map[string]string{}, false
-	for line := range strings.Lines(string(content)) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "[") {
-			section, rest, _ := strings.Cut(line[1:], "]")
-			inside = strings.EqualFold(strings.TrimSpace(section), "core")
-			line = strings.TrimSpace(rest)
-		}
-		if !inside || line == "" || line[0] == '#' || line[0] == ';' {
-			continue
-		}
-		key, value, found := strings.Cut(line, "=")
-		if !found {
-			value = "true"
-		}
-		keys[strings.ToLower(strings.TrimSpace(key))] = unquote(strings.TrimSpace(value))
-	}
-	return keys
-}
-
-// unquote reads a configuration value: quotes group, a backslash protects, # and ; begin a comment.
-func unquote(value string) string {
-	var b strings.Builder
-	quoted := false
-	for i := 0; i < len(value); i++ {
-		switch c := value[i]; {
-		case c == '\\' && i+1 < len(value):
-			i++
-			b.WriteByte(value[i])
-		case c == '"':
-			quoted = !quoted
-		case (c == '#' || c == ';') && !quoted:
-			return strings.TrimSpace(b.String())
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
+// The sizes of object names.
+const (
+	sha1Size   = 20
+	sha256Size = 32
+)

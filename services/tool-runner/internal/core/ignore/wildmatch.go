@@ -13,20 +13,32 @@ const (
 	abortToStarStar
 )
 
-// maxSteps bounds the work for one pattern and one name: "**" can still multiply. A match that takes longer is none.
-const maxSteps = 100_000
+// The steps one pattern may take for one name, and all patterns together: "**" can still multiply, and a file may hold
+// thousands of patterns that do. A match that takes longer is none. Ordinary ones take as many steps as the name has bytes.
+const (
+	maxSteps   = 20_000
+	maxSubject = 500_000
+)
 
 // wild is one attempt to match, as git's wildmatch does it.
 type wild struct {
-	path  bool // "*" and "?" do not match a slash, "**" does
-	fold  bool // letters match in either case
-	steps int
+	path bool // "*" and "?" do not match a slash, "**" does
+	fold bool // letters match in either case
+	left int  // steps it may take
 }
 
 // wildmatch reports whether text matches pattern.
 func wildmatch(pattern, text string, path, fold bool) bool {
-	w := wild{path: path, fold: fold}
-	return w.match(pattern, text) == match
+	matched, _ := wildmatchWithin(pattern, text, path, fold, maxSteps)
+	return matched
+}
+
+// wildmatchWithin is wildmatch within a number of steps; it returns those that are left.
+func wildmatchWithin(pattern, text string, path, fold bool, steps int) (matched bool, left int) {
+	w := wild{path: path, fold: fold, left: min(steps, maxSteps)}
+	before := w.left
+	matched = w.match(pattern, text) == match
+	return matched, steps - (before - max(w.left, 0))
 }
 
 func (w *wild) lower(c byte) byte {
@@ -45,7 +57,7 @@ func at(s string, i int) byte {
 }
 
 func (w *wild) match(pattern, text string) outcome {
-	if w.steps++; w.steps > maxSteps {
+	if w.left--; w.left < 0 {
 		return abortAll
 	}
 	t := 0

@@ -36,9 +36,14 @@ func (d Deps) walkOptions(call *tool.Call, start paths.Path, want func(paths.Pat
 	if !paths.Below(start.Abs(), top) {
 		top = start.Abs()
 	}
+	user := ignore.LoadUser(d.LookupEnv)
+	// An agent can write its repository's configuration, but cannot have files read with it that it may not read itself.
+	user.MayRead = func(real string) bool {
+		_, err := call.Space.Resolve("core.excludesFile", real)
+		return err == nil && call.Access.Allows(real, false)
+	}
 	return walk.Options{
-		Workers: d.Limits.Search.Workers, Space: call.Space, Want: want,
-		Rules: ignore.Start(top, start.Abs(), ignore.LoadUser(d.LookupEnv)),
+		Workers: d.Limits.Search.Workers, Space: call.Space, Want: want, Rules: ignore.Start(top, start.Abs(), user),
 	}
 }
 

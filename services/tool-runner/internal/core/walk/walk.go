@@ -201,7 +201,10 @@ func (w *worker) read(t task) {
 // sort goes through the entries of a folder: folders and what is more than a batch of files become tasks.
 func (w *worker) sort(folder *Folder, rules *ignore.Dir) {
 	names, found := w.names[:0], w.found[:0]
-	for _, e := range w.entries {
+	for i, e := range w.entries {
+		if i%batch == 0 && w.ctx.Err() != nil {
+			return // the rules may be slow ones
+		}
 		if e.kind == otherKind || rules.Ignored(e.name, e.kind == folderKind) || w.denied(folder.Path, e.name) {
 			continue
 		}
