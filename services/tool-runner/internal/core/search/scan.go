@@ -5,6 +5,9 @@ import (
 	"context"
 	"io"
 	"sync"
+
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
 // Sizes of the buffers files are read into. A line longer than maxLine is searched in pieces.
@@ -26,24 +29,25 @@ type buffer struct {
 // a place of the match, its end at the latest. It returns false to end the scan.
 type Found func(line int, text []byte, at int) bool
 
-// Scan tells found every matching line of a file. A file with a NUL in its first 8000 bytes is binary and has none.
+// Scan tells found every matching line of a file. A file with a NUL in its first 8000 bytes is binary and has none, unless a
+// byte order mark says that it is UTF-16; its lines are shown in UTF-8.
 func (p *Pattern) Scan(ctx context.Context, r io.Reader, found Found) error {
 	b := buffers.Get().(*buffer)
 	s := scanner{ctx: ctx, pattern: p, found: found, line: 1, buffer: b}
 	defer s.close()
-	filled, first := 0, true
+	filled, err := b.readHead(r)
+	if order, ok := utf16Order(b.data[:filled]); ok && (err == nil || err == io.EOF) {
+		whole := io.MultiReader(bytes.NewReader(bytes.Clone(b.data[:filled])), r)
+		r = transform.NewReader(whole, unicode.UTF16(order, unicode.ExpectBOM).NewDecoder())
+		filled, err = b.readHead(r)
+	}
+	if bytes.IndexByte(b.data[:min(filled, headSize)], 0) >= 0 {
+		return nil
+	}
+	if bytes.HasPrefix(b.data[:filled], mark) {
+		filled = copy(b.data, b.data[len(mark):filled])
+	}
 	for {
-		n, err := r.Read(b.data[filled:])
-		filled += n
-		if first && filled > 0 && (filled >= headSize || err != nil || n == 0) {
-			if bytes.IndexByte(b.data[:min(filled, headSize)], 0) >= 0 {
-				return nil
-			}
-			if bytes.HasPrefix(b.data[:filled], mark) {
-				filled = copy(b.data, b.data[len(mark):filled])
-			}
-			first = false
-		}
 		switch {
 		case err == io.EOF:
 			_, err := s.scan(b.data[:filled])
@@ -52,22 +56,47 @@ func (p *Pattern) Scan(ctx context.Context, r io.Reader, found Found) error {
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case filled < len(b.data) || first:
-			continue
 		}
-		end := bytes.LastIndexByte(b.data[:filled], '\n') + 1
-		if end == 0 {
-			if len(b.data) < maxLine {
+		if filled == len(b.data) {
+			end := bytes.LastIndexByte(b.data, '\n') + 1
+			switch {
+			case end == 0 && len(b.data) < maxLine:
 				b.data = append(b.data, make([]byte, len(b.data))...)
-				continue
+			case end == 0:
+				end = filled
+				fallthrough
+			default:
+				if more, err := s.scan(b.data[:end]); !more {
+					return err
+				}
+				filled = copy(b.data, b.data[end:filled])
 			}
-			end = filled
 		}
-		if more, err := s.scan(b.data[:end]); !more {
-			return err
-		}
-		filled = copy(b.data, b.data[end:filled])
+		var n int
+		n, err = r.Read(b.data[filled:])
+		filled += n
 	}
+}
+
+// readHead reads at least so much of a file as tells what it is, or all of it.
+func (b *buffer) readHead(r io.Reader) (filled int, err error) {
+	for filled < headSize && err == nil {
+		var n int
+		n, err = r.Read(b.data[filled:])
+		filled += n
+	}
+	return filled, err
+}
+
+// utf16Order tells the order of bytes in a text that begins with UTF-16's byte order mark.
+func utf16Order(head []byte) (unicode.Endianness, bool) {
+	switch {
+	case bytes.HasPrefix(head, []byte{0xFF, 0xFE}):
+		return unicode.LittleEndian, true
+	case bytes.HasPrefix(head, []byte{0xFE, 0xFF}):
+		return unicode.BigEndian, true
+	}
+	return unicode.LittleEndian, false
 }
 
 // put gives a buffer back, unless a long line made it large.

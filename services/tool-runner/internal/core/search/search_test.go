@@ -3,14 +3,17 @@ package search_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/text/encoding/unicode"
 	"pgregory.net/rapid"
 
 	"kaged.dev/services/tool-runner/internal/core/search"
@@ -134,12 +137,84 @@ func TestScanSkipsBinary(t *testing.T) {
 	}
 }
 
+// UTF-16 is text where its byte order mark says so; lines are shown in UTF-8, and what is no character as U+FFFD.
+func TestScanUTF16(t *testing.T) {
+	t.Parallel()
+	text := "first\r\nö needle 日\n" + strings.Repeat("filler\n", 40_000) + "last needle"
+	for _, order := range []unicode.Endianness{unicode.LittleEndian, unicode.BigEndian} {
+		encoded, err := unicode.UTF16(order, unicode.UseBOM).NewEncoder().String(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range []io.Reader{strings.NewReader(encoded), iotest.HalfReader(strings.NewReader(encoded)), iotest.DataErrReader(strings.NewReader(encoded))} {
+			if d := cmp.Diff([]string{"2:ö needle 日", "40003:last needle"}, lines(t, "needle|^日", r)); d != "" {
+				t.Error(d)
+			}
+		}
+	}
+	if got := lines(t, ".", strings.NewReader("\xff\xfea\x00\x00\xd8\n\x00x")); !cmp.Equal(got, []string{"1:a\uFFFD", "2:\uFFFD"}) {
+		t.Errorf("broken text: %q", got)
+	}
+	if got := lines(t, ".", strings.NewReader("\xff\xfea\x00\x00\x00")); got != nil {
+		t.Errorf("a NUL in UTF-16: %q", got)
+	}
+}
+
+// A search of a text that needs much work ends with its context, in the middle of a buffer too (P3, T-SEARCH-GREP-06).
+func TestScanEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	p, err := search.Compile(`(?:[ab]*a[ab]{400}){2}c`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 1))
+	text := make([]byte, 100_000)
+	for i := range text {
+		text[i] = "ab"[random.IntN(2)]
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	reads := 0
+	err = p.Scan(ctx, readerFunc(func(b []byte) (int, error) {
+		if reads++; reads > 1 {
+			cancel()
+			return 0, io.EOF
+		}
+		return copy(b, text), nil
+	}), func(int, []byte, int) bool { return true })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// What an automaton remembers is bounded, and forgetting changes no answer: a text that makes new states all the time is
+// searched as any other.
+func TestScanBeyondWhatIsRemembered(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(2, 2))
+	var text strings.Builder
+	for range 300 {
+		for range 100 {
+			text.WriteByte("ab"[random.IntN(2)])
+		}
+		text.WriteByte('\n')
+	}
+	for _, pattern := range []string{`[ab]*a[ab]{60}b$`, `a[ab]{12}b[ab]{30}a[ab]{40}a$`, `a.{50}b.{20}b\b`} {
+		if d := cmp.Diff(naive(t, pattern, text.String()), lines(t, pattern, strings.NewReader(text.String()))); d != "" {
+			t.Errorf("%s: %s", pattern, d)
+		}
+	}
+}
+
 // What RE2 does not know is refused in words.
 func TestCompileExplains(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]string{
 		"(": "missing closing ): `(`", "(?=x)": "look-around", `(a)\1`: "back references", "[": "missing closing ]", "a**": "invalid nested repetition",
-		"x{2000}": "invalid repeat count", `(?<!x)y`: "look-around",
+		"x{2000}": "invalid repeat count", `(?:\\pL{100}){10}(?:[^a]{30}){30}`: "too large", `(?<!x)y`: "look-around",
 	} {
 		if _, err := search.Compile(pattern); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", pattern, err)
