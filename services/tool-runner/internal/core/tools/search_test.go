@@ -1,20 +1,14 @@
 package tools_test
 
 import (
-	"bufio"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/cage"
@@ -231,38 +225,6 @@ func TestGrepInACage(t *testing.T) {
 	}
 }
 
-// Links, pipes, sockets, unreadable and odd names stop no search and lead nowhere.
-func TestSearchInAHostileTree(t *testing.T) {
-	t.Parallel()
-	b := searchProject(t)
-	for _, l := range [][2]string{{".", "src/self"}, {"..", "src/up"}, {"/etc", "etc"}, {"/etc/passwd", "passwd"}, {"gone", "dangling"}} {
-		b.link(l[0], l[1])
-	}
-	if err := unix.Mkfifo(filepath.Join(b.root, "pipe"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mkfifo(filepath.Join(b.root, "docs/.gitignore"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	b.write("new\nline", "TODO odd\n")
-	b.write("\xff\xfe", "TODO odd\n")
-	closed := filepath.Join(b.root, "closed")
-	b.write("closed/x", "TODO odd\n")
-	if err := os.Chmod(closed, 0); err != nil {
-		t.Fatal(err)
-	}
-	defer os.Chmod(closed, 0o755)
-	var r grepResult
-	b.ok("search.grep", in{"pattern": "root:|TODO odd"}, &r)
-	got := files(r)
-	if os.Getuid() == 0 {
-		got = slices.DeleteFunc(got, func(f string) bool { return f == "./closed/x" })
-	}
-	if want := []string{"./new\nline", "./\uFFFD\uFFFD"}; !slices.Equal(got, want) {
-		t.Errorf("found %q", got)
-	}
-}
-
 type globResult struct {
 	Files     []string
 	Count     int
@@ -309,55 +271,6 @@ func TestGlob(t *testing.T) {
 	}
 	b.fails(fault.FileNotFound, "search.glob", in{"pattern": "*", "path": "nope"})
 	b.fails(fault.InvalidParams, "search.glob", in{"pattern": "*", "path": "a.test.ts"})
-}
-
-// On any tree a search finds what reading every file line by line finds, in the same order every time.
-func TestGrepEqualsNaive(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	random := rand.New(rand.NewPCG(1, 2))
-	words := []string{"alpha", "Beta", "gamma_DELTA", "x", "", "foo()", "bar = 12345", "TODO(ann)", "é", "a\r"}
-	var names []string
-	for range 200 {
-		name := fmt.Sprintf("%c/%c/%d.%s", 'a'+random.IntN(3), 'a'+random.IntN(3), random.IntN(100), []string{"go", "ts"}[random.IntN(2)])
-		var text strings.Builder
-		for range random.IntN(40) {
-			for range random.IntN(4) {
-				text.WriteString(words[random.IntN(len(words))] + " ")
-			}
-			text.WriteString("\n")
-		}
-		if !slices.Contains(names, "./"+name) {
-			b.write(name, text.String())
-			names = append(names, "./"+name)
-		}
-	}
-	slices.Sort(names)
-	naive := func(expression string) []string {
-		re := regexp.MustCompile(expression)
-		var found []string
-		for _, name := range names {
-			lines := bufio.NewScanner(strings.NewReader(b.content(name)))
-			for n := 1; lines.Scan(); n++ {
-				if re.MatchString(lines.Text()) {
-					found = append(found, fmt.Sprintf("%s:%d:%s", name, n, lines.Text()))
-				}
-			}
-		}
-		return found
-	}
-	patterns := []string{"alpha", "(?i)beta", "alpha|TODO", `\w+_[A-Z]+`, `\d{4,}`, "^$", `x $`, "é", `o\(\)`, ".", "zzz", `^\s*x`}
-	rapid.Check(t, func(t *rapid.T) {
-		pattern := rapid.SampledFrom(patterns).Draw(t, "pattern")
-		var r grepResult
-		o := b.ok("search.grep", in{"pattern": pattern, "output_mode": "content"}, &r)
-		if d := cmp.Diff(naive(pattern), r.flat()); d != "" {
-			t.Fatalf("%s: %s", pattern, d)
-		}
-		if again := b.ok("search.grep", in{"pattern": pattern, "output_mode": "content"}, nil); again.Result != o.Result {
-			t.Fatal("two searches differ")
-		}
-	})
 }
 
 // Whatever is globbed for, the search ends soon, with files of the project or a refusal.
