@@ -86,6 +86,12 @@ func (s *Session) Until(t testing.TB, kind string) client.Frame {
 	}
 }
 
+// Next reads one frame and keeps it.
+func (s *Session) Next(t testing.TB) client.Frame {
+	t.Helper()
+	return s.read(t, "a frame")
+}
+
 // read reads one frame and keeps it.
 func (s *Session) read(t testing.TB, what string) client.Frame {
 	t.Helper()
