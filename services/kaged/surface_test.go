@@ -379,3 +379,23 @@ func record(t *testing.T, ann *surface, session string) {
 		ann.do(method, "/api/v1/audit", "", 405)
 	}
 }
+
+// A client whose connection broke comes back at once, without taking anything over, and goes on after the frame it saw last;
+// as often as it likes (A-WS-UP-04, A-WS-REC-02).
+func TestComingBackAtOnce(t *testing.T) {
+	t.Parallel()
+	llm := fakellm.Start(t)
+	llm.ScriptEach(fakellm.Steps(fakellm.Step{fakellm.Say("Hello.")}))
+	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic"))
+	w.Up(t, databaseEnv(t))
+	s := kagedtest.Open(t, w.SignIn(t), w.Project(t))
+	if outcome := s.Run(t, "Hi."); outcome != "completed" {
+		t.Fatalf("the run %s", outcome)
+	}
+	for range 20 {
+		seen := s.Seen()
+		s.Socket.Close() // no closing handshake
+		s.Attach(t, seen)
+	}
+	s.Contiguous(t)
+}

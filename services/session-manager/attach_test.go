@@ -102,6 +102,30 @@ func TestAttach(t *testing.T) {
 	})
 }
 
+// The stream of frames is as the configuration says, also where it was made otherwise before: what is older than
+// frame_retention cannot be read again.
+func TestFramesAgeOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t) // makes the stream with the default, which is minutes
+	n := w.start("a", func(c *Config) { c.FrameRetention = config.Duration(time.Second) })
+	s := n.session("ada")
+	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	eventually(t, "the frames are published", func() error {
+		hold := n.attach("ada", s, true)
+		defer hold.cancel()
+		if hold.seq["output"] != 4 {
+			return fmt.Errorf("server_seq = %v", hold.seq)
+		}
+		return nil
+	})
+	eventually(t, "the frames are gone", func() error {
+		if _, found, err := w.frames.Tail(t.Context(), s, "output"); err != nil || found {
+			return fmt.Errorf("found %v, %v", found, err)
+		}
+		return nil
+	})
+}
+
 // A client that comes back before its loss is known waits for the news of it and is not refused; so do several, of which one
 // gets the session at a time. A-WS-UP-04.
 func TestComingBackAtOnce(t *testing.T) {
