@@ -97,7 +97,9 @@ type Limits struct {
 
 // UI holds the console's address and the operator's preferences.
 type UI struct {
-	URL      string `toml:"url"`
+	// URL is the address people see the gateway under; empty means the one it listens on.
+	URL string `toml:"url"`
+	// Theme, Timezone and Locale are how the console shows things: dark, UTC and en-US by default.
 	Theme    string `toml:"theme"`
 	Timezone string `toml:"timezone"`
 	Locale   string `toml:"locale"`
@@ -113,6 +115,7 @@ type Database struct {
 
 // NATS says where NATS is.
 type NATS struct {
+	// URL is its address; empty means the embedded one.
 	URL string `toml:"url"`
 	// MaxStore and MaxMemory bound what the embedded one keeps on disk and in memory, in bytes; 1 GiB and 64 MiB by default.
 	MaxStore  int64 `toml:"max_store"`

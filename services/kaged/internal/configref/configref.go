@@ -1,0 +1,187 @@
+// Package configref writes the reference page of local.toml from its one source: the Config structs of the services and of
+// package config, with their comments and defaults.
+package configref
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/services/gateway"
+	"kaged.dev/services/harness"
+	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
+	sessionmanager "kaged.dev/services/session-manager"
+	toolrunner "kaged.dev/services/tool-runner"
+)
+
+//go:generate go run ./gen
+
+// table is a table of local.toml: the struct it is read into, and where that is declared.
+type table struct {
+	name     string
+	file     string // relative to the repository
+	strct    string
+	defaults any // nil where zero stands for the default, which the comment tells
+}
+
+// tables are those of the page, in its order.
+func tables() []table {
+	const shared = "pkg/config/file.go"
+	return []table{
+		{"[providers.NAME]", shared, "Provider", nil},
+		{"[limits]", shared, "Limits", nil},
+		{"[ui]", shared, "UI", nil},
+		{"[database]", shared, "Database", nil},
+		{"[nats]", shared, "NATS", nil},
+		{"[host]", shared, "Host", nil},
+		{"[services.gateway]", "services/gateway/config.go", "Config", gateway.DefaultConfig()},
+		{"[services.session-manager]", "services/session-manager/config.go", "Config", sessionmanager.DefaultConfig()},
+		{"[services.harness]", "services/harness/config.go", "Config", harness.DefaultConfig()},
+		{"[services.tool-runner]", "services/tool-runner/config.go", "Config", toolrunner.DefaultConfig()},
+		{"[services.sandbox-supervisor]", "services/sandbox-supervisor/config.go", "Config", sandboxsupervisor.DefaultConfig()},
+	}
+}
+
+const intro = `# Configuration
+
+Generated from the comments of the ` + "`Config`" + ` structs; run ` + "`make generate`" + ` after changing one.
+
+` + "`local.toml`" + ` is the operator's. A flag wins over the environment, the environment over the file, the file over the defaults. The key
+` + "`a_b`" + ` of ` + "`[services.x-y]`" + ` is ` + "`KAGED_SERVICES_X_Y_A_B`" + ` in the environment. An unknown key is an error with its line. Sizes are bytes,
+durations text such as ` + "`\"90s\"`" + `.
+
+Besides the tables below, ` + "`[models]`" + ` binds aliases (` + "`name = \"provider:model\"`" + `, or a list that is tried in order), ` + "`[default_tools]`" + `
+switches tools (` + "`\"GLOB\" = {enabled = false}`" + `), and ` + "`operator_name`" + ` is the name to show. Every ` + "`[services.NAME]`" + ` also takes ` + "`listen`" + `
+(` + "`\"unix:PATH\"`" + ` or ` + "`\"host:port\"`" + `) and ` + "`address`" + `, where others reach it.
+`
+
+// Page returns the page. root is the repository.
+func Page(root string) (string, error) {
+	var b strings.Builder
+	b.WriteString(intro)
+	for _, t := range tables() {
+		groups, err := groupsOf(filepath.Join(root, t.file), t.strct)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", t.name, err)
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n", t.name)
+		if t.defaults == nil {
+			b.WriteString("| key | meaning |\n|---|---|\n")
+		} else {
+			b.WriteString("| key | default | meaning |\n|---|---|---|\n")
+		}
+		for _, g := range groups {
+			g.write(&b, t.defaults)
+		}
+	}
+	return b.String(), nil
+}
+
+// group is the fields that one comment tells of.
+type group struct {
+	doc    string
+	fields []field
+}
+
+type field struct{ name, key string }
+
+// groupsOf reads a struct's fields that are keys. A field without a comment belongs to the comment before it.
+func groupsOf(file, name string) ([]group, error) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+	if err != nil {
+		return nil, err
+	}
+	object := parsed.Scope.Lookup(name)
+	if object == nil {
+		return nil, fmt.Errorf("%s declares no %s", file, name)
+	}
+	declared, ok := object.Decl.(*ast.TypeSpec).Type.(*ast.StructType)
+	if !ok {
+		return nil, fmt.Errorf("%s is no struct", name)
+	}
+	var groups []group
+	for _, f := range declared.Fields.List {
+		if f.Tag == nil {
+			continue
+		}
+		key := reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("toml")
+		if key == "" || key == "-" {
+			continue
+		}
+		if doc := f.Doc.Text(); doc != "" || len(groups) == 0 {
+			groups = append(groups, group{doc: doc})
+		}
+		last := &groups[len(groups)-1]
+		last.fields = append(last.fields, field{f.Names[0].Name, key})
+	}
+	return groups, nil
+}
+
+var goName = regexp.MustCompile(`\b[A-Z][A-Za-z]+\b`)
+
+// write writes the group's row.
+func (g group) write(b *strings.Builder, defaults any) {
+	keyOf := map[string]string{}
+	var keys, values []string
+	for _, f := range g.fields {
+		keyOf[f.name] = f.key
+		keys = append(keys, "`"+f.key+"`")
+		if defaults != nil {
+			values = append(values, shown(f.key, reflect.ValueOf(defaults).FieldByName(f.name)))
+		}
+	}
+	doc := goName.ReplaceAllStringFunc(strings.Join(strings.Fields(g.doc), " "), func(name string) string {
+		if key := keyOf[name]; key != "" {
+			return "`" + key + "`"
+		}
+		return name
+	})
+	cells := []string{strings.Join(keys, ", ")}
+	if defaults != nil {
+		cells = append(cells, strings.Join(values, ", "))
+	}
+	fmt.Fprintf(b, "| %s | %s |\n", strings.Join(cells, " | "), strings.ReplaceAll(doc, "|", `\|`))
+}
+
+// byMachine are the keys whose defaults differ from machine to machine.
+var byMachine = map[string]string{"search_workers": "as the machine has cores"}
+
+// shown returns a default as the page shows it.
+func shown(key string, v reflect.Value) string {
+	if text := byMachine[key]; text != "" {
+		return text
+	}
+	switch value := v.Interface().(type) {
+	case config.Duration:
+		return "`" + short(value.String()) + "`"
+	case string:
+		if value == "" {
+			return "none"
+		}
+		return "`" + value + "`"
+	case []string:
+		if len(value) == 0 {
+			return "none"
+		}
+		return "`" + strings.ReplaceAll(strings.Join(value, "`, `"), "|", `\|`) + "`"
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// short leaves out the zero ends of a duration.
+func short(d string) string {
+	d = strings.TrimSuffix(d, "0s")
+	if strings.HasSuffix(d, "h0m") {
+		d = strings.TrimSuffix(d, "0m")
+	}
+	if d == "" || !strings.ContainsAny(d[len(d)-1:], "smh") {
+		return d + "0s"
+	}
+	return d
+}
