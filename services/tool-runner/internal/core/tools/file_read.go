@@ -90,8 +90,14 @@ func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) 
 	if info.Size() > d.Limits.ReadFile {
 		return fileReadResult{}, tooLarge(path, d.Limits.ReadFile)
 	}
+	// A file that grows while it is read is read as long as it was; one whose size the system does not tell, to its end.
+	size := info.Size()
+	if size == 0 {
+		size = d.Limits.ReadFile
+	}
+	whole := &io.LimitedReader{R: f, N: size}
 	sum := sha256.New()
-	source := io.TeeReader(f, sum)
+	var source io.Reader = io.TeeReader(whole, sum)
 	head, err := headOf(source, info.Size())
 	if err != nil {
 		return fileReadResult{}, path.Failure("read", err)
@@ -108,7 +114,7 @@ func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) 
 	}
 	d.saw(call, path, hashFrom(sum))
 	if binary {
-		size := info.Size()
+		size -= whole.N
 		return fileReadResult{Path: path.Show, Type: "binary", Size: &size, MIME: mime}, nil
 	}
 	window.Finish()

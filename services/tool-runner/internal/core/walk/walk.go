@@ -211,6 +211,8 @@ func (w *worker) sort(folder *Folder, rules *ignore.Dir) {
 		switch {
 		case e.kind == folderKind:
 			found = append(found, task{path: folder.Path.Join(e.name), rules: rules.Child(e.name)})
+		case paths.IsTemp(e.name):
+			// It is only just being written.
 		case w.opts.Want == nil || w.opts.Want(folder.Path, e.name):
 			names = append(names, e.name)
 		}
