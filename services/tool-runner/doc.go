@@ -4,10 +4,12 @@
 // and goes through the dispatcher (internal/core/dispatch): resolve, record, guard, validate, scope, permit, bound, lock,
 // run. The tools themselves stand in internal/core/tools, one file each, declared once with their parameters, needs and
 // aliases; what they share stands beside them: paths (where a tool may reach), reads (what an agent has seen), ignore and
-// search (what git ignores, what a pattern finds), edit (text and diffs), env (what a command's environment holds).
+// search (what git ignores, what a pattern finds), edit (text and diffs), patch (what the hunks of a
+// patch mean in a file), env (what a command's environment holds).
 //
-// Commands are run by sandbox-supervisor, reached through internal/adapter/sandbox. Nothing is kept on disk: read records,
-// held locks and remembered results live in memory and are bounded.
+// Commands are run by sandbox-supervisor, reached through internal/adapter/sandbox. Read records, held locks and remembered
+// results live in memory and are bounded; on disk is only the journal by which changes of files that a dead process left half
+// made are taken back (paths.Recover).
 //
 // Goroutines: one per call that runs, ended with the last who waits for it; a search has some more of its own, which end
 // before it returns. Run cancels all of them when its context ends and returns when they are gone.
