@@ -141,7 +141,7 @@ func (b *batch) wasDone() bool {
 func (l line) batch() (*batch, error) {
 	b := &batch{id: l.Set, folders: map[folderKey]*folder{}}
 	for _, sl := range l.Steps {
-		s := &step{kind: sl.Kind, name: string(sl.Name), temp: sl.Temp, toName: string(sl.ToName), was: sl.Was, made: sl.Made}
+		s := &step{kind: sl.Kind, name: string(sl.Name), temp: sl.Temp, toName: string(sl.ToName), was: sl.Was, made: sl.Made, begun: true}
 		var err error
 		if s.folder, err = b.reopen(sl.Folder); err == nil && sl.To != nil {
 			s.toFolder, err = b.reopen(*sl.To)

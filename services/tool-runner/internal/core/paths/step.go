@@ -36,6 +36,8 @@ type step struct {
 	// was is what must be there before, made what we put there.
 	was, made Version
 	data      []byte
+	// begun says that the old file was, or may have been, written over.
+	begun bool
 	// to is where a move goes.
 	to       *Path
 	toFolder *folder
@@ -107,7 +109,9 @@ func (s *step) undo() error {
 			return exchange(dir, s.temp, s.name)
 		}
 	case overwrite:
-		return s.writeBack()
+		if s.begun {
+			return s.writeBack()
+		}
 	case remove:
 		if versionAt(dir, s.temp) != (Version{}) {
 			if err := renameNew(dir, s.temp, dir, s.name); err != unix.EEXIST {
@@ -148,6 +152,7 @@ func (s *step) writeOver() error {
 	if versionOf(&st) != s.was {
 		return s.path.changed()
 	}
+	s.begun = true
 	if err := writeAll(fd, s.data); err != nil {
 		return err
 	}
@@ -159,8 +164,10 @@ func (s *step) writeOver() error {
 
 // writeBack restores the file from the copy, and the time of its last change with it.
 func (s *step) writeBack() error {
-	at := versionAt(s.folder.fd, s.name)
-	if at == s.was || at.Ino != s.was.Ino {
+	// Numbers of files are used again, for pipes too.
+	var now unix.Stat_t
+	if unix.Fstatat(s.folder.fd, s.name, &now, unix.AT_SYMLINK_NOFOLLOW) != nil || now.Mode&unix.S_IFMT != unix.S_IFREG ||
+		now.Ino != s.was.Ino || versionOf(&now) == s.was {
 		return nil
 	}
 	from, err := openBeneath(s.folder.fd, s.temp, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -181,6 +188,9 @@ func (s *step) writeBack() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
+	}
+	if st.Ino != s.was.Ino {
+		return nil
 	}
 	if err := writeAll(fd, data); err != nil {
 		return err
