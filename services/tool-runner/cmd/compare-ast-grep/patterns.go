@@ -1,0 +1,27 @@
+package main
+
+import (
+	_ "embed"
+	"strings"
+)
+
+//go:embed patterns.txt
+var patternList string
+
+// pattern is something to search for.
+type pattern struct{ text string }
+
+// listed returns the patterns of the list for a language. In the list a language is headed by ## and its name; patterns
+// are separated by empty lines.
+func listed(lang string) []pattern {
+	_, rest, ok := strings.Cut("\n"+patternList, "\n## "+lang+"\n")
+	if !ok {
+		return nil
+	}
+	rest, _, _ = strings.Cut(rest, "\n## ")
+	var list []pattern
+	for text := range strings.SplitSeq(strings.TrimSpace(rest), "\n\n") {
+		list = append(list, pattern{text})
+	}
+	return list
+}
