@@ -80,6 +80,12 @@ type Config struct {
 	// HideOutsideCage leaves out what search.grep finds outside the caller's cage, instead of naming path and line.
 	HideOutsideCage bool `toml:"hide_outside_cage"`
 
+	// SyntaxFileBytes is the largest file search.ast and edit.ast parse, SyntaxNodes how many nodes its tree may have (16 bytes
+	// each, and as much again while it is made), SyntaxParsers how many files all calls together parse at once.
+	SyntaxFileBytes int64 `toml:"syntax_file_bytes"`
+	SyntaxNodes     int   `toml:"syntax_nodes"`
+	SyntaxParsers   int   `toml:"syntax_parsers"`
+
 	// ShellTimeout, ShellMinTimeout and ShellMaxTimeout are the time a command may run: when the caller does not say, at least,
 	// and at most. ShellGrace is how long after that the sandbox may take to report its end.
 	ShellTimeout    config.Duration `toml:"shell_timeout"`
@@ -142,6 +148,7 @@ func DefaultConfig() Config {
 		EditFileBytes: 32 << 20, DiffBytes: 16 << 10, ListEntries: 2000, PatchFiles: 200, PatchTotalBytes: 128 << 20,
 		SearchWorkers: min(runtime.GOMAXPROCS(0), maxSearchWorkers), SearchTimeout: config.Duration(60 * time.Second),
 		SearchOutputBytes: 256 << 10, GlobFiles: 100,
+		SyntaxFileBytes: 4 << 20, SyntaxNodes: 8 << 20, SyntaxParsers: min(runtime.GOMAXPROCS(0), maxSearchWorkers),
 		ShellTimeout: config.Duration(120 * time.Second), ShellMinTimeout: config.Duration(time.Second),
 		ShellMaxTimeout: config.Duration(600 * time.Second), ShellGrace: config.Duration(15 * time.Second),
 		ShellCommandBytes: 64 << 10, ShellEnvEntries: 64, ShellOutputBytes: 1 << 20, BashOutputBytes: 200 << 10, ShellAuditChars: 200,
@@ -225,6 +232,7 @@ func (c Config) options() core.Options {
 				Workers: c.SearchWorkers, Timeout: c.SearchTimeout.D(), OutputBytes: c.SearchOutputBytes, LineRunes: c.ReadLineChars,
 				GlobFiles: c.GlobFiles, HideOutside: c.HideOutsideCage,
 			},
+			Syntax: tools.SyntaxLimits{FileBytes: c.SyntaxFileBytes, Nodes: c.SyntaxNodes, Parsers: c.SyntaxParsers},
 			Shell: tools.ShellLimits{
 				CommandBytes: c.ShellCommandBytes, EnvEntries: c.ShellEnvEntries, DefaultTimeout: c.ShellTimeout.D(),
 				MinTimeout: c.ShellMinTimeout.D(), MaxTimeout: c.ShellMaxTimeout.D(), Grace: c.ShellGrace.D(),

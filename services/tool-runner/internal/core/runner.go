@@ -19,6 +19,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/project"
 	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/shellguard"
+	"kaged.dev/services/tool-runner/internal/core/syntax"
 	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 	"kaged.dev/services/tool-runner/internal/core/tools"
@@ -65,6 +66,7 @@ type Runner struct {
 	reads      *reads.Records
 	commands   command.Runner
 	processes  *processes.Table
+	parsers    *syntax.Parsers
 	project    project.Options
 	journal    *paths.Journal // nil for none
 }
@@ -72,9 +74,13 @@ type Runner struct {
 // New returns a runner of the whole catalogue. What an earlier process left half changed it takes back first, so that no call
 // ever sees it.
 func New(opts Options, deps Deps) (*Runner, error) {
+	if err := syntax.SelfTest(context.Background(), syntax.Languages()); err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "The self-test of structural search failed: %v.", err)
+	}
 	r := &Runner{
 		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), commands: deps.Commands, project: opts.Project,
 		processes: processes.New(deps.Background, deps.Log, opts.Processes),
+		parsers:   syntax.NewParsers(opts.Tools.Syntax.Parsers),
 	}
 	if opts.Journal != "" {
 		paths.Recover(opts.Journal, deps.Log)
@@ -83,7 +89,7 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	}
 	builtin := tools.Catalogue(tools.Deps{
 		Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands, Processes: r.processes, LookupEnv: deps.LookupEnv,
-		Limits: opts.Tools,
+		Parsers: r.parsers, Limits: opts.Tools,
 	})
 	declared, warnings, err := clitools.Load(deps.ToolsFile, deps.Tools, builtin, clitools.Deps{
 		Commands: deps.Commands, LookupEnv: deps.LookupEnv, Limits: opts.CLI,
@@ -155,5 +161,6 @@ func (r *Runner) EndSession(ctx context.Context, session string) error {
 // Stop cancels every call and returns when all have ended.
 func (r *Runner) Stop() {
 	r.calls.Stop()
+	r.parsers.Close()
 	r.journal.Close()
 }

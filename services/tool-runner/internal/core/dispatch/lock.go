@@ -21,6 +21,9 @@ func locking(held *locks, wait time.Duration) behaviour {
 				return tool.Result{}, err
 			}
 			defer release()
+			call.Hold = func(ctx context.Context, path paths.Path) (func(), error) {
+				return held.acquire(ctx, []paths.Path{path}, wait)
+			}
 			call.Acted = true
 			return next.Run(ctx, call)
 		}}

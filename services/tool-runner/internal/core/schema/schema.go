@@ -187,6 +187,8 @@ func describe(typ reflect.Type) map[string]any {
 	switch {
 	case typ == reflect.TypeFor[Int]():
 		return map[string]any{"type": "integer"}
+	case typ == reflect.TypeFor[Pairs]():
+		return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}, "minProperties": 1}
 	case typ.Kind() == reflect.Pointer:
 		return describe(typ.Elem())
 	case typ.Kind() == reflect.String:

@@ -55,13 +55,10 @@ func (c *compiler) several() error {
 
 // broken refuses a pattern that does not parse.
 func (c *compiler) broken(i int) error {
-	where, behind := c.place(c.tree.Nodes[i].Start)
-	problem := "is not complete " + c.tree.Language.Name + " code: it cannot be read from " + where + " on"
-	if at := firstUnread(c.tree, i); at > c.tree.Nodes[i].Start {
-		where, behind = c.place(at)
-	}
+	where, behind := c.place(firstUnread(c.tree, i))
+	problem := fmt.Sprintf("is not complete %s code: something is missing or out of place at %s", c.tree.Language.Name, where)
 	if behind != "" {
-		problem += fmt.Sprintf(" (behind %q)", behind)
+		problem += fmt.Sprintf(", behind %q", behind)
 	}
 	return &PatternError{Pattern: c.source, Problem: problem, Advice: advice(c.tree.Language)}
 }
@@ -76,7 +73,7 @@ func (c *compiler) missing(i int) error {
 	where, behind := c.place(n.Start)
 	problem := fmt.Sprintf("is not complete %s code: %q is missing at %s", c.tree.Language.Name, kind, where)
 	if behind != "" {
-		problem += fmt.Sprintf(" (behind %q)", behind)
+		problem += fmt.Sprintf(", behind %q", behind)
 	}
 	return &PatternError{Pattern: c.source, Problem: problem, Advice: advice(c.tree.Language)}
 }
@@ -93,7 +90,7 @@ func firstUnread(tree *syntax.Tree, i int) uint32 {
 // place describes an offset into the prepared pattern by line and column of the caller's, and the last word before it.
 func (c *compiler) place(offset uint32) (where, behind string) {
 	before := string(c.tree.Text[:min(int(offset), len(c.tree.Text))])
-	before = strings.ReplaceAll(before, string(c.tree.Language.Sigil), "$")
+	before = strings.NewReplacer(string(c.tree.Language.Sigil), "$", quoted, "$", member, "$").Replace(before)
 	line := strings.Count(before, "\n") + 1
 	last := before[strings.LastIndexByte(before, '\n')+1:]
 	where = fmt.Sprintf("line %d, column %d", line, len([]rune(last))+1)

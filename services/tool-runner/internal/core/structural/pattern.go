@@ -78,7 +78,7 @@ func Compile(ctx context.Context, parser *syntax.Parser, lang *syntax.Language, 
 		if err != nil {
 			return nil, err
 		}
-		c := compiler{tree: &tree, end: end, source: source, pattern: &Pattern{lang: lang, source: source}}
+		c := compiler{tree: &tree, end: end, usual: first == nil, source: source, pattern: &Pattern{lang: lang, source: source}}
 		if err = c.compile(); err == nil {
 			return c.pattern, nil
 		}
@@ -91,7 +91,8 @@ func Compile(ctx context.Context, parser *syntax.Parser, lang *syntax.Language, 
 
 type compiler struct {
 	tree    *syntax.Tree
-	end     int // where the pattern ends in what was parsed
+	end     int  // where the pattern ends in what was parsed
+	usual   bool // the pattern is in its usual spelling
 	source  string
 	pattern *Pattern
 	used    map[variable]int
@@ -149,7 +150,8 @@ func (c *compiler) single(i int) bool {
 // convert turns a node of the pattern's tree into a part of the pattern.
 func (c *compiler) convert(i int) (node, error) {
 	n := &c.tree.Nodes[i]
-	if v, ok := c.wildcard(i); ok {
+	// What is no code at all is a meta variable where its grammar has no place for one, in the usual spelling.
+	if v, ok := c.wildcard(i); ok && (n.Symbol != syntax.ErrorSymbol || c.usual) {
 		c.use(i, &v)
 		return v, nil
 	}
@@ -184,7 +186,7 @@ func (c *compiler) wildcard(i int) (node, bool) {
 
 // variable returns the text of a node as it is looked at for a meta variable.
 func (c *compiler) variable(i int) string {
-	return respell(string(c.tree.Source(i)), c.tree.Language.Sigil)
+	return respell(c.tree.Language, string(c.tree.Source(i)))
 }
 
 // use gives a meta variable its slot.

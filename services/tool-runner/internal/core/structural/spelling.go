@@ -30,6 +30,9 @@ func spellings(lang *syntax.Language, pattern string) iter.Seq2[string, int] {
 		if lang.Name == "ruby" {
 			marks = append(marks, capital)
 		}
+		if members[lang.Name] != "" {
+			marks = append(marks, member)
+		}
 		for _, mark := range marks {
 			for one := range variables {
 				text := spell(lang, pieces, func(i int) string { return map[bool]string{true: mark}[i == one] })
@@ -54,7 +57,11 @@ const mostRespelled = 16
 const (
 	quoted  = "\u02AC" // within quotes
 	capital = "K\u02AC"
+	member  = "\u02AE" // followed by what makes a name a member of a block
 )
+
+// members are what makes a name a member of a block, in languages where a name alone is none.
+var members = map[string]string{"css": ": 0;", "hcl": " = 0", "json": ":0"}
 
 // piece is a part of a pattern: a meta variable or what is between two of them.
 type piece struct {
@@ -105,12 +112,14 @@ func spell(lang *syntax.Language, pieces []piece, mark func(i int) string) strin
 		case lang.Name == "json":
 			b.WriteString(`"` + strings.ReplaceAll(p.text, "$", quoted) + `"`)
 			if p.member {
-				b.WriteString(":0")
+				b.WriteString(members[lang.Name])
 			}
 		default:
 			switch m := mark(variable); m {
 			case "":
 				b.WriteString(strings.ReplaceAll(p.text, "$", string(lang.Sigil)))
+			case member:
+				b.WriteString(strings.ReplaceAll(p.text, "$", member) + members[lang.Name])
 			case quoted:
 				b.WriteString(`"` + strings.ReplaceAll(p.text, "$", quoted) + `"`)
 			default:
@@ -123,15 +132,20 @@ func spell(lang *syntax.Language, pieces []piece, mark func(i int) string) strin
 }
 
 // respell returns the text of a node of a pattern with the sigil where another spelling has a mark.
-func respell(text string, sigil rune) string {
-	if strings.HasPrefix(text, capital) {
-		return strings.ReplaceAll(text, capital, string(sigil))
+func respell(lang *syntax.Language, text string) string {
+	sigil := string(lang.Sigil)
+	bare := strings.TrimSuffix(text, members[lang.Name])
+	switch {
+	case strings.HasPrefix(text, capital):
+		return strings.ReplaceAll(text, capital, sigil)
+	case strings.HasPrefix(text, member):
+		return strings.ReplaceAll(bare, member, sigil)
 	}
-	inside, ok := strings.CutPrefix(strings.TrimSuffix(text, ":0"), `"`+quoted)
+	inside, ok := strings.CutPrefix(bare, `"`+quoted)
 	if !ok || !strings.HasSuffix(inside, `"`) {
 		return text
 	}
-	return string(sigil) + strings.ReplaceAll(strings.TrimSuffix(inside, `"`), quoted, string(sigil))
+	return sigil + strings.ReplaceAll(strings.TrimSuffix(inside, `"`), quoted, sigil)
 }
 
 // jsonPlace knows where in a JSON text one is.

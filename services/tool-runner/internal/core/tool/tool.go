@@ -59,6 +59,9 @@ type Call struct {
 	// Needs are the call's requirements, Paths the resolved paths of those about files, in their order.
 	Needs []Requirement
 	Paths []paths.Path
+	// Hold keeps a path that was not known beforehand from all other calls until release is called. It waits as long as a call
+	// waits for the paths in its requirements, then fails with file_busy. Who holds one must not ask for another.
+	Hold func(ctx context.Context, path paths.Path) (release func(), err error)
 	// Acted says that the tool itself was reached.
 	Acted bool
 	// Records are the audit records of the call so far.

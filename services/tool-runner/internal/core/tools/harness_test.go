@@ -25,6 +25,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/reads"
+	"kaged.dev/services/tool-runner/internal/core/syntax"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 	"kaged.dev/services/tool-runner/internal/core/tools"
 )
@@ -53,6 +54,7 @@ func limits() tools.Limits {
 		ReadBytes: 512 << 10, PageBytes: 50 << 10, LineRunes: 2000, ReadFile: 1 << 30, EditFile: 32 << 20, DiffBytes: 16 << 10, ListEntries: 2000,
 		PatchFiles: 200, PatchBytes: 128 << 20,
 		Search: tools.SearchLimits{Workers: 2, Timeout: time.Minute, OutputBytes: 256 << 10, LineRunes: 2000, GlobFiles: 100},
+		Syntax: tools.SyntaxLimits{FileBytes: 4 << 20, Nodes: 8 << 20, Parsers: 2},
 		Shell: tools.ShellLimits{
 			CommandBytes: 64 << 10, EnvEntries: 64, DefaultTimeout: 2 * time.Minute, MinTimeout: time.Second, MaxTimeout: 10 * time.Minute,
 			Grace: 15 * time.Second, OutputBytes: 1 << 20, BashOutputBytes: 200 << 10, AuditRunes: 200,
@@ -77,8 +79,10 @@ func newBench(t testing.TB, change ...func(*bench)) *bench {
 	for _, c := range change {
 		c(b)
 	}
+	parsers := syntax.NewParsers(b.limits.Syntax.Parsers)
+	t.Cleanup(parsers.Close)
 	b.catalogue = tools.Catalogue(tools.Deps{
-		Reads: reads.New(100, 1000), Sniff: http.DetectContentType, Commands: b.shell, Limits: b.limits,
+		Reads: reads.New(100, 1000), Parsers: parsers, Sniff: http.DetectContentType, Commands: b.shell, Limits: b.limits,
 		LookupEnv: func(name string) (string, bool) { v, ok := b.env[name]; return v, ok },
 	})
 	b.dispatcher, err = dispatch.New(b.catalogue, dispatch.Options{

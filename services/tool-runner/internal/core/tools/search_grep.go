@@ -82,7 +82,7 @@ type grep struct {
 	pattern *search.Pattern
 	mode    string
 	limits  SearchLimits
-	found   *matches
+	found   *matches[grepMatch]
 }
 
 // grep searches the files below a folder, or one file.
@@ -100,7 +100,7 @@ func (d Deps) grep(ctx context.Context, call *tool.Call, p *searchGrepParams) (s
 		return searchGrepResult{}, err
 	}
 	limits := d.Limits.Search
-	g := &grep{call: call, pattern: pattern, mode: p.OutputMode, limits: limits, found: newMatches(limits.OutputBytes, int(p.HeadLimit))}
+	g := &grep{call: call, pattern: pattern, mode: p.OutputMode, limits: limits, found: newMatches[grepMatch](limits.OutputBytes, int(p.HeadLimit))}
 	bounded, cancel := context.WithTimeout(ctx, limits.Timeout)
 	defer cancel()
 	if start.Mode.IsDir() {
@@ -112,7 +112,8 @@ func (d Deps) grep(ctx context.Context, call *tool.Call, p *searchGrepParams) (s
 	if err != nil && !late {
 		return searchGrepResult{}, err
 	}
-	return g.found.result(late), nil
+	list, truncated := g.found.result(late)
+	return searchGrepResult{Matches: list, TotalMatches: g.found.total, Truncated: truncated}, nil
 }
 
 // one searches a single file.
@@ -144,7 +145,7 @@ func (g *grep) visit(ctx context.Context, folder *walk.Folder, names []string) {
 // scan searches one file and keeps what it finds as far as it may be shown. Most files hold no match; the path of one is only
 // put together when it is needed.
 func (g *grep) scan(ctx context.Context, path func() paths.Path, r io.Reader) {
-	var found fileMatches
+	var found fileMatches[grepMatch]
 	outside, content := false, g.mode == modeContent
 	caged := !g.call.Access.Uncaged()
 	if caged {
@@ -168,18 +169,20 @@ func (g *grep) scan(ctx context.Context, path func() paths.Path, r io.Reader) {
 				excerpt := g.excerpt(text, at)
 				m.Content = &excerpt
 			}
-			found.add(m)
+			found.add(m, m.size())
 		}
 		return g.mode != modeFiles
 	})
 	if found.count == 0 {
 		return
 	}
-	switch g.mode {
-	case modeFiles:
-		found.add(grepMatch{File: found.file, OutsideCage: outside})
-	case modeCount:
-		found.add(grepMatch{File: found.file, Count: found.count, OutsideCage: outside})
+	found.cut = g.mode == modeContent && len(found.entries) < found.count
+	if g.mode != modeContent {
+		m := grepMatch{File: found.file, OutsideCage: outside}
+		if g.mode == modeCount {
+			m.Count = found.count
+		}
+		found.add(m, m.size())
 	}
 	g.found.add(found)
 }

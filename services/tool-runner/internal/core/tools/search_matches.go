@@ -10,17 +10,18 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/text"
 )
 
-// fileMatches is what was found in one file.
-type fileMatches struct {
+// fileMatches is what was found in one file: entries of a search's answer.
+type fileMatches[T any] struct {
 	file    string
-	entries []grepMatch
+	entries []T
 	sizes   []int // of each entry as JSON
 	bytes   int
-	count   int // all matches, kept or not
+	count   int  // all matches, kept or not
+	cut     bool // not all matches have an entry
 }
 
-func (f *fileMatches) add(m grepMatch) {
-	size := m.size()
+// add adds an entry that takes so many bytes in the answer.
+func (f *fileMatches[T]) add(m T, size int) {
 	f.entries, f.sizes, f.bytes = append(f.entries, m), append(f.sizes, size), f.bytes+size
 }
 
@@ -71,11 +72,11 @@ func quoted(s string) int {
 // matches collects what a parallel search finds, and keeps of it only what can still be part of the answer: of the files in
 // the order of their paths, as many as fit. So the memory it needs is bounded and the answer does not depend on the order in
 // which files were searched.
-type matches struct {
+type matches[T any] struct {
 	limit, head int // bytes and entries of the answer; 0 entries is no bound
 
 	mu      sync.Mutex // guards what is below
-	files   byPath
+	files   byPath[T]
 	bytes   int
 	entries int
 	total   int
@@ -85,18 +86,20 @@ type matches struct {
 // overhead is what an answer needs besides its entries.
 const overhead = 64
 
-func newMatches(limit, head int) *matches { return &matches{limit: limit - overhead, head: head} }
+func newMatches[T any](limit, head int) *matches[T] {
+	return &matches[T]{limit: limit - overhead, head: head}
+}
 
 // wants reports whether what a file holds may still be part of the answer. Of others only the number counts, which saves
 // most of the work of a search that finds far too much.
-func (m *matches) wants(file string) bool {
+func (m *matches[T]) wants(file string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return !m.dropped || len(m.files) > 0 && file < m.files[0].file
 }
 
 // add takes what was found in one file.
-func (m *matches) add(f fileMatches) {
+func (m *matches[T]) add(f fileMatches[T]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.total += f.count
@@ -120,35 +123,33 @@ func (m *matches) add(f fileMatches) {
 	}
 }
 
-// result returns the answer; late says that the search did not come to its end.
-func (m *matches) result(late bool) searchGrepResult {
-	slices.SortFunc(m.files, func(a, b fileMatches) int { return strings.Compare(a.file, b.file) })
-	r := searchGrepResult{Matches: []grepMatch{}, TotalMatches: m.total, Truncated: late || m.dropped}
+// result returns the entries of the answer and whether they are not all; late says that the search did not come to its end.
+func (m *matches[T]) result(late bool) (list []T, truncated bool) {
+	slices.SortFunc(m.files, func(a, b fileMatches[T]) int { return strings.Compare(a.file, b.file) })
+	list = []T{}
 	bytes := 0
 	for _, f := range m.files {
 		for i, e := range f.entries {
-			if bytes += f.sizes[i]; bytes > m.limit || m.head > 0 && len(r.Matches) == m.head {
-				r.Truncated = true
-				return r
+			if bytes += f.sizes[i]; bytes > m.limit || m.head > 0 && len(list) == m.head {
+				return list, true
 			}
-			r.Matches = append(r.Matches, e)
+			list = append(list, e)
 		}
-		if e := f.entries; len(e) > 0 && e[0].Line > 0 && len(e) < f.count {
-			r.Truncated = true
-			return r
+		if f.cut {
+			return list, true
 		}
 	}
-	return r
+	return list, late || m.dropped
 }
 
 // byPath is a heap with the last path on top.
-type byPath []fileMatches
+type byPath[T any] []fileMatches[T]
 
-func (h byPath) Len() int           { return len(h) }
-func (h byPath) Less(i, j int) bool { return h[i].file > h[j].file }
-func (h byPath) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *byPath) Push(x any)        { *h = append(*h, x.(fileMatches)) }
-func (h *byPath) Pop() any {
+func (h byPath[T]) Len() int           { return len(h) }
+func (h byPath[T]) Less(i, j int) bool { return h[i].file > h[j].file }
+func (h byPath[T]) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *byPath[T]) Push(x any)        { *h = append(*h, x.(fileMatches[T])) }
+func (h *byPath[T]) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
 	return last

@@ -5,6 +5,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/reads"
+	"kaged.dev/services/tool-runner/internal/core/syntax"
 	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
@@ -18,6 +19,8 @@ type Deps struct {
 	// Commands runs commands, Processes those that outlive their call.
 	Commands  command.Runner
 	Processes *processes.Table
+	// Parsers parse what structural search and rewriting look at.
+	Parsers *syntax.Parsers
 	// LookupEnv reads kaged's own environment.
 	LookupEnv func(string) (string, bool)
 	// Limits bound what the tools take and give.
@@ -44,6 +47,8 @@ type Limits struct {
 	// Search bounds the searches, Shell the tools that run shell commands.
 	Search SearchLimits
 	Shell  ShellLimits
+	// Syntax bounds search.ast and edit.ast.
+	Syntax SyntaxLimits
 }
 
 // Catalogue returns the tools in canonical order.
@@ -54,9 +59,11 @@ func Catalogue(deps Deps) []*tool.Entry {
 		fileWrite(deps),
 		fileCreate(deps),
 		editText(deps),
+		editAst(deps),
 		editPatch(deps),
 		searchGrep(deps),
 		searchGlob(deps),
+		searchAst(deps),
 		shellBash(deps),
 		shellExec(deps),
 		shellProcess(deps),

@@ -1,0 +1,266 @@
+package tools_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/audit"
+	"kaged.dev/services/tool-runner/internal/core/cage"
+)
+
+type editAstAnswer struct {
+	Changes []struct {
+		Path, Before, After string
+		ByteStart           int `json:"byte_start"`
+		ByteEnd             int `json:"byte_end"`
+		StartLine           int `json:"start_line"`
+		StartColumn         int `json:"start_column"`
+		EndLine             int `json:"end_line"`
+		EndColumn           int `json:"end_column"`
+	}
+	FileChanges []struct {
+		Path  string
+		Count int
+	} `json:"file_changes"`
+	TotalReplacements int  `json:"total_replacements"`
+	FilesTouched      int  `json:"files_touched"`
+	FilesSearched     int  `json:"files_searched"`
+	Applied           bool `json:"applied"`
+	LimitReached      bool `json:"limit_reached"`
+	Diff              string
+	ParseErrors       []struct{ Path, Message string } `json:"parse_errors"`
+}
+
+// log is the rewrite of the specification's example.
+var log = map[string]string{"console.log($MSG)": "logger.debug($MSG)"}
+
+func rewriteProject(t testing.TB, change ...func(*bench)) *bench {
+	b := newBench(t, change...)
+	b.write("src/a.ts", "é();\n  console.log(\"a\");\nconsole.log( \"b\" );\n")
+	b.write("src/b.ts", "console.log(x)\n")
+	b.write("src/c.tsx", "console.log(x)\n")
+	return b
+}
+
+func (b *bench) rewrite(p in) editAstAnswer {
+	b.t.Helper()
+	var r editAstAnswer
+	b.ok("edit.ast", p, &r)
+	return r
+}
+
+// A dry run, which is the default, shows everything and changes nothing (T-EDIT-AST-01, -06, -07, TN-SEARCH-6).
+func TestEditAstShowsFirst(t *testing.T) {
+	t.Parallel()
+	b := rewriteProject(t)
+	r := b.rewrite(in{"rewrites": log, "lang": "typescript"})
+	if r.Applied || r.TotalReplacements != 3 || r.FilesTouched != 2 || r.FilesSearched != 2 || r.LimitReached || len(r.ParseErrors) != 0 {
+		t.Errorf("%+v", r)
+	}
+	c := r.Changes[0]
+	if c.Path != "./src/a.ts" || c.Before != `console.log("a")` || c.After != `logger.debug("a")` || c.ByteStart != 8 || c.ByteEnd != 24 ||
+		c.StartLine != 2 || c.StartColumn != 2 || c.EndLine != 2 || c.EndColumn != 18 {
+		t.Errorf("%+v", c)
+	}
+	want := "--- a/src/a.ts\n+++ b/src/a.ts\n@@ -1,3 +1,3 @@\n é();\n-  console.log(\"a\");\n+  logger.debug(\"a\");\n-console.log( \"b\" );\n+logger.debug(\"b\");\n"
+	if !strings.HasPrefix(r.Diff, want) {
+		t.Errorf("diff %q", r.Diff)
+	}
+	if b.content("src/b.ts") != "console.log(x)\n" {
+		t.Error("a dry run wrote")
+	}
+	// What is found is what search.ast finds (T-SEARCH-AST-09).
+	var s astResult
+	b.ok("search.ast", in{"pattern": "console.log($MSG)", "lang": "typescript"}, &s)
+	for i, m := range s.Matches {
+		if *m.Content != r.Changes[i].Before {
+			t.Errorf("search.ast finds %q, edit.ast %q", *m.Content, r.Changes[i].Before)
+		}
+	}
+}
+
+// Without a dry run the files are written, only those meant, and who had read them has read them still
+// (T-EDIT-AST-08, -09, -10, -18, TN-SEARCH-7, -8, C30).
+func TestEditAstApplies(t *testing.T) {
+	t.Parallel()
+	b := rewriteProject(t)
+	if err := os.Chmod(filepath.Join(b.root, "src/b.ts"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.ok("file.read", in{"path": "src/b.ts"}, nil)
+	if r := b.rewrite(in{"rewrites": log, "path": "src/b.ts", "dry_run": false}); !r.Applied || r.FilesTouched != 1 {
+		t.Errorf("%+v", r)
+	}
+	if got := b.content("src/b.ts"); got != "logger.debug(x)\n" {
+		t.Errorf("wrote %q", got)
+	}
+	if info, err := os.Stat(filepath.Join(b.root, "src/b.ts")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	b.ok("edit.text", in{"path": "src/b.ts", "old_string": "x", "new_string": "y"}, nil)
+	o := b.ok("edit.ast", in{"rewrites": log, "path": "src", "glob": "*.ts", "dry_run": false}, nil)
+	if b.content("src/a.ts") != "é();\n  logger.debug(\"a\");\nlogger.debug(\"b\");\n" || b.content("src/c.tsx") != "console.log(x)\n" {
+		t.Errorf("a.ts %q, c.tsx %q", b.content("src/a.ts"), b.content("src/c.tsx"))
+	}
+	edited := 0
+	for _, record := range o.Records {
+		if record.Type == audit.FileEdited {
+			edited++
+		}
+	}
+	if edited != 1 {
+		t.Errorf("%d records of edits", edited)
+	}
+	// a.ts was not read: its rewriting is not a reading.
+	b.fails(fault.FileNotRead, "edit.text", in{"path": "src/a.ts", "old_string": "a", "new_string": "b"})
+	if r := b.rewrite(in{"rewrites": log, "path": "src/b.ts", "dry_run": false}); r.Applied || r.TotalReplacements != 0 {
+		t.Errorf("nothing to do: %+v", r)
+	}
+}
+
+// What cannot be done is refused before anything is done (T-EDIT-AST-02, -05, -11, -14, TN-SEARCH-9, -10, -13, T-EDIT-AST-03).
+func TestEditAstRefusals(t *testing.T) {
+	t.Parallel()
+	b := rewriteProject(t)
+	b.write("mixed/a.ts", "f()\n")
+	b.write("mixed/b.js", "f()\n")
+	b.write("text/a.txt", "f()\n")
+	for _, c := range []struct {
+		code   fault.Code
+		params in
+		says   string
+	}{
+		{fault.InvalidParams, in{"rewrites": map[string]string{}}, "rewrites"},
+		{fault.InvalidParams, in{}, "rewrites"},
+		{fault.InvalidParams, in{"rewrites": log, "path": "mixed"}, ".js, .ts"},
+		{fault.InvalidParams, in{"rewrites": log, "path": "text/a.txt"}, ".txt"},
+		{fault.InvalidParams, in{"rewrites": log, "path": "text"}, "no source file"},
+		{fault.InvalidParams, in{"rewrites": log, "path": "../../etc"}, "outside"},
+		{fault.InvalidParams, in{"rewrites": log, "path": "src", "glob": "["}, "glob"},
+		{fault.InvalidPattern, in{"rewrites": map[string]string{"foo(": "x"}, "lang": "typescript"}, "such as"},
+		{fault.InvalidPattern, in{"rewrites": map[string]string{"foo($A)": "bar($B)"}, "lang": "typescript"}, "captures $A"},
+		{fault.FileNotFound, in{"rewrites": log, "path": "nope.ts", "lang": "typescript"}, "nope.ts"},
+	} {
+		if f := b.fails(c.code, "edit.ast", c.params); !strings.Contains(f.Error(), c.says) {
+			t.Errorf("%v: %v", c.params, f)
+		}
+	}
+	b.fails(fault.ToolNotFound, "search.ast_replace", in{"rewrites": log})
+}
+
+// Without lang it is the one all files have (T-EDIT-AST-04).
+func TestEditAstInfersTheLanguage(t *testing.T) {
+	t.Parallel()
+	b := rewriteProject(t)
+	if r := b.rewrite(in{"rewrites": log, "path": "src", "glob": "*.ts"}); r.TotalReplacements != 3 {
+		t.Errorf("%+v", r)
+	}
+	if r := b.rewrite(in{"rewrites": log, "path": "src/c.tsx"}); r.TotalReplacements != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Limits cut in the order of the paths (T-EDIT-AST-12, -13, TN-SEARCH-11, -12).
+func TestEditAstLimits(t *testing.T) {
+	t.Parallel()
+	b := rewriteProject(t)
+	if r := b.rewrite(in{"rewrites": log, "lang": "typescript", "max_replacements": 1, "dry_run": false}); r.TotalReplacements != 1 || !r.LimitReached {
+		t.Errorf("%+v", r)
+	}
+	if got := b.content("src/a.ts"); got != "é();\n  logger.debug(\"a\");\nconsole.log( \"b\" );\n" {
+		t.Errorf("a.ts %q", got)
+	}
+	if r := b.rewrite(in{"rewrites": log, "lang": "typescript", "max_files": 1, "dry_run": false}); r.FilesTouched != 1 || !r.LimitReached {
+		t.Errorf("%+v", r)
+	}
+	if b.content("src/b.ts") != "console.log(x)\n" {
+		t.Error("the second file was changed")
+	}
+	if r := b.rewrite(in{"rewrites": log, "lang": "typescript", "max_files": 1, "max_replacements": 1}); r.LimitReached {
+		t.Errorf("a limit that is just enough: %+v", r)
+	}
+}
+
+// A file that does not parse is left out and named; alone it is an error (T-EDIT-AST-15, TN-SEARCH-14).
+func TestEditAstBrokenFiles(t *testing.T) {
+	t.Parallel()
+	b := rewriteProject(t)
+	b.write("src/broken.ts", "function ( { console.log(1) \n")
+	b.write("src/latin.ts", "console.log('\xe9')\n")
+	r := b.rewrite(in{"rewrites": log, "lang": "typescript", "dry_run": false})
+	if !r.Applied || r.FilesTouched != 2 || len(r.ParseErrors) != 2 || r.ParseErrors[0].Path != "./src/broken.ts" ||
+		!strings.Contains(r.ParseErrors[0].Message, "line 1") || !strings.Contains(r.ParseErrors[1].Message, "UTF-8") {
+		t.Errorf("%+v", r)
+	}
+	if b.content("src/broken.ts") != "function ( { console.log(1) \n" {
+		t.Error("the broken file was changed")
+	}
+	b.fails(fault.InvalidParams, "edit.ast", in{"rewrites": log, "path": "src/broken.ts"})
+}
+
+// A cage that may only be read can be previewed and not changed (T-EDIT-AST-16).
+func TestEditAstInACage(t *testing.T) {
+	t.Parallel()
+	b := rewriteProject(t)
+	b.write("lib/x.ts", "console.log(x)\n")
+	b.from.Agent, b.from.Cage = "primary.subagents.x", &cage.Policy{Mounts: []cage.Mount{{Path: "./src"}, {Path: "./out", Writable: true}}}
+	r := b.rewrite(in{"rewrites": log, "lang": "typescript"})
+	for _, c := range r.Changes {
+		if strings.HasPrefix(c.Path, "./lib") {
+			t.Errorf("quoted %s", c.Path)
+		}
+	}
+	if r.TotalReplacements != 3 {
+		t.Errorf("%+v", r)
+	}
+	for _, path := range []string{".", "src", "src/a.ts"} {
+		b.fails(fault.CapabilityDenied, "edit.ast", in{"rewrites": log, "lang": "typescript", "path": path, "dry_run": false})
+	}
+	b.fails(fault.CapabilityDenied, "edit.ast", in{"rewrites": log, "lang": "typescript", "path": "lib"})
+}
+
+// Matches in each other are changed once, and rewrites apply in the order they are written (T-EDIT-AST-17).
+func TestEditAstNeverOverlaps(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("a.ts", "f(f(1));\ng(f(2));\n")
+	b.rewrite(in{"rewrites": map[string]string{"f($A)": "h($A)"}, "dry_run": false})
+	if got := b.content("a.ts"); got != "h(f(1));\ng(h(2));\n" {
+		t.Errorf("wrote %q", got)
+	}
+	b.write("b.js", "a(b(c(1)));\n")
+	o, err := b.do(t.Context(), "edit.ast", in{"path": "b.js", "dry_run": false, "rewrites": ordered(`{"b($X)": "B($X)", "a($X)": "A($X)", "c($X)": "C($X)"}`)})
+	if err != nil || o.Fault != nil || b.content("b.js") != "a(B(c(1)));\n" {
+		t.Errorf("%v %v %q", err, o.Fault, b.content("b.js"))
+	}
+	if f := b.fails(fault.InvalidParams, "edit.ast", in{"path": "b.js", "rewrites": ordered(`{"a": "b", "a": "c"}`)}); !strings.Contains(f.Error(), "twice") {
+		t.Error(f)
+	}
+}
+
+// ordered is JSON whose order matters.
+type ordered string
+
+func (o ordered) MarshalJSON() ([]byte, error) { return []byte(o), nil }
+
+// The layout of a file stays: tabs, carriage returns, the byte order mark, what stands in strings.
+func TestEditAstKeepsLayout(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("a.go", "package a\n\nfunc f() {\n\tif x {\n\t\tg(func() {\n\t\t\ta()\n\n\t\t\tb(`raw\n  text`)\n\t\t})\n\t}\n}\n")
+	b.rewrite(in{"dry_run": false, "rewrites": map[string]string{"g($F)": "if ok {\n  h(\n    $F,\n  )\n}"}, "path": "a.go"})
+	want := "package a\n\nfunc f() {\n\tif x {\n\t\tif ok {\n\t\t\th(\n\t\t\t\tfunc() {\n\t\t\t\t\ta()\n\n\t\t\t\t\tb(`raw\n  text`)\n\t\t\t\t},\n\t\t\t)\n\t\t}\n\t}\n}\n"
+	if d := cmp.Diff(want, b.content("a.go")); d != "" {
+		t.Error(d)
+	}
+	b.write("b.js", "\ufefff(1);\r\nf(2);\r\n")
+	b.rewrite(in{"dry_run": false, "rewrites": map[string]string{"f($A)": "g(\n\t$A\n)"}, "path": "b.js"})
+	if got := b.content("b.js"); got != "\ufeffg(\r\n  1\r\n);\r\ng(\r\n  2\r\n);\r\n" {
+		t.Errorf("wrote %q", got)
+	}
+}

@@ -1,0 +1,229 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/structural"
+	"kaged.dev/services/tool-runner/internal/core/syntax"
+	"kaged.dev/services/tool-runner/internal/core/text"
+	"kaged.dev/services/tool-runner/internal/core/tool"
+	"kaged.dev/services/tool-runner/internal/core/walk"
+)
+
+// SyntaxLimits are the bounds of what parses files.
+type SyntaxLimits struct {
+	// FileBytes is the largest file that is parsed, Nodes how many nodes its tree may have.
+	FileBytes int64
+	Nodes     int
+	// Parsers is how many files are parsed at once, by all calls together.
+	Parsers int
+}
+
+// compile compiles a pattern for one call.
+func (d Deps) compile(ctx context.Context, lang *syntax.Language, pattern, field string) (compiled *structural.Pattern, err error) {
+	err = d.Parsers.Use(ctx, func(p *syntax.Parser) error {
+		compiled, err = structural.Compile(ctx, p, lang, pattern)
+		return err
+	})
+	return compiled, syntaxFailure(err, field)
+}
+
+// syntaxFailure turns an error of parsing or of a pattern into one a model can act on.
+func syntaxFailure(err error, field string) error {
+	var bad *structural.PatternError
+	switch {
+	case errors.As(err, &bad):
+		return fault.New(fault.InvalidPattern, "%s", bad.Error()).With("field", field).With("pattern", bad.Pattern)
+	case errors.Is(err, syntax.ErrUnavailable):
+		return fault.New(fault.Unavailable, "Structural search is not available here: this kaged was built without cgo. Use search.grep.")
+	}
+	return err
+}
+
+// sources goes through the files of one or more languages below a path.
+type sources struct {
+	deps  Deps
+	call  *tool.Call
+	start paths.Path
+	want  func(folder paths.Path, name string) bool
+	// read is called for each file, by several goroutines at once.
+	read func(ctx context.Context, file paths.Path, text []byte)
+	// skipped is told of files that cannot be read as source, with what is wrong with them.
+	skipped func(file paths.Path, problem string)
+}
+
+// each reads the files, or the one file that the path is. Which file is wanted is only asked below a folder.
+func (s *sources) each(ctx context.Context) error {
+	if !s.start.Exists {
+		return notThere(s.start)
+	}
+	if s.start.Mode.IsDir() {
+		return walk.Files(ctx, s.start, s.deps.walkOptions(s.call, s.start, s.want), s.visit)
+	}
+	f, _, err := s.start.OpenFile()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s.one(ctx, s.start, f)
+	return ctx.Err()
+}
+
+// visit reads files of one folder. One that cannot be opened is passed over.
+func (s *sources) visit(ctx context.Context, folder *walk.Folder, names []string) {
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return
+		}
+		fd, err := folder.Open(name)
+		if err != nil {
+			continue
+		}
+		s.one(ctx, folder.Path.Join(name), descriptor(fd))
+		unix.Close(fd)
+	}
+}
+
+func (s *sources) one(ctx context.Context, file paths.Path, r io.Reader) {
+	limit := s.deps.Limits.Syntax.FileBytes
+	data, err := readSource(r, limit)
+	switch {
+	case err != nil:
+		s.skipped(file, "it could not be read")
+	case int64(len(data)) > limit:
+		s.skipped(file, tooLarge(file, limit).Error())
+	case !utf8.Valid(data):
+		s.skipped(file, "it is not UTF-8 text")
+	default:
+		s.read(ctx, file, data)
+	}
+}
+
+// readSource reads a file up to one byte more than the limit.
+func readSource(r io.Reader, limit int64) ([]byte, error) {
+	data := make([]byte, 0, min(limit+1, 32<<10))
+	for {
+		if len(data) == cap(data) {
+			data = slices.Grow(data, cap(data))
+		}
+		n, err := r.Read(data[len(data):min(int64(cap(data)), limit+1)])
+		data = data[:len(data)+n]
+		switch {
+		case err == io.EOF || int64(len(data)) > limit:
+			return data, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// globs returns a filter for file names by a list of globs: the last one that matches decides, one that begins with ! against
+// the file. Without any that is for files, all are for.
+func globs(field string, list []string, start paths.Path) (func(paths.Path, string) bool, error) {
+	type rule struct {
+		match func(paths.Path, string) bool
+		with  bool
+	}
+	var rules []rule
+	positive := false
+	for _, glob := range list {
+		text, against := strings.CutPrefix(glob, "!")
+		match, err := includes(field, text, start)
+		if err != nil {
+			return nil, err
+		}
+		if match == nil {
+			return nil, fault.New(fault.InvalidParams, "A glob in %s is empty.", field).With("field", field)
+		}
+		rules = append(rules, rule{match, !against})
+		positive = positive || !against
+	}
+	return func(folder paths.Path, name string) bool {
+		for i := len(rules) - 1; i >= 0; i-- {
+			if rules[i].match(folder, name) {
+				return rules[i].with
+			}
+		}
+		return !positive
+	}, nil
+}
+
+// speaks returns a filter for the files of a language.
+func speaks(lang *syntax.Language) func(string) bool {
+	return func(name string) bool { return syntax.Of(name) == lang }
+}
+
+// lines are the lines of a source, for telling places in it.
+type lines struct {
+	text []byte
+	line int // the number of the line at
+	at   int // where it begins
+}
+
+// place is a place in a text: the line from 1, the column from 0 in UTF-16 units.
+type place struct{ line, column int }
+
+// locate returns the place of an offset. Asking in the order of the text costs the least.
+func (l *lines) locate(offset int) place {
+	if l.line == 0 || offset < l.at {
+		l.line, l.at = 1, 0
+	}
+	for i := l.at; i < offset; i++ {
+		if l.text[i] == '\n' {
+			l.line, l.at = l.line+1, i+1
+		}
+	}
+	column := 0
+	for _, r := range string(l.text[l.at:offset]) {
+		if column++; r >= 0x10000 {
+			column++
+		}
+	}
+	return place{l.line, column}
+}
+
+// around returns up to n lines before and behind the bytes from start up to end.
+func (l *lines) around(start, end, n int, shown func([]byte) string) (before, behind []string) {
+	before, behind = []string{}, []string{}
+	begin := strings.LastIndexByte(string(l.text[:start]), '\n') + 1
+	for range n {
+		if begin == 0 {
+			break
+		}
+		from := strings.LastIndexByte(string(l.text[:begin-1]), '\n') + 1
+		before = append(before, shown(l.text[from:begin-1]))
+		begin = from
+	}
+	slices.Reverse(before)
+	for at := end; len(behind) < n; {
+		i := slices.Index(l.text[at:], '\n')
+		if i < 0 || at+i+1 >= len(l.text) {
+			break
+		}
+		at += i + 1
+		to := slices.Index(l.text[at:], '\n')
+		if to < 0 {
+			to = len(l.text) - at
+		}
+		behind = append(behind, shown(l.text[at:at+to]))
+	}
+	return before, behind
+}
+
+// excerptOf shows a piece of source up to so many characters.
+func excerptOf(piece []byte, runes int) string {
+	shown, cut := text.Runes(strings.TrimSuffix(string(piece), "\r"), runes)
+	if cut {
+		shown += text.Cut
+	}
+	return shown
+}
