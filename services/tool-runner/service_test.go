@@ -416,9 +416,11 @@ file.list file CATEGORY_READ root=true parallel=true ls list_directory
 file.write file CATEGORY_WRITE root=false parallel=false write write_file
 file.create file CATEGORY_WRITE root=false parallel=false
 edit.text edit CATEGORY_WRITE root=false parallel=false edit
+edit.ast edit CATEGORY_WRITE root=false parallel=false
 edit.patch edit CATEGORY_WRITE root=false parallel=false apply_patch
 search.grep search CATEGORY_READ root=true parallel=true grep
 search.glob search CATEGORY_READ root=true parallel=true glob
+search.ast search CATEGORY_READ root=true parallel=true search.ast_grep
 shell.bash shell CATEGORY_WRITE root=false parallel=false bash
 shell.exec shell CATEGORY_WRITE root=false parallel=false exec
 shell.process shell CATEGORY_WRITE root=false parallel=false process

@@ -354,7 +354,7 @@ func (w *codeRewrite) write(ctx context.Context, one rewrite) error {
 		return err
 	}
 	defer release()
-	data, err := w.deps.load(ctx, one.file)
+	data, was, err := w.deps.load(ctx, one.file)
 	if err != nil {
 		return err
 	}
@@ -363,7 +363,7 @@ func (w *codeRewrite) write(ctx context.Context, one rewrite) error {
 		return fault.New(fault.FileChangedSinceRead, "%s changed while it was being rewritten; call again.", one.file.Show).With("path", one.file.Show)
 	}
 	after := structural.Apply(one.text, one.changes)
-	if err := one.file.Replace(after); err != nil {
+	if err := paths.Apply(paths.Change{At: one.file, Was: was, Data: after}); err != nil {
 		return err
 	}
 	// Who knew the file knows it still: they see what changed. Who did not, has not read the rest.
