@@ -63,6 +63,8 @@ func TestConfig(t *testing.T) {
 type toolRunner struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	run map[string]func(ctx context.Context, input string) (string, error)
+	// asks says that calls are asked about before they run.
+	asks bool
 
 	mu   sync.Mutex // guards seen
 	seen []*toolrunnerv1.RunToolRequest
@@ -83,6 +85,11 @@ func (r *toolRunner) RunTool(req *toolrunnerv1.RunToolRequest, stream grpc.Serve
 	r.seen = append(r.seen, req)
 	run := r.run[req.GetTool()]
 	r.mu.Unlock()
+	if r.asks && req.GetGrant().GetFingerprint() != "f" {
+		return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Approval{Approval: &toolrunnerv1.ApprovalNeeded{
+			Subject: approvalSubject, Fingerprint: "f", Audit: []*commonv1.AuditRecord{{EventType: "tool.approval.requested", Ts: 5}},
+		}}})
+	}
 	out := &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Output{Output: &toolrunnerv1.ToolOutput{Stream: "stdout", Text: "..."}}}
 	if err := stream.Send(out); err != nil {
 		return err

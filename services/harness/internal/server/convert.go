@@ -117,12 +117,16 @@ func startFromProto(p *harnessv1.RunStart) (*started, error) {
 	if n := p.MaxOutputTokens; n != nil && (*n < 1 || *n > dsl.MaxOutputTokens) {
 		return nil, fault.New(fault.BadRequest, "max_output_tokens is %d and must be from 1 to %d.", *n, dsl.MaxOutputTokens)
 	}
+	var job *loop.Job
+	if p.GetJob() != nil {
+		job = &loop.Job{Tools: p.GetJob().GetTools()}
+	}
 	return &started{workspace: p.GetWorkspace(), Start: loop.Start{
 		RunID: p.GetRunId(), SessionID: p.GetSessionId(), ProjectID: p.GetProjectId(), OperatorID: p.GetOperatorId(),
 		RequestID: p.GetRequestId(), Agent: agentFromProto(p.GetCompiled().GetRoot()), Prompts: p.GetPrompts(),
 		Routes: routesFromProto(p.GetRoutes()), MaxSteps: int(p.GetMaxSteps()), MaxOutputTokens: int(p.GetMaxOutputTokens()),
 		ProjectRoot: p.GetProjectRoot(), NoSandbox: p.GetNoSandbox(), OperatorTools: switchesFromProto(p.GetDefaultTools()),
-		AuditHead: loop.AuditHead{Hash: p.GetAuditHead().GetHash(), Items: int(p.GetAuditHead().GetItems())},
+		AuditHead: loop.AuditHead{Hash: p.GetAuditHead().GetHash(), Items: int(p.GetAuditHead().GetItems())}, Job: job,
 	}}, nil
 }
 
@@ -291,6 +295,8 @@ func eventToProto(e loop.Event) (*harnessv1.RunEvent, error) {
 	case loop.Record:
 		record, err := recordToProto(e)
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Audit{Audit: record}}, err
+	case loop.ApprovalRequested:
+		return approvalToProto(e)
 	case loop.AuditMoved:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_AuditHead{AuditHead: &harnessv1.AuditHead{
 			Hash: e.Head.Hash, Items: int32(e.Head.Items),
@@ -304,14 +310,38 @@ func toolFinishedToProto(e loop.ToolFinished) (*harnessv1.RunEvent, error) {
 		Result: resultToProto(e.Result), Step: int32(e.Step), Input: e.Input, Error: e.Err.Proto(),
 		DurationMs: e.Duration.Milliseconds(),
 	}
-	for _, a := range e.Audit {
-		record, err := recordToProto(a)
+	var err error
+	p.Audit, err = recordsToProto(e.Audit)
+	return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolResult{ToolResult: p}}, err
+}
+
+func approvalToProto(e loop.ApprovalRequested) (*harnessv1.RunEvent, error) {
+	records, err := recordsToProto(e.Audit)
+	return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Approval{Approval: &harnessv1.ApprovalRequested{
+		ApprovalId: e.ID, ToolCallId: e.CallID, Step: int32(e.Step), Audit: records,
+		Subject: &commonv1.ApprovalSubject{
+			Tool: e.Subject.Tool, AgentPath: e.Subject.Agent, Reasons: e.Subject.Reasons, Command: e.Subject.Command, Cwd: e.Subject.Cwd,
+			Paths: e.Subject.Paths, Preview: e.Subject.Preview,
+		},
+	}}}, err
+}
+
+var verdictsFromProto = map[harnessv1.ApprovalVerdict]loop.Verdict{
+	harnessv1.ApprovalVerdict_APPROVAL_VERDICT_APPROVED: loop.Approved,
+	harnessv1.ApprovalVerdict_APPROVAL_VERDICT_DENIED:   loop.Denied,
+	harnessv1.ApprovalVerdict_APPROVAL_VERDICT_EXPIRED:  loop.Expired,
+}
+
+func recordsToProto(records []loop.Record) ([]*commonv1.AuditRecord, error) {
+	var list []*commonv1.AuditRecord
+	for _, r := range records {
+		record, err := recordToProto(r)
 		if err != nil {
 			return nil, err
 		}
-		p.Audit = append(p.Audit, record)
+		list = append(list, record)
 	}
-	return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolResult{ToolResult: p}}, nil
+	return list, nil
 }
 
 func recordToProto(r loop.Record) (*commonv1.AuditRecord, error) {

@@ -28,9 +28,11 @@ type runSink struct {
 
 	mu     sync.Mutex // guards the fields below
 	stored map[half]struct{}
-	routes map[string]loop.Route // the newest, until they are taken
-	ended  error                 // why no answer comes any more
-	news   chan struct{}         // holds one token when something above has changed
+	routes map[string]loop.Route         // the newest, until they are taken
+	ended  error                         // why no answer comes any more
+	news   chan struct{}                 // holds one token when something above has changed
+	asked  map[string]chan loop.Decision // by the approval's id, each with room for its answer
+	silent chan struct{}                 // closed when no answer comes any more
 
 	released chan struct{} // closed when models may be asked
 }
@@ -41,7 +43,10 @@ type half struct {
 }
 
 func newRunSink(stream runStream) *runSink {
-	return &runSink{stream: stream, stored: map[half]struct{}{}, news: make(chan struct{}, 1), released: make(chan struct{})}
+	return &runSink{
+		stream: stream, stored: map[half]struct{}{}, news: make(chan struct{}, 1), released: make(chan struct{}),
+		asked: map[string]chan loop.Decision{}, silent: make(chan struct{}),
+	}
 }
 
 // Emit sends an event.
@@ -111,6 +116,40 @@ func (r *runSink) answer(h half) (bool, map[string]loop.Route, error) {
 	return true, routes, nil
 }
 
+// Ask sends a request for approval and waits for the caller's word.
+func (r *runSink) Ask(ctx context.Context, q loop.ApprovalRequested) (loop.Decision, error) {
+	answer := make(chan loop.Decision, 1)
+	r.mu.Lock()
+	r.asked[q.ID] = answer
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.asked, q.ID)
+	}()
+	if err := r.Emit(q); err != nil {
+		return loop.Decision{}, err
+	}
+	select {
+	case d := <-answer:
+		return d, nil
+	case <-r.silent:
+		return loop.Decision{}, fault.New(fault.Cancelled, "The caller of the run answers no more.")
+	case <-ctx.Done():
+		return loop.Decision{}, ctx.Err()
+	}
+}
+
+// decide hands on an answer. One that nobody waits for any more, or a second one, is nobody's.
+func (r *runSink) decide(d *harnessv1.ApprovalDecision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if answer, ok := r.asked[d.GetApprovalId()]; ok {
+		delete(r.asked, d.GetApprovalId())
+		answer <- loop.Decision{Verdict: verdictsFromProto[d.GetVerdict()], Comment: d.GetComment()}
+	}
+}
+
 // listen reads the caller's requests until the stream ends. The word of the caller that ends the run is cancel's cause.
 func (r *runSink) listen(cancel context.CancelCauseFunc) {
 	for {
@@ -122,6 +161,7 @@ func (r *runSink) listen(cancel context.CancelCauseFunc) {
 		if errors.Is(err, io.EOF) {
 			// The caller has said its last word but reads on: the run may go on as far as it needs no answer.
 			r.tell(func() { r.ended = fault.New(fault.Cancelled, "The caller of the run answers no more.") })
+			close(r.silent)
 			return
 		}
 		if err != nil {
@@ -133,10 +173,12 @@ func (r *runSink) listen(cancel context.CancelCauseFunc) {
 			close(r.released)
 		case req.GetStored() != nil:
 			r.tell(func() { r.take(req.GetStored()) })
+		case req.GetDecision() != nil:
+			r.decide(req.GetDecision())
 		case req.GetCancel() != nil:
 			cancel(fault.New(fault.Cancelled, "The run was cancelled.").With("reason", req.GetCancel().GetReason()))
 		default:
-			cancel(fault.New(fault.BadRequest, "After a run has begun, only stored, cancel and, once, the end of its hold may come."))
+			cancel(fault.New(fault.BadRequest, "After a run has begun, only stored, decision, cancel and, once, the end of its hold may come."))
 			return
 		}
 	}

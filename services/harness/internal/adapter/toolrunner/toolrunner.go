@@ -133,9 +133,12 @@ func (r *Runner) Run(ctx context.Context, call loop.ToolRequest, output func(str
 		case ev.GetOutput() != nil:
 			wrote = true
 			output(ev.GetOutput().GetStream(), ev.GetOutput().GetText())
-		case ev.GetResult() != nil:
+		case ev.GetResult() != nil || ev.GetApproval() != nil:
 			// The end of the stream follows at once; a call that is read to its end is no broken one in anyone's traces.
 			_, _ = stream.Recv()
+			if ev.GetApproval() != nil {
+				return questionFromProto(ev.GetApproval()), nil
+			}
 			return outcomeFromProto(ev.GetResult()), nil
 		}
 	}
@@ -153,13 +156,32 @@ func brokenOff(err error, wrote bool) error {
 
 func requestToProto(call loop.ToolRequest) *toolrunnerv1.RunToolRequest {
 	c := call.Context
-	return &toolrunnerv1.RunToolRequest{
+	req := &toolrunnerv1.RunToolRequest{
 		CallId: call.CallID, Tool: call.Tool, Input: call.Input,
 		Context: &toolrunnerv1.ToolContext{
 			SessionId: c.SessionID, RunId: c.RunID, RequestId: c.RequestID, Caller: c.Caller, ProjectId: c.ProjectID,
 			ProjectRoot: c.ProjectRoot, OperatorId: c.OperatorID, Cage: c.Cage.Proto(), Tools: c.Tools,
 		},
 	}
+	if call.Grant != "" {
+		req.Grant = &toolrunnerv1.ToolGrant{Fingerprint: call.Grant}
+	}
+	if c.Job != nil {
+		req.Context.Job = &toolrunnerv1.JobPolicy{Tools: c.Job.Tools}
+	}
+	return req
+}
+
+func questionFromProto(p *toolrunnerv1.ApprovalNeeded) loop.ToolOutcome {
+	s := p.GetSubject()
+	out := loop.ToolOutcome{Question: &loop.Question{Fingerprint: p.GetFingerprint(), Subject: loop.Subject{
+		Tool: s.GetTool(), Agent: s.GetAgentPath(), Reasons: s.GetReasons(), Command: s.GetCommand(), Cwd: s.GetCwd(), Paths: s.GetPaths(),
+		Preview: s.GetPreview(),
+	}}}
+	for _, a := range p.GetAudit() {
+		out.Audit = append(out.Audit, recordFromProto(a))
+	}
+	return out
 }
 
 func outcomeFromProto(p *toolrunnerv1.ToolResult) loop.ToolOutcome {

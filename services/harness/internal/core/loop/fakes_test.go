@@ -146,6 +146,19 @@ type sink struct {
 	onEmit func(Event) error
 	// store answers a question for storage; nil says yes.
 	store func(ctx context.Context, step int, part Part) (map[string]Route, error)
+	// answer answers a request for approval; nil waits for ctx.
+	answer func(ctx context.Context, q ApprovalRequested) (Decision, error)
+}
+
+func (s *sink) Ask(ctx context.Context, q ApprovalRequested) (Decision, error) {
+	if err := s.Emit(q); err != nil {
+		return Decision{}, err
+	}
+	if s.answer != nil {
+		return s.answer(ctx, q)
+	}
+	<-ctx.Done()
+	return Decision{}, ctx.Err()
 }
 
 func (s *sink) Emit(e Event) error {

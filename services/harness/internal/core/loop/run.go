@@ -137,7 +137,7 @@ func (r *run) checkCage() error {
 func (r *run) offerTools(ctx context.Context) error {
 	r.offers = map[string]offer{}
 	r.toolContext = &ToolContext{
-		SessionID: r.start.SessionID, RunID: r.start.RunID, RequestID: r.start.RequestID, Caller: r.agent.Path,
+		Job: r.start.Job, SessionID: r.start.SessionID, RunID: r.start.RunID, RequestID: r.start.RequestID, Caller: r.agent.Path,
 		ProjectID: r.start.ProjectID, ProjectRoot: r.start.ProjectRoot, OperatorID: r.start.OperatorID,
 	}
 	if len(r.agent.Tools) == 0 {

@@ -105,12 +105,12 @@ func (t *toolTurn) start(i int) bool {
 func (t *toolTurn) one(ctx context.Context, i int) {
 	began := time.Now()
 	c := t.calls[i].call
-	out, err := t.run.tool(ctx, t.step, c)
+	out, asked, err := t.run.tool(ctx, t.step, c)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		out = t.run.brokenOff(c, err, time.Since(began))
+		out = t.run.brokenOff(c, err, time.Since(began), asked)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,8 +155,9 @@ func (t *toolTurn) finish(cause error) ([]llm.Block, error) {
 	return results, t.err
 }
 
-// tool runs one call at the tool runner. A panic on the way is an error like any other.
-func (r *run) tool(ctx context.Context, step int, c llm.ToolCall) (out ToolOutcome, err error) {
+// tool runs one call at the tool runner, and asks an operator where that is needed; asked says whether it did. A panic on
+// the way is an error like any other.
+func (r *run) tool(ctx context.Context, step int, c llm.ToolCall) (out ToolOutcome, asked bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.deps.Log.ErrorContext(ctx, "tool call panicked", "run_id", r.start.RunID, "tool", c.Name, "panic", p, "stack", string(debug.Stack()))
@@ -164,16 +165,16 @@ func (r *run) tool(ctx context.Context, step int, c llm.ToolCall) (out ToolOutco
 		}
 	}()
 	req := ToolRequest{CallID: fmt.Sprintf("%s.%d.%s", r.start.RunID, step, c.ID), Tool: c.Name, Input: c.Input, Context: r.toolContext}
-	out, err = r.deps.Tools.Run(ctx, req, func(stream, text string) {
+	out, asked, err = r.approved(ctx, step, c, req, func(stream, text string) {
 		// A sink that is gone ends ctx, and with it the call.
 		_ = r.emit(ToolOutput{CallID: c.ID, Stream: stream, Text: text})
 	})
 	out.Content = valid(out.Content)
-	return out, err
+	return out, asked, err
 }
 
-// brokenOff is the outcome of a call whose result never came.
-func (r *run) brokenOff(c llm.ToolCall, err error, took time.Duration) ToolOutcome {
+// brokenOff is the outcome of a call whose result never came; asked says whether it was recorded when it was asked about.
+func (r *run) brokenOff(c llm.ToolCall, err error, took time.Duration, asked bool) ToolOutcome {
 	f := fault.From(err)
 	switch f.Code {
 	case fault.Cancelled:
@@ -183,7 +184,11 @@ func (r *run) brokenOff(c llm.ToolCall, err error, took time.Duration) ToolOutco
 	case fault.Unavailable:
 		f = fault.Wrap(err, fault.Unavailable, "%s It is not known whether the call had effects: look before you call it again.", f.Msg)
 	}
-	return r.failedCall(c, f, took)
+	out := r.failedCall(c, f, took)
+	if asked {
+		out.Audit = out.Audit[1:]
+	}
+	return out
 }
 
 // neverRan is the outcome of a call that the end of the run kept from running.

@@ -36,6 +36,8 @@ type Start struct {
 	NoSandbox bool
 	// OperatorTools are the operator's rules for tools, in order.
 	OperatorTools []core.ToolSwitch
+	// Job is set for a run that nobody attends.
+	Job *Job
 	// Hold, unless nil, returns when models may be asked; see [llm.Request].
 	Hold func(context.Context) error
 }
@@ -109,6 +111,8 @@ type ToolRequest struct {
 	Tool, Input string
 	// Context is who calls.
 	Context *ToolContext
+	// Grant is the fingerprint of the question an operator said yes to, "" for none.
+	Grant string
 }
 
 // ToolContext is who calls tools, from where, and what they may do.
@@ -117,6 +121,14 @@ type ToolContext struct {
 	// Cage is nil for none.
 	Cage *dsl.Cage
 	// Tools are the canonical names of the agent's tools.
+	Tools []string
+	// Job is set where nobody can be asked.
+	Job *Job
+}
+
+// Job is the policy of a run that nobody attends.
+type Job struct {
+	// Tools are the canonical names of the tools it may use besides those that only look.
 	Tools []string
 }
 
@@ -130,6 +142,8 @@ type ToolOutcome struct {
 	Audit []Record
 	// Duration is how long it took.
 	Duration time.Duration
+	// Question is set instead of all but Audit for a call that was not made because an operator has to allow it.
+	Question *Question
 }
 
 // Prices knows what models cost.
@@ -155,6 +169,9 @@ type Sink interface {
 	// Stored waits until the half of a step that was sent is on disk, and returns the routes if they have changed. It
 	// fails when ctx ends or no answer can come any more.
 	Stored(ctx context.Context, step int, part Part) (map[string]Route, error)
+	// Ask sends a request for approval and waits for the operator's answer. It fails when ctx ends or no answer can come
+	// any more. It is safe for concurrent use.
+	Ask(ctx context.Context, q ApprovalRequested) (Decision, error)
 }
 
 // Event is what happens in a run: one of the types below.
