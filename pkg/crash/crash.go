@@ -27,6 +27,10 @@ const (
 	ResultsBeforeStore Point = "results_before_store"
 	// ResultsStored: the results of a step are committed and the harness does not know it.
 	ResultsStored Point = "results_stored"
+	// ApprovalStored: a tool call's request for approval is committed and no frame says so yet.
+	ApprovalStored Point = "approval_stored"
+	// ApprovalAnswered: an operator's answer is committed; neither the harness nor a client knows it.
+	ApprovalAnswered Point = "approval_answered"
 	// RunEndBeforeStore: the run is over and its end is not committed.
 	RunEndBeforeStore Point = "run_end_before_store"
 	// RunEndStored: the end of the run is committed and its last frames are not published.
@@ -58,6 +62,7 @@ func Points() []Point {
 
 var points = []Point{
 	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored,
+	ApprovalStored, ApprovalAnswered,
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
 	FilesStaged, FileCommitted, FilesCommitted,
 	ProcessNoted, ProcessStarted,

@@ -60,6 +60,8 @@ type Config struct {
 	// waits for its end.
 	CancelGrace config.Duration `toml:"cancel_grace"`
 	StopTimeout config.Duration `toml:"stop_timeout"`
+	// ApprovalTimeout is how long a tool call waits for an operator before it counts as denied.
+	ApprovalTimeout config.Duration `toml:"approval_timeout"`
 	// ToolsTimeout is how long killing what runs for an ended session may take.
 	ToolsTimeout config.Duration `toml:"tools_timeout"`
 	// ResumeTimeout is how long to try to resume a run while what it needs is not there yet, as after a start.
@@ -81,36 +83,37 @@ type Config struct {
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
-		DatabaseConns:  12,
-		RotateSecrets:  true,
-		LaunchTokenTTL: config.Duration(24 * time.Hour),
-		MaxContent:     1 << 20,
-		LeaseTTL:       config.Duration(5 * time.Second),
-		SweepInterval:  config.Duration(2 * time.Second),
-		UnloadAfter:    config.Duration(30 * time.Second),
-		LoadTimeout:    config.Duration(30 * time.Second),
-		SettleTimeout:  config.Duration(5 * time.Second),
-		ResumeLimit:    3,
-		FrameBuffer:    4 << 20,
-		FrameBatch:     256 << 10,
-		FrameRetention: config.Duration(bus.DefaultRetention),
-		FrameStore:     bus.DefaultMaxBytes,
-		FrameReplicas:  1,
-		SeqInterval:    config.Duration(time.Second),
-		AttachTimeout:  config.Duration(10 * time.Second),
-		AttachWait:     config.Duration(time.Second),
-		HoldBack:       config.Duration(50 * time.Millisecond),
-		HarnessTimeout: config.Duration(10 * time.Second),
-		CancelGrace:    config.Duration(5 * time.Second),
-		StopTimeout:    config.Duration(30 * time.Second),
-		ToolsTimeout:   config.Duration(5 * time.Second),
-		ResumeTimeout:  config.Duration(time.Minute),
-		CutGrace:       config.Duration(2 * time.Second),
-		Farewell:       config.Duration(time.Second),
-		MaxPrompts:     8 << 20,
-		ProjectFiles:   1024,
-		PromptCache:    32 << 20,
-		MaxScript:      1 << 20,
+		DatabaseConns:   12,
+		RotateSecrets:   true,
+		LaunchTokenTTL:  config.Duration(24 * time.Hour),
+		MaxContent:      1 << 20,
+		LeaseTTL:        config.Duration(5 * time.Second),
+		SweepInterval:   config.Duration(2 * time.Second),
+		UnloadAfter:     config.Duration(30 * time.Second),
+		LoadTimeout:     config.Duration(30 * time.Second),
+		SettleTimeout:   config.Duration(5 * time.Second),
+		ResumeLimit:     3,
+		FrameBuffer:     4 << 20,
+		FrameBatch:      256 << 10,
+		FrameRetention:  config.Duration(bus.DefaultRetention),
+		FrameStore:      bus.DefaultMaxBytes,
+		FrameReplicas:   1,
+		SeqInterval:     config.Duration(time.Second),
+		AttachTimeout:   config.Duration(10 * time.Second),
+		AttachWait:      config.Duration(time.Second),
+		HoldBack:        config.Duration(50 * time.Millisecond),
+		HarnessTimeout:  config.Duration(10 * time.Second),
+		CancelGrace:     config.Duration(5 * time.Second),
+		StopTimeout:     config.Duration(30 * time.Second),
+		ApprovalTimeout: config.Duration(10 * time.Minute),
+		ToolsTimeout:    config.Duration(5 * time.Second),
+		ResumeTimeout:   config.Duration(time.Minute),
+		CutGrace:        config.Duration(2 * time.Second),
+		Farewell:        config.Duration(time.Second),
+		MaxPrompts:      8 << 20,
+		ProjectFiles:    1024,
+		PromptCache:     32 << 20,
+		MaxScript:       1 << 20,
 	}
 }
 
@@ -146,6 +149,7 @@ func (c Config) Validate() error {
 		{"harness_timeout", int64(c.HarnessTimeout)},
 		{"cancel_grace", int64(c.CancelGrace)},
 		{"stop_timeout", int64(c.StopTimeout)},
+		{"approval_timeout", int64(c.ApprovalTimeout)},
 		{"tools_timeout", int64(c.ToolsTimeout)},
 		{"resume_timeout", int64(c.ResumeTimeout)},
 		{"cut_grace", int64(c.CutGrace)},

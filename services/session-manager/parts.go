@@ -69,6 +69,7 @@ func (s *Service) build(pool *pgxpool.Pool) *parts {
 			Harness:  harnessrun.New(s.deps.Harness, s.cfg.HarnessTimeout.D(), s.deps.NoSandbox),
 			Renderer: framejson.Renderer{}, Config: config, Log: log,
 			HoldBack: s.cfg.HoldBack.D(), CancelGrace: s.cfg.CancelGrace.D(),
+			ApprovalTimeout: s.cfg.ApprovalTimeout.D(),
 		},
 	})
 	conversations = sessions.New(sessions.Deps{

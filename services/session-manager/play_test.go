@@ -103,7 +103,7 @@ func (h *harness) Compile(_ context.Context, req *harnessv1.CompileRequest) (*ha
 
 // Run takes the start and the history in, and then plays.
 func (h *harness) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error {
-	p := &play{stream: stream, stored: make(chan *harnessv1.StepStored, 64), cancelled: make(chan string, 1)}
+	p := &play{stream: stream, stored: make(chan *harnessv1.StepStored, 64), cancelled: make(chan string, 1), decided: make(chan *harnessv1.ApprovalDecision, 8)}
 	for p.begun = false; !p.begun; {
 		req, err := stream.Recv()
 		if err != nil {
@@ -151,6 +151,7 @@ type play struct {
 	begun     bool
 	stored    chan *harnessv1.StepStored
 	cancelled chan string
+	decided   chan *harnessv1.ApprovalDecision
 }
 
 func (p *play) listen() {
@@ -161,6 +162,9 @@ func (p *play) listen() {
 		}
 		if s := req.GetStored(); s != nil {
 			p.stored <- s
+		}
+		if d := req.GetDecision(); d != nil {
+			p.decided <- d
 		}
 		if c := req.GetCancel(); c != nil {
 			p.cancelled <- c.GetReason()

@@ -103,6 +103,9 @@ func queue(ctx context.Context, p *pipeline, session string, c record.Change) er
 	if err := queueRun(ctx, q, c); err != nil {
 		return err
 	}
+	if err := queueApprovals(ctx, q, c); err != nil {
+		return err
+	}
 	if err := AppendAudit(ctx, p, c.Audit); err != nil {
 		return err
 	}

@@ -63,6 +63,9 @@ func (s *Sessions) Load(ctx context.Context, session string) (live.Loaded, error
 	if err != nil {
 		return l, err
 	}
+	if run.Asking, err = s.pending(ctx, run.ID); err != nil {
+		return l, fail(err, "load approvals")
+	}
 	tries, err := db.New(s.pool).CountTries(ctx, session, run.TriggerMessageID)
 	l.Run, l.Tries = &run, int(tries)
 	return l, fail(err, "load run")

@@ -32,6 +32,8 @@ func (Renderer) Append(dst []byte, p frames.Payload) ([]byte, error) {
 		return appendCall(dst, p)
 	case frames.MessageToolResult:
 		return appendResult(dst, p)
+	case frames.ApprovalRequested:
+		return appendApproval(dst, p)
 	}
 	out, err := wirejson.Append(dst, message(p))
 	if err != nil {
@@ -86,6 +88,11 @@ func message(p frames.Payload) proto.Message {
 		}
 	case frames.RunEnded:
 		return &gatewayv1.RunEnded{RunId: p.RunID, Outcome: p.Outcome, Error: failure(p.Error)}
+	case frames.ApprovalResolved:
+		return &gatewayv1.ApprovalResolved{
+			ApprovalId: p.ApprovalID, RunId: p.RunID, ToolCallId: p.ToolCallID, State: p.State, ResolvedBy: unlessEmpty(p.ResolvedBy),
+			Comment: p.Comment, ResolvedAt: p.ResolvedAt,
+		}
 	case frames.SessionState:
 		return &gatewayv1.SessionStateChanged{State: p.State, BlockedReason: p.BlockedReason}
 	}
@@ -125,6 +132,49 @@ func appendResult(dst []byte, p frames.MessageToolResult) ([]byte, error) {
 	// Numbers can be longer than they were written.
 	m.Input = structpb.NewStringValue(cut(p.Input, inputShare))
 	return wirejson.Append(dst[:start], m)
+}
+
+// A request for approval stands among the events, for which sockets have little room: from approvalLimit on it is shortened,
+// the command least, then the change. The approval itself has it whole.
+const (
+	approvalLimit = 32 << 10
+	commandShare  = 16 << 10
+	previewShare  = 8 << 10
+	reasonShare   = 256
+	maxListed     = 12
+)
+
+func appendApproval(dst []byte, p frames.ApprovalRequested) ([]byte, error) {
+	start := len(dst)
+	m := &gatewayv1.ApprovalRequested{
+		ApprovalId: p.ApprovalID, RunId: p.RunID, MessageId: p.MessageID, ToolCallId: p.ToolCallID, Subject: wire.Subject(p.Subject),
+		RequestedAt: p.RequestedAt, ExpiresAt: p.ExpiresAt,
+	}
+	dst, err := wirejson.Append(dst, m)
+	if err != nil || len(dst)-start <= approvalLimit {
+		return dst, err
+	}
+	m.Truncated = true
+	s := m.GetSubject()
+	s.Command, s.Preview, s.Cwd = cut(s.GetCommand(), commandShare), cut(s.GetPreview(), previewShare), cut(s.GetCwd(), reasonShare)
+	s.Reasons, s.Paths = few(s.GetReasons()), few(s.GetPaths())
+	return wirejson.Append(dst[:start], m)
+}
+
+// few returns the first of a list of texts, each shortened.
+func few(texts []string) []string {
+	out := make([]string, min(len(texts), maxListed))
+	for i := range out {
+		out[i] = cut(texts[i], reasonShare)
+	}
+	return out
+}
+
+func unlessEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 // maxDetails is the most room that the details of a failure get, as protobuf.

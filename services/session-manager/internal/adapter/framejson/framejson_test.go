@@ -53,6 +53,23 @@ func TestPayloads(t *testing.T) {
 			frames.Output, "message.start",
 			`{"message_id":"m","run_id":"","role":"","provider":"","model":"","rehearsal":true,"started_at":0}`,
 		},
+		{
+			frames.ApprovalRequested{ApprovalID: "a", RunID: "r", MessageID: "m", ToolCallID: "c", Subject: frames.Subject{
+				Tool: "shell.bash", AgentPath: "primary", Reasons: []string{"why"}, Command: "x", Cwd: "./", Paths: []string{"./p"}, Preview: "+d",
+			}, RequestedAt: 1, ExpiresAt: 2},
+			frames.Events, "approval.requested",
+			`{"approval_id":"a","run_id":"r","message_id":"m","tool_call_id":"c","subject":{"tool":"shell.bash","agent_path":"primary",` +
+				`"reasons":["why"],"command":"x","cwd":"./","paths":["./p"],"preview":"+d"},"requested_at":1,"expires_at":2}`,
+		},
+		{
+			frames.ApprovalResolved{ApprovalID: "a", RunID: "r", ToolCallID: "c", State: "denied", ResolvedBy: "ada", Comment: "no", ResolvedAt: 3},
+			frames.Events, "approval.resolved",
+			`{"approval_id":"a","run_id":"r","tool_call_id":"c","state":"denied","resolved_by":"ada","comment":"no","resolved_at":3}`,
+		},
+		{
+			frames.ApprovalResolved{ApprovalID: "a", State: "expired"},
+			frames.Events, "approval.resolved", `{"approval_id":"a","run_id":"","tool_call_id":"","state":"expired","resolved_by":null,"resolved_at":0}`,
+		},
 		{frames.MessageDelta{MessageID: "m", Delta: "a\n<b>"}, frames.Output, "message.delta", `{"message_id":"m","delta":"a\n<b>","kind":"text"}`},
 		{frames.MessageDelta{MessageID: "m", Delta: "a", Thinking: true}, frames.Output, "message.delta", `{"message_id":"m","delta":"a","kind":"thinking"}`},
 		{

@@ -13,6 +13,7 @@ import (
 	"kaged.dev/pkg/llm"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	"kaged.dev/services/session-manager/internal/core/localconfig"
+	"kaged.dev/services/session-manager/internal/core/record"
 	"kaged.dev/services/session-manager/internal/core/runs"
 	"kaged.dev/services/session-manager/internal/core/transcript"
 	"kaged.dev/services/session-manager/internal/wire"
@@ -120,6 +121,19 @@ func (s *stream) Stored(half runs.Half, changed map[string]localconfig.Route) er
 	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Stored{Stored: stored}})
 }
 
+var verdicts = map[record.ApprovalState]harnessv1.ApprovalVerdict{
+	record.ApprovalApproved: harnessv1.ApprovalVerdict_APPROVAL_VERDICT_APPROVED,
+	record.ApprovalDenied:   harnessv1.ApprovalVerdict_APPROVAL_VERDICT_DENIED,
+	record.ApprovalExpired:  harnessv1.ApprovalVerdict_APPROVAL_VERDICT_EXPIRED,
+}
+
+// Decide implements [runs.Stream].
+func (s *stream) Decide(d runs.Decision) error {
+	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Decision{Decision: &harnessv1.ApprovalDecision{
+		ApprovalId: d.ApprovalID, Verdict: verdicts[d.State], Comment: d.Comment,
+	}}})
+}
+
 // Cancel implements [runs.Stream].
 func (s *stream) Cancel(reason string) error {
 	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Cancel{Cancel: &harnessv1.RunCancel{Reason: reason}}})
@@ -170,6 +184,11 @@ func event(ev *harnessv1.RunEvent) runs.Event {
 		}
 	case *harnessv1.RunEvent_Turn:
 		return runs.TurnDone{Turn: wire.FromTurn(e.Turn), Wait: e.Turn.GetWait()}
+	case *harnessv1.RunEvent_Approval:
+		a := e.Approval
+		return runs.Asked{
+			ID: a.GetApprovalId(), CallID: a.GetToolCallId(), Subject: wire.FromSubject(a.GetSubject()), Audit: wire.FromAudit(a.GetAudit()),
+		}
 	case *harnessv1.RunEvent_StepDone:
 		return runs.StepDone{Step: int(e.StepDone.GetStep())}
 	case *harnessv1.RunEvent_Audit:

@@ -90,6 +90,34 @@ type RunEnded struct {
 // SessionState says what the session is doing from now on.
 type SessionState struct{ State, BlockedReason string }
 
+// Subject is what an operator is asked to allow: one tool call, as it would act if it were made.
+type Subject struct {
+	// Tool is the canonical name, AgentPath the tree path of the caller.
+	Tool      string `json:"tool"`
+	AgentPath string `json:"agent_path"`
+	// Reasons say why it needs approval, one sentence each.
+	Reasons []string `json:"reasons"`
+	// Command and Cwd are the exact command and its folder, "" for none.
+	Command string `json:"command,omitempty"`
+	Cwd     string `json:"cwd,omitempty"`
+	// Paths are the files it changes, Preview is the change as a unified diff.
+	Paths   []string `json:"paths,omitempty"`
+	Preview string   `json:"preview,omitempty"`
+}
+
+// ApprovalRequested says that a tool call waits for an operator.
+type ApprovalRequested struct {
+	ApprovalID, RunID, MessageID, ToolCallID string
+	Subject                                  Subject
+	RequestedAt, ExpiresAt                   int64
+}
+
+// ApprovalResolved says that a tool call waits no longer. ResolvedBy and Comment are "" for none.
+type ApprovalResolved struct {
+	ApprovalID, RunID, ToolCallID, State, ResolvedBy, Comment string
+	ResolvedAt                                                int64
+}
+
 // Kind implements [Payload].
 func (MessageStart) Kind() (Channel, string)      { return Output, "message.start" }
 func (MessageDelta) Kind() (Channel, string)      { return Output, "message.delta" }
@@ -101,6 +129,8 @@ func (RunStarted) Kind() (Channel, string)        { return Events, "run.started"
 func (RunRetry) Kind() (Channel, string)          { return Events, "run.retry" }
 func (RunEnded) Kind() (Channel, string)          { return Events, "run.ended" }
 func (SessionState) Kind() (Channel, string)      { return Events, "session.state" }
+func (ApprovalRequested) Kind() (Channel, string) { return Events, "approval.requested" }
+func (ApprovalResolved) Kind() (Channel, string)  { return Events, "approval.resolved" }
 
 // Render returns the frame of p. dst is room that may be used for its payload.
 func Render(r Renderer, dst []byte, p Payload) (Frame, error) {

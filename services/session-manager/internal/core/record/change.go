@@ -24,6 +24,10 @@ type Change struct {
 	CancelRequested string
 	// Steps are added to runs.
 	Steps []StepHalf
+	// Approvals are requests for approval that are added, Answered is one that was answered. The end of a run closes those
+	// of its own that are left.
+	Approvals []Approval
+	Answered  *Approval
 	// Audit is appended to the record.
 	Audit []audit.Record
 	// Outbox are the frames that tell clients of the change.

@@ -103,6 +103,8 @@ type Run struct {
 	CompiledHash                  string
 	PromptHashes                  map[string]string
 	CreatedAt, StartedAt, EndedAt int64
+	// Asking are its requests for approval that are pending; only of a run whose session is being loaded.
+	Asking []Approval
 }
 
 // History returns messages as far as a model is concerned: what was superseded is left out, and so is what agents below

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"slices"
 	"time"
 
 	"kaged.dev/pkg/fault"
@@ -15,6 +16,8 @@ import (
 type ending struct {
 	Finished
 	steps []transcript.Step
+	// asking are the requests for approval that nobody has answered.
+	asking []record.Approval
 	// provider and model answered first, "" if none did.
 	provider, model string
 }
@@ -43,6 +46,9 @@ func (e *ending) write(render frames.Renderer, run record.Run, s record.Session,
 		c.Session.State = record.Idle
 	}
 	c.Session.BlockedReason = e.blocked()
+	if err := closing(render, c, s, requestID, e.asking); err != nil {
+		return err
+	}
 	c.Audit = append(c.Audit, e.cutOff(run, s, requestID, c.At)...)
 	c.Audit = append(c.Audit, e.audit(run, s, requestID, usage, c.At))
 	blocked := s.BlockedReason
@@ -149,6 +155,9 @@ func (e *ending) cutOff(run record.Run, s record.Session, requestID string, at i
 	}
 	var records []audit.Record
 	for _, call := range transcript.Open(e.steps) {
+		if slices.ContainsFunc(e.asking, func(a record.Approval) bool { return a.CallID == call.ID }) {
+			continue // it waited for an operator, so it did not run
+		}
 		records = append(records, about(run, s, requestID, "tool.interrupted", at, map[string]any{
 			"tool_name": call.Name, "tool_call_id": call.ID, "step": len(e.steps), "effects": "unknown",
 		}))
@@ -168,7 +177,7 @@ func about(run record.Run, s record.Session, requestID, event string, at int64, 
 // Interrupted describes the end of a run whose process died: its stored steps are kept, it has failed as interrupted, and
 // the session is in the state next.
 func Interrupted(render frames.Renderer, s record.Session, run record.Run, steps []transcript.Step, next record.State) (record.Change, error) {
-	e := ending{steps: steps, Finished: Finished{
+	e := ending{steps: steps, asking: run.Asking, Finished: Finished{
 		Outcome: Failed, Stop: llm.StopError,
 		Error: fault.New(fault.Interrupted, "The run was cut off when kaged stopped; its completed steps are kept."),
 	}}

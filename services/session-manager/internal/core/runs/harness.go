@@ -32,6 +32,8 @@ type Stream interface {
 	Recv() (Event, error)
 	// Stored tells the harness that a half of a step is on disk, and the routes if they have changed.
 	Stored(half Half, routes map[string]localconfig.Route) error
+	// Decide tells the harness an operator's answer, which is on disk.
+	Decide(Decision) error
 	// Cancel asks the harness to stop. It reports what there is and finishes.
 	Cancel(reason string) error
 }

@@ -19,6 +19,8 @@ type job struct {
 	acks  []Half
 	audit []audit.Record
 	head  *record.AuditHead
+	// question is a request for approval.
+	question *question
 	// end is the end of the run and the last job.
 	end *ending
 	// now says that somebody waits for it.
@@ -32,7 +34,7 @@ func (j *job) add(next job) {
 	if next.head != nil {
 		j.head = next.head
 	}
-	j.end = next.end
+	j.end, j.question = next.end, next.question
 	j.now = j.now || next.now
 }
 
@@ -90,11 +92,20 @@ func (k *keeper) commit(j job) error {
 		crash.At(crash.RunEndBeforeStore)
 		between = crash.RunEndStored
 	}
+	if j.question != nil {
+		if err := k.asked(&change, j.question); err != nil {
+			return err
+		}
+		between = crash.ApprovalStored
+	}
 	passing(j.acks, crash.TurnBeforeStore, crash.ResultsBeforeStore)
 	if err := k.desk.Commit(k.life, change, between); err != nil {
 		return err
 	}
 	passing(j.acks, crash.TurnStored, crash.ResultsStored)
+	if j.question != nil {
+		k.await(j.question)
+	}
 	if j.end == nil {
 		k.tell(j.acks)
 	}

@@ -69,6 +69,8 @@ func (l *relay) handle(event Event) error {
 		return l.turn(e)
 	case StepDone:
 		return l.stepDone(e)
+	case Asked:
+		l.ask(e)
 	case Recorded:
 		l.keep(job{audit: []audit.Record{l.about(e.Record)}})
 	case HeadMoved:

@@ -48,6 +48,8 @@ type Deps struct {
 	HoldBack time.Duration
 	// CancelGrace is how long a cancelled run may take to report what there is.
 	CancelGrace time.Duration
+	// ApprovalTimeout is how long a tool call waits for an operator before it counts as denied.
+	ApprovalTimeout time.Duration
 }
 
 // Why a run's context ends early.
@@ -86,12 +88,16 @@ type Run struct {
 	why    error      // why the run is to end early, nil if it is not
 	// boundary says that the run is to end after the next completed step.
 	boundary bool
+	// open are the requests for approval that nobody has answered, by id; nil once the run is ending.
+	questions map[string]*question
+	// asking counts the goroutines that wait for a request to expire, and the answers on their way.
+	asking sync.WaitGroup
 }
 
 // Ready gives a run to the harness while its row is being stored: until [Run.Begin] no model is asked, nothing is shown
 // and nothing is spent. Either Begin or [Run.Drop] must follow.
 func Ready(deps Deps, spec Spec) *Run {
-	r := &Run{Deps: deps, spec: spec, jobs: make(chan job, 16), done: make(chan struct{}), ready: make(chan struct{})}
+	r := &Run{Deps: deps, spec: spec, questions: map[string]*question{}, jobs: make(chan job, 16), done: make(chan struct{}), ready: make(chan struct{})}
 	r.life, r.leave = context.WithCancel(context.Background())
 	r.ctx, r.stop = context.WithCancelCause(r.life)
 	r.patience, r.hurry = context.WithCancel(r.ctx)
@@ -149,8 +155,12 @@ func (r *Run) Abandon() {
 // that was cut off to go on, by leaving it to the session's next holder.
 func (r *Run) HandOver() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.boundary = true
+	waits := len(r.questions) > 0
+	r.mu.Unlock()
+	if waits {
+		r.Cut() // the step is not finished before an operator answers
+	}
 }
 
 // end asks the harness to stop, and cuts the stream if it does not within the grace.
@@ -208,6 +218,7 @@ func (r *Run) work() {
 	}()
 	relay := relay{Run: r}
 	ending := relay.run()
+	ending.asking = r.closeQuestions()
 	if r.reason() != errAbandoned {
 		r.jobs <- job{end: &ending, now: true}
 	}

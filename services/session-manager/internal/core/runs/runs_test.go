@@ -97,13 +97,15 @@ type harness struct {
 	events  chan runs.Event
 	stored  chan runs.Half
 	cancels chan string
+	// decided are the answers of operators.
+	decided chan runs.Decision
 	gone    chan struct{} // closed when the run may ask models
 	taken   context.Context
 	failure error
 }
 
 func newHarness() *harness {
-	return &harness{events: make(chan runs.Event), stored: make(chan runs.Half, 16), cancels: make(chan string, 1), gone: make(chan struct{})}
+	return &harness{events: make(chan runs.Event), stored: make(chan runs.Half, 16), cancels: make(chan string, 1), decided: make(chan runs.Decision, 4), gone: make(chan struct{})}
 }
 
 func (h *harness) Start(ctx context.Context, _ runs.Start) (runs.Stream, error) {
@@ -135,6 +137,11 @@ func (s *stream) Recv() (runs.Event, error) {
 
 func (s *stream) Stored(h runs.Half, _ map[string]localconfig.Route) error {
 	s.stored <- h
+	return nil
+}
+
+func (s *stream) Decide(d runs.Decision) error {
+	s.decided <- d
 	return nil
 }
 
@@ -172,7 +179,7 @@ func ready(t *testing.T, h *harness, resume bool) *runs.Run {
 	}
 	return runs.Ready(runs.Deps{
 		Harness: h, Renderer: renderer{}, Config: source, Log: slog.New(slog.DiscardHandler),
-		HoldBack: 50 * time.Millisecond, CancelGrace: 5 * time.Second,
+		HoldBack: 50 * time.Millisecond, CancelGrace: 5 * time.Second, ApprovalTimeout: time.Minute,
 	}, runs.Spec{
 		Session: record.Session{ID: "s", Owner: "ada", ProjectID: "p"}, Run: record.Run{ID: "r", SessionID: "s", MessageID: "m"}, RequestID: "q",
 		Inputs: projects.Inputs{Config: cfg, Snapshot: &projects.Snapshot{Outline: projects.Outline{ResumeOnCrash: resume}}},

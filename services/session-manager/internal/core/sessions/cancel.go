@@ -15,7 +15,7 @@ func (s *Service) Cancel(ctx context.Context, session, run string) (RunDetail, e
 		return RunDetail{}, err
 	}
 	if detail.State.Over() {
-		return RunDetail{}, over(detail.Run)
+		return RunDetail{}, nothingToCancel(detail.Run)
 	}
 	l, release, err := s.acquire(ctx, session)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *Service) Cancel(ctx context.Context, session, run string) (RunDetail, e
 	if current == nil || current.ID() != run {
 		// It ended in between, or nobody carried it out and it ended when the session became live.
 		if detail, err = s.detail(ctx, session, run); err == nil {
-			err = over(detail.Run)
+			err = nothingToCancel(detail.Run)
 		}
 		return RunDetail{}, err
 	}
@@ -48,6 +48,6 @@ func (s *Service) Cancel(ctx context.Context, session, run string) (RunDetail, e
 
 const cancelled = "The operator cancelled the run."
 
-func over(run record.Run) error {
+func nothingToCancel(run record.Run) error {
 	return fault.New(fault.Conflict, "There is nothing to cancel: the run is %s.", run.State).With("current_state", string(run.State))
 }

@@ -48,6 +48,10 @@ type Store interface {
 	Runs(ctx context.Context, session string, after *page.Key, limit int32) ([]record.Run, error)
 	// Run returns a run of a session. It fails with not_found.
 	Run(ctx context.Context, session, run string) (record.Run, error)
+	// Approval returns a request for approval of a session. It fails with not_found.
+	Approval(ctx context.Context, session, id string) (record.Approval, error)
+	// Approvals returns up to limit requests of a session after a place, newest first; with a state only those in it.
+	Approvals(ctx context.Context, session string, state record.ApprovalState, after *page.Key, limit int32) ([]record.Approval, error)
 	// Steps returns the stored steps of a run in order.
 	Steps(ctx context.Context, run string) ([]transcript.Step, error)
 }

@@ -99,6 +99,22 @@ func wholeField(name string, v *structpb.Value) (sessions.Field[int64], error) {
 	return f, nil
 }
 
+var approvalStates = map[record.ApprovalState]sessionmanagerv1.ApprovalState{
+	record.ApprovalPending:  sessionmanagerv1.ApprovalState_APPROVAL_STATE_PENDING,
+	record.ApprovalApproved: sessionmanagerv1.ApprovalState_APPROVAL_STATE_APPROVED,
+	record.ApprovalDenied:   sessionmanagerv1.ApprovalState_APPROVAL_STATE_DENIED,
+	record.ApprovalExpired:  sessionmanagerv1.ApprovalState_APPROVAL_STATE_EXPIRED,
+	record.ApprovalClosed:   sessionmanagerv1.ApprovalState_APPROVAL_STATE_CLOSED,
+}
+
+func approval(a record.Approval) *sessionmanagerv1.Approval {
+	return &sessionmanagerv1.Approval{
+		Id: a.ID, SessionId: a.SessionID, RunId: a.RunID, ToolCallId: a.CallID, State: approvalStates[a.State], Subject: wire.Subject(a.Subject),
+		RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt, ResolvedAt: unlessZero(a.ResolvedAt), ResolvedBy: text(a.ResolvedBy),
+		Comment: text(a.Comment),
+	}
+}
+
 var roles = map[record.Role]sessionmanagerv1.MessageRole{
 	record.Operator: sessionmanagerv1.MessageRole_MESSAGE_ROLE_OPERATOR, record.Primary: sessionmanagerv1.MessageRole_MESSAGE_ROLE_PRIMARY,
 	record.Subagent: sessionmanagerv1.MessageRole_MESSAGE_ROLE_SUBAGENT, record.System: sessionmanagerv1.MessageRole_MESSAGE_ROLE_SYSTEM,

@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+
+	"kaged.dev/services/session-manager/internal/core/page"
+	"kaged.dev/services/session-manager/internal/core/record"
+	"kaged.dev/services/session-manager/internal/core/transcript"
+	"kaged.dev/services/session-manager/internal/store/db"
+)
+
+// Approval implements [sessions.Store].
+func (s *Sessions) Approval(ctx context.Context, session, id string) (record.Approval, error) {
+	row, err := db.New(s.pool).GetApproval(ctx, session, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return record.Approval{}, record.ApprovalNotFound(id)
+	}
+	if err != nil {
+		return record.Approval{}, fail(err, "get approval")
+	}
+	a, err := approvalFromRow(row)
+	return a, fail(err, "get approval")
+}
+
+// Approvals implements [sessions.Store].
+func (s *Sessions) Approvals(ctx context.Context, session string, state record.ApprovalState, after *page.Key, limit int32) ([]record.Approval, error) {
+	p := db.ListApprovalsParams{SessionID: session, State: string(state), BeforeAt: math.MaxInt64, RowLimit: limit}
+	if after != nil {
+		p.BeforeAt, p.BeforeID = after.N, after.S
+	}
+	rows, err := db.New(s.pool).ListApprovals(ctx, p)
+	if err != nil {
+		return nil, fail(err, "list approvals")
+	}
+	list := make([]record.Approval, len(rows))
+	for i, row := range rows {
+		if list[i], err = approvalFromRow(db.GetApprovalRow(row)); err != nil {
+			return nil, fail(err, "list approvals")
+		}
+	}
+	return list, nil
+}
+
+// pending returns the approvals of a run that nobody has answered, the oldest first.
+func (s *Sessions) pending(ctx context.Context, run string) ([]record.Approval, error) {
+	rows, err := db.New(s.pool).PendingApprovals(ctx, run)
+	var list []record.Approval
+	for _, row := range rows {
+		a, bad := approvalFromRow(db.GetApprovalRow(row))
+		err = errors.Join(err, bad)
+		list = append(list, a)
+	}
+	return list, err
+}
+
+func approvalFromRow(row db.GetApprovalRow) (record.Approval, error) {
+	a := record.Approval{
+		ID: row.ID, SessionID: row.SessionID, RunID: row.RunID, CallID: row.ToolCallID, State: record.ApprovalState(row.State),
+		RequestedAt: row.RequestedAt, ExpiresAt: row.ExpiresAt, ResolvedAt: row.ResolvedAt, ResolvedBy: row.ResolvedBy, Comment: row.Comment,
+	}
+	return a, json.Unmarshal(row.Subject, &a.Subject)
+}
+
+// queueApprovals words what a change says about approvals.
+func queueApprovals(ctx context.Context, q *db.Queries, c record.Change) error {
+	for _, a := range c.Approvals {
+		subject, err := json.Marshal(storableSubject(a.Subject))
+		if err != nil {
+			return err
+		}
+		if err := q.InsertApproval(ctx, db.InsertApprovalParams{
+			ID: a.ID, SessionID: a.SessionID, RunID: a.RunID, ToolCallID: transcript.Storable(a.CallID), Subject: string(subject),
+			RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt,
+		}); err != nil {
+			return err
+		}
+	}
+	if a := c.Answered; a != nil {
+		if err := q.ResolveApproval(ctx, db.ResolveApprovalParams{
+			ID: a.ID, State: string(a.State), At: c.At, ResolvedBy: a.ResolvedBy, Comment: transcript.Storable(a.Comment),
+		}); err != nil {
+			return err
+		}
+	}
+	if c.EndRun != nil {
+		return q.CloseApprovals(ctx, c.At, c.EndRun.RunID)
+	}
+	return nil
+}
+
+func storableSubject(s record.Subject) record.Subject {
+	list := func(texts []string) []string {
+		out := make([]string, len(texts))
+		for i, t := range texts {
+			out[i] = transcript.Storable(t)
+		}
+		return out
+	}
+	return record.Subject{
+		Tool: transcript.Storable(s.Tool), AgentPath: transcript.Storable(s.AgentPath), Reasons: list(s.Reasons),
+		Command: transcript.Storable(s.Command), Cwd: transcript.Storable(s.Cwd), Paths: list(s.Paths), Preview: transcript.Storable(s.Preview),
+	}
+}
