@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -309,6 +310,37 @@ func TestPatchEmptiesAFile(t *testing.T) {
 	}
 }
 
+// Patches over the same files wait for each other, in whatever order they name them, and none is lost (T-FM-12).
+func TestPatchesWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.from.KnowsFiles = true
+	const writers, rounds = 6, 15
+	for _, name := range []string{"a", "b", "c"} {
+		b.write(name, "top\n")
+	}
+	orders := [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a", "c"}}
+	var group sync.WaitGroup
+	for w := range writers {
+		group.Go(func() {
+			for i := range rounds {
+				var sections []string
+				for _, name := range orders[(w+i)%len(orders)] {
+					sections = append(sections, fmt.Sprintf("*** Update File: %s\n@@ top\n+%d %d\n", name, w, i))
+				}
+				if o, err := b.do(t.Context(), "edit.patch", envelope(sections...)); err != nil || o.Fault != nil {
+					t.Errorf("%v %v", err, o.Fault)
+				}
+			}
+		})
+	}
+	group.Wait()
+	lines := strings.Split(b.content("a"), "\n")
+	if len(lines) != writers*rounds+2 || b.content("b") != b.content("a") || b.content("c") != b.content("a") {
+		t.Errorf("%d lines; b and c are as a: %v %v", len(lines), b.content("b") == b.content("a"), b.content("c") == b.content("a"))
+	}
+}
+
 // A pipe, a folder or what else is no file is refused at once.
 func TestPatchOfNoFile(t *testing.T) {
 	t.Parallel()
@@ -372,10 +404,33 @@ func TestPatchOfADiffMakesTheTree(t *testing.T) {
 		if err != nil || o.Fault != nil {
 			t.Fatalf("%v %v by\n%s", err, o.Fault, strings.Join(sections, ""))
 		}
-		got := b.files()
-		maps.DeleteFunc(got, func(_, v string) bool { return strings.HasPrefix(v, "d----") })
-		if !maps.Equal(got, after) {
+		left := func() map[string]string {
+			got := b.files()
+			maps.DeleteFunc(got, func(_, v string) bool { return strings.HasPrefix(v, "d----") })
+			return got
+		}
+		if got := left(); !maps.Equal(got, after) {
 			t.Fatalf("made %v of %v, want %v", got, before, after)
+		}
+		// And back: who wrote the files knows them, and the reverse patch makes the old tree again.
+		var back []string
+		for n := range after {
+			if content, was := before[n]; !was {
+				back = append(back, "*** Delete File: "+n+"\n")
+			} else if diff := edit.DiffTexts(n, after[n], content, 1<<20); diff != "" {
+				back = append(back, "*** Update File: "+n+"\n"+diff[strings.Index(diff, "@@"):])
+			}
+		}
+		for n, content := range before {
+			if _, is := after[n]; !is {
+				back = append(back, "*** Add File: "+n+"\n+"+strings.ReplaceAll(strings.TrimSuffix(content, "\n"), "\n", "\n+")+"\n")
+			}
+		}
+		if o, err := b.do(b.t.Context(), "edit.patch", envelope(back...)); err != nil || o.Fault != nil {
+			t.Fatalf("back: %v %v by\n%s", err, o.Fault, strings.Join(back, ""))
+		}
+		if got := left(); !maps.Equal(got, before) {
+			t.Fatalf("back: made %v of %v, want %v", got, after, before)
 		}
 	})
 }

@@ -165,7 +165,8 @@ func TestCreateOnce(t *testing.T) {
 	}
 }
 
-// Writing needs a mount that is writable, the deepest one counts (T-PERM-03, T-ARCH-10, T-RES-11, TN-PERM-2).
+// Writing needs a mount that is writable, the deepest one counts (T-PERM-03, T-ARCH-10, T-RES-11, TN-PERM-2,
+// T-FILE-WRITE-06, T-FILE-CREATE-04, T-EDIT-TEXT-09, T-FM-08).
 func TestWriteInACage(t *testing.T) {
 	t.Parallel()
 	b := caged(t, &cage.Policy{Mounts: []cage.Mount{{Path: "./src", Writable: true}, {Path: "./src/vendor"}, {Path: "./docs"}}})
@@ -223,6 +224,53 @@ func TestOperatorsBoundaries(t *testing.T) {
 	b.ok("search.grep", in{"pattern": "TOKEN|^k$"}, &found)
 	if len(found.Matches) > 0 {
 		t.Errorf("a search shows denied files: %v", found)
+	}
+}
+
+// Denied paths win over an allowed root of everything, whichever way they are named (T-PATH-03, -04, -05).
+func TestDeniedWinsOverEverythingAllowed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(b *bench) {
+		b.rules.Allowed = []string{"/"}
+		b.rules.Denied = []string{"~/.ssh", "~/.gnupg", "/etc/shadow", "/etc/passwd"}
+		b.rules.Home = b.env["HOME"]
+		for _, dir := range []string{".ssh", ".gnupg"} {
+			if err := os.MkdirAll(filepath.Join(b.env["HOME"], dir), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	home := b.env["HOME"]
+	b.link(home, "home")
+	for _, path := range []string{"/etc/shadow", "/etc/passwd", "/etc/../etc/passwd", home + "/.ssh/id", home + "/.gnupg", "../home/.ssh/id", "home/.ssh/new", "home/../home/.ssh"} {
+		b.fails(fault.CapabilityDenied, "read_file", in{"path": path})
+		b.fails(fault.CapabilityDenied, "write_file", in{"path": path, "content": "x"})
+		b.fails(fault.CapabilityDenied, "list_directory", in{"path": path})
+		b.fails(fault.CapabilityDenied, "apply_patch", envelope("*** Add File: "+path+"\n+x\n"))
+	}
+	b.ok("list_directory", in{"path": home}, nil)
+}
+
+// The flat names write and edit are the same tools: folders are made, an overwrite needs a read, old_text must occur once
+// (T-T20-WRITE-01, T-T20-EDIT-01, -02).
+func TestFlatWriteAndEdit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.ok("write", in{"path": "a/b/f", "content": "one two\ntwo\n"}, nil)
+	b.write("old", "x\n")
+	b.fails(fault.FileNotRead, "write", in{"path": "old", "content": "y"})
+	b.ok("read", in{"path": "old"}, nil)
+	b.ok("write", in{"path": "old", "content": "y"}, nil)
+	for _, missing := range []string{"path", "old_text", "new_text"} {
+		params := in{"path": "a/b/f", "old_text": "one", "new_text": "1"}
+		delete(params, missing)
+		b.fails(fault.InvalidParams, "edit", params)
+	}
+	b.fails(fault.OldStringNotFound, "edit", in{"path": "a/b/f", "old_text": "three", "new_text": "3"})
+	b.fails(fault.MultipleMatches, "edit", in{"path": "a/b/f", "old_text": "two", "new_text": "2"})
+	b.ok("edit", in{"path": "a/b/f", "old_text": "one two", "new_text": "1"}, nil)
+	if b.content("old") != "y" || b.content("a/b/f") != "1\ntwo\n" {
+		t.Errorf("left %v", b.files())
 	}
 }
 
