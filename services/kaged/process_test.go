@@ -78,7 +78,7 @@ func (h *hands) call(t *testing.T, tool string, params map[string]any) (process,
 	}
 	stream, err := h.tools(t).RunTool(t.Context(), &toolrunnerv1.RunToolRequest{
 		CallId: ident.New(), Tool: tool, Input: string(input), Context: &toolrunnerv1.ToolContext{
-			SessionId: h.session, RunId: "r", Caller: "primary", ProjectId: "p", ProjectRoot: h.dir, Tools: []string{"shell.exec", "shell.process"},
+			SessionId: h.session, RunId: "r", Caller: "primary", ProjectId: "p", ProjectRoot: h.dir, Tools: []string{"shell.exec", "shell.process", "edit.patch"}, KnowsFiles: true,
 		},
 	}, grpc.WaitForReady(true))
 	var p process
