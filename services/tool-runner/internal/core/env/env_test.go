@@ -1,8 +1,13 @@
 package env_test
 
 import (
+	"bytes"
 	"errors"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"kaged.dev/pkg/fault"
@@ -35,5 +40,29 @@ func TestCheck(t *testing.T) {
 	}
 	if err := env.Check("env", map[string]string{"A": "", "b-c": "x=y"}, 2); err != nil {
 		t.Error(err)
+	}
+}
+
+// Nothing else makes an environment, or a process: what a tool starts is started by the sandbox with what is built here
+// (T-TOOLS-S6.6, C38).
+func TestOneBuilder(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..", "..")
+	files := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "commandtest") {
+			return err
+		}
+		files++
+		src, err := os.ReadFile(path)
+		for _, forbidden := range []string{"os.Environ(", "os.StartProcess(", "syscall.ForkExec(", `"os/exec"`, "os.ExpandEnv("} {
+			if bytes.Contains(src, []byte(forbidden)) {
+				t.Errorf("%s uses %s", path, forbidden)
+			}
+		}
+		return err
+	})
+	if err != nil || files < 50 {
+		t.Errorf("%d files, %v", files, err)
 	}
 }
