@@ -7,9 +7,10 @@
 // search (what git ignores, what a pattern finds), edit (text and diffs), patch (what the hunks of a
 // patch mean in a file), env (what a command's environment holds).
 //
-// Commands are run by sandbox-supervisor, reached through internal/adapter/sandbox. Read records, held locks and remembered
-// results live in memory and are bounded; on disk is only the journal by which changes of files that a dead process left half
-// made are taken back (paths.Recover).
+// Commands are run by sandbox-supervisor, reached through internal/adapter/sandbox; so are background processes, which outlive
+// the call that started them and even this process. On disk are their table (internal/core/processes) and the journal by which
+// changes of files that a dead process left half made are taken back (paths.Recover); read records, held locks and remembered
+// results live in memory and are bounded.
 //
 // Goroutines: one per call that runs, ended with the last who waits for it; a search has some more of its own, which end
 // before it returns. Run cancels all of them when its context ends and returns when they are gone.
