@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -20,8 +21,8 @@ func outline(raw string, n int) string {
 	if json.Unmarshal([]byte(raw), &failed) == nil && failed.Error.Message != "" {
 		return brief(failed.Error.Message+" ("+failed.Error.Code+")", n)
 	}
-	var b strings.Builder
-	for dec.More() && b.Len() < utf8.UTFMax*n {
+	var first, rest []string
+	for dec.More() {
 		key, err := dec.Token()
 		var value json.RawMessage
 		if err == nil {
@@ -30,15 +31,20 @@ func outline(raw string, n int) string {
 		if err != nil {
 			return brief(raw, n)
 		}
-		if shown := field(value); shown != "" {
-			if b.Len() > 0 {
-				b.WriteByte(' ')
-			}
-			b.WriteString(key.(string) + "=" + shown)
+		shown := field(value)
+		switch {
+		case shown == "":
+		case slices.Contains(subjects, key.(string)):
+			first = append(first, key.(string)+"="+shown)
+		default:
+			rest = append(rest, key.(string)+"="+shown)
 		}
 	}
-	return brief(b.String(), n)
+	return brief(strings.Join(append(first, rest...), " "), n)
 }
+
+// subjects are the fields that say what something is about; they come first, for what comes last may be cut off.
+var subjects = []string{"path", "command", "pattern"}
 
 // field is a field's value, empty for one that says nothing: null, false, an empty text or list.
 func field(value json.RawMessage) string {

@@ -90,6 +90,7 @@ func TestOutline(t *testing.T) {
 		`{"stdout":"ok\n\nmore \u001b[2J","stderr":"","exit_code":0}`: "stdout=“ok more ?[2J” exit_code=0",
 		`{"files":["a","b"],"none":[],"in":{"a": 1}}`:                 `files=["a","b"] in={"a":1}`,
 		`{"error":{"code":"x","message":"No."}}`:                      "No. (x)",
+		`{"new":"x y","path":"a.go"}`:                                 "path=a.go new=“x y”",
 		`{"error":"a text"}`:                                          "error=“a text”",
 		`{}`:                                                          "",
 		`[1, 2]`:                                                      "[1, 2]",
