@@ -150,7 +150,7 @@ func (g group) write(b *strings.Builder, defaults any) {
 }
 
 // byMachine are the keys whose defaults differ from machine to machine.
-var byMachine = map[string]string{"search_workers": "as the machine has cores"}
+var byMachine = map[string]string{"search_workers": "as the machine has cores", "syntax_parsers": "as the machine has cores"}
 
 // shown returns a default as the page shows it.
 func shown(key string, v reflect.Value) string {
