@@ -27,15 +27,15 @@ type configReader struct {
 
 // read adds what stands in a file and what it includes.
 func (r *configReader) read(file string, depth int) {
-	real, err := filepath.EvalSymlinks(file)
-	if err != nil || depth > maxIncludes || depth > 0 && r.mayRead != nil && !r.mayRead(real) {
+	if r.files++; r.files > maxConfigs || depth > maxIncludes {
 		return
 	}
-	if r.files++; r.files > maxConfigs {
-		return
+	var mayRead func(string) bool
+	if depth > 0 {
+		mayRead = r.mayRead
 	}
 	section, name := "", ""
-	for line := range logicalLines(string(readFile(real))) {
+	for line := range logicalLines(string(readLinked(file, mayRead))) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "[") {
 			var rest string

@@ -196,8 +196,10 @@ func absolute(path, dir string) string {
 // never waits for a pipe.
 func readFile(path string) []byte { return readUpTo(path, MaxFile) }
 
-func readUpTo(path string, limit int64) []byte {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func readUpTo(path string, limit int64) []byte { return openAndRead(path, unix.O_NOFOLLOW, limit) }
+
+func openAndRead(path string, flags int, limit int64) []byte {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|flags, 0)
 	if err != nil {
 		return nil
 	}

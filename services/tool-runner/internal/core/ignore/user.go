@@ -57,12 +57,25 @@ func (u *User) rules(top, git string) rules {
 		result.hash = sha256Size
 	}
 	excludes := r.values["core.excludesfile"]
-	// git stands at the top when it opens the file, and reads it through links.
-	real, err := filepath.EvalSymlinks(r.place(excludes, filepath.Join(top, RepoName)))
-	if err == nil && (excludes == byUser || u.MayRead == nil || u.MayRead(real)) {
-		result.list = Parse(readFile(real), result.fold)
+	mayRead := u.MayRead
+	if excludes == byUser {
+		mayRead = nil
 	}
+	// git stands at the top when it opens the file.
+	result.list = Parse(readLinked(r.place(excludes, filepath.Join(top, RepoName)), mayRead), result.fold)
 	return result
+}
+
+// readLinked is readFile for files of the user, which often are links. mayRead is asked about where they lead; nil allows all.
+func readLinked(path string, mayRead func(real string) bool) []byte {
+	if mayRead != nil {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil || !mayRead(real) {
+			return nil
+		}
+		return readFile(real)
+	}
+	return openAndRead(path, 0, MaxFile)
 }
 
 // The sizes of object names.

@@ -108,12 +108,13 @@ type worker struct {
 	found   []task
 	entries []entry
 	names   []string
-	buf     []byte
+	buf     *[listingSize]byte
 }
 
 // work does tasks until none is left and nobody can add one.
 func (w *walker) work() {
-	own := &worker{walker: w, buf: make([]byte, listingSize)}
+	own := &worker{walker: w, buf: listings.Get().(*[listingSize]byte)}
+	defer listings.Put(own.buf)
 	for {
 		t, ok := w.take()
 		if !ok {
@@ -184,7 +185,7 @@ func (w *worker) read(t task) {
 	folder.users.Store(1)
 	defer folder.release()
 	rules := t.rules
-	list := listing{fd: fd, buf: w.buf}
+	list := listing{fd: fd, buf: w.buf[:]}
 	for first, done := true, false; !done && w.ctx.Err() == nil; first = false {
 		w.entries, done, err = list.next(w.entries[:0])
 		if err != nil {
@@ -280,6 +281,8 @@ func statKind(dir int, name string) kind {
 
 // listingSize is how much of a folder is read at once: some thousand names.
 const listingSize = 64 << 10
+
+var listings = sync.Pool{New: func() any { return new([listingSize]byte) }}
 
 func (w *walker) denied(folder paths.Path, name string) bool {
 	return w.opts.Space.Denies() && w.opts.Space.Denied(folder.Join(name).Abs())
