@@ -35,6 +35,7 @@ var measurements = []measurement{
 	{"grep", measureGrep},
 	{"glob", measureGlob},
 	{"patch", measurePatch},
+	{"structural", measureStructural},
 	{"calls", measureCalls},
 	{"million", measureMillion},
 }
