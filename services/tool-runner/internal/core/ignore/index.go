@@ -38,13 +38,12 @@ func (x *index) holds(path string, isDir bool) bool {
 	if x == nil {
 		return false
 	}
-	at, found := slices.BinarySearch(x.names, path)
-	if found || !isDir {
+	if _, found := slices.BinarySearch(x.names, path); found || !isDir {
 		return found
 	}
 	// Between the folder's name and what is in it others may stand, such as "a.b" between "a" and "a/b".
 	path += "/"
-	at, found = slices.BinarySearch(x.names, path)
+	at, found := slices.BinarySearch(x.names, path)
 	return found || at < len(x.names) && strings.HasPrefix(x.names[at], path)
 }
 
