@@ -105,6 +105,13 @@ func (l line) takeBack() (undone bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	for _, s := range b.steps {
+		if s.kind == replace {
+			if err := completeExchange(s.folder.fd, s.temp, s.name); err != nil {
+				return false, fmt.Errorf("%s: %w", s.name, err)
+			}
+		}
+	}
 	if l.State == stateStaged && !b.wasDone() {
 		for i := len(b.steps) - 1; i >= 0; i-- {
 			if err := b.steps[i].undo(); err != nil {

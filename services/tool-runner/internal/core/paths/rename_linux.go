@@ -1,10 +1,24 @@
 package paths
 
-import "golang.org/x/sys/unix"
+import (
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// hasNoRenameat2 makes renames work as on a file system that knows only the plain one.
+var hasNoRenameat2 atomic.Bool
+
+func renameat2(from int, name string, to int, newName string, flags uint) error {
+	if hasNoRenameat2.Load() {
+		return unix.ENOSYS
+	}
+	return unix.Renameat2(from, name, to, newName, flags)
+}
 
 // renameNew renames a file to a name that nothing has; else it fails with EEXIST.
 func renameNew(from int, name string, to int, newName string) error {
-	err := unix.Renameat2(from, name, to, newName, unix.RENAME_NOREPLACE)
+	err := renameat2(from, name, to, newName, unix.RENAME_NOREPLACE)
 	if unsupported(err) {
 		return linkNew(from, name, to, newName)
 	}
@@ -13,7 +27,7 @@ func renameNew(from int, name string, to int, newName string) error {
 
 // exchange lets two files of a folder exchange their names, at one moment for each name.
 func exchange(dir int, a, b string) error {
-	err := unix.Renameat2(dir, a, dir, b, unix.RENAME_EXCHANGE)
+	err := renameat2(dir, a, dir, b, unix.RENAME_EXCHANGE)
 	if unsupported(err) {
 		return exchangeByLinks(dir, a, b)
 	}
