@@ -80,8 +80,10 @@ func TestApplyWithoutRenameat2(t *testing.T) {
 	moved, _ := at(t, space, "new/moved")
 	fresh, _ := at(t, space, "fresh")
 	changes := []paths.Change{
-		{At: edit, Was: wasEdit, Data: []byte("edited")}, {At: gone, Was: wasGone, Remove: true},
-		{At: old, Was: wasOld, Move: &moved}, {At: fresh, Data: []byte("fresh")},
+		{At: edit, Was: wasEdit, Data: []byte("edited")},
+		{At: gone, Was: wasGone, Remove: true},
+		{At: old, Was: wasOld, Move: &moved},
+		{At: fresh, Data: []byte("fresh")},
 	}
 	before := tree(t, root)
 	err := paths.ApplyWith(changes, func(step int) {
