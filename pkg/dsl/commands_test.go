@@ -84,6 +84,8 @@ func TestParseCommandsRefuses(t *testing.T) {
 		"a broken placeholder":   {command("args: [\"{{n}\"]\n"), `5:12: invalid_value: tools[0].args[0]: The argument "{{n}" holds a {{ that no }} ends.`},
 		"the option's own name":  {command("args: [\"--{{n}}\"]\n"), `5:12: invalid_value: tools[0].args[0]: In "--{{n}}" the caller could choose which option this is; write the value as an argument of its own, or after =.`},
 		"an option's name's end": {command("args: [\"-x{{n}}\"]\n"), `5:12: invalid_value: tools[0].args[0]: In "-x{{n}}" the caller could choose which option this is; write the value as an argument of its own, or after =.`},
+		"a value in a script":    {"tools:\n  - {name: t, category: read, cmd: /bin/bash, args: [-euc, \"echo {{v}}\"]}\n", `2:6: invalid_value: tools[0].args: In "echo {{v}}" the shell would read the value as commands; put it behind as an argument of its own, and write "$1" here.`},
+		"a shell behind another": {"tools:\n  - {name: t, category: read, cmd: env, args: [A=b, sh, -c, \"{{v}}\"]}\n", `2:6: invalid_value: tools[0].args: In "{{v}}" the shell would read the value as commands; put it behind as an argument of its own, and write "$1" here.`},
 		"a pattern for numbers":  {command("args: [\"{{n}}\"]\nparameters: {n: {type: integer, pattern: x}}\n"), `6:37: invalid_value: tools[0].parameters.n.pattern: pattern is for strings; this is of type integer.`},
 		"no pattern":             {command("args: [\"{{n}}\"]\nparameters: {n: {type: string, pattern: \"^(?=x)$\"}}\n"), "6:45: invalid_value: tools[0].parameters.n.pattern: The pattern is no regular expression (RE2): invalid or unsupported Perl syntax: `(?=`."},
 		"another type":           {command("args: [\"{{n}}\"]\nparameters: {n: {type: string, enum: [a, 5]}}\n"), `6:46: invalid_value: tools[0].parameters.n.enum[1]: The value 5 is not of type string; put it in quotes if it is meant as text.`},
@@ -119,6 +121,8 @@ func TestParseCommandsAccepts(t *testing.T) {
 		"a number":             {command("args: [\"-j{{n}}\"]\nparameters: {n: {type: integer}}\n"), 1, 0},
 		"fixed values":         {command("args: [\"--{{n}}\"]\nparameters: {n: {type: string, enum: [all, none]}}\n"), 1, 0},
 		"a flag":               {command("optional_args: {v: [\"-v\"]}\nparameters: {v: {type: boolean}}\n"), 1, 0},
+		"a script's argument":  {"tools: [{name: t, category: read, cmd: sh, args: [-c, 'echo \"$1\"', x, \"{{v}}\"]}]\n", 1, 0},
+		"no shell's -c":        {"tools: [{name: t, category: read, cmd: git, args: [-c, \"{{v}}\"]}]\n", 1, 0},
 		"a default":            {command("args: [\"{{n}}\"]\nparameters: {n: {type: number, default: 1.5}}\n"), 1, 0},
 		"an unanchored":        {command("args: [\"{{n}}\"]\nparameters: {n: {type: string, pattern: \"[a-z]\"}}\n"), 1, 1},
 		"a name with a hyphen": {"tools: [{name: go-test, category: read, cmd: /usr/bin/go}]\n", 1, 0},
@@ -128,6 +132,20 @@ func TestParseCommandsAccepts(t *testing.T) {
 		if len(commands) != c.tools || len(diags) != c.warnings || errors {
 			t.Errorf("%s: %d tools, %v", name, len(commands), diags)
 		}
+	}
+}
+
+// The file that the recipe shows reads without a word.
+func TestParseCommandsOfTheRecipe(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/howto/give-agents-a-command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	file, _, _ := strings.Cut(rest, "```")
+	if commands, diags := ParseCommands("tools.yaml", []byte(file)); len(commands) != 2 || len(diags) > 0 {
+		t.Errorf("%d commands, %v", len(commands), diags)
 	}
 }
 

@@ -3,11 +3,15 @@ package workbench
 import (
 	"os"
 	"path/filepath"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/wirejson"
 
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
 // AuditFile is the name of the record of calls made without a daemon, in the data directory.
@@ -42,6 +46,21 @@ func (a *Audit) Append(records []*commonv1.AuditRecord) error {
 		return fault.Wrap(err, fault.AuditFailed, "The record of calls cannot be written.")
 	}
 	return nil
+}
+
+// decision is the record of what an operator answered, or would have been asked; refused is nil for a yes.
+func decision(as Caller, req *toolrunnerv1.RunToolRequest, refused error) *commonv1.AuditRecord {
+	event, fields := "tool.approval.granted", map[string]*structpb.Value{
+		"call_id": structpb.NewStringValue(req.GetCallId()), "tool_name": structpb.NewStringValue(req.GetTool()),
+		"session_id": structpb.NewStringValue(req.GetContext().GetSessionId()), "operator_id": structpb.NewStringValue(operator),
+	}
+	if refused != nil {
+		event = "tool.approval.denied"
+		fields["error_code"] = structpb.NewStringValue(fault.CodeOf(refused).String())
+	}
+	return &commonv1.AuditRecord{
+		EventType: event, Ts: time.Now().UnixMilli(), AgentPath: as.Agent, Payload: &structpb.Struct{Fields: fields},
+	}
 }
 
 // Close closes the file.

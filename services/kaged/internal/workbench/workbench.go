@@ -178,8 +178,10 @@ func (b *Bench) Call(ctx context.Context, as Caller, call Call) (Outcome, error)
 		}
 		asked := last.GetApproval()
 		out.Records = append(out.Records, asked.GetAudit()...)
-		if err := call.Approve(asked.GetSubject()); err != nil {
-			out.Content, out.Failed = Failure(err), true
+		answer := call.Approve(asked.GetSubject())
+		out.Records = append(out.Records, decision(as, req, answer))
+		if answer != nil {
+			out.Content, out.Failed = Failure(answer), true
 			return out, nil
 		}
 		req.Grant = &toolrunnerv1.ToolGrant{Fingerprint: asked.GetFingerprint()}
