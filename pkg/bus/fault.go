@@ -12,7 +12,8 @@ import (
 // ErrGap is what [Frames.Replay] ends with when a frame that was asked for is not retained any more.
 var ErrGap = errors.New("bus: a frame that was asked for is not retained")
 
-// details of fault.StaleLease
+// The details of fault.StaleLease: the place of the subject's last message in the stream, 0 if none is retained, and the epoch
+// that wrote it.
 const (
 	detailLastSeq = "last_seq"
 	detailEpoch   = "epoch"
@@ -36,15 +37,4 @@ func classify(ctx context.Context, err error, what string) error {
 		return fault.Wrap(err, fault.PayloadTooLarge, "The message is larger than NATS takes.")
 	}
 	return unavailable(err, "%s", what)
-}
-
-// LastSeq returns what a refusal of [Frames.Publish] says about the subject: the place of its last message in the
-// stream, 0 if none is retained. ok is false for every other error.
-func LastSeq(err error) (seq uint64, ok bool) {
-	var f *fault.Error
-	if !errors.As(err, &f) || f.Code != fault.StaleLease {
-		return 0, false
-	}
-	n, ok := f.Details[detailLastSeq].(int64)
-	return uint64(n), ok
 }

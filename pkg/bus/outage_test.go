@@ -163,8 +163,8 @@ func TestALostStreamIsMadeAgain(t *testing.T) {
 	}
 	err = w.publish(t.Context(), 1)
 	wantFault(t, err, fault.StaleLease)
-	if last, ok := bus.LastSeq(err); !ok || last != 0 {
-		t.Errorf("the last message is %d, %v", last, ok)
+	if last := fault.From(err).Details["last_seq"]; last != int64(0) {
+		t.Errorf("the last message is %v", last)
 	}
 	w.last = 0
 	w.mustPublish(t, 1)

@@ -18,9 +18,6 @@ import (
 // secretSize is the size of the auth epoch's secret and of launch tokens, in bytes.
 const secretSize = 32
 
-// DefaultLaunchTokenTTL is how long an unused launch token is good for.
-const DefaultLaunchTokenTTL = 24 * time.Hour
-
 // Store keeps secrets. Of a launch token it is given the hash only.
 type Store interface {
 	// EnsureEpoch returns the secret, which becomes fresh if there is none yet.
