@@ -30,6 +30,20 @@ func Set(data []byte, path []string, value string) ([]byte, error) {
 	return out, nil
 }
 
+// Key reads a key as it is written in the file: parts with dots between them, in quotes where they hold dots themselves, such
+// as default_tools."shell.bash".enabled. It fails with bad_request.
+func Key(text string) ([]string, error) {
+	var p unstable.Parser
+	p.Reset([]byte(text + " = 0"))
+	if p.NextExpression() && p.Expression().Kind == unstable.KeyValue {
+		path, _, _ := keyOf(&p, p.Expression())
+		if !p.NextExpression() && p.Error() == nil {
+			return path, nil
+		}
+	}
+	return nil, fault.New(fault.BadRequest, "%q is no key: its parts stand in quotes where they hold more than letters, digits, - and _.", text)
+}
+
 // IsValue reports whether text is a TOML value as it stands.
 func IsValue(text string) bool {
 	var doc map[string]any

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"unicode/utf8"
@@ -111,6 +112,22 @@ func TestEdit(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// A key is read as TOML reads it; what is no key, or more than one, is refused.
+func TestKey(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"models.fast":                        "models|fast",
+		`default_tools."shell.bash".enabled`: "default_tools|shell.bash|enabled",
+		"models.'a b'":                       "models|a b",
+		"":                                   "", "a..b": "", "a b": "", "a = 1\nb": "", `"open`: "", "[a]\nb": "", "a # b": "",
+	} {
+		path, err := config.Key(text)
+		if got := strings.Join(path, "|"); got != want || (err == nil) != (want != "") {
+			t.Errorf("Key(%q) = %q, %v", text, got, err)
+		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,9 +32,10 @@ func (a App) configCommand(p *places) *cobra.Command {
 			RunE: func(*cobra.Command, []string) error { return a.checkConfig(p.config) },
 		},
 		&cobra.Command{
-			Use:     "set KEY VALUE",
-			Short:   "Set a key in place, keeping comments and order",
-			Example: "  kaged config set models.smart-generalist anthropic:claude-opus-5-5\n  kaged config set limits.max_steps 30",
+			Use:   "set KEY VALUE",
+			Short: "Set a key in place, keeping comments and order",
+			Example: "  kaged config set models.smart-generalist anthropic:claude-opus-5-5\n  kaged config set limits.max_steps 30\n" +
+				"  kaged config set 'default_tools.\"shell.bash\".enabled' true",
 			Args: func(cmd *cobra.Command, list []string) error {
 				if len(list) != 2 {
 					return misused(cmd, "`kaged config set` takes a key and a value, not %s", count(len(list), "argument", "arguments"))
@@ -52,7 +52,10 @@ func (a App) configCommand(p *places) *cobra.Command {
 // numbers, lists and texts can all be typed plainly.
 func (a App) setConfig(path, key, value string) error {
 	return config.Edit(path, func(data []byte) ([]byte, error) {
-		keyPath := strings.Split(key, ".")
+		keyPath, err := config.Key(key)
+		if err != nil {
+			return nil, err
+		}
 		out, err := config.Set(data, keyPath, value)
 		if err != nil {
 			var asText error
