@@ -23,6 +23,9 @@
 // close by itself, and then closes with the code that fits: 1000 for session_ended, 1001 for server_shutdown, 1008 for
 // idle_timeout, backpressure, policy_violation, replaced and resume_failed.
 //
+// A client is silent for as long as it likes as long as it answers pings. While another socket asks for its session it must
+// answer at once, so that one that has vanished does not keep its own successor out.
+//
 // # Goroutines
 //
 // A socket has three: one reads the client, one writes to it, one waits for the end of the hold and holds the session again
