@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +16,8 @@ import (
 )
 
 // approver returns what is asked about calls that need an operator's approval: yes without a question where the command
-// line said so, the person at the terminal, or no where there is none.
-func (a App) approver(yes bool) func(*commonv1.ApprovalSubject) error {
+// line said so, the person at the terminal, or no where there is none. The end of ctx ends the question, with a refusal.
+func (a App) approver(ctx context.Context, yes bool) func(*commonv1.ApprovalSubject) error {
 	return func(subject *commonv1.ApprovalSubject) error {
 		if yes {
 			return nil
@@ -27,6 +28,7 @@ func (a App) approver(yes bool) func(*commonv1.ApprovalSubject) error {
 				subject.GetTool(), strings.Join(subject.GetReasons(), " "))
 		}
 		defer terminal.Close()
+		defer context.AfterFunc(ctx, func() { terminal.Close() })()
 		if ask(terminal, subject) {
 			return nil
 		}

@@ -89,12 +89,26 @@ func (p *printer) show(f client.Frame, run string) {
 		p.result(m.Name, m.Output, m.IsError)
 	case "message.end":
 		p.end(m.StopReason, m.Usage, m.Stats)
+	case "approval.requested", "approval.resolved":
+		p.approval(f, run)
 	case "run.retry":
 		if m.Error != nil {
 			p.step("retrying in %.1f s: %s (%s)", float64(m.DelayMS)/1000, m.Error.Message, m.Error.Code)
 		}
 	case "closing":
 		p.step("the daemon closes the connection: %s", m.Reason)
+	}
+}
+
+// approval shows that a call waits for an operator, or waits no longer.
+func (p *printer) approval(f client.Frame, run string) {
+	var r request
+	switch {
+	case json.Unmarshal(f.Payload, &r) != nil || r.RunID != run:
+	case f.Type == "approval.requested":
+		p.step("%s", r.waits())
+	default:
+		p.step("%s", r.ended())
 	}
 }
 

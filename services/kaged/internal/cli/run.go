@@ -26,7 +26,7 @@ import (
 type runFlags struct {
 	project, session, url, model string
 	maxSteps, maxOutputTokens    int
-	json                         bool
+	json, yes                    bool
 }
 
 // maxPrompt is the longest prompt in bytes that is read from standard input.
@@ -40,6 +40,7 @@ func (a App) run(p *places) *cobra.Command {
 		Long: "Posts the prompt to a session of the project and shows what the agent does: its text on stdout, its steps on\n" +
 			"stderr. Uses the daemon that runs on the data directory, or starts one for the time of the run and of whatever\n" +
 			"other command comes to use it.\n" +
+			"A call that needs approval is asked about on the terminal, and denied where there is none; --yes approves it.\n" +
 			"Exits 0 when the run completed, 1 when it failed, 130 when it was cancelled.",
 		Args: func(cmd *cobra.Command, list []string) error {
 			switch len(list) {
@@ -75,6 +76,7 @@ func (a App) run(p *places) *cobra.Command {
 	cmd.Flags().StringVar(&f.model, "model", "", "PROVIDER:MODEL instead of the project's alias")
 	cmd.Flags().IntVar(&f.maxSteps, "max-steps", 0, "the most model calls, 1 to 100 (default: the project's)")
 	cmd.Flags().IntVar(&f.maxOutputTokens, "max-output-tokens", 0, "the most output tokens of a model call (default: the project's)")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve what needs approval")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the session's frames as JSON lines instead of text")
 	return cmd
 }
@@ -205,7 +207,7 @@ func (a App) work(ctx context.Context, c *client.Client, f runFlags, prompt stri
 		return err
 	}
 	show := newPrinter(a.Stdout, a.Stderr, f.json)
-	outcome, err := a.follow(ctx, c, socket, session, posted.RunID, show)
+	outcome, err := a.follow(ctx, c, socket, session, posted.RunID, f.yes, show)
 	if err != nil {
 		return err
 	}
@@ -260,7 +262,7 @@ const cancelTimeout = 15 * time.Second
 
 // follow shows the session's frames until the run has ended, and cancels the run when ctx ends. Asked to hurry, it does not
 // wait for the end.
-func (a App) follow(ctx context.Context, c *client.Client, socket *client.Socket, session, run string, show *printer) (outcome string, err error) {
+func (a App) follow(ctx context.Context, c *client.Client, socket *client.Socket, session, run string, yes bool, show *printer) (outcome string, err error) {
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() {
@@ -284,6 +286,8 @@ func (a App) follow(ctx context.Context, c *client.Client, socket *client.Socket
 			socket.Close()
 		}
 	}()
+	operator := a.attend(ctx, c, session, run, yes)
+	defer operator.leave()
 	for {
 		frame, err := socket.Read()
 		if err != nil {
@@ -292,6 +296,7 @@ func (a App) follow(ctx context.Context, c *client.Client, socket *client.Socket
 			}
 			return "", err
 		}
+		operator.frame(frame)
 		if over, outcome := show.frame(frame, run); over {
 			return outcome, nil
 		}

@@ -214,7 +214,7 @@ func (c caller) call(ctx context.Context, as workbench.Caller, call toolCall) (c
 		return workbench.Failure(call.wrong), false, nil
 	}
 	out, err := c.bench.Call(ctx, as, workbench.Call{
-		Tool: call.tool, Input: call.input, Approve: c.app.approver(c.yes),
+		Tool: call.tool, Input: call.input, Approve: c.app.approver(ctx, c.yes),
 		Show: func(text string) { io.WriteString(c.app.Stderr, harmless(text)) },
 	})
 	if aerr := c.record.Append(out.Records); err == nil && aerr != nil {
