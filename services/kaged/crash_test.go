@@ -189,3 +189,49 @@ func TestKilledWhileASessionEnds(t *testing.T) {
 		t.Errorf("the session is %s", got.State)
 	}
 }
+
+// kill -9 at the moments around an operator's answer: the request was stored and nobody told; the answer was stored and
+// nobody told. Either way the command is not run, then or after the restart, and the request waits no longer.
+func TestKilledAroundAnApproval(t *testing.T) {
+	t.Parallel()
+	for point, want := range map[crash.Point]string{crash.ApprovalStored: "closed", crash.ApprovalAnswered: "approved"} {
+		t.Run(string(point), func(t *testing.T) {
+			t.Parallel()
+			p := &pendingApproval{llm: fakellm.Start(t)}
+			p.llm.Handle(unlinker)
+			p.world = kagedtest.NewWorld(t, kagedtest.FakeModels(p.llm, "anthropic"))
+			p.dir = p.world.Project(t)
+			kagedtest.Write(t, p.dir, "doomed.txt", "doomed\n")
+			p.daemon = p.world.Up(t, []string{"KAGED_CRASH_AT=" + string(point)})
+			p.Session = kagedtest.Open(t, p.world.SignIn(t), p.dir)
+			_ = p.Client.Do(t.Context(), "POST", "/api/v1/sessions/"+p.ID+"/messages", map[string]any{"content": "clean up"}, nil)
+			if point == crash.ApprovalAnswered {
+				var asked struct {
+					ApprovalID string `json:"approval_id"`
+				}
+				kagedtest.Payload(t, p.Until(t, "approval.requested"), &asked)
+				p.id = asked.ApprovalID
+				_ = p.Client.Do(t.Context(), "POST", p.path(), map[string]any{"decision": "approve"}, nil)
+			}
+			if _, code := p.daemon.Rest(t); code != 128+int(syscall.SIGKILL) {
+				t.Fatalf("the daemon ended with %d instead of being killed", code)
+			}
+			p.again(t)
+			list := kagedtest.Get[struct{ Items []struct{ State string } }](t, p.Client, "/api/v1/sessions/"+p.ID+"/approvals")
+			if len(list.Items) != 1 || list.Items[0].State != want {
+				t.Errorf("approvals: %+v, want one that is %s", list, want)
+			}
+			resolved := p.Until(t, "approval.resolved")
+			if !strings.Contains(string(resolved.Payload), `"state":"`+want+`"`) {
+				t.Errorf("the frame says %s", resolved.Payload)
+			}
+			if !p.there() || p.events(t)["shell.executed"] != 0 {
+				t.Error("the command was run")
+			}
+			if outcome := p.Run(t, "once again"); outcome != "completed" {
+				t.Errorf("the next run %s", outcome)
+			}
+			p.Contiguous(t)
+		})
+	}
+}
