@@ -5,7 +5,7 @@
 // run. The tools themselves stand in internal/core/tools, one file each, declared once with their parameters, needs and
 // aliases; what they share stands beside them: paths (where a tool may reach), reads (what an agent has seen), ignore and
 // search (what git ignores, what a pattern finds), edit (text and diffs), patch (what the hunks of a
-// patch mean in a file), env (what a command's environment holds).
+// patch mean in a file), syntax (parsing), structural (patterns that are code), env (what a command's environment holds).
 //
 // Commands are run by sandbox-supervisor, reached through internal/adapter/sandbox; so are background processes, which outlive
 // the call that started them and even this process. On disk are their table (internal/core/processes) and the journal by which
