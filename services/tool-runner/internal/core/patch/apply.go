@@ -34,8 +34,8 @@ type Failure struct {
 	Places []int
 }
 
-// maxFailures is how many hunks of a file are tried that do not fit: what else does not fit is nothing new then.
-const maxFailures = 8
+// MaxFailures is how many hunks are tried that do not fit: what else does not fit is nothing new then.
+const MaxFailures = 8
 
 // Apply finds what the hunks of an update change in a text. Each hunk that cannot be placed is a failure; then there is no
 // outcome. The only error is that of ctx.
@@ -53,7 +53,7 @@ func (s *Section) Apply(ctx context.Context, text string) (*Outcome, []Failure, 
 		at, failure := f.place(h, cursor, spans)
 		if failure != nil {
 			failure.Hunk, failure.Line = i+1, h.Line
-			if failures = append(failures, *failure); len(failures) == maxFailures {
+			if failures = append(failures, *failure); len(failures) == MaxFailures {
 				break
 			}
 			continue

@@ -233,9 +233,9 @@ func TestManyHunks(t *testing.T) {
 // Texts made of one line again and again take no longer than others.
 func TestRepeatedLines(t *testing.T) {
 	t.Parallel()
-	text := strings.Repeat(strings.Repeat("x\n", 5000)+"y\n", 40)
-	hunk := "@@\n" + strings.Repeat(" x\n", 5001) + "-y\n"
-	for _, hunks := range []string{hunk, strings.Repeat(hunk, 30), "@@ x\n-z\n", strings.Repeat("@@ x\n@@ y\n-z\n", 40)} {
+	text := strings.Repeat(strings.Repeat("x\n", 2000)+"y\n", 10)
+	hunk := "@@\n" + strings.Repeat(" x\n", 2001) + "-y\n"
+	for _, hunks := range []string{hunk, strings.Repeat(hunk, 10), "@@ x\n-z\n", strings.Repeat("@@ x\n@@ y\n-z\n", 10)} {
 		if _, _, failures := apply(t, section(t, hunks), text); len(failures) == 0 {
 			t.Error("it fits")
 		}

@@ -311,7 +311,7 @@ func TestJournalIsBounded(t *testing.T) {
 	defer j.Close()
 	_, space := project(t, paths.Rules{Journal: j})
 	p, _ := at(t, space, "f")
-	for i := range 2000 {
+	for i := range 600 {
 		must(t, p.Replace([]byte{byte(i)}))
 	}
 	entries, err := os.ReadDir(dir)

@@ -78,6 +78,9 @@ func (d Deps) planPatch(ctx context.Context, call *tool.Call, p *editPatchParams
 		if err := w.apply(ctx, s, file, to); err != nil {
 			return nil, w.refuse(err)
 		}
+		if len(w.failures) >= patch.MaxFailures {
+			break
+		}
 	}
 	if len(w.failures) > 0 {
 		return nil, w.refuse(nil)
