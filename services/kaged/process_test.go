@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -238,4 +239,37 @@ func TestDaemonKnowsWhatItLost(t *testing.T) {
 	if last := fmt.Sprint(results[len(results)-1]); !strings.Contains(last, `"status":"lost"`) {
 		t.Errorf("the agent is told %s", last)
 	}
+}
+
+// A session that ends while its workspace's tool runner is away takes its background processes along nevertheless, once the
+// tool runner is back: it is told until it has heard it.
+func TestSessionEndsWhileTheToolRunnerIsAway(t *testing.T) {
+	t.Parallel()
+	llm := fakellm.Start(t)
+	llm.Handle(func(r *fakellm.Request) fakellm.Step {
+		if r.Turns() > 0 {
+			return fakellm.Step{fakellm.Say("Done.")}
+		}
+		return fakellm.Step{fakellm.Tool("shell.exec", `{"command":"trap '' TERM HUP; setsid sleep 1000 & sleep 1000","background":true}`)}
+	})
+	c := startAlone(t, llm)
+	dir := c.Project(t)
+	kagedtest.Write(t, dir, ".kaged/project.yaml", strings.Replace(kagedtest.Read(t, dir, ".kaged/project.yaml"), `"shell.bash"`, `"shell.*"`, 1))
+	s := kagedtest.Open(t, c.SignIn(t), dir)
+	if outcome := s.Run(t, "begin"); outcome != "completed" {
+		t.Fatalf("the run %s", outcome)
+	}
+	running := func() []string {
+		return slices.DeleteFunc(kagedtest.Running(t, "PWD="+dir), func(p string) bool { return !strings.Contains(p, "sleep 1000") })
+	}
+	c.processes["tool-runner"].Kill()
+	<-c.processes["tool-runner"].Done()
+	if err := s.Client.Do(t.Context(), http.MethodDelete, "/api/v1/sessions/"+s.ID+"?confirm=true", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(running()) == 0 {
+		t.Error("nothing runs that could be left behind")
+	}
+	c.start(t, "tool-runner")
+	kagedtest.Eventually(t, "nothing runs", func() bool { return len(running()) == 0 })
 }

@@ -234,6 +234,23 @@ func TestDetachedOutputIsBounded(t *testing.T) {
 	}
 }
 
+// Reading what there is ends, though the process prints faster than anybody reads.
+func TestAttachToEndlessOutput(t *testing.T) {
+	t.Parallel()
+	client := serve(t, nil)
+	d := detach(t, client, shell(t, "yes", pipes))
+	for range 20 {
+		pieces, p := d.attach(0, false, nil)
+		got := 0
+		for _, piece := range pieces {
+			got += len(piece.GetData())
+		}
+		if p == nil || p.GetExited() != nil || got > 256<<10 {
+			t.Errorf("read were %d bytes of %v", got, p)
+		}
+	}
+}
+
 // Input that nobody reads is refused when there is too much of it, whole, and input after the end of input too.
 func TestDetachedInputIsBounded(t *testing.T) {
 	t.Parallel()

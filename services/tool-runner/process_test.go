@@ -511,6 +511,25 @@ func TestPollIsBounded(t *testing.T) {
 	}
 }
 
+// A process that prints without end is polled like any other, and ended.
+func TestPollOfEndlessOutput(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	id := w.background("yes")
+	w.until(id, "y\ny\n")
+	at := int64(0)
+	for range 10 {
+		a := w.ask("shell.process", p{"action": "poll", "process_id": id})
+		if a.Status != "running" || a.NextOffset < at || len(*a.Output) > 10_000 {
+			t.Errorf("from %d: %d to %d, %d characters, %s", at, a.Offset, a.NextOffset, len(*a.Output), a.Status)
+		}
+		at = a.NextOffset
+	}
+	if a := w.ask("shell.process", p{"action": "kill", "process_id": id}); a.Reason != "killed" {
+		t.Errorf("killed: %v", a)
+	}
+}
+
 func (a answer) unread() int64 { return *a.UnreadBytes }
 
 // What makes no sense is refused, by both names (T-T20-PROC-01, T-T20-PROC-06).

@@ -27,7 +27,8 @@ func (a App) toolsCall(p *places) *cobra.Command {
 		Short: "Call a tool and print its result",
 		Long: "Calls a tool of the catalogue, or one by an alias, with parameters as JSON, and prints its result as one line of\n" +
 			"JSON. `-` for JSON reads it from standard input; `-` for NAME reads a call a line, {\"tool\": NAME, \"params\": {...}},\n" +
-			"and makes them as one session. What a command prints while it runs goes to stderr. No daemon is needed.\n\n" +
+			"and makes them as one session. What a command prints while it runs goes to stderr. No daemon is needed, and what a call\n" +
+			"starts in the background ends with the last call.\n\n" +
 			"You have every tool and no cage; with --agent you have what that agent has. You count as having read the files you\n" +
 			"name, unless --strict. What needs approval is asked on a terminal, and denied without one.\n\n" +
 			"Exits 0 when every call succeeded, 1 when one failed (the result is then {\"error\": ...}), 3 when one could not be\n" +

@@ -83,11 +83,16 @@ func (t *tail) read(from int64, into []byte) (at int64, n int, more <-chan struc
 const piece = 32 << 10
 
 // follow hands over what is kept from number from on, and with wait also what comes, until the end of output, of ctx, or an
-// error of sink, which it returns. Where a reader is slower than the command, numbers are left out.
+// error of sink, which it returns. Without wait it ends with what was there when it began, however fast more comes. Where a
+// reader is slower than the command, numbers are left out.
 func (t *tail) follow(ctx context.Context, from int64, wait bool, sink func(at int64, data []byte) error) error {
-	for {
+	_, last := t.bounds()
+	for wait || from < last {
 		data := make([]byte, piece)
 		at, n, more := t.read(from, data)
+		if !wait {
+			n = int(min(int64(n), max(0, last-at)))
+		}
 		if n > 0 {
 			if err := sink(at, data[:n]); err != nil {
 				return err
@@ -104,4 +109,5 @@ func (t *tail) follow(ctx context.Context, from int64, wait bool, sink func(at i
 			return ctx.Err()
 		}
 	}
+	return nil
 }

@@ -17,6 +17,9 @@ import (
 //go:embed shell_exec.md
 var shellExecText string
 
+//go:embed exec.md
+var execText string
+
 // ExecLimits are the bounds of shell.exec.
 type ExecLimits struct {
 	// DefaultTimeout, MinTimeout and MaxTimeout are the time a command may run, in the background too.
@@ -64,7 +67,7 @@ func shellExec(d Deps) *tool.Entry {
 		},
 		Commands: func(p *shellExecParams) []tool.Command { return []tool.Command{{Shell: p.Command}} },
 		Aliases: []tool.Alias{
-			tool.AliasOf("exec", shellExecText, func(p execParams) shellExecParams {
+			tool.AliasOf("exec", execText, func(p execParams) shellExecParams {
 				return shellExecParams{
 					Command: p.Command, Cwd: p.Workdir, Env: p.Env, Background: p.Background, Timeout: fromSeconds(p.Timeout), field: "workdir",
 				}

@@ -18,6 +18,9 @@ import (
 //go:embed shell_process.md
 var shellProcessText string
 
+//go:embed process.md
+var processText string
+
 // ProcessLimits are the bounds of shell.process.
 type ProcessLimits struct {
 	// OutputRunes bounds the output a poll answers with, in characters.
@@ -101,7 +104,7 @@ func shellProcess(d Deps) *tool.Entry {
 			return tool.Effect{Category: tool.Write}
 		},
 		Aliases: []tool.Alias{
-			tool.AliasOf("process", shellProcessText, func(p processParams) shellProcessParams {
+			tool.AliasOf("process", processText, func(p processParams) shellProcessParams {
 				return shellProcessParams{Action: p.Action, ProcessID: p.ProcessID, Input: p.Input, Signal: p.Signal}
 			}),
 		},
