@@ -1,7 +1,11 @@
 package toolrunner_test
 
 import (
+	"encoding/json"
 	"errors"
+	"maps"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -102,4 +106,110 @@ func TestListToolsForACaller(t *testing.T) {
 	if _, err := c.ListTools(t.Context(), &toolrunnerv1.ListToolsRequest{Context: &toolrunnerv1.ToolContext{ProjectRoot: "/nowhere"}}); !errors.Is(err, fault.NotFound) {
 		t.Errorf("no project: %v", err)
 	}
+}
+
+// Each namespace holds its tools (T-ARCH-01, T-REG-02, T-REG-09, T-REG-10, T-REG-11, T-REG-14, T-REG-29), tools have no
+// versions (T-REG-31), and edit.text takes exact strings and no anchors (T-REG-30).
+func TestNamespaces(t *testing.T) {
+	t.Parallel()
+	c := start(t, newSandbox())
+	list, err := c.ListTools(t.Context(), &toolrunnerv1.ListToolsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spaces := map[string][]string{}
+	for _, tool := range list.GetTools() {
+		spaces[tool.GetNamespace()] = append(spaces[tool.GetNamespace()], tool.GetName())
+		if tool.GetName() == "edit.text" {
+			properties := tool.GetInputSchema().AsMap()["properties"].(map[string]any)
+			if names := slices.Sorted(maps.Keys(properties)); !slices.Equal(names, []string{"new_string", "old_string", "path", "replace_all"}) {
+				t.Errorf("edit.text takes %v", names)
+			}
+		}
+	}
+	for space, want := range map[string][]string{
+		"file": {"file.read", "file.write", "file.create"}, "edit": {"edit.text", "edit.patch"},
+		"search": {"search.grep", "search.glob"}, "shell": {"shell.bash"},
+	} {
+		for _, name := range want {
+			if !slices.Contains(spaces[space], name) {
+				t.Errorf("%s holds %v and no %s", space, spaces[space], name)
+			}
+		}
+	}
+}
+
+// No tool reaches out of the project by any of its names, and nothing is read or written there (T-ARCH-06, T-BI-02 to
+// T-BI-04, T-TOOLS-S6.10).
+func TestEveryToolKeepsToTheProject(t *testing.T) {
+	t.Parallel()
+	c := start(t, newSandbox())
+	outside := filepath.Join(filepath.Dir(c.root), "outside-"+filepath.Base(c.root))
+	if err := os.Mkdir(outside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(outside) })
+	if err := os.WriteFile(filepath.Join(outside, "secret.go"), []byte("package secret\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	away := "../" + filepath.Base(outside)
+	list, err := c.ListTools(t.Context(), &toolrunnerv1.ListToolsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	try := func(name string, schema map[string]any) {
+		for field, value := range map[string]string{
+			"path": away + "/secret.go", "cwd": away, "workdir": away, "patch": "*** Begin Patch\n*** Delete File: " + away + "/secret.go\n*** End Patch\n",
+		} {
+			properties, _ := schema["properties"].(map[string]any)
+			if properties[field] == nil {
+				continue
+			}
+			tried++
+			input := fill(schema)
+			input[field] = value
+			text, err := json.Marshal(input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, result := c.call(name, string(text))
+			if !errors.Is(fault.FromProto(result.GetError()), fault.InvalidParams) || !strings.Contains(result.GetContent(), "outside") {
+				t.Errorf("%s %s: %s", name, text, result.GetContent())
+			}
+		}
+	}
+	for _, tool := range list.GetTools() {
+		try(tool.GetName(), tool.GetInputSchema().AsMap())
+		for _, a := range tool.GetAliases() {
+			try(a.GetName(), a.GetInputSchema().AsMap())
+		}
+	}
+	if data, err := os.ReadFile(filepath.Join(outside, "secret.go")); err != nil || string(data) != "package secret\n" || tried < 15 {
+		t.Errorf("%q %v after %d calls", data, err, tried)
+	}
+}
+
+// fill returns an object that a schema accepts, as far as its required properties go.
+func fill(schema map[string]any) map[string]any {
+	input := map[string]any{}
+	properties, _ := schema["properties"].(map[string]any)
+	required, _ := schema["required"].([]any)
+	for _, name := range required {
+		p, _ := properties[name.(string)].(map[string]any)
+		enum, _ := p["enum"].([]any)
+		switch {
+		case len(enum) > 0:
+			input[name.(string)] = enum[0]
+		case p["type"] == "object":
+			input[name.(string)] = map[string]any{"a": "b"}
+		case p["type"] == "array":
+			input[name.(string)] = []any{"a"}
+		case p["type"] == "integer":
+			input[name.(string)] = 1
+		default:
+			input[name.(string)] = "a"
+		}
+	}
+	return input
 }
