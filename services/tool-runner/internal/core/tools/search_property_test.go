@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"kaged.dev/services/tool-runner/internal/core/cage"
 )
 
 // gitFiles lists the files of the project git does not ignore, as results name them.
@@ -222,4 +224,61 @@ func globs(pattern, name []string) bool {
 	}
 	ok, _ := path.Match(strings.ReplaceAll(pattern[0], "[!", "[^"), name[0])
 	return ok && globs(pattern[1:], name[1:])
+}
+
+// Whatever a cage grants, a search of the project quotes only files in it, names every other match by its place, and leaves
+// it out altogether where the operator wants that (T-SEARCH-GREP-10, T-PERM-FILTER-01, -02, C14, P15).
+func TestGrepNeverQuotesOutsideTheCage(t *testing.T) {
+	t.Parallel()
+	b := inGit(t)
+	hiding := newBench(t, func(h *bench) { h.limits.Search.HideOutside = true })
+	hiding.root, hiding.from.Root = b.root, b.root
+	mounts := []string{"a", "a/b", "b", "out", "a/out", ".h", "f.go", "b/f.go", "B"}
+	rapid.Check(t, func(rt *rapid.T) {
+		b.randomTree(rt)
+		var uncaged grepResult
+		b.from.Agent, b.from.Cage = "primary", nil
+		b.ok("search.grep", in{"pattern": ".", "output_mode": "content"}, &uncaged)
+		policy := &cage.Policy{}
+		for _, m := range rapid.SliceOfN(rapid.SampledFrom(mounts), 1, 3).Draw(rt, "mounts") {
+			if _, err := os.Lstat(filepath.Join(b.root, m)); err == nil {
+				policy.Mounts = append(policy.Mounts, cage.Mount{Path: "./" + m})
+			}
+		}
+		if len(policy.Mounts) == 0 {
+			return // nothing is granted, and a search is denied
+		}
+		granted := func(file string) bool {
+			return slices.ContainsFunc(policy.Mounts, func(m cage.Mount) bool { return file == m.Path || strings.HasPrefix(file, m.Path+"/") })
+		}
+		var want, inside []string
+		for _, m := range uncaged.Matches {
+			place := fmt.Sprintf("%s:%d", m.File, m.Line)
+			if !granted(m.File) {
+				want = append(want, place+" outside")
+				continue
+			}
+			want, inside = append(want, place+":"+*m.Content), append(inside, place+":"+*m.Content)
+		}
+		for _, c := range []struct {
+			bench *bench
+			want  []string
+		}{{b, want}, {hiding, inside}} {
+			c.bench.from.Agent, c.bench.from.Cage = "primary.subagents.x", policy
+			var r grepResult
+			c.bench.ok("search.grep", in{"pattern": ".", "output_mode": "content"}, &r)
+			if d := cmp.Diff(c.want, r.flat()); d != "" || r.TotalMatches != len(c.want) {
+				rt.Fatalf("%+v, total %d:\n%s", policy.Mounts, r.TotalMatches, d)
+			}
+			for _, mode := range []string{"files_with_matches", "count"} {
+				var r grepResult
+				c.bench.ok("search.grep", in{"pattern": ".", "output_mode": mode}, &r)
+				for _, m := range r.Matches {
+					if m.Content != nil || m.OutsideCage == granted(m.File) {
+						rt.Fatalf("%s: %+v", mode, m)
+					}
+				}
+			}
+		}
+	})
 }

@@ -196,7 +196,7 @@ func TestSearchTimesOut(t *testing.T) {
 }
 
 // A caged search of the project names what lies outside the cage by path and line only; a search wholly outside is denied
-// (T-SEARCH-GREP-10, T-PERM-FILTER-01, -02, T-AVAIL-03, C14).
+// (T-SEARCH-GREP-10, T-SEARCH-GLOB-06, T-PERM-FILTER-01, -02, T-AVAIL-03, C14).
 func TestGrepInACage(t *testing.T) {
 	t.Parallel()
 	policy := &cage.Policy{Mounts: []cage.Mount{{Path: "./src/deep"}}}
