@@ -23,6 +23,7 @@ type comparison struct {
 	parser  *syntax.Parser
 
 	same, matches, refusedNone, refusedSome int
+	rewritten, rewrittenOtherwise           int
 	different                               []string
 }
 
@@ -73,11 +74,15 @@ func (c *comparison) compare(ctx context.Context, p pattern) error {
 	return nil
 }
 
+// show prints some entries of a list that are not in the other; both are sorted.
 func show(b *strings.Builder, title string, list, other []string) {
 	const most = 2
 	shown := 0
 	for _, m := range list {
-		if !slices.Contains(other, m) && shown < most {
+		if shown == most {
+			return
+		}
+		if _, both := slices.BinarySearch(other, m); !both {
 			fmt.Fprintf(b, "      %s: %.400s\n", title, m)
 			shown++
 		}
@@ -85,7 +90,7 @@ func show(b *strings.Builder, title string, list, other []string) {
 }
 
 // found renders a match so that two can be compared.
-func found(path string, text []byte, start, end int, captures map[string]string, rewritten string) string {
+func found(path string, text []byte, start, end int, captures map[string]string) string {
 	names := make([]string, 0, len(captures))
 	for name := range captures {
 		names = append(names, name)
@@ -94,9 +99,6 @@ func found(path string, text []byte, start, end int, captures map[string]string,
 	s := fmt.Sprintf("%s %d-%d %q", path, start, end, text)
 	for _, name := range names {
 		s += fmt.Sprintf(" %s=%q", name, captures[name])
-	}
-	if rewritten != "" {
-		s += fmt.Sprintf(" => %q", rewritten)
 	}
 	return s
 }
@@ -125,7 +127,7 @@ func (c *comparison) ours(ctx context.Context, p pattern) ([]string, error) {
 					captures[name] = string(f.text[start:end])
 				}
 			}
-			list = append(list, found(f.path, tree.Source(m.Node), int(n.Start), min(int(n.End), len(f.text)), captures, ""))
+			list = append(list, found(f.path, tree.Source(m.Node), int(n.Start), min(int(n.End), len(f.text)), captures))
 			return true
 		})
 		if err != nil {
@@ -141,8 +143,23 @@ type place struct {
 	Range struct{ ByteOffset struct{ Start, End int } }
 }
 
-func (c *comparison) theirs(ctx context.Context, p pattern) (list []string, refused bool, err error) {
-	args := []string{"run", "--pattern=" + p.text, "--lang", c.lang.Name, "--json=stream", "--no-ignore", "hidden", "--no-ignore", "vcs", "--no-ignore", "dot", "--no-ignore", "parent", "--no-ignore", "global", "--no-ignore", "exclude", "--threads", "2", "--"}
+// match is a match as ast-grep's JSON has it.
+type match struct {
+	place
+	File, Replacement string
+	MetaVariables     struct {
+		Single map[string]place
+		Multi  map[string][]place
+	}
+}
+
+// search runs a search by ast-grep; refused says that it refused the pattern.
+func (c *comparison) search(ctx context.Context, p pattern, more ...string) (list []match, refused bool, err error) {
+	args := append([]string{"run", "--pattern=" + p.text, "--lang", c.lang.Name, "--json=stream", "--threads", "2"}, more...)
+	for _, ignore := range []string{"hidden", "vcs", "dot", "parent", "global", "exclude"} {
+		args = append(args, "--no-ignore", ignore)
+	}
+	args = append(args, "--")
 	for _, f := range c.files {
 		args = append(args, f.path)
 	}
@@ -150,23 +167,26 @@ func (c *comparison) theirs(ctx context.Context, p pattern) (list []string, refu
 	if err != nil {
 		return nil, false, err
 	}
+	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
+		var m match
+		if err := decoder.Decode(&m); err != nil {
+			return nil, false, err
+		}
+		list = append(list, m)
+	}
+	return list, strings.Contains(errText, "Cannot parse query"), nil
+}
+
+func (c *comparison) theirs(ctx context.Context, p pattern) (list []string, refused bool, err error) {
+	matches, refused, err := c.search(ctx, p)
+	if err != nil {
+		return nil, false, err
+	}
 	texts := map[string][]byte{}
 	for _, f := range c.files {
 		texts[f.path] = f.text
 	}
-	decoder := json.NewDecoder(bytes.NewReader(out))
-	for decoder.More() {
-		var m struct {
-			place
-			File          string
-			MetaVariables struct {
-				Single map[string]place
-				Multi  map[string][]place
-			}
-		}
-		if err := decoder.Decode(&m); err != nil {
-			return nil, false, err
-		}
+	for _, m := range matches {
 		captures := map[string]string{}
 		for name, nodes := range m.MetaVariables.Multi {
 			captures[name] = ""
@@ -178,9 +198,9 @@ func (c *comparison) theirs(ctx context.Context, p pattern) (list []string, refu
 			captures[name] = node.Text
 		}
 		offset := m.Range.ByteOffset
-		list = append(list, found(m.File, []byte(m.Text), offset.Start, offset.End, captures, ""))
+		list = append(list, found(m.File, []byte(m.Text), offset.Start, offset.End, captures))
 	}
-	return list, strings.Contains(errText, "Cannot parse query"), nil
+	return list, refused, nil
 }
 
 // call runs ast-grep. That it finds nothing is no failure.

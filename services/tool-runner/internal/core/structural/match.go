@@ -28,6 +28,15 @@ func (p *Pattern) Names() []string {
 	return names
 }
 
+// Variables returns the variables that are remembered as they are written, in the order of [Pattern.Names].
+func (p *Pattern) Variables() []string {
+	list := make([]string, len(p.vars))
+	for i, v := range p.vars {
+		list[i] = map[bool]string{true: "$$$", false: "$"}[v.multi] + v.name
+	}
+	return list
+}
+
 // Find calls found for each match in a tree, in the order of where they begin, outer before inner, until it returns false.
 // nested says whether matches inside a match are found, too. It returns the context's error if that ended the search.
 func (p *Pattern) Find(ctx context.Context, tree *syntax.Tree, nested bool, found func(Match) bool) error {

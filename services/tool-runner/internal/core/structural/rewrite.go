@@ -68,11 +68,7 @@ var dollars = map[string]bool{"bash": true, "php": true}
 
 func (p *Pattern) undefined(name string) error {
 	e := &PatternError{Pattern: p.source, Problem: "does not capture " + name + ", which its replacement uses"}
-	var have []string
-	for _, v := range p.vars {
-		have = append(have, map[bool]string{true: "$$$", false: "$"}[v.multi]+v.name)
-	}
-	if len(have) > 0 {
+	if have := p.Variables(); len(have) > 0 {
 		e.Advice = "It captures " + strings.Join(have, ", ") + "."
 	} else {
 		e.Advice = "It captures nothing; $NAME in the pattern captures one node, $$$NAME any number."

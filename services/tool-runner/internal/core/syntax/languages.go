@@ -83,7 +83,9 @@ var byExtension = func() map[string]*Language {
 
 // Of returns the language of a file by its name, nil if it is none of these.
 func Of(file string) *Language {
-	return byExtension[strings.TrimPrefix(path.Ext(file), ".")]
+	// The dot a hidden file's name begins with is part of its name.
+	name := strings.TrimPrefix(path.Base(file), ".")
+	return byExtension[strings.TrimPrefix(path.Ext(name), ".")]
 }
 
 // Kind returns the name a grammar gives to a kind of node, such as call_expression.

@@ -52,7 +52,7 @@ func TestLanguageOfAFile(t *testing.T) {
 			t.Errorf("%s is %v", file, l)
 		}
 	}
-	for _, file := range []string{"a", "Makefile", ".ts/x", "a.ts.bak", ""} {
+	for _, file := range []string{"a", "Makefile", ".ts/x", "a.ts.bak", "", ".env", "a/.ts"} {
 		if l := syntax.Of(file); l != nil {
 			t.Errorf("%s is %s", file, l.Name)
 		}
