@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"syscall"
 
 	"kaged.dev/services/kaged/internal/bench"
 )
@@ -34,10 +35,12 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	figures, err := bench.Run(ctx, bench.Options{Kaged: binary, Run: re, Progress: os.Stderr})
-	bench.WriteTSV(os.Stdout, figures)
+	bench.WriteTSVHeader(os.Stdout)
+	figures, err := bench.Run(ctx, bench.Options{
+		Kaged: binary, Run: re, Progress: os.Stderr, Measured: func(figures []bench.Figure) { bench.WriteTSV(os.Stdout, figures) },
+	})
 	if err != nil {
 		return err
 	}

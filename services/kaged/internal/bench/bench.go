@@ -15,8 +15,9 @@ type Options struct {
 	Kaged string
 	// Run chooses the measurements by name.
 	Run *regexp.Regexp
-	// Progress gets a line before each measurement.
+	// Progress gets a line before each measurement, Measured its figures.
 	Progress io.Writer
+	Measured func([]Figure)
 }
 
 // measurement measures something and returns its figures.
@@ -83,10 +84,11 @@ func Run(ctx context.Context, opts Options) ([]Figure, error) {
 		}
 		fmt.Fprintf(opts.Progress, "bench: %s\n", x.name)
 		got, err := x.run(ctx, w)
+		opts.Measured(got)
+		figures = append(figures, got...)
 		if err != nil {
 			return figures, fmt.Errorf("%s: %w", x.name, err)
 		}
-		figures = append(figures, got...)
 	}
 	return figures, nil
 }

@@ -54,9 +54,13 @@ func (f Figure) peer() string {
 	return f.Peer + " " + number(f.Rival)
 }
 
-// WriteTSV writes the figures as a table, one a line, after a line of names.
-func WriteTSV(w io.Writer, figures []Figure) {
+// WriteTSVHeader writes the names of a table's columns.
+func WriteTSVHeader(w io.Writer) {
 	fmt.Fprintln(w, strings.Join([]string{"name", "value", "unit", "floor", "peer", "ratio", "target", "met"}, "\t"))
+}
+
+// WriteTSV writes figures as lines of a table.
+func WriteTSV(w io.Writer, figures []Figure) {
 	for _, f := range figures {
 		fmt.Fprintln(w, strings.Join([]string{
 			f.Name, number(f.Value), f.Unit, number(f.Floor), f.peer(), number(f.Ratio()), number(f.Target), map[bool]string{true: "yes", false: "NO"}[f.Met()],
