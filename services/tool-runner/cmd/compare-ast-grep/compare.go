@@ -23,8 +23,9 @@ type comparison struct {
 	parser  *syntax.Parser
 
 	same, matches, refusedNone, refusedSome int
-	rewritten, rewrittenOtherwise           int
-	different                               []string
+	// rewritten counts rewrites that are the same, rewrittenLayout those that differ in white space only.
+	rewritten, rewrittenLayout, rewrittenOtherwise int
+	different                                      []string
 }
 
 func newComparison(_ context.Context, lang *syntax.Language, files []file, o options) (*comparison, error) {

@@ -56,6 +56,8 @@ func (c *comparison) compareRewrite(ctx context.Context, p pattern) error {
 			case !ok:
 			case text == e.Text:
 				c.rewritten++
+			case strings.Join(strings.Fields(text), "") == strings.Join(strings.Fields(e.Text), ""):
+				c.rewrittenLayout++
 			default:
 				c.rewrittenOtherwise++
 				c.different = append(c.different, fmt.Sprintf("  rewrite of %q in %s at %d\n      ours   %.300q\n      theirs %.300q\n", p.text, f.path, e.Start, e.Text, text))
