@@ -102,11 +102,17 @@ func TestRun(t *testing.T) {
 		}}},
 		{Event: &harnessv1.RunEvent_AuditHead{AuditHead: &harnessv1.AuditHead{Hash: "h2", Items: 9}}},
 		{Event: &harnessv1.RunEvent_Retry{Retry: &harnessv1.Retry{Error: &commonv1.Error{Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_RATE_LIMITED, Message: "Slow."}, Attempt: 1, DelayMs: 5, Provider: "p", Model: "o"}}},
+		{Event: &harnessv1.RunEvent_Approval{Approval: &harnessv1.ApprovalRequested{
+			ApprovalId: "a", ToolCallId: "c", Step: 1, Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 1}},
+			Subject: &commonv1.ApprovalSubject{
+				Tool: "t", AgentPath: "primary", Reasons: []string{"r"}, Command: "x", Cwd: "./", Paths: []string{"./p"}, Preview: "+d",
+			},
+		}}},
 		{Event: &harnessv1.RunEvent_StepDone{StepDone: &harnessv1.StepDone{Step: 1}}},
 	}
 	var asked []string
 	conn := connect(t, func(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error {
-		for len(asked) < 7 {
+		for len(asked) < 8 {
 			req, err := stream.Recv()
 			if err != nil {
 				return err
@@ -145,8 +151,14 @@ func TestRun(t *testing.T) {
 		}
 		got = append(got, ev)
 	}
-	if f, ok := got[7].(runs.StepDone); !ok || f.Step != 1 {
-		t.Errorf("the last event is %#v", got[7])
+	if f, ok := got[8].(runs.StepDone); !ok || f.Step != 1 {
+		t.Errorf("the last event is %#v", got[8])
+	}
+	question := runs.Asked{ID: "a", CallID: "c", Subject: record.Subject{
+		Tool: "t", AgentPath: "primary", Reasons: []string{"r"}, Command: "x", Cwd: "./", Paths: []string{"./p"}, Preview: "+d",
+	}}
+	if q := got[7].(runs.Asked); q.ID != question.ID || q.CallID != question.CallID || !cmp.Equal(q.Subject, question.Subject) || len(q.Audit) != 1 {
+		t.Errorf("question = %#v", q)
 	}
 	if s := got[0].(runs.Started); s != (runs.Started{Provider: "p", Model: "o", Driver: "rehearsal", At: 5}) {
 		t.Errorf("start = %#v", s)
@@ -163,7 +175,10 @@ func TestRun(t *testing.T) {
 	if r := got[6].(runs.Retried); r.Error.Code != fault.ProviderRateLimited || r.DelayMS != 5 {
 		t.Errorf("retry = %#v", r)
 	}
-	for _, err := range []error{stream.Stored(runs.Half{Step: 1}, nil), stream.Stored(runs.Half{Step: 1, Results: true}, nil), stream.Cancel("enough")} {
+	for _, err := range []error{
+		stream.Stored(runs.Half{Step: 1}, nil), stream.Stored(runs.Half{Step: 1, Results: true}, nil),
+		stream.Decide(runs.Decision{ApprovalID: "a", State: record.ApprovalDenied, Comment: "no"}), stream.Cancel("enough"),
+	} {
 		if err != nil {
 			t.Error(err)
 		}
@@ -173,7 +188,7 @@ func TestRun(t *testing.T) {
 		f.Closing != "bye" || f.Stop != llm.StopError {
 		t.Errorf("finished = %#v, %v", ev, err)
 	}
-	want := []string{"start:{run_id:\"r\"", "history:{messages:{role:ROLE_USER", "begin:{hold:true}", "go:{}", "stored:{step:1", "stored:{step:1", "cancel:{reason:\"enough\"}"}
+	want := []string{"start:{run_id:\"r\"", "history:{messages:{role:ROLE_USER", "begin:{hold:true}", "go:{}", "stored:{step:1", "stored:{step:1", "decision:{approval_id:\"a\"", "cancel:{reason:\"enough\"}"}
 	for i := range asked {
 		asked[i] = strings.ReplaceAll(asked[i], " ", "")
 	}
