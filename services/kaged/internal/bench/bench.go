@@ -38,6 +38,7 @@ var measurements = []measurement{
 	{"patch", measurePatch},
 	{"structural", measureStructural},
 	{"calls", measureCalls},
+	{"terminal", measureTerminal},
 	{"million", measureMillion},
 }
 
