@@ -132,7 +132,7 @@ func Apply(text []byte, edits []Edit) []byte {
 func (r *Rule) replace(tree *syntax.Tree, style style, m Match) string {
 	var b strings.Builder
 	style.step = r.step
-	outer := lineIndent(string(tree.Text[:tree.Nodes[m.Node].Start]))
+	outer := indentAt(tree.Text, int(tree.Nodes[m.Node].Start))
 	for _, p := range r.parts {
 		if p.slot < 0 {
 			style.template(&b, p.text, outer)
@@ -148,7 +148,7 @@ func (r *Rule) replace(tree *syntax.Tree, style style, m Match) string {
 // capture writes what a variable stands for, with its lines moved from the indentation they have to another.
 func capture(b *strings.Builder, tree *syntax.Tree, c Capture, indent string) {
 	start, end := tree.Span(c.First, c.Count)
-	before := lineIndent(string(tree.Text[:start]))
+	before := indentAt(tree.Text, start)
 	text := string(tree.Text[start:end])
 	if before == indent || !strings.Contains(text, "\n") {
 		b.WriteString(text)
@@ -205,6 +205,20 @@ func literal(kind string) bool {
 func lineIndent(text string) string {
 	line := text[strings.LastIndexByte(text, '\n')+1:]
 	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+}
+
+// indentAt returns the white space that begins the line an offset is in, up to the offset. A line that begins far before has none:
+// in a file of one long line every match would look for its beginning.
+func indentAt(text []byte, offset int) string {
+	const far = 4 << 10
+	offset = min(offset, len(text))
+	from := max(0, offset-far)
+	begin := bytes.LastIndexByte(text[from:offset], '\n') + 1
+	if begin == 0 && from > 0 {
+		return ""
+	}
+	line := text[from+begin : offset]
+	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
 // style is how a file is laid out.

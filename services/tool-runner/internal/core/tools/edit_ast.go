@@ -255,11 +255,12 @@ func (w *codeRewrite) skip(file paths.Path, problem string) {
 // file finds what is to be done to one file.
 func (w *codeRewrite) file(ctx context.Context, file paths.Path, text []byte) {
 	one := rewrite{file: file, text: text}
+	if !slices.ContainsFunc(w.rules, func(r *structural.Rule) bool { return r.Pattern.Possible(text) }) {
+		w.keep(one)
+		return
+	}
 	problem := ""
 	err := w.deps.Parsers.Use(ctx, func(parser *syntax.Parser) error {
-		if !slices.ContainsFunc(w.rules, func(r *structural.Rule) bool { return r.Pattern.Possible(text) }) {
-			return nil
-		}
 		tree, err := parser.Parse(ctx, w.lang, text, w.deps.Limits.Syntax.Nodes)
 		if err != nil {
 			return err
@@ -290,6 +291,11 @@ func (w *codeRewrite) file(ctx context.Context, file paths.Path, text []byte) {
 		w.skip(file, problem)
 		return
 	}
+	w.keep(one)
+}
+
+// keep remembers what is to be done to a file that was searched.
+func (w *codeRewrite) keep(one rewrite) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.searched++

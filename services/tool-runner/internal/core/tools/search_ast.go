@@ -211,7 +211,8 @@ func (s *codeSearch) entry(file paths.Path, tree *syntax.Tree, at *lines, m stru
 	if outside {
 		return astMatch{File: file.Show, Line: from.line, OutsideCage: true}
 	}
-	to := (&lines{text: at.text, line: at.line, at: at.at}).locate(end)
+	behind := *at
+	to := behind.locate(end)
 	most := s.deps.Limits.LineRunes
 	content := excerptOf(tree.Text[start:end], most)
 	e := astMatch{

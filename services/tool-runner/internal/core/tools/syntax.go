@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -165,52 +166,53 @@ func speaks(lang *syntax.Language) func(string) bool {
 // lines are the lines of a source, for telling places in it.
 type lines struct {
 	text []byte
-	line int // the number of the line at
-	at   int // where it begins
+	at   int // up to where the text was gone through
+	here place
 }
 
 // place is a place in a text: the line from 1, the column from 0 in UTF-16 units.
 type place struct{ line, column int }
 
-// locate returns the place of an offset. Asking in the order of the text costs the least.
+// locate returns the place of an offset. Asking in the order of the text goes through it once.
 func (l *lines) locate(offset int) place {
-	if l.line == 0 || offset < l.at {
-		l.line, l.at = 1, 0
+	if l.here.line == 0 || offset < l.at {
+		l.at, l.here = 0, place{line: 1}
 	}
-	for i := l.at; i < offset; i++ {
-		if l.text[i] == '\n' {
-			l.line, l.at = l.line+1, i+1
+	for l.at < offset {
+		r, size := utf8.DecodeRune(l.text[l.at:])
+		switch {
+		case r == '\n':
+			l.here = place{line: l.here.line + 1}
+		case r >= 0x10000:
+			l.here.column += 2
+		default:
+			l.here.column++
 		}
+		l.at += size
 	}
-	column := 0
-	for _, r := range string(l.text[l.at:offset]) {
-		if column++; r >= 0x10000 {
-			column++
-		}
-	}
-	return place{l.line, column}
+	return l.here
 }
 
 // around returns up to n lines before and behind the bytes from start up to end.
 func (l *lines) around(start, end, n int, shown func([]byte) string) (before, behind []string) {
 	before, behind = []string{}, []string{}
-	begin := strings.LastIndexByte(string(l.text[:start]), '\n') + 1
+	begin := bytes.LastIndexByte(l.text[:start], '\n') + 1
 	for range n {
 		if begin == 0 {
 			break
 		}
-		from := strings.LastIndexByte(string(l.text[:begin-1]), '\n') + 1
+		from := bytes.LastIndexByte(l.text[:begin-1], '\n') + 1
 		before = append(before, shown(l.text[from:begin-1]))
 		begin = from
 	}
 	slices.Reverse(before)
 	for at := end; len(behind) < n; {
-		i := slices.Index(l.text[at:], '\n')
+		i := bytes.IndexByte(l.text[at:], '\n')
 		if i < 0 || at+i+1 >= len(l.text) {
 			break
 		}
 		at += i + 1
-		to := slices.Index(l.text[at:], '\n')
+		to := bytes.IndexByte(l.text[at:], '\n')
 		if to < 0 {
 			to = len(l.text) - at
 		}
@@ -221,6 +223,7 @@ func (l *lines) around(start, end, n int, shown func([]byte) string) (before, be
 
 // excerptOf shows a piece of source up to so many characters.
 func excerptOf(piece []byte, runes int) string {
+	piece = piece[:min(len(piece), (runes+1)*utf8.UTFMax)] // more cannot be shown
 	shown, cut := text.Runes(strings.TrimSuffix(string(piece), "\r"), runes)
 	if cut {
 		shown += text.Cut
