@@ -10,6 +10,7 @@ import (
 
 	"kaged.dev/services/tool-runner/internal/adapter/sandbox"
 	"kaged.dev/services/tool-runner/internal/core"
+	"kaged.dev/services/tool-runner/internal/core/syntax"
 	"kaged.dev/services/tool-runner/internal/server"
 
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
@@ -40,7 +41,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	opts.Journal, opts.Processes.Dir = deps.Journal, deps.Processes
 	box := sandbox.New(deps.Sandbox)
 	runner, err := core.New(opts, core.Deps{
-		Log: deps.Log, Sniff: http.DetectContentType, Commands: box, Background: box, LookupEnv: os.LookupEnv,
+		Log: deps.Log, Sniff: http.DetectContentType, Commands: box, Background: box, Languages: syntax.Languages(), LookupEnv: os.LookupEnv,
 		ToolsFile: deps.Tools.Path, Tools: deps.Tools.Content,
 	})
 	if err != nil {

@@ -51,6 +51,8 @@ type Deps struct {
 	// Commands runs what tools want run, Background what outlives the call that started it.
 	Commands   command.Runner
 	Background command.Background
+	// Languages are those whose grammars have to work.
+	Languages []*syntax.Language
 	// LookupEnv reads the process's own environment.
 	LookupEnv func(string) (string, bool)
 	// ToolsFile is what declares the operator's commands, Tools its content.
@@ -74,7 +76,8 @@ type Runner struct {
 // New returns a runner of the whole catalogue. What an earlier process left half changed it takes back first, so that no call
 // ever sees it.
 func New(opts Options, deps Deps) (*Runner, error) {
-	if err := syntax.SelfTest(context.Background(), syntax.Languages()); err != nil {
+	// Without its parsers the service would answer wrongly; it does not start.
+	if err := syntax.SelfTest(context.Background(), deps.Languages); err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "The self-test of structural search failed: %v.", err)
 	}
 	r := &Runner{
