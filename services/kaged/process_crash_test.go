@@ -18,7 +18,9 @@ func TestKilledWhileStartingAProcess(t *testing.T) {
 		t.Run(string(point), func(t *testing.T) {
 			t.Parallel()
 			h := startHands(t, "KAGED_CRASH_AT="+string(point))
-			if p, err := h.call(t, "shell.exec", map[string]any{"command": stubborn, "background": true}); err == nil {
+			if p, err := h.call(t, "shell.exec", map[string]any{
+				"command": stubborn, "background": true, "env": map[string]string{"MARK": h.dir},
+			}); err == nil {
 				t.Fatalf("the call was answered with %+v", p)
 			}
 			if _, code := h.runner.Rest(t); code != 128+int(syscall.SIGKILL) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ident"
@@ -34,7 +35,22 @@ func startHands(t *testing.T, runnerEnv ...string) *hands {
 	h.dir = h.Project(t)
 	h.box = kagedtest.Command(t, "sandbox-supervisor", h.Env)
 	h.startRunner(t, runnerEnv...)
+	h.ready(t)
 	return h
+}
+
+// ready waits until the supervisor takes commands.
+func (h *hands) ready(t *testing.T) {
+	t.Helper()
+	conn, err := grpc.NewClient("unix:"+host.SocketPath(h.DataDir, "sandbox-supervisor"), rpc.DialOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	kagedtest.Eventually(t, "the supervisor serves", func() bool {
+		resp, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		return err == nil && resp.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING
+	})
 }
 
 func (h *hands) startRunner(t *testing.T, env ...string) {
@@ -131,16 +147,26 @@ const stubborn = `trap '' TERM HUP; (setsid sh -c 'trap "" TERM; while :; do sle
 
 func (h *hands) background(t *testing.T, command string) string {
 	t.Helper()
-	p := h.ask(t, "shell.exec", map[string]any{"command": command, "background": true})
+	p := h.ask(t, "shell.exec", map[string]any{"command": command, "background": true, "env": map[string]string{"MARK": h.dir}})
 	if p.Status != "running" {
 		t.Fatalf("started is %+v", p)
 	}
 	return p.ID
 }
 
-// commands returns what runs in the project.
-func (h *hands) commands(t *testing.T) []string {
-	return slices.DeleteFunc(kagedtest.Running(t, "PWD="+h.dir), func(p string) bool { return strings.Contains(p, "kaged") })
+// commands returns what background processes have running.
+func (h *hands) commands(t *testing.T) []string { return kagedtest.Running(t, "MARK="+h.dir) }
+
+// inBackground is the step of a model that leaves something running which carries the mark MARK=dir.
+func inBackground(t *testing.T, dir string) fakellm.Step {
+	t.Helper()
+	input, err := json.Marshal(map[string]any{
+		"command": "trap '' TERM HUP; setsid sleep 1000 & sleep 1000", "background": true, "env": map[string]string{"MARK": dir},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fakellm.Step{fakellm.Tool("shell.exec", string(input))}
 }
 
 // kill -9 of the tool runner leaves a background process as it is, and the next one handles it; kill -9 of the supervisor
@@ -168,6 +194,7 @@ func TestBackgroundProcessesAndKills(t *testing.T) {
 		t.Errorf("after the supervisor's end it is %+v", p)
 	}
 
+	h.ready(t)
 	second := h.background(t, stubborn)
 	h.until(t, second, "up")
 	// Both at once: a table that nobody was told of the end of.
@@ -175,6 +202,7 @@ func TestBackgroundProcessesAndKills(t *testing.T) {
 	h.restart(t, "tool-runner", &h.runner)
 	h.restart(t, "sandbox-supervisor", &h.box)
 	kagedtest.Eventually(t, "nothing runs", func() bool { return len(h.commands(t)) == 0 })
+	h.ready(t)
 
 	third := h.background(t, stubborn)
 	h.until(t, third, "up")
@@ -200,6 +228,8 @@ func TestBackgroundProcessesAndKills(t *testing.T) {
 func TestDaemonKnowsWhatItLost(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
+	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic"))
+	dir := w.Project(t)
 	llm.Handle(func(r *fakellm.Request) fakellm.Step {
 		switch {
 		case r.Turns()%2 == 1:
@@ -207,19 +237,15 @@ func TestDaemonKnowsWhatItLost(t *testing.T) {
 		case strings.Contains(r.LastText(), "look"):
 			return fakellm.Step{fakellm.Tool("shell.process", `{"action":"list"}`)}
 		}
-		return fakellm.Step{fakellm.Tool("shell.exec", `{"command":"trap '' TERM HUP; setsid sleep 1000 & sleep 1000","background":true}`)}
+		return inBackground(t, dir)
 	})
-	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic"))
-	dir := w.Project(t)
 	kagedtest.Write(t, dir, ".kaged/project.yaml", strings.Replace(kagedtest.Read(t, dir, ".kaged/project.yaml"), `"shell.bash"`, `"shell.*"`, 1))
 	d := w.Up(t, nil)
 	s := kagedtest.Open(t, w.SignIn(t), dir)
 	if outcome := s.Run(t, "begin"); outcome != "completed" {
 		t.Fatalf("the run %s", outcome)
 	}
-	running := func() []string {
-		return slices.DeleteFunc(kagedtest.Running(t, "PWD="+dir), func(p string) bool { return !strings.Contains(p, "sleep 1000") })
-	}
+	running := func() []string { return kagedtest.Running(t, "MARK="+dir) }
 	if len(running()) == 0 {
 		t.Error("nothing runs after the run that started it")
 	}
@@ -246,22 +272,20 @@ func TestDaemonKnowsWhatItLost(t *testing.T) {
 func TestSessionEndsWhileTheToolRunnerIsAway(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
+	c := startAlone(t, llm)
+	dir := c.Project(t)
 	llm.Handle(func(r *fakellm.Request) fakellm.Step {
 		if r.Turns() > 0 {
 			return fakellm.Step{fakellm.Say("Done.")}
 		}
-		return fakellm.Step{fakellm.Tool("shell.exec", `{"command":"trap '' TERM HUP; setsid sleep 1000 & sleep 1000","background":true}`)}
+		return inBackground(t, dir)
 	})
-	c := startAlone(t, llm)
-	dir := c.Project(t)
 	kagedtest.Write(t, dir, ".kaged/project.yaml", strings.Replace(kagedtest.Read(t, dir, ".kaged/project.yaml"), `"shell.bash"`, `"shell.*"`, 1))
 	s := kagedtest.Open(t, c.SignIn(t), dir)
 	if outcome := s.Run(t, "begin"); outcome != "completed" {
 		t.Fatalf("the run %s", outcome)
 	}
-	running := func() []string {
-		return slices.DeleteFunc(kagedtest.Running(t, "PWD="+dir), func(p string) bool { return !strings.Contains(p, "sleep 1000") })
-	}
+	running := func() []string { return kagedtest.Running(t, "MARK="+dir) }
 	c.processes["tool-runner"].Kill()
 	<-c.processes["tool-runner"].Done()
 	if err := s.Client.Do(t.Context(), http.MethodDelete, "/api/v1/sessions/"+s.ID+"?confirm=true", nil, nil); err != nil {

@@ -83,9 +83,10 @@ func (t *Table) Start(ctx context.Context, p Process, spec command.Spec) (Proces
 	bounded, cancel := context.WithTimeout(ctx, t.opts.Patience)
 	defer cancel()
 	err := late(ctx, t.host.Start(bounded, p.ID, spec))
-	crash.At(crash.ProcessStarted)
 	if err != nil {
 		t.undo(ctx, p.ID)
+	} else {
+		crash.At(crash.ProcessStarted)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
