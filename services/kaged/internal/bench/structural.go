@@ -152,6 +152,9 @@ func sameRewrites(ours string, theirs []byte) error {
 	if err != nil {
 		return err
 	}
+	all = slices.CompactFunc(all, func(a, b node) bool { // a rewrite never reaches into another; the peer lists both
+		return a.File == b.File && b.Range.ByteOffset.Start < a.Range.ByteOffset.End
+	})
 	if answer.TotalReplacements != len(all) || len(all) == 0 {
 		return fmt.Errorf("%d replacements, the peer makes %d", answer.TotalReplacements, len(all))
 	}
