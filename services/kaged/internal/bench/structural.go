@@ -43,7 +43,7 @@ func measureStructural(ctx context.Context, w *world) ([]Figure, error) {
 		folders                            []string
 	}{
 		{"go", "statement", sources, "if err != nil { $$$BODY }", "", goFolders},
-		{"go", "call", sources, "append($LIST, $ITEM)", "appendTo($LIST, $ITEM)", goFolders},
+		{"go", "call", sources, "append($LIST, $ITEM)", "", goFolders},
 		{"typescript", "call", typescript, "console.log($$$ARGS)", "", nil},
 		{"typescript", "await", typescript, "await $CALL($$$ARGS)", "await traced($CALL, $$$ARGS)", nil},
 		{"python", "assignment", python, "self.$NAME = $VALUE", "", nil},
@@ -152,8 +152,14 @@ func sameRewrites(ours string, theirs []byte) error {
 	if err != nil {
 		return err
 	}
-	all = slices.CompactFunc(all, func(a, b node) bool { // a rewrite never reaches into another; the peer lists both
-		return a.File == b.File && b.Range.ByteOffset.Start < a.Range.ByteOffset.End
+	// A rewrite never reaches into another; the peer lists those inside others, too.
+	var last node
+	all = slices.DeleteFunc(all, func(n node) bool {
+		inside := n.File == last.File && n.Range.ByteOffset.Start < last.Range.ByteOffset.End
+		if !inside {
+			last = n
+		}
+		return inside
 	})
 	if answer.TotalReplacements != len(all) || len(all) == 0 {
 		return fmt.Errorf("%d replacements, the peer makes %d", answer.TotalReplacements, len(all))
