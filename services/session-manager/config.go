@@ -21,6 +21,9 @@ type Config struct {
 
 	// MaxContent is the largest message.
 	MaxContent int `toml:"max_content"`
+	// RunStarts is how many messages are stored, and their runs made ready, at the same time. The others wait: a crowd that
+	// starts at once must not hold up what runs already.
+	RunStarts int `toml:"run_starts"`
 	// LeaseTTL is how long a session's lease lives without being renewed: how soon another process takes over from one that
 	// died elsewhere. It is renewed three times as often.
 	LeaseTTL config.Duration `toml:"lease_ttl"`
@@ -87,6 +90,7 @@ func DefaultConfig() Config {
 		RotateSecrets:   true,
 		LaunchTokenTTL:  config.Duration(24 * time.Hour),
 		MaxContent:      1 << 20,
+		RunStarts:       2,
 		LeaseTTL:        config.Duration(5 * time.Second),
 		SweepInterval:   config.Duration(2 * time.Second),
 		UnloadAfter:     config.Duration(30 * time.Second),
@@ -132,6 +136,7 @@ func (c Config) Validate() error {
 		{"database_conns", int64(c.DatabaseConns)},
 		{"launch_token_ttl", int64(c.LaunchTokenTTL)},
 		{"max_content", int64(c.MaxContent)},
+		{"run_starts", int64(c.RunStarts)},
 		{"lease_ttl", int64(c.LeaseTTL)},
 		{"sweep_interval", int64(c.SweepInterval)},
 		{"unload_after", int64(c.UnloadAfter)},

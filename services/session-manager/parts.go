@@ -74,7 +74,7 @@ func (s *Service) build(pool *pgxpool.Pool) *parts {
 	})
 	conversations = sessions.New(sessions.Deps{
 		Config: sessions.Config{
-			MaxContent: s.cfg.MaxContent, StopTimeout: s.cfg.StopTimeout.D(), ToolsTimeout: s.cfg.ToolsTimeout.D(),
+			MaxContent: s.cfg.MaxContent, RunStarts: s.cfg.RunStarts, StopTimeout: s.cfg.StopTimeout.D(), ToolsTimeout: s.cfg.ToolsTimeout.D(),
 			ToolsRetry: s.cfg.SweepInterval.D(),
 			AttachWait: s.cfg.AttachWait.D(), Farewell: s.cfg.Farewell.D(),
 		},

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -440,4 +441,20 @@ func TestUnregister(t *testing.T) {
 			t.Errorf("a session is %s", got)
 		}
 	}
+}
+
+// A crowd of messages that comes at once is taken in by and by, and every one of them is answered.
+func TestACrowdStartsByAndBy(t *testing.T) {
+	t.Parallel()
+	n := newWorld(t).start("a", func(c *Config) { c.RunStarts = 1 })
+	var crowd sync.WaitGroup
+	for range 8 {
+		s := n.session("ada")
+		crowd.Go(func() {
+			if run := n.run("ada", s, n.post("ada", s, "Go.").GetRunId()); run.GetOutcome() != "completed" {
+				t.Errorf("run = %v", run)
+			}
+		})
+	}
+	crowd.Wait()
 }

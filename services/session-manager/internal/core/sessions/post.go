@@ -62,17 +62,10 @@ func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 		if err := p.prepare(l); err != nil {
 			return Posted{}, err
 		}
-		err = l.Update(ctx, crash.MessageStored, func(current record.Session) (record.Change, error) {
-			c, err := p.decide(current)
-			if err == nil {
-				p.ready = l.Ready(p.spec)
-			}
-			return c, err
-		}, func() { l.Begin(p.ready) })
+		err = p.start(l)
 		if err == nil {
 			return p.posted(), nil
 		}
-		p.drop()
 		if !errors.Is(err, errOvertaken) {
 			return Posted{}, err
 		}
@@ -80,12 +73,27 @@ func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 	return Posted{}, errOvertaken
 }
 
-// drop takes back what the harness was given for a message that was not taken.
-func (p *posting) drop() {
-	if p.ready != nil {
-		p.ready.Drop()
-		p.ready = nil
+// start stores the message and begins its run, which the harness gets ready meanwhile. One that was not stored is taken back
+// from the harness.
+func (p *posting) start(l *live.Session) error {
+	select {
+	case p.s.starts <- struct{}{}:
+		defer func() { <-p.s.starts }()
+	case <-p.ctx.Done():
+		return p.ctx.Err()
 	}
+	var ready *runs.Run
+	err := l.Update(p.ctx, crash.MessageStored, func(current record.Session) (record.Change, error) {
+		c, err := p.decide(current)
+		if err == nil {
+			ready = l.Ready(p.spec)
+		}
+		return c, err
+	}, func() { l.Begin(ready) })
+	if err != nil && ready != nil {
+		ready.Drop()
+	}
+	return err
 }
 
 // posted notes that the project is in use and returns what the caller is told.
@@ -151,9 +159,8 @@ type posting struct {
 	// history and inputs are what the run works with; set by prepare.
 	history []record.Message
 	inputs  projects.Inputs
-	// spec is the run it starts, and ready that run at the harness; set by decide.
-	spec  runs.Spec
-	ready *runs.Run
+	// spec is the run it starts; set by decide.
+	spec runs.Spec
 }
 
 // prepare gathers what the run works with: the conversation so far, and prompts and routes as of now.

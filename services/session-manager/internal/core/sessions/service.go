@@ -82,6 +82,8 @@ type Peers interface {
 type Config struct {
 	// MaxContent is the largest message in bytes.
 	MaxContent int
+	// RunStarts is how many messages are taken in at the same time.
+	RunStarts int
 	// StopTimeout is how long cancelling a run may take.
 	StopTimeout time.Duration
 	// ToolsTimeout is how long ending what runs for a session may take, ToolsRetry how often a workspace that could not be
@@ -107,10 +109,13 @@ type Deps struct {
 
 // Service answers for sessions. It is safe for concurrent use; the caller is the operator that the context carries.
 // [Service.TellWorkspaces] is its one goroutine.
-type Service struct{ Deps }
+type Service struct {
+	Deps
+	starts chan struct{} // holds a token per message that is being taken in
+}
 
 // New returns a Service.
-func New(deps Deps) *Service { return &Service{deps} }
+func New(deps Deps) *Service { return &Service{deps, make(chan struct{}, deps.RunStarts)} }
 
 // maxLabel is the longest label in characters.
 const maxLabel = 120
