@@ -446,7 +446,7 @@ func TestUnregister(t *testing.T) {
 // A crowd of messages that comes at once is taken in by and by, and every one of them is answered.
 func TestACrowdStartsByAndBy(t *testing.T) {
 	t.Parallel()
-	n := newWorld(t).start("a", func(c *Config) { c.RunStarts = 1 })
+	n := newWorld(t).start("a")
 	var crowd sync.WaitGroup
 	for range 8 {
 		s := n.session("ada")
