@@ -96,6 +96,10 @@ func TestUnusableTargets(t *testing.T) {
 [providers.proxied]
 driver = "anthropic"
 base_url = "https://proxy.example"
+[providers.twice]
+driver = "anthropic"
+api_key = "k"
+base_url = "https://proxy.example/v1/"
 [providers.header]
 driver = "anthropic"
 headers = { X-API-Key = "k" }
@@ -118,6 +122,7 @@ script = "none.yaml"
 		"nobody:m":    `The provider "nobody" is not configured: add [providers.nobody] to local.toml.`,
 		"anthropic:m": `The provider "anthropic" has no API key`,
 		"proxied:m":   `The provider "proxied" has no API key`,
+		"twice:m":     "providers.twice.base_url ends in /v1, which the driver adds itself: leave it out.",
 		"header:m":    "",
 		"openai:m":    `The provider "openai" has no API key`,
 		"mine:m":      "",

@@ -12,6 +12,7 @@ import (
 
 // The drivers whose needs differ.
 const (
+	driverAnthropic  = "anthropic"
 	driverOpenAI     = "openai"
 	driverOpenAIChat = "openai-chat"
 	driverRehearsal  = "rehearsal"
@@ -65,6 +66,8 @@ func resolve(name string, p config.Provider, readScript func(path string) ([]byt
 	case r.unusable != nil:
 	case out.target.Driver == driverRehearsal:
 		out.target.Script, r.unusable = script(name, p.Script, readScript)
+	case out.target.Driver == driverAnthropic && strings.HasSuffix(strings.TrimRight(out.target.BaseURL, "/"), "/v1"):
+		r.unusable = notConfigured(name, "providers.%s.base_url ends in /v1, which the driver adds itself: leave it out.", name)
 	case out.target.APIKey == "" && needsKey(out.target):
 		r.unusable = notConfigured(name, "The provider %q has no API key: set providers.%s.api_key in local.toml.", name, name)
 	}
