@@ -62,6 +62,8 @@ func TestDisguises(t *testing.T) {
 		`find . -exec true \; -exec rm {} +`, "fd x -x rm", "fd x -X rm {}", "git bisect run rm x", "git submodule foreach 'rm x'", "git -c alias.x='!rm y' x", "git rebase --exec 'rm x' main",
 		// The mode of everybody.
 		"chmod -R 777 .", "chmod 0777 x", "chmod 1777 x", "chmod a+rwx x", "chmod a=rwx x", "chmod +rwx x", "chmod ugo+rwx x", "chmod u=rwx,g=rwx,o=rwx x", "chmod '777' x",
+		// What is nested too deep to be looked through.
+		strings.Repeat("(", 3000), strings.Repeat("if true; then ", 3000), "rm x\n" + strings.Repeat("(", 3000),
 		// Anything that hides behind nothing.
 		"$X rm y", "${X} sudo ls", `"rm" "x"`, "exec env nice -n 1 timeout 5 busybox sh -c \"eval 'rm x'\"",
 	} {
@@ -84,7 +86,7 @@ func TestDestructive(t *testing.T) {
 		"git $X", "chmod $X f", "find . -delete", "kill 1", "su", "su ada", "shred x", "doas ls",
 		"echo x > /etc/hosts", "echo x >> /etc/hosts", "cat > ~/.ssh/authorized_keys", "tee /etc/hosts", "cp x /etc/hosts", "mv /etc/hosts x", "sed -i s/a/b/ /etc/hosts",
 		"ln -s x /usr/bin/y", "cp -t /usr/bin x", "cp --target-directory=/usr/bin x", "echo x > .git/hooks/pre-commit", "echo x > ./.git/hooks/y", "> /dev/sda",
-		"if", "(", "'", "echo $(", strings.Repeat("(", 3000), strings.Repeat("sh -c '", 40), "echo \x01${", "for", "case x in", "<<", "echo ${a", strings.Repeat("if true; then ", 3000),
+		"if", "(", "'", "echo $(", strings.Repeat("sh -c '", 40), "echo \x01${", "for", "case x in", "<<", "echo ${a",
 	} {
 		if v := g.Text(text); v.Class != shellguard.Destructive {
 			t.Errorf("%.80q: %v %v", text, v.Class, v.Findings)

@@ -113,7 +113,10 @@ func (s *search) text(text string, depth int) {
 		return
 	case nesting(text) > maxNesting:
 		s.source = text
-		s.unclear("its commands are nested too deep to be judged")
+		// Nobody nests so deep, and what stands before it is not seen either: a blocked command must not hide behind it.
+		if !s.typed {
+			s.add(Blocked, "its commands are nested too deep to be judged")
+		}
 		return
 	}
 	understood := false

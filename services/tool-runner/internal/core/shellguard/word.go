@@ -117,7 +117,7 @@ func (r *reader) part(part syntax.WordPart, quoted bool) {
 	case *syntax.SglQuoted:
 		text := p.Value
 		if p.Dollar {
-			text, _, _ = expand.Format(nil, text, nil)
+			text, _, _ = expand.Format(new(expand.Config), text, nil) // without one it would share one with every other call
 		}
 		r.b.WriteString(text)
 	case *syntax.DblQuoted:
