@@ -88,7 +88,7 @@ type Run struct {
 	why    error      // why the run is to end early, nil if it is not
 	// boundary says that the run is to end after the next completed step.
 	boundary bool
-	// open are the requests for approval that nobody has answered, by id; nil once the run is ending.
+	// questions are the requests for approval that nobody has answered, by id; nil once the run is ending.
 	questions map[string]*question
 	// asking counts the goroutines that wait for a request to expire, and the answers on their way.
 	asking sync.WaitGroup
