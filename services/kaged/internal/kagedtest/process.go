@@ -204,7 +204,8 @@ func Eventually(t testing.TB, what string, check func() bool) {
 	}
 }
 
-// Running returns the command lines of the processes whose environment or command line holds mark.
+// Running returns the command lines of the processes whose environment, command line or working directory holds mark. A
+// database that runs as another user is known by the last alone.
 func Running(t testing.TB, mark string) []string {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
@@ -215,7 +216,9 @@ func Running(t testing.TB, mark string) []string {
 	for _, dir := range dirs {
 		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
 		environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
-		if filepath.Base(dir) != fmt.Sprint(os.Getpid()) && (bytes.Contains(cmdline, []byte(mark)) || bytes.Contains(environ, []byte(mark))) {
+		cwd, _ := os.Readlink(filepath.Join(dir, "cwd"))
+		if filepath.Base(dir) != fmt.Sprint(os.Getpid()) &&
+			(bytes.Contains(cmdline, []byte(mark)) || bytes.Contains(environ, []byte(mark)) || strings.Contains(cwd, mark)) {
 			found = append(found, filepath.Base(dir)+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
 		}
 	}
