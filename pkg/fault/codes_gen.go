@@ -128,6 +128,8 @@ const (
 	HunkNotFound Code = 61
 	// HunkAmbiguous: A hunk fits in several places, so no file was changed. Give it more context lines, or an @@ header with a line above the place that is meant.
 	HunkAmbiguous Code = 62
+	// CagePolicyInvalid: The cage's policy names something that is not there, is a link, or cannot be granted. Correct the cage block.
+	CagePolicyInvalid Code = 63
 )
 
 var hints = map[Code]string{
@@ -193,4 +195,5 @@ var hints = map[Code]string{
 	PatchInvalid:            "The patch is not what a patch looks like. The message names the line and what is expected there; write it again as a whole.",
 	HunkNotFound:            "A hunk's lines are not in the file as it is now, so no file was changed. details shows the nearest text; read that place again and correct the hunk.",
 	HunkAmbiguous:           "A hunk fits in several places, so no file was changed. Give it more context lines, or an @@ header with a line above the place that is meant.",
+	CagePolicyInvalid:       "The cage's policy names something that is not there, is a link, or cannot be granted. Correct the cage block.",
 }

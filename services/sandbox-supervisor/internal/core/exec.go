@@ -18,8 +18,18 @@ const (
 	ReasonCancelled
 	// ReasonOwnerEnded is a command whose session ended.
 	ReasonOwnerEnded
-	// ReasonLost is a command whose supervisor or shim went away.
+	// ReasonLost is a command whose supervisor, shim or box went away.
 	ReasonLost
+	// ReasonOOM is a command that was killed because its box ran out of memory.
+	ReasonOOM
+	// ReasonPIDs is a command that was killed because its box reached its limit of processes and threads.
+	ReasonPIDs
+	// ReasonWalltime is a command whose cage ran out of its time.
+	ReasonWalltime
+	// ReasonDisk is a command whose box wrote more than its limit of disk space.
+	ReasonDisk
+	// ReasonSeccomp is a command that was killed for a system call.
+	ReasonSeccomp
 )
 
 // Exit is the end of a command.
@@ -135,8 +145,11 @@ func (e *Exec) watch(ctx context.Context) {
 	}
 	e.input.stop()
 	end := e.process.End()
-	if end.Lost {
+	switch {
+	case end.Lost:
 		reason = ReasonLost
+	case end.Hit != ReasonNone:
+		reason = end.Hit
 	}
 	e.exit = Exit{Code: end.Code, Signal: signalName(end.Signal), Reason: reason, Duration: time.Since(e.started)}
 	if end.Signal != 0 {

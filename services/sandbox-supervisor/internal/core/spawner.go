@@ -58,6 +58,8 @@ type End struct {
 	Signal syscall.Signal
 	// Lost says that its end was not seen: who watched it went away, and it was killed.
 	Lost bool
+	// Hit is the limit of its box that ended it, ReasonNone for none.
+	Hit Reason
 }
 
 // Usage is what a process and everything it started uses.

@@ -70,6 +70,11 @@ var reasons = map[core.Reason]sandboxsupervisorv1.KillReason{
 	core.ReasonCancelled:  sandboxsupervisorv1.KillReason_KILL_REASON_CANCELLED,
 	core.ReasonOwnerEnded: sandboxsupervisorv1.KillReason_KILL_REASON_OWNER_ENDED,
 	core.ReasonLost:       sandboxsupervisorv1.KillReason_KILL_REASON_LOST,
+	core.ReasonOOM:        sandboxsupervisorv1.KillReason_KILL_REASON_OOM,
+	core.ReasonPIDs:       sandboxsupervisorv1.KillReason_KILL_REASON_PIDS,
+	core.ReasonWalltime:   sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME,
+	core.ReasonDisk:       sandboxsupervisorv1.KillReason_KILL_REASON_DISK,
+	core.ReasonSeccomp:    sandboxsupervisorv1.KillReason_KILL_REASON_SECCOMP,
 }
 
 func exitedToProto(exit core.Exit) *sandboxsupervisorv1.ExecEvent {

@@ -258,6 +258,88 @@ func (x *CageLimits) GetWalltimeMs() int64 {
 	return 0
 }
 
+// NetworkAttempt is a connection or a lookup that something in a cage tried. Many of one kind in a short time are one message.
+type NetworkAttempt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When, in milliseconds.
+	At int64 `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
+	// What it wanted: "host:port", "host" for a lookup, an address where no name was asked for.
+	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	// Whether it was let through.
+	Allowed bool `protobuf:"varint,3,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// The rule of the policy that allowed it, or a sentence with why it was refused.
+	Rule string `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`
+	// How many of its kind this stands for, at least 1.
+	Count         int64 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkAttempt) Reset() {
+	*x = NetworkAttempt{}
+	mi := &file_kaged_common_v1_cage_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkAttempt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkAttempt) ProtoMessage() {}
+
+func (x *NetworkAttempt) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_common_v1_cage_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkAttempt.ProtoReflect.Descriptor instead.
+func (*NetworkAttempt) Descriptor() ([]byte, []int) {
+	return file_kaged_common_v1_cage_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *NetworkAttempt) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *NetworkAttempt) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *NetworkAttempt) GetAllowed() bool {
+	if x != nil {
+		return x.Allowed
+	}
+	return false
+}
+
+func (x *NetworkAttempt) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *NetworkAttempt) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 var File_kaged_common_v1_cage_proto protoreflect.FileDescriptor
 
 const file_kaged_common_v1_cage_proto_rawDesc = "" +
@@ -286,7 +368,13 @@ const file_kaged_common_v1_cage_proto_rawDesc = "" +
 	"\n" +
 	"disk_bytes\x18\x04 \x01(\x03R\tdiskBytes\x12\x1f\n" +
 	"\vwalltime_ms\x18\x05 \x01(\x03R\n" +
-	"walltimeMsB\xac\x01\n" +
+	"walltimeMs\"|\n" +
+	"\x0eNetworkAttempt\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\x03R\x02at\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\tR\x06target\x12\x18\n" +
+	"\aallowed\x18\x03 \x01(\bR\aallowed\x12\x12\n" +
+	"\x04rule\x18\x04 \x01(\tR\x04rule\x12\x14\n" +
+	"\x05count\x18\x05 \x01(\x03R\x05countB\xac\x01\n" +
 	"\x13com.kaged.common.v1B\tCageProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
 
 var (
@@ -301,16 +389,17 @@ func file_kaged_common_v1_cage_proto_rawDescGZIP() []byte {
 	return file_kaged_common_v1_cage_proto_rawDescData
 }
 
-var file_kaged_common_v1_cage_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_kaged_common_v1_cage_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_kaged_common_v1_cage_proto_goTypes = []any{
-	(*CagePolicy)(nil), // 0: kaged.common.v1.CagePolicy
-	(*CageMount)(nil),  // 1: kaged.common.v1.CageMount
-	(*CageLimits)(nil), // 2: kaged.common.v1.CageLimits
-	nil,                // 3: kaged.common.v1.CagePolicy.EnvEntry
+	(*CagePolicy)(nil),     // 0: kaged.common.v1.CagePolicy
+	(*CageMount)(nil),      // 1: kaged.common.v1.CageMount
+	(*CageLimits)(nil),     // 2: kaged.common.v1.CageLimits
+	(*NetworkAttempt)(nil), // 3: kaged.common.v1.NetworkAttempt
+	nil,                    // 4: kaged.common.v1.CagePolicy.EnvEntry
 }
 var file_kaged_common_v1_cage_proto_depIdxs = []int32{
 	1, // 0: kaged.common.v1.CagePolicy.fs:type_name -> kaged.common.v1.CageMount
-	3, // 1: kaged.common.v1.CagePolicy.env:type_name -> kaged.common.v1.CagePolicy.EnvEntry
+	4, // 1: kaged.common.v1.CagePolicy.env:type_name -> kaged.common.v1.CagePolicy.EnvEntry
 	2, // 2: kaged.common.v1.CagePolicy.limits:type_name -> kaged.common.v1.CageLimits
 	3, // [3:3] is the sub-list for method output_type
 	3, // [3:3] is the sub-list for method input_type
@@ -330,7 +419,7 @@ func file_kaged_common_v1_cage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_common_v1_cage_proto_rawDesc), len(file_kaged_common_v1_cage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -87,8 +87,18 @@ const (
 	KillReason_KILL_REASON_CANCELLED KillReason = 2
 	// Its session ended.
 	KillReason_KILL_REASON_OWNER_ENDED KillReason = 3
-	// The supervisor or its shim went away.
+	// The supervisor, its shim or the cage's init went away.
 	KillReason_KILL_REASON_LOST KillReason = 4
+	// Its cage ran out of memory.
+	KillReason_KILL_REASON_OOM KillReason = 5
+	// Its cage reached its limit of processes and threads.
+	KillReason_KILL_REASON_PIDS KillReason = 6
+	// Its cage ran out of the time of one invocation.
+	KillReason_KILL_REASON_WALLTIME KillReason = 7
+	// Its cage wrote more than its limit of disk space.
+	KillReason_KILL_REASON_DISK KillReason = 8
+	// It made a system call that no program of this machine's kind makes.
+	KillReason_KILL_REASON_SECCOMP KillReason = 9
 )
 
 // Enum value maps for KillReason.
@@ -99,6 +109,11 @@ var (
 		2: "KILL_REASON_CANCELLED",
 		3: "KILL_REASON_OWNER_ENDED",
 		4: "KILL_REASON_LOST",
+		5: "KILL_REASON_OOM",
+		6: "KILL_REASON_PIDS",
+		7: "KILL_REASON_WALLTIME",
+		8: "KILL_REASON_DISK",
+		9: "KILL_REASON_SECCOMP",
 	}
 	KillReason_value = map[string]int32{
 		"KILL_REASON_UNSPECIFIED": 0,
@@ -106,6 +121,11 @@ var (
 		"KILL_REASON_CANCELLED":   2,
 		"KILL_REASON_OWNER_ENDED": 3,
 		"KILL_REASON_LOST":        4,
+		"KILL_REASON_OOM":         5,
+		"KILL_REASON_PIDS":        6,
+		"KILL_REASON_WALLTIME":    7,
+		"KILL_REASON_DISK":        8,
+		"KILL_REASON_SECCOMP":     9,
 	}
 )
 
@@ -362,12 +382,14 @@ type ExecStart struct {
 	Terminal *Terminal `protobuf:"bytes,5,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	// How long it may run before it is terminated, in milliseconds; 0 is without limit.
 	TimeoutMs int64 `protobuf:"varint,6,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
-	// The cage, unset for none.
+	// The cage, unset for none. Without a cage_id it is made for this command alone.
 	Cage *v1.CagePolicy `protobuf:"bytes,7,opt,name=cage,proto3" json:"cage,omitempty"`
 	// The project's root, which paths of the cage are relative to.
 	ProjectRoot string `protobuf:"bytes,8,opt,name=project_root,json=projectRoot,proto3" json:"project_root,omitempty"`
 	// Standard error goes into the pipe of standard output, so that both keep their order; on a terminal they always do.
-	MergeStderr   bool `protobuf:"varint,9,opt,name=merge_stderr,json=mergeStderr,proto3" json:"merge_stderr,omitempty"`
+	MergeStderr bool `protobuf:"varint,9,opt,name=merge_stderr,json=mergeStderr,proto3" json:"merge_stderr,omitempty"`
+	// The cage of HoldCage that it runs in. Fails with cage_unavailable if that has ended.
+	CageId        string `protobuf:"bytes,10,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -463,6 +485,13 @@ func (x *ExecStart) GetMergeStderr() bool {
 		return x.MergeStderr
 	}
 	return false
+}
+
+func (x *ExecStart) GetCageId() string {
+	if x != nil {
+		return x.CageId
+	}
+	return ""
 }
 
 // Terminal is the size of a PTY.
@@ -659,6 +688,7 @@ type ExecEvent struct {
 	//	*ExecEvent_Started
 	//	*ExecEvent_Output
 	//	*ExecEvent_Exited
+	//	*ExecEvent_Refused
 	Event         isExecEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -728,6 +758,15 @@ func (x *ExecEvent) GetExited() *ExecExited {
 	return nil
 }
 
+func (x *ExecEvent) GetRefused() *v1.NetworkAttempt {
+	if x != nil {
+		if x, ok := x.Event.(*ExecEvent_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
 type isExecEvent_Event interface {
 	isExecEvent_Event()
 }
@@ -747,11 +786,18 @@ type ExecEvent_Exited struct {
 	Exited *ExecExited `protobuf:"bytes,3,opt,name=exited,proto3,oneof"`
 }
 
+type ExecEvent_Refused struct {
+	// The cage it runs in refused a connection. Commands of one cage share its network, so it may be another's.
+	Refused *v1.NetworkAttempt `protobuf:"bytes,4,opt,name=refused,proto3,oneof"`
+}
+
 func (*ExecEvent_Started) isExecEvent_Event() {}
 
 func (*ExecEvent_Output) isExecEvent_Event() {}
 
 func (*ExecEvent_Exited) isExecEvent_Event() {}
+
+func (*ExecEvent_Refused) isExecEvent_Event() {}
 
 // ExecStarted says that the command runs.
 type ExecStarted struct {
@@ -1840,6 +1886,631 @@ func (x *EndOwnerResponse) GetKilled() int32 {
 	return 0
 }
 
+// HoldCageRequest describes a cage.
+type HoldCageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is to be known by, chosen by the caller: a ULID.
+	CageId string `protobuf:"bytes,1,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
+	// Who it belongs to and ends with.
+	Owner *Owner `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The tree path of the agent in it, such as primary.subagents.tester; shown, and what persistent state is kept for.
+	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// What it allows.
+	Policy *v1.CagePolicy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The project's root, which paths of the policy are relative to.
+	ProjectRoot   string `protobuf:"bytes,5,opt,name=project_root,json=projectRoot,proto3" json:"project_root,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldCageRequest) Reset() {
+	*x = HoldCageRequest{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldCageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldCageRequest) ProtoMessage() {}
+
+func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldCageRequest.ProtoReflect.Descriptor instead.
+func (*HoldCageRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *HoldCageRequest) GetCageId() string {
+	if x != nil {
+		return x.CageId
+	}
+	return ""
+}
+
+func (x *HoldCageRequest) GetOwner() *Owner {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *HoldCageRequest) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *HoldCageRequest) GetPolicy() *v1.CagePolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *HoldCageRequest) GetProjectRoot() string {
+	if x != nil {
+		return x.ProjectRoot
+	}
+	return ""
+}
+
+// HoldCageEvent is one message about a cage.
+type HoldCageEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What happened.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*HoldCageEvent_Opened
+	//	*HoldCageEvent_Network
+	//	*HoldCageEvent_Ended
+	Event         isHoldCageEvent_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldCageEvent) Reset() {
+	*x = HoldCageEvent{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldCageEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldCageEvent) ProtoMessage() {}
+
+func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldCageEvent.ProtoReflect.Descriptor instead.
+func (*HoldCageEvent) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *HoldCageEvent) GetEvent() isHoldCageEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *HoldCageEvent) GetOpened() *Cage {
+	if x != nil {
+		if x, ok := x.Event.(*HoldCageEvent_Opened); ok {
+			return x.Opened
+		}
+	}
+	return nil
+}
+
+func (x *HoldCageEvent) GetNetwork() *v1.NetworkAttempt {
+	if x != nil {
+		if x, ok := x.Event.(*HoldCageEvent_Network); ok {
+			return x.Network
+		}
+	}
+	return nil
+}
+
+func (x *HoldCageEvent) GetEnded() *CageEnded {
+	if x != nil {
+		if x, ok := x.Event.(*HoldCageEvent_Ended); ok {
+			return x.Ended
+		}
+	}
+	return nil
+}
+
+type isHoldCageEvent_Event interface {
+	isHoldCageEvent_Event()
+}
+
+type HoldCageEvent_Opened struct {
+	// It is there.
+	Opened *Cage `protobuf:"bytes,1,opt,name=opened,proto3,oneof"`
+}
+
+type HoldCageEvent_Network struct {
+	// Something in it tried to reach the network.
+	Network *v1.NetworkAttempt `protobuf:"bytes,2,opt,name=network,proto3,oneof"`
+}
+
+type HoldCageEvent_Ended struct {
+	// It has ended, with everything in it.
+	Ended *CageEnded `protobuf:"bytes,3,opt,name=ended,proto3,oneof"`
+}
+
+func (*HoldCageEvent_Opened) isHoldCageEvent_Event() {}
+
+func (*HoldCageEvent_Network) isHoldCageEvent_Event() {}
+
+func (*HoldCageEvent_Ended) isHoldCageEvent_Event() {}
+
+// CageEnded is the end of a cage.
+type CageEnded struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why the supervisor ended it, if it did.
+	Reason        KillReason `protobuf:"varint,1,opt,name=reason,proto3,enum=kaged.sandboxsupervisor.v1.KillReason" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CageEnded) Reset() {
+	*x = CageEnded{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CageEnded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CageEnded) ProtoMessage() {}
+
+func (x *CageEnded) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CageEnded.ProtoReflect.Descriptor instead.
+func (*CageEnded) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *CageEnded) GetReason() KillReason {
+	if x != nil {
+		return x.Reason
+	}
+	return KillReason_KILL_REASON_UNSPECIFIED
+}
+
+// Cage is a cage that lives.
+type Cage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	CageId string `protobuf:"bytes,1,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
+	// Who it belongs to.
+	Owner *Owner `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The agent in it.
+	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// When it was made, in milliseconds.
+	StartedAt int64 `protobuf:"varint,4,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// How it is enforced: "userns", or "setuid" where root has no user namespaces.
+	Tier string `protobuf:"bytes,5,opt,name=tier,proto3" json:"tier,omitempty"`
+	// What of the policy is held by watching rather than by the kernel, each a sentence; empty for nothing.
+	BestEffort []string `protobuf:"bytes,6,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
+	// Resident memory in bytes of everything in it.
+	MemoryBytes int64 `protobuf:"varint,7,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	// CPU time used so far in milliseconds, by everything that ever ran in it.
+	CpuMs int64 `protobuf:"varint,8,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
+	// How many processes are in it, its init left out.
+	Processes     int32 `protobuf:"varint,9,opt,name=processes,proto3" json:"processes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cage) Reset() {
+	*x = Cage{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cage) ProtoMessage() {}
+
+func (x *Cage) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cage.ProtoReflect.Descriptor instead.
+func (*Cage) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Cage) GetCageId() string {
+	if x != nil {
+		return x.CageId
+	}
+	return ""
+}
+
+func (x *Cage) GetOwner() *Owner {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *Cage) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *Cage) GetStartedAt() int64 {
+	if x != nil {
+		return x.StartedAt
+	}
+	return 0
+}
+
+func (x *Cage) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *Cage) GetBestEffort() []string {
+	if x != nil {
+		return x.BestEffort
+	}
+	return nil
+}
+
+func (x *Cage) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *Cage) GetCpuMs() int64 {
+	if x != nil {
+		return x.CpuMs
+	}
+	return 0
+}
+
+func (x *Cage) GetProcesses() int32 {
+	if x != nil {
+		return x.Processes
+	}
+	return 0
+}
+
+// ListCagesRequest selects cages.
+type ListCagesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only this session's; empty for all.
+	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCagesRequest) Reset() {
+	*x = ListCagesRequest{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCagesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCagesRequest) ProtoMessage() {}
+
+func (x *ListCagesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCagesRequest.ProtoReflect.Descriptor instead.
+func (*ListCagesRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListCagesRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+// ListCagesResponse lists cages, oldest first.
+type ListCagesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cages.
+	Cages         []*Cage `protobuf:"bytes,1,rep,name=cages,proto3" json:"cages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCagesResponse) Reset() {
+	*x = ListCagesResponse{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCagesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCagesResponse) ProtoMessage() {}
+
+func (x *ListCagesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCagesResponse.ProtoReflect.Descriptor instead.
+func (*ListCagesResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ListCagesResponse) GetCages() []*Cage {
+	if x != nil {
+		return x.Cages
+	}
+	return nil
+}
+
+// ProbeCagesRequest is empty.
+type ProbeCagesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeCagesRequest) Reset() {
+	*x = ProbeCagesRequest{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeCagesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeCagesRequest) ProtoMessage() {}
+
+func (x *ProbeCagesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeCagesRequest.ProtoReflect.Descriptor instead.
+func (*ProbeCagesRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{31}
+}
+
+// ProbeCagesResponse says what this machine gives to cages.
+type ProbeCagesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How cages are enforced: "userns", "setuid", or "" where there can be none.
+	Tier string `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
+	// Why there can be none, empty if there can.
+	Unavailable string `protobuf:"bytes,2,opt,name=unavailable,proto3" json:"unavailable,omitempty"`
+	// What was tried, in the order it is shown.
+	Layers        []*CageLayer `protobuf:"bytes,3,rep,name=layers,proto3" json:"layers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeCagesResponse) Reset() {
+	*x = ProbeCagesResponse{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeCagesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeCagesResponse) ProtoMessage() {}
+
+func (x *ProbeCagesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeCagesResponse.ProtoReflect.Descriptor instead.
+func (*ProbeCagesResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ProbeCagesResponse) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *ProbeCagesResponse) GetUnavailable() string {
+	if x != nil {
+		return x.Unavailable
+	}
+	return ""
+}
+
+func (x *ProbeCagesResponse) GetLayers() []*CageLayer {
+	if x != nil {
+		return x.Layers
+	}
+	return nil
+}
+
+// CageLayer is one thing cages are made of.
+type CageLayer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name, such as "user namespaces" or "limits.memory".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// "enforced", "best_effort" or "missing".
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// What enforces it, such as "cgroup v1 memory".
+	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	// Why it is not enforced, and what follows for policies that need it; empty if it is.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The command or the setting that mends it; empty if there is none or nothing to mend.
+	Fix           string `protobuf:"bytes,5,opt,name=fix,proto3" json:"fix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CageLayer) Reset() {
+	*x = CageLayer{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CageLayer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CageLayer) ProtoMessage() {}
+
+func (x *CageLayer) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CageLayer.ProtoReflect.Descriptor instead.
+func (*CageLayer) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *CageLayer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CageLayer) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *CageLayer) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *CageLayer) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CageLayer) GetFix() string {
+	if x != nil {
+		return x.Fix
+	}
+	return ""
+}
+
 var File_kaged_sandboxsupervisor_v1_sandbox_service_proto protoreflect.FileDescriptor
 
 const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
@@ -1859,7 +2530,7 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"closeStdin\x12<\n" +
 	"\x06resize\x18\x04 \x01(\v2\".kaged.sandboxsupervisor.v1.ResizeH\x00R\x06resize\x12<\n" +
 	"\x06signal\x18\x05 \x01(\v2\".kaged.sandboxsupervisor.v1.SignalH\x00R\x06signalB\t\n" +
-	"\arequest\"\xbc\x03\n" +
+	"\arequest\"\xd5\x03\n" +
 	"\tExecStart\x127\n" +
 	"\x05owner\x18\x01 \x01(\v2!.kaged.sandboxsupervisor.v1.OwnerR\x05owner\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x10\n" +
@@ -1870,7 +2541,9 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"timeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12/\n" +
 	"\x04cage\x18\a \x01(\v2\x1b.kaged.common.v1.CagePolicyR\x04cage\x12!\n" +
 	"\fproject_root\x18\b \x01(\tR\vprojectRoot\x12!\n" +
-	"\fmerge_stderr\x18\t \x01(\bR\vmergeStderr\x1a6\n" +
+	"\fmerge_stderr\x18\t \x01(\bR\vmergeStderr\x12\x17\n" +
+	"\acage_id\x18\n" +
+	" \x01(\tR\x06cageId\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
@@ -1882,11 +2555,12 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\x06Resize\x12@\n" +
 	"\bterminal\x18\x01 \x01(\v2$.kaged.sandboxsupervisor.v1.TerminalR\bterminal\"\x1c\n" +
 	"\x06Signal\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xdd\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x9a\x02\n" +
 	"\tExecEvent\x12C\n" +
 	"\astarted\x18\x01 \x01(\v2'.kaged.sandboxsupervisor.v1.ExecStartedH\x00R\astarted\x12@\n" +
 	"\x06output\x18\x02 \x01(\v2&.kaged.sandboxsupervisor.v1.ExecOutputH\x00R\x06output\x12@\n" +
-	"\x06exited\x18\x03 \x01(\v2&.kaged.sandboxsupervisor.v1.ExecExitedH\x00R\x06exitedB\a\n" +
+	"\x06exited\x18\x03 \x01(\v2&.kaged.sandboxsupervisor.v1.ExecExitedH\x00R\x06exited\x12;\n" +
+	"\arefused\x18\x04 \x01(\v2\x1f.kaged.common.v1.NetworkAttemptH\x00R\arefusedB\a\n" +
 	"\x05event\"W\n" +
 	"\vExecStarted\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x12\x10\n" +
@@ -1962,18 +2636,66 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"*\n" +
 	"\x10EndOwnerResponse\x12\x16\n" +
-	"\x06killed\x18\x01 \x01(\x05R\x06killed*F\n" +
+	"\x06killed\x18\x01 \x01(\x05R\x06killed\"\xda\x01\n" +
+	"\x0fHoldCageRequest\x12\x17\n" +
+	"\acage_id\x18\x01 \x01(\tR\x06cageId\x127\n" +
+	"\x05owner\x18\x02 \x01(\v2!.kaged.sandboxsupervisor.v1.OwnerR\x05owner\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x03 \x01(\tR\tagentPath\x123\n" +
+	"\x06policy\x18\x04 \x01(\v2\x1b.kaged.common.v1.CagePolicyR\x06policy\x12!\n" +
+	"\fproject_root\x18\x05 \x01(\tR\vprojectRoot\"\xd0\x01\n" +
+	"\rHoldCageEvent\x12:\n" +
+	"\x06opened\x18\x01 \x01(\v2 .kaged.sandboxsupervisor.v1.CageH\x00R\x06opened\x12;\n" +
+	"\anetwork\x18\x02 \x01(\v2\x1f.kaged.common.v1.NetworkAttemptH\x00R\anetwork\x12=\n" +
+	"\x05ended\x18\x03 \x01(\v2%.kaged.sandboxsupervisor.v1.CageEndedH\x00R\x05endedB\a\n" +
+	"\x05event\"K\n" +
+	"\tCageEnded\x12>\n" +
+	"\x06reason\x18\x01 \x01(\x0e2&.kaged.sandboxsupervisor.v1.KillReasonR\x06reason\"\xa3\x02\n" +
+	"\x04Cage\x12\x17\n" +
+	"\acage_id\x18\x01 \x01(\tR\x06cageId\x127\n" +
+	"\x05owner\x18\x02 \x01(\v2!.kaged.sandboxsupervisor.v1.OwnerR\x05owner\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x03 \x01(\tR\tagentPath\x12\x1d\n" +
+	"\n" +
+	"started_at\x18\x04 \x01(\x03R\tstartedAt\x12\x12\n" +
+	"\x04tier\x18\x05 \x01(\tR\x04tier\x12\x1f\n" +
+	"\vbest_effort\x18\x06 \x03(\tR\n" +
+	"bestEffort\x12!\n" +
+	"\fmemory_bytes\x18\a \x01(\x03R\vmemoryBytes\x12\x15\n" +
+	"\x06cpu_ms\x18\b \x01(\x03R\x05cpuMs\x12\x1c\n" +
+	"\tprocesses\x18\t \x01(\x05R\tprocesses\"1\n" +
+	"\x10ListCagesRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"K\n" +
+	"\x11ListCagesResponse\x126\n" +
+	"\x05cages\x18\x01 \x03(\v2 .kaged.sandboxsupervisor.v1.CageR\x05cages\"\x13\n" +
+	"\x11ProbeCagesRequest\"\x89\x01\n" +
+	"\x12ProbeCagesResponse\x12\x12\n" +
+	"\x04tier\x18\x01 \x01(\tR\x04tier\x12 \n" +
+	"\vunavailable\x18\x02 \x01(\tR\vunavailable\x12=\n" +
+	"\x06layers\x18\x03 \x03(\v2%.kaged.sandboxsupervisor.v1.CageLayerR\x06layers\"o\n" +
+	"\tCageLayer\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x10\n" +
+	"\x03fix\x18\x05 \x01(\tR\x03fix*F\n" +
 	"\x06Stream\x12\x16\n" +
 	"\x12STREAM_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTREAM_STDOUT\x10\x01\x12\x11\n" +
-	"\rSTREAM_STDERR\x10\x02*\x90\x01\n" +
+	"\rSTREAM_STDERR\x10\x02*\x84\x02\n" +
 	"\n" +
 	"KillReason\x12\x1b\n" +
 	"\x17KILL_REASON_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13KILL_REASON_TIMEOUT\x10\x01\x12\x19\n" +
 	"\x15KILL_REASON_CANCELLED\x10\x02\x12\x1b\n" +
 	"\x17KILL_REASON_OWNER_ENDED\x10\x03\x12\x14\n" +
-	"\x10KILL_REASON_LOST\x10\x042\x97\x06\n" +
+	"\x10KILL_REASON_LOST\x10\x04\x12\x13\n" +
+	"\x0fKILL_REASON_OOM\x10\x05\x12\x14\n" +
+	"\x10KILL_REASON_PIDS\x10\x06\x12\x18\n" +
+	"\x14KILL_REASON_WALLTIME\x10\a\x12\x14\n" +
+	"\x10KILL_REASON_DISK\x10\b\x12\x17\n" +
+	"\x13KILL_REASON_SECCOMP\x10\t2\xd4\b\n" +
 	"\x0eSandboxService\x12Z\n" +
 	"\x04Exec\x12'.kaged.sandboxsupervisor.v1.ExecRequest\x1a%.kaged.sandboxsupervisor.v1.ExecEvent(\x010\x01\x12q\n" +
 	"\fStartProcess\x12/.kaged.sandboxsupervisor.v1.StartProcessRequest\x1a0.kaged.sandboxsupervisor.v1.StartProcessResponse\x12s\n" +
@@ -1982,7 +2704,11 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\n" +
 	"EndProcess\x12-.kaged.sandboxsupervisor.v1.EndProcessRequest\x1a..kaged.sandboxsupervisor.v1.EndProcessResponse\x12t\n" +
 	"\rListProcesses\x120.kaged.sandboxsupervisor.v1.ListProcessesRequest\x1a1.kaged.sandboxsupervisor.v1.ListProcessesResponse\x12e\n" +
-	"\bEndOwner\x12+.kaged.sandboxsupervisor.v1.EndOwnerRequest\x1a,.kaged.sandboxsupervisor.v1.EndOwnerResponseB\x83\x02\n" +
+	"\bEndOwner\x12+.kaged.sandboxsupervisor.v1.EndOwnerRequest\x1a,.kaged.sandboxsupervisor.v1.EndOwnerResponse\x12d\n" +
+	"\bHoldCage\x12+.kaged.sandboxsupervisor.v1.HoldCageRequest\x1a).kaged.sandboxsupervisor.v1.HoldCageEvent0\x01\x12h\n" +
+	"\tListCages\x12,.kaged.sandboxsupervisor.v1.ListCagesRequest\x1a-.kaged.sandboxsupervisor.v1.ListCagesResponse\x12k\n" +
+	"\n" +
+	"ProbeCages\x12-.kaged.sandboxsupervisor.v1.ProbeCagesRequest\x1a..kaged.sandboxsupervisor.v1.ProbeCagesResponseB\x83\x02\n" +
 	"\x1ecom.kaged.sandboxsupervisor.v1B\x13SandboxServiceProtoP\x01ZBkaged.dev/proto/gen/kaged/sandboxsupervisor/v1;sandboxsupervisorv1\xa2\x02\x03KSX\xaa\x02\x1aKaged.Sandboxsupervisor.V1\xca\x02\x1aKaged\\Sandboxsupervisor\\V1\xe2\x02&Kaged\\Sandboxsupervisor\\V1\\GPBMetadata\xea\x02\x1cKaged::Sandboxsupervisor::V1b\x06proto3"
 
 var (
@@ -1998,7 +2724,7 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP() []byte 
 }
 
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_goTypes = []any{
 	(Stream)(0),                    // 0: kaged.sandboxsupervisor.v1.Stream
 	(KillReason)(0),                // 1: kaged.sandboxsupervisor.v1.KillReason
@@ -2027,8 +2753,18 @@ var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_goTypes = []any{
 	(*ListProcessesResponse)(nil),  // 24: kaged.sandboxsupervisor.v1.ListProcessesResponse
 	(*EndOwnerRequest)(nil),        // 25: kaged.sandboxsupervisor.v1.EndOwnerRequest
 	(*EndOwnerResponse)(nil),       // 26: kaged.sandboxsupervisor.v1.EndOwnerResponse
-	nil,                            // 27: kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
-	(*v1.CagePolicy)(nil),          // 28: kaged.common.v1.CagePolicy
+	(*HoldCageRequest)(nil),        // 27: kaged.sandboxsupervisor.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),          // 28: kaged.sandboxsupervisor.v1.HoldCageEvent
+	(*CageEnded)(nil),              // 29: kaged.sandboxsupervisor.v1.CageEnded
+	(*Cage)(nil),                   // 30: kaged.sandboxsupervisor.v1.Cage
+	(*ListCagesRequest)(nil),       // 31: kaged.sandboxsupervisor.v1.ListCagesRequest
+	(*ListCagesResponse)(nil),      // 32: kaged.sandboxsupervisor.v1.ListCagesResponse
+	(*ProbeCagesRequest)(nil),      // 33: kaged.sandboxsupervisor.v1.ProbeCagesRequest
+	(*ProbeCagesResponse)(nil),     // 34: kaged.sandboxsupervisor.v1.ProbeCagesResponse
+	(*CageLayer)(nil),              // 35: kaged.sandboxsupervisor.v1.CageLayer
+	nil,                            // 36: kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
+	(*v1.CagePolicy)(nil),          // 37: kaged.common.v1.CagePolicy
+	(*v1.NetworkAttempt)(nil),      // 38: kaged.common.v1.NetworkAttempt
 }
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_depIdxs = []int32{
 	4,  // 0: kaged.sandboxsupervisor.v1.ExecRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
@@ -2036,45 +2772,61 @@ var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_depIdxs = []int32{
 	7,  // 2: kaged.sandboxsupervisor.v1.ExecRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
 	8,  // 3: kaged.sandboxsupervisor.v1.ExecRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
 	2,  // 4: kaged.sandboxsupervisor.v1.ExecStart.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	27, // 5: kaged.sandboxsupervisor.v1.ExecStart.env:type_name -> kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
+	36, // 5: kaged.sandboxsupervisor.v1.ExecStart.env:type_name -> kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
 	5,  // 6: kaged.sandboxsupervisor.v1.ExecStart.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
-	28, // 7: kaged.sandboxsupervisor.v1.ExecStart.cage:type_name -> kaged.common.v1.CagePolicy
+	37, // 7: kaged.sandboxsupervisor.v1.ExecStart.cage:type_name -> kaged.common.v1.CagePolicy
 	5,  // 8: kaged.sandboxsupervisor.v1.Resize.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
 	10, // 9: kaged.sandboxsupervisor.v1.ExecEvent.started:type_name -> kaged.sandboxsupervisor.v1.ExecStarted
 	11, // 10: kaged.sandboxsupervisor.v1.ExecEvent.output:type_name -> kaged.sandboxsupervisor.v1.ExecOutput
 	12, // 11: kaged.sandboxsupervisor.v1.ExecEvent.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
-	0,  // 12: kaged.sandboxsupervisor.v1.ExecOutput.stream:type_name -> kaged.sandboxsupervisor.v1.Stream
-	1,  // 13: kaged.sandboxsupervisor.v1.ExecExited.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
-	4,  // 14: kaged.sandboxsupervisor.v1.StartProcessRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
-	23, // 15: kaged.sandboxsupervisor.v1.StartProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	17, // 16: kaged.sandboxsupervisor.v1.AttachProcessEvent.output:type_name -> kaged.sandboxsupervisor.v1.ProcessOutput
-	23, // 17: kaged.sandboxsupervisor.v1.AttachProcessEvent.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	6,  // 18: kaged.sandboxsupervisor.v1.ControlProcessRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
-	7,  // 19: kaged.sandboxsupervisor.v1.ControlProcessRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
-	8,  // 20: kaged.sandboxsupervisor.v1.ControlProcessRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
-	23, // 21: kaged.sandboxsupervisor.v1.EndProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	2,  // 22: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	12, // 23: kaged.sandboxsupervisor.v1.Process.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
-	23, // 24: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
-	3,  // 25: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
-	13, // 26: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
-	15, // 27: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
-	18, // 28: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
-	20, // 29: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
-	22, // 30: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
-	25, // 31: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
-	9,  // 32: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
-	14, // 33: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
-	16, // 34: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
-	19, // 35: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
-	21, // 36: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
-	24, // 37: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
-	26, // 38: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
-	32, // [32:39] is the sub-list for method output_type
-	25, // [25:32] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	38, // 12: kaged.sandboxsupervisor.v1.ExecEvent.refused:type_name -> kaged.common.v1.NetworkAttempt
+	0,  // 13: kaged.sandboxsupervisor.v1.ExecOutput.stream:type_name -> kaged.sandboxsupervisor.v1.Stream
+	1,  // 14: kaged.sandboxsupervisor.v1.ExecExited.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
+	4,  // 15: kaged.sandboxsupervisor.v1.StartProcessRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
+	23, // 16: kaged.sandboxsupervisor.v1.StartProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	17, // 17: kaged.sandboxsupervisor.v1.AttachProcessEvent.output:type_name -> kaged.sandboxsupervisor.v1.ProcessOutput
+	23, // 18: kaged.sandboxsupervisor.v1.AttachProcessEvent.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	6,  // 19: kaged.sandboxsupervisor.v1.ControlProcessRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
+	7,  // 20: kaged.sandboxsupervisor.v1.ControlProcessRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
+	8,  // 21: kaged.sandboxsupervisor.v1.ControlProcessRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
+	23, // 22: kaged.sandboxsupervisor.v1.EndProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	2,  // 23: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	12, // 24: kaged.sandboxsupervisor.v1.Process.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
+	23, // 25: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
+	2,  // 26: kaged.sandboxsupervisor.v1.HoldCageRequest.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	37, // 27: kaged.sandboxsupervisor.v1.HoldCageRequest.policy:type_name -> kaged.common.v1.CagePolicy
+	30, // 28: kaged.sandboxsupervisor.v1.HoldCageEvent.opened:type_name -> kaged.sandboxsupervisor.v1.Cage
+	38, // 29: kaged.sandboxsupervisor.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	29, // 30: kaged.sandboxsupervisor.v1.HoldCageEvent.ended:type_name -> kaged.sandboxsupervisor.v1.CageEnded
+	1,  // 31: kaged.sandboxsupervisor.v1.CageEnded.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
+	2,  // 32: kaged.sandboxsupervisor.v1.Cage.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	30, // 33: kaged.sandboxsupervisor.v1.ListCagesResponse.cages:type_name -> kaged.sandboxsupervisor.v1.Cage
+	35, // 34: kaged.sandboxsupervisor.v1.ProbeCagesResponse.layers:type_name -> kaged.sandboxsupervisor.v1.CageLayer
+	3,  // 35: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
+	13, // 36: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
+	15, // 37: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
+	18, // 38: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
+	20, // 39: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
+	22, // 40: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
+	25, // 41: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
+	27, // 42: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:input_type -> kaged.sandboxsupervisor.v1.HoldCageRequest
+	31, // 43: kaged.sandboxsupervisor.v1.SandboxService.ListCages:input_type -> kaged.sandboxsupervisor.v1.ListCagesRequest
+	33, // 44: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:input_type -> kaged.sandboxsupervisor.v1.ProbeCagesRequest
+	9,  // 45: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
+	14, // 46: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
+	16, // 47: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
+	19, // 48: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
+	21, // 49: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
+	24, // 50: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
+	26, // 51: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
+	28, // 52: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:output_type -> kaged.sandboxsupervisor.v1.HoldCageEvent
+	32, // 53: kaged.sandboxsupervisor.v1.SandboxService.ListCages:output_type -> kaged.sandboxsupervisor.v1.ListCagesResponse
+	34, // 54: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:output_type -> kaged.sandboxsupervisor.v1.ProbeCagesResponse
+	45, // [45:55] is the sub-list for method output_type
+	35, // [35:45] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() }
@@ -2093,6 +2845,7 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() {
 		(*ExecEvent_Started)(nil),
 		(*ExecEvent_Output)(nil),
 		(*ExecEvent_Exited)(nil),
+		(*ExecEvent_Refused)(nil),
 	}
 	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14].OneofWrappers = []any{
 		(*AttachProcessEvent_Output)(nil),
@@ -2104,13 +2857,18 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() {
 		(*ControlProcessRequest_Resize)(nil),
 		(*ControlProcessRequest_Signal)(nil),
 	}
+	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26].OneofWrappers = []any{
+		(*HoldCageEvent_Opened)(nil),
+		(*HoldCageEvent_Network)(nil),
+		(*HoldCageEvent_Ended)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc), len(file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   26,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

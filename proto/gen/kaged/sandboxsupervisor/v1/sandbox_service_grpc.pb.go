@@ -26,6 +26,9 @@ const (
 	SandboxService_EndProcess_FullMethodName     = "/kaged.sandboxsupervisor.v1.SandboxService/EndProcess"
 	SandboxService_ListProcesses_FullMethodName  = "/kaged.sandboxsupervisor.v1.SandboxService/ListProcesses"
 	SandboxService_EndOwner_FullMethodName       = "/kaged.sandboxsupervisor.v1.SandboxService/EndOwner"
+	SandboxService_HoldCage_FullMethodName       = "/kaged.sandboxsupervisor.v1.SandboxService/HoldCage"
+	SandboxService_ListCages_FullMethodName      = "/kaged.sandboxsupervisor.v1.SandboxService/ListCages"
+	SandboxService_ProbeCages_FullMethodName     = "/kaged.sandboxsupervisor.v1.SandboxService/ProbeCages"
 )
 
 // SandboxServiceClient is the client API for SandboxService service.
@@ -59,8 +62,19 @@ type SandboxServiceClient interface {
 	EndProcess(ctx context.Context, in *EndProcessRequest, opts ...grpc.CallOption) (*EndProcessResponse, error)
 	// ListProcesses says what runs, optionally for one session.
 	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
-	// EndOwner kills everything that belongs to a session and returns when it is gone.
+	// EndOwner kills everything that belongs to a session, its cages included, and returns when it is gone.
 	EndOwner(ctx context.Context, in *EndOwnerRequest, opts ...grpc.CallOption) (*EndOwnerResponse, error)
+	// HoldCage makes a cage and holds it for as long as the stream lasts: an agent's invocation. The first event is opened,
+	// then what the cage's commands tried on the network, as it happens, and, when the cage ends before the stream does, ended,
+	// which is the last. A cage outlives the stream only while processes of StartProcess run in it. A cage_id that is known
+	// already is joined, if its policy is the same. Fails with cage_policy_invalid if a path of the policy is missing or is a
+	// link, with cage_unavailable and the layer that is missing if this machine cannot give what the policy asks for, and with
+	// rate_limited if there are too many.
+	HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error)
+	// ListCages says what cages there are, optionally for one session, with what they use.
+	ListCages(ctx context.Context, in *ListCagesRequest, opts ...grpc.CallOption) (*ListCagesResponse, error)
+	// ProbeCages tries what this machine can give to cages, by making one, and says what is missing and how to get it.
+	ProbeCages(ctx context.Context, in *ProbeCagesRequest, opts ...grpc.CallOption) (*ProbeCagesResponse, error)
 }
 
 type sandboxServiceClient struct {
@@ -153,6 +167,45 @@ func (c *sandboxServiceClient) EndOwner(ctx context.Context, in *EndOwnerRequest
 	return out, nil
 }
 
+func (c *sandboxServiceClient) HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &SandboxService_ServiceDesc.Streams[2], SandboxService_HoldCage_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[HoldCageRequest, HoldCageEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SandboxService_HoldCageClient = grpc.ServerStreamingClient[HoldCageEvent]
+
+func (c *sandboxServiceClient) ListCages(ctx context.Context, in *ListCagesRequest, opts ...grpc.CallOption) (*ListCagesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListCagesResponse)
+	err := c.cc.Invoke(ctx, SandboxService_ListCages_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sandboxServiceClient) ProbeCages(ctx context.Context, in *ProbeCagesRequest, opts ...grpc.CallOption) (*ProbeCagesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ProbeCagesResponse)
+	err := c.cc.Invoke(ctx, SandboxService_ProbeCages_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SandboxServiceServer is the server API for SandboxService service.
 // All implementations must embed UnimplementedSandboxServiceServer
 // for forward compatibility.
@@ -184,8 +237,19 @@ type SandboxServiceServer interface {
 	EndProcess(context.Context, *EndProcessRequest) (*EndProcessResponse, error)
 	// ListProcesses says what runs, optionally for one session.
 	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
-	// EndOwner kills everything that belongs to a session and returns when it is gone.
+	// EndOwner kills everything that belongs to a session, its cages included, and returns when it is gone.
 	EndOwner(context.Context, *EndOwnerRequest) (*EndOwnerResponse, error)
+	// HoldCage makes a cage and holds it for as long as the stream lasts: an agent's invocation. The first event is opened,
+	// then what the cage's commands tried on the network, as it happens, and, when the cage ends before the stream does, ended,
+	// which is the last. A cage outlives the stream only while processes of StartProcess run in it. A cage_id that is known
+	// already is joined, if its policy is the same. Fails with cage_policy_invalid if a path of the policy is missing or is a
+	// link, with cage_unavailable and the layer that is missing if this machine cannot give what the policy asks for, and with
+	// rate_limited if there are too many.
+	HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error
+	// ListCages says what cages there are, optionally for one session, with what they use.
+	ListCages(context.Context, *ListCagesRequest) (*ListCagesResponse, error)
+	// ProbeCages tries what this machine can give to cages, by making one, and says what is missing and how to get it.
+	ProbeCages(context.Context, *ProbeCagesRequest) (*ProbeCagesResponse, error)
 	mustEmbedUnimplementedSandboxServiceServer()
 }
 
@@ -216,6 +280,15 @@ func (UnimplementedSandboxServiceServer) ListProcesses(context.Context, *ListPro
 }
 func (UnimplementedSandboxServiceServer) EndOwner(context.Context, *EndOwnerRequest) (*EndOwnerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndOwner not implemented")
+}
+func (UnimplementedSandboxServiceServer) HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error {
+	return status.Error(codes.Unimplemented, "method HoldCage not implemented")
+}
+func (UnimplementedSandboxServiceServer) ListCages(context.Context, *ListCagesRequest) (*ListCagesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCages not implemented")
+}
+func (UnimplementedSandboxServiceServer) ProbeCages(context.Context, *ProbeCagesRequest) (*ProbeCagesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ProbeCages not implemented")
 }
 func (UnimplementedSandboxServiceServer) mustEmbedUnimplementedSandboxServiceServer() {}
 func (UnimplementedSandboxServiceServer) testEmbeddedByValue()                        {}
@@ -346,6 +419,53 @@ func _SandboxService_EndOwner_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SandboxService_HoldCage_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(HoldCageRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(SandboxServiceServer).HoldCage(m, &grpc.GenericServerStream[HoldCageRequest, HoldCageEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SandboxService_HoldCageServer = grpc.ServerStreamingServer[HoldCageEvent]
+
+func _SandboxService_ListCages_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListCagesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SandboxServiceServer).ListCages(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SandboxService_ListCages_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SandboxServiceServer).ListCages(ctx, req.(*ListCagesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SandboxService_ProbeCages_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProbeCagesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SandboxServiceServer).ProbeCages(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SandboxService_ProbeCages_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SandboxServiceServer).ProbeCages(ctx, req.(*ProbeCagesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SandboxService_ServiceDesc is the grpc.ServiceDesc for SandboxService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -373,6 +493,14 @@ var SandboxService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "EndOwner",
 			Handler:    _SandboxService_EndOwner_Handler,
 		},
+		{
+			MethodName: "ListCages",
+			Handler:    _SandboxService_ListCages_Handler,
+		},
+		{
+			MethodName: "ProbeCages",
+			Handler:    _SandboxService_ProbeCages_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -384,6 +512,11 @@ var SandboxService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "AttachProcess",
 			Handler:       _SandboxService_AttachProcess_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "HoldCage",
+			Handler:       _SandboxService_HoldCage_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -962,7 +962,9 @@ type ToolContext struct {
 	// The caller knows what the files it names hold, and need not have read them before it changes them: a person does.
 	KnowsFiles bool `protobuf:"varint,10,opt,name=knows_files,json=knowsFiles,proto3" json:"knows_files,omitempty"`
 	// Set where nobody can be asked: what the job may do unasked.
-	Job           *JobPolicy `protobuf:"bytes,11,opt,name=job,proto3" json:"job,omitempty"`
+	Job *JobPolicy `protobuf:"bytes,11,opt,name=job,proto3" json:"job,omitempty"`
+	// The cage of HoldCage that its commands run in; empty where it has none, or one for each command.
+	CageId        string `protobuf:"bytes,12,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1072,6 +1074,13 @@ func (x *ToolContext) GetJob() *JobPolicy {
 		return x.Job
 	}
 	return nil
+}
+
+func (x *ToolContext) GetCageId() string {
+	if x != nil {
+		return x.CageId
+	}
+	return ""
 }
 
 // JobPolicy is what a job that runs unattended may do: everything that only looks, and the tools named here.
@@ -1636,6 +1645,266 @@ func (*EndSessionResponse) Descriptor() ([]byte, []int) {
 	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{19}
 }
 
+// HoldCageRequest describes the cage of an invocation.
+type HoldCageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is to be known by, chosen by the caller: a ULID.
+	CageId string `protobuf:"bytes,1,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
+	// Whose invocation, with the policy in it.
+	Context       *ToolContext `protobuf:"bytes,2,opt,name=context,proto3" json:"context,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldCageRequest) Reset() {
+	*x = HoldCageRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldCageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldCageRequest) ProtoMessage() {}
+
+func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldCageRequest.ProtoReflect.Descriptor instead.
+func (*HoldCageRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *HoldCageRequest) GetCageId() string {
+	if x != nil {
+		return x.CageId
+	}
+	return ""
+}
+
+func (x *HoldCageRequest) GetContext() *ToolContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+// HoldCageEvent is one message about a cage.
+type HoldCageEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What happened.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*HoldCageEvent_Opened
+	//	*HoldCageEvent_Network
+	//	*HoldCageEvent_Ended
+	Event         isHoldCageEvent_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldCageEvent) Reset() {
+	*x = HoldCageEvent{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldCageEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldCageEvent) ProtoMessage() {}
+
+func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldCageEvent.ProtoReflect.Descriptor instead.
+func (*HoldCageEvent) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *HoldCageEvent) GetEvent() isHoldCageEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *HoldCageEvent) GetOpened() *CageOpened {
+	if x != nil {
+		if x, ok := x.Event.(*HoldCageEvent_Opened); ok {
+			return x.Opened
+		}
+	}
+	return nil
+}
+
+func (x *HoldCageEvent) GetNetwork() *v1.NetworkAttempt {
+	if x != nil {
+		if x, ok := x.Event.(*HoldCageEvent_Network); ok {
+			return x.Network
+		}
+	}
+	return nil
+}
+
+func (x *HoldCageEvent) GetEnded() *CageEnded {
+	if x != nil {
+		if x, ok := x.Event.(*HoldCageEvent_Ended); ok {
+			return x.Ended
+		}
+	}
+	return nil
+}
+
+type isHoldCageEvent_Event interface {
+	isHoldCageEvent_Event()
+}
+
+type HoldCageEvent_Opened struct {
+	// It is there.
+	Opened *CageOpened `protobuf:"bytes,1,opt,name=opened,proto3,oneof"`
+}
+
+type HoldCageEvent_Network struct {
+	// Something in it tried to reach the network.
+	Network *v1.NetworkAttempt `protobuf:"bytes,2,opt,name=network,proto3,oneof"`
+}
+
+type HoldCageEvent_Ended struct {
+	// It has ended, with everything in it.
+	Ended *CageEnded `protobuf:"bytes,3,opt,name=ended,proto3,oneof"`
+}
+
+func (*HoldCageEvent_Opened) isHoldCageEvent_Event() {}
+
+func (*HoldCageEvent_Network) isHoldCageEvent_Event() {}
+
+func (*HoldCageEvent_Ended) isHoldCageEvent_Event() {}
+
+// CageOpened says that a cage is there.
+type CageOpened struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How it is enforced: "userns", or "setuid" where root has no user namespaces.
+	Tier string `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
+	// What of the policy is held by watching rather than by the kernel, each a sentence.
+	BestEffort    []string `protobuf:"bytes,2,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CageOpened) Reset() {
+	*x = CageOpened{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CageOpened) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CageOpened) ProtoMessage() {}
+
+func (x *CageOpened) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CageOpened.ProtoReflect.Descriptor instead.
+func (*CageOpened) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *CageOpened) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *CageOpened) GetBestEffort() []string {
+	if x != nil {
+		return x.BestEffort
+	}
+	return nil
+}
+
+// CageEnded is the end of a cage.
+type CageEnded struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why: oom, pids, walltime, disk, owner_ended or lost.
+	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CageEnded) Reset() {
+	*x = CageEnded{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CageEnded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CageEnded) ProtoMessage() {}
+
+func (x *CageEnded) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CageEnded.ProtoReflect.Descriptor instead.
+func (*CageEnded) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *CageEnded) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 var File_kaged_toolrunner_v1_tool_runner_service_proto protoreflect.FileDescriptor
 
 const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
@@ -1696,7 +1965,7 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12:\n" +
 	"\finput_schema\x18\x03 \x01(\v2\x17.google.protobuf.StructR\vinputSchema\"D\n" +
 	"\x11ListToolsResponse\x12/\n" +
-	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\xf7\x02\n" +
+	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\x90\x03\n" +
 	"\vToolContext\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
@@ -1714,7 +1983,8 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\vknows_files\x18\n" +
 	" \x01(\bR\n" +
 	"knowsFiles\x120\n" +
-	"\x03job\x18\v \x01(\v2\x1e.kaged.toolrunner.v1.JobPolicyR\x03job\"!\n" +
+	"\x03job\x18\v \x01(\v2\x1e.kaged.toolrunner.v1.JobPolicyR\x03job\x12\x17\n" +
+	"\acage_id\x18\f \x01(\tR\x06cageId\"!\n" +
 	"\tJobPolicy\x12\x14\n" +
 	"\x05tools\x18\x01 \x03(\tR\x05tools\"\xc5\x01\n" +
 	"\x0eRunToolRequest\x12\x17\n" +
@@ -1749,7 +2019,22 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x11EndSessionRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"\x14\n" +
-	"\x12EndSessionResponse*\x87\x01\n" +
+	"\x12EndSessionResponse\"f\n" +
+	"\x0fHoldCageRequest\x12\x17\n" +
+	"\acage_id\x18\x01 \x01(\tR\x06cageId\x12:\n" +
+	"\acontext\x18\x02 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"\xc8\x01\n" +
+	"\rHoldCageEvent\x129\n" +
+	"\x06opened\x18\x01 \x01(\v2\x1f.kaged.toolrunner.v1.CageOpenedH\x00R\x06opened\x12;\n" +
+	"\anetwork\x18\x02 \x01(\v2\x1f.kaged.common.v1.NetworkAttemptH\x00R\anetwork\x126\n" +
+	"\x05ended\x18\x03 \x01(\v2\x1e.kaged.toolrunner.v1.CageEndedH\x00R\x05endedB\a\n" +
+	"\x05event\"A\n" +
+	"\n" +
+	"CageOpened\x12\x12\n" +
+	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x1f\n" +
+	"\vbest_effort\x18\x02 \x03(\tR\n" +
+	"bestEffort\"#\n" +
+	"\tCageEnded\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason*\x87\x01\n" +
 	"\tFileState\x12\x1a\n" +
 	"\x16FILE_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10FILE_STATE_FOUND\x10\x01\x12\x16\n" +
@@ -1765,11 +2050,12 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x16LIMIT_UNIT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10LIMIT_UNIT_BYTES\x10\x01\x12\x1b\n" +
 	"\x17LIMIT_UNIT_MILLISECONDS\x10\x02\x12\x14\n" +
-	"\x10LIMIT_UNIT_COUNT\x10\x032\x85\x03\n" +
+	"\x10LIMIT_UNIT_COUNT\x10\x032\xdd\x03\n" +
 	"\x11ToolRunnerService\x12`\n" +
 	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\x12Z\n" +
 	"\tListTools\x12%.kaged.toolrunner.v1.ListToolsRequest\x1a&.kaged.toolrunner.v1.ListToolsResponse\x12S\n" +
-	"\aRunTool\x12#.kaged.toolrunner.v1.RunToolRequest\x1a!.kaged.toolrunner.v1.RunToolEvent0\x01\x12]\n" +
+	"\aRunTool\x12#.kaged.toolrunner.v1.RunToolRequest\x1a!.kaged.toolrunner.v1.RunToolEvent0\x01\x12V\n" +
+	"\bHoldCage\x12$.kaged.toolrunner.v1.HoldCageRequest\x1a\".kaged.toolrunner.v1.HoldCageEvent0\x01\x12]\n" +
 	"\n" +
 	"EndSession\x12&.kaged.toolrunner.v1.EndSessionRequest\x1a'.kaged.toolrunner.v1.EndSessionResponseB\xd5\x01\n" +
 	"\x17com.kaged.toolrunner.v1B\x16ToolRunnerServiceProtoP\x01Z4kaged.dev/proto/gen/kaged/toolrunner/v1;toolrunnerv1\xa2\x02\x03KTX\xaa\x02\x13Kaged.Toolrunner.V1\xca\x02\x13Kaged\\Toolrunner\\V1\xe2\x02\x1fKaged\\Toolrunner\\V1\\GPBMetadata\xea\x02\x15Kaged::Toolrunner::V1b\x06proto3"
@@ -1787,7 +2073,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(FileState)(0),              // 0: kaged.toolrunner.v1.FileState
 	(Category)(0),               // 1: kaged.toolrunner.v1.Category
@@ -1812,53 +2098,64 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(*ToolResult)(nil),          // 20: kaged.toolrunner.v1.ToolResult
 	(*EndSessionRequest)(nil),   // 21: kaged.toolrunner.v1.EndSessionRequest
 	(*EndSessionResponse)(nil),  // 22: kaged.toolrunner.v1.EndSessionResponse
-	nil,                         // 23: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	(*structpb.Struct)(nil),     // 24: google.protobuf.Struct
-	(*v1.Error)(nil),            // 25: kaged.common.v1.Error
-	(*v1.CagePolicy)(nil),       // 26: kaged.common.v1.CagePolicy
-	(*v1.ApprovalSubject)(nil),  // 27: kaged.common.v1.ApprovalSubject
-	(*v1.AuditRecord)(nil),      // 28: kaged.common.v1.AuditRecord
+	(*HoldCageRequest)(nil),     // 23: kaged.toolrunner.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),       // 24: kaged.toolrunner.v1.HoldCageEvent
+	(*CageOpened)(nil),          // 25: kaged.toolrunner.v1.CageOpened
+	(*CageEnded)(nil),           // 26: kaged.toolrunner.v1.CageEnded
+	nil,                         // 27: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	(*structpb.Struct)(nil),     // 28: google.protobuf.Struct
+	(*v1.Error)(nil),            // 29: kaged.common.v1.Error
+	(*v1.CagePolicy)(nil),       // 30: kaged.common.v1.CagePolicy
+	(*v1.ApprovalSubject)(nil),  // 31: kaged.common.v1.ApprovalSubject
+	(*v1.AuditRecord)(nil),      // 32: kaged.common.v1.AuditRecord
+	(*v1.NetworkAttempt)(nil),   // 33: kaged.common.v1.NetworkAttempt
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
-	23, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	27, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
 	5,  // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
 	0,  // 2: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
 	13, // 3: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	24, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	24, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	28, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	28, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
 	1,  // 6: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
 	11, // 7: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
 	8,  // 8: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
 	9,  // 9: kaged.toolrunner.v1.Tool.limits:type_name -> kaged.toolrunner.v1.ToolLimit
 	10, // 10: kaged.toolrunner.v1.Tool.availability:type_name -> kaged.toolrunner.v1.Availability
 	2,  // 11: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
-	25, // 12: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
-	24, // 13: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
+	29, // 12: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
+	28, // 13: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
 	7,  // 14: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
-	26, // 15: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
+	30, // 15: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
 	14, // 16: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
 	13, // 17: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
 	16, // 18: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
 	19, // 19: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
 	20, // 20: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
 	18, // 21: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
-	27, // 22: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
-	28, // 23: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
-	25, // 24: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	28, // 25: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
-	3,  // 26: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
-	6,  // 27: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
-	15, // 28: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
-	21, // 29: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	4,  // 30: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	12, // 31: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	17, // 32: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	22, // 33: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	30, // [30:34] is the sub-list for method output_type
-	26, // [26:30] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	31, // 22: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
+	32, // 23: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
+	29, // 24: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	32, // 25: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	13, // 26: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	25, // 27: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
+	33, // 28: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	26, // 29: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
+	3,  // 30: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
+	6,  // 31: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
+	15, // 32: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
+	23, // 33: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
+	21, // 34: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	4,  // 35: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	12, // 36: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	17, // 37: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	24, // 38: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
+	22, // 39: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	35, // [35:40] is the sub-list for method output_type
+	30, // [30:35] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_kaged_toolrunner_v1_tool_runner_service_proto_init() }
@@ -1871,13 +2168,18 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 		(*RunToolEvent_Result)(nil),
 		(*RunToolEvent_Approval)(nil),
 	}
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21].OneofWrappers = []any{
+		(*HoldCageEvent_Opened)(nil),
+		(*HoldCageEvent_Network)(nil),
+		(*HoldCageEvent_Ended)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc), len(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   21,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ const (
 	ToolRunnerService_ReadProject_FullMethodName = "/kaged.toolrunner.v1.ToolRunnerService/ReadProject"
 	ToolRunnerService_ListTools_FullMethodName   = "/kaged.toolrunner.v1.ToolRunnerService/ListTools"
 	ToolRunnerService_RunTool_FullMethodName     = "/kaged.toolrunner.v1.ToolRunnerService/RunTool"
+	ToolRunnerService_HoldCage_FullMethodName    = "/kaged.toolrunner.v1.ToolRunnerService/HoldCage"
 	ToolRunnerService_EndSession_FullMethodName  = "/kaged.toolrunner.v1.ToolRunnerService/EndSession"
 )
 
@@ -41,6 +42,11 @@ type ToolRunnerServiceClient interface {
 	// once: a repeated call waits for, or is given, the first one's result. The last event is the result, or says that an
 	// operator has to approve the call: then nothing was done, and the same call with a grant does it.
 	RunTool(ctx context.Context, in *RunToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunToolEvent], error)
+	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event is opened,
+	// then what was tried on the network, and, when the cage ends before the stream does, ended, which is the last. Where kaged runs with
+	// --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with cage_policy_invalid and cage_unavailable
+	// as SandboxService.HoldCage does.
+	HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error)
 	// EndSession forgets a session's read records and ends its processes.
 	EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error)
 }
@@ -92,6 +98,25 @@ func (c *toolRunnerServiceClient) RunTool(ctx context.Context, in *RunToolReques
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolRunnerService_RunToolClient = grpc.ServerStreamingClient[RunToolEvent]
 
+func (c *toolRunnerServiceClient) HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[1], ToolRunnerService_HoldCage_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[HoldCageRequest, HoldCageEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ToolRunnerService_HoldCageClient = grpc.ServerStreamingClient[HoldCageEvent]
+
 func (c *toolRunnerServiceClient) EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(EndSessionResponse)
@@ -118,6 +143,11 @@ type ToolRunnerServiceServer interface {
 	// once: a repeated call waits for, or is given, the first one's result. The last event is the result, or says that an
 	// operator has to approve the call: then nothing was done, and the same call with a grant does it.
 	RunTool(*RunToolRequest, grpc.ServerStreamingServer[RunToolEvent]) error
+	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event is opened,
+	// then what was tried on the network, and, when the cage ends before the stream does, ended, which is the last. Where kaged runs with
+	// --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with cage_policy_invalid and cage_unavailable
+	// as SandboxService.HoldCage does.
+	HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error
 	// EndSession forgets a session's read records and ends its processes.
 	EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error)
 	mustEmbedUnimplementedToolRunnerServiceServer()
@@ -138,6 +168,9 @@ func (UnimplementedToolRunnerServiceServer) ListTools(context.Context, *ListTool
 }
 func (UnimplementedToolRunnerServiceServer) RunTool(*RunToolRequest, grpc.ServerStreamingServer[RunToolEvent]) error {
 	return status.Error(codes.Unimplemented, "method RunTool not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error {
+	return status.Error(codes.Unimplemented, "method HoldCage not implemented")
 }
 func (UnimplementedToolRunnerServiceServer) EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndSession not implemented")
@@ -210,6 +243,17 @@ func _ToolRunnerService_RunTool_Handler(srv interface{}, stream grpc.ServerStrea
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolRunnerService_RunToolServer = grpc.ServerStreamingServer[RunToolEvent]
 
+func _ToolRunnerService_HoldCage_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(HoldCageRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ToolRunnerServiceServer).HoldCage(m, &grpc.GenericServerStream[HoldCageRequest, HoldCageEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ToolRunnerService_HoldCageServer = grpc.ServerStreamingServer[HoldCageEvent]
+
 func _ToolRunnerService_EndSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(EndSessionRequest)
 	if err := dec(in); err != nil {
@@ -252,6 +296,11 @@ var ToolRunnerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "RunTool",
 			Handler:       _ToolRunnerService_RunTool_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "HoldCage",
+			Handler:       _ToolRunnerService_HoldCage_Handler,
 			ServerStreams: true,
 		},
 	},
