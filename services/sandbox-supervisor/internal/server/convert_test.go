@@ -50,7 +50,7 @@ func TestMilliseconds(t *testing.T) {
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	seen := map[sandboxsupervisorv1.KillReason]bool{}
-	for reason := core.ReasonNone; reason <= core.ReasonLost; reason++ {
+	for reason := core.ReasonNone; reason <= core.ReasonSeccomp; reason++ {
 		wire, ok := reasons[reason]
 		if !ok || seen[wire] {
 			t.Errorf("reason %d is %v on the wire", reason, wire)
