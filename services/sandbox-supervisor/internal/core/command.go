@@ -18,7 +18,11 @@ const maxString = 128<<10 - 1
 const maxTimeout = 365 * 24 * time.Hour
 
 // Owner is who a command belongs to and dies with.
-type Owner struct{ SessionID, RunID, CallID, ProjectID string }
+type Owner struct {
+	SessionID, RunID, CallID, ProjectID string
+	// Agent is the tree path of the agent whose tool call it is, "" for none.
+	Agent string
+}
 
 // Size is the size of a terminal in characters.
 type Size struct{ Cols, Rows uint32 }

@@ -21,7 +21,7 @@ func startFromProto(start *sandboxsupervisorv1.ExecStart) core.Command {
 	c := core.Command{
 		Owner: core.Owner{
 			SessionID: start.GetOwner().GetSessionId(), RunID: start.GetOwner().GetRunId(),
-			CallID: start.GetOwner().GetCallId(), ProjectID: start.GetOwner().GetProjectId(),
+			CallID: start.GetOwner().GetCallId(), ProjectID: start.GetOwner().GetProjectId(), Agent: start.GetOwner().GetAgentPath(),
 		},
 		Argv: start.GetArgv(), Dir: start.GetCwd(), Env: start.GetEnv(), Timeout: milliseconds(start.GetTimeoutMs()),
 		Merge: start.GetMergeStderr(), Caged: start.GetCage() != nil,
@@ -100,6 +100,7 @@ func processToProto(p core.Info) *sandboxsupervisorv1.Process {
 		ExecId: p.ID,
 		Owner: &sandboxsupervisorv1.Owner{
 			SessionId: p.Owner.SessionID, RunId: p.Owner.RunID, CallId: p.Owner.CallID, ProjectId: p.Owner.ProjectID,
+			AgentPath: p.Owner.Agent,
 		},
 		Pid: int64(p.PID), Command: p.Command, StartedAt: p.StartedAt.UnixMilli(),
 		MemoryBytes: p.Usage.Memory, CpuMs: p.Usage.CPU.Milliseconds(),

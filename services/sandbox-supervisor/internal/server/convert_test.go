@@ -17,12 +17,12 @@ func TestCommandFromProto(t *testing.T) {
 	t.Parallel()
 	c, err := commandFromProto(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{
 		Start: &sandboxsupervisorv1.ExecStart{
-			Owner: &sandboxsupervisorv1.Owner{SessionId: "s", RunId: "r", CallId: "c", ProjectId: "p"}, Argv: []string{"a", "b"},
+			Owner: &sandboxsupervisorv1.Owner{SessionId: "s", RunId: "r", CallId: "c", ProjectId: "p", AgentPath: "a"}, Argv: []string{"a", "b"},
 			Cwd: "/dir", Env: map[string]string{"K": "V"}, Terminal: &sandboxsupervisorv1.Terminal{Cols: 1, Rows: 2}, TimeoutMs: 1500,
 			Cage: &commonv1.CagePolicy{}, MergeStderr: true,
 		},
 	}})
-	if err != nil || c.Owner != (core.Owner{SessionID: "s", RunID: "r", CallID: "c", ProjectID: "p"}) || len(c.Argv) != 2 ||
+	if err != nil || c.Owner != (core.Owner{SessionID: "s", RunID: "r", CallID: "c", ProjectID: "p", Agent: "a"}) || len(c.Argv) != 2 ||
 		c.Dir != "/dir" || c.Env["K"] != "V" || *c.Terminal != (core.Size{Cols: 1, Rows: 2}) || c.Timeout != 1500*time.Millisecond || !c.Caged || !c.Merge {
 		t.Errorf("the command is %+v, %v", c, err)
 	}

@@ -2031,6 +2031,8 @@ type RunEvent struct {
 	//	*RunEvent_Finished
 	//	*RunEvent_AuditHead
 	//	*RunEvent_Approval
+	//	*RunEvent_Cage
+	//	*RunEvent_Network
 	Event         isRunEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2181,6 +2183,24 @@ func (x *RunEvent) GetApproval() *ApprovalRequested {
 	return nil
 }
 
+func (x *RunEvent) GetCage() *CageChanged {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_Cage); ok {
+			return x.Cage
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetNetwork() *NetworkTried {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_Network); ok {
+			return x.Network
+		}
+	}
+	return nil
+}
+
 type isRunEvent_Event interface {
 	isRunEvent_Event()
 }
@@ -2245,6 +2265,16 @@ type RunEvent_Approval struct {
 	Approval *ApprovalRequested `protobuf:"bytes,12,opt,name=approval,proto3,oneof"`
 }
 
+type RunEvent_Cage struct {
+	// The agent's cage was made, could not be wanted, or has ended.
+	Cage *CageChanged `protobuf:"bytes,13,opt,name=cage,proto3,oneof"`
+}
+
+type RunEvent_Network struct {
+	// Something in the cage tried to reach the network. Only so many of a run are reported; its records say how many more.
+	Network *NetworkTried `protobuf:"bytes,14,opt,name=network,proto3,oneof"`
+}
+
 func (*RunEvent_MessageStart) isRunEvent_Event() {}
 
 func (*RunEvent_Delta) isRunEvent_Event() {}
@@ -2269,6 +2299,174 @@ func (*RunEvent_AuditHead) isRunEvent_Event() {}
 
 func (*RunEvent_Approval) isRunEvent_Event() {}
 
+func (*RunEvent_Cage) isRunEvent_Event() {}
+
+func (*RunEvent_Network) isRunEvent_Event() {}
+
+// CageChanged says in which cage the run's agent is.
+type CageChanged struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent's tree path.
+	AgentPath string `protobuf:"bytes,1,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// "caged", or "uncaged" for an agent that has a cage where cages are switched off.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// How the cage is enforced: "userns" or "setuid"; empty for uncaged.
+	Tier string `protobuf:"bytes,3,opt,name=tier,proto3" json:"tier,omitempty"`
+	// What of the policy is held by watching rather than by the kernel, each a sentence.
+	BestEffort []string `protobuf:"bytes,4,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
+	// The policy in one line.
+	Summary string `protobuf:"bytes,5,opt,name=summary,proto3" json:"summary,omitempty"`
+	// Why the cage has ended before the run: oom, pids, walltime, disk, owner_ended or lost. Empty while it lives.
+	Ended string `protobuf:"bytes,6,opt,name=ended,proto3" json:"ended,omitempty"`
+	// The record of it.
+	Audit         *v1.AuditRecord `protobuf:"bytes,7,opt,name=audit,proto3" json:"audit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CageChanged) Reset() {
+	*x = CageChanged{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CageChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CageChanged) ProtoMessage() {}
+
+func (x *CageChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CageChanged.ProtoReflect.Descriptor instead.
+func (*CageChanged) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *CageChanged) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *CageChanged) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *CageChanged) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *CageChanged) GetBestEffort() []string {
+	if x != nil {
+		return x.BestEffort
+	}
+	return nil
+}
+
+func (x *CageChanged) GetSummary() string {
+	if x != nil {
+		return x.Summary
+	}
+	return ""
+}
+
+func (x *CageChanged) GetEnded() string {
+	if x != nil {
+		return x.Ended
+	}
+	return ""
+}
+
+func (x *CageChanged) GetAudit() *v1.AuditRecord {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
+}
+
+// NetworkTried is a connection or a lookup that something in the cage tried.
+type NetworkTried struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent's tree path.
+	AgentPath string `protobuf:"bytes,1,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// What was tried.
+	Attempt *v1.NetworkAttempt `protobuf:"bytes,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The record of it.
+	Audit         *v1.AuditRecord `protobuf:"bytes,3,opt,name=audit,proto3" json:"audit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkTried) Reset() {
+	*x = NetworkTried{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkTried) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkTried) ProtoMessage() {}
+
+func (x *NetworkTried) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkTried.ProtoReflect.Descriptor instead.
+func (*NetworkTried) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *NetworkTried) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *NetworkTried) GetAttempt() *v1.NetworkAttempt {
+	if x != nil {
+		return x.Attempt
+	}
+	return nil
+}
+
+func (x *NetworkTried) GetAudit() *v1.AuditRecord {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
+}
+
 // MessageStart is the first accepted chunk of a run.
 type MessageStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2286,7 +2484,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2298,7 +2496,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2311,7 +2509,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MessageStart) GetProvider() string {
@@ -2355,7 +2553,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2367,7 +2565,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2380,7 +2578,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Delta) GetKind() DeltaKind {
@@ -2410,7 +2608,7 @@ type ToolCallStarted struct {
 
 func (x *ToolCallStarted) Reset() {
 	*x = ToolCallStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2422,7 +2620,7 @@ func (x *ToolCallStarted) String() string {
 func (*ToolCallStarted) ProtoMessage() {}
 
 func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2435,7 +2633,7 @@ func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallStarted.ProtoReflect.Descriptor instead.
 func (*ToolCallStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ToolCallStarted) GetCall() *ToolCall {
@@ -2467,7 +2665,7 @@ type ToolCallOutput struct {
 
 func (x *ToolCallOutput) Reset() {
 	*x = ToolCallOutput{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2677,7 @@ func (x *ToolCallOutput) String() string {
 func (*ToolCallOutput) ProtoMessage() {}
 
 func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2690,7 @@ func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallOutput.ProtoReflect.Descriptor instead.
 func (*ToolCallOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ToolCallOutput) GetToolCallId() string {
@@ -2535,7 +2733,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +2745,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +2758,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -2619,7 +2817,7 @@ type ToolCallFinished struct {
 
 func (x *ToolCallFinished) Reset() {
 	*x = ToolCallFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2631,7 +2829,7 @@ func (x *ToolCallFinished) String() string {
 func (*ToolCallFinished) ProtoMessage() {}
 
 func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2644,7 +2842,7 @@ func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallFinished.ProtoReflect.Descriptor instead.
 func (*ToolCallFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ToolCallFinished) GetResult() *ToolResult {
@@ -2714,7 +2912,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2726,7 +2924,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2739,7 +2937,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Turn) GetStep() int32 {
@@ -2809,7 +3007,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2821,7 +3019,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2834,7 +3032,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StepDone) GetStep() int32 {
@@ -2863,7 +3061,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2875,7 +3073,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2888,7 +3086,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -2953,7 +3151,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2965,7 +3163,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2978,7 +3176,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -3189,7 +3387,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\averdict\x18\x02 \x01(\x0e2!.kaged.harness.v1.ApprovalVerdictR\averdict\x12\x18\n" +
 	"\acomment\x18\x03 \x01(\tR\acomment\"#\n" +
 	"\tRunCancel\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xe7\x05\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xd8\x06\n" +
 	"\bRunEvent\x12E\n" +
 	"\rmessage_start\x18\x01 \x01(\v2\x1e.kaged.harness.v1.MessageStartH\x00R\fmessageStart\x12/\n" +
 	"\x05delta\x18\x02 \x01(\v2\x17.kaged.harness.v1.DeltaH\x00R\x05delta\x12@\n" +
@@ -3206,8 +3404,25 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	" \x01(\v2\x1d.kaged.harness.v1.RunFinishedH\x00R\bfinished\x12<\n" +
 	"\n" +
 	"audit_head\x18\v \x01(\v2\x1b.kaged.harness.v1.AuditHeadH\x00R\tauditHead\x12A\n" +
-	"\bapproval\x18\f \x01(\v2#.kaged.harness.v1.ApprovalRequestedH\x00R\bapprovalB\a\n" +
-	"\x05event\"w\n" +
+	"\bapproval\x18\f \x01(\v2#.kaged.harness.v1.ApprovalRequestedH\x00R\bapproval\x123\n" +
+	"\x04cage\x18\r \x01(\v2\x1d.kaged.harness.v1.CageChangedH\x00R\x04cage\x12:\n" +
+	"\anetwork\x18\x0e \x01(\v2\x1e.kaged.harness.v1.NetworkTriedH\x00R\anetworkB\a\n" +
+	"\x05event\"\xdd\x01\n" +
+	"\vCageChanged\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x01 \x01(\tR\tagentPath\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12\x12\n" +
+	"\x04tier\x18\x03 \x01(\tR\x04tier\x12\x1f\n" +
+	"\vbest_effort\x18\x04 \x03(\tR\n" +
+	"bestEffort\x12\x18\n" +
+	"\asummary\x18\x05 \x01(\tR\asummary\x12\x14\n" +
+	"\x05ended\x18\x06 \x01(\tR\x05ended\x122\n" +
+	"\x05audit\x18\a \x01(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"\x9c\x01\n" +
+	"\fNetworkTried\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x01 \x01(\tR\tagentPath\x129\n" +
+	"\aattempt\x18\x02 \x01(\v2\x1f.kaged.common.v1.NetworkAttemptR\aattempt\x122\n" +
+	"\x05audit\x18\x03 \x01(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"w\n" +
 	"\fMessageStart\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
@@ -3318,7 +3533,7 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(Severity)(0),                // 0: kaged.harness.v1.Severity
 	(Decider)(0),                 // 1: kaged.harness.v1.Decider
@@ -3348,39 +3563,42 @@ var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(*ApprovalDecision)(nil),     // 25: kaged.harness.v1.ApprovalDecision
 	(*RunCancel)(nil),            // 26: kaged.harness.v1.RunCancel
 	(*RunEvent)(nil),             // 27: kaged.harness.v1.RunEvent
-	(*MessageStart)(nil),         // 28: kaged.harness.v1.MessageStart
-	(*Delta)(nil),                // 29: kaged.harness.v1.Delta
-	(*ToolCallStarted)(nil),      // 30: kaged.harness.v1.ToolCallStarted
-	(*ToolCallOutput)(nil),       // 31: kaged.harness.v1.ToolCallOutput
-	(*ApprovalRequested)(nil),    // 32: kaged.harness.v1.ApprovalRequested
-	(*ToolCallFinished)(nil),     // 33: kaged.harness.v1.ToolCallFinished
-	(*Turn)(nil),                 // 34: kaged.harness.v1.Turn
-	(*StepDone)(nil),             // 35: kaged.harness.v1.StepDone
-	(*Retry)(nil),                // 36: kaged.harness.v1.Retry
-	(*RunFinished)(nil),          // 37: kaged.harness.v1.RunFinished
-	nil,                          // 38: kaged.harness.v1.Target.HeadersEntry
-	nil,                          // 39: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                          // 40: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                          // 41: kaged.harness.v1.StepStored.RoutesEntry
-	(*CompiledProject)(nil),      // 42: kaged.harness.v1.CompiledProject
-	(*v1.CagePolicy)(nil),        // 43: kaged.common.v1.CagePolicy
-	(*v1.Error)(nil),             // 44: kaged.common.v1.Error
-	(*Message)(nil),              // 45: kaged.harness.v1.Message
-	(*v1.AuditRecord)(nil),       // 46: kaged.common.v1.AuditRecord
-	(*ToolCall)(nil),             // 47: kaged.harness.v1.ToolCall
-	(*v1.ApprovalSubject)(nil),   // 48: kaged.common.v1.ApprovalSubject
-	(*ToolResult)(nil),           // 49: kaged.harness.v1.ToolResult
-	(*Block)(nil),                // 50: kaged.harness.v1.Block
-	(StopReason)(0),              // 51: kaged.harness.v1.StopReason
-	(*Usage)(nil),                // 52: kaged.harness.v1.Usage
-	(*Stats)(nil),                // 53: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),      // 54: google.protobuf.Struct
+	(*CageChanged)(nil),          // 28: kaged.harness.v1.CageChanged
+	(*NetworkTried)(nil),         // 29: kaged.harness.v1.NetworkTried
+	(*MessageStart)(nil),         // 30: kaged.harness.v1.MessageStart
+	(*Delta)(nil),                // 31: kaged.harness.v1.Delta
+	(*ToolCallStarted)(nil),      // 32: kaged.harness.v1.ToolCallStarted
+	(*ToolCallOutput)(nil),       // 33: kaged.harness.v1.ToolCallOutput
+	(*ApprovalRequested)(nil),    // 34: kaged.harness.v1.ApprovalRequested
+	(*ToolCallFinished)(nil),     // 35: kaged.harness.v1.ToolCallFinished
+	(*Turn)(nil),                 // 36: kaged.harness.v1.Turn
+	(*StepDone)(nil),             // 37: kaged.harness.v1.StepDone
+	(*Retry)(nil),                // 38: kaged.harness.v1.Retry
+	(*RunFinished)(nil),          // 39: kaged.harness.v1.RunFinished
+	nil,                          // 40: kaged.harness.v1.Target.HeadersEntry
+	nil,                          // 41: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                          // 42: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                          // 43: kaged.harness.v1.StepStored.RoutesEntry
+	(*CompiledProject)(nil),      // 44: kaged.harness.v1.CompiledProject
+	(*v1.CagePolicy)(nil),        // 45: kaged.common.v1.CagePolicy
+	(*v1.Error)(nil),             // 46: kaged.common.v1.Error
+	(*Message)(nil),              // 47: kaged.harness.v1.Message
+	(*v1.AuditRecord)(nil),       // 48: kaged.common.v1.AuditRecord
+	(*v1.NetworkAttempt)(nil),    // 49: kaged.common.v1.NetworkAttempt
+	(*ToolCall)(nil),             // 50: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil),   // 51: kaged.common.v1.ApprovalSubject
+	(*ToolResult)(nil),           // 52: kaged.harness.v1.ToolResult
+	(*Block)(nil),                // 53: kaged.harness.v1.Block
+	(StopReason)(0),              // 54: kaged.harness.v1.StopReason
+	(*Usage)(nil),                // 55: kaged.harness.v1.Usage
+	(*Stats)(nil),                // 56: kaged.harness.v1.Stats
+	(*structpb.Struct)(nil),      // 57: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
 	6,  // 0: kaged.harness.v1.CompileRequest.files:type_name -> kaged.harness.v1.SourceFile
 	7,  // 1: kaged.harness.v1.CompileRequest.default_tools:type_name -> kaged.harness.v1.ToolSwitch
 	0,  // 2: kaged.harness.v1.Diagnostic.severity:type_name -> kaged.harness.v1.Severity
-	42, // 3: kaged.harness.v1.CompileResponse.compiled:type_name -> kaged.harness.v1.CompiledProject
+	44, // 3: kaged.harness.v1.CompileResponse.compiled:type_name -> kaged.harness.v1.CompiledProject
 	9,  // 4: kaged.harness.v1.CompileResponse.diagnostics:type_name -> kaged.harness.v1.Diagnostic
 	10, // 5: kaged.harness.v1.CompileResponse.aliases:type_name -> kaged.harness.v1.Reference
 	10, // 6: kaged.harness.v1.CompileResponse.prompts:type_name -> kaged.harness.v1.Reference
@@ -3388,10 +3606,10 @@ var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
 	7,  // 8: kaged.harness.v1.ExplainToolsRequest.default_tools:type_name -> kaged.harness.v1.ToolSwitch
 	1,  // 9: kaged.harness.v1.ToolDecision.decided_by:type_name -> kaged.harness.v1.Decider
 	13, // 10: kaged.harness.v1.ExplainToolsResponse.decisions:type_name -> kaged.harness.v1.ToolDecision
-	43, // 11: kaged.harness.v1.ExplainToolsResponse.cage:type_name -> kaged.common.v1.CagePolicy
+	45, // 11: kaged.harness.v1.ExplainToolsResponse.cage:type_name -> kaged.common.v1.CagePolicy
 	9,  // 12: kaged.harness.v1.ExplainToolsResponse.diagnostics:type_name -> kaged.harness.v1.Diagnostic
-	38, // 13: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	44, // 14: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	40, // 13: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	46, // 14: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
 	15, // 15: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
 	19, // 16: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
 	21, // 17: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
@@ -3400,60 +3618,65 @@ var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
 	26, // 20: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
 	23, // 21: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
 	25, // 22: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
-	42, // 23: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	39, // 24: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	40, // 25: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	44, // 23: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	41, // 24: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	42, // 25: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
 	17, // 26: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
 	7,  // 27: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
 	20, // 28: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
-	45, // 29: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	47, // 29: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
 	2,  // 30: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	41, // 31: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	43, // 31: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
 	3,  // 32: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
-	28, // 33: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	29, // 34: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	30, // 35: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	31, // 36: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	33, // 37: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	34, // 38: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	35, // 39: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	46, // 40: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	36, // 41: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	37, // 42: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	30, // 33: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	31, // 34: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	32, // 35: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	33, // 36: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	35, // 37: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	36, // 38: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	37, // 39: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	48, // 40: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	38, // 41: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	39, // 42: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
 	17, // 43: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	32, // 44: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
-	4,  // 45: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	47, // 46: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	48, // 47: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	46, // 48: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	49, // 49: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	46, // 50: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	44, // 51: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	50, // 52: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	51, // 53: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	52, // 54: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	53, // 55: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	44, // 56: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	5,  // 57: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	51, // 58: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	52, // 59: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	53, // 60: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	44, // 61: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	50, // 62: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	54, // 63: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	16, // 64: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	16, // 65: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	8,  // 66: kaged.harness.v1.HarnessService.Compile:input_type -> kaged.harness.v1.CompileRequest
-	12, // 67: kaged.harness.v1.HarnessService.ExplainTools:input_type -> kaged.harness.v1.ExplainToolsRequest
-	18, // 68: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	11, // 69: kaged.harness.v1.HarnessService.Compile:output_type -> kaged.harness.v1.CompileResponse
-	14, // 70: kaged.harness.v1.HarnessService.ExplainTools:output_type -> kaged.harness.v1.ExplainToolsResponse
-	27, // 71: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	69, // [69:72] is the sub-list for method output_type
-	66, // [66:69] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	34, // 44: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	28, // 45: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
+	29, // 46: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
+	48, // 47: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
+	49, // 48: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	48, // 49: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	4,  // 50: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	50, // 51: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	51, // 52: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	48, // 53: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	52, // 54: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	48, // 55: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	46, // 56: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	53, // 57: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	54, // 58: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	55, // 59: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	56, // 60: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	46, // 61: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	5,  // 62: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	54, // 63: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	55, // 64: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	56, // 65: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	46, // 66: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	53, // 67: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	57, // 68: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	16, // 69: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	16, // 70: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	8,  // 71: kaged.harness.v1.HarnessService.Compile:input_type -> kaged.harness.v1.CompileRequest
+	12, // 72: kaged.harness.v1.HarnessService.ExplainTools:input_type -> kaged.harness.v1.ExplainToolsRequest
+	18, // 73: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	11, // 74: kaged.harness.v1.HarnessService.Compile:output_type -> kaged.harness.v1.CompileResponse
+	14, // 75: kaged.harness.v1.HarnessService.ExplainTools:output_type -> kaged.harness.v1.ExplainToolsResponse
+	27, // 76: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	74, // [74:77] is the sub-list for method output_type
+	71, // [71:74] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -3486,6 +3709,8 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunEvent_Finished)(nil),
 		(*RunEvent_AuditHead)(nil),
 		(*RunEvent_Approval)(nil),
+		(*RunEvent_Cage)(nil),
+		(*RunEvent_Network)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3493,7 +3718,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   36,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -166,7 +166,9 @@ type Owner struct {
 	// The tool call.
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// The project.
-	ProjectId     string `protobuf:"bytes,4,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	ProjectId string `protobuf:"bytes,4,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// The tree path of the agent whose tool call it is, to be shown; empty for none.
+	AgentPath     string `protobuf:"bytes,5,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -225,6 +227,13 @@ func (x *Owner) GetCallId() string {
 func (x *Owner) GetProjectId() string {
 	if x != nil {
 		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *Owner) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
 	}
 	return ""
 }
@@ -1636,7 +1645,9 @@ type Process struct {
 	// Of all the bytes it wrote, the kept ones are those from output_start up to output_end.
 	OutputStart int64 `protobuf:"varint,10,opt,name=output_start,json=outputStart,proto3" json:"output_start,omitempty"`
 	// How many bytes it wrote.
-	OutputEnd     int64 `protobuf:"varint,11,opt,name=output_end,json=outputEnd,proto3" json:"output_end,omitempty"`
+	OutputEnd int64 `protobuf:"varint,11,opt,name=output_end,json=outputEnd,proto3" json:"output_end,omitempty"`
+	// The cage it runs in, empty for none.
+	CageId        string `protobuf:"bytes,12,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1746,6 +1757,13 @@ func (x *Process) GetOutputEnd() int64 {
 		return x.OutputEnd
 	}
 	return 0
+}
+
+func (x *Process) GetCageId() string {
+	if x != nil {
+		return x.CageId
+	}
+	return ""
 }
 
 // ListProcessesResponse lists processes, oldest first.
@@ -2515,14 +2533,16 @@ var File_kaged_sandboxsupervisor_v1_sandbox_service_proto protoreflect.FileDescr
 
 const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\n" +
-	"0kaged/sandboxsupervisor/v1/sandbox_service.proto\x12\x1akaged.sandboxsupervisor.v1\x1a\x1akaged/common/v1/cage.proto\"u\n" +
+	"0kaged/sandboxsupervisor/v1/sandbox_service.proto\x12\x1akaged.sandboxsupervisor.v1\x1a\x1akaged/common/v1/cage.proto\"\x94\x01\n" +
 	"\x05Owner\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x17\n" +
 	"\acall_id\x18\x03 \x01(\tR\x06callId\x12\x1d\n" +
 	"\n" +
-	"project_id\x18\x04 \x01(\tR\tprojectId\"\xb6\x02\n" +
+	"project_id\x18\x04 \x01(\tR\tprojectId\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x05 \x01(\tR\tagentPath\"\xb6\x02\n" +
 	"\vExecRequest\x12=\n" +
 	"\x05start\x18\x01 \x01(\v2%.kaged.sandboxsupervisor.v1.ExecStartH\x00R\x05start\x12\x16\n" +
 	"\x05stdin\x18\x02 \x01(\fH\x00R\x05stdin\x12I\n" +
@@ -2614,7 +2634,7 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\x14ListProcessesRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n" +
-	"\x05ended\x18\x02 \x01(\bR\x05ended\"\xfe\x02\n" +
+	"\x05ended\x18\x02 \x01(\bR\x05ended\"\x97\x03\n" +
 	"\aProcess\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x127\n" +
 	"\x05owner\x18\x02 \x01(\v2!.kaged.sandboxsupervisor.v1.OwnerR\x05owner\x12\x10\n" +
@@ -2629,7 +2649,8 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\foutput_start\x18\n" +
 	" \x01(\x03R\voutputStart\x12\x1d\n" +
 	"\n" +
-	"output_end\x18\v \x01(\x03R\toutputEnd\"Z\n" +
+	"output_end\x18\v \x01(\x03R\toutputEnd\x12\x17\n" +
+	"\acage_id\x18\f \x01(\tR\x06cageId\"Z\n" +
 	"\x15ListProcessesResponse\x12A\n" +
 	"\tprocesses\x18\x01 \x03(\v2#.kaged.sandboxsupervisor.v1.ProcessR\tprocesses\"0\n" +
 	"\x0fEndOwnerRequest\x12\x1d\n" +

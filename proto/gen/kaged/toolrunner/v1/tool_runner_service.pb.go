@@ -1810,7 +1810,11 @@ type CageOpened struct {
 	// How it is enforced: "userns", or "setuid" where root has no user namespaces.
 	Tier string `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
 	// What of the policy is held by watching rather than by the kernel, each a sentence.
-	BestEffort    []string `protobuf:"bytes,2,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
+	BestEffort []string `protobuf:"bytes,2,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
+	// Its id: the one that was chosen, or that of a cage of the same agent whose background processes keep it, which is joined.
+	CageId string `protobuf:"bytes,3,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
+	// The policy in one line, for the record.
+	Summary       string `protobuf:"bytes,4,opt,name=summary,proto3" json:"summary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1859,6 +1863,20 @@ func (x *CageOpened) GetBestEffort() []string {
 	return nil
 }
 
+func (x *CageOpened) GetCageId() string {
+	if x != nil {
+		return x.CageId
+	}
+	return ""
+}
+
+func (x *CageOpened) GetSummary() string {
+	if x != nil {
+		return x.Summary
+	}
+	return ""
+}
+
 // CageEnded is the end of a cage.
 type CageEnded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1905,11 +1923,112 @@ func (x *CageEnded) GetReason() string {
 	return ""
 }
 
+// ListProcessesRequest selects what runs.
+type ListProcessesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only what runs for this session; empty for all.
+	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProcessesRequest) Reset() {
+	*x = ListProcessesRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProcessesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProcessesRequest) ProtoMessage() {}
+
+func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
+func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ListProcessesRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+// ListProcessesResponse is what runs.
+type ListProcessesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The commands.
+	Processes []*v1.RunningProcess `protobuf:"bytes,1,rep,name=processes,proto3" json:"processes,omitempty"`
+	// The cages.
+	Cages         []*v1.RunningCage `protobuf:"bytes,2,rep,name=cages,proto3" json:"cages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProcessesResponse) Reset() {
+	*x = ListProcessesResponse{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProcessesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProcessesResponse) ProtoMessage() {}
+
+func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
+func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ListProcessesResponse) GetProcesses() []*v1.RunningProcess {
+	if x != nil {
+		return x.Processes
+	}
+	return nil
+}
+
+func (x *ListProcessesResponse) GetCages() []*v1.RunningCage {
+	if x != nil {
+		return x.Cages
+	}
+	return nil
+}
+
 var File_kaged_toolrunner_v1_tool_runner_service_proto protoreflect.FileDescriptor
 
 const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/toolrunner/v1/tool_runner_service.proto\x12\x13kaged.toolrunner.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\"\xdf\x01\n" +
+	"-kaged/toolrunner/v1/tool_runner_service.proto\x12\x13kaged.toolrunner.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/process.proto\"\xdf\x01\n" +
 	"\x12ReadProjectRequest\x12\x12\n" +
 	"\x04root\x18\x01 \x01(\tR\x04root\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\x12H\n" +
@@ -2027,14 +2146,22 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x06opened\x18\x01 \x01(\v2\x1f.kaged.toolrunner.v1.CageOpenedH\x00R\x06opened\x12;\n" +
 	"\anetwork\x18\x02 \x01(\v2\x1f.kaged.common.v1.NetworkAttemptH\x00R\anetwork\x126\n" +
 	"\x05ended\x18\x03 \x01(\v2\x1e.kaged.toolrunner.v1.CageEndedH\x00R\x05endedB\a\n" +
-	"\x05event\"A\n" +
+	"\x05event\"t\n" +
 	"\n" +
 	"CageOpened\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x1f\n" +
 	"\vbest_effort\x18\x02 \x03(\tR\n" +
-	"bestEffort\"#\n" +
+	"bestEffort\x12\x17\n" +
+	"\acage_id\x18\x03 \x01(\tR\x06cageId\x12\x18\n" +
+	"\asummary\x18\x04 \x01(\tR\asummary\"#\n" +
 	"\tCageEnded\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason*\x87\x01\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"5\n" +
+	"\x14ListProcessesRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"\x8a\x01\n" +
+	"\x15ListProcessesResponse\x12=\n" +
+	"\tprocesses\x18\x01 \x03(\v2\x1f.kaged.common.v1.RunningProcessR\tprocesses\x122\n" +
+	"\x05cages\x18\x02 \x03(\v2\x1c.kaged.common.v1.RunningCageR\x05cages*\x87\x01\n" +
 	"\tFileState\x12\x1a\n" +
 	"\x16FILE_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10FILE_STATE_FOUND\x10\x01\x12\x16\n" +
@@ -2050,12 +2177,13 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x16LIMIT_UNIT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10LIMIT_UNIT_BYTES\x10\x01\x12\x1b\n" +
 	"\x17LIMIT_UNIT_MILLISECONDS\x10\x02\x12\x14\n" +
-	"\x10LIMIT_UNIT_COUNT\x10\x032\xdd\x03\n" +
+	"\x10LIMIT_UNIT_COUNT\x10\x032\xc5\x04\n" +
 	"\x11ToolRunnerService\x12`\n" +
 	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\x12Z\n" +
 	"\tListTools\x12%.kaged.toolrunner.v1.ListToolsRequest\x1a&.kaged.toolrunner.v1.ListToolsResponse\x12S\n" +
 	"\aRunTool\x12#.kaged.toolrunner.v1.RunToolRequest\x1a!.kaged.toolrunner.v1.RunToolEvent0\x01\x12V\n" +
-	"\bHoldCage\x12$.kaged.toolrunner.v1.HoldCageRequest\x1a\".kaged.toolrunner.v1.HoldCageEvent0\x01\x12]\n" +
+	"\bHoldCage\x12$.kaged.toolrunner.v1.HoldCageRequest\x1a\".kaged.toolrunner.v1.HoldCageEvent0\x01\x12f\n" +
+	"\rListProcesses\x12).kaged.toolrunner.v1.ListProcessesRequest\x1a*.kaged.toolrunner.v1.ListProcessesResponse\x12]\n" +
 	"\n" +
 	"EndSession\x12&.kaged.toolrunner.v1.EndSessionRequest\x1a'.kaged.toolrunner.v1.EndSessionResponseB\xd5\x01\n" +
 	"\x17com.kaged.toolrunner.v1B\x16ToolRunnerServiceProtoP\x01Z4kaged.dev/proto/gen/kaged/toolrunner/v1;toolrunnerv1\xa2\x02\x03KTX\xaa\x02\x13Kaged.Toolrunner.V1\xca\x02\x13Kaged\\Toolrunner\\V1\xe2\x02\x1fKaged\\Toolrunner\\V1\\GPBMetadata\xea\x02\x15Kaged::Toolrunner::V1b\x06proto3"
@@ -2073,89 +2201,97 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
-	(FileState)(0),              // 0: kaged.toolrunner.v1.FileState
-	(Category)(0),               // 1: kaged.toolrunner.v1.Category
-	(LimitUnit)(0),              // 2: kaged.toolrunner.v1.LimitUnit
-	(*ReadProjectRequest)(nil),  // 3: kaged.toolrunner.v1.ReadProjectRequest
-	(*ReadProjectResponse)(nil), // 4: kaged.toolrunner.v1.ReadProjectResponse
-	(*ProjectFile)(nil),         // 5: kaged.toolrunner.v1.ProjectFile
-	(*ListToolsRequest)(nil),    // 6: kaged.toolrunner.v1.ListToolsRequest
-	(*Tool)(nil),                // 7: kaged.toolrunner.v1.Tool
-	(*ToolRequirement)(nil),     // 8: kaged.toolrunner.v1.ToolRequirement
-	(*ToolLimit)(nil),           // 9: kaged.toolrunner.v1.ToolLimit
-	(*Availability)(nil),        // 10: kaged.toolrunner.v1.Availability
-	(*ToolAlias)(nil),           // 11: kaged.toolrunner.v1.ToolAlias
-	(*ListToolsResponse)(nil),   // 12: kaged.toolrunner.v1.ListToolsResponse
-	(*ToolContext)(nil),         // 13: kaged.toolrunner.v1.ToolContext
-	(*JobPolicy)(nil),           // 14: kaged.toolrunner.v1.JobPolicy
-	(*RunToolRequest)(nil),      // 15: kaged.toolrunner.v1.RunToolRequest
-	(*ToolGrant)(nil),           // 16: kaged.toolrunner.v1.ToolGrant
-	(*RunToolEvent)(nil),        // 17: kaged.toolrunner.v1.RunToolEvent
-	(*ApprovalNeeded)(nil),      // 18: kaged.toolrunner.v1.ApprovalNeeded
-	(*ToolOutput)(nil),          // 19: kaged.toolrunner.v1.ToolOutput
-	(*ToolResult)(nil),          // 20: kaged.toolrunner.v1.ToolResult
-	(*EndSessionRequest)(nil),   // 21: kaged.toolrunner.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),  // 22: kaged.toolrunner.v1.EndSessionResponse
-	(*HoldCageRequest)(nil),     // 23: kaged.toolrunner.v1.HoldCageRequest
-	(*HoldCageEvent)(nil),       // 24: kaged.toolrunner.v1.HoldCageEvent
-	(*CageOpened)(nil),          // 25: kaged.toolrunner.v1.CageOpened
-	(*CageEnded)(nil),           // 26: kaged.toolrunner.v1.CageEnded
-	nil,                         // 27: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	(*structpb.Struct)(nil),     // 28: google.protobuf.Struct
-	(*v1.Error)(nil),            // 29: kaged.common.v1.Error
-	(*v1.CagePolicy)(nil),       // 30: kaged.common.v1.CagePolicy
-	(*v1.ApprovalSubject)(nil),  // 31: kaged.common.v1.ApprovalSubject
-	(*v1.AuditRecord)(nil),      // 32: kaged.common.v1.AuditRecord
-	(*v1.NetworkAttempt)(nil),   // 33: kaged.common.v1.NetworkAttempt
+	(FileState)(0),                // 0: kaged.toolrunner.v1.FileState
+	(Category)(0),                 // 1: kaged.toolrunner.v1.Category
+	(LimitUnit)(0),                // 2: kaged.toolrunner.v1.LimitUnit
+	(*ReadProjectRequest)(nil),    // 3: kaged.toolrunner.v1.ReadProjectRequest
+	(*ReadProjectResponse)(nil),   // 4: kaged.toolrunner.v1.ReadProjectResponse
+	(*ProjectFile)(nil),           // 5: kaged.toolrunner.v1.ProjectFile
+	(*ListToolsRequest)(nil),      // 6: kaged.toolrunner.v1.ListToolsRequest
+	(*Tool)(nil),                  // 7: kaged.toolrunner.v1.Tool
+	(*ToolRequirement)(nil),       // 8: kaged.toolrunner.v1.ToolRequirement
+	(*ToolLimit)(nil),             // 9: kaged.toolrunner.v1.ToolLimit
+	(*Availability)(nil),          // 10: kaged.toolrunner.v1.Availability
+	(*ToolAlias)(nil),             // 11: kaged.toolrunner.v1.ToolAlias
+	(*ListToolsResponse)(nil),     // 12: kaged.toolrunner.v1.ListToolsResponse
+	(*ToolContext)(nil),           // 13: kaged.toolrunner.v1.ToolContext
+	(*JobPolicy)(nil),             // 14: kaged.toolrunner.v1.JobPolicy
+	(*RunToolRequest)(nil),        // 15: kaged.toolrunner.v1.RunToolRequest
+	(*ToolGrant)(nil),             // 16: kaged.toolrunner.v1.ToolGrant
+	(*RunToolEvent)(nil),          // 17: kaged.toolrunner.v1.RunToolEvent
+	(*ApprovalNeeded)(nil),        // 18: kaged.toolrunner.v1.ApprovalNeeded
+	(*ToolOutput)(nil),            // 19: kaged.toolrunner.v1.ToolOutput
+	(*ToolResult)(nil),            // 20: kaged.toolrunner.v1.ToolResult
+	(*EndSessionRequest)(nil),     // 21: kaged.toolrunner.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),    // 22: kaged.toolrunner.v1.EndSessionResponse
+	(*HoldCageRequest)(nil),       // 23: kaged.toolrunner.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),         // 24: kaged.toolrunner.v1.HoldCageEvent
+	(*CageOpened)(nil),            // 25: kaged.toolrunner.v1.CageOpened
+	(*CageEnded)(nil),             // 26: kaged.toolrunner.v1.CageEnded
+	(*ListProcessesRequest)(nil),  // 27: kaged.toolrunner.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil), // 28: kaged.toolrunner.v1.ListProcessesResponse
+	nil,                           // 29: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	(*structpb.Struct)(nil),       // 30: google.protobuf.Struct
+	(*v1.Error)(nil),              // 31: kaged.common.v1.Error
+	(*v1.CagePolicy)(nil),         // 32: kaged.common.v1.CagePolicy
+	(*v1.ApprovalSubject)(nil),    // 33: kaged.common.v1.ApprovalSubject
+	(*v1.AuditRecord)(nil),        // 34: kaged.common.v1.AuditRecord
+	(*v1.NetworkAttempt)(nil),     // 35: kaged.common.v1.NetworkAttempt
+	(*v1.RunningProcess)(nil),     // 36: kaged.common.v1.RunningProcess
+	(*v1.RunningCage)(nil),        // 37: kaged.common.v1.RunningCage
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
-	27, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	29, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
 	5,  // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
 	0,  // 2: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
 	13, // 3: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	28, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	28, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	30, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	30, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
 	1,  // 6: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
 	11, // 7: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
 	8,  // 8: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
 	9,  // 9: kaged.toolrunner.v1.Tool.limits:type_name -> kaged.toolrunner.v1.ToolLimit
 	10, // 10: kaged.toolrunner.v1.Tool.availability:type_name -> kaged.toolrunner.v1.Availability
 	2,  // 11: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
-	29, // 12: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
-	28, // 13: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
+	31, // 12: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
+	30, // 13: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
 	7,  // 14: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
-	30, // 15: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
+	32, // 15: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
 	14, // 16: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
 	13, // 17: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
 	16, // 18: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
 	19, // 19: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
 	20, // 20: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
 	18, // 21: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
-	31, // 22: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
-	32, // 23: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
-	29, // 24: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	32, // 25: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	33, // 22: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
+	34, // 23: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
+	31, // 24: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	34, // 25: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
 	13, // 26: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
 	25, // 27: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
-	33, // 28: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	35, // 28: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
 	26, // 29: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
-	3,  // 30: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
-	6,  // 31: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
-	15, // 32: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
-	23, // 33: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
-	21, // 34: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	4,  // 35: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	12, // 36: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	17, // 37: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	24, // 38: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
-	22, // 39: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	35, // [35:40] is the sub-list for method output_type
-	30, // [30:35] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	36, // 30: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	37, // 31: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	3,  // 32: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
+	6,  // 33: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
+	15, // 34: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
+	23, // 35: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
+	27, // 36: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
+	21, // 37: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	4,  // 38: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	12, // 39: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	17, // 40: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	24, // 41: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
+	28, // 42: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
+	22, // 43: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	38, // [38:44] is the sub-list for method output_type
+	32, // [32:38] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_kaged_toolrunner_v1_tool_runner_service_proto_init() }
@@ -2179,7 +2315,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc), len(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,11 +19,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ToolRunnerService_ReadProject_FullMethodName = "/kaged.toolrunner.v1.ToolRunnerService/ReadProject"
-	ToolRunnerService_ListTools_FullMethodName   = "/kaged.toolrunner.v1.ToolRunnerService/ListTools"
-	ToolRunnerService_RunTool_FullMethodName     = "/kaged.toolrunner.v1.ToolRunnerService/RunTool"
-	ToolRunnerService_HoldCage_FullMethodName    = "/kaged.toolrunner.v1.ToolRunnerService/HoldCage"
-	ToolRunnerService_EndSession_FullMethodName  = "/kaged.toolrunner.v1.ToolRunnerService/EndSession"
+	ToolRunnerService_ReadProject_FullMethodName   = "/kaged.toolrunner.v1.ToolRunnerService/ReadProject"
+	ToolRunnerService_ListTools_FullMethodName     = "/kaged.toolrunner.v1.ToolRunnerService/ListTools"
+	ToolRunnerService_RunTool_FullMethodName       = "/kaged.toolrunner.v1.ToolRunnerService/RunTool"
+	ToolRunnerService_HoldCage_FullMethodName      = "/kaged.toolrunner.v1.ToolRunnerService/HoldCage"
+	ToolRunnerService_ListProcesses_FullMethodName = "/kaged.toolrunner.v1.ToolRunnerService/ListProcesses"
+	ToolRunnerService_EndSession_FullMethodName    = "/kaged.toolrunner.v1.ToolRunnerService/EndSession"
 )
 
 // ToolRunnerServiceClient is the client API for ToolRunnerService service.
@@ -47,6 +48,9 @@ type ToolRunnerServiceClient interface {
 	// --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with cage_policy_invalid and cage_unavailable
 	// as SandboxService.HoldCage does.
 	HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error)
+	// ListProcesses says what runs in the workspace, for one session or all: the commands of tool calls and the cages, the
+	// oldest first.
+	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
 	// EndSession forgets a session's read records and ends its processes.
 	EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error)
 }
@@ -117,6 +121,16 @@ func (c *toolRunnerServiceClient) HoldCage(ctx context.Context, in *HoldCageRequ
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolRunnerService_HoldCageClient = grpc.ServerStreamingClient[HoldCageEvent]
 
+func (c *toolRunnerServiceClient) ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListProcessesResponse)
+	err := c.cc.Invoke(ctx, ToolRunnerService_ListProcesses_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *toolRunnerServiceClient) EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(EndSessionResponse)
@@ -148,6 +162,9 @@ type ToolRunnerServiceServer interface {
 	// --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with cage_policy_invalid and cage_unavailable
 	// as SandboxService.HoldCage does.
 	HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error
+	// ListProcesses says what runs in the workspace, for one session or all: the commands of tool calls and the cages, the
+	// oldest first.
+	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
 	// EndSession forgets a session's read records and ends its processes.
 	EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error)
 	mustEmbedUnimplementedToolRunnerServiceServer()
@@ -171,6 +188,9 @@ func (UnimplementedToolRunnerServiceServer) RunTool(*RunToolRequest, grpc.Server
 }
 func (UnimplementedToolRunnerServiceServer) HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error {
 	return status.Error(codes.Unimplemented, "method HoldCage not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListProcesses not implemented")
 }
 func (UnimplementedToolRunnerServiceServer) EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndSession not implemented")
@@ -254,6 +274,24 @@ func _ToolRunnerService_HoldCage_Handler(srv interface{}, stream grpc.ServerStre
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolRunnerService_HoldCageServer = grpc.ServerStreamingServer[HoldCageEvent]
 
+func _ToolRunnerService_ListProcesses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListProcessesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolRunnerServiceServer).ListProcesses(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolRunnerService_ListProcesses_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolRunnerServiceServer).ListProcesses(ctx, req.(*ListProcessesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ToolRunnerService_EndSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(EndSessionRequest)
 	if err := dec(in); err != nil {
@@ -286,6 +324,10 @@ var ToolRunnerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTools",
 			Handler:    _ToolRunnerService_ListTools_Handler,
+		},
+		{
+			MethodName: "ListProcesses",
+			Handler:    _ToolRunnerService_ListProcesses_Handler,
 		},
 		{
 			MethodName: "EndSession",
