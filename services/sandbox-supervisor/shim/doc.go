@@ -1,16 +1,9 @@
 // Package shim is the process that owns commands.
 //
-// The supervisor runs its own executable a second time as the shim and talks to it over a socket (package frame). The
-// shim is the subreaper of everything it starts: a daemon that forks twice, changes its session and empties its
-// environment is still its child in the end, so nothing gets away. It promises that
-//
-//   - when a command's main process ends, everything it started is killed before the command is reported as exited;
-//   - when its socket ends, which the death of the supervisor brings about, it kills all it ever started and ends;
-//   - what a command inherits is what was asked for: its three files, its environment, no signal ignored.
-//
-// Whose a process is, is known by its cgroup where the supervisor can make cgroups, and by its mark (package proc); an
-// orphan that carries neither is killed as soon as no command runs that could be its owner. On the usual path none of
-// this is looked at: a shim without children has nothing to look for, and that is one system call.
+// The supervisor runs its own executable a second time as the shim and talks to it over a socket (package frame). What it
+// does there is package commands. The shim is the subreaper of everything it starts: a daemon that forks twice, changes its
+// session and empties its environment is still its child in the end, so nothing gets away. When its socket ends, which the
+// death of the supervisor brings about, it kills all it ever started and ends.
 //
 // Every main function of a program that runs the sandbox supervisor begins with
 //
@@ -18,11 +11,9 @@
 //		shim.Main()
 //	}
 //
-// and so does every TestMain of a package whose tests run it. The package imports little, so that the shim can become a
-// program of its own, and a cage's init.
+// and so does every TestMain of a package whose tests run it.
 //
-// Goroutines of the shim: one reads frames, one per command that is being started, one reaps, one drains signals; a timer
-// looks again while a command is ending. They end with the process.
+// Goroutines of the shim: those of package commands, and one that drains signals. They end with the process.
 package shim
 
 import "os"

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/services/sandbox-supervisor/internal/commands"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 )
 
@@ -33,12 +34,11 @@ func run() error {
 	if err := isolate(); err != nil {
 		return err
 	}
-	s := newServer(conn)
-	go s.reap()
-	if err := conn.Send(frame.Frame{Op: frame.OpReady, PID: os.Getpid()}); err == nil {
-		s.serve()
+	s, err := commands.New(conn, commands.Options{})
+	if err != nil {
+		return err
 	}
-	s.end()
+	s.Serve(frame.Frame{Op: frame.OpReady, PID: os.Getpid()})
 	return nil
 }
 

@@ -30,7 +30,7 @@ type Conn struct {
 	// that has failed the connection may hold half a frame and is of no use.
 	Patience time.Duration
 	send     sync.Mutex // held for one whole frame, so that the packets of two do not mix
-	buf      []byte     // what Receive reads a packet into
+	buf, oob []byte     // what Receive reads a packet into
 }
 
 // Pair returns a connection and its other end, which is to be given to a new process and then closed.
@@ -61,7 +61,7 @@ func Open(fd int) (*Conn, error) {
 		file.Close()
 		return nil, err
 	}
-	return &Conn{file: file, raw: raw, buf: make([]byte, 1+packet)}, nil
+	return &Conn{file: file, raw: raw, buf: make([]byte, 1+packet), oob: make([]byte, unix.CmsgSpace(4*MaxFiles))}, nil
 }
 
 // Close ends the connection; the other end receives io.EOF.
@@ -148,12 +148,11 @@ func (c *Conn) Receive() (f Frame, fds []int, err error) {
 
 // receivePacket reads one packet into c.buf and returns its length, at least 1.
 func (c *Conn) receivePacket() (n int, fds []int, err error) {
-	oob := make([]byte, unix.CmsgSpace(4*MaxFiles))
 	var oobn, flags int
 	var recvErr error
 	err = c.raw.Read(func(fd uintptr) bool {
 		for {
-			n, oobn, flags, _, recvErr = unix.Recvmsg(int(fd), c.buf, oob, unix.MSG_CMSG_CLOEXEC)
+			n, oobn, flags, _, recvErr = unix.Recvmsg(int(fd), c.buf, c.oob, unix.MSG_CMSG_CLOEXEC)
 			if recvErr != unix.EINTR {
 				return recvErr != unix.EAGAIN
 			}
@@ -162,7 +161,7 @@ func (c *Conn) receivePacket() (n int, fds []int, err error) {
 	if err = errors.Join(err, recvErr); err != nil {
 		return 0, nil, err
 	}
-	if fds, err = rightsOf(oob[:oobn]); err != nil {
+	if fds, err = rightsOf(c.oob[:oobn]); err != nil {
 		return 0, fds, err
 	}
 	if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {

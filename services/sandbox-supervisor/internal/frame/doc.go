@@ -1,41 +1,51 @@
-// Package frame is what the supervisor and its shim say to each other, and how: frames over a unix SOCK_SEQPACKET pair,
-// with file descriptors beside them.
+// Package frame is what the supervisor and the processes that own commands, its shim and the inits of cages, say to each
+// other, and how: frames over a unix SOCK_SEQPACKET pair, with file descriptors
+// beside them.
 //
 // A [Frame] is JSON, cut into packets where it is longer than one; descriptors travel with its first packet. The peer is
-// trusted, being the same program, and nevertheless bounded: a frame longer than [Max] or with more than [MaxFiles]
+// trusted, being of the same make, and nevertheless bounded: a frame longer than [Max] or with more than [MaxFiles]
 // descriptors ends the connection.
 package frame
+
+import "encoding/json"
 
 // Max is the longest frame in bytes. A command's arguments are bounded far below it, also when every byte of them needs an
 // escape in JSON.
 const Max = 16 << 20
 
-// MaxFiles is how many descriptors a frame may carry.
-const MaxFiles = 8
+// MaxFiles is how many descriptors a frame may carry: fewer than the 253 of Linux.
+const MaxFiles = 128
 
 // Op says what a frame is.
 type Op string
 
 // What the supervisor asks for.
 const (
-	// OpStart starts a command. Its files are standard input, output and error where it has no terminal, then its cgroup's
-	// folder where it has one. The answer is OpStarted or OpFailed.
+	// OpFiles hands over files that a later OpSetUp speaks of; there is no answer.
+	OpFiles Op = "files"
+	// OpSetUp tells a cage's init what to build, by Plan; it is the first frame it is sent but for OpFiles. The answer is
+	// OpReady or OpFailed.
+	OpSetUp Op = "setup"
+	// OpStart starts a command. Its files are standard input, output and error where it has no terminal, then as many as Place
+	// says, then its cgroup's folder where it has one. The answer is OpStarted or OpFailed.
 	OpStart Op = "start"
 	// OpSignal sends a signal to the command's process group.
 	OpSignal Op = "signal"
 	// OpTerminate sends SIGTERM to everything the command started and lets what is left live on when its main process ends.
+	// Sent to a cage's init for no command, it is for everything in the cage.
 	OpTerminate Op = "terminate"
 	// OpKill kills everything the command started.
 	OpKill Op = "kill"
 )
 
-// What the shim tells.
+// What the owner of commands tells.
 const (
-	// OpReady is its first frame: it is set up.
+	// OpReady is its first frame: it is set up. The files of a cage's init are its sockets, as Plan asked for.
 	OpReady Op = "ready"
-	// OpStarted says that a command runs. Its file is the terminal's master side, if there is a terminal.
+	// OpStarted says that a command runs. Its files are one that stands for its main process (a pidfd), if its id is another
+	// one for the peer, and the terminal's master side, if there is a terminal.
 	OpStarted Op = "started"
-	// OpFailed says that a command could not be started.
+	// OpFailed says that a command could not be started, or a cage not be built.
 	OpFailed Op = "failed"
 	// OpExited says that a command and everything it started is gone.
 	OpExited Op = "exited"
@@ -71,6 +81,8 @@ type Frame struct {
 	Env      []string `json:"env,omitempty"`
 	Dir      string   `json:"dir,omitempty"`
 	Terminal *Size    `json:"terminal,omitempty"`
+	// Place is how many of the files are those of the cgroups it is to be put into; see package commands.
+	Place int `json:"place,omitempty"`
 	// Mark is what the command's processes are recognised by; see package proc.
 	Mark uint64 `json:"mark,omitempty"`
 	// Cgroup says that the last file is the folder of the command's cgroup.
@@ -80,6 +92,10 @@ type Frame struct {
 	Signal int `json:"signal,omitempty"`
 	// PID is the main process of a command that runs, or the shim's own.
 	PID int `json:"pid,omitempty"`
+	// Plan is what a cage's init is to build; see package blueprint.
+	Plan json.RawMessage `json:"plan,omitempty"`
+	// Layer is what of a cage could not be built.
+	Layer string `json:"layer,omitempty"`
 	// Cause and Text say why a command could not be started; Text is the system's reason.
 	Cause Cause  `json:"cause,omitempty"`
 	Text  string `json:"text,omitempty"`

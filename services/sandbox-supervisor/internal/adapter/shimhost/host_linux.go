@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
 	"kaged.dev/services/sandbox-supervisor/internal/cgroup"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
@@ -60,7 +61,7 @@ type Host struct {
 	first  chan struct{} // closed when one has said so
 
 	mu      sync.Mutex    // guards what follows
-	current *link         // the shim, nil while there is none
+	current *shimProcess  // the shim, nil while there is none
 	err     error         // why there is none
 	changed chan struct{} // closed and replaced when current or err changes
 }
@@ -100,7 +101,7 @@ func (h *Host) Run(ctx context.Context) error {
 	}()
 	for pause := firstPause; ctx.Err() == nil; {
 		began := time.Now()
-		l, err := start(h, tree)
+		s, err := start(h, tree)
 		if errors.Is(err, errCgroup) {
 			h.opts.Log.Info("commands are told apart by their marks: no process can be started in a cgroup", "reason", err)
 			_ = tree.Remove()
@@ -112,8 +113,8 @@ func (h *Host) Run(ctx context.Context) error {
 			h.set(nil, fault.Wrap(err, fault.Unavailable, "The process that runs commands does not start; the log has the reason.").
 				With("subsystem", "sandbox-supervisor"))
 		} else {
-			h.set(l, nil)
-			l.serve(ctx)
+			h.set(s, nil)
+			s.serve(ctx)
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -145,19 +146,19 @@ func (h *Host) Ready(context.Context) error {
 // Spawn implements core.Spawner.
 func (h *Host) Spawn(ctx context.Context, spec core.Spec) (core.Process, error) {
 	for {
-		l, err := h.link(ctx)
+		s, err := h.shim(ctx)
 		if err != nil {
 			return nil, err
 		}
-		p, err := l.spawn(spec)
-		if !errors.Is(err, errOver) {
+		p, err := s.spawn(spec)
+		if !errors.Is(err, link.ErrOver) {
 			return p, err
 		}
 	}
 }
 
-// link returns the shim, and waits for one that is starting.
-func (h *Host) link(ctx context.Context) (*link, error) {
+// shim returns the shim, and waits for one that is starting.
+func (h *Host) shim(ctx context.Context) (*shimProcess, error) {
 	h.wanted()
 	timeout := time.NewTimer(h.opts.StartTimeout)
 	defer timeout.Stop()
@@ -178,10 +179,10 @@ func (h *Host) link(ctx context.Context) (*link, error) {
 	}
 }
 
-func (h *Host) set(l *link, err error) {
+func (h *Host) set(s *shimProcess, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.current, h.err = l, err
+	h.current, h.err = s, err
 	close(h.changed)
 	h.changed = make(chan struct{})
 }

@@ -1,4 +1,4 @@
-package shim
+package commands
 
 import (
 	"errors"
@@ -22,13 +22,14 @@ func (r *refusal) Error() string { return r.text }
 func refuse(cause frame.Cause, err error) *refusal { return &refusal{cause, err.Error()} }
 
 // start starts a command and answers. It owns fds.
-func (s *server) start(f frame.Frame, fds []int) {
+func (s *Server) start(f frame.Frame, fds []int) {
 	c := &command{id: f.Exec, mark: f.Mark, cgroup: -1}
 	if f.Cgroup && len(fds) > 0 {
 		c.cgroup = fds[len(fds)-1]
 		fds = fds[:len(fds)-1]
 	}
-	err := s.startWith(c, f, fds)
+	place := fds[max(0, len(fds)-f.Place):]
+	err := s.startWith(c, f, fds[:len(fds)-len(place)], place)
 	closeAll(fds)
 	if err == nil {
 		return
@@ -43,8 +44,8 @@ func (s *server) start(f frame.Frame, fds []int) {
 	_ = s.conn.Send(frame.Frame{Op: frame.OpFailed, Exec: c.id, Cause: r.cause, Text: r.text}) // a supervisor that is gone ends serve
 }
 
-// startWith starts a command with the three files it came with, or with a terminal.
-func (s *server) startWith(c *command, f frame.Frame, fds []int) error {
+// startWith starts a command with the three files it came with, or with a terminal, at a place.
+func (s *Server) startWith(c *command, f frame.Frame, fds, place []int) error {
 	path, err := resolve(f.Argv, f.Env, f.Dir)
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func (s *server) startWith(c *command, f frame.Frame, fds []int) error {
 		if len(fds) != 3 {
 			return refuse(frame.CauseSystem, errors.New("a command without a terminal needs three files"))
 		}
-		return s.fork(c, path, f, [3]int(fds), -1)
+		return s.fork(c, path, f, [3]int(fds), -1, place)
 	}
 	master, slave, err := openTerminal(*f.Terminal)
 	if err != nil {
@@ -61,15 +62,19 @@ func (s *server) startWith(c *command, f frame.Frame, fds []int) error {
 	}
 	defer unix.Close(master)
 	defer unix.Close(slave)
-	return s.fork(c, path, f, [3]int{slave, slave, slave}, master)
+	return s.fork(c, path, f, [3]int{slave, slave, slave}, master, place)
 }
 
 // fork starts the main process of a command and reports that it runs, with the terminal's master unless that is -1. From
 // then on c belongs to s.
-func (s *server) fork(c *command, path string, f frame.Frame, fds [3]int, master int) error {
+func (s *Server) fork(c *command, path string, f frame.Frame, fds [3]int, master int, place []int) error {
 	sys := &syscall.SysProcAttr{Setsid: true, Setctty: master >= 0}
 	if c.cgroup >= 0 {
 		sys.UseCgroupFD, sys.CgroupFD = true, c.cgroup
+	}
+	pidfd := -1
+	if s.opts.Inner {
+		sys.PidFD = &pidfd
 	}
 	s.spawning.Lock()
 	defer s.spawning.Unlock()
@@ -77,20 +82,22 @@ func (s *server) fork(c *command, path string, f frame.Frame, fds [3]int, master
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()
-		return refuse(frame.CauseSystem, errors.New("the shim is ending"))
+		return refuse(frame.CauseSystem, errors.New("what starts commands is ending"))
 	}
 	s.commands[c.id] = c
 	s.base = c.mark
 	s.forking++
 	s.mu.Unlock()
 
-	// A limit that cannot be set leaves the command unmarked: its cgroup and its descent are then what it is known by.
-	marked := proc.SetMark(c.mark) == nil
-	pid, err := syscall.ForkExec(path, f.Argv, &syscall.ProcAttr{
-		Dir: f.Dir, Env: f.Env, Files: []uintptr{uintptr(fds[0]), uintptr(fds[1]), uintptr(fds[2])}, Sys: sys,
+	var pid int
+	var err error
+	s.onForker(func() {
+		pid, err = s.exec(c, path, place, f.Argv, &syscall.ProcAttr{
+			Dir: f.Dir, Env: f.Env, Files: []uintptr{uintptr(fds[0]), uintptr(fds[1]), uintptr(fds[2])}, Sys: sys,
+		})
 	})
-	if marked {
-		_ = proc.SetMark(proc.Own(c.mark))
+	if pidfd >= 0 {
+		defer unix.Close(pidfd)
 	}
 
 	s.mu.Lock()
@@ -105,8 +112,11 @@ func (s *server) fork(c *command, path string, f frame.Frame, fds [3]int, master
 	}
 	c.pid = pid
 	var send []int
+	if pidfd >= 0 {
+		send = append(send, pidfd)
+	}
 	if master >= 0 {
-		send = []int{master}
+		send = append(send, master)
 	}
 	_ = s.conn.Send(frame.Frame{Op: frame.OpStarted, Exec: c.id, PID: pid}, send...) // a supervisor that is gone ends serve
 	if !ended {
@@ -116,6 +126,22 @@ func (s *server) fork(c *command, path string, f frame.Frame, fds [3]int, master
 	c.ended, c.status = true, status
 	s.settle()
 	return nil
+}
+
+// exec forks and executes on the thread that does so.
+func (s *Server) exec(c *command, path string, place []int, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+	if s.opts.Place != nil && len(place) > 0 {
+		back, err := s.opts.Place(place)
+		if err != nil {
+			return 0, err
+		}
+		defer back()
+	}
+	// A limit that cannot be set leaves the command unmarked: its cgroup and its descent are then what it is known by.
+	if proc.SetMark(c.mark) == nil {
+		defer func() { _ = proc.SetMark(proc.Own(c.mark)) }()
+	}
+	return syscall.ForkExec(path, argv, attr)
 }
 
 // causeOf tells whether a failed start is about the program or about the system.

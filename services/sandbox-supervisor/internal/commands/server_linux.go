@@ -1,6 +1,7 @@
-package shim
+package commands
 
 import (
+	"runtime"
 	"sync"
 	"time"
 
@@ -15,11 +16,11 @@ const (
 	// giveUp is how long a killed process may take to be gone. The system lets go of one that hangs in a device or a dead
 	// network file system only when that ends; its command is then reported as exited with what is left.
 	giveUp = 10 * time.Second
-	// again is how often the shim looks at a command that is ending, beside every time a process ends.
+	// again is how often the server looks at a command that is ending, beside every time a process ends.
 	again = 20 * time.Millisecond
 )
 
-// command is a command the shim has started or is starting.
+// command is a command that was started or is being started.
 type command struct {
 	id, mark uint64
 	pid      int // its main process, 0 before it is forked
@@ -35,9 +36,24 @@ type command struct {
 // dying returns whether everything of the command is to be killed.
 func (c *command) dying() bool { return c.killed || c.ended && !c.lenient }
 
-// server is the state of the shim.
-type server struct {
+// Options says what kind of process the server runs in.
+type Options struct {
+	// Inner says that the process is the first of a process namespace. Its peer sees other ids of the commands than it does,
+	// so that it hands over a file of each; what it leaves is the kernel's to kill.
+	Inner bool
+	// Prepare is called once on the thread that forks every command, before the first: what it does to the thread is
+	// inherited. Nil for nothing.
+	Prepare func() error
+	// Place puts the thread that forks where a command belongs, by the files it came with, and returns how it comes back. Nil
+	// where commands come with the folder of their cgroup.
+	Place func(files []int) (back func(), err error)
+}
+
+// Server owns commands. [New] makes one, which has started nothing.
+type Server struct {
 	conn *frame.Conn
+	opts Options
+	work chan func() // what is to run on the thread that forks; nil for any thread
 
 	// spawning is held while a process is forked: its mark is then the shim's own.
 	spawning sync.Mutex
@@ -54,15 +70,64 @@ type server struct {
 	closing  bool                    // end was called
 }
 
-func newServer(conn *frame.Conn) *server {
-	return &server{
-		conn: conn, forked: make(chan struct{}, 1), reaped: make(chan struct{}, 1),
+// New returns a server for what conn asks. Where commands are forked by a thread of their own, that is prepared already.
+func New(conn *frame.Conn, opts Options) (*Server, error) {
+	s := &Server{
+		conn: conn, opts: opts, forked: make(chan struct{}, 1), reaped: make(chan struct{}, 1),
 		commands: map[uint64]*command{}, mains: map[int]*command{}, early: map[int]unix.WaitStatus{},
+	}
+	if opts.Prepare == nil && opts.Place == nil {
+		return s, nil
+	}
+	s.work = make(chan func())
+	prepared := make(chan error, 1)
+	go s.forker(prepared)
+	return s, <-prepared
+}
+
+// forker is the thread that forks.
+func (s *Server) forker(prepared chan<- error) {
+	runtime.LockOSThread() // and never unlocked: it is no thread like the others any more
+	if s.opts.Prepare != nil {
+		if err := s.opts.Prepare(); err != nil {
+			prepared <- err
+			return
+		}
+	}
+	prepared <- nil
+	for do := range s.work {
+		do()
+	}
+}
+
+// onForker runs do on the thread that forks and returns when it has.
+func (s *Server) onForker(do func()) {
+	if s.work == nil {
+		do()
+		return
+	}
+	done := make(chan struct{})
+	s.work <- func() {
+		defer close(done)
+		do()
+	}
+	<-done
+}
+
+// Serve tells the peer that everything is ready, with files, and works until the connection ends. Where the process is no
+// first of a namespace, everything it ever started is killed and gone when Serve returns.
+func (s *Server) Serve(ready frame.Frame, files ...int) {
+	go s.reap()
+	if err := s.conn.Send(ready, files...); err == nil {
+		s.serve()
+	}
+	if !s.opts.Inner {
+		s.end()
 	}
 }
 
 // serve does what the supervisor asks for until the socket ends.
-func (s *server) serve() {
+func (s *Server) serve() {
 	for {
 		f, fds, err := s.conn.Receive()
 		if err != nil {
@@ -77,13 +142,15 @@ func (s *server) serve() {
 		s.mu.Lock()
 		if c := s.commands[f.Exec]; c != nil && c.pid != 0 {
 			s.control(c, f)
+		} else if f.Exec == 0 && f.Op == frame.OpTerminate && s.opts.Inner {
+			s.terminateAll()
 		}
 		s.mu.Unlock()
 	}
 }
 
 // control does one thing to a command. The caller holds s.mu.
-func (s *server) control(c *command, f frame.Frame) {
+func (s *Server) control(c *command, f frame.Frame) {
 	switch f.Op {
 	case frame.OpSignal:
 		if !c.ended {
@@ -99,8 +166,17 @@ func (s *server) control(c *command, f frame.Frame) {
 	}
 }
 
+// terminateAll asks everything in the namespace to end. The caller holds s.mu.
+func (s *Server) terminateAll() {
+	for _, c := range s.commands {
+		c.lenient = true
+	}
+	_ = unix.Kill(-1, unix.SIGTERM)
+	_ = unix.Kill(-1, unix.SIGCONT)
+}
+
 // end kills everything this process ever started, however it hides, and returns when it is gone.
-func (s *server) end() {
+func (s *Server) end() {
 	s.mu.Lock()
 	s.closing = true
 	s.mu.Unlock()
@@ -123,7 +199,7 @@ func (s *server) end() {
 }
 
 // destroyAll kills what can be found of everything. The caller holds s.mu.
-func (s *server) destroyAll() {
+func (s *Server) destroyAll() {
 	for _, c := range s.commands {
 		if c.cgroup >= 0 {
 			_ = cgroup.Kill(c.cgroup)

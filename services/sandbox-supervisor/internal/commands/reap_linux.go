@@ -1,4 +1,4 @@
-package shim
+package commands
 
 import (
 	"time"
@@ -11,7 +11,7 @@ import (
 )
 
 // reap waits for processes to end, for ever.
-func (s *server) reap() {
+func (s *Server) reap() {
 	for {
 		// Looked at and left: only collect takes an id out of use, under the lock that signals are sent under.
 		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
@@ -27,7 +27,7 @@ func (s *server) reap() {
 }
 
 // look takes note of what has ended and of what follows from it.
-func (s *server) look() {
+func (s *Server) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.collect()
@@ -35,7 +35,7 @@ func (s *server) look() {
 }
 
 // collect reaps what has ended. The caller holds s.mu.
-func (s *server) collect() {
+func (s *Server) collect() {
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WNOHANG|unix.WALL, nil)
@@ -56,7 +56,7 @@ func (s *server) collect() {
 
 // settle reports the commands that are gone with all they started, and kills what the others have left behind. The caller
 // holds s.mu.
-func (s *server) settle() {
+func (s *Server) settle() {
 	if s.closing {
 		return
 	}
@@ -90,9 +90,9 @@ func (s *server) settle() {
 	}
 }
 
-// lookAgain makes the shim look once more in a while. Most of what it waits for is the end of a child, which reap sees; what
+// lookAgain makes the server look once more in a while. Most of what it waits for is the end of a child, which reap sees; what
 // forked behind a search, and what the system does a moment later, is seen so. The caller holds s.mu.
-func (s *server) lookAgain() {
+func (s *Server) lookAgain() {
 	if s.looking {
 		return
 	}
@@ -115,7 +115,7 @@ type survivors struct {
 }
 
 // survivors looks for what has survived. The caller holds s.mu.
-func (s *server) survivors() survivors {
+func (s *Server) survivors() survivors {
 	if childless() {
 		return survivors{childless: true}
 	}
@@ -133,7 +133,7 @@ func (s *server) survivors() survivors {
 }
 
 // owner returns the command a child belongs to, and whether that is known: nil and true is a command that is gone.
-func (s *server) owner(pid int) (c *command, known bool) {
+func (s *Server) owner(pid int) (c *command, known bool) {
 	mark := proc.MarkOf(pid)
 	stat, _ := proc.Read(pid)
 	for _, c := range s.commands {
@@ -145,10 +145,10 @@ func (s *server) owner(pid int) (c *command, known bool) {
 }
 
 // running returns whether a command's main process runs or is about to.
-func (s *server) running() bool { return len(s.mains) > 0 || s.forking > 0 }
+func (s *Server) running() bool { return len(s.mains) > 0 || s.forking > 0 }
 
 // empty returns whether nothing is left of a command whose main process has ended.
-func (s *server) empty(c *command, left survivors) bool {
+func (s *Server) empty(c *command, left survivors) bool {
 	if left.childless {
 		return true
 	}
@@ -167,7 +167,7 @@ func (s *server) empty(c *command, left survivors) bool {
 }
 
 // finish reports a command as exited and forgets it. The caller holds s.mu.
-func (s *server) finish(c *command, left int) {
+func (s *Server) finish(c *command, left int) {
 	f := frame.Frame{Op: frame.OpExited, Exec: c.id, Left: left}
 	switch {
 	case !c.ended:
@@ -187,7 +187,7 @@ func (s *server) finish(c *command, left int) {
 
 // destroy kills everything of a command that can be found; orphans are those of its processes that are children of this
 // one. It is repeated until nothing is left. The caller holds s.mu.
-func (s *server) destroy(c *command, orphans []int) {
+func (s *Server) destroy(c *command, orphans []int) {
 	if c.giveUp.IsZero() {
 		c.giveUp = time.Now().Add(giveUp)
 	}
@@ -207,7 +207,7 @@ func (s *server) destroy(c *command, orphans []int) {
 }
 
 // terminate asks everything of a command to end. The caller holds s.mu.
-func (s *server) terminate(c *command) {
+func (s *Server) terminate(c *command) {
 	var pids []int
 	if c.cgroup >= 0 {
 		pids, _ = cgroup.Processes(c.cgroup)

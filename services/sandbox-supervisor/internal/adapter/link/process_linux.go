@@ -1,38 +1,47 @@
-package shimhost
+package link
 
 import (
-	"errors"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/stdio"
-	"kaged.dev/services/sandbox-supervisor/internal/cgroup"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// process is a command of a shim; it is a core.Process from the time it has started.
+// process is a command of a peer; it is a core.Process from the time it has started.
 type process struct {
-	link *link
-	id   uint64
-	mark uint64
-	spec core.Spec
-	leaf *cgroup.Leaf // nil for none
+	link  *Link
+	id    uint64
+	mark  uint64
+	spec  core.Spec
+	place Place // nil for none
 
 	// started has one value: nil when the process runs and the fields below are set, or why it does not.
 	started chan error
 	streams *stdio.Streams
+	running bool
 	pid     int
 
 	exited chan struct{}
 	end    core.End // set before exited is closed
 }
 
-// begin takes note that the process runs. The files are the shim's: the terminal, if it has one.
+// begin takes note that the process runs. The files are the peer's; see frame.OpStarted.
 func (p *process) begin(pid int, fds []int) {
-	p.pid = pid
+	p.running, p.pid = true, pid
+	if p.link.opts.Inner {
+		p.pid = 0
+		if len(fds) > 0 {
+			p.pid = pidOf(fds[0])
+			closeAll(fds[:1])
+			fds = fds[1:]
+		}
+	}
 	if p.spec.Terminal != nil && len(fds) == 1 {
 		streams, err := stdio.Terminal(fds[0])
 		if err != nil {
@@ -47,20 +56,37 @@ func (p *process) begin(pid int, fds []int) {
 	p.started <- nil
 }
 
+// pidOf returns the id of the process that a pidfd stands for, as this process sees it: 0 for one that is gone already.
+func pidOf(fd int) int {
+	data, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(data), "\nPid:")
+	line, _, _ := strings.Cut(rest, "\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		return 0
+	}
+	return max(pid, 0)
+}
+
 // fail takes note that the process was not started.
 func (p *process) fail(err error) { p.started <- err }
 
 // finish takes note that the process is gone with everything it started.
 func (p *process) finish(end core.End) {
 	p.end = end
-	if p.pid == 0 {
-		p.started <- errShimGone()
+	if !p.running {
+		p.started <- errGone()
 		return
 	}
 	if p.streams != nil {
-		p.streams.End(p.link.host.opts.DrainWait)
+		p.streams.End(p.link.opts.DrainWait)
 	}
-	p.removeLeaf()
+	if hit := p.leave(); !end.Lost {
+		p.end.Hit = hit
+	}
 	close(p.exited)
 }
 
@@ -69,20 +95,14 @@ func (p *process) discard() {
 	if p.streams != nil {
 		p.streams.Close()
 	}
-	p.removeLeaf()
+	p.leave()
 }
 
-// removeLeaf removes the process's cgroup. It does not wait: what cannot be removed at once is removed beside it.
-func (p *process) removeLeaf() {
-	if p.leaf == nil || p.leaf.RemoveEmpty() {
-		return
+func (p *process) leave() core.Reason {
+	if p.place == nil {
+		return core.ReasonNone
 	}
-	h := p.link.host
-	h.removals.Go(func() {
-		if err := p.leaf.Remove(); err != nil {
-			h.opts.Log.Warn("a cgroup is left", "error", err)
-		}
-	})
+	return p.place.Leave()
 }
 
 // PID implements core.Process, as do the methods below.
@@ -114,11 +134,11 @@ func (p *process) Signal(sig syscall.Signal) {
 // Terminate implements core.Process.
 func (p *process) Terminate() { p.tell(frame.Frame{Op: frame.OpTerminate}) }
 
-// Kill implements core.Process. If the shim does not report the end in time, it is killed itself, and what it left is
+// Kill implements core.Process. If the peer does not report the end in time, it is killed itself, and what it left is
 // killed without it.
 func (p *process) Kill() {
 	p.tell(frame.Frame{Op: frame.OpKill})
-	time.AfterFunc(p.link.host.opts.KillTimeout, func() {
+	time.AfterFunc(p.link.opts.KillTimeout, func() {
 		select {
 		case <-p.exited:
 		default:
@@ -127,37 +147,33 @@ func (p *process) Kill() {
 	})
 }
 
-// tell sends the shim a frame about this process. A shim that has ended reports the process as lost by itself.
+// tell sends the peer a frame about this process.
 func (p *process) tell(f frame.Frame) {
 	f.Exec = p.id
-	if err := p.link.conn.Send(f); errors.Is(err, os.ErrDeadlineExceeded) {
-		p.link.abandon("takes no orders", p)
-	}
+	p.link.send(f)
 }
 
-// Usage implements core.Process. CPU time of descendants that have ended counts where there is a cgroup, and else as far as
-// their parents have waited for them.
+// Usage implements core.Process. CPU time of descendants that have ended counts where there is a place that counts it, and
+// else as far as their parents have waited for them.
 func (p *process) Usage() core.Usage {
-	var pids []int
-	var usage core.Usage
-	inCgroup := false
-	if p.leaf != nil {
-		if cpu, err := p.leaf.CPU(); err == nil {
-			usage.CPU, inCgroup = cpu, true
+	if p.place != nil {
+		if usage, known := p.place.Usage(); known {
+			return usage
 		}
-		pids, _ = p.leaf.Processes()
-	} else {
-		pids, _ = proc.Marked(func(mark uint64) bool { return mark == p.mark })
 	}
+	pids, _ := proc.Marked(func(mark uint64) bool { return mark == p.mark })
+	return UsageOf(pids)
+}
+
+// UsageOf adds up what processes use now, and what of their children they have waited for.
+func UsageOf(pids []int) (usage core.Usage) {
 	for _, pid := range pids {
 		stat, err := proc.Read(pid)
 		if err != nil {
 			continue
 		}
 		usage.Memory += stat.Resident
-		if !inCgroup {
-			usage.CPU += stat.CPU + stat.WaitedCPU
-		}
+		usage.CPU += stat.CPU + stat.WaitedCPU
 	}
 	return usage
 }

@@ -1,0 +1,255 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/stdio"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+	"kaged.dev/services/sandbox-supervisor/internal/frame"
+)
+
+// ErrOver says that the peer has ended before it was asked for anything.
+var ErrOver = errors.New("what starts commands has ended")
+
+// Options is what a link needs to know.
+type Options struct {
+	// Log is its log.
+	Log *slog.Logger
+	// Peer names the process at the other end, for the log.
+	Peer string
+	// Inner says that the ids it gives of processes are those of a namespace of its own.
+	Inner bool
+	// Abandon kills the peer, which does not do its work.
+	Abandon func()
+	// StartTimeout is how long a command may take to start, KillTimeout how long the peer may take to report the end of a
+	// command it was told to kill. A peer that takes longer is abandoned.
+	StartTimeout, KillTimeout time.Duration
+	// DrainWait is how long the output of a command that is gone is waited for.
+	DrainWait time.Duration
+}
+
+// Place is where a command's processes are counted: cgroups. Its methods may be called by many at once.
+type Place interface {
+	// Files are what the peer needs to put the command there. With folder the last one is the folder of its cgroup.
+	Files() (files []int, folder bool)
+	// Kill kills what is there.
+	Kill() error
+	// Usage says what is used there, and was by what has ended; false where that is not known.
+	Usage() (core.Usage, bool)
+	// Leave lets go of it, when nothing is there any more. It returns the limit that was hit there, if one was. It does not wait.
+	Leave() core.Reason
+}
+
+// Link is the connection to one peer. Its methods may be called by many at once, Serve once.
+type Link struct {
+	conn *frame.Conn
+	opts Options
+
+	mu       sync.Mutex // guards what follows
+	commands map[uint64]*process
+	over     bool // the peer has ended: no command can be started
+}
+
+// New returns a link. The connection stays the caller's to close.
+func New(conn *frame.Conn, opts Options) *Link {
+	return &Link{conn: conn, opts: opts, commands: map[uint64]*process{}}
+}
+
+// Serve takes note of what the peer says until the connection ends. From then on no command can be started.
+func (l *Link) Serve() {
+	for {
+		f, fds, err := l.conn.Receive()
+		if err != nil {
+			break
+		}
+		l.handle(f, fds)
+	}
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
+}
+
+// Lose tells the commands that were still there that they are lost. Before it, and if there are any, bury is to make an end
+// of what is left of them.
+func (l *Link) Lose(bury func()) {
+	l.mu.Lock()
+	lost := l.commands
+	l.commands = nil
+	l.mu.Unlock()
+	if len(lost) == 0 {
+		return
+	}
+	for _, p := range lost {
+		if p.place != nil {
+			if err := p.place.Kill(); err != nil {
+				l.opts.Log.Warn("killing what is left of a command", "error", err)
+			}
+		}
+	}
+	if bury != nil {
+		bury()
+	}
+	for _, p := range lost {
+		p.finish(core.End{Signal: unix.SIGKILL, Lost: true})
+	}
+}
+
+// Terminate asks everything at the other end to end.
+func (l *Link) Terminate() { l.send(frame.Frame{Op: frame.OpTerminate}) }
+
+// handle takes note of one frame.
+func (l *Link) handle(f frame.Frame, fds []int) {
+	l.mu.Lock()
+	p := l.commands[f.Exec]
+	if f.Op == frame.OpFailed || f.Op == frame.OpExited {
+		delete(l.commands, f.Exec)
+	}
+	l.mu.Unlock()
+	if p == nil {
+		closeAll(fds)
+		return
+	}
+	switch f.Op {
+	case frame.OpStarted:
+		p.begin(f.PID, fds)
+	case frame.OpFailed:
+		closeAll(fds)
+		p.fail(refusalOf(f, p.spec))
+	case frame.OpExited:
+		closeAll(fds)
+		if f.Left > 0 {
+			l.opts.Log.Error("processes of a command are left that cannot be killed", "pid", p.pid, "count", f.Left)
+		}
+		p.finish(core.End{Code: f.Code, Signal: unix.Signal(f.Signal)})
+	}
+}
+
+// Spawn starts a command, known to the peer by id and recognised by mark; place may be nil and is left when the command is
+// gone, also if it does not start. Spawn fails as core.Spawner does, and with ErrOver.
+func (l *Link) Spawn(spec core.Spec, id, mark uint64, place Place) (core.Process, error) {
+	p := &process{
+		link: l, id: id, mark: mark, spec: spec, place: place,
+		started: make(chan error, 1), exited: make(chan struct{}),
+	}
+	if err := l.request(p); err != nil {
+		p.discard()
+		return nil, err
+	}
+	late := time.NewTimer(l.opts.StartTimeout)
+	defer late.Stop()
+	for {
+		select {
+		case err := <-p.started:
+			if err != nil {
+				p.discard()
+				return nil, err
+			}
+			return p, nil
+		case <-late.C:
+			l.abandon("does not start a command", p)
+		}
+	}
+}
+
+// request sends the frame that starts a command.
+func (l *Link) request(p *process) error {
+	f := frame.Frame{Op: frame.OpStart, Exec: p.id, Mark: p.mark, Argv: p.spec.Argv, Env: p.spec.Env, Dir: p.spec.Dir}
+	var fds []int
+	if t := p.spec.Terminal; t != nil {
+		f.Terminal = &frame.Size{Cols: uint16(t.Cols), Rows: uint16(t.Rows)}
+	} else {
+		streams, theirs, err := stdio.Pipes(p.spec.Merge)
+		if err != nil {
+			return core.BadStart(Reason(err))
+		}
+		p.streams = streams
+		for _, file := range theirs {
+			defer file.Close()
+			fds = append(fds, int(file.Fd()))
+		}
+	}
+	if p.place != nil {
+		files, folder := p.place.Files()
+		fds = append(fds, files...)
+		f.Cgroup, f.Place = folder, len(files)
+		if folder {
+			f.Place--
+		}
+	}
+	l.mu.Lock()
+	over := l.over
+	if !over {
+		l.commands[p.id] = p
+	}
+	l.mu.Unlock()
+	if over {
+		return ErrOver
+	}
+	err := l.conn.Send(f, fds...)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		l.abandon("takes no orders", p)
+	case err != nil && l.forget(p):
+		return ErrOver // nothing has read it
+	}
+	return nil // what the peer does not answer is lost with it, and the start fails then
+}
+
+// forget takes a command back; it reports whether it was still the peer's.
+func (l *Link) forget(p *process) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, there := l.commands[p.id]
+	delete(l.commands, p.id)
+	return there
+}
+
+// send sends a frame that nothing answers. A peer that has ended reports its commands as lost by itself.
+func (l *Link) send(f frame.Frame) {
+	if err := l.conn.Send(f); errors.Is(err, os.ErrDeadlineExceeded) {
+		l.opts.Log.Error(l.opts.Peer + " takes no orders; it is killed")
+		l.opts.Abandon()
+	}
+}
+
+// abandon kills a peer that does not do its work.
+func (l *Link) abandon(complaint string, p *process) {
+	l.opts.Log.Error(fmt.Sprintf("%s %s; it is killed", l.opts.Peer, complaint), "exec", p.id)
+	l.opts.Abandon()
+}
+
+// refusalOf says why the peer did not start a command.
+func refusalOf(f frame.Frame, spec core.Spec) error {
+	switch f.Cause {
+	case frame.CauseFolder:
+		return core.BadFolder(spec.Dir, f.Text)
+	case frame.CauseProgram:
+		return core.BadProgram(spec.Argv[0], f.Text)
+	}
+	return core.BadStart(f.Text)
+}
+
+func errGone() error { return core.BadStart("the process that runs commands went away") }
+
+// Reason returns the system's own words of an error, without the paths of this process.
+func Reason(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}
