@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -29,6 +30,24 @@ func TestEveryCodeHasASpecAndAHint(t *testing.T) {
 		}
 		if back, ok := fault.ParseCode(code.String()); !ok || back != code {
 			t.Errorf("%s does not read back from %q", v.Name(), code)
+		}
+	}
+}
+
+// The codes that the tools for files, searches and commands fail with are on the list under their fixed names, each once
+// (T-REG-26, for these tools).
+func TestCodesOfTools(t *testing.T) {
+	names := strings.Fields(`tool_not_found invalid_params capability_denied seccomp_insufficient principal_scope_violation
+		file_not_found file_not_read file_exists file_busy file_changed_since_read old_string_not_found multiple_matches no_change
+		invalid_pattern timeout shell_spawn_failed`)
+	seen := map[string]int{}
+	values := commonv1.ErrorCode(0).Descriptor().Values()
+	for i := range values.Len() {
+		seen[fault.Code(values.Get(i).Number()).String()]++
+	}
+	for _, name := range names {
+		if code, ok := fault.ParseCode(name); !ok || code.String() != name || seen[name] != 1 {
+			t.Errorf("%s is on the list %d times and reads as %v", name, seen[name], code)
 		}
 	}
 }

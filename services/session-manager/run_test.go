@@ -65,7 +65,7 @@ func TestOneMessage(t *testing.T) {
 
 // A run with tools stores each half of a step before the harness goes on, shows each call and result, and becomes one
 // message; the next run is given it back in turns and results. H-STREAM-EV-03, H-STORE-01, H-STORE-02, H-PERS-03, A-MSG-LIST-03,
-// A-WS-OUT-03, A-WS-OUT-04.
+// A-WS-OUT-03, A-WS-OUT-04, T-DISP-05, T-T20-02.
 func TestTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	toolrunner "kaged.dev/services/tool-runner"
@@ -20,8 +22,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Every tool says all that a registry needs to know of it: its source, what it requires, and its bounds, each with the key
-// that sets it (T-REG-01, T-REG-03, T-REG-04, T-ARCH-02, T-REG-28).
+// Every tool says all that a registry needs to know of it: its source, which needs no plugin, its category, what it requires,
+// and its bounds, each with the key that sets it (T-REG-01, T-REG-03, T-REG-04, T-REG-28, T-ARCH-02, T-ARCH-08, T-TOOLS-01).
 func TestEveryToolIsDeclaredInFull(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -108,8 +110,9 @@ func TestListToolsForACaller(t *testing.T) {
 	}
 }
 
-// Each namespace holds its tools (T-ARCH-01, T-REG-02, T-REG-09, T-REG-10, T-REG-11, T-REG-14, T-REG-29), tools have no
-// versions (T-REG-31), and edit.text takes exact strings and no anchors (T-REG-30).
+// Each namespace holds its tools and no others (T-ARCH-01, T-REG-02, T-REG-09, T-REG-10, T-REG-11, T-REG-14, T-REG-25,
+// T-REG-29), tools have no versions (T-REG-31), edit.text takes exact strings and no anchors (T-REG-30), and nothing tells
+// which engine searches code (T-ARCH-11).
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -117,25 +120,75 @@ func TestNamespaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	takes := map[string][]string{
+		"edit.text":  {"new_string", "old_string", "path", "replace_all"},
+		"search.ast": {"context", "globs", "lang", "paths", "pattern"},
+	}
 	spaces := map[string][]string{}
 	for _, tool := range list.GetTools() {
 		spaces[tool.GetNamespace()] = append(spaces[tool.GetNamespace()], tool.GetName())
-		if tool.GetName() == "edit.text" {
+		if want, ok := takes[tool.GetName()]; ok {
 			properties := tool.GetInputSchema().AsMap()["properties"].(map[string]any)
-			if names := slices.Sorted(maps.Keys(properties)); !slices.Equal(names, []string{"new_string", "old_string", "path", "replace_all"}) {
-				t.Errorf("edit.text takes %v", names)
+			if d := cmp.Diff(want, slices.Sorted(maps.Keys(properties))); d != "" {
+				t.Errorf("%s takes: %s", tool.GetName(), d)
 			}
 		}
 	}
-	for space, want := range map[string][]string{
-		"file": {"file.read", "file.write", "file.create"}, "edit": {"edit.text", "edit.patch"},
-		"search": {"search.grep", "search.glob"}, "shell": {"shell.bash"},
-	} {
-		for _, name := range want {
-			if !slices.Contains(spaces[space], name) {
-				t.Errorf("%s holds %v and no %s", space, spaces[space], name)
-			}
+	if d := cmp.Diff(map[string][]string{
+		"file": {"file.read", "file.list", "file.write", "file.create"}, "edit": {"edit.text", "edit.ast", "edit.patch"},
+		"search": {"search.grep", "search.glob", "search.ast"}, "shell": {"shell.bash", "shell.exec", "shell.process"},
+	}, spaces); d != "" {
+		t.Error(d)
+	}
+}
+
+// A caller whose cage grants nothing runs no tool by any of its names: each call ends before the tool is reached, is recorded
+// as denied, and leaves the project as it was (T-PERM-01, T-DISP-03).
+func TestEveryToolIsHeldAgainstTheCage(t *testing.T) {
+	t.Parallel()
+	box := newSandbox()
+	c := start(t, box)
+	c.write("a", "text\n")
+	list, err := c.ListTools(t.Context(), &toolrunnerv1.ListToolsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(name string, schema map[string]any) {
+		input := fill(schema)
+		if input["patch"] != nil {
+			input["patch"] = "*** Begin Patch\n*** Delete File: a\n*** End Patch\n"
 		}
+		text, err := json.Marshal(input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := c.request(name, string(text))
+		req.Context.Caller, req.Context.Cage = "primary.subagents.x", &commonv1.CagePolicy{}
+		_, result, err := c.run(req)
+		if err != nil || !errors.Is(fault.FromProto(result.GetError()), fault.CapabilityDenied) {
+			t.Errorf("%s %s: %v, %v", name, text, err, result)
+			return
+		}
+		var events []string
+		for _, r := range result.GetAudit() {
+			events = append(events, r.GetEventType())
+		}
+		if !slices.Equal(events, []string{"tool.called", "tool.denied"}) {
+			t.Errorf("%s: records %v", name, events)
+		}
+	}
+	for _, tool := range list.GetTools() {
+		try(tool.GetName(), tool.GetInputSchema().AsMap())
+		for _, a := range tool.GetAliases() {
+			try(a.GetName(), a.GetInputSchema().AsMap())
+		}
+	}
+	left, err := os.ReadDir(c.root)
+	if err != nil || len(left) != 1 || len(box.asked) != 0 {
+		t.Errorf("the project holds %v, %v; %d commands ran", left, err, len(box.asked))
+	}
+	if data, err := os.ReadFile(filepath.Join(c.root, "a")); err != nil || string(data) != "text\n" {
+		t.Errorf("%q %v", data, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -186,6 +187,44 @@ func TestRunToolReadsAFile(t *testing.T) {
 	}
 	if result.GetTool() != "file.read" || len(result.GetAudit()) != 2 {
 		t.Errorf("tool %q with records %v", result.GetTool(), result.GetAudit())
+	}
+}
+
+// What a caged subagent reads is read for it, here, and recorded under its name; what its cage does not show is not
+// (T-ARCH-03).
+func TestRunToolForACagedAgent(t *testing.T) {
+	t.Parallel()
+	c := start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
+	c.write("docs/a.md", "inside\n")
+	c.write("secret", "outside\n")
+	for path, want := range map[string]string{"docs/a.md": "1: inside", "secret": "capability_denied"} {
+		req := c.request("file.read", `{"path":"`+path+`"}`)
+		req.Context.Caller = "primary.subagents.reader"
+		req.Context.Cage = &commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: "ro", Path: "./docs"}}}
+		_, result, err := c.run(req)
+		if err != nil || !strings.Contains(result.GetContent(), want) || strings.Contains(result.GetContent(), "outside\\n") {
+			t.Fatalf("%s: %v %v", path, result, err)
+		}
+		for _, record := range result.GetAudit() {
+			fields := record.GetPayload().GetFields()
+			if record.GetAgentPath() != "primary.subagents.reader" || fields["caller"].GetStringValue() != "primary.subagents.reader" || fields["tool_name"].GetStringValue() != "file.read" {
+				t.Errorf("%s: record %v", path, record)
+			}
+		}
+	}
+}
+
+// An agent may call a tool as often as it likes: no call is one too many (T-REG-32).
+func TestCallsAreNotCounted(t *testing.T) {
+	t.Parallel()
+	c := start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
+	c.write("a", "text\n")
+	req := c.request("file.read", `{"path":"a"}`)
+	for i := range 1001 {
+		req.CallId = strconv.Itoa(i)
+		if _, result, err := c.run(req); err != nil || result.GetError() != nil {
+			t.Fatalf("call %d: %v %v", i+1, err, result)
+		}
 	}
 }
 

@@ -90,7 +90,7 @@ func TestCallInput(t *testing.T) {
 	}
 }
 
-// A schema always has an object at its root, and stays as it is if it has.
+// A schema always has an object at its root, and stays as it is if it has (T-T20-10).
 func TestSchema(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"type":"object","properties":{"b":{},"a":{}}}`: `{"type":"object","properties":{"b":{},"a":{}}}`,

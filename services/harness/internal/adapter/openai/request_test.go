@@ -65,6 +65,35 @@ func TestResponsesRequest(t *testing.T) {
 	}
 }
 
+// A tool is sent with the words it describes itself with, and its schema has an object at its root also where the tool takes
+// nothing (T-REG-06, T-T20-10).
+func TestTools(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]drivertest.Suite{"responses": responsesSuite, "chat": chatSuite} {
+		req := drivertest.Ask("hi")
+		req.Tools = []llm.Tool{
+			drivertest.Tool("file.read"),
+			{Name: "a", Description: "Takes nothing."},
+			{Name: "b", Description: "Takes {}.", Schema: []byte(`{}`)},
+			{Name: "c", Description: "Takes \"x\".", Schema: []byte(`{"properties":{"x":{}}}`)},
+		}
+		tools := sent(t, s, llm.Target{}, req)["tools"].([]any)
+		if len(tools) != len(req.Tools) {
+			t.Fatalf("%s: %v", name, tools)
+		}
+		for i := range tools {
+			tool := tools[i].(map[string]any)
+			if inner, ok := tool["function"].(map[string]any); ok {
+				tool = inner
+			}
+			root, _ := tool["parameters"].(map[string]any)
+			if tool["description"] != req.Tools[i].Description || root["type"] != "object" {
+				t.Errorf("%s: %v", name, tool)
+			}
+		}
+	}
+}
+
 // Compatible servers are sent only what all of them know; OpenAI gets its newer fields.
 func TestChatRequest(t *testing.T) {
 	t.Parallel()

@@ -165,7 +165,7 @@ func TestOutput(t *testing.T) {
 }
 
 // An agent whose cage is disabled has none, one with a cage has what it says, and a child without one shares its parent's
-// (H-DSL-TREE-03).
+// (H-DSL-TREE-03, T-DISP-09).
 func TestCages(t *testing.T) {
 	out := compileWith(t, project("  cage: disabled\n  subagents:\n    free: {model: fast, system_prompt: ./p.md}\n"+
 		"    caged: {model: fast, system_prompt: ./p.md, cage: {net: {allow: [\"example.com:443\"]}}}\n"))

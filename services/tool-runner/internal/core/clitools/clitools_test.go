@@ -280,7 +280,7 @@ parameters:
 }
 
 // A program has the allowed variables and those that were declared for it, with kaged's own handed on by name; one that is
-// missing is said before anything is started (T-ENV-01 to T-ENV-04, T-TOOLS-S6.13).
+// missing is said before anything is started (T-ENV-01, T-ENV-02, T-ENV-03, T-ENV-04, T-TOOLS-S6.13).
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "tools:\n  - {name: deploy, category: write, cmd: /usr/bin/env, env: {DEPLOY_TOKEN: \"${DEPLOY_TOKEN}\", TZ: UTC, MIX: \"a${DEPLOY_TOKEN}$HOME\"}}\n  - {name: other, category: read, cmd: /usr/bin/env}\n")

@@ -118,7 +118,7 @@ func TestDispatchRuns(t *testing.T) {
 }
 
 // The first step that refuses is the answer: unknown before invalid before out of scope before denied (T-DISP-01..03, -06,
-// -11, T-RES-02, T-REG-28).
+// -11, T-RES-02, T-REG-08, T-REG-28, T-FM-13).
 func TestStepsAreInOrder(t *testing.T) {
 	t.Parallel()
 	d, root := newDispatcher(t, echo), t.TempDir()

@@ -103,7 +103,8 @@ func TestDecodeNamesEachField(t *testing.T) {
 	}
 }
 
-// Whatever a model writes, decoding ends in parameters or in invalid_params, and both readers agree on which.
+// Whatever a model writes, decoding ends in parameters or in invalid_params. The schema the model is given and the reader of
+// the arguments agree on which: what the one accepts the other has read (T-TOOLS-02).
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"path":"x"}`, `{"path":"x","offset":3.0}`, `{"path":1e400}`, `[`, "", `{"path":"x","env":{"":""}}`,

@@ -8,7 +8,7 @@ import (
 )
 
 // A tool is a name, a description, a schema and a function, and nothing else; a call carries the caller's id, name and input
-// as they came, and a result is text and whether it is an error (T-T20-01 to T-T20-04, T-T20-09).
+// as they came, and a result is text and whether it is an error (T-T20-01, T-T20-02, T-T20-03, T-T20-04, T-T20-09).
 func TestTheInterfaceStaysSmall(t *testing.T) {
 	t.Parallel()
 	typ := reflect.TypeFor[tool.Tool]()

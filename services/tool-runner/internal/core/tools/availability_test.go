@@ -1,6 +1,7 @@
 package tools_test
 
 import (
+	"cmp"
 	"testing"
 
 	"kaged.dev/pkg/fault"
@@ -8,18 +9,21 @@ import (
 )
 
 // What each kind of caller may do with each tool: without a cage, in one with the default system calls, in one with the
-// relaxed. The cages grant docs for reading and src for writing (T-AVAIL-01 to T-AVAIL-04, T-AVAIL-10).
+// relaxed. The cages grant docs for reading and src for writing (T-AVAIL-01 to T-AVAIL-04, T-AVAIL-10, T-SHELL-18). What
+// counts is the cage and not who is in it: a subagent whose cage is disabled reaches what the root agent does (T-DISP-09).
 func TestAvailabilityByCage(t *testing.T) {
 	t.Parallel()
 	mounts := []cage.Mount{{Path: "project:/docs"}, {Path: "./src", Writable: true}}
 	shell := []string{"shell"}
 	callers := []struct {
 		name  string
+		agent string // the root agent if it is empty
 		cage  *cage.Policy
 		caged bool
 		shell bool
 	}{
 		{name: "uncaged", shell: true},
+		{name: "uncaged subagent", agent: "primary.subagents.x", shell: true},
 		{name: "default", cage: &cage.Policy{Mounts: mounts}, caged: true},
 		{name: "default with shell", cage: &cage.Policy{Mounts: mounts, Capabilities: shell}, caged: true, shell: true},
 		{name: "relaxed", cage: &cage.Policy{Mounts: mounts, Seccomp: "relaxed"}, caged: true},
@@ -30,6 +34,7 @@ func TestAvailabilityByCage(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			b.from.Cage, b.from.KnowsFiles = who.cage, true
+			b.from.Agent = cmp.Or(who.agent, b.from.Agent)
 			for _, name := range []string{"top.txt", "docs/a.txt", "src/a.txt"} {
 				b.write(name, "needle one two\n")
 			}

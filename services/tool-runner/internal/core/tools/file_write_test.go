@@ -74,7 +74,8 @@ func TestWriteNeedsARead(t *testing.T) {
 	}
 }
 
-// What somebody else has changed since is kept, for writes and for edits (T-FM-07).
+// What somebody else has changed since is kept, for writes and for edits (T-FM-07). Nobody watches the files: a change is
+// noticed when a call looks, and counts as seen when the agent has read it (T-REG-33).
 func TestWriteKeepsOthersChanges(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -189,7 +190,7 @@ func TestWriteInACage(t *testing.T) {
 	}
 }
 
-// The operator's denied paths win over everything, allowed ones widen the project (T-PATH-01..06, S6.10 to S6.12).
+// The operator's denied paths win over everything, allowed ones widen the project (T-PATH-01..06, S6.10, S6.11, S6.12, T-BI-03).
 func TestOperatorsBoundaries(t *testing.T) {
 	t.Parallel()
 	extra := t.TempDir()

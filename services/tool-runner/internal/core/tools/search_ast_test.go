@@ -151,7 +151,7 @@ func TestSearchAstInEveryLanguage(t *testing.T) {
 	}
 }
 
-// Incomplete patterns are refused with what a complete one would be (T-SEARCH-AST-06).
+// Incomplete patterns are refused with what a complete one would be (T-SEARCH-AST-06, T-FM-11).
 func TestSearchAstRefusesIncompletePatterns(t *testing.T) {
 	t.Parallel()
 	b := codeProject(t)

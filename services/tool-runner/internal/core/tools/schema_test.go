@@ -1,0 +1,105 @@
+package tools_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// One definition is both what the model is given and what the tool receives: every parameter of every tool that the schema
+// accepts arrives as it was written, and what is no parameter does neither (T-TOOLS-02).
+func TestSchemasAndParametersAgree(t *testing.T) {
+	t.Parallel()
+	for _, e := range newBench(t).catalogue {
+		input := samples(e.Parameters().Document())
+		raw, err := json.Marshal(input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		params, err := e.Decode(e.Name(), raw)
+		if err != nil {
+			t.Errorf("%s %s: %v", e.Name(), raw, err)
+			continue
+		}
+		if d := cmp.Diff(plain(t, input), plain(t, params)); d != "" {
+			t.Errorf("%s: %s", e.Name(), d)
+		}
+		for _, a := range e.Aliases {
+			input := samples(a.Input.Document())
+			raw, err := json.Marshal(input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Decode(a.Name, raw); err != nil {
+				t.Errorf("%s %s: %v", a.Name, raw, err)
+			}
+			input["no_such_parameter"] = 1
+			if raw, err = json.Marshal(input); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Decode(a.Name, raw); err == nil {
+				t.Errorf("%s takes %s", a.Name, raw)
+			}
+		}
+	}
+}
+
+// samples returns an object with every property of a schema, none at its default.
+func samples(document map[string]any) map[string]any {
+	properties, _ := document["properties"].(map[string]any)
+	input := map[string]any{}
+	for name, property := range properties {
+		input[name] = sample(property.(map[string]any))
+	}
+	return input
+}
+
+func sample(property map[string]any) any {
+	if enum, ok := property["enum"].([]any); ok {
+		return enum[len(enum)-1]
+	}
+	switch property["type"] {
+	case "integer", "number":
+		least, _ := property["minimum"].(int64)
+		return least + 3
+	case "boolean":
+		return property["default"] != true
+	case "array":
+		return []any{sample(property["items"].(map[string]any))}
+	case "object":
+		if _, ok := property["properties"]; ok {
+			return samples(property)
+		}
+		return map[string]any{"key": "value"}
+	}
+	return "text"
+}
+
+// plain returns value as JSON would read it, ordered pairs as the object they were written as and without what is false, which
+// is not written again.
+func plain(t *testing.T, value any) map[string]any {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range fields {
+		if v == false {
+			delete(fields, name)
+		}
+		list, ok := v.([]any)
+		if !ok || len(list) == 0 {
+			continue
+		}
+		first, ok := list[0].(map[string]any)
+		if key, isPair := first["Key"].(string); ok && isPair && len(first) == 2 {
+			fields[name] = map[string]any{key: first["Value"]}
+		}
+	}
+	return fields
+}

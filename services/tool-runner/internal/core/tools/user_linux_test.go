@@ -1,0 +1,100 @@
+//go:build cgo
+
+package tools_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// nobody is the user the tools are tried as where the tests run as root.
+const nobody = 65534
+
+// answersFile names, in the environment of the test's second process, where that is to write what the tools answered.
+const answersFile = "KAGED_TEST_ANSWERS"
+
+// The tools answer the same whether kaged runs as a user of the machine or as root: nothing but their files decides
+// (T-ARCH-07).
+func TestToolsAnswerEveryUserAlike(t *testing.T) {
+	t.Parallel()
+	mine := answers(t)
+	if to := os.Getenv(answersFile); to != "" {
+		if err := os.WriteFile(to, []byte(mine), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	// Not below t.TempDir, which only its owner may enter.
+	dir, err := os.MkdirTemp("", "user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	to := filepath.Join(dir, "answers")
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^"+t.Name()+"$")
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir, "HOME=" + dir, answersFile + "=" + to}
+	if os.Getuid() == 0 {
+		if err := os.Chown(dir, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	theirs, err := os.ReadFile(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(mine, string(theirs)); d != "" {
+		t.Error(d)
+	}
+}
+
+// answers is what each tool that works on files, and a shell, answer in a new project, without what differs with the time
+// and the place.
+func answers(t *testing.T) string {
+	b := newBench(t)
+	b.write("src/a.go", "package a\n\nfunc A() { old(1) }\n")
+	var text strings.Builder
+	for _, c := range []struct {
+		tool   string
+		params in
+	}{
+		{"file.write", in{"path": "new/b.txt", "content": "one\ntwo\n"}},
+		{"file.create", in{"path": "c.txt", "content": "three\n"}},
+		{"file.read", in{"path": "new/b.txt"}},
+		{"edit.text", in{"path": "new/b.txt", "old_string": "two", "new_string": "2"}},
+		{"edit.patch", in{"patch": "*** Begin Patch\n*** Update File: new/b.txt\n*** Move to: d.txt\n@@\n-one\n+1\n*** Delete File: c.txt\n*** End Patch\n"}},
+		{"edit.ast", in{"rewrites": map[string]string{"old($A)": "fresh($A)"}, "path": "src", "dry_run": false}},
+		{"search.grep", in{"pattern": "fresh|1"}},
+		{"search.glob", in{"pattern": "**"}},
+		{"search.ast", in{"pattern": "fresh($A)", "lang": "go"}},
+		{"file.list", in{"path": "."}},
+		{"shell.bash", in{"command": "cat d.txt; echo x > e.txt; stat -c %a d.txt"}},
+		{"file.read", in{"path": "e.txt"}},
+	} {
+		o, err := b.do(t.Context(), c.tool, c.params)
+		if err != nil || o.Fault != nil {
+			t.Fatalf("%s: %v %v", c.tool, err, o.Fault)
+		}
+		params, err := json.Marshal(c.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&text, "%s %s: %s\n", c.tool, params, o.Result.Content)
+	}
+	return changing.ReplaceAllString(strings.ReplaceAll(text.String(), b.root, "PROJECT"), `"$1":0`)
+}
+
+// changing are the numbers that differ from one time to the next.
+var changing = regexp.MustCompile(`"(mtime|modified|modified_at|mtime_ms|duration_ms)":\d+`)
