@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/rpc"
 
@@ -73,16 +74,25 @@ func (r *runner) stop() {
 
 // call runs a tool on a project and returns what the model would be shown.
 func (r *runner) call(ctx context.Context, session, project, tool string, params any) (string, error) {
+	return r.run(ctx, strconv.FormatInt(r.nextID.Add(1), 10), session, project, tool, params)
+}
+
+// knock asks for the same as call in a way that is refused before anything is looked at: what the messages cost by themselves.
+func (r *runner) knock(ctx context.Context, session, project, tool string, params any) error {
+	if _, err := r.run(ctx, "", session, project, tool, params); !errors.Is(err, fault.BadRequest) {
+		return fmt.Errorf("a call without an id: %v", err)
+	}
+	return nil
+}
+
+func (r *runner) run(ctx context.Context, id, session, project, tool string, params any) (string, error) {
 	input, err := json.Marshal(params)
 	if err != nil {
 		return "", err
 	}
-	stream, err := r.RunTool(ctx, &toolrunnerv1.RunToolRequest{
-		CallId: strconv.FormatInt(r.nextID.Add(1), 10), Tool: tool, Input: string(input),
-		Context: &toolrunnerv1.ToolContext{
-			SessionId: session, RunId: "bench", RequestId: "bench", Caller: "primary", ProjectId: "bench", ProjectRoot: project, Tools: r.tools,
-		},
-	})
+	stream, err := r.RunTool(ctx, &toolrunnerv1.RunToolRequest{CallId: id, Tool: tool, Input: string(input), Context: &toolrunnerv1.ToolContext{
+		SessionId: session, RunId: "bench", RequestId: "bench", Caller: "primary", ProjectId: "bench", ProjectRoot: project, Tools: r.tools,
+	}})
 	if err != nil {
 		return "", err
 	}
@@ -95,6 +105,10 @@ func (r *runner) call(ctx context.Context, session, project, tool string, params
 			return "", err
 		}
 		if result := event.GetResult(); result != nil {
+			// The end follows at once. A stream that is not read to it would leave a goroutine behind.
+			if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+				return "", fmt.Errorf("after the result came no end but %v", err)
+			}
 			if f := result.GetError(); f != nil {
 				return "", fmt.Errorf("%s: %s", tool, f.GetMessage())
 			}

@@ -2,6 +2,8 @@ package paths
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -9,6 +11,18 @@ import (
 
 // oPath opens a folder for passing through it only, which needs no permission to read it.
 const oPath = unix.O_PATH
+
+// whereIs returns the absolute path of an open folder, without links; "" where the system does not say, or not for certain: of a
+// folder that is gone, or that is called as if it were.
+func whereIs(fd int) string {
+	var b [unix.PathMax]byte
+	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(fd), b[:])
+	name := string(b[:max(n, 0)])
+	if err != nil || n == len(b) || !strings.HasPrefix(name, "/") || strings.HasSuffix(name, " (deleted)") {
+		return ""
+	}
+	return name
+}
 
 var errNoOpenat2 = errors.New("openat2 is not available")
 

@@ -38,6 +38,25 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// A root may be called anything, also what the system says of a folder that is gone, and be reached through links on the way.
+func TestOpenFindsTheRoot(t *testing.T) {
+	t.Parallel()
+	root, _ := project(t, paths.Rules{})
+	for _, name := range []string{"plain", "was here (deleted)", "(unreachable)", "new\nline", "b\xff"} {
+		real := filepath.Join(root, name, "in")
+		must(t, os.MkdirAll(real, 0o755))
+		must(t, os.Symlink(name, filepath.Join(root, "to-"+name)))
+		for _, given := range []string{real, filepath.Join(root, "to-"+name, "in"), filepath.Join(root, "plain", "..", name, "in") + "/"} {
+			space, err := paths.Open(given, paths.Rules{})
+			must(t, err)
+			if space.Root() != real {
+				t.Errorf("%q is at %q", given, space.Root())
+			}
+			space.Close()
+		}
+	}
+}
+
 // A root must be an absolute path of a folder; one given through a link is known by both names.
 func TestOpen(t *testing.T) {
 	t.Parallel()

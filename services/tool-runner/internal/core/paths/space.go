@@ -59,17 +59,31 @@ func Open(projectRoot string, rules Rules) (*Space, error) {
 }
 
 func openRoot(name string, journal *Journal) (*root, error) {
+	fd, err := openFolder(name, 0)
+	if err != nil {
+		return nil, err
+	}
+	// What is open is asked where it is: that is one question, however long the path, and no link can change in between.
+	if real := whereIs(fd); real != "" {
+		return &root{real, fd, journal}, nil
+	}
+	unix.Close(fd)
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := retry(func() (int, error) {
-		return unix.Open(real, oPath|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	})
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: real, Err: err}
+	if fd, err = openFolder(real, unix.O_NOFOLLOW); err != nil {
+		return nil, err
 	}
 	return &root{real, fd, journal}, nil
+}
+
+func openFolder(name string, flags int) (int, error) {
+	fd, err := retry(func() (int, error) { return unix.Open(name, oPath|unix.O_DIRECTORY|unix.O_CLOEXEC|flags, 0) })
+	if err != nil {
+		return -1, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return fd, nil
 }
 
 // Close releases the space's descriptors; its paths cannot be used any more.
