@@ -1,7 +1,7 @@
 package cage
 
 import (
-	"net/netip"
+	"strings"
 
 	"kaged.dev/pkg/dsl"
 )
@@ -26,6 +26,9 @@ type View struct {
 	Env map[string]string
 	// Limits bound what is used; zero is no limit of its own.
 	Limits dsl.Limits
+	// Partial says that a writable folder has more folders than are searched for repositories and projects in it, so that files
+	// may be left unprotected that lie deep inside.
+	Partial bool
 }
 
 // Grant is a path that can be seen in a box, where it is outside.
@@ -38,18 +41,44 @@ type Grant struct {
 	Dir bool
 	// Protected says that no policy asked for it: it lies in a writable grant and makes tools outside the box run code.
 	Protected bool
-	// Missing is a protected path that is not there. While the box lives a stub of that kind stands at its place.
+	// Missing is a protected path that is not there. While the box lives a stub of that kind stands at its place, if one can be
+	// made there; where that cannot, nobody in the box can either.
 	Missing bool
+	// Stub is what the stub of a missing file holds.
+	Stub string
+	// Pinned is a writable folder that is only listed because a protected path lies in it: it must be a mount of its own, so that
+	// it cannot be renamed away, the protected path with it, and another made in its place.
+	Pinned bool
 }
 
 // Rule is one entry of net.allow.
-type Rule struct {
-	// Text is the rule as written.
-	Text string
-	// Host is the name in lower case without a trailing dot; empty for an address.
-	Host string
-	// Addr is the address of a rule that names one.
-	Addr netip.Addr
-	// Port is the port.
-	Port uint16
+type Rule = dsl.Rule
+
+// ParseRule reads an entry of net.allow; see [dsl.ParseRule].
+func ParseRule(text string) (Rule, error) { return dsl.ParseRule(text) }
+
+// Below reports whether p is dir or inside it. Both are absolute, clean and without links.
+func Below(p, dir string) bool {
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'
+}
+
+// Find returns the grant that decides about a path, absolute and without links, and false if it cannot be seen.
+func (v *View) Find(real string) (Grant, bool) {
+	best := -1
+	for i, g := range v.Grants {
+		if (real == g.Path || g.Dir && Below(real, g.Path)) && (best < 0 || len(g.Path) >= len(v.Grants[best].Path)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return Grant{}, false
+	}
+	return v.Grants[best], true
+}
+
+// Allows reports whether a path, absolute and without links, can be read, or also written where write is set. Of a path that
+// is not there yet it says whether it may be made.
+func (v *View) Allows(real string, write bool) bool {
+	g, ok := v.Find(real)
+	return ok && (g.Writable || !write)
 }

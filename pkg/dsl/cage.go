@@ -194,14 +194,9 @@ func bytesOf(n *node) int64 {
 
 // mountPath rewrites a path of a cage written in the project at prefix so that project:/ is the root project.
 func mountPath(p, prefix string) string {
-	rest, inProject := strings.CutPrefix(p, "project:/")
-	if !inProject {
-		if rest, inProject = strings.CutPrefix(p, "./"); !inProject {
-			if p != "." {
-				return p
-			}
-			rest = ""
-		}
+	rest, ok := InProject(p)
+	if !ok {
+		return p
 	}
 	return "project:/" + strings.Trim(strings.Trim(prefix+"/"+rest, "/"), "/")
 }
@@ -246,4 +241,16 @@ func CageFromProto(p *commonv1.CagePolicy) *Cage {
 		}
 	}
 	return c
+}
+
+// InProject returns the part of a cage's path below the project's root, "" for the root itself, and whether it is written as
+// one of the project: with project:/ or ./ in front, or as a dot.
+func InProject(path string) (string, bool) {
+	if rest, ok := strings.CutPrefix(path, "project:/"); ok {
+		return rest, true
+	}
+	if rest, ok := strings.CutPrefix(path, "./"); ok {
+		return rest, true
+	}
+	return "", path == "."
 }

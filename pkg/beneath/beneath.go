@@ -1,0 +1,80 @@
+// Package beneath opens what lies below a folder without following any link.
+//
+// It uses openat2 with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS, and where the system has none walks the
+// path with O_NOFOLLOW, one component at a time. A link that is put in place between a decision about a path and its opening
+// makes the opening fail; it cannot move it.
+package beneath
+
+import (
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Path opens a file or folder for passing through it and asking what it is, which needs no permission to read it.
+const Path = oPath
+
+// Open opens rel, which is relative and clean, below the folder dir. flags and mode are those of open(2). The descriptor is
+// the caller's; give O_CLOEXEC. A component that is a link is ELOOP or ENOTDIR, one that leads out of dir EXDEV or EINVAL.
+func Open(dir int, rel string, flags int, mode uint32) (int, error) {
+	fd, err := openat2(dir, rel, flags, mode)
+	if err != errNoOpenat2 {
+		return fd, err
+	}
+	return openWalking(dir, rel, flags, mode)
+}
+
+// openWalking does what openat2 does, one component at a time.
+func openWalking(dir int, rel string, flags int, mode uint32) (int, error) {
+	if strings.HasPrefix(rel, "/") {
+		return -1, unix.EXDEV
+	}
+	parent, name := path.Split(rel)
+	at, err := unix.Dup(dir)
+	if err != nil {
+		return -1, err
+	}
+	for part := range strings.SplitSeq(parent, "/") {
+		if part == "" || part == "." {
+			continue
+		}
+		if part == ".." {
+			unix.Close(at)
+			return -1, unix.EXDEV
+		}
+		next, err := retry(func() (int, error) {
+			return unix.Openat(at, part, oPath|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		})
+		unix.Close(at)
+		if err != nil {
+			return -1, err
+		}
+		at = next
+	}
+	defer unix.Close(at)
+	if name == "" || name == ".." {
+		return -1, unix.EINVAL
+	}
+	fd, err := retry(func() (int, error) { return unix.Openat(at, name, flags|unix.O_NOFOLLOW, mode) })
+	if err != nil || flags&oPath == 0 {
+		return fd, err
+	}
+	// Opened for passing through, a link is opened itself; openat2 refuses it.
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		unix.Close(fd)
+		return -1, unix.ELOOP
+	}
+	return fd, nil
+}
+
+// retry repeats a system call that a signal cut off.
+func retry(call func() (int, error)) (int, error) {
+	for {
+		v, err := call()
+		if err != unix.EINTR {
+			return v, err
+		}
+	}
+}

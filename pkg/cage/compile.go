@@ -1,0 +1,242 @@
+package cage
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/beneath"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+)
+
+// Option changes how a policy is compiled.
+type Option func(*compiler)
+
+// Forbidden names absolute paths that no policy can grant, nor a folder they lie in: kaged's own data and config. Those that
+// are not there are ignored; links in them are followed.
+func Forbidden(paths ...string) Option {
+	return func(c *compiler) { c.forbidden = append(c.forbidden, paths...) }
+}
+
+// system are the folders that no policy can grant: a box has its own, and the host's would tell about other processes, or reach
+// them.
+var system = [...]string{"/proc", "/sys", "/dev", "/run"}
+
+// Compile makes policy real for the project at root, an absolute folder, whose own links are followed. It looks at the file
+// system once: what a policy grants must be there, and be a file or a folder reached without links, as it is known by one
+// name then, inside and outside. It fails with cage_policy_invalid and the detail "field", such as cage.fs[2].path, if a
+// path is missing, relative, a link or behind one, of another kind, or must not be granted.
+//
+// Whoever acts on the view later checks again, on descriptors: files change.
+func Compile(policy *dsl.Cage, root string, options ...Option) (*View, error) {
+	c := &compiler{policy: policy, grants: map[string]Grant{}, gits: map[string]bool{}}
+	for _, o := range options {
+		o(c)
+	}
+	if err := c.open(root); err != nil {
+		return nil, err
+	}
+	defer c.close()
+	if err := c.paths(); err != nil {
+		return nil, err
+	}
+	c.named = maps.Clone(c.grants)
+	if err := c.protect(); err != nil {
+		return nil, err
+	}
+	v := &View{
+		Root: c.root, Relaxed: policy.Seccomp == "relaxed", Capabilities: slices.Clone(policy.Capabilities),
+		Persistent: policy.State == "persistent", Env: maps.Clone(policy.Env), Limits: policy.Limits, Partial: c.partial,
+	}
+	for _, path := range slices.Sorted(maps.Keys(c.grants)) {
+		v.Grants = append(v.Grants, c.grants[path])
+	}
+	for i, text := range policy.Net {
+		rule, err := ParseRule(text)
+		if err != nil {
+			return nil, invalid(fmt.Sprintf("cage.net.allow[%d]", i), "%v.", err)
+		}
+		if !slices.ContainsFunc(v.Net, func(r Rule) bool { return r.String() == rule.String() }) {
+			v.Net = append(v.Net, rule)
+		}
+	}
+	return v, nil
+}
+
+// compiler makes one view.
+type compiler struct {
+	policy    *dsl.Cage
+	forbidden []string
+	root      string
+	rootFD    int              // of root
+	systemFD  int              // of /
+	named     map[string]Grant // what the policy grants, by path
+	grants    map[string]Grant // and what is added to it
+	gits      map[string]bool  // the folders of git that were looked at
+	pins      []string
+	partial   bool
+}
+
+func invalid(field, format string, args ...any) *fault.Error {
+	return fault.New(fault.CagePolicyInvalid, "%s: %s", field, fmt.Sprintf(format, args...)).With("field", field)
+}
+
+func (c *compiler) open(root string) error {
+	const field = "project_root"
+	if !filepath.IsAbs(root) || strings.ContainsRune(root, 0) {
+		return invalid(field, "The project's root %q is not an absolute path.", root)
+	}
+	real, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return invalid(field, "There is no folder at the project's root %s.", root)
+	}
+	c.root = real
+	if c.systemFD, err = unix.Open("/", beneath.Path|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return invalid(field, "The file system cannot be opened: %v.", err)
+	}
+	c.rootFD, err = unix.Open(real, beneath.Path|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		unix.Close(c.systemFD)
+		return invalid(field, "The project's root %s cannot be opened: %v.", root, err)
+	}
+	for i, name := range c.forbidden {
+		if real, err := filepath.EvalSymlinks(name); err == nil {
+			c.forbidden[i] = real
+		}
+	}
+	return nil
+}
+
+func (c *compiler) close() {
+	unix.Close(c.rootFD)
+	unix.Close(c.systemFD)
+}
+
+// paths resolves what the policy grants.
+func (c *compiler) paths() error {
+	for i, m := range c.policy.FS {
+		field := fmt.Sprintf("cage.fs[%d]", i)
+		if m.Mode != "ro" && m.Mode != "rw" {
+			return invalid(field+".mode", "The mode is %q; it is ro or rw.", m.Mode)
+		}
+		g, err := c.resolve(field+".path", m.Path)
+		if err != nil {
+			return err
+		}
+		g.Writable = m.Mode == "rw"
+		c.grants[g.Path] = g
+	}
+	return nil
+}
+
+// resolve finds the file or folder that a policy names.
+func (c *compiler) resolve(field, name string) (Grant, error) {
+	at, base, rel, err := c.place(field, name)
+	if err != nil {
+		return Grant{}, err
+	}
+	path := filepath.Join(base, rel)
+	if err := c.grantable(field, name, path); err != nil {
+		return Grant{}, err
+	}
+	var st unix.Stat_t
+	fd, err := beneath.Open(at, rel, beneath.Path|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Fstat(fd, &st)
+		unix.Close(fd)
+	}
+	if err != nil {
+		return Grant{}, unreachable(field, name, path, err)
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return Grant{Path: path, Dir: true}, nil
+	case unix.S_IFREG:
+		return Grant{Path: path}, nil
+	}
+	return Grant{}, invalid(field, "%s is %s; only files and folders can be granted.", name, kindOf(uint32(st.Mode)))
+}
+
+// place splits a path of a policy into a folder that is open and what is to be found below it.
+func (c *compiler) place(field, name string) (at int, base, rel string, err error) {
+	at, base, rel = c.rootFD, c.root, ""
+	if rest, ok := dsl.InProject(name); ok {
+		rel = rest
+	} else if rel, ok = strings.CutPrefix(name, "/"); ok {
+		at, base = c.systemFD, "/"
+	} else {
+		return 0, "", "", invalid(field, "%q is relative; write project:/%s for the project's, or an absolute path.", name, name)
+	}
+	rel = strings.TrimSuffix(rel, "/")
+	if rel == "" {
+		return at, base, ".", nil
+	}
+	for part := range strings.SplitSeq(rel, "/") {
+		if part == "" || part == "." || part == ".." || strings.ContainsRune(part, 0) {
+			return 0, "", "", invalid(field, "%q has an element that is empty, . or ..; write the path without.", name)
+		}
+	}
+	return at, base, rel, nil
+}
+
+// grantable refuses what no policy can have.
+func (c *compiler) grantable(field, name, path string) error {
+	if path == "/" {
+		return invalid(field, "%s is the whole file system, which cannot be granted; name the folders that are needed.", name)
+	}
+	for _, s := range system {
+		if Below(path, s) {
+			return invalid(field, "%s lies in %s, which cannot be granted; a cage has its own.", path, s)
+		}
+	}
+	for _, f := range c.forbidden {
+		switch {
+		case Below(path, f):
+			return invalid(field, "%s belongs to kaged itself (%s), which no agent can be granted.", path, f)
+		case Below(f, path):
+			return invalid(field, "%s holds %s, which belongs to kaged itself and which no agent can be granted; grant the folders below it that are needed.", name, f)
+		}
+	}
+	return nil
+}
+
+// unreachable says why a path could not be opened, and what to write where it is a link.
+func unreachable(field, name, path string, cause error) error {
+	part := ""
+	for element := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		part += "/" + element
+		var st unix.Stat_t
+		if err := unix.Lstat(part, &st); err == unix.ENOENT || err == unix.ENOTDIR {
+			return invalid(field, "There is nothing at %s; make it, or leave it out of the cage.", name)
+		} else if err != nil {
+			return invalid(field, "%s cannot be looked at: %v.", part, err)
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFLNK {
+			continue
+		}
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			return invalid(field, "%s is a link; a cage grants real paths: write %s.", part, real)
+		}
+		return invalid(field, "%s is a link that leads nowhere.", part)
+	}
+	return invalid(field, "%s cannot be opened: %v.", name, cause)
+}
+
+func kindOf(mode uint32) string {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFSOCK:
+		return "a socket"
+	case unix.S_IFIFO:
+		return "a pipe"
+	case unix.S_IFCHR, unix.S_IFBLK:
+		return "a device"
+	case unix.S_IFLNK:
+		return "a link"
+	}
+	return "of an unknown kind"
+}

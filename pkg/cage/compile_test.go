@@ -1,0 +1,139 @@
+package cage_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+)
+
+// plant makes a tree: a name that ends in a slash is a folder, "a -> b" a link, anything else a file.
+func plant(t testing.TB, names ...string) string {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	for _, name := range names {
+		link, target, isLink := strings.Cut(name, " -> ")
+		at := filepath.Join(root, link)
+		must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		switch {
+		case isLink:
+			must(t, os.Symlink(target, at))
+		case strings.HasSuffix(name, "/"):
+			must(t, os.MkdirAll(at, 0o755))
+		default:
+			must(t, os.WriteFile(at, nil, 0o644))
+		}
+	}
+	return root
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// policy reads "ro path" and "rw path".
+func policy(mounts ...string) *dsl.Cage {
+	c := &dsl.Cage{Seccomp: "default", State: "ephemeral"}
+	for _, m := range mounts {
+		mode, path, _ := strings.Cut(m, " ")
+		c.FS = append(c.FS, dsl.Mount{Mode: mode, Path: path})
+	}
+	return c
+}
+
+func compile(t testing.TB, root string, mounts ...string) *cage.View {
+	t.Helper()
+	v, err := cage.Compile(policy(mounts...), root)
+	must(t, err)
+	return v
+}
+
+// A path is decided by the deepest grant it lies in, and of equals by the last; what lies in none cannot be seen (T-PERM-03, -07).
+func TestDeepestDecides(t *testing.T) {
+	t.Parallel()
+	root := plant(t, "src/gen/own/", "src2/", "docs/", "one", "two")
+	v := compile(t, root, "rw ./src", "ro project:/src/gen/", "rw ./src/gen/own", "ro ./docs", "rw ./docs", "ro ./docs", "rw project:/one", "ro "+root+"/two")
+	for name, want := range map[string]string{
+		"src": "rw", "src/x": "rw", "src/gen": "r", "src/gen/x": "r", "src/gen/own/x": "rw", "src2": "", "docs/x": "r", ".": "", "one": "rw", "one/x": "", "two": "r",
+	} {
+		at, got := filepath.Join(root, name), ""
+		if v.Allows(at, false) {
+			got = "r"
+		}
+		if v.Allows(at, true) {
+			got += "w"
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if v.Allows("/usr/bin", false) || v.Allows(filepath.Dir(root), false) {
+		t.Error("something outside is allowed")
+	}
+}
+
+// A path that is missing, relative, a link or behind one, of another kind, or never to be granted refuses the policy with its
+// place; nothing is left out silently.
+func TestRefusedPaths(t *testing.T) {
+	t.Parallel()
+	root := plant(t, "src/", "file", "link -> src", "dir/out -> /usr", "nowhere -> no/such", "data/db/")
+	must(t, unix.Mkfifo(filepath.Join(root, "pipe"), 0o600))
+	for path, want := range map[string]string{
+		"./missing":              "There is nothing at ./missing",
+		"project:/file/below":    "There is nothing at project:/file/below",
+		"src":                    "write project:/src",
+		"":                       "relative",
+		"./../src":               "write the path without",
+		"project:/a//b":          "write the path without",
+		"project:/a/./b":         "write the path without",
+		"./a\x00b":               "write the path without",
+		"./link":                 root + "/link is a link; a cage grants real paths: write " + root + "/src",
+		"./link/x":               "is a link",
+		"./dir/out/bin":          root + "/dir/out is a link; a cage grants real paths: write /usr/bin",
+		"./nowhere":              "leads nowhere",
+		"/bin/sh":                "/bin is a link; a cage grants real paths: write /usr/bin/",
+		"./pipe":                 "is a pipe; only files and folders can be granted",
+		"/":                      "the whole file system",
+		"/proc":                  "lies in /proc",
+		"/proc/self/root/etc":    "lies in /proc",
+		"/sys/kernel":            "lies in /sys",
+		"/dev/shm":               "lies in /dev",
+		"/run/user":              "lies in /run",
+		"./data":                 "holds " + root + "/data/db",
+		".":                      "holds " + root + "/data/db",
+		"project:/data/db":       "belongs to kaged itself",
+		"project:/data/db/inner": "belongs to kaged itself",
+	} {
+		p := policy("ro ./src", "ro "+path)
+		_, err := cage.Compile(p, root, cage.Forbidden(root+"/data/db", "/no/such/config"))
+		f := fault.From(err)
+		if err == nil || f.Code != fault.CagePolicyInvalid || f.Details["field"] != "cage.fs[1].path" || !strings.Contains(f.Msg, want) {
+			t.Errorf("%q: %v, want %q", path, err, want)
+		}
+	}
+}
+
+// The project's root may be reached by a link; the view shows where it really is.
+func TestRootByLink(t *testing.T) {
+	t.Parallel()
+	root := plant(t, "real/src/", "by -> real")
+	v := compile(t, filepath.Join(root, "by"), "rw ./src")
+	if v.Root != root+"/real" || !v.Allows(root+"/real/src", true) {
+		t.Errorf("%+v", v)
+	}
+	for _, bad := range []string{"relative", filepath.Join(root, "no"), ""} {
+		if _, err := cage.Compile(policy(), bad); fault.From(err).Details["field"] != "project_root" {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package cage_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/fault"
+)
+
+// added returns what a view has besides the policy's grants, below root: name and how it stands there.
+func added(root string, v *cage.View) map[string]string {
+	found := map[string]string{}
+	for _, g := range v.Grants {
+		how := ""
+		switch {
+		case g.Pinned:
+			how = "pinned"
+		case g.Missing && g.Dir:
+			how = "missing folder"
+		case g.Missing:
+			how = "missing file"
+		case g.Protected && g.Dir:
+			how = "folder"
+		case g.Protected:
+			how = "file"
+		default:
+			continue
+		}
+		found[strings.TrimPrefix(g.Path, root+"/")] = how
+	}
+	return found
+}
+
+func expect(t *testing.T, got, want map[string]string) {
+	t.Helper()
+	if !maps.Equal(got, want) {
+		for _, name := range slices.Sorted(maps.Keys(got)) {
+			if got[name] != want[name] {
+				t.Errorf("%s: %q, want %q", name, got[name], want[name])
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			if got[name] == "" {
+				t.Errorf("%s: nothing, want %q", name, want[name])
+			}
+		}
+	}
+}
+
+// What makes tools outside the cage run code stays read-only in a writable project, and what is not there gets a stub where
+// one does no harm; the folder it lies in cannot be renamed away.
+func TestProtected(t *testing.T) {
+	t.Parallel()
+	root := plant(t, ".kaged/project.yaml", ".git/HEAD", ".git/config", ".git/hooks/", ".git/objects/", ".git/refs/", ".vscode/", ".envrc", "src/")
+	v := compile(t, root, "rw .")
+	expect(t, added(root, v), map[string]string{
+		".kaged": "folder", ".vscode": "folder", ".envrc": "file", ".idea": "missing folder", ".claude": "missing folder",
+		".cursor": "missing folder", ".devcontainer": "missing folder",
+		".git": "pinned", ".git/config": "file", ".git/hooks": "folder", ".git/config.worktree": "missing file", ".git/commondir": "missing file",
+	})
+	for name, want := range map[string]bool{
+		".git/config": false, ".git/hooks/pre-commit": false, ".git/HEAD": true, ".git/index": true, ".kaged/project.yaml": false,
+		".vscode/tasks.json": false, ".envrc": false, ".idea/x": false, "src/x": true, ".mcp.json": true,
+	} {
+		if at := filepath.Join(root, name); v.Allows(at, true) != want || !v.Allows(at, false) {
+			t.Errorf("%s: write %v, want %v", name, !want, want)
+		}
+	}
+}
+
+// A policy that names a protected path gets what it names.
+func TestProtectedNamed(t *testing.T) {
+	t.Parallel()
+	root := plant(t, ".kaged/prompts/", ".git/HEAD", ".git/config", ".git/hooks/", ".git/objects/", ".git/refs/")
+	v := compile(t, root, "rw .", "rw ./.git/hooks", "rw ./.kaged/prompts")
+	for name, want := range map[string]bool{
+		".git/hooks/pre-commit": true, ".git/config": false, ".kaged/prompts/a.md": true, ".kaged/project.yaml": false,
+	} {
+		if v.Allows(filepath.Join(root, name), true) != want {
+			t.Errorf("%s: write %v, want %v", name, !want, want)
+		}
+	}
+	v = compile(t, root, "ro .", "rw ./.git")
+	for name, want := range map[string]bool{".git/index": true, ".git/hooks/x": false, ".git/config": false, ".git": true} {
+		if v.Allows(filepath.Join(root, name), true) != want {
+			t.Errorf("only .git is writable: %s: write %v, want %v", name, !want, want)
+		}
+	}
+}
+
+// Where there is no repository none can be planted, neither at the project's root nor at that of a writable folder.
+func TestNoRepositoryPlanted(t *testing.T) {
+	t.Parallel()
+	root := plant(t, "out/", "src/")
+	expect(t, added(root, compile(t, root, "ro .", "rw ./out")), map[string]string{"out/.git": "missing folder", "out/.kaged": "missing folder"})
+	expect(t, added(root, compile(t, root, "ro .")), map[string]string{})
+}
+
+// Repositories, projects, submodules and worktrees inside a writable folder are found, those that are kept elsewhere followed.
+func TestNestedRepositories(t *testing.T) {
+	t.Parallel()
+	root := plant(t,
+		".git/HEAD", ".git/config", ".git/hooks/", ".git/objects/", ".git/refs/",
+		".git/modules/third/party/HEAD", ".git/modules/third/party/config", ".git/modules/third/party/objects/", ".git/modules/third/party/refs/", ".git/modules/third/party/hooks/",
+		".git/worktrees/w/HEAD", ".git/worktrees/w/commondir", ".git/worktrees/w/gitdir",
+		"libs/a/.git/HEAD", "libs/a/.git/config", "libs/a/.git/objects/", "libs/a/.git/refs/", "libs/a/.git/hooks/", "libs/a/.envrc", "libs/a/x",
+		"team/b/.kaged/", "node_modules/m/.git/config", "fixtures/bare/HEAD", "fixtures/bare/config", "fixtures/bare/objects/", "fixtures/bare/refs/",
+		"tree/.bare/HEAD", "tree/.bare/config", "tree/.bare/hooks/",
+	)
+	must(t, os.WriteFile(filepath.Join(root, "tree/.git"), []byte("gitdir: ./.bare\n"), 0o644))
+	got := added(root, compile(t, root, "rw ."))
+	for name, want := range map[string]string{
+		".git/modules/third/party/config": "file", ".git/modules/third/party/hooks": "folder", ".git/modules/third": "pinned",
+		".git/worktrees/w/commondir": "file", ".git/worktrees/w/config.worktree": "missing file", ".git/worktrees/w": "pinned",
+		"libs": "pinned", "libs/a": "pinned", "libs/a/.git": "pinned", "libs/a/.git/config": "file", "libs/a/.envrc": "file", "libs/a/.vscode": "",
+		"team/b/.kaged": "folder", "node_modules/m/.git/config": "", "fixtures/bare/config": "file", "fixtures/bare/commondir": "",
+		"tree/.git": "file", "tree/.bare": "pinned", "tree/.bare/config": "file", "tree/.bare/hooks": "folder", "tree/.bare/commondir": "missing file",
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %q, want %q", name, got[name], want)
+		}
+	}
+}
+
+// A protected name that is a link refuses the policy: it could be replaced, whatever is done to what it leads to.
+func TestProtectedLink(t *testing.T) {
+	t.Parallel()
+	root := plant(t, "src/", ".envrc -> src")
+	_, err := cage.Compile(policy("rw ."), root)
+	if fault.From(err).Code != fault.CagePolicyInvalid || !strings.Contains(err.Error(), root+"/.envrc is a link") {
+		t.Error(err)
+	}
+	compile(t, root, "ro .")
+}
+
+// A folder on the way to something read-only is held fast, so that it cannot be renamed and made anew.
+func TestPinned(t *testing.T) {
+	t.Parallel()
+	root := plant(t, "a/b/secret", "a/b/c/")
+	got := added(root, compile(t, root, "rw .", "ro ./a/b/secret", "rw ./a/b/c"))
+	if got["a"] != "pinned" || got["a/b"] != "pinned" || got["a/b/c"] != "" {
+		t.Errorf("%v", got)
+	}
+}
