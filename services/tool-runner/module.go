@@ -21,9 +21,10 @@ func newModule(env *host.Env) (host.Service, error) {
 		return nil, err
 	}
 	deps := Deps{
-		Log:     env.Log,
-		Tools:   declared,
-		Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
+		Log:       env.Log,
+		Tools:     declared,
+		NoSandbox: env.NoSandbox,
+		Sandbox:   sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
 	}
 	if env.DataDir != "" {
 		deps.Journal = filepath.Join(env.DataDir, "tool-runner", "journal")

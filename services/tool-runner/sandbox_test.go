@@ -10,6 +10,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/command/commandtest"
 
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
@@ -23,10 +24,21 @@ type sandbox struct {
 	// asked is told each command that was started, gone the error of each that was ended by its caller's leaving.
 	asked chan *sandboxsupervisorv1.ExecStart
 	gone  chan error
+	// refused is what each command's cage refuses while it runs.
+	refused []*commonv1.NetworkAttempt
+	// held is told each cage that is to be made; of it come the events, or refuses is why it is not made.
+	held    chan *sandboxsupervisorv1.HoldCageRequest
+	events  chan *sandboxsupervisorv1.HoldCageEvent
+	refuses error
+	// left is told of each hold that its caller left.
+	left chan struct{}
 }
 
 func newSandbox() *sandbox {
-	return &sandbox{shell: commandtest.Shell{KillGrace: 200 * time.Millisecond}, asked: make(chan *sandboxsupervisorv1.ExecStart, 100), gone: make(chan error, 100)}
+	return &sandbox{
+		shell: commandtest.Shell{KillGrace: 200 * time.Millisecond}, asked: make(chan *sandboxsupervisorv1.ExecStart, 100), gone: make(chan error, 100),
+		held: make(chan *sandboxsupervisorv1.HoldCageRequest, 1), events: make(chan *sandboxsupervisorv1.HoldCageEvent, 10), left: make(chan struct{}, 1),
+	}
 }
 
 // Exec runs one command as the contract says.
@@ -39,6 +51,11 @@ func (s *sandbox) Exec(stream grpc.BidiStreamingServer[sandboxsupervisorv1.ExecR
 	s.asked <- start
 	if err := stream.Send(&sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Started{Started: &sandboxsupervisorv1.ExecStarted{}}}); err != nil {
 		return err
+	}
+	for _, a := range s.refused {
+		if err := stream.Send(&sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Refused{Refused: a}}); err != nil {
+			return err
+		}
 	}
 	exit, err := s.shell.Run(stream.Context(), command.Spec{
 		Argv: start.GetArgv(), Dir: start.GetCwd(), Env: start.GetEnv(), Timeout: time.Duration(start.GetTimeoutMs()) * time.Millisecond,
@@ -61,6 +78,44 @@ func (s *sandbox) Exec(stream grpc.BidiStreamingServer[sandboxsupervisorv1.ExecR
 	return stream.Send(&sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Exited{Exited: &sandboxsupervisorv1.ExecExited{
 		ExitCode: int32(exit.Code), Reason: reason, DurationMs: exit.Duration.Milliseconds(),
 	}}})
+}
+
+// HoldCage holds a cage as the test says.
+func (s *sandbox) HoldCage(req *sandboxsupervisorv1.HoldCageRequest, stream grpc.ServerStreamingServer[sandboxsupervisorv1.HoldCageEvent]) error {
+	s.held <- req
+	if s.refuses != nil {
+		return s.refuses
+	}
+	for {
+		select {
+		case e, more := <-s.events:
+			if !more {
+				return nil
+			}
+			if err := stream.Send(e); err != nil {
+				return err
+			}
+		case <-stream.Context().Done():
+			s.left <- struct{}{}
+			return stream.Context().Err()
+		}
+	}
+}
+
+// ListProcesses lists one process of each session it is asked about.
+func (s *sandbox) ListProcesses(_ context.Context, req *sandboxsupervisorv1.ListProcessesRequest) (*sandboxsupervisorv1.ListProcessesResponse, error) {
+	return &sandboxsupervisorv1.ListProcessesResponse{Processes: []*sandboxsupervisorv1.Process{{
+		ExecId: "e", Owner: &sandboxsupervisorv1.Owner{SessionId: req.GetSessionId(), RunId: "r", ProjectId: "p", AgentPath: "primary"}, Pid: 7,
+		Command: "sleep 1", StartedAt: 1, MemoryBytes: 2, CpuMs: 3, Detached: true, CageId: "c",
+	}}}, nil
+}
+
+// ListCages lists one cage of each session it is asked about.
+func (s *sandbox) ListCages(_ context.Context, req *sandboxsupervisorv1.ListCagesRequest) (*sandboxsupervisorv1.ListCagesResponse, error) {
+	return &sandboxsupervisorv1.ListCagesResponse{Cages: []*sandboxsupervisorv1.Cage{{
+		CageId: "c", Owner: &sandboxsupervisorv1.Owner{SessionId: req.GetSessionId(), RunId: "r", ProjectId: "p"}, AgentPath: "primary", StartedAt: 1,
+		Tier: "userns", BestEffort: []string{"b"}, MemoryBytes: 2, CpuMs: 3, Processes: 4,
+	}}}, nil
 }
 
 // EndOwner records whose commands were to be ended.

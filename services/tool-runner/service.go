@@ -27,6 +27,8 @@ type Deps struct {
 	Processes string
 	// Tools declares the operator's commands.
 	Tools ToolsFile
+	// NoSandbox says that cages are switched off on this daemon.
+	NoSandbox bool
 }
 
 // Service is the tool runner.
@@ -41,7 +43,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	opts.Journal, opts.Processes.Dir = deps.Journal, deps.Processes
 	box := sandbox.New(deps.Sandbox)
 	runner, err := core.New(opts, core.Deps{
-		Log: deps.Log, Sniff: http.DetectContentType, Commands: box, Background: box, Languages: syntax.Languages(), LookupEnv: os.LookupEnv,
+		Log: deps.Log, Sniff: http.DetectContentType, Commands: box, Background: box, Cages: box, Inventory: box, NoSandbox: deps.NoSandbox,
+		Languages: syntax.Languages(), LookupEnv: os.LookupEnv,
 		ToolsFile: deps.Tools.Path, Tools: deps.Tools.Content,
 	})
 	if err != nil {

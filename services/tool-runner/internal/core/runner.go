@@ -51,6 +51,11 @@ type Deps struct {
 	// Commands runs what tools want run, Background what outlives the call that started it.
 	Commands   command.Runner
 	Background command.Background
+	// Cages makes the cages of agents, Inventory knows what runs.
+	Cages     command.Cages
+	Inventory command.Inventory
+	// NoSandbox says that cages are switched off: commands of caged agents run without.
+	NoSandbox bool
 	// Languages are those whose grammars have to work.
 	Languages []*syntax.Language
 	// LookupEnv reads the process's own environment.
@@ -67,6 +72,8 @@ type Runner struct {
 	calls      *calls.Calls
 	reads      *reads.Records
 	commands   command.Runner
+	cages      command.Cages
+	inventory  command.Inventory
 	processes  *processes.Table
 	parsers    *syntax.Parsers
 	project    project.Options
@@ -82,6 +89,7 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	}
 	r := &Runner{
 		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), commands: deps.Commands, project: opts.Project,
+		cages: deps.Cages, inventory: deps.Inventory,
 		processes: processes.New(deps.Background, deps.Log, opts.Processes),
 		parsers:   syntax.NewParsers(opts.Tools.Syntax.Parsers),
 	}
@@ -92,10 +100,10 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	}
 	builtin := tools.Catalogue(tools.Deps{
 		Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands, Processes: r.processes, LookupEnv: deps.LookupEnv,
-		Parsers: r.parsers, Limits: opts.Tools,
+		NoSandbox: deps.NoSandbox, Parsers: r.parsers, Limits: opts.Tools,
 	})
 	declared, warnings, err := clitools.Load(deps.ToolsFile, deps.Tools, builtin, clitools.Deps{
-		Commands: deps.Commands, LookupEnv: deps.LookupEnv, Limits: opts.CLI,
+		Commands: deps.Commands, LookupEnv: deps.LookupEnv, NoSandbox: deps.NoSandbox, Limits: opts.CLI,
 	})
 	if err != nil {
 		return nil, err
@@ -147,6 +155,23 @@ func digest(call *tool.Call) calls.Digest {
 	sum.Write([]byte{0})
 	sum.Write(call.Input)
 	return calls.Digest(sum.Sum(nil))
+}
+
+// HoldCage makes the cage of a caller's invocation and holds it until ctx or the cage ends; see [command.Cages]. It fails with
+// bad_request for a caller without a cage.
+func (r *Runner) HoldCage(ctx context.Context, id string, from tool.Caller, event func(command.CageEvent) error) error {
+	if id == "" || from.SessionID == "" || from.Cage == nil {
+		return fault.New(fault.BadRequest, "A cage needs a cage_id, a session_id and a policy.")
+	}
+	return r.cages.Hold(ctx, command.CageSpec{
+		ID: id, Policy: from.Cage, Root: from.Root,
+		Owner: command.Owner{SessionID: from.SessionID, RunID: from.RunID, ProjectID: from.ProjectID, Agent: from.Agent},
+	}, event)
+}
+
+// Running returns what runs for a session, or for all where it is empty.
+func (r *Runner) Running(ctx context.Context, session string) (command.Running, error) {
+	return r.inventory.Running(ctx, session)
 }
 
 // ReadProject reads files of a project; see [project.Read].

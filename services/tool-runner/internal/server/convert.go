@@ -32,7 +32,7 @@ func callerFromProto(c *toolrunnerv1.ToolContext) tool.Caller {
 	return tool.Caller{
 		SessionID: c.GetSessionId(), RunID: c.GetRunId(), RequestID: c.GetRequestId(), Agent: c.GetCaller(),
 		ProjectID: c.GetProjectId(), Root: c.GetProjectRoot(), OperatorID: c.GetOperatorId(),
-		Cage: cageFromProto(c.GetCage()), Tools: c.GetTools(), KnowsFiles: c.GetKnowsFiles(),
+		Cage: cageFromProto(c.GetCage()), CageID: c.GetCageId(), Tools: c.GetTools(), KnowsFiles: c.GetKnowsFiles(),
 		Job: job,
 	}
 }

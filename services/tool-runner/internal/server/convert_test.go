@@ -27,7 +27,7 @@ func TestCallFromProto(t *testing.T) {
 	same := func(id, name, input, grant string, from tool.Caller, policy cage.Policy) bool {
 		req := &toolrunnerv1.RunToolRequest{CallId: id, Tool: name, Input: input, Grant: &toolrunnerv1.ToolGrant{Fingerprint: grant}, Context: &toolrunnerv1.ToolContext{
 			SessionId: from.SessionID, RunId: from.RunID, RequestId: from.RequestID, Caller: from.Agent, ProjectId: from.ProjectID,
-			ProjectRoot: from.Root, OperatorId: from.OperatorID, Tools: from.Tools, KnowsFiles: from.KnowsFiles,
+			ProjectRoot: from.Root, OperatorId: from.OperatorID, Tools: from.Tools, KnowsFiles: from.KnowsFiles, CageId: from.CageID,
 			Cage: &commonv1.CagePolicy{
 				NetAllow: policy.NetAllow, Seccomp: policy.Seccomp, Capabilities: policy.Capabilities, State: policy.State, Env: policy.Env,
 				Limits: &commonv1.CageLimits{

@@ -17,7 +17,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// Sandbox is a [command.Runner] and a [command.Background].
+// Sandbox is a [command.Runner], a [command.Background], [command.Cages] and a [command.Inventory].
 type Sandbox struct {
 	client sandboxsupervisorv1.SandboxServiceClient
 }
@@ -25,6 +25,8 @@ type Sandbox struct {
 var (
 	_ command.Runner     = (*Sandbox)(nil)
 	_ command.Background = (*Sandbox)(nil)
+	_ command.Cages      = (*Sandbox)(nil)
+	_ command.Inventory  = (*Sandbox)(nil)
 )
 
 // New returns a runner that asks client.
@@ -59,6 +61,10 @@ func (s *Sandbox) Run(ctx context.Context, spec command.Spec, output func([]byte
 			} else {
 				output(e.Output.GetData())
 			}
+		case *sandboxsupervisorv1.ExecEvent_Refused:
+			if spec.Refused != nil {
+				spec.Refused(attemptFromProto(e.Refused))
+			}
 		case *sandboxsupervisorv1.ExecEvent_Exited:
 			return exitFromProto(e.Exited), nil
 		}
@@ -81,9 +87,7 @@ func start(st stream, spec command.Spec) error {
 
 func specToProto(spec command.Spec) *sandboxsupervisorv1.ExecStart {
 	start := &sandboxsupervisorv1.ExecStart{
-		Owner: &sandboxsupervisorv1.Owner{
-			SessionId: spec.Owner.SessionID, RunId: spec.Owner.RunID, CallId: spec.Owner.CallID, ProjectId: spec.Owner.ProjectID,
-		},
+		Owner: ownerToProto(spec.Owner), CageId: spec.CageID,
 		Argv: spec.Argv, Cwd: spec.Dir, Env: spec.Env, TimeoutMs: spec.Timeout.Milliseconds(),
 		Cage: cageToProto(spec.Cage), ProjectRoot: spec.Root, MergeStderr: spec.Stderr == nil,
 	}
@@ -119,6 +123,11 @@ var reasons = map[sandboxsupervisorv1.KillReason]command.Reason{
 	sandboxsupervisorv1.KillReason_KILL_REASON_CANCELLED:   command.Cancelled,
 	sandboxsupervisorv1.KillReason_KILL_REASON_OWNER_ENDED: command.OwnerEnded,
 	sandboxsupervisorv1.KillReason_KILL_REASON_LOST:        command.Lost,
+	sandboxsupervisorv1.KillReason_KILL_REASON_OOM:         command.OutOfMemory,
+	sandboxsupervisorv1.KillReason_KILL_REASON_PIDS:        command.TooManyProcesses,
+	sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME:    command.OutOfTime,
+	sandboxsupervisorv1.KillReason_KILL_REASON_DISK:        command.DiskFull,
+	sandboxsupervisorv1.KillReason_KILL_REASON_SECCOMP:     command.BadSystemCall,
 }
 
 func cageToProto(p *cage.Policy) *commonv1.CagePolicy {

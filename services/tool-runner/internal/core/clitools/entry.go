@@ -39,6 +39,8 @@ type Deps struct {
 	Commands command.Runner
 	// LookupEnv reads kaged's own environment.
 	LookupEnv func(string) (string, bool)
+	// NoSandbox says that commands of caged agents run without their cage.
+	NoSandbox bool
 	Limits    Limits
 }
 
@@ -47,6 +49,8 @@ type Result struct {
 	Stdout   string `json:"stdout"`
 	Stderr   string `json:"stderr"`
 	ExitCode int    `json:"exit_code"`
+	Killed   string `json:"killed,omitempty" enum:"oom,pids,walltime,disk,seccomp" doc:"The limit of the agent's cage that ended the program."`
+	Note     string `json:"note,omitempty" doc:"What that means, in a sentence."`
 }
 
 // categories are the words for them in the file.
@@ -176,9 +180,12 @@ func (t cliTool) unavailable() *fault.Error {
 
 // environment is what the program gets. Programs are not looked for below the project, nor at places relative to it: agents
 // can write there.
-func (t cliTool) environment(root string) map[string]string {
+func (t cliTool) environment(root string, caged bool) map[string]string {
 	declared, _ := t.declared()
 	vars := env.Build(t.LookupEnv, declared)
+	if caged {
+		vars = env.Caged(t.LookupEnv, declared)
+	}
 	var dirs []string
 	for _, dir := range filepath.SplitList(vars["PATH"]) {
 		if filepath.IsAbs(dir) && !paths.Below(filepath.Clean(dir), root) {
@@ -207,24 +214,29 @@ func (t cliTool) run(ctx context.Context, call *tool.Call, values *tool.Values) 
 	bounded, cancel := context.WithTimeout(ctx, timeout+t.Limits.Grace)
 	defer cancel()
 	exit, err := t.Commands.Run(bounded, command.Spec{
-		Owner: command.Owner{
-			SessionID: call.From.SessionID, RunID: call.From.RunID, CallID: call.ID, ProjectID: call.From.ProjectID,
-		},
-		Argv: argv, Dir: call.Space.Root(), Env: t.environment(call.Space.Root()), Timeout: timeout,
-		Cage: call.From.Cage, Root: call.Space.Root(), Stderr: stderr.Write,
+		Owner: call.Owner(), Argv: argv, Dir: call.Space.Root(), Timeout: timeout, Stderr: stderr.Write,
+		Env:  t.environment(call.Space.Root(), call.From.Cage != nil && !t.NoSandbox),
+		Cage: call.From.Cage, CageID: call.From.CageID, Root: call.Space.Root(),
 	}, stdout.Write)
 	if err != nil {
 		return Result{}, t.failure(ctx, err)
 	}
-	result := Result{Stdout: stdout.Finish(), Stderr: stderr.Finish(), ExitCode: exit.Code}
+	result := Result{
+		Stdout: stdout.Finish(), Stderr: stderr.Finish(), ExitCode: exit.Code, Killed: exit.Reason.Word(),
+		Note: exit.Reason.Explain(call.From.Cage),
+	}
 	timedOut := exit.Reason == command.TimedOut
 	if timedOut {
 		result.ExitCode = killedCode
 	}
-	call.Record(audit.ShellExecuted, map[string]any{
+	fields := map[string]any{
 		"command": audit.Shorten(strings.Join(argv, " "), t.Limits.AuditRunes), "cwd": "./", "exit_code": result.ExitCode,
 		"timed_out": timedOut, "timeout_ms": timeout.Milliseconds(), "duration_ms": exit.Duration.Milliseconds(),
-	})
+	}
+	if result.Killed != "" {
+		fields["killed"] = result.Killed
+	}
+	call.Record(audit.ShellExecuted, fields)
 	return result, t.ended(exit.Reason, result)
 }
 
@@ -237,7 +249,7 @@ func (t cliTool) failure(ctx context.Context, err error) error {
 		return fault.Wrap(err, fault.Timeout, "%s ran longer than %s and the sandbox did not report its end.", t.command.Name, t.command.Timeout)
 	case errors.Is(err, fault.ShellSpawnFailed):
 		return fault.Wrap(err, fault.ShellSpawnFailed, "The program %s cannot be started: %s", t.command.Program, fault.From(err).Msg)
-	case errors.Is(err, fault.CageUnavailable), errors.Is(err, fault.Interrupted), errors.Is(err, fault.InvalidParams):
+	case errors.Is(err, fault.CageUnavailable), errors.Is(err, fault.CagePolicyInvalid), errors.Is(err, fault.Interrupted), errors.Is(err, fault.InvalidParams):
 		return err
 	}
 	return tool.Infrastructure(err)

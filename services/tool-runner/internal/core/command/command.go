@@ -9,8 +9,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/cage"
 )
 
-// Owner is who a command belongs to and dies with.
-type Owner struct{ SessionID, RunID, CallID, ProjectID string }
+// Owner is who a command belongs to and dies with. Agent is the tree path of the agent whose it is.
+type Owner struct{ SessionID, RunID, CallID, ProjectID, Agent string }
 
 // Spec describes a command.
 type Spec struct {
@@ -26,9 +26,14 @@ type Spec struct {
 	Stderr func([]byte)
 	// Timeout ends the command, 0 for never.
 	Timeout time.Duration
-	// Cage is the caller's, nil for none; Root is the project's root, which its paths are relative to.
-	Cage *cage.Policy
-	Root string
+	// Cage is the caller's, nil for none; Root is the project's root, which its paths are relative to. CageID is the cage of
+	// [Cages.Hold] that it runs in; without one it has one of its own.
+	Cage   *cage.Policy
+	CageID string
+	Root   string
+	// Refused, if set, is given the connections that the cage refused while the command ran, one call at a time with output.
+	// Commands of one cage share its network, so it may be another's.
+	Refused func(Attempt)
 }
 
 // Reason is why a command was ended from outside.
@@ -41,6 +46,14 @@ const (
 	Cancelled
 	OwnerEnded
 	Lost
+	// OutOfMemory, TooManyProcesses, OutOfTime and DiskFull are limits of its cage that were reached; OutOfTime is that of the
+	// agent's invocation, TimedOut that of the command.
+	OutOfMemory
+	TooManyProcesses
+	OutOfTime
+	DiskFull
+	// BadSystemCall is a program that made a call no program of this machine's kind makes.
+	BadSystemCall
 )
 
 // Exit is how a command ended.

@@ -4,6 +4,7 @@ package env
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"kaged.dev/pkg/fault"
@@ -11,6 +12,19 @@ import (
 
 // Allowed are the variables a process gets from kaged's own environment, where they are set. Nothing else is inherited.
 var Allowed = [...]string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TERM", "SHELL", "TMPDIR", "TZ"}
+
+// own are those of the allowed variables that a cage has values of its own for, or that make no sense in one.
+var own = [...]string{"HOME", "USER", "SHELL", "TMPDIR"}
+
+// Caged is Build for a command in a cage: what is about kaged's own user and folders stays out, because the cage has its own.
+func Caged(lookup func(string) (string, bool), declared map[string]string) map[string]string {
+	return Build(func(name string) (string, bool) {
+		if slices.Contains(own[:], name) {
+			return "", false
+		}
+		return lookup(name)
+	}, declared)
+}
 
 // Build returns the allowed variables lookup knows, overlaid with those declared for this process. Declared values are
 // taken as they are: nothing in them is expanded.

@@ -26,6 +26,12 @@ const (
 	TimedOut     Reason = "timeout"
 	Killed       Reason = "killed"
 	SessionEnded Reason = "session_ended"
+	// The limits of its agent's cage that ended it.
+	OutOfMemory      Reason = "oom"
+	TooManyProcesses Reason = "pids"
+	OutOfTime        Reason = "walltime"
+	DiskFull         Reason = "disk"
+	BadSystemCall    Reason = "seccomp"
 )
 
 // Process is an entry of the table. Times are milliseconds since the Unix epoch.
@@ -80,6 +86,8 @@ func (p *Process) exit(e command.Exit, now time.Time) {
 		p.Reason = Killed
 	case command.OwnerEnded:
 		p.Reason = SessionEnded
+	default:
+		p.Reason = Reason(e.Reason.Word())
 	}
 }
 

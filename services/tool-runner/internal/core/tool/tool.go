@@ -12,6 +12,7 @@ import (
 
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/cage"
+	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/schema"
 )
@@ -75,8 +76,9 @@ type Caller struct {
 	Agent           string
 	ProjectID, Root string
 	OperatorID      string
-	// Cage is the agent's policy, nil for none.
-	Cage *cage.Policy
+	// Cage is the agent's policy, nil for none; CageID is the cage its commands run in, "" for one of their own each.
+	Cage   *cage.Policy
+	CageID string
 	// Tools are the canonical names of the tools the agent has.
 	Tools []string
 	// KnowsFiles says that the caller counts as having read every file it names, as it is.
@@ -102,6 +104,13 @@ func (c *Call) Record(event string, fields map[string]any) {
 	fields["call_id"] = c.ID
 	fields["caller"] = c.From.Agent
 	c.Records = append(c.Records, audit.Record{Type: event, At: time.Now().UnixMilli(), Agent: c.From.Agent, Payload: fields})
+}
+
+// Owner is who commands of the call belong to.
+func (c *Call) Owner() command.Owner {
+	return command.Owner{
+		SessionID: c.From.SessionID, RunID: c.From.RunID, CallID: c.ID, ProjectID: c.From.ProjectID, Agent: c.From.Agent,
+	}
 }
 
 // Infrastructure marks an error that is not the call's but the machinery's: the RPC fails with it instead of the tool.

@@ -45,16 +45,20 @@ type shellJob struct {
 	terminal bool
 	// output is given what the command writes, stderr its standard error apart from the rest; nil for together.
 	output, stderr func([]byte)
+	// refused is given what the cage refused, nil for nobody.
+	refused func(command.Attempt)
 }
 
 // spec returns the command as the sandbox is told it.
 func (d Deps) spec(call *tool.Call, job shellJob) command.Spec {
+	environment := env.Build
+	if call.From.Cage != nil && !d.NoSandbox {
+		environment = env.Caged
+	}
 	return command.Spec{
-		Owner: command.Owner{
-			SessionID: call.From.SessionID, RunID: call.From.RunID, CallID: call.ID, ProjectID: call.From.ProjectID,
-		},
-		Argv: []string{"/bin/sh", "-c", job.command}, Dir: job.cwd.Abs(), Env: env.Build(d.LookupEnv, job.env),
-		Terminal: job.terminal, Stderr: job.stderr, Timeout: job.timeout, Cage: call.From.Cage, Root: call.Space.Root(),
+		Owner: call.Owner(), Argv: []string{"/bin/sh", "-c", job.command}, Dir: job.cwd.Abs(), Env: environment(d.LookupEnv, job.env),
+		Terminal: job.terminal, Stderr: job.stderr, Timeout: job.timeout,
+		Cage: call.From.Cage, CageID: call.From.CageID, Root: call.Space.Root(), Refused: job.refused,
 	}
 }
 
@@ -77,6 +81,7 @@ type shellRecord struct {
 	timeout      time.Duration
 	duration     time.Duration
 	process      string // the background process it was, "" for none
+	killed       string // the limit of its cage that ended it, "" for none
 }
 
 // recordShell writes down that a command was run.
@@ -87,6 +92,9 @@ func (d Deps) recordShell(call *tool.Call, r shellRecord) {
 	}
 	if r.process != "" {
 		fields["process_id"] = r.process
+	}
+	if r.killed != "" {
+		fields["killed"] = r.killed
 	}
 	call.Record(audit.ShellExecuted, fields)
 }
@@ -126,8 +134,8 @@ func shellFailure(ctx context.Context, err error, timeout time.Duration) error {
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout, "The command ran longer than %s and the sandbox did not report its end.", timeout)
-	case errors.Is(err, fault.ShellSpawnFailed), errors.Is(err, fault.CageUnavailable), errors.Is(err, fault.Interrupted),
-		errors.Is(err, fault.InvalidParams), errors.Is(err, fault.RateLimited):
+	case errors.Is(err, fault.ShellSpawnFailed), errors.Is(err, fault.CageUnavailable), errors.Is(err, fault.CagePolicyInvalid),
+		errors.Is(err, fault.Interrupted), errors.Is(err, fault.InvalidParams), errors.Is(err, fault.RateLimited):
 		return err
 	}
 	return tool.Infrastructure(err)

@@ -23,10 +23,13 @@ type shellBashParams struct {
 }
 
 type shellBashResult struct {
-	Stdout   string `json:"stdout"`
-	Stderr   string `json:"stderr"`
-	ExitCode int    `json:"exit_code"`
-	TimedOut bool   `json:"timed_out"`
+	Stdout         string    `json:"stdout"`
+	Stderr         string    `json:"stderr"`
+	ExitCode       int       `json:"exit_code"`
+	TimedOut       bool      `json:"timed_out"`
+	Killed         string    `json:"killed,omitempty" enum:"oom,pids,walltime,disk,seccomp" doc:"The limit of the agent's cage that ended the command."`
+	Note           string    `json:"note,omitempty" doc:"What that means, in a sentence."`
+	NetworkRefused []refusal `json:"network_refused,omitempty" doc:"Connections that the agent's cage refused while the command ran. Commands that run side by side share its network, so one may be another's."`
 }
 
 func shellBash(d Deps) *tool.Entry {
@@ -69,18 +72,21 @@ func (d Deps) runShell(ctx context.Context, call *tool.Call, p *shellBashParams)
 		keep = p.outputBytes
 	}
 	screen := text.NewScreen(keep, func(s string) { call.Emit("stdout", s) })
+	var refused refusals
 	exit, err := d.execute(ctx, call, shellJob{
-		command: p.Command, cwd: cwd, env: p.Env, timeout: timeout, terminal: true, output: screen.Write,
+		command: p.Command, cwd: cwd, env: p.Env, timeout: timeout, terminal: true, output: screen.Write, refused: refused.add,
 	})
 	if err != nil {
 		return shellBashResult{}, err
 	}
 	result := shellBashResult{Stdout: screen.Finish(), ExitCode: exit.Code, TimedOut: exit.Reason == command.TimedOut}
+	result.Killed, result.Note, result.NetworkRefused = exit.Reason.Word(), exit.Reason.Explain(call.From.Cage), refused
 	if result.TimedOut {
 		result.ExitCode = killedCode
 	}
 	d.recordShell(call, shellRecord{
 		command: p.Command, cwd: cwd.Show, exitCode: result.ExitCode, timedOut: result.TimedOut, timeout: timeout, duration: exit.Duration,
+		killed: result.Killed,
 	})
 	return result, endedBy(exit.Reason)
 }

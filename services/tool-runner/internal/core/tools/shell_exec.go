@@ -49,12 +49,15 @@ type execParams struct {
 }
 
 type shellExecResult struct {
-	Status    string `json:"status" enum:"exited,running"`
-	ProcessID string `json:"process_id,omitempty" doc:"Of a background process: what shell.process takes."`
-	Stdout    string `json:"stdout"`
-	Stderr    string `json:"stderr"`
-	ExitCode  *int   `json:"exit_code,omitempty" doc:"Absent while the command runs."`
-	TimedOut  bool   `json:"timed_out"`
+	Status         string    `json:"status" enum:"exited,running"`
+	ProcessID      string    `json:"process_id,omitempty" doc:"Of a background process: what shell.process takes."`
+	Stdout         string    `json:"stdout"`
+	Stderr         string    `json:"stderr"`
+	ExitCode       *int      `json:"exit_code,omitempty" doc:"Absent while the command runs."`
+	TimedOut       bool      `json:"timed_out"`
+	Killed         string    `json:"killed,omitempty" enum:"oom,pids,walltime,disk,seccomp" doc:"The limit of the agent's cage that ended the command."`
+	Note           string    `json:"note,omitempty" doc:"What that means, in a sentence."`
+	NetworkRefused []refusal `json:"network_refused,omitempty" doc:"Connections that the agent's cage refused while the command ran. Commands that run side by side share its network, so one may be another's."`
 }
 
 func shellExec(d Deps) *tool.Entry {
@@ -116,7 +119,8 @@ func (d Deps) runExec(ctx context.Context, call *tool.Call, p *shellExecParams) 
 	}
 	stdout := text.NewEnds(limits.OutputRunes, p.Terminal, func(s string) { call.Emit("stdout", s) })
 	stderr := text.NewEnds(limits.OutputRunes, p.Terminal, func(s string) { call.Emit("stderr", s) })
-	job.output, job.stderr = stdout.Write, stderr.Write
+	var refused refusals
+	job.output, job.stderr, job.refused = stdout.Write, stderr.Write, refused.add
 	exit, err := d.execute(ctx, call, job)
 	if err != nil {
 		return shellExecResult{}, err
@@ -129,8 +133,10 @@ func (d Deps) runExec(ctx context.Context, call *tool.Call, p *shellExecParams) 
 	}
 	result := shellExecResult{Status: string(processes.Exited), ExitCode: &exit.Code, TimedOut: timedOut}
 	result.Stdout, result.Stderr = share(stdout, stderr, limits.OutputRunes)
+	result.Killed, result.Note, result.NetworkRefused = exit.Reason.Word(), exit.Reason.Explain(call.From.Cage), refused
 	d.recordShell(call, shellRecord{
 		command: p.Command, cwd: cwd.Show, exitCode: exit.Code, timedOut: timedOut, timeout: job.timeout, duration: exit.Duration,
+		killed: result.Killed,
 	})
 	return result, endedBy(exit.Reason)
 }

@@ -10,6 +10,7 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
+	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/schema"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -218,6 +219,14 @@ var notes = map[processes.Status]string{
 	processes.Lost: "The service that ran it was restarted, which ended it; how it ended is not known and its output is gone.",
 }
 
+// note says what a process's status or the reason of its end means.
+func note(call *tool.Call, p processes.Process) string {
+	if text := notes[p.Status]; text != "" {
+		return text
+	}
+	return command.ReasonOf(string(p.Reason)).Explain(call.From.Cage)
+}
+
 // recordEnd writes down how a process ended, for the first who learns of it.
 func (d Deps) recordEnd(call *tool.Call, p processes.Process) {
 	switch {
@@ -230,6 +239,7 @@ func (d Deps) recordEnd(call *tool.Call, p processes.Process) {
 		d.recordShell(call, shellRecord{
 			command: p.Command, cwd: p.Cwd, exitCode: p.ExitCode, timedOut: p.Reason == processes.TimedOut, timeout: p.Timeout,
 			duration: time.Duration(p.EndedAt-p.StartedAt) * time.Millisecond, process: p.ID,
+			killed: command.ReasonOf(string(p.Reason)).Word(),
 		})
 	}
 }
@@ -241,7 +251,7 @@ func (d Deps) described(call *tool.Call, p processes.Process) shellProcessResult
 	}
 	d.recordEnd(call, p)
 	return shellProcessResult{
-		ProcessID: p.ID, Status: string(p.Status), Note: notes[p.Status], Command: p.Command, Cwd: p.Cwd, StartedAt: p.StartedAt, EndedAt: p.EndedAt,
+		ProcessID: p.ID, Status: string(p.Status), Note: note(call, p), Command: p.Command, Cwd: p.Cwd, StartedAt: p.StartedAt, EndedAt: p.EndedAt,
 		ExitCode: exitCode(p), Signal: p.Signal, Reason: string(p.Reason), TimedOut: p.Reason == processes.TimedOut, UnreadBytes: &p.Unread,
 	}
 }

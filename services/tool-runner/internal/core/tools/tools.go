@@ -23,6 +23,8 @@ type Deps struct {
 	Parsers *syntax.Parsers
 	// LookupEnv reads kaged's own environment.
 	LookupEnv func(string) (string, bool)
+	// NoSandbox says that commands of caged agents run without their cage.
+	NoSandbox bool
 	// Limits bound what the tools take and give.
 	Limits Limits
 }
