@@ -30,6 +30,7 @@ demo: build setup ## Watch an agent repair a failing test; no key and no network
 build: ## Build bin/kaged and every service
 	@mkdir -p $(BIN)
 	@test -e $(BIN)/kaged || echo "kaged: building; the first time takes a few minutes" >&2
+	@scripts/cageinit.sh
 	@for s in $(SERVICES); do targets+=" ./services/$$s/cmd/$$s"; done; \
 	go build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./services/kaged/cmd/kaged $$targets
 

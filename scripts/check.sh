@@ -21,6 +21,12 @@ for os in darwin; do
 	done
 done
 
+# Cages also work on the other architecture: their init, and the filter that is made for each.
+for arch in amd64 arm64; do
+	CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -o /dev/null ./services/sandbox-supervisor/cageinit || note "no cage init for $arch"
+	CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build ./services/sandbox-supervisor/internal/seccomp || note "no system call filter for $arch"
+done
+
 git grep -nE '(^|[^A-Za-z])/(work|farm)/' -- . ':!*.sum' ':!scripts/check.sh' && note "paths of one machine in the tree"
 bash -n scripts/*.sh examples/*.sh .ci/run || note "a script does not parse"
 [ $fail = 0 ] && echo "check: ok"

@@ -170,3 +170,35 @@ func Alive(pids []int) []int {
 	}
 	return alive
 }
+
+// Descendants returns the processes that a process has started, directly or not, as far as their parents live.
+func Descendants(pid int) []int {
+	var found []int
+	for queue := []int{pid}; len(queue) > 0; {
+		children := childrenOf(queue[0])
+		queue = append(queue[1:], children...)
+		found = append(found, children...)
+	}
+	return found
+}
+
+// childrenOf returns the children of all threads of a process.
+func childrenOf(pid int) (pids []int) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
+	tasks, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, task := range tasks {
+		data, err := os.ReadFile(dir + task.Name() + "/children")
+		if err != nil {
+			continue
+		}
+		for _, field := range strings.Fields(string(data)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids
+}

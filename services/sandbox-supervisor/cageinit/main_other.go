@@ -1,0 +1,14 @@
+//go:build !linux
+
+// Command cageinit is the first process of a cage, which only Linux has.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	fmt.Fprintln(os.Stderr, "cages need Linux")
+	os.Exit(2)
+}

@@ -1,0 +1,382 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
+	"kaged.dev/services/sandbox-supervisor/internal/frame"
+	"kaged.dev/services/sandbox-supervisor/internal/mounts"
+)
+
+// builder builds the file system of a cage. Everything that comes from outside is held by descriptors before the first mount
+// hides a path; from then on paths are resolved below the new root only, and through no link.
+type builder struct {
+	plan  blueprint.Plan
+	files []int // handed over by the supervisor; -1 for those that were attached
+
+	system_ []source // read-only system folders and what is shown of /etc
+	nodes   []source // devices
+	binds   []source // the grants, in the plan's order
+	top     int      // the new root
+	store   int      // the tmpfs that the private folders are in
+	sysctls []int    // the files of the bounds of nested namespaces
+}
+
+// source is something from outside.
+type source struct {
+	path string
+	tree int    // a detached mount, -1 for none
+	link string // the text of a link
+	text []byte // the content of a file
+	kind uint32 // S_IFDIR, S_IFREG, S_IFLNK or S_IFCHR
+}
+
+// close lets go of what is left from outside.
+func (b *builder) close() {
+	for _, list := range [][]source{b.system_, b.nodes, b.binds} {
+		for _, s := range list {
+			if s.tree >= 0 {
+				unix.Close(s.tree)
+			}
+		}
+	}
+	for _, fd := range b.sysctls {
+		unix.Close(fd)
+	}
+	unix.Close(b.top)
+	unix.Close(b.store)
+}
+
+// openTree returns a detached mount of what is at a path below dir, and what that is.
+func openTree(dir int, name string, attr uint64) (tree int, st unix.Stat_t, err error) {
+	fd, st, err := mounts.Find(dir, name)
+	if err != nil {
+		return -1, st, err
+	}
+	defer unix.Close(fd)
+	tree, err = mounts.Clone(fd, attr, -1)
+	return tree, st, err
+}
+
+// open takes hold of everything that comes from outside.
+func (b *builder) open() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("making mounts private: %w", err)
+	}
+	for _, p := range b.plan.System {
+		if err := b.openSystem(p); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	for _, name := range b.plan.Etc {
+		if err := b.openEtc("/etc/" + name); err != nil {
+			return fmt.Errorf("/etc/%s: %w", name, err)
+		}
+	}
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		// Without NODEV: it is a device. The file alone is bound, nothing can be made beside it.
+		tree, st, err := openTree(unix.AT_FDCWD, "/dev/"+name, mounts.Device)
+		if err != nil {
+			return fmt.Errorf("/dev/%s: %w", name, err)
+		}
+		b.nodes = append(b.nodes, source{path: name, tree: tree, kind: st.Mode & unix.S_IFMT})
+	}
+	for _, bind := range b.plan.Binds {
+		s, err := b.openBind(bind)
+		if err != nil {
+			return &layerError{layer: blueprint.LayerMount, cause: frame.CauseFolder, err: fmt.Errorf("%s: %w", bind.Path, err)}
+		}
+		b.binds = append(b.binds, s)
+	}
+	return nil
+}
+
+// openSystem takes hold of a path of the system.
+func (b *builder) openSystem(p string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(p, &st); errors.Is(err, unix.ENOENT) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		text, err := os.Readlink(p)
+		b.system_ = append(b.system_, source{path: p, tree: -1, link: text, kind: unix.S_IFLNK})
+		return err
+	}
+	tree, st, err := openTree(unix.AT_FDCWD, p, mounts.ReadOnly)
+	if err != nil {
+		return err
+	}
+	b.system_ = append(b.system_, source{path: p, tree: tree, kind: st.Mode & unix.S_IFMT})
+	return nil
+}
+
+// maxCopied is the longest file of /etc that is copied in bytes; a longer one is bound.
+const maxCopied = 256 << 10
+
+// openEtc takes hold of something in /etc. What is not there and what this user may not read is left out.
+func (b *builder) openEtc(p string) error {
+	fd, err := unix.Open(p, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return b.openSystem(p)
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES), errors.Is(err, unix.ENXIO):
+		return nil
+	case err != nil:
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	switch {
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR, st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size > maxCopied:
+		return b.openSystem(p)
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil
+	}
+	text := make([]byte, maxCopied)
+	n, err := unix.Read(fd, text)
+	if err != nil {
+		return err
+	}
+	b.system_ = append(b.system_, source{path: p, tree: -1, text: text[:n:n], kind: unix.S_IFREG})
+	return nil
+}
+
+// openBind takes hold of a grant.
+func (b *builder) openBind(bind blueprint.Bind) (source, error) {
+	s := source{path: bind.Path, kind: unix.S_IFREG}
+	if bind.Dir {
+		s.kind = unix.S_IFDIR
+	}
+	if bind.Tree >= 0 {
+		if bind.Tree >= len(b.files) {
+			return s, errors.New("a file is missing")
+		}
+		s.tree = b.files[bind.Tree]
+		return s, nil
+	}
+	attr := uint64(mounts.Writable)
+	if !bind.Writable {
+		attr = mounts.ReadOnly
+	}
+	tree, st, err := openTree(unix.AT_FDCWD, bind.Path, attr)
+	if err != nil {
+		return s, err
+	}
+	if st.Dev != bind.Dev || st.Ino != bind.Ino {
+		unix.Close(tree)
+		return s, errChanged
+	}
+	s.tree = tree
+	return s, nil
+}
+
+var errChanged = errors.New("it was replaced while the cage was made")
+
+// root makes the new root and the store of the private folders, and goes there.
+func (b *builder) root() error {
+	// The store is mounted first and moved later: what is shown of it are its folders.
+	point := "/tmp"
+	if _, err := os.Stat(point); err != nil {
+		point = "/proc"
+	}
+	if err := unix.Mount("cage", point, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=4m,nr_inodes=4096"); err != nil {
+		return fmt.Errorf("root: %w", err)
+	}
+	var err error
+	if b.top, err = unix.Open(point, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return err
+	}
+	return unix.Fchdir(b.top)
+}
+
+// private makes the folders that are the cage's own. They share one store, and so one bound.
+func (b *builder) private() error {
+	if err := unix.Mkdirat(b.top, ".store", 0o700); err != nil {
+		return err
+	}
+	options := "mode=0700,size=" + strconv.FormatInt(b.plan.TmpBytes, 10) + ",nr_inodes=" + strconv.FormatInt(b.plan.TmpInodes, 10)
+	if err := unix.Mount("cage", ".store", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return fmt.Errorf("private folders: %w", err)
+	}
+	var err error
+	if b.store, err = unix.Open(".store", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return err
+	}
+	ownHome := slices.ContainsFunc(b.plan.Binds, func(bind blueprint.Bind) bool { return bind.Own && bind.Path == blueprint.Home })
+	for _, f := range []struct {
+		path, name string
+		mode       uint32
+	}{
+		{"/tmp", "tmp", 0o1777},
+		{"/var/tmp", "var-tmp", 0o1777},
+		{"/run", "run", 0o755},
+		{"/dev/shm", "shm", 0o1777},
+		{blueprint.Home, "home", 0o700},
+	} {
+		if f.path == blueprint.Home && ownHome {
+			continue
+		}
+		if err := unix.Mkdirat(b.store, f.name, f.mode); err != nil {
+			return err
+		}
+		if err := unix.Fchmodat(b.store, f.name, f.mode, 0); err != nil { // whatever the umask is
+			return err
+		}
+		tree, _, err := openTree(b.store, f.name, mounts.Writable)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.path, err)
+		}
+		if err := b.attach(source{path: f.path, tree: tree, kind: unix.S_IFDIR}); err != nil {
+			return err
+		}
+	}
+	if err := unix.Unmount(".store", unix.MNT_DETACH); err != nil {
+		return err
+	}
+	return unix.Unlinkat(b.top, ".store", unix.AT_REMOVEDIR)
+}
+
+// attach shows something at its path, and makes the way there as far as there is none.
+func (b *builder) attach(s source) error {
+	err := b.place(s)
+	if err == nil && s.tree >= 0 {
+		_, err = b.cover(s)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.path, err)
+	}
+	return nil
+}
+
+// place makes what is to stand or to be covered at a path, unless it is there.
+func (b *builder) place(s source) error {
+	dir, err := b.way(path.Dir(s.path))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	name := path.Base(s.path)
+	switch s.kind {
+	case unix.S_IFLNK:
+		err = unix.Symlinkat(s.link, dir, name)
+	case unix.S_IFDIR:
+		err = unix.Mkdirat(dir, name, 0o755)
+	default:
+		var fd int
+		if fd, err = unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644); err == nil {
+			if len(s.text) > 0 {
+				_, err = unix.Write(fd, s.text)
+			}
+			unix.Close(fd)
+		}
+	}
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	return err
+}
+
+// cover attaches a tree over what is at its path and returns what that was.
+func (b *builder) cover(s source) (st unix.Stat_t, err error) {
+	target, err := b.at(s.path)
+	if err != nil {
+		return st, err
+	}
+	defer unix.Close(target)
+	if err := unix.Fstat(target, &st); err != nil {
+		return st, err
+	}
+	return st, mounts.Attach(s.tree, target)
+}
+
+// at opens a path below the new root, through no link.
+func (b *builder) at(p string) (int, error) {
+	return unix.Openat2(b.top, strings.TrimPrefix(p, "/"), &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH,
+	})
+}
+
+// way opens a folder below the new root and makes it, and those above it, where it is not there.
+func (b *builder) way(p string) (dir int, err error) {
+	if p == "/" {
+		return unix.Dup(b.top)
+	}
+	if dir, err = b.at(p); !errors.Is(err, unix.ENOENT) {
+		return dir, err
+	}
+	up, err := b.way(path.Dir(p))
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(up)
+	if err := unix.Mkdirat(up, path.Base(p), 0o755); err != nil {
+		return -1, err
+	}
+	return b.at(p)
+}
+
+// system shows the system.
+func (b *builder) system() error {
+	for i, s := range b.system_ {
+		if err := b.attach(s); err != nil {
+			return err
+		}
+		b.system_[i].text = nil
+	}
+	for p, text := range b.plan.Texts {
+		if err := b.attach(source{path: p, tree: -1, text: []byte(text), kind: unix.S_IFREG}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grants shows what the policy grants.
+func (b *builder) grants() error {
+	for i, s := range b.binds {
+		bind := b.plan.Binds[i]
+		if !bind.Within {
+			if err := b.attach(s); err != nil {
+				return err
+			}
+			continue
+		}
+		// It is there already, in the grant around it, and it must be what it is outside: whoever writes there now must not
+		// have it covered at another place than its own.
+		st, err := b.cover(s)
+		if err == nil && (st.Dev != bind.Dev || st.Ino != bind.Ino) {
+			err = errChanged
+		}
+		if err != nil {
+			return &layerError{layer: blueprint.LayerMount, cause: frame.CauseFolder, err: fmt.Errorf("%s: %w", s.path, err)}
+		}
+	}
+	return nil
+}
+
+// enter makes the new root the root, lets go of the old one, and forbids changes to it.
+func (b *builder) enter() error {
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("pivot_root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("letting go of the old root: %w", err)
+	}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("read-only root: %w", err)
+	}
+	return unix.Chdir("/")
+}

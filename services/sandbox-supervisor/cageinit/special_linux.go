@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
+	"kaged.dev/services/sandbox-supervisor/internal/mounts"
+)
+
+// devices makes /dev: a few harmless devices and a terminal system of the cage's own.
+func (b *builder) devices() error {
+	for _, node := range b.nodes {
+		node.path = "/dev/" + node.path
+		if err := b.attach(node); err != nil {
+			return err
+		}
+	}
+	if err := b.place(source{path: "/dev/pts", kind: unix.S_IFDIR}); err != nil {
+		return err
+	}
+	gid := blueprint.GID
+	if b.plan.Setuid != 0 {
+		gid = b.plan.Setuid
+	}
+	options := "newinstance,ptmxmode=0666,mode=0620,gid=" + strconv.Itoa(gid)
+	if err := unix.Mount("devpts", "dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, options); err != nil {
+		return fmt.Errorf("devpts: %w", err)
+	}
+	for name, to := range map[string]string{
+		"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
+	} {
+		if err := unix.Symlinkat(to, b.top, "dev/"+name); err != nil {
+			return fmt.Errorf("/dev/%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+var (
+	// maskedProc are files that tell about the machine or its kernel what no command needs to know.
+	maskedProc = []string{
+		"kcore", "keys", "kallsyms", "kmsg", "timer_list", "sched_debug", "latency_stats", "config.gz", "modules",
+		"kpagecount", "kpageflags", "kpagecgroup", "vmallocinfo", "slabinfo", "iomem", "ioports",
+	}
+	// fixedProc are those where something could be set.
+	fixedProc = []string{"sys", "irq", "bus", "fs", "sysrq-trigger", "acpi", "asound", "scsi"}
+	// bounds are the sysctls that say how many namespaces a user may have.
+	bounds = []string{"user", "mnt", "net", "pid", "uts", "ipc", "cgroup", "time"}
+)
+
+// proc mounts /proc for the processes of the cage, covers what says too much and fixes what could be changed.
+func (b *builder) proc() error {
+	if err := b.place(source{path: "/proc", kind: unix.S_IFDIR}); err != nil {
+		return err
+	}
+	if err := unix.Mount("proc", "proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "hidepid=2"); err != nil {
+		return fmt.Errorf("mounting proc: %w", err)
+	}
+	if b.plan.Setuid == 0 {
+		for _, name := range bounds {
+			fd, err := unix.Open("proc/sys/user/max_"+name+"_namespaces", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+			if errors.Is(err, unix.ENOENT) {
+				continue // a kernel without that kind
+			}
+			if err != nil {
+				return &layerError{layer: blueprint.LayerUser, err: fmt.Errorf("max_%s_namespaces: %w", name, err)}
+			}
+			b.sysctls = append(b.sysctls, fd)
+		}
+	}
+	null, err := b.at("/dev/null")
+	if err != nil {
+		return err
+	}
+	defer unix.Close(null)
+	for _, name := range maskedProc {
+		if err := b.mask(null, "/proc/"+name); err != nil {
+			return fmt.Errorf("/proc/%s: %w", name, err)
+		}
+	}
+	for _, name := range fixedProc {
+		tree, _, err := openTree(b.top, "proc/"+name, mounts.ReadOnly|unix.MOUNT_ATTR_NOEXEC)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err == nil {
+			_, err = b.cover(source{path: "/proc/" + name, tree: tree})
+			unix.Close(tree)
+		}
+		if err != nil {
+			return fmt.Errorf("/proc/%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// mask covers a file with the null device, if it is there.
+func (b *builder) mask(null int, p string) error {
+	target, err := b.at(p)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	tree, err := unix.OpenTree(null, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	return mounts.Attach(tree, target)
+}
+
+// noNamespaces forbids namespaces in the cage, whatever a system call filter lets through. It comes after the last mount: a
+// detached mount counts as one.
+func (b *builder) noNamespaces() error {
+	for _, fd := range b.sysctls {
+		if _, err := unix.Write(fd, []byte("0")); err != nil {
+			return fmt.Errorf("bounding nested namespaces: %w", err)
+		}
+	}
+	return nil
+}
+
+// loopback brings up the only interface there is.
+func loopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request); err != nil {
+		return fmt.Errorf("bringing up lo: %w", err)
+	}
+	return nil
+}

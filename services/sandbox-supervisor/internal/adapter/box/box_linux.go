@@ -1,0 +1,144 @@
+package box
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
+	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+	"kaged.dev/services/sandbox-supervisor/internal/frame"
+	"kaged.dev/services/sandbox-supervisor/internal/proc"
+)
+
+// Box implements core.Box.
+type Box struct {
+	boxes *Boxes
+	id    string
+	env   map[string]string
+	conn  *frame.Conn
+	link  *link.Link
+	cmd   *exec.Cmd
+
+	closed atomic.Bool // Close was called
+	gone   chan struct{}
+	why    core.Reason // set before gone is closed
+}
+
+// serve reads what the init says until it is gone, and everything in the box with it.
+func (b *Box) serve() {
+	b.link.Serve()
+	b.kill()
+	b.reap()
+	b.link.Lose(nil)
+	if !b.closed.Load() {
+		b.why = core.ReasonLost
+	}
+	close(b.gone)
+}
+
+// kill kills the init: the kernel kills everything in its namespace then.
+func (b *Box) kill() { _ = b.cmd.Process.Kill() } // fails only if it has ended
+
+// reap waits for the init's end, which comes after that of everything in the box.
+func (b *Box) reap() {
+	b.conn.Close()
+	_ = b.cmd.Wait() // it was killed
+}
+
+// Spawn implements core.Spawner.
+func (b *Box) Spawn(_ context.Context, spec core.Spec) (core.Process, error) {
+	spec.Env = b.merge(spec.Env)
+	id := b.boxes.count.Add(1)
+	p, err := b.link.Spawn(spec, uint64(id), proc.Mark(b.boxes.opts.Name, id), nil)
+	if errors.Is(err, link.ErrOver) {
+		return nil, fault.New(fault.CageUnavailable, "The cage has ended.").With("cage_id", b.id)
+	}
+	return p, err
+}
+
+// environment returns the variables that a cage sets, whatever its commands bring.
+func environment(view map[string]string) map[string]string {
+	env := map[string]string{
+		"HOME": blueprint.Home, "USER": blueprint.User, "LOGNAME": blueprint.User, "TMPDIR": "/tmp",
+	}
+	maps.Copy(env, view)
+	return env
+}
+
+// merge returns an environment with the cage's own variables in it.
+func (b *Box) merge(env []string) []string {
+	merged := make([]string, 0, len(env)+len(b.env))
+	for _, e := range env {
+		key, _, _ := strings.Cut(e, "=")
+		if _, own := b.env[key]; !own {
+			merged = append(merged, e)
+		}
+	}
+	for key, value := range b.env {
+		merged = append(merged, key+"="+value)
+	}
+	slices.Sort(merged)
+	return merged
+}
+
+// Tier implements core.Box, as do the methods below.
+func (b *Box) Tier() string { return b.boxes.tier.name }
+
+// BestEffort implements core.Box.
+func (b *Box) BestEffort() []string { return nil }
+
+// Gone implements core.Box.
+func (b *Box) Gone() <-chan struct{} { return b.gone }
+
+// Why implements core.Box.
+func (b *Box) Why() core.Reason { return b.why }
+
+// Terminate implements core.Box.
+func (b *Box) Terminate() { b.link.Terminate() }
+
+// Close implements core.Box.
+func (b *Box) Close() {
+	b.closed.Store(true)
+	b.kill()
+	<-b.gone
+}
+
+// Usage implements core.Box.
+func (b *Box) Usage() (core.Usage, int) {
+	pids := proc.Descendants(b.cmd.Process.Pid)
+	return link.UsageOf(pids), len(pids)
+}
+
+// logWriter writes what an init says before it dies to the log, line by line.
+type logWriter struct {
+	log  *slog.Logger
+	mu   sync.Mutex // guards line
+	line []byte
+}
+
+// Write implements io.Writer.
+func (w *logWriter) Write(data []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.line = append(w.line, data...)
+	for {
+		line, rest, found := bytes.Cut(w.line, []byte("\n"))
+		if !found && len(w.line) < 4096 {
+			return len(data), nil
+		}
+		w.log.Error("cage init: " + string(line))
+		w.line = append([]byte(nil), rest...)
+	}
+}
+
+var _ core.Box = (*Box)(nil)

@@ -1,0 +1,218 @@
+package box_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testLog fails the test when an init has something to say: it panics.
+type testLog struct{ t testing.TB }
+
+func (l testLog) Write(data []byte) (int, error) {
+	l.t.Error(string(data))
+	return len(data), nil
+}
+
+// boxes returns boxes of their own.
+func boxes(t testing.TB, change ...func(*box.Options)) *box.Boxes {
+	opts := box.Options{
+		Log: slog.New(slog.NewTextHandler(testLog{t}, nil)), Name: ident.New(), UID: 59999,
+		System: []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"}, TmpBytes: 64 << 20,
+		StartTimeout: 10 * time.Second, KillTimeout: 15 * time.Second, DrainWait: time.Second,
+	}
+	for _, c := range change {
+		c(&opts)
+	}
+	b := box.New(opts)
+	t.Cleanup(b.Close)
+	return b
+}
+
+// project returns a folder that a grant may name.
+func project(t testing.TB) string {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func rw(p string) cage.Grant { return cage.Grant{Path: p, Writable: true, Dir: true} }
+
+// ro grants a folder to be read, which it makes if make says so.
+func ro(p string, make bool) cage.Grant {
+	if make {
+		_ = os.MkdirAll(p, 0o755)
+	}
+	return cage.Grant{Path: p, Dir: true}
+}
+
+// open opens a box and closes it when the test ends.
+func open(t testing.TB, b *box.Boxes, grants ...cage.Grant) core.Box {
+	t.Helper()
+	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: grants}}, func(core.Attempt) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(opened.Close)
+	return opened
+}
+
+// run runs a shell command in a box and returns what it wrote and how it ended.
+func run(t testing.TB, b core.Box, dir, command string, change ...func(*core.Spec)) (string, core.End) {
+	t.Helper()
+	spec := core.Spec{Argv: []string{"/bin/sh", "-c", command}, Dir: dir, Env: []string{"PATH=/usr/bin:/bin"}, Merge: true}
+	for _, c := range change {
+		c(&spec)
+	}
+	p, err := b.Spawn(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	var mu sync.Mutex
+	p.Copy(func(_ core.Stream, data []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		out.Write(data)
+	})
+	<-p.Exited()
+	return out.String(), p.End()
+}
+
+// A command in a box works in its project, at the path it has outside, as the cage's user, and what it writes belongs outside
+// to whom the project does.
+func TestProject(t *testing.T) {
+	t.Parallel()
+	dir := project(t)
+	write(t, dir+"/private", "hello", 0o600)
+	b := open(t, boxes(t), rw(dir))
+	out, end := run(t, b, dir, "pwd; cat private; id -u; mkdir -p new/er; echo x >new/er/file; echo $HOME $USER $TMPDIR; rm private")
+	if want := dir + "\nhello1000\n/home/agent agent /tmp\n"; out != want || end.Code != 0 {
+		t.Errorf("it wrote %q, want %q; the end is %v", out, want, end)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(dir+"/new/er/file", &st); err != nil || int(st.Uid) != os.Getuid() || int(st.Gid) != os.Getgid() {
+		t.Errorf("the file is %d:%d's, %v", st.Uid, st.Gid, err)
+	}
+}
+
+// Nothing of the host is seen but what was granted and a read-only system; the cage's own folders are empty, and hold what is
+// written until the cage ends.
+func TestNothingElse(t *testing.T) {
+	t.Parallel()
+	dir, other := project(t), project(t)
+	write(t, other+"/secret", "secret", 0o644)
+	b := open(t, boxes(t), rw(dir), ro(other+"/sub", true))
+	out, _ := run(t, b, dir, "cat "+other+"/secret; ls /root /home /var /run /tmp/* -d; touch /usr/x /x /etc/x; ls -A /home/agent /dev/shm /var/tmp")
+	for _, line := range []string{"No such file", "Read-only file system"} {
+		if !strings.Contains(out, line) {
+			t.Errorf("it wrote %q, without %q", out, line)
+		}
+	}
+	if strings.Contains(out, "secret\n") {
+		t.Errorf("it wrote %q", out)
+	}
+	run(t, b, dir, "echo kept >/tmp/a; echo home >~/b; echo shm >/dev/shm/c")
+	if out, _ := run(t, b, dir, "cat /tmp/a ~/b /dev/shm/c"); out != "kept\nhome\nshm\n" {
+		t.Errorf("it wrote %q", out)
+	}
+}
+
+// Every command has no capability, cannot gain any, and is filtered; it sees its own processes only, and its own loopback.
+func TestLocked(t *testing.T) {
+	t.Parallel()
+	dir := project(t)
+	b := open(t, boxes(t), rw(dir))
+	out, _ := run(t, b, dir, `grep -E '^(Cap|NoNewPrivs|Seccomp:|Groups)' /proc/self/status; ls -d /proc/[0-9]* | wc -l; grep -c : /proc/net/dev; hostname; ulimit -c; ls /proc/self/fd | wc -l`)
+	zero := "0000000000000000"
+	want := "Groups:\nCapInh:" + zero + "\nCapPrm:" + zero + "\nCapEff:" + zero + "\nCapBnd:" + zero + "\nCapAmb:" + zero +
+		"\nNoNewPrivs:1\nSeccomp:2\n3\n1\ncage\n0\n4\n"
+	if got := strings.NewReplacer("\t", "", " ", "").Replace(out); got != want {
+		t.Errorf("it wrote %q, want %q", got, want)
+	}
+}
+
+// A terminal is the cage's own: programs find its name.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	dir := project(t)
+	b := open(t, boxes(t), rw(dir))
+	out, _ := run(t, b, dir, "tty; stty size; test -t 0 && echo terminal", func(s *core.Spec) { s.Terminal = &core.Size{Cols: 100, Rows: 30} })
+	if out != "/dev/pts/0\r\n30 100\r\nterminal\r\n" {
+		t.Errorf("it wrote %q", out)
+	}
+}
+
+// The id of a command is what the host calls it.
+func TestPID(t *testing.T) {
+	t.Parallel()
+	dir := project(t)
+	b := open(t, boxes(t), rw(dir))
+	p, err := b.Spawn(t.Context(), core.Spec{Argv: []string{"/bin/sleep", "1000"}, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go p.Copy(func(core.Stream, []byte) {})
+	if name, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID()) + "/comm"); err != nil || string(name) != "sleep\n" {
+		t.Errorf("process %d is %q, %v", p.PID(), name, err)
+	}
+	if usage, processes := b.Usage(); processes != 1 || usage.Memory == 0 {
+		t.Errorf("%d processes use %v", processes, usage)
+	}
+	p.Kill()
+	<-p.Exited()
+	if end := p.End(); end.Signal != syscall.SIGKILL || end.Lost {
+		t.Errorf("the end is %v", end)
+	}
+}
+
+// What a command leaves behind ends with it, and what runs when the box is closed ends with that.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	dir := project(t)
+	b := open(t, boxes(t), rw(dir))
+	run(t, b, dir, "setsid sleep 1000 & setsid sleep 1000 & exit 3")
+	if _, processes := b.Usage(); processes != 0 {
+		t.Errorf("%d processes are left", processes)
+	}
+	p, err := b.Spawn(t.Context(), core.Spec{Argv: []string{"/bin/sleep", "1000"}, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go p.Copy(func(core.Stream, []byte) {})
+	b.Close()
+	<-p.Exited()
+	if end := p.End(); !end.Lost || b.Why() != core.ReasonNone {
+		t.Errorf("the end is %v, the box's reason %v", end, b.Why())
+	}
+	if _, err := b.Spawn(t.Context(), core.Spec{Argv: []string{"/bin/true"}, Dir: dir}); !errors.Is(err, fault.CageUnavailable) {
+		t.Errorf("a command of a closed box: %v", err)
+	}
+}
+
+func write(t testing.TB, name, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,204 @@
+package box
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
+	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+	"kaged.dev/services/sandbox-supervisor/internal/frame"
+	"kaged.dev/services/sandbox-supervisor/internal/proc"
+	"kaged.dev/services/sandbox-supervisor/internal/seccomp"
+)
+
+// Options is what boxes need to know.
+type Options struct {
+	// Log is their log.
+	Log *slog.Logger
+	// Name is what marks are named after: different for every supervisor that works at the same time.
+	Name string
+	// UID is the host's user that the processes in the boxes of root are.
+	UID int
+	// System are the paths of the read-only system.
+	System []string
+	// TmpBytes bounds the private folders of one box.
+	TmpBytes int64
+	// StartTimeout is how long a box or a command may take to start, KillTimeout how long a box may take to report the end of
+	// a command it was told to kill. A box that takes longer is ended.
+	StartTimeout, KillTimeout time.Duration
+	// DrainWait is how long the output of a command that is gone is waited for.
+	DrainWait time.Duration
+}
+
+// Boxes implements core.Boxes.
+type Boxes struct {
+	opts     Options
+	tier     tier
+	usernses usernses
+	count    atomic.Uint32 // of commands and inits, for their marks
+	filters  [2]func() []byte
+}
+
+// New returns boxes; nothing is started and nothing is tried.
+func New(opts Options) *Boxes {
+	b := &Boxes{opts: opts, tier: findTier(opts.UID)}
+	b.usernses.to = ids{b.tier.uid, b.tier.gid}
+	for i := range b.filters {
+		b.filters[i] = sync.OnceValue(func() []byte { return seccomp.Filter(seccomp.Profile{Relaxed: i == 1}) })
+	}
+	return b
+}
+
+// Close lets go of what was kept for the next box. There must be no box left.
+func (b *Boxes) Close() { b.usernses.close() }
+
+// Open implements core.Boxes.
+func (b *Boxes) Open(ctx context.Context, spec core.BoxSpec, attempt func(core.Attempt)) (core.Box, error) {
+	program, err := image()
+	if err != nil {
+		return nil, err
+	}
+	box, err := b.start(spec, program)
+	if err != nil {
+		return nil, err
+	}
+	if err := box.build(ctx, spec); err != nil {
+		box.kill()
+		box.reap()
+		return nil, err
+	}
+	go box.serve()
+	return box, nil
+}
+
+// namespaces are what every cage has of its own, besides its user namespace.
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+
+// rights are the capabilities that the init needs while it builds, in its own user namespace.
+var rights = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_RESOURCE, unix.CAP_SETPCAP}
+
+// holdArgument makes the init do nothing; see makeUserns.
+const holdArgument = "hold"
+
+// start starts an init in its namespaces.
+func (b *Boxes) start(spec core.BoxSpec, program *os.File) (*Box, error) {
+	conn, theirs, err := frame.Pair()
+	if err != nil {
+		return nil, unavailable("init", err.Error(), "")
+	}
+	defer theirs.Close()
+	conn.Patience = b.opts.KillTimeout
+	box := &Box{boxes: b, id: spec.ID, env: environment(spec.View.Env), conn: conn, gone: make(chan struct{})}
+	box.link = link.New(conn, link.Options{
+		Log: b.opts.Log.With("cage", spec.ID), Peer: "the cage's init", Inner: true, Abandon: box.kill,
+		StartTimeout: b.opts.StartTimeout, KillTimeout: b.opts.KillTimeout, DrainWait: b.opts.DrainWait,
+	})
+	box.cmd = &exec.Cmd{
+		Path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())), Args: []string{"kaged-cage"},
+		Env: []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}, Dir: "/",
+		Stderr: &logWriter{log: b.opts.Log.With("cage", spec.ID)}, ExtraFiles: []*os.File{theirs}, WaitDelay: time.Second,
+		SysProcAttr: &syscall.SysProcAttr{
+			Setsid: true, Cloneflags: unix.CLONE_NEWUSER | namespaces,
+			UidMappings:                []syscall.SysProcIDMap{{ContainerID: blueprint.UID, HostID: b.tier.uid, Size: 1}},
+			GidMappings:                []syscall.SysProcIDMap{{ContainerID: blueprint.GID, HostID: b.tier.gid, Size: 1}},
+			GidMappingsEnableSetgroups: b.tier.groups,
+			Credential:                 &syscall.Credential{Uid: blueprint.UID, Gid: blueprint.GID, NoSetGroups: !b.tier.groups},
+			AmbientCaps:                rights,
+		},
+	}
+	if err := box.cmd.Start(); err != nil {
+		conn.Close()
+		return nil, unavailable(blueprint.LayerUser, link.Reason(err), userFix(err))
+	}
+	return box, nil
+}
+
+// userFix says how user namespaces are made to work.
+func userFix(err error) string {
+	switch {
+	case errors.Is(err, unix.ENOSPC):
+		return "sysctl -w user.max_user_namespaces=15000"
+	case errors.Is(err, unix.EPERM):
+		return "allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1, or in a container a seccomp profile that allows unshare and clone"
+	}
+	return ""
+}
+
+// build has the init build the box, and returns when it has.
+func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
+	b := box.boxes
+	g := &grants{tier: b.tier, maps: &idmaps{usernses: &b.usernses, owners: map[string]ids{}}}
+	defer g.close()
+	if err := g.add(spec.View.Grants); err != nil {
+		return err
+	}
+	profile := 0
+	if spec.View.Relaxed {
+		profile = 1
+	}
+	plan, err := json.Marshal(blueprint.Plan{
+		Mark: proc.Mark(b.opts.Name, b.count.Add(1)), System: b.opts.System, Etc: etc, Texts: texts(),
+		TmpBytes: b.opts.TmpBytes, TmpInodes: max(1024, b.opts.TmpBytes/4096),
+		Binds: g.binds, Filter: b.filters[profile](),
+	})
+	if err != nil {
+		return err
+	}
+	// Whoever waits no longer, or too long, ends it.
+	stop := context.AfterFunc(ctx, box.kill)
+	defer stop()
+	late := time.AfterFunc(b.opts.StartTimeout, box.kill)
+	defer late.Stop()
+	files := g.files
+	for len(files) > 0 {
+		n := min(len(files), frame.MaxFiles)
+		if err := box.conn.Send(frame.Frame{Op: frame.OpFiles}, files[:n]...); err != nil {
+			return box.failed(ctx, err)
+		}
+		files = files[n:]
+	}
+	if err := box.conn.Send(frame.Frame{Op: frame.OpSetUp, Plan: plan}); err != nil {
+		return box.failed(ctx, err)
+	}
+	f, fds, err := box.conn.Receive()
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+	switch {
+	case err != nil:
+		return box.failed(ctx, err)
+	case f.Op == frame.OpFailed && f.Cause == frame.CauseFolder:
+		return fault.New(fault.CagePolicyInvalid, "A path cannot be granted to a cage: %s.", f.Text)
+	case f.Op == frame.OpFailed:
+		return unavailable(f.Layer, f.Text, "")
+	case f.Op != frame.OpReady:
+		return box.failed(ctx, fmt.Errorf("its first word was %q", f.Op))
+	}
+	return nil
+}
+
+// failed says why an init has not answered.
+func (box *Box) failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fault.From(ctx.Err())
+	}
+	return fault.Wrap(err, fault.CageUnavailable, "A cage cannot be made here: its init ended before it was ready; the log has the reason.").
+		With("layer", "init")
+}
+
+// Probe implements core.Boxes.
+func (b *Boxes) Probe(context.Context) core.Report { return core.Report{Tier: b.tier.name} }

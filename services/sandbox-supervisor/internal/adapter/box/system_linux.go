@@ -1,0 +1,34 @@
+package box
+
+import (
+	"strconv"
+
+	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
+)
+
+// etc are the names in /etc that are shown: what programs need to find libraries, certificates, names of services and the
+// time zone. Nothing here tells about the host's users, its services or their secrets.
+var etc = []string{
+	"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "ssl/openssl.cnf", "ca-certificates", "ca-certificates.conf",
+	"pki/tls/certs", "pki/ca-trust/extracted", "crypto-policies", "localtime", "timezone", "os-release", "debian_version", "redhat-release",
+	"lsb-release", "profile", "profile.d", "bash.bashrc", "bash_completion.d", "inputrc", "terminfo", "mime.types", "magic", "services", "protocols", "rpc",
+	"ethertypes", "gai.conf", "host.conf", "locale.alias", "locale.conf", "fonts", "java-17-openjdk", "java-21-openjdk", "java-25-openjdk", "maven",
+	"python3", "python3.11", "python3.12", "python3.13", "python3.14", "perl", "gdb", "vim", "xattr.conf", "papersize", "emacs",
+}
+
+// texts are files of the cage's own.
+func texts() map[string]string {
+	uid, gid := strconv.Itoa(blueprint.UID), strconv.Itoa(blueprint.GID)
+	return map[string]string{
+		"/etc/passwd": "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n" +
+			blueprint.User + ":x:" + uid + ":" + gid + "::" + blueprint.Home + ":/bin/sh\n" +
+			"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+		"/etc/group":         "root:x:0:\n" + blueprint.User + ":x:" + gid + ":\nnogroup:x:65534:\n",
+		"/etc/hosts":         "127.0.0.1 localhost cage\n::1 localhost ip6-localhost ip6-loopback\n",
+		"/etc/hostname":      "cage\n",
+		"/etc/resolv.conf":   "nameserver 127.0.0.1\noptions timeout:2 attempts:1\n",
+		"/etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n",
+		"/etc/mtab":          "",
+		"/etc/machine-id":    "",
+	}
+}

@@ -1,0 +1,190 @@
+package box
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
+	"kaged.dev/services/sandbox-supervisor/internal/mounts"
+)
+
+// grants turns a view into trees.
+type grants struct {
+	tier  tier
+	maps  *idmaps
+	binds []blueprint.Bind
+	files []int // the trees, for the init; closed by close
+}
+
+// close lets go of the trees; the init has its own descriptors of them.
+func (g *grants) close() {
+	for _, fd := range g.files {
+		unix.Close(fd)
+	}
+	g.files = nil
+}
+
+// refused are the paths that a cage has its own of, with everything in them.
+var refused = []string{"/proc", "/dev", "/sys"}
+
+// add opens the grants of a view. It fails with cage_policy_invalid for a path that is not what it was when the view was
+// compiled, and with cage_unavailable where owners cannot be mapped.
+func (g *grants) add(list []cage.Grant) error {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b cage.Grant) int { return depth(a.Path) - depth(b.Path) })
+	all := make([]cage.Grant, 0, len(list))
+	for _, grant := range list {
+		if err := checkPath(grant.Path); err != nil {
+			return err
+		}
+		// Whatever lies between a writable grant and this one must not be renamed: it would take this one along, and another
+		// could be put in its place. What is a mount of its own cannot be.
+		all = append(append(all, anchors(all, grant.Path)...), grant)
+	}
+	for _, grant := range all {
+		if err := g.open(grant, around(g.binds, grant.Path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func depth(p string) int { return strings.Count(p, "/") }
+
+// checkPath refuses what no grant may be.
+func checkPath(p string) error {
+	if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || strings.IndexByte(p, 0) >= 0 {
+		return invalid(p, "it is not a path below the root without dots")
+	}
+	for _, own := range refused {
+		if p == own || strings.HasPrefix(p, own+"/") {
+			return invalid(p, "a cage has its own "+own)
+		}
+	}
+	return nil
+}
+
+// in returns whether p lies in dir and is not dir.
+func in(p, dir string) bool { return strings.HasPrefix(p, dir+"/") }
+
+// anchors returns the folders between the deepest grant that p lies in and p, where that is writable, as grants.
+func anchors(list []cage.Grant, p string) (found []cage.Grant) {
+	var outer cage.Grant
+	for _, g := range list { // those above come first
+		if in(p, g.Path) {
+			outer = g
+		}
+	}
+	if outer.Path == "" || !outer.Writable {
+		return nil
+	}
+	for dir := path.Dir(p); dir != outer.Path; dir = path.Dir(dir) {
+		found = append(found, cage.Grant{Path: dir, Dir: true, Writable: true})
+	}
+	slices.Reverse(found)
+	return found
+}
+
+// around returns the outermost of binds that p lies in, nil for none.
+func around(binds []blueprint.Bind, p string) *blueprint.Bind {
+	for i := range binds {
+		if in(p, binds[i].Path) {
+			return &binds[i]
+		}
+	}
+	return nil
+}
+
+// open opens one grant, which lies in outer unless that is nil.
+func (g *grants) open(grant cage.Grant, outer *blueprint.Bind) error {
+	fd, st, err := mounts.Find(unix.AT_FDCWD, grant.Path)
+	if err != nil {
+		return invalid(grant.Path, reasonOf(err))
+	}
+	defer unix.Close(fd)
+	kind := st.Mode & unix.S_IFMT
+	switch {
+	case grant.Dir && kind != unix.S_IFDIR:
+		return invalid(grant.Path, "it is no folder any more")
+	case !grant.Dir && kind != unix.S_IFREG:
+		return invalid(grant.Path, "it is no file")
+	}
+	bind := blueprint.Bind{
+		Path: grant.Path, Tree: -1, Writable: grant.Writable, Dir: grant.Dir, Dev: st.Dev, Ino: st.Ino, Within: outer != nil,
+	}
+	if g.tier.trees {
+		uid, gid := int(st.Uid), int(st.Gid)
+		if outer != nil {
+			uid, gid = g.maps.ownerOf(outer.Path)
+		} else {
+			g.maps.setOwner(grant.Path, uid, gid)
+		}
+		tree, err := g.clone(fd, grant, uid, gid)
+		if err != nil {
+			return err
+		}
+		bind.Tree = len(g.files)
+		g.files = append(g.files, tree)
+	}
+	g.binds = append(g.binds, bind)
+	return nil
+}
+
+// clone makes the tree of a grant whose owner is to be seen as the cage's user.
+func (g *grants) clone(fd int, grant cage.Grant, uid, gid int) (int, error) {
+	attr := uint64(mounts.ReadOnly)
+	if grant.Writable {
+		attr = mounts.Writable
+	}
+	userns, err := g.maps.userns(uid, gid)
+	if err != nil {
+		return -1, unavailable(blueprint.LayerIDMap, err.Error(), "")
+	}
+	tree, err := mounts.Clone(fd, attr, userns)
+	if mapping := (*mounts.MapError)(nil); errors.As(err, &mapping) && !grant.Writable {
+		// To be read by whoever may read it is all that can be had, and all that was asked for.
+		tree, err = mounts.Clone(fd, attr, -1)
+	}
+	switch mapping := (*mounts.MapError)(nil); {
+	case errors.As(err, &mapping):
+		return -1, unavailable(blueprint.LayerIDMap,
+			fmt.Sprintf("the file system of %s cannot show the files of user %d as the cage's own (%s)", grant.Path, uid, reasonOf(err)),
+			fmt.Sprintf("put the project on ext4, xfs, btrfs or tmpfs, or give it to the cages' user: chown -R %d:%d %s", g.tier.uid, g.tier.gid, grant.Path))
+	case err != nil:
+		return -1, unavailable(blueprint.LayerMount, grant.Path+": "+reasonOf(err), "")
+	}
+	return tree, nil
+}
+
+// invalid is the refusal of a path.
+func invalid(p, reason string) error {
+	return fault.New(fault.CagePolicyInvalid, "The path %s cannot be granted to a cage: %s.", p, reason).With("path", p)
+}
+
+// unavailable is the refusal of a cage for a layer that cannot be had.
+func unavailable(layer, reason, fix string) error {
+	text := fmt.Sprintf("A cage cannot be made here: %s: %s.", layer, reason)
+	if fix != "" {
+		text += " To mend it: " + fix + "."
+	}
+	return fault.New(fault.CageUnavailable, "%s", text).With("layer", layer).With("fix", fix)
+}
+
+// reasonOf returns the system's own words.
+func reasonOf(err error) string {
+	var errno unix.Errno
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return "there is a link in it"
+	case errors.As(err, &errno):
+		return errno.Error()
+	}
+	return err.Error()
+}

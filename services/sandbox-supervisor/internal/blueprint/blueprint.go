@@ -1,0 +1,72 @@
+// Package blueprint is what the supervisor tells the init of a cage to build: which trees are seen where, what else stands in
+// the root, what the processes in it may do.
+//
+// A [Plan] travels as JSON in a frame (package frame), after the files it speaks of. The init trusts it.
+package blueprint
+
+// Ids of the only user and group in a cage, and where its own folders are.
+const (
+	UID  = 1000
+	GID  = 1000
+	User = "agent"
+	Home = "/home/agent"
+)
+
+// The layers of a cage, by which the init names what it could not build.
+const (
+	LayerUser     = "user namespaces"
+	LayerMount    = "mount"
+	LayerPID      = "pid"
+	LayerNet      = "net"
+	LayerIPC      = "ipc"
+	LayerUTS      = "uts"
+	LayerCgroupNS = "cgroup ns"
+	LayerTime     = "time ns"
+	LayerIDMap    = "idmapped mounts"
+	LayerCaps     = "capabilities"
+	LayerNoNew    = "no_new_privs"
+	LayerLandlock = "landlock"
+	LayerSeccomp  = "seccomp"
+)
+
+// Plan is a cage to build.
+type Plan struct {
+	// Mark is the mark of the init itself; see package proc.
+	Mark uint64 `json:"mark"`
+	// Setuid is the host's user id to become at the end, 0 where the init is in a user namespace of its own.
+	Setuid int `json:"setuid,omitempty"`
+	// System are the paths of the read-only system: folders are shown, links are made again, what is not there is left out.
+	System []string `json:"system,omitempty"`
+	// Etc are the names in /etc that are shown, as far as they are there and everybody may read them.
+	Etc []string `json:"etc,omitempty"`
+	// Texts are files with their text, by absolute path.
+	Texts map[string]string `json:"texts,omitempty"`
+	// TmpBytes and TmpInodes bound the private folders all together.
+	TmpBytes  int64 `json:"tmp_bytes"`
+	TmpInodes int64 `json:"tmp_inodes"`
+	// Binds are the granted trees, those above before those in them.
+	Binds []Bind `json:"binds,omitempty"`
+	// Processes bounds how many processes and threads there may be, 0 for no bound.
+	Processes int64 `json:"processes,omitempty"`
+	// Filter is the system call filter as the kernel takes it.
+	Filter []byte `json:"filter"`
+}
+
+// Bind is a tree or a file that is seen in a cage.
+type Bind struct {
+	// Path is where it is outside and inside.
+	Path string `json:"path"`
+	// Tree is the number of the file that is the tree, set up and ready to be attached, among those that were handed over; -1
+	// where the init is to open Path itself.
+	Tree int `json:"tree"`
+	// Writable allows changes; Dir says that it is a folder.
+	Writable bool `json:"writable,omitempty"`
+	Dir      bool `json:"dir,omitempty"`
+	// Dev and Ino are what the supervisor found at Path: anything else there now is refused.
+	Dev uint64 `json:"dev"`
+	Ino uint64 `json:"ino"`
+	// Within says that it lies in another Bind, where it must be found as it was outside.
+	Within bool `json:"within,omitempty"`
+	// Own says that it belongs to the cage and not to the project: its own home.
+	Own bool `json:"own,omitempty"`
+}

@@ -1,0 +1,76 @@
+package mounts
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// The attributes of what a cage is shown: never with devices or set-id programs.
+const (
+	Writable = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	ReadOnly = Writable | unix.MOUNT_ATTR_RDONLY
+	// Device is for the file of one device.
+	Device = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC
+)
+
+// Find returns a descriptor that holds the place at a path below dir, and what is there. A path with a link in it is refused.
+func Find(dir int, path string) (fd int, st unix.Stat_t, err error) {
+	for {
+		fd, err = unix.Openat2(dir, path, &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+		})
+		if err != unix.EINTR && err != unix.EAGAIN { // the latter when something was renamed meanwhile
+			break
+		}
+	}
+	if err != nil {
+		return -1, st, err
+	}
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return -1, st, err
+	}
+	return fd, st, nil
+}
+
+// Clone returns a mount of its own of what fd holds, with everything mounted in it: detached, private, with attributes. With
+// userns, unless it is -1, its owners are mapped as that user namespace says.
+func Clone(fd int, attr uint64, userns int) (tree int, err error) {
+	tree, err = unix.OpenTree(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("open_tree: %w", err)
+	}
+	err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr, Propagation: unix.MS_PRIVATE})
+	if err != nil {
+		unix.Close(tree)
+		return -1, fmt.Errorf("mount_setattr: %w", err)
+	}
+	if userns < 0 {
+		return tree, nil
+	}
+	err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{
+		Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(userns),
+	})
+	if err != nil {
+		unix.Close(tree)
+		return -1, &MapError{err}
+	}
+	return tree, nil
+}
+
+// MapError says that a file system cannot map owners.
+type MapError struct{ err error }
+
+func (e *MapError) Error() string { return "mapping owners: " + e.err.Error() }
+
+// Unwrap returns the system's error.
+func (e *MapError) Unwrap() error { return e.err }
+
+// Attach attaches a detached mount at what target holds.
+func Attach(tree, target int) error {
+	if err := unix.MoveMount(tree, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+		return fmt.Errorf("move_mount: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package seccomp
+
+import "golang.org/x/sys/unix"
+
+// Profile chooses a filter.
+type Profile struct {
+	// Relaxed allows what debuggers need: to trace, and to read and write the memory of, processes of the same cage.
+	Relaxed bool
+	// NoClone3 makes programs fall back to clone, whose arguments can be looked at. It is for cages without a user namespace,
+	// where nothing but this filter forbids new ones.
+	NoClone3 bool
+}
+
+// check compares an argument: it holds if argument & mask is value, or is not, if not is set.
+type check struct {
+	arg         int
+	mask, value uint32
+	not         bool
+}
+
+// alternative is checks that must all hold. A call is allowed if one of its alternatives does; one without checks always does.
+type alternative []check
+
+// whole is the mask of a whole argument.
+const whole = ^uint32(0)
+
+func is(arg int, value uint32) check  { return check{arg: arg, mask: whole, value: value} }
+func not(arg int, value uint32) check { return check{arg: arg, mask: whole, value: value, not: true} }
+
+// noSetID holds for a file mode without set-user-id and set-group-id. In a tree whose owners are mapped such a file would be
+// one of the host's root outside.
+func noSetID(arg int) check { return check{arg: arg, mask: unix.S_ISUID | unix.S_ISGID} }
+
+// opening allows open with its flags and its mode: what makes no file has no mode.
+func opening(flags, mode int) []alternative {
+	const tmpfile = unix.O_TMPFILE &^ unix.O_DIRECTORY
+	return []alternative{{noSetID(mode)}, {{arg: flags, mask: unix.O_CREAT | tmpfile}}}
+}
+
+// harmlessNode allows mknod for what is no device: files, pipes and sockets.
+func harmlessNode(mode int) []alternative {
+	var allowed []alternative
+	for _, kind := range []uint32{0, unix.S_IFREG, unix.S_IFIFO, unix.S_IFSOCK} {
+		allowed = append(allowed, alternative{{arg: mode, mask: unix.S_IFMT | unix.S_ISUID | unix.S_ISGID, value: kind}})
+	}
+	return allowed
+}
+
+// sockets allows local sockets, TCP and UDP, and asking for addresses and routes.
+func sockets() []alternative {
+	const typeMask = 0xf // the rest are flags
+	allowed := []alternative{{is(0, unix.AF_UNIX)}, {is(0, unix.AF_NETLINK), is(2, unix.NETLINK_ROUTE)}}
+	for _, domain := range []uint32{unix.AF_INET, unix.AF_INET6} {
+		for _, kind := range []struct{ kind, protocol uint32 }{
+			{unix.SOCK_STREAM, 0},
+			{unix.SOCK_STREAM, unix.IPPROTO_TCP},
+			{unix.SOCK_STREAM, unix.IPPROTO_MPTCP},
+			{unix.SOCK_DGRAM, 0},
+			{unix.SOCK_DGRAM, unix.IPPROTO_UDP},
+		} {
+			allowed = append(allowed, alternative{
+				is(0, domain), {arg: 1, mask: typeMask, value: kind.kind}, is(2, kind.protocol),
+			})
+		}
+	}
+	return allowed
+}
+
+// namespaces are the flags of clone that make one.
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
+	unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// The kinds of programs a process may be (linux/personality.h).
+const (
+	perLinux, perLinux32  = 0, 8
+	uname26, noRandomized = 0x0020000, 0x0040000
+)
+
+// rules returns the calls that depend on their arguments.
+func rules(p Profile) map[int][]alternative {
+	list := map[int][]alternative{
+		unix.SYS_SOCKET:     sockets(),
+		unix.SYS_SOCKETPAIR: {{is(0, unix.AF_UNIX)}},
+		unix.SYS_CLONE:      {{{arg: 0, mask: namespaces}}},
+		// Typing into a terminal, or taking its discipline or the console, would be acting as whoever sits there.
+		unix.SYS_IOCTL: {{not(1, unix.TIOCSTI), not(1, unix.TIOCLINUX), not(1, unix.TIOCSETD), not(1, unix.TIOCCONS)}},
+		unix.SYS_PERSONALITY: {
+			{is(0, perLinux)},
+			{is(0, perLinux32)},
+			{is(0, uname26)},
+			{is(0, perLinux32|uname26)},
+			{is(0, 0xffffffff)}, // asks
+		},
+		unix.SYS_FCHMOD: {{noSetID(1)}}, unix.SYS_FCHMODAT: {{noSetID(2)}}, unix.SYS_FCHMODAT2: {{noSetID(2)}},
+		unix.SYS_OPENAT: opening(2, 3), unix.SYS_MKNODAT: harmlessNode(2), unix.SYS_MKDIRAT: {{}},
+	}
+	if !p.NoClone3 {
+		list[unix.SYS_CLONE3] = []alternative{{}}
+	}
+	if p.Relaxed {
+		for _, nr := range []int{unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV} {
+			list[nr] = []alternative{{}}
+		}
+		for _, persona := range []uint32{perLinux, perLinux32} {
+			list[unix.SYS_PERSONALITY] = append(list[unix.SYS_PERSONALITY], alternative{is(0, persona|noRandomized)})
+		}
+	}
+	for nr, allowed := range olderRules() {
+		list[nr] = allowed
+	}
+	for _, numbers := range [][]int{always, older} {
+		for _, nr := range numbers {
+			list[nr] = []alternative{{}}
+		}
+	}
+	return list
+}
+
+// absent are calls that fail as if the kernel did not know them, so that programs fall back to older ones whose arguments can
+// be looked at: a mode behind a pointer cannot.
+func absent(p Profile) []int {
+	calls := []int{unix.SYS_OPENAT2}
+	if p.NoClone3 {
+		calls = append(calls, unix.SYS_CLONE3)
+	}
+	return calls
+}
