@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 )
 
@@ -42,8 +43,11 @@ type Command struct {
 	Merge bool
 	// Timeout is how long it may run, 0 for without limit.
 	Timeout time.Duration
-	// Caged says that it is to run in a cage.
-	Caged bool
+	// CageID is the cage that it is to run in, "" for none. With a Cage it must be the policy of that; without a CageID a cage
+	// is made of it for the command alone, in the project at Root.
+	CageID string
+	Cage   *dsl.Cage
+	Root   string
 }
 
 // Spec is a checked command as a [Spawner] starts it.
@@ -72,16 +76,14 @@ type Limits struct {
 	// those that are remembered after their end: how many of one owner, how many bytes all together, and how long.
 	MaxDetached, EndedPerOwner, EndedBytes int
 	EndedFor                               time.Duration
+	// MaxCages is how many cages there may be at once.
+	MaxCages int
 	// NoSandbox lets a command that asks for a cage run without one.
 	NoSandbox bool
 }
 
-// check returns the command ready to be started. It fails with invalid_params naming the field, and with cage_unavailable.
+// check returns the command ready to be started. It fails with invalid_params naming the field.
 func (c Command) check(l Limits) (Spec, error) {
-	if c.Caged && !l.NoSandbox {
-		return Spec{}, fault.New(fault.CageUnavailable,
-			"The command asks for a cage and this supervisor cannot enforce one; set cage: disabled, or start with --no-sandbox.")
-	}
 	switch {
 	case c.Owner.SessionID == "" && c.Owner.ProjectID == "":
 		return Spec{}, invalid("owner", "A command needs an owner: a session or a project.")

@@ -101,7 +101,7 @@ func (s *spawner) Spawn(context.Context, Spec) (Process, error) {
 }
 
 var limits = Limits{
-	KillGrace: 5 * time.Second, CancelGrace: time.Second, MaxCommands: 10, MaxBytes: 1 << 20, MaxStrings: 1000, InputBytes: 10,
+	KillGrace: 5 * time.Second, CancelGrace: time.Second, MaxCommands: 10, MaxCages: 3, MaxBytes: 1 << 20, MaxStrings: 1000, InputBytes: 10,
 	KeptOutput: 10, MaxDetached: 5, EndedPerOwner: 100, EndedBytes: 3*endedCost + 100, EndedFor: time.Hour,
 }
 
@@ -115,7 +115,7 @@ func command(change ...func(*Command)) Command {
 
 func start(t *testing.T, ctx context.Context, p *fake, change ...func(*Command)) (*Supervisor, *Exec) {
 	t.Helper()
-	s := New(&spawner{processes: []*fake{p}}, limits)
+	s := New(&spawner{processes: []*fake{p}}, Cages{}, limits)
 	e, err := s.Start(ctx, command(change...))
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestEndOwnerWhileStarting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFake(false)
 		sp := &spawner{processes: []*fake{p}, hold: make(chan struct{})}
-		s := New(sp, limits)
+		s := New(sp, Cages{}, limits)
 		started := make(chan *Exec)
 		go func() {
 			e, err := s.Start(t.Context(), command())
@@ -258,7 +258,7 @@ func TestEndOwnerWhileStarting(t *testing.T) {
 // A failed start leaves nothing behind, and a closed supervisor starts nothing.
 func TestFailedStart(t *testing.T) {
 	t.Parallel()
-	s := New(&spawner{err: BadProgram("x", "no")}, limits)
+	s := New(&spawner{err: BadProgram("x", "no")}, Cages{}, limits)
 	if _, err := s.Start(t.Context(), command()); !errors.Is(err, fault.ShellSpawnFailed) {
 		t.Errorf("Start says %v", err)
 	}
@@ -362,7 +362,7 @@ func TestCheckProperties(t *testing.T) {
 		c := Command{
 			Owner: Owner{SessionID: text.Draw(t, "session")}, Argv: rapid.SliceOfN(text, 0, 5).Draw(t, "argv"),
 			Dir: "/" + text.Draw(t, "dir"), Env: rapid.MapOfN(text, text, 0, 5).Draw(t, "env"),
-			Timeout: time.Duration(rapid.Int64().Draw(t, "timeout")), Caged: rapid.Bool().Draw(t, "caged"),
+			Timeout: time.Duration(rapid.Int64().Draw(t, "timeout")),
 		}
 		if rapid.Bool().Draw(t, "terminal") {
 			c.Terminal = &Size{Cols: rapid.Uint32().Draw(t, "cols"), Rows: rapid.Uint32Max(70000).Draw(t, "rows")}
@@ -371,7 +371,7 @@ func TestCheckProperties(t *testing.T) {
 		l.MaxBytes, l.MaxStrings = 300_000, 8
 		spec, err := c.check(l)
 		if err != nil {
-			if !errors.Is(err, fault.InvalidParams) && !errors.Is(err, fault.CageUnavailable) {
+			if !errors.Is(err, fault.InvalidParams) {
 				t.Fatalf("refused with %v", err)
 			}
 			return
@@ -384,7 +384,7 @@ func TestCheckProperties(t *testing.T) {
 			total += len(s) + 1
 		}
 		if !slices.Equal(spec.Argv, c.Argv) || len(spec.Env) != len(c.Env) || !slices.IsSorted(spec.Env) || spec.Dir != c.Dir || total > l.MaxBytes ||
-			len(spec.Argv)+len(spec.Env) > l.MaxStrings || c.Caged {
+			len(spec.Argv)+len(spec.Env) > l.MaxStrings {
 			t.Fatalf("%+v became %+v", c, spec)
 		}
 		if spec.Terminal != nil && (spec.Terminal.Cols == 0 || spec.Terminal.Rows == 0 || spec.Terminal.Cols > 65535) {

@@ -83,8 +83,8 @@ func (s *Supervisor) reserve(id string, c Command) (_ *Detached, isNew bool, err
 
 // launch starts a reserved command. Its output is taken from then on, by a goroutine that ends with it.
 func (s *Supervisor) launch(ctx context.Context, d *Detached) {
-	d.exec, d.err = s.start(ctx, context.Background(), d.id, d.command)
-	if d.err != nil {
+	d.exec = &Exec{id: d.id, command: d.command, detached: true}
+	if d.err = s.start(ctx, context.Background(), d.exec); d.err != nil {
 		s.mu.Lock()
 		delete(s.detached, d.id)
 		s.mu.Unlock()
@@ -227,7 +227,7 @@ func (d *Detached) End(ctx context.Context) error {
 // Info returns what is known of the command, without what it uses.
 func (d *Detached) Info() Info {
 	info := Info{
-		ID: d.id, Owner: d.command.Owner, PID: d.exec.PID(), Command: line(d.command.Argv), StartedAt: d.exec.StartedAt(), Detached: true,
+		ID: d.id, Owner: d.command.Owner, PID: d.exec.PID(), Command: line(d.command.Argv), CageID: d.exec.cageID(), StartedAt: d.exec.StartedAt(), Detached: true,
 	}
 	select {
 	case <-d.done:

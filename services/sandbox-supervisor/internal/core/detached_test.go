@@ -94,7 +94,7 @@ func TestDetachedAreForgotten(t *testing.T) {
 			p.exit(End{})
 			processes = append(processes, p)
 		}
-		s := New(&spawner{processes: processes}, limits)
+		s := New(&spawner{processes: processes}, Cages{}, limits)
 		var ids []string
 		for range 5 {
 			d, err := s.Detach(t.Context(), ident.New(), command())
@@ -131,7 +131,7 @@ func TestDetachTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFake(false)
 		sp := &spawner{processes: []*fake{p}, hold: make(chan struct{})}
-		s := New(sp, limits)
+		s := New(sp, Cages{}, limits)
 		ask := func(id string) chan error {
 			done := make(chan error, 1)
 			go func() {
@@ -171,7 +171,7 @@ func TestDetachAndLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFake(true)
 		sp := &spawner{processes: []*fake{p}, hold: make(chan struct{})}
-		s := New(sp, limits)
+		s := New(sp, Cages{}, limits)
 		ctx, cancel := context.WithCancel(t.Context())
 		id, done := ident.New(), make(chan error)
 		go func() {

@@ -50,12 +50,24 @@ type Exec struct {
 	command Command
 	limits  Limits
 
+	detached bool
+	cage     *Cage // what it runs in, nil for none
+	own      *Hold // of a cage that was made for it alone
+	refused  *feed // what its cage refused; nil for a detached one, which nobody watches
+
 	process Process // set before the Exec is handed out
 	started time.Time
 	input   *input
-	end     chan Reason   // capacity 1: the first reason to end it from outside
+	end     chan ending   // capacity 1: the first reason to end it from outside
 	gone    chan struct{} // closed when exit is set
 	exit    Exit
+}
+
+// ending is an end from outside: for a reason, with the time from being asked to being killed, and whether it was asked already.
+type ending struct {
+	reason Reason
+	grace  time.Duration
+	told   bool
 }
 
 // ID is the supervisor's name of the command.
@@ -67,6 +79,14 @@ func (e *Exec) PID() int { return e.process.PID() }
 // StartedAt is when it was started.
 func (e *Exec) StartedAt() time.Time { return e.started }
 
+// cageID is the id of the cage it runs in, "" for none.
+func (e *Exec) cageID() string {
+	if e.cage == nil {
+		return ""
+	}
+	return e.cage.spec.ID
+}
+
 // Copy hands the command's output to sink as it comes, one call at a time, and returns when the command is gone and all of
 // it was handed over. While sink blocks, the command does. Once sink has failed, output is thrown away, so that a command
 // that is being ended is not held up.
@@ -77,6 +97,12 @@ func (e *Exec) Copy(sink func(Stream, []byte) error) {
 			failed = sink(s, data) != nil
 		}
 	})
+}
+
+// Refused hands what the command's cage refused on the network to sink, one call at a time, and returns when the command is
+// gone and all of it was handed over, or when sink has failed. Commands of one cage share its network: it may be another's.
+func (e *Exec) Refused(sink func(Attempt) error) error {
+	return e.refused.drain(context.Background(), e.gone, sink)
 }
 
 // Wait returns how the command ended, when it is gone with everything it started.
@@ -117,8 +143,12 @@ func (e *Exec) Signal(name string) error {
 
 // stop ends the command for a reason; only the first counts.
 func (e *Exec) stop(reason Reason) {
+	e.stopAs(ending{reason: reason, grace: e.limits.CancelGrace})
+}
+
+func (e *Exec) stopAs(end ending) {
 	select {
-	case e.end <- reason:
+	case e.end <- end:
 	default:
 	}
 }
@@ -136,16 +166,24 @@ func (e *Exec) watch(ctx context.Context) {
 	case <-e.process.Exited():
 	case <-ctx.Done():
 		reason = ReasonCancelled
-		e.terminate(e.limits.CancelGrace, nil, nil)
-	case reason = <-e.end:
-		e.terminate(e.limits.CancelGrace, nil, nil)
+		e.process.Terminate()
+		e.await(e.limits.CancelGrace, nil, nil)
+	case end := <-e.end:
+		reason = end.reason
+		if !end.told {
+			e.process.Terminate()
+		}
+		e.await(end.grace, ctx.Done(), e.end)
 	case <-timeout:
 		reason = ReasonTimeout
-		e.terminate(e.limits.KillGrace, ctx.Done(), e.end)
+		e.process.Terminate()
+		e.await(e.limits.KillGrace, ctx.Done(), e.end)
 	}
 	e.input.stop()
 	end := e.process.End()
 	switch {
+	case end.Lost && e.cage != nil:
+		reason = e.cage.lost(reason)
 	case end.Lost:
 		reason = ReasonLost
 	case end.Hit != ReasonNone:
@@ -157,10 +195,9 @@ func (e *Exec) watch(ctx context.Context) {
 	}
 }
 
-// terminate asks the command to end, kills it after the grace, and returns when it is gone. Of a command that nobody waits
+// await returns when a command that was asked to end is gone; it kills it after the grace. Of a command that nobody waits
 // for any more, because cancelled or ended came besides, the grace is at most that of a cancelled one.
-func (e *Exec) terminate(grace time.Duration, cancelled <-chan struct{}, ended <-chan Reason) {
-	e.process.Terminate()
+func (e *Exec) await(grace time.Duration, cancelled <-chan struct{}, ended <-chan ending) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	for {

@@ -14,42 +14,59 @@ import (
 // Supervisor runs commands.
 type Supervisor struct {
 	spawner Spawner
+	cages   Cages
 	limits  Limits
-	wg      sync.WaitGroup // the watchers, the feeders and those who keep the output of detached commands
+	wg      sync.WaitGroup // the watchers, the feeders, the keepers of cages and those who keep the output of detached commands
 
-	mu       sync.Mutex // guards what follows, and ended of the detached
+	mu       sync.Mutex // guards what follows, ended of the detached, and what the cages say
 	execs    map[string]*Exec
 	detached map[string]*Detached // those that run and those that are remembered
 	ended    []*Detached          // the latter, the oldest first
+	held     map[string]*Cage     // those that live, are being made and are ending
 	closed   bool
 }
 
-// New returns a supervisor without commands.
-func New(spawner Spawner, limits Limits) *Supervisor {
-	return &Supervisor{spawner: spawner, limits: limits, execs: map[string]*Exec{}, detached: map[string]*Detached{}}
+// New returns a supervisor without commands and cages.
+func New(spawner Spawner, cages Cages, limits Limits) *Supervisor {
+	return &Supervisor{
+		spawner: spawner, cages: cages, limits: limits,
+		execs: map[string]*Exec{}, detached: map[string]*Detached{}, held: map[string]*Cage{},
+	}
 }
 
 // Start starts a command. When ctx ends, the command is ended; the caller must drain it with [Exec.Copy] in any case. Start
-// fails with invalid_params, cage_unavailable, shell_spawn_failed, rate_limited when too many commands run, and unavailable.
+// fails with invalid_params, shell_spawn_failed, rate_limited when too many commands run or there are too many cages, and
+// unavailable. One with a cage fails with cage_policy_invalid and cage_unavailable too, and with conflict if the cage is
+// another session's or has another policy.
 func (s *Supervisor) Start(ctx context.Context, c Command) (*Exec, error) {
-	return s.start(ctx, ctx, ident.New(), c)
+	e := &Exec{id: ident.New(), command: c, refused: newFeed()}
+	if err := s.start(ctx, ctx, e); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
-// start is Start of a command that ends with life; ctx bounds the start alone.
-func (s *Supervisor) start(ctx, life context.Context, id string, c Command) (*Exec, error) {
-	spec, err := c.check(s.limits)
+// start starts a command that ends with life; ctx bounds the start alone.
+func (s *Supervisor) start(ctx, life context.Context, e *Exec) error {
+	spec, err := e.command.check(s.limits)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	e := &Exec{id: id, command: c, limits: s.limits, end: make(chan Reason, 1), gone: make(chan struct{})}
+	e.limits, e.end, e.gone = s.limits, make(chan ending, 1), make(chan struct{})
 	// Known before it runs: an owner that ends meanwhile ends this one too.
 	if err := s.add(e); err != nil {
-		return nil, err
+		return err
 	}
-	e.process, err = s.spawner.Spawn(ctx, spec)
+	spawner, err := s.enter(ctx, e)
 	if err != nil {
 		s.remove(e)
-		return nil, err
+		return err
+	}
+	e.process, err = spawner.Spawn(ctx, spec)
+	if err != nil {
+		s.leave(e)
+		s.remove(e)
+		return err
 	}
 	e.input = newInput(e.process, s.limits.InputBytes, &s.wg)
 	s.mu.Lock()
@@ -57,9 +74,10 @@ func (s *Supervisor) start(ctx, life context.Context, id string, c Command) (*Ex
 	s.mu.Unlock()
 	go func() {
 		e.watch(life)
+		s.leave(e)
 		s.remove(e)
 	}()
-	return e, nil
+	return nil
 }
 
 // add registers a command that is about to start; remove undoes it.
@@ -96,6 +114,7 @@ type Info struct {
 	Owner     Owner
 	PID       int
 	Command   string // the command line, shortened
+	CageID    string // the cage it runs in, "" for none
 	StartedAt time.Time
 	Usage     Usage
 
@@ -123,7 +142,7 @@ func (s *Supervisor) List(sessionID string, ended bool) []Info {
 		if started := s.startOf(e); !started.IsZero() {
 			list = append(list, Info{
 				ID: e.id, Owner: e.command.Owner, PID: e.PID(), Command: line(e.command.Argv),
-				StartedAt: started, Usage: e.process.Usage(),
+				CageID: e.cageID(), StartedAt: started, Usage: e.process.Usage(),
 			})
 		}
 	}
@@ -140,12 +159,13 @@ func (s *Supervisor) startOf(e *Exec) time.Time {
 	return e.started
 }
 
-// EndOwner ends the commands of a session and returns how many there were, when they are gone or ctx ends.
+// EndOwner ends the commands and the cages of a session and returns how many commands there were, when all are gone or ctx
+// ends.
 func (s *Supervisor) EndOwner(ctx context.Context, sessionID string) (int, error) {
 	if sessionID == "" {
 		return 0, invalid("session_id", "Whose commands to end is missing: a session.")
 	}
-	n, err := s.endAll(ctx, ReasonOwnerEnded, func(e *Exec) bool { return e.command.Owner.SessionID == sessionID })
+	n, err := s.endAll(ctx, ReasonOwnerEnded, func(owner Owner) bool { return owner.SessionID == sessionID })
 	if err != nil {
 		return n, err
 	}
@@ -160,12 +180,12 @@ func (s *Supervisor) EndOwner(ctx context.Context, sessionID string) (int, error
 	return n, nil
 }
 
-// Drain refuses new commands from now on, ends all there are, and returns when they are gone or ctx ends.
+// Drain refuses new commands and cages from now on, ends all there are, and returns when they are gone or ctx ends.
 func (s *Supervisor) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	_, err := s.endAll(ctx, ReasonLost, func(*Exec) bool { return true })
+	_, err := s.endAll(ctx, ReasonLost, func(Owner) bool { return true })
 	return err
 }
 
@@ -175,14 +195,26 @@ func (s *Supervisor) Close() {
 	s.wg.Wait()
 }
 
-func (s *Supervisor) endAll(ctx context.Context, reason Reason, match func(*Exec) bool) (int, error) {
-	ending := s.find(match)
+// endAll ends the commands and the cages of an owner and returns how many commands there were, when all are gone or ctx ends.
+func (s *Supervisor) endAll(ctx context.Context, reason Reason, match func(Owner) bool) (int, error) {
+	ending := s.find(func(e *Exec) bool { return match(e.command.Owner) })
 	for _, e := range ending {
 		e.stop(reason)
 	}
+	cages := s.findCages(match)
+	for _, c := range cages {
+		c.stop(cause(reason))
+	}
+	gone := make([]<-chan struct{}, 0, len(ending)+len(cages))
 	for _, e := range ending {
+		gone = append(gone, e.gone)
+	}
+	for _, c := range cages {
+		gone = append(gone, c.gone)
+	}
+	for _, gone := range gone {
 		select {
-		case <-e.gone:
+		case <-gone:
 		case <-ctx.Done():
 			return len(ending), fault.From(ctx.Err())
 		}

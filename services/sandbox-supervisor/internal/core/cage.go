@@ -1,0 +1,320 @@
+package core
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/fault"
+)
+
+// Cage is a box with the commands in it and those who hold it. It lives while somebody holds it or a detached command runs in
+// it, and ends before that with its owner, at its walltime, or when its box goes away. One goroutine, keep, makes the box and
+// makes an end of it.
+type Cage struct {
+	s    *Supervisor
+	spec CageSpec
+	key  string
+
+	life context.Context // ends, with a cause, when somebody wants its end
+	stop context.CancelCauseFunc
+
+	opened chan struct{} // closed when what follows is set
+	err    error         // why it could not be made
+	box    Box
+	view   *cage.View
+	began  time.Time
+
+	gone   chan struct{} // closed when nothing is left of it
+	reason Reason        // why it ended: set under s.mu with ending
+
+	// Guarded by s.mu.
+	ending   bool
+	deadline time.Time // zero for none
+	holds    map[*Hold]struct{}
+	commands map[*Exec]struct{} // those that run and those that are about to
+	empty    chan struct{}      // of an ending one: closed when commands is empty
+}
+
+// cause is a [Reason] as the cause of a context's end.
+type cause Reason
+
+func (cause) Error() string { return "the cage is to end" }
+
+func newCage(s *Supervisor, spec CageSpec, key string) *Cage {
+	c := &Cage{
+		s: s, spec: spec, key: key, opened: make(chan struct{}), gone: make(chan struct{}), empty: make(chan struct{}),
+		holds: map[*Hold]struct{}{}, commands: map[*Exec]struct{}{},
+	}
+	c.life, c.stop = context.WithCancelCause(context.Background())
+	return c
+}
+
+// wanted is why somebody wants its end; only after life.
+func (c *Cage) wanted() Reason {
+	reason, _ := context.Cause(c.life).(cause)
+	return Reason(reason)
+}
+
+// over says whether the cage is ending or soon will be. The caller holds s.mu.
+func (c *Cage) over() bool { return c.ending || c.life.Err() != nil }
+
+// hold adds a holder. The caller holds s.mu.
+func (c *Cage) hold() *Hold {
+	h := &Hold{cage: c, feed: newFeed()}
+	c.holds[h] = struct{}{}
+	return h
+}
+
+// restart gives the cage its whole time again, for another invocation. The caller holds s.mu.
+func (c *Cage) restart() {
+	if !c.deadline.IsZero() {
+		c.deadline = time.Now().Add(c.view.Limits.Walltime)
+	}
+}
+
+// settle ends a cage that nobody holds and no detached command runs in. The caller holds s.mu.
+func (c *Cage) settle() {
+	if c.ending {
+		if len(c.commands) == 0 {
+			c.drained()
+		}
+		return
+	}
+	if len(c.holds) > 0 {
+		return
+	}
+	for e := range c.commands {
+		if e.detached {
+			return
+		}
+	}
+	c.stop(cause(ReasonCancelled))
+}
+
+// drained closes empty. The caller holds s.mu.
+func (c *Cage) drained() {
+	select {
+	case <-c.empty:
+	default:
+		close(c.empty)
+	}
+}
+
+// keep makes the box, waits for a reason to end it, and ends it.
+func (c *Cage) keep() {
+	defer c.s.wg.Done()
+	defer c.stop(nil)
+	if err := c.open(); err != nil {
+		c.s.mu.Lock()
+		c.ending = true
+		delete(c.s.held, c.spec.ID)
+		c.s.mu.Unlock()
+		c.err = err
+		close(c.opened)
+		close(c.gone)
+		return
+	}
+	close(c.opened)
+	c.end(c.wait())
+}
+
+// open makes the box.
+func (c *Cage) open() error {
+	view, err := c.s.cages.Compile(c.spec.Policy, c.spec.Root)
+	if err != nil {
+		return err
+	}
+	spec := BoxSpec{ID: c.spec.ID, View: view, State: c.state()}
+	box, err := c.s.cages.Boxes.Open(c.life, spec, c.attempt)
+	if c.life.Err() != nil { // whatever came of it, nobody wants it any more
+		if err == nil {
+			box.Close()
+		}
+		switch c.wanted() {
+		case ReasonLost:
+			return stopping()
+		case ReasonOwnerEnded:
+			return fault.New(fault.CageUnavailable, "The cage's session ended while the cage was made.")
+		}
+		return fault.From(context.Canceled)
+	}
+	if err != nil {
+		return err
+	}
+	c.box, c.view, c.began = box, view, time.Now()
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if view.Limits.Walltime > 0 {
+		c.deadline = c.began.Add(view.Limits.Walltime)
+	}
+	return nil
+}
+
+// state names what is kept for the next cage of the same agent in the same project.
+func (c *Cage) state() string {
+	sum := sha256.Sum256([]byte(c.spec.Root + "\x00" + c.spec.Agent))
+	return hex.EncodeToString(sum[:16])
+}
+
+// wait returns why the cage is to end, when it is.
+func (c *Cage) wait() Reason {
+	var walltime <-chan time.Time
+	left, limited := c.left()
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	if limited {
+		walltime = timer.C
+	}
+	for {
+		select {
+		case <-c.box.Gone():
+			return c.goneFor()
+		case <-c.life.Done():
+			return c.wanted()
+		case <-walltime:
+			if left, _ := c.left(); left > 0 {
+				timer.Reset(left)
+				continue
+			}
+			return ReasonWalltime
+		}
+	}
+}
+
+// left is how much of its time the cage has left, if that is limited.
+func (c *Cage) left() (time.Duration, bool) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return time.Until(c.deadline), !c.deadline.IsZero()
+}
+
+// goneFor is why the box is gone that nobody ended.
+func (c *Cage) goneFor() Reason {
+	if why := c.box.Why(); why != ReasonNone {
+		return why
+	}
+	return ReasonLost
+}
+
+// end ends what runs in the cage, kills it after the grace, and closes the box.
+func (c *Cage) end(reason Reason) {
+	grace := c.s.limits.CancelGrace
+	commands := c.close(reason)
+	if reason == ReasonWalltime {
+		grace = c.s.limits.KillGrace
+		c.box.Terminate()
+	}
+	for e, started := range commands {
+		e.stopAs(ending{reason: reason, grace: grace, told: started && reason == ReasonWalltime})
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	cancelled := c.life.Done()
+	for waiting := true; waiting; {
+		select {
+		case <-cancelled:
+			cancelled = nil
+			timer.Reset(min(grace, c.s.limits.CancelGrace))
+			continue
+		case <-c.empty:
+		case <-c.box.Gone():
+		case <-timer.C:
+		}
+		waiting = false
+	}
+	c.box.Close()
+	<-c.empty // the end of each has been taken note of
+	c.s.mu.Lock()
+	delete(c.s.held, c.spec.ID)
+	c.s.mu.Unlock()
+	close(c.gone)
+}
+
+// close lets no command in any more and returns those that are in, and whether they have started.
+func (c *Cage) close(reason Reason) map[*Exec]bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.ending, c.reason = true, reason
+	if len(c.commands) == 0 {
+		c.drained()
+	}
+	in := make(map[*Exec]bool, len(c.commands))
+	for e := range c.commands {
+		in[e] = !e.started.IsZero()
+	}
+	return in
+}
+
+// lost returns why a command was lost that was to end for reason. A box that loses a command cannot be trusted with others.
+func (c *Cage) lost(reason Reason) Reason {
+	c.s.mu.Lock()
+	ending, ended := c.ending, c.reason
+	c.s.mu.Unlock()
+	c.box.Close()
+	switch why := c.box.Why(); {
+	case why != ReasonNone:
+		return why
+	case !ending:
+		return ReasonLost
+	case reason != ReasonNone:
+		return reason
+	}
+	return ended
+}
+
+// attempt tells those who hold the cage what was tried, and of what was refused also its commands. It never blocks.
+func (c *Cage) attempt(a Attempt) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	for h := range c.holds {
+		h.feed.put(a)
+	}
+	if a.Allowed {
+		return
+	}
+	for e := range c.commands {
+		if e.refused != nil {
+			e.refused.put(a)
+		}
+	}
+}
+
+func (c *Cage) info() CageInfo {
+	return CageInfo{
+		ID: c.spec.ID, Owner: c.spec.Owner, Agent: c.spec.Agent, StartedAt: c.began, Tier: c.box.Tier(), BestEffort: c.box.BestEffort(),
+	}
+}
+
+// Hold keeps a cage alive. Its methods may be called by many at once, Watch once.
+type Hold struct {
+	cage    *Cage
+	feed    *feed
+	release sync.Once
+}
+
+// Info returns what is known of the cage, without what it uses.
+func (h *Hold) Info() CageInfo { return h.cage.info() }
+
+// Watch calls sink, one call at a time, with what is tried on the network, until the cage has ended: then it returns why. It
+// returns an error of sink, and when ctx ends.
+func (h *Hold) Watch(ctx context.Context, sink func(Attempt) error) (Reason, error) {
+	if err := h.feed.drain(ctx, h.cage.gone, sink); err != nil {
+		return ReasonNone, err
+	}
+	return h.cage.reason, nil
+}
+
+// Release lets go of the cage, which may end it; it does not wait for that. Only the first call counts.
+func (h *Hold) Release() {
+	h.release.Do(func() {
+		c := h.cage
+		c.s.mu.Lock()
+		defer c.s.mu.Unlock()
+		delete(c.holds, h)
+		c.settle()
+	})
+}

@@ -1,0 +1,288 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+)
+
+// Cages is what cages are made with; the zero value makes none.
+type Cages struct {
+	// Boxes makes the boxes, nil where there can be none.
+	Boxes Boxes
+	// Compile makes a policy real for the project at root. It fails with cage_policy_invalid.
+	Compile func(policy *dsl.Cage, root string) (*cage.View, error)
+}
+
+// CageSpec describes a cage.
+type CageSpec struct {
+	// ID is a ULID that its caller has chosen.
+	ID string
+	// Owner is who it belongs to and ends with.
+	Owner Owner
+	// Agent is the tree path of the agent in it, empty for none.
+	Agent string
+	// Policy is what it allows, in the project at Root.
+	Policy *dsl.Cage
+	Root   string
+}
+
+// maxAgent is the longest tree path of an agent in bytes.
+const maxAgent = 1 << 10
+
+// check fails with invalid_params naming the field.
+func (c CageSpec) check() error {
+	switch {
+	case !ident.Valid(c.ID):
+		return invalid("cage_id", "The cage id %.80q is not a ULID.", c.ID)
+	case c.Owner.SessionID == "" && c.Owner.ProjectID == "":
+		return invalid("owner", "A cage needs an owner: a session or a project.")
+	case len(c.Agent) > maxAgent || !printable(c.Agent):
+		return invalid("agent_path", "The agent's path is longer than %d bytes, or holds a NUL byte or text that is not UTF-8.", maxAgent)
+	case c.Policy == nil:
+		return invalid("policy", "A cage needs a policy.")
+	}
+	return nil
+}
+
+// key is the same for the same policy in the same project.
+func (c CageSpec) key() string {
+	policy, err := json.Marshal(c.Policy)
+	if err != nil {
+		return c.ID // a number that is none: like no other
+	}
+	return c.Root + "\x00" + string(policy)
+}
+
+// Hold makes a cage and holds it until [Hold.Release], or joins one: that of the same id, or one of the same session, agent
+// and policy that nobody holds and that lives only for the detached commands in it. It fails with invalid_params, with
+// cage_policy_invalid, with cage_unavailable, with conflict if the id is known with another owner or policy, with rate_limited
+// if there are too many cages, and with unavailable.
+func (s *Supervisor) Hold(ctx context.Context, spec CageSpec) (*Hold, error) {
+	if err := spec.check(); err != nil {
+		return nil, err
+	}
+	if err := s.canCage(); err != nil {
+		return nil, err
+	}
+	for {
+		h, ending, err := s.take(spec)
+		if err != nil {
+			return nil, err
+		}
+		if h == nil { // its id is that of a cage that is on its way out
+			select {
+			case <-ending.gone:
+				continue
+			case <-ctx.Done():
+				return nil, fault.From(ctx.Err())
+			}
+		}
+		select {
+		case <-h.cage.opened:
+			if h.cage.err != nil {
+				return nil, h.cage.err
+			}
+			return h, nil
+		case <-ctx.Done():
+			h.Release()
+			return nil, fault.From(ctx.Err())
+		}
+	}
+}
+
+// canCage fails with cage_unavailable where no cage can be made.
+func (s *Supervisor) canCage() error {
+	if s.limits.NoSandbox {
+		return fault.New(fault.CageUnavailable, "This supervisor was started with --no-sandbox, which makes no cages.")
+	}
+	if s.cages.Boxes == nil {
+		return fault.New(fault.CageUnavailable,
+			"A cage is asked for and this supervisor cannot enforce one: %s; set cage: disabled, or start with --no-sandbox.", noBoxes)
+	}
+	return nil
+}
+
+// noBoxes is why there can be no cages where nothing makes boxes.
+const noBoxes = "cages need Linux, and a kaged that was built for it"
+
+// take returns a hold on the cage of spec, which it makes if there is none. It returns the cage instead if that is ending.
+func (s *Supervisor) take(spec CageSpec) (*Hold, *Cage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := spec.key()
+	c := s.held[spec.ID]
+	if c != nil {
+		switch {
+		case c.spec.Owner.SessionID != spec.Owner.SessionID:
+			return nil, nil, fault.New(fault.Conflict, "The cage id %s is another session's.", spec.ID).With("cage_id", spec.ID)
+		case c.over():
+			return nil, c, nil
+		case c.key != key || c.spec.Agent != spec.Agent:
+			return nil, nil, fault.New(fault.Conflict, "The cage %s has another policy or another agent.", spec.ID).With("cage_id", spec.ID)
+		}
+	} else {
+		c = s.idle(spec, key)
+	}
+	if c != nil {
+		c.restart()
+		return c.hold(), nil, nil
+	}
+	if s.closed {
+		return nil, nil, stopping()
+	}
+	if len(s.held) >= s.limits.MaxCages {
+		return nil, nil, fault.New(fault.RateLimited, "There are %d cages already, which is as many as there may be at once.", len(s.held)).
+			With("retry_after_ms", 1000)
+	}
+	c = newCage(s, spec, key)
+	s.held[spec.ID] = c
+	s.wg.Add(1)
+	go c.keep()
+	return c.hold(), nil, nil
+}
+
+// idle returns a cage that spec can have because it lives only for its detached commands. The caller holds s.mu.
+func (s *Supervisor) idle(spec CageSpec, key string) *Cage {
+	var oldest *Cage
+	for _, c := range s.held {
+		if c.over() || len(c.holds) > 0 || c.key != key || c.spec.Agent != spec.Agent || c.spec.Owner.SessionID != spec.Owner.SessionID {
+			continue
+		}
+		if oldest == nil || c.spec.ID < oldest.spec.ID {
+			oldest = c
+		}
+	}
+	return oldest
+}
+
+// enter returns what starts a command: the box of its cage, which is made if it has none yet, or what starts those without.
+// What enters must leave.
+func (s *Supervisor) enter(ctx context.Context, e *Exec) (Spawner, error) {
+	id := e.command.CageID
+	switch {
+	case s.limits.NoSandbox || e.command.Cage == nil && id == "":
+		return s.spawner, nil
+	case id == "":
+		policy := *e.command.Cage
+		policy.State = "ephemeral" // what is kept belongs to an agent
+		own, err := s.Hold(ctx, CageSpec{ID: ident.New(), Owner: e.command.Owner, Policy: &policy, Root: e.command.Root})
+		if err != nil {
+			return nil, err
+		}
+		e.own, id = own, own.cage.spec.ID
+	}
+	c, err := s.join(e, id)
+	if err != nil {
+		s.leave(e)
+		return nil, err
+	}
+	select {
+	case <-c.opened:
+		if c.err == nil {
+			return c.box, nil
+		}
+		err = c.err
+	case <-ctx.Done():
+		err = fault.From(ctx.Err())
+	}
+	s.leave(e)
+	return nil, err
+}
+
+// join makes a command one of the cage's, which does not end by itself without it.
+func (s *Supervisor) join(e *Exec, id string) (*Cage, error) {
+	if err := s.canCage(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.held[id]
+	switch {
+	case c == nil || c.over():
+		return nil, fault.New(fault.CageUnavailable, "The cage %.80s has ended; a command needs one that lives.", id).With("cage_id", id)
+	case c.spec.Owner.SessionID != e.command.Owner.SessionID:
+		return nil, fault.New(fault.Conflict, "The cage %s is another session's.", id).With("cage_id", id)
+	case e.own == nil && e.command.Cage != nil && c.key != (CageSpec{ID: id, Policy: e.command.Cage, Root: e.command.Root}).key():
+		return nil, fault.New(fault.Conflict, "The cage %s has another policy than the command asks for.", id).With("cage_id", id)
+	}
+	e.cage = c
+	c.commands[e] = struct{}{}
+	return c, nil
+}
+
+// leave undoes enter. Of a cage that was made for the command alone nothing is left when it returns.
+func (s *Supervisor) leave(e *Exec) {
+	s.mu.Lock()
+	if c := e.cage; c != nil {
+		delete(c.commands, e)
+		c.settle()
+	}
+	s.mu.Unlock()
+	if e.own != nil {
+		e.own.Release()
+		<-e.own.cage.gone
+	}
+}
+
+// CageInfo is what is known of a cage.
+type CageInfo struct {
+	ID        string
+	Owner     Owner
+	Agent     string
+	StartedAt time.Time
+	// Tier and BestEffort are as [Box] says them.
+	Tier       string
+	BestEffort []string
+	// Usage is of everything in it, Processes how many there are.
+	Usage     Usage
+	Processes int
+}
+
+// ListCages returns the cages of a session, of all for "", oldest first, with what they use.
+func (s *Supervisor) ListCages(sessionID string) []CageInfo {
+	list := []CageInfo{}
+	for _, c := range s.findCages(func(owner Owner) bool { return sessionID == "" || owner.SessionID == sessionID }) {
+		select {
+		case <-c.opened:
+			if c.err != nil {
+				continue
+			}
+			info := c.info()
+			info.Usage, info.Processes = c.box.Usage()
+			list = append(list, info)
+		default: // on its way
+		}
+	}
+	slices.SortFunc(list, func(a, b CageInfo) int {
+		return cmp.Or(a.StartedAt.Compare(b.StartedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return list
+}
+
+// ProbeCages says what this machine gives to cages.
+func (s *Supervisor) ProbeCages(ctx context.Context) Report {
+	if s.cages.Boxes == nil {
+		return Report{Unavailable: noBoxes}
+	}
+	return s.cages.Boxes.Probe(ctx)
+}
+
+func (s *Supervisor) findCages(match func(Owner) bool) []*Cage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []*Cage
+	for _, c := range s.held {
+		if match(c.spec.Owner) {
+			found = append(found, c)
+		}
+	}
+	return found
+}

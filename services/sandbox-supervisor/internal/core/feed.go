@@ -1,0 +1,85 @@
+package core
+
+import (
+	"context"
+	"sync"
+)
+
+// feed keeps attempts for one reader, within bounds: what is tried again while it waits to be read is counted, and so are
+// those of more kinds than it keeps.
+type feed struct {
+	wake chan struct{} // capacity 1
+
+	mu      sync.Mutex
+	waiting []Attempt // the first of each kind, in order, with the count of all
+	kinds   map[kind]int
+}
+
+// kind is what makes attempts the same.
+type kind struct {
+	target, rule string
+	allowed      bool
+}
+
+// maxKinds is how many kinds of attempts a feed keeps.
+const maxKinds = 256
+
+// others is the target of an attempt that stands for kinds that were not kept.
+const others = "others"
+
+func newFeed() *feed { return &feed{wake: make(chan struct{}, 1), kinds: map[kind]int{}} }
+
+// put adds an attempt. It never blocks.
+func (f *feed) put(a Attempt) {
+	a.Count = max(a.Count, 1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := kind{a.Target, a.Rule, a.Allowed}
+	at, known := f.kinds[k]
+	if !known && len(f.waiting) >= maxKinds {
+		a.Target, a.Rule = others, "Too many different ones at once to be told one by one."
+		k = kind{a.Target, a.Rule, a.Allowed}
+		at, known = f.kinds[k]
+	}
+	if known {
+		f.waiting[at].Count += a.Count
+		return
+	}
+	f.kinds[k] = len(f.waiting)
+	f.waiting = append(f.waiting, a)
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what waits.
+func (f *feed) take() []Attempt {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	waiting := f.waiting
+	f.waiting = nil
+	clear(f.kinds)
+	return waiting
+}
+
+// drain hands what comes to sink until done is closed and nothing waits, sink fails, or ctx ends.
+func (f *feed) drain(ctx context.Context, done <-chan struct{}, sink func(Attempt) error) error {
+	for over := false; ; {
+		for _, a := range f.take() {
+			if err := sink(a); err != nil {
+				return err
+			}
+		}
+		if over {
+			return nil
+		}
+		select {
+		case <-f.wake:
+		case <-done:
+			over = true
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
