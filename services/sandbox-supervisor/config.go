@@ -31,6 +31,9 @@ type Config struct {
 	// StdinBytes is how much standard input is kept for a command that does not read it yet.
 	StdinBytes int `toml:"stdin_bytes"`
 
+	// MaxCages is how many cages there may be at once, those of single commands included.
+	MaxCages int `toml:"max_cages"`
+
 	// SessionProcesses is how many detached commands of one session may run at once.
 	SessionProcesses int `toml:"session_processes"`
 	// KeptOutputBytes is how much of the end of what a detached command writes is kept.
@@ -48,7 +51,7 @@ func DefaultConfig() Config {
 		Cgroups: "auto", KillGrace: config.Duration(5 * time.Second), CancelGrace: config.Duration(time.Second),
 		StartTimeout: config.Duration(10 * time.Second), KillTimeout: config.Duration(15 * time.Second),
 		DrainWait: config.Duration(250 * time.Millisecond), MaxCommands: 512, MaxCommandBytes: 1 << 20,
-		MaxCommandStrings: 16384, StdinBytes: 256 << 10,
+		MaxCommandStrings: 16384, StdinBytes: 256 << 10, MaxCages: 256,
 		SessionProcesses: 64, KeptOutputBytes: 256 << 10, EndedProcesses: 64, EndedBytes: 64 << 20, EndedFor: config.Duration(time.Hour),
 	}
 }
@@ -86,6 +89,7 @@ func (c Config) Validate() error {
 		{"max_command_bytes", c.MaxCommandBytes, maxCommandBytes},
 		{"max_command_strings", c.MaxCommandStrings, 1 << 18},
 		{"stdin_bytes", c.StdinBytes, 64 << 20},
+		{"max_cages", c.MaxCages, 1 << 14},
 		{"session_processes", c.SessionProcesses, 1 << 16},
 		{"kept_output_bytes", c.KeptOutputBytes, 64 << 20},
 		{"ended_processes", c.EndedProcesses, 1 << 16},

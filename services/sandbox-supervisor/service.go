@@ -6,6 +6,9 @@ import (
 
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/server"
@@ -50,8 +53,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	processes := newSpawner(cfg, deps)
 	return &Service{
 		log: deps.Log, spawner: processes,
-		supervisor: core.New(processes, core.Limits{
-			KillGrace: cfg.KillGrace.D(), CancelGrace: cfg.CancelGrace.D(), MaxCommands: cfg.MaxCommands,
+		supervisor: core.New(processes, core.Cages{Boxes: newBoxes(cfg, deps), Compile: compiler(deps)}, core.Limits{
+			KillGrace: cfg.KillGrace.D(), CancelGrace: cfg.CancelGrace.D(), MaxCommands: cfg.MaxCommands, MaxCages: cfg.MaxCages,
 			MaxBytes: cfg.MaxCommandBytes, MaxStrings: cfg.MaxCommandStrings, InputBytes: cfg.StdinBytes, NoSandbox: deps.NoSandbox,
 			KeptOutput: cfg.KeptOutputBytes, MaxDetached: cfg.SessionProcesses, EndedPerOwner: cfg.EndedProcesses,
 			EndedBytes: cfg.EndedBytes, EndedFor: cfg.EndedFor.D(),
@@ -90,3 +93,10 @@ func (s *Service) Drain(ctx context.Context) {
 
 // Ready fails while no command can be started.
 func (s *Service) Ready(ctx context.Context) error { return s.spawner.Ready(ctx) }
+
+// compiler returns what makes policies real.
+func compiler(Deps) func(*dsl.Cage, string) (*cage.View, error) {
+	return func(*dsl.Cage, string) (*cage.View, error) {
+		return nil, fault.New(fault.CageUnavailable, "This kaged was built without what makes policies real.")
+	}
+}

@@ -51,6 +51,7 @@ func TestConfig(t *testing.T) {
 		"max_command_bytes":   func(c *sandboxsupervisor.Config) { c.MaxCommandBytes = 1 << 30 },
 		"max_command_strings": func(c *sandboxsupervisor.Config) { c.MaxCommandStrings = -1 },
 		"stdin_bytes":         func(c *sandboxsupervisor.Config) { c.StdinBytes = 0 },
+		"max_cages":           func(c *sandboxsupervisor.Config) { c.MaxCages = 0 },
 		"session_processes":   func(c *sandboxsupervisor.Config) { c.SessionProcesses = 0 },
 		"kept_output_bytes":   func(c *sandboxsupervisor.Config) { c.KeptOutputBytes = -1 },
 		"ended_processes":     func(c *sandboxsupervisor.Config) { c.EndedProcesses = 0 },

@@ -173,7 +173,9 @@ func (s *Supervisor) enter(ctx context.Context, e *Exec) (Spawner, error) {
 	case id == "":
 		policy := *e.command.Cage
 		policy.State = "ephemeral" // what is kept belongs to an agent
-		own, err := s.Hold(ctx, CageSpec{ID: ident.New(), Owner: e.command.Owner, Policy: &policy, Root: e.command.Root})
+		own, err := s.Hold(ctx, CageSpec{
+			ID: ident.New(), Owner: e.command.Owner, Agent: e.command.Owner.Agent, Policy: &policy, Root: e.command.Root,
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -24,6 +24,7 @@ type fake struct {
 	polite bool
 	end    End
 	exited chan struct{}
+	once   sync.Once // the first end is the one there is
 
 	mu   sync.Mutex // guards what follows
 	told []string
@@ -43,7 +44,12 @@ func (f *fake) note(what string) {
 	f.told, f.at = append(f.told, what), append(f.at, time.Since(f.from))
 }
 
-func (f *fake) exit(end End) { f.end = end; close(f.exited) }
+func (f *fake) exit(end End) {
+	f.once.Do(func() {
+		f.end = end
+		close(f.exited)
+	})
+}
 
 func (f *fake) PID() int                { return 7 }
 func (f *fake) Exited() <-chan struct{} { return f.exited }

@@ -4,7 +4,9 @@ import (
 	"math"
 	"time"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
@@ -17,14 +19,24 @@ func commandFromProto(req *sandboxsupervisorv1.ExecRequest) (core.Command, error
 	return startFromProto(start), nil
 }
 
+func ownerFromProto(owner *sandboxsupervisorv1.Owner) core.Owner {
+	return core.Owner{
+		SessionID: owner.GetSessionId(), RunID: owner.GetRunId(), CallID: owner.GetCallId(), ProjectID: owner.GetProjectId(),
+		Agent: owner.GetAgentPath(),
+	}
+}
+
+func ownerToProto(owner core.Owner) *sandboxsupervisorv1.Owner {
+	return &sandboxsupervisorv1.Owner{
+		SessionId: owner.SessionID, RunId: owner.RunID, CallId: owner.CallID, ProjectId: owner.ProjectID, AgentPath: owner.Agent,
+	}
+}
+
 func startFromProto(start *sandboxsupervisorv1.ExecStart) core.Command {
 	c := core.Command{
-		Owner: core.Owner{
-			SessionID: start.GetOwner().GetSessionId(), RunID: start.GetOwner().GetRunId(),
-			CallID: start.GetOwner().GetCallId(), ProjectID: start.GetOwner().GetProjectId(), Agent: start.GetOwner().GetAgentPath(),
-		},
-		Argv: start.GetArgv(), Dir: start.GetCwd(), Env: start.GetEnv(), Timeout: milliseconds(start.GetTimeoutMs()),
-		Merge: start.GetMergeStderr(), Caged: start.GetCage() != nil,
+		Owner: ownerFromProto(start.GetOwner()),
+		Argv:  start.GetArgv(), Dir: start.GetCwd(), Env: start.GetEnv(), Timeout: milliseconds(start.GetTimeoutMs()),
+		Merge: start.GetMergeStderr(), CageID: start.GetCageId(), Cage: dsl.CageFromProto(start.GetCage()), Root: start.GetProjectRoot(),
 	}
 	if start.GetTerminal() != nil {
 		size := sizeFromProto(start.GetTerminal())
@@ -87,6 +99,10 @@ func exitToProto(exit core.Exit) *sandboxsupervisorv1.ExecExited {
 	}
 }
 
+func refusedToProto(a core.Attempt) *sandboxsupervisorv1.ExecEvent {
+	return &sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Refused{Refused: attemptToProto(a)}}
+}
+
 func processesToProto(list []core.Info) *sandboxsupervisorv1.ListProcessesResponse {
 	res := &sandboxsupervisorv1.ListProcessesResponse{Processes: make([]*sandboxsupervisorv1.Process, 0, len(list))}
 	for _, p := range list {
@@ -97,11 +113,7 @@ func processesToProto(list []core.Info) *sandboxsupervisorv1.ListProcessesRespon
 
 func processToProto(p core.Info) *sandboxsupervisorv1.Process {
 	process := &sandboxsupervisorv1.Process{
-		ExecId: p.ID,
-		Owner: &sandboxsupervisorv1.Owner{
-			SessionId: p.Owner.SessionID, RunId: p.Owner.RunID, CallId: p.Owner.CallID, ProjectId: p.Owner.ProjectID,
-			AgentPath: p.Owner.Agent,
-		},
+		ExecId: p.ID, Owner: ownerToProto(p.Owner), CageId: p.CageID,
 		Pid: int64(p.PID), Command: p.Command, StartedAt: p.StartedAt.UnixMilli(),
 		MemoryBytes: p.Usage.Memory, CpuMs: p.Usage.CPU.Milliseconds(),
 		Detached: p.Detached, OutputStart: p.OutputStart, OutputEnd: p.OutputEnd,
@@ -110,4 +122,35 @@ func processToProto(p core.Info) *sandboxsupervisorv1.Process {
 		process.Exited = exitToProto(*p.Exit)
 	}
 	return process
+}
+
+func cageSpecFromProto(req *sandboxsupervisorv1.HoldCageRequest) core.CageSpec {
+	return core.CageSpec{
+		ID: req.GetCageId(), Owner: ownerFromProto(req.GetOwner()), Agent: req.GetAgentPath(),
+		Policy: dsl.CageFromProto(req.GetPolicy()), Root: req.GetProjectRoot(),
+	}
+}
+
+func cageToProto(c core.CageInfo) *sandboxsupervisorv1.Cage {
+	return &sandboxsupervisorv1.Cage{
+		CageId: c.ID, Owner: ownerToProto(c.Owner), AgentPath: c.Agent, StartedAt: c.StartedAt.UnixMilli(),
+		Tier: c.Tier, BestEffort: c.BestEffort,
+		MemoryBytes: c.Usage.Memory, CpuMs: c.Usage.CPU.Milliseconds(), Processes: int32(c.Processes),
+	}
+}
+
+func attemptToProto(a core.Attempt) *commonv1.NetworkAttempt {
+	return &commonv1.NetworkAttempt{
+		At: a.At.UnixMilli(), Target: a.Target, Allowed: a.Allowed, Rule: a.Rule, Count: int64(a.Count),
+	}
+}
+
+func probeToProto(r core.Report) *sandboxsupervisorv1.ProbeCagesResponse {
+	res := &sandboxsupervisorv1.ProbeCagesResponse{Tier: r.Tier, Unavailable: r.Unavailable}
+	for _, l := range r.Layers {
+		res.Layers = append(res.Layers, &sandboxsupervisorv1.CageLayer{
+			Name: l.Name, State: l.State, By: l.By, Reason: l.Reason, Fix: l.Fix,
+		})
+	}
+	return res
 }

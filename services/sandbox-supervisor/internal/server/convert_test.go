@@ -23,7 +23,7 @@ func TestCommandFromProto(t *testing.T) {
 		},
 	}})
 	if err != nil || c.Owner != (core.Owner{SessionID: "s", RunID: "r", CallID: "c", ProjectID: "p", Agent: "a"}) || len(c.Argv) != 2 ||
-		c.Dir != "/dir" || c.Env["K"] != "V" || *c.Terminal != (core.Size{Cols: 1, Rows: 2}) || c.Timeout != 1500*time.Millisecond || !c.Caged || !c.Merge {
+		c.Dir != "/dir" || c.Env["K"] != "V" || *c.Terminal != (core.Size{Cols: 1, Rows: 2}) || c.Timeout != 1500*time.Millisecond || c.Cage == nil || !c.Merge {
 		t.Errorf("the command is %+v, %v", c, err)
 	}
 	for _, req := range []*sandboxsupervisorv1.ExecRequest{nil, {}, {Request: &sandboxsupervisorv1.ExecRequest_Start{}}} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 
 	"google.golang.org/grpc"
 
@@ -14,7 +15,8 @@ import (
 
 type execStream = grpc.BidiStreamingServer[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]
 
-// Exec runs one command. A goroutine beside it takes the caller's requests; it ends with the stream.
+// Exec runs one command. A goroutine beside it takes the caller's requests; it ends with the stream. Another tells what the
+// command's cage refuses; it ends with the command.
 func (s *Server) Exec(stream execStream) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -31,7 +33,8 @@ func (s *Server) Exec(stream execStream) error {
 	if err != nil {
 		return err
 	}
-	if err := stream.Send(startedToProto(exec)); err != nil {
+	events := &sender{stream: stream}
+	if err := events.Send(startedToProto(exec)); err != nil {
 		cancel(err)
 	}
 	go func() {
@@ -39,8 +42,14 @@ func (s *Server) Exec(stream execStream) error {
 			cancel(err)
 		}
 	}()
-	exec.Copy(func(from core.Stream, data []byte) error { return stream.Send(outputToProto(from, data)) })
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		_ = exec.Refused(func(a core.Attempt) error { return events.Send(refusedToProto(a)) })
+	}()
+	exec.Copy(func(from core.Stream, data []byte) error { return events.Send(outputToProto(from, data)) })
 	exit := exec.Wait()
+	<-told
 	if refused := (*fault.Error)(nil); errors.As(context.Cause(ctx), &refused) {
 		return refused
 	}
@@ -48,6 +57,19 @@ func (s *Server) Exec(stream execStream) error {
 		return fault.From(err)
 	}
 	return stream.Send(exitedToProto(exit))
+}
+
+// sender lets many send events, one at a time.
+type sender struct {
+	mu     sync.Mutex
+	stream execStream
+}
+
+// Send sends one event.
+func (s *sender) Send(event *sandboxsupervisorv1.ExecEvent) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stream.Send(event)
 }
 
 // take hands the caller's requests to the command until the caller has no more, which ends the standard input. It fails

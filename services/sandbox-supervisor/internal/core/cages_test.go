@@ -1,0 +1,807 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+)
+
+// fakeBox is a box whose processes end when the test says so, or with it.
+type fakeBox struct {
+	spec    BoxSpec
+	attempt func(Attempt)
+	polite  bool
+	from    time.Time
+	gone    chan struct{}
+
+	mu        sync.Mutex // guards what follows
+	over      bool
+	why       Reason
+	told      []string
+	at        []time.Duration
+	processes []*fake
+	hold      chan struct{} // Spawn waits until it is closed
+}
+
+func (b *fakeBox) note(what string) {
+	b.told, b.at = append(b.told, what), append(b.at, time.Since(b.from))
+}
+
+func (b *fakeBox) Spawn(ctx context.Context, spec Spec) (Process, error) {
+	if b.hold != nil {
+		select {
+		case <-b.hold:
+		case <-b.gone:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return nil, fault.New(fault.CageUnavailable, "The cage is gone.")
+	}
+	if spec.Argv[0] == "missing" {
+		return nil, BadProgram("missing", "no")
+	}
+	p := newFake(b.polite)
+	b.processes = append(b.processes, p)
+	return p, nil
+}
+
+func (b *fakeBox) Tier() string          { return "fake" }
+func (b *fakeBox) BestEffort() []string  { return []string{"limits.memory is watched."} }
+func (b *fakeBox) Gone() <-chan struct{} { return b.gone }
+func (b *fakeBox) Usage() (Usage, int)   { return Usage{Memory: 5, CPU: time.Second}, 2 }
+
+func (b *fakeBox) Why() Reason {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.why
+}
+
+func (b *fakeBox) Terminate() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.note("terminate")
+	for _, p := range b.processes {
+		if b.polite {
+			p.exit(End{Signal: syscall.SIGTERM})
+		}
+	}
+}
+
+func (b *fakeBox) Close() { b.die(ReasonNone) }
+
+// die ends the box as its init would.
+func (b *fakeBox) die(why Reason) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return
+	}
+	b.note("gone")
+	b.over, b.why = true, why
+	for _, p := range b.processes {
+		p.exit(End{Signal: syscall.SIGKILL, Lost: true})
+	}
+	close(b.gone)
+}
+
+func (b *fakeBox) isGone() bool {
+	select {
+	case <-b.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// fakeBoxes makes boxes, slow ones when hold is closed.
+type fakeBoxes struct {
+	polite, slow, slowSpawns bool
+	deaf                     bool // does not notice that its caller has gone
+	err                      error
+	hold                     chan struct{}
+
+	mu   sync.Mutex // guards made
+	made []*fakeBox
+}
+
+func (f *fakeBoxes) Open(ctx context.Context, spec BoxSpec, attempt func(Attempt)) (Box, error) {
+	if f.slow {
+		done := ctx.Done()
+		if f.deaf {
+			done = nil
+		}
+		select {
+		case <-f.hold:
+		case <-done:
+			return nil, ctx.Err()
+		}
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	b := &fakeBox{spec: spec, attempt: attempt, polite: f.polite, from: time.Now(), gone: make(chan struct{})}
+	if f.slowSpawns {
+		b.hold = make(chan struct{})
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.made = append(f.made, b)
+	return b, nil
+}
+
+func (f *fakeBoxes) Probe(context.Context) Report { return Report{Tier: "fake"} }
+
+func (f *fakeBoxes) cages() Cages {
+	return Cages{Boxes: f, Compile: func(policy *dsl.Cage, root string) (*cage.View, error) {
+		if root == "/missing" {
+			return nil, fault.New(fault.CagePolicyInvalid, "There is no %s.", root)
+		}
+		return &cage.View{Root: root, Limits: policy.Limits, Persistent: policy.State == "persistent"}, nil
+	}}
+}
+
+// policy is some policy; others come of change.
+func policy(change ...func(*dsl.Cage)) *dsl.Cage {
+	p := &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "project:/"}}, State: "persistent", Limits: dsl.Limits{Walltime: time.Hour}}
+	for _, f := range change {
+		f(p)
+	}
+	return p
+}
+
+func cageSpec(change ...func(*CageSpec)) CageSpec {
+	c := CageSpec{ID: ident.New(), Owner: Owner{SessionID: "s"}, Agent: "primary", Policy: policy(), Root: "/p"}
+	for _, f := range change {
+		f(&c)
+	}
+	return c
+}
+
+// caged is a supervisor with its boxes, in a bubble of time.
+func caged(t *testing.T, boxes *fakeBoxes, test func(t *testing.T, s *Supervisor)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		boxes.hold = make(chan struct{})
+		s := New(&spawner{err: BadProgram("x", "uncaged")}, boxes.cages(), limits)
+		test(t, s)
+		s.Close()
+		if len(s.held) > 0 || len(s.execs) > 0 {
+			t.Errorf("%d cages and %d commands are left", len(s.held), len(s.execs))
+		}
+		for _, b := range boxes.made {
+			if !b.isGone() {
+				t.Errorf("the box %s was left", b.spec.ID)
+			}
+		}
+	})
+}
+
+func mustHold(t *testing.T, s *Supervisor, spec CageSpec) *Hold {
+	t.Helper()
+	h, err := s.Hold(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func inCage(id string) func(*Command) { return func(c *Command) { c.CageID = id } }
+
+func mustStart(t *testing.T, s *Supervisor, id string, change ...func(*Command)) *Exec {
+	t.Helper()
+	e, err := s.Start(t.Context(), command(append(change, inCage(id))...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// ended returns why a hold's cage ended.
+func ended(t *testing.T, h *Hold) Reason {
+	t.Helper()
+	reason, err := h.Watch(t.Context(), func(Attempt) error { return nil })
+	if err != nil {
+		t.Error(err)
+	}
+	return reason
+}
+
+// A cage runs commands until its holder lets go; what still runs then is cancelled, and killed after the grace.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	boxes := &fakeBoxes{}
+	caged(t, boxes, func(t *testing.T, s *Supervisor) {
+		spec := cageSpec()
+		h := mustHold(t, s, spec)
+		if info := h.Info(); info.ID != spec.ID || info.Owner != spec.Owner || info.Agent != "primary" || info.Tier != "fake" || len(info.BestEffort) != 1 {
+			t.Errorf("the cage is %+v", info)
+		}
+		done, running := mustStart(t, s, spec.ID), mustStart(t, s, spec.ID, func(c *Command) { c.Cage, c.Root = policy(), "/p" })
+		boxes.made[0].processes[0].exit(End{Code: 4})
+		if exit := done.Wait(); exit.Code != 4 || exit.Reason != ReasonNone {
+			t.Errorf("the first ended with %+v", exit)
+		}
+		if list := s.List("", false); len(list) != 1 || list[0].CageID != spec.ID {
+			t.Errorf("what runs is %+v", list)
+		}
+		if list := s.ListCages("s"); len(list) != 1 || list[0].Processes != 2 || list[0].Usage.Memory != 5 || list[0].StartedAt.IsZero() {
+			t.Errorf("the cages are %+v", list)
+		}
+		if list := s.ListCages("other"); len(list) != 0 {
+			t.Errorf("another session's cages are %+v", list)
+		}
+		h.Release()
+		h.Release()
+		if exit := running.Wait(); exit.Reason != ReasonCancelled || exit.Duration != time.Second {
+			t.Errorf("the second ended with %+v", exit)
+		}
+		synctest.Wait()
+		if _, err := s.Start(t.Context(), command(inCage(spec.ID))); !errors.Is(err, fault.CageUnavailable) {
+			t.Errorf("a start in a cage that has ended: %v", err)
+		}
+	})
+}
+
+// What cannot be held is refused with what is wrong, and leaves nothing.
+func TestHoldRefused(t *testing.T) {
+	t.Parallel()
+	boxes := &fakeBoxes{}
+	caged(t, boxes, func(t *testing.T, s *Supervisor) {
+		known := cageSpec()
+		mustHold(t, s, known)
+		for name, c := range map[string]struct {
+			spec CageSpec
+			want error
+		}{
+			"no id":          {cageSpec(func(c *CageSpec) { c.ID = "1" }), fault.InvalidParams},
+			"no owner":       {cageSpec(func(c *CageSpec) { c.Owner = Owner{} }), fault.InvalidParams},
+			"no policy":      {cageSpec(func(c *CageSpec) { c.Policy = nil }), fault.InvalidParams},
+			"a bad agent":    {cageSpec(func(c *CageSpec) { c.Agent = "a\x00" }), fault.InvalidParams},
+			"a missing path": {cageSpec(func(c *CageSpec) { c.Root = "/missing" }), fault.CagePolicyInvalid},
+			"another owner":  {cageSpec(func(c *CageSpec) { c.ID, c.Owner.SessionID = known.ID, "other" }), fault.Conflict},
+			"another policy": {cageSpec(func(c *CageSpec) { c.ID, c.Policy = known.ID, policy(func(p *dsl.Cage) { p.Net = []string{"a:1"} }) }), fault.Conflict},
+			"another agent":  {cageSpec(func(c *CageSpec) { c.ID, c.Agent = known.ID, "other" }), fault.Conflict},
+		} {
+			if _, err := s.Hold(t.Context(), c.spec); !errors.Is(err, c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for name, c := range map[string]struct {
+			change func(*Command)
+			want   error
+		}{
+			"another session's": {func(c *Command) { c.Owner.SessionID = "other" }, fault.Conflict},
+			"another policy":    {func(c *Command) { c.Cage, c.Root = policy(), "/other" }, fault.Conflict},
+			"no program":        {func(c *Command) { c.Argv = []string{"missing"} }, fault.ShellSpawnFailed},
+		} {
+			if _, err := s.Start(t.Context(), command(inCage(known.ID), c.change)); !errors.Is(err, c.want) {
+				t.Errorf("a command, %s: %v", name, err)
+			}
+		}
+		mustHold(t, s, cageSpec())
+		mustHold(t, s, cageSpec())
+		if _, err := s.Hold(t.Context(), cageSpec()); !errors.Is(err, fault.RateLimited) {
+			t.Errorf("one more than there may be: %v", err)
+		}
+	})
+	boxes = &fakeBoxes{err: fault.New(fault.CageUnavailable, "No user namespaces.")}
+	caged(t, boxes, func(t *testing.T, s *Supervisor) {
+		for range 2 * limits.MaxCages {
+			if _, err := s.Hold(t.Context(), cageSpec()); !errors.Is(err, fault.CageUnavailable) {
+				t.Errorf("where no box can be made: %v", err)
+			}
+		}
+	})
+}
+
+// Where there are no boxes a cage is refused, and so is a command with one; with --no-sandbox the command runs without.
+func TestNoCages(t *testing.T) {
+	t.Parallel()
+	s := New(&spawner{}, Cages{}, limits)
+	if _, err := s.Hold(t.Context(), cageSpec()); !errors.Is(err, fault.CageUnavailable) {
+		t.Errorf("a hold: %v", err)
+	}
+	for name, c := range map[string]Command{
+		"a cage of its own": command(func(c *Command) { c.Cage = policy() }),
+		"a held one":        command(inCage(ident.New())),
+	} {
+		if _, err := s.Start(t.Context(), c); !errors.Is(err, fault.CageUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if r := s.ProbeCages(t.Context()); r.Tier != "" || r.Unavailable == "" {
+		t.Errorf("the probe says %+v", r)
+	}
+	s.Close()
+	p := newFake(false)
+	l := limits
+	l.NoSandbox = true
+	s = New(&spawner{processes: []*fake{p}}, (&fakeBoxes{}).cages(), l)
+	if _, err := s.Hold(t.Context(), cageSpec()); !errors.Is(err, fault.CageUnavailable) {
+		t.Errorf("a hold without sandbox: %v", err)
+	}
+	e, err := s.Start(t.Context(), command(func(c *Command) { c.Cage = policy() }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.exit(End{})
+	if exit := e.Wait(); exit.Reason != ReasonNone {
+		t.Errorf("a command without sandbox: %+v", exit)
+	}
+	s.Close()
+}
+
+// A cage asked for twice is made once, ends when both have let go, and tells both how it ended.
+func TestHoldTwice(t *testing.T) {
+	t.Parallel()
+	boxes := &fakeBoxes{slow: true}
+	caged(t, boxes, func(t *testing.T, s *Supervisor) {
+		spec := cageSpec()
+		holds := make(chan *Hold, 2)
+		for range 2 {
+			go func() {
+				h, err := s.Hold(t.Context(), spec)
+				if err != nil {
+					t.Error(err)
+				}
+				holds <- h
+			}()
+		}
+		synctest.Wait()
+		if list := s.ListCages(""); len(list) > 0 {
+			t.Errorf("a cage that is being made is listed: %+v", list)
+		}
+		close(boxes.hold)
+		first, second := <-holds, <-holds
+		first.Release()
+		e := mustStart(t, s, spec.ID)
+		synctest.Wait()
+		if len(boxes.made) != 1 || boxes.made[0].isGone() {
+			t.Errorf("%d boxes were made", len(boxes.made))
+		}
+		boxes.made[0].die(ReasonLost)
+		if reason := ended(t, second); reason != ReasonLost {
+			t.Errorf("the cage ended with %v", reason)
+		}
+		if exit := e.Wait(); exit.Reason != ReasonLost {
+			t.Errorf("the command ended with %+v", exit)
+		}
+		second.Release()
+	})
+}
+
+// A detached command keeps its cage when nobody holds it; the next invocation of the same agent joins it and has its whole time.
+func TestDetachedKeepsCage(t *testing.T) {
+	t.Parallel()
+	boxes := &fakeBoxes{polite: true}
+	caged(t, boxes, func(t *testing.T, s *Supervisor) {
+		spec := cageSpec()
+		h := mustHold(t, s, spec)
+		d, err := s.Detach(t.Context(), ident.New(), command(inCage(spec.ID)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := mustStart(t, s, spec.ID)
+		if info := d.Info(); info.CageID != spec.ID {
+			t.Errorf("the detached command is %+v", info)
+		}
+		time.Sleep(50 * time.Minute)
+		if other := mustHold(t, s, cageSpec()); other.cage == h.cage {
+			t.Error("a cage that is held was joined")
+		} else {
+			other.Release()
+		}
+		h.Release()
+		synctest.Wait()
+		if boxes.made[0].isGone() {
+			t.Fatal("the cage went with its holder")
+		}
+		for name, change := range map[string]func(*CageSpec){
+			"another session": func(c *CageSpec) { c.Owner.SessionID = "other" },
+			"another agent":   func(c *CageSpec) { c.Agent = "other" },
+			"another project": func(c *CageSpec) { c.Root = "/other" },
+		} {
+			if other := mustHold(t, s, cageSpec(change)); other.cage == h.cage {
+				t.Errorf("%s joined the cage", name)
+			} else {
+				other.Release()
+				<-other.cage.gone
+			}
+		}
+		next := mustHold(t, s, cageSpec())
+		if next.cage != h.cage || next.Info().ID != spec.ID {
+			t.Fatal("the next invocation did not join")
+		}
+		time.Sleep(50 * time.Minute) // more than an hour since the start
+		mustStart(t, s, spec.ID)
+		next.Release()
+		if err := d.End(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-h.cage.gone
+		if exit := plain.Wait(); exit.Reason != ReasonCancelled {
+			t.Errorf("the plain command ended with %+v", exit)
+		}
+		if exit := d.Info().Exit; exit == nil || exit.Reason != ReasonCancelled {
+			t.Errorf("the detached command ended with %+v", exit)
+		}
+	})
+}
+
+// At its walltime everything in a cage is asked once to end, killed after the grace, and told why (H-SUP-CAGE).
+func TestWalltime(t *testing.T) {
+	t.Parallel()
+	for _, polite := range []bool{true, false} {
+		boxes := &fakeBoxes{polite: polite}
+		caged(t, boxes, func(t *testing.T, s *Supervisor) {
+			spec := cageSpec()
+			h := mustHold(t, s, spec)
+			e := mustStart(t, s, spec.ID)
+			d, err := s.Detach(t.Context(), ident.New(), command(inCage(spec.ID)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if reason := ended(t, h); reason != ReasonWalltime {
+				t.Errorf("the cage ended with %v", reason)
+			}
+			want, told, at := time.Hour, []string{"terminate", "gone"}, []time.Duration{time.Hour, time.Hour}
+			if !polite {
+				want = time.Hour + 5*time.Second
+				at[1] = want
+			}
+			if exit := e.Wait(); exit.Reason != ReasonWalltime || exit.Duration != want {
+				t.Errorf("polite %v: the command ended with %+v", polite, exit)
+			}
+			<-d.done
+			if exit := d.Info().Exit; exit.Reason != ReasonWalltime {
+				t.Errorf("the detached command ended with %+v", exit)
+			}
+			b := boxes.made[0]
+			if !slices.Equal(b.told, told) || !slices.Equal(b.at, at) {
+				t.Errorf("polite %v: the box was told %v at %v", polite, b.told, b.at)
+			}
+			for _, p := range b.processes {
+				if slices.Contains(p.told, "terminate") {
+					t.Error("a process was asked twice to end")
+				}
+			}
+		})
+	}
+}
+
+// Whoever waits no more shortens the grace of a cage that ran out of its time.
+func TestOwnerEndsAtWalltime(t *testing.T) {
+	t.Parallel()
+	boxes := &fakeBoxes{}
+	caged(t, boxes, func(t *testing.T, s *Supervisor) {
+		spec := cageSpec()
+		h := mustHold(t, s, spec)
+		e := mustStart(t, s, spec.ID)
+		time.Sleep(time.Hour + 2*time.Second)
+		if n, err := s.EndOwner(t.Context(), "s"); n != 1 || err != nil {
+			t.Errorf("EndOwner says %d, %v", n, err)
+		}
+		if exit := e.Wait(); exit.Reason != ReasonWalltime || exit.Duration != time.Hour+3*time.Second {
+			t.Errorf("the command ended with %+v", exit)
+		}
+		if reason := ended(t, h); reason != ReasonWalltime {
+			t.Errorf("the cage ended with %v", reason)
+		}
+	})
+}
+
+// The end of a session ends its cages, held, kept or on their way, and no other's; it returns when they are gone.
+func TestEndOwnerEndsCages(t *testing.T) {
+	t.Parallel()
+	boxes := &fakeBoxes{}
+	caged(t, boxes, func(t *testing.T, s *Supervisor) {
+		held, kept, other := cageSpec(), cageSpec(), cageSpec(func(c *CageSpec) { c.Owner.SessionID = "other" })
+		h, k, o := mustHold(t, s, held), mustHold(t, s, kept), mustHold(t, s, other)
+		e := mustStart(t, s, held.ID)
+		d, err := s.Detach(t.Context(), ident.New(), command(inCage(kept.ID)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Release()
+		if n, err := s.EndOwner(t.Context(), "s"); n != 2 || err != nil {
+			t.Errorf("EndOwner says %d, %v", n, err)
+		}
+		if len(s.held) != 1 || !boxes.made[0].isGone() || !boxes.made[1].isGone() || boxes.made[2].isGone() {
+			t.Errorf("%d cages are left", len(s.held))
+		}
+		if reason := ended(t, h); reason != ReasonOwnerEnded {
+			t.Errorf("the held one ended with %v", reason)
+		}
+		if exit := e.Wait(); exit.Reason != ReasonOwnerEnded {
+			t.Errorf("the command ended with %+v", exit)
+		}
+		if exit := d.Info().Exit; exit == nil || exit.Reason != ReasonOwnerEnded {
+			t.Errorf("the detached command ended with %+v", exit)
+		}
+		mustStart(t, s, other.ID, func(c *Command) { c.Owner.SessionID = "other" })
+		o.Release()
+	})
+}
+
+// The end of a session reaches a cage that is being made, whether its making notices or not.
+func TestEndOwnerWhileMaking(t *testing.T) {
+	t.Parallel()
+	for _, deaf := range []bool{false, true} {
+		boxes := &fakeBoxes{slow: true, deaf: deaf}
+		caged(t, boxes, func(t *testing.T, s *Supervisor) {
+			failed := make(chan error, 2)
+			go func() {
+				_, err := s.Hold(t.Context(), cageSpec())
+				failed <- err
+			}()
+			go func() {
+				_, err := s.Start(t.Context(), command(func(c *Command) { c.Cage, c.Root = policy(), "/p" }))
+				failed <- err
+			}()
+			synctest.Wait()
+			gone := make(chan struct{})
+			go func() {
+				defer close(gone)
+				if _, err := s.EndOwner(t.Context(), "s"); err != nil {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait()
+			close(boxes.hold)
+			<-gone
+			if len(s.held) > 0 {
+				t.Errorf("%d cages are left", len(s.held))
+			}
+			for range 2 {
+				if err := <-failed; !errors.Is(err, fault.CageUnavailable) {
+					t.Errorf("deaf %v: the caller is told %v", deaf, err)
+				}
+			}
+		})
+	}
+}
+
+// A holder that leaves while its cage is made leaves nothing, and one who asks for the same at that time gets another.
+func TestLeaveWhileMaking(t *testing.T) {
+	t.Parallel()
+	for _, deaf := range []bool{false, true} {
+		boxes := &fakeBoxes{slow: true, deaf: deaf}
+		caged(t, boxes, func(t *testing.T, s *Supervisor) {
+			spec := cageSpec()
+			ctx, cancel := context.WithCancel(t.Context())
+			left := make(chan error)
+			go func() {
+				_, err := s.Hold(ctx, spec)
+				left <- err
+			}()
+			synctest.Wait()
+			cancel()
+			if err := <-left; !errors.Is(err, fault.Cancelled) {
+				t.Errorf("who left is told %v", err)
+			}
+			again := make(chan *Hold)
+			go func() { again <- mustHold(t, s, spec) }()
+			synctest.Wait()
+			close(boxes.hold)
+			h := <-again
+			mustStart(t, s, spec.ID)
+			h.Release()
+			<-h.cage.gone
+		})
+	}
+}
+
+// A box that dies while a command starts in it fails the start; one that dies with commands ends them for its own reason.
+func TestBoxDies(t *testing.T) {
+	t.Parallel()
+	boxes := &fakeBoxes{slowSpawns: true}
+	caged(t, boxes, func(t *testing.T, s *Supervisor) {
+		spec := cageSpec()
+		h := mustHold(t, s, spec)
+		failed := make(chan error)
+		go func() {
+			_, err := s.Start(t.Context(), command(inCage(spec.ID)))
+			failed <- err
+		}()
+		synctest.Wait()
+		boxes.made[0].die(ReasonLost)
+		if err := <-failed; !errors.Is(err, fault.CageUnavailable) {
+			t.Errorf("the start fails with %v", err)
+		}
+		if reason := ended(t, h); reason != ReasonLost {
+			t.Errorf("the cage ended with %v", reason)
+		}
+	})
+	boxes = &fakeBoxes{}
+	caged(t, boxes, func(t *testing.T, s *Supervisor) {
+		spec := cageSpec()
+		h := mustHold(t, s, spec)
+		e := mustStart(t, s, spec.ID)
+		boxes.made[0].die(ReasonDisk)
+		if exit := e.Wait(); exit.Reason != ReasonDisk || exit.Signal != "SIGKILL" {
+			t.Errorf("the command ended with %+v", exit)
+		}
+		if reason := ended(t, h); reason != ReasonDisk {
+			t.Errorf("the cage ended with %v", reason)
+		}
+	})
+}
+
+// A limit that a command hit is why it ended; its cage lives. A command that was lost takes its cage with it.
+func TestHit(t *testing.T) {
+	t.Parallel()
+	boxes := &fakeBoxes{}
+	caged(t, boxes, func(t *testing.T, s *Supervisor) {
+		spec := cageSpec()
+		h := mustHold(t, s, spec)
+		hog, other := mustStart(t, s, spec.ID), mustStart(t, s, spec.ID)
+		b := boxes.made[0]
+		b.processes[0].exit(End{Signal: syscall.SIGKILL, Hit: ReasonOOM})
+		if exit := hog.Wait(); exit.Reason != ReasonOOM || exit.Code != 137 {
+			t.Errorf("the hog ended with %+v", exit)
+		}
+		if b.isGone() {
+			t.Error("the cage went with the hog")
+		}
+		b.processes[1].exit(End{Signal: syscall.SIGKILL, Lost: true})
+		if exit := other.Wait(); exit.Reason != ReasonLost {
+			t.Errorf("the other ended with %+v", exit)
+		}
+		if reason := ended(t, h); reason != ReasonLost {
+			t.Errorf("the cage ended with %v", reason)
+		}
+	})
+}
+
+// A command with a policy and no cage has one of its own, which keeps nothing and is gone when the command is.
+func TestCageOfItsOwn(t *testing.T) {
+	t.Parallel()
+	boxes := &fakeBoxes{}
+	own := func(c *Command) { c.Cage, c.Root = policy(), "/p" }
+	caged(t, boxes, func(t *testing.T, s *Supervisor) {
+		e, err := s.Start(t.Context(), command(own))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := boxes.made[0]
+		if list := s.ListCages("s"); len(list) != 1 || list[0].ID != b.spec.ID || b.spec.View.Persistent {
+			t.Errorf("the cages are %+v", list)
+		}
+		b.processes[0].exit(End{Code: 1})
+		if exit := e.Wait(); exit.Code != 1 || exit.Reason != ReasonNone || !b.isGone() || len(s.held) > 0 {
+			t.Errorf("the command ended with %+v", exit)
+		}
+		if _, err := s.Start(t.Context(), command(own, func(c *Command) { c.Argv = []string{"missing"} })); !errors.Is(err, fault.ShellSpawnFailed) || len(s.held) > 0 {
+			t.Errorf("what cannot start: %v", err)
+		}
+		if _, err := s.Start(t.Context(), command(own, func(c *Command) { c.Root = "/missing" })); !errors.Is(err, fault.CagePolicyInvalid) {
+			t.Errorf("what cannot be caged: %v", err)
+		}
+		d, err := s.Detach(t.Context(), ident.New(), command(own))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour + 5*time.Second)
+		<-d.done
+		if exit := d.Info().Exit; exit.Reason != ReasonWalltime || len(s.held) > 0 {
+			t.Errorf("the detached command ended with %+v", exit)
+		}
+	})
+}
+
+// Holders are told every attempt on the network in its order, commands those that were refused; what nobody reads is counted.
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	boxes := &fakeBoxes{}
+	caged(t, boxes, func(t *testing.T, s *Supervisor) {
+		spec := cageSpec()
+		h := mustHold(t, s, spec)
+		e := mustStart(t, s, spec.ID)
+		b := boxes.made[0]
+		var told, refused []string
+		show := func(into *[]string) func(Attempt) error {
+			return func(a Attempt) error {
+				*into = append(*into, fmt.Sprintf("%s %v %d", a.Target, a.Allowed, a.Count))
+				return nil
+			}
+		}
+		b.attempt(Attempt{Target: "a:1", Allowed: true})
+		b.attempt(Attempt{Target: "b:1"})
+		b.attempt(Attempt{Target: "b:1", Count: 3})
+		watched := make(chan Reason)
+		go func() {
+			reason, err := h.Watch(t.Context(), show(&told))
+			if err != nil {
+				t.Error(err)
+			}
+			watched <- reason
+		}()
+		heard := make(chan struct{})
+		go func() {
+			defer close(heard)
+			if err := e.Refused(show(&refused)); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		b.attempt(Attempt{Target: "b:1"})
+		b.processes[0].exit(End{})
+		<-heard
+		for i := range 1000 {
+			b.attempt(Attempt{Target: fmt.Sprint(i)}) // nobody waits for anybody
+		}
+		synctest.Wait()
+		b.die(ReasonLost)
+		if reason := <-watched; reason != ReasonLost {
+			t.Errorf("the cage ended with %v", reason)
+		}
+		if want := []string{"b:1 false 4", "b:1 false 1"}; !slices.Equal(refused, want) {
+			t.Errorf("the command was told %q", refused)
+		}
+		if want := []string{"a:1 true 1", "b:1 false 4", "b:1 false 1"}; len(told) < 3 || !slices.Equal(told[:3], want) {
+			t.Errorf("the holder was told %q", told)
+		}
+	})
+}
+
+// A feed keeps so many kinds of attempts and no more, and loses the count of none.
+func TestFeedIsBounded(t *testing.T) {
+	t.Parallel()
+	f := newFeed()
+	for range 3 {
+		for i := range 2 * maxKinds {
+			f.put(Attempt{Target: fmt.Sprint(i), Allowed: i%2 == 0})
+		}
+	}
+	total := 0
+	waiting := f.take()
+	for _, a := range waiting {
+		total += a.Count
+	}
+	if len(waiting) != maxKinds+2 || total != 6*maxKinds || waiting[maxKinds].Target != others {
+		t.Errorf("%d kinds of %d attempts are kept", len(waiting), total)
+	}
+	refused := errors.New("no")
+	f.put(Attempt{})
+	if err := f.drain(t.Context(), nil, func(Attempt) error { return refused }); err != refused {
+		t.Errorf("a failing reader: %v", err)
+	}
+}
+
+// A supervisor that stops ends its cages and makes no others.
+func TestDrainEndsCages(t *testing.T) {
+	t.Parallel()
+	boxes := &fakeBoxes{}
+	caged(t, boxes, func(t *testing.T, s *Supervisor) {
+		spec := cageSpec()
+		h := mustHold(t, s, spec)
+		e := mustStart(t, s, spec.ID)
+		if err := s.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if exit := e.Wait(); exit.Reason != ReasonLost {
+			t.Errorf("the command ended with %+v", exit)
+		}
+		if reason := ended(t, h); reason != ReasonLost {
+			t.Errorf("the cage ended with %v", reason)
+		}
+		if _, err := s.Hold(t.Context(), cageSpec()); !errors.Is(err, fault.Unavailable) {
+			t.Errorf("a hold after the end: %v", err)
+		}
+	})
+}

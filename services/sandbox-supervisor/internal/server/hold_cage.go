@@ -1,0 +1,31 @@
+package server
+
+import (
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/fault"
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+)
+
+// HoldCage holds a cage for as long as the stream lasts.
+func (s *Server) HoldCage(req *sandboxsupervisorv1.HoldCageRequest, stream grpc.ServerStreamingServer[sandboxsupervisorv1.HoldCageEvent]) error {
+	hold, err := s.supervisor.Hold(stream.Context(), cageSpecFromProto(req))
+	if err != nil {
+		return err
+	}
+	defer hold.Release()
+	err = stream.Send(&sandboxsupervisorv1.HoldCageEvent{Event: &sandboxsupervisorv1.HoldCageEvent_Opened{Opened: cageToProto(hold.Info())}})
+	if err != nil {
+		return err
+	}
+	reason, err := hold.Watch(stream.Context(), func(a core.Attempt) error {
+		return stream.Send(&sandboxsupervisorv1.HoldCageEvent{Event: &sandboxsupervisorv1.HoldCageEvent_Network{Network: attemptToProto(a)}})
+	})
+	if err != nil {
+		return fault.From(err)
+	}
+	return stream.Send(&sandboxsupervisorv1.HoldCageEvent{Event: &sandboxsupervisorv1.HoldCageEvent_Ended{
+		Ended: &sandboxsupervisorv1.CageEnded{Reason: reasons[reason]},
+	}})
+}
