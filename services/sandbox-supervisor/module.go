@@ -15,6 +15,11 @@ func newModule(env *host.Env) (host.Service, error) {
 		return nil, err
 	}
 	deps := Deps{Log: env.Log, Node: env.Node, Instance: env.Instance, NoSandbox: env.NoSandbox, Lazy: env.Private}
+	for _, path := range []string{env.DataDir, env.ConfigPath} {
+		if path != "" {
+			deps.Forbidden = append(deps.Forbidden, path)
+		}
+	}
 	if env.DataDir != "" && !env.Private {
 		deps.Lock = filepath.Join(env.DataDir, "run", "sandbox-supervisor.lock")
 	}

@@ -8,7 +8,6 @@ import (
 
 	"kaged.dev/pkg/cage"
 	"kaged.dev/pkg/dsl"
-	"kaged.dev/pkg/fault"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/server"
@@ -25,6 +24,8 @@ type Deps struct {
 	Lock string
 	// Lazy starts what starts commands with the first command, instead of at once.
 	Lazy bool
+	// Forbidden are paths that no cage may see: the data directory and the configuration.
+	Forbidden []string
 	// NoSandbox lets commands that ask for a cage run without one.
 	NoSandbox bool
 }
@@ -94,9 +95,8 @@ func (s *Service) Drain(ctx context.Context) {
 // Ready fails while no command can be started.
 func (s *Service) Ready(ctx context.Context) error { return s.spawner.Ready(ctx) }
 
-// compiler returns what makes policies real.
-func compiler(Deps) func(*dsl.Cage, string) (*cage.View, error) {
-	return func(*dsl.Cage, string) (*cage.View, error) {
-		return nil, fault.New(fault.CageUnavailable, "This kaged was built without what makes policies real.")
-	}
+// compiler returns what makes policies real, save for what is the daemon's own.
+func compiler(deps Deps) func(*dsl.Cage, string) (*cage.View, error) {
+	forbidden := cage.Forbidden(deps.Forbidden...)
+	return func(policy *dsl.Cage, root string) (*cage.View, error) { return cage.Compile(policy, root, forbidden) }
 }

@@ -203,13 +203,14 @@ func (c *Cage) goneFor() Reason {
 // end ends what runs in the cage, kills it after the grace, and closes the box.
 func (c *Cage) end(reason Reason) {
 	grace := c.s.limits.CancelGrace
-	commands := c.close(reason)
 	if reason == ReasonWalltime {
 		grace = c.s.limits.KillGrace
-		c.box.Terminate()
 	}
-	for e, started := range commands {
+	for e, started := range c.close(reason) {
 		e.stopAs(ending{reason: reason, grace: grace, told: started && reason == ReasonWalltime})
+	}
+	if reason == ReasonWalltime { // also to what is no command's any more
+		c.box.Terminate()
 	}
 	timer := time.NewTimer(grace)
 	defer timer.Stop()

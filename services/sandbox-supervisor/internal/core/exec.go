@@ -63,7 +63,7 @@ type Exec struct {
 	exit    Exit
 }
 
-// ending is an end from outside: for a reason, with the time from being asked to being killed, and whether it was asked already.
+// ending is an end from outside: for a reason, with the time from being asked to being killed, and whether its cage asks it.
 type ending struct {
 	reason Reason
 	grace  time.Duration
@@ -164,6 +164,13 @@ func (e *Exec) watch(ctx context.Context) {
 	reason := ReasonNone
 	select {
 	case <-e.process.Exited():
+		select {
+		case end := <-e.end:
+			if end.told { // and did as it was told
+				reason = end.reason
+			}
+		default:
+		}
 	case <-ctx.Done():
 		reason = ReasonCancelled
 		e.process.Terminate()
