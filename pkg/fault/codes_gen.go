@@ -130,6 +130,8 @@ const (
 	HunkAmbiguous Code = 62
 	// CagePolicyInvalid: The cage's policy names something that is not there, is a link, or cannot be granted. Correct the cage block.
 	CagePolicyInvalid Code = 63
+	// CageLimitReached: The agent's cage reached a limit that ends it, and its run with it. details.limit names it; do with less, or raise it.
+	CageLimitReached Code = 64
 )
 
 var hints = map[Code]string{
@@ -196,4 +198,5 @@ var hints = map[Code]string{
 	HunkNotFound:            "A hunk's lines are not in the file as it is now, so no file was changed. details shows the nearest text; read that place again and correct the hunk.",
 	HunkAmbiguous:           "A hunk fits in several places, so no file was changed. Give it more context lines, or an @@ header with a line above the place that is meant.",
 	CagePolicyInvalid:       "The cage's policy names something that is not there, is a link, or cannot be granted. Correct the cage block.",
+	CageLimitReached:        "The agent's cage reached a limit that ends it, and its run with it. details.limit names it; do with less, or raise it.",
 }

@@ -40,13 +40,13 @@ func contract() []exchange {
 	const sessionJSON = `{"id":"01S","project_id":"music-site","name":"n","label":"n","state":"idle","blocked_reason":null,` +
 		`"created_at":1716300000000,"updated_at":1716300000001,"ended_at":null,"message_count":0,"model_override":null,` +
 		`"max_steps_override":null,"max_output_tokens_override":null,"current_run":null,"live_subagents":[],` +
-		`"totals":{"tokens_in":1,"tokens_out":0,"cost_usd":0.5}}`
+		`"totals":{"tokens_in":1,"tokens_out":0,"cost_usd":0.5},"cage_status":null}`
 	run := &sm.Run{Id: "01R", SessionId: "01S", State: sm.RunState_RUN_STATE_FAILED, Outcome: proto.String("failed"), Error: &commonv1.Error{
 		Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE, Message: "m",
-	}}
+	}, CageStatus: "caged"}
 	const runJSON = `{"id":"01R","session_id":"01S","trigger_message_id":"","message_id":"","state":"failed","outcome":"failed","stop_reason":null,` +
 		`"created_at":0,"started_at":null,"ended_at":null,"duration_ms":null,"tokens_in":0,"tokens_out":0,"cost_total":null,` +
-		`"error":{"code":"provider_unreachable","message":"m"},"steps":[],"subagent_invocations":[],"compiled_hash":"","prompt_hashes":{}}`
+		`"error":{"code":"provider_unreachable","message":"m"},"steps":[],"subagent_invocations":[],"compiled_hash":"","prompt_hashes":{},"cage_status":"caged"}`
 	approval := &sm.Approval{
 		Id: "01A", SessionId: "01S", RunId: "01R", ToolCallId: "c1", State: sm.ApprovalState_APPROVAL_STATE_PENDING, RequestedAt: 1, ExpiresAt: 2,
 		Subject: &commonv1.ApprovalSubject{Tool: "shell.bash", AgentPath: "primary", Reasons: []string{"r"}, Command: "git push --force", Cwd: "./"},
@@ -125,6 +125,19 @@ func contract() []exchange {
 		{
 			"POST /api/v1/sessions/{session_id}/runs/{run_id}/cancel", "POST", "/api/v1/sessions/01S/runs/01R/cancel", "",
 			&sm.CancelRunRequest{SessionId: "01S", RunId: "01R"}, &sm.CancelRunResponse{Run: run}, 200, runJSON,
+		},
+		{
+			"GET /api/v1/processes", "GET", "/api/v1/processes", "", &sm.ListProcessesRequest{}, &sm.ListProcessesResponse{}, 200, `{"processes":[],"cages":[]}`,
+		},
+		{
+			"GET /api/v1/sessions/{session_id}/processes", "GET", "/api/v1/sessions/01S/processes", "", &sm.ListProcessesRequest{SessionId: "01S"},
+			&sm.ListProcessesResponse{
+				Processes: []*commonv1.RunningProcess{{Id: "01P", SessionId: "01S", AgentPath: "primary", Pid: 7, Command: "sleep 1", MemoryBytes: 2, CpuMs: 3}},
+				Cages:     []*commonv1.RunningCage{{Id: "01C", SessionId: "01S", AgentPath: "primary", Tier: "userns", Processes: 1}},
+			},
+			200, `{"processes":[{"id":"01P","session_id":"01S","project_id":"","run_id":"","agent_path":"primary","cage_id":null,"pid":7,"command":"sleep 1",` +
+				`"started_at":0,"memory_bytes":2,"cpu_ms":3,"background":false}],"cages":[{"id":"01C","session_id":"01S","project_id":"","run_id":"",` +
+				`"agent_path":"primary","tier":"userns","best_effort":[],"started_at":0,"memory_bytes":0,"cpu_ms":0,"processes":1}]}`,
 		},
 		{
 			"GET /api/v1/sessions/{session_id}/approvals", "GET", "/api/v1/sessions/01S/approvals?state=pending&limit=2&cursor=c", "",

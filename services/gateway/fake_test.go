@@ -164,6 +164,10 @@ func (m *manager) ListApprovals(ctx context.Context, r *sessionmanagerv1.ListApp
 	return reply[*sessionmanagerv1.ListApprovalsResponse](ctx, m, r)
 }
 
+func (m *manager) ListProcesses(ctx context.Context, r *sessionmanagerv1.ListProcessesRequest) (*sessionmanagerv1.ListProcessesResponse, error) {
+	return reply[*sessionmanagerv1.ListProcessesResponse](ctx, m, r)
+}
+
 func (m *manager) GetApproval(ctx context.Context, r *sessionmanagerv1.GetApprovalRequest) (*sessionmanagerv1.GetApprovalResponse, error) {
 	return reply[*sessionmanagerv1.GetApprovalResponse](ctx, m, r)
 }

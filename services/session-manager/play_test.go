@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"kaged.dev/pkg/fault"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
@@ -24,7 +25,9 @@ type toolRunner struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	mu    sync.Mutex // guards the fields below
 	ended []string
-	away  bool // fail what ends sessions
+	away  bool // fail what ends sessions, and what asks about them
+	// runs are the sessions something runs for, each a process and a cage.
+	runs []string
 }
 
 func (r *toolRunner) conn(t testing.TB) *grpc.ClientConn {
@@ -55,6 +58,30 @@ func (r *toolRunner) EndSession(_ context.Context, req *toolrunnerv1.EndSessionR
 	}
 	r.ended = append(r.ended, req.GetSessionId())
 	return &toolrunnerv1.EndSessionResponse{}, nil
+}
+
+// ListProcesses lists what runs.
+func (r *toolRunner) ListProcesses(_ context.Context, req *toolrunnerv1.ListProcessesRequest) (*toolrunnerv1.ListProcessesResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.away {
+		return nil, fault.New(fault.Unavailable, "The workspace is away.")
+	}
+	cage := "c"
+	resp := &toolrunnerv1.ListProcessesResponse{}
+	for _, s := range r.runs {
+		if req.GetSessionId() == "" || req.GetSessionId() == s {
+			resp.Processes = append(resp.Processes, &commonv1.RunningProcess{
+				Id: "p", SessionId: s, ProjectId: "music", RunId: "r", AgentPath: "primary", CageId: &cage, Pid: 7, Command: "sleep 1", StartedAt: 1,
+				MemoryBytes: 2, CpuMs: 3, Background: true,
+			})
+			resp.Cages = append(resp.Cages, &commonv1.RunningCage{
+				Id: cage, SessionId: s, ProjectId: "music", RunId: "r", AgentPath: "primary", Tier: "userns", BestEffort: []string{"b"}, StartedAt: 1,
+				MemoryBytes: 2, CpuMs: 3, Processes: 4,
+			})
+		}
+	}
+	return resp, nil
 }
 
 // harness compiles every project file to one agent and plays its runs as the test says.

@@ -43,6 +43,10 @@ func (w world) Run(context.Context, loop.ToolRequest, func(string, string)) (loo
 	}}, nil
 }
 
+func (w world) Hold(context.Context, string, *loop.ToolContext) (loop.Cage, error) {
+	return nil, errors.New("there are no cages here")
+}
+
 type worldSpaces struct{ world }
 
 var (

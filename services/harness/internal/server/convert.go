@@ -297,6 +297,19 @@ func eventToProto(e loop.Event) (*harnessv1.RunEvent, error) {
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Audit{Audit: record}}, err
 	case loop.ApprovalRequested:
 		return approvalToProto(e)
+	case loop.CageChanged:
+		record, err := recordToProto(e.Audit)
+		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Cage{Cage: &harnessv1.CageChanged{
+			AgentPath: e.Audit.AgentPath, Status: string(e.Status), Tier: e.Tier, BestEffort: e.BestEffort, Summary: e.Summary, Ended: e.Ended,
+			Audit: record,
+		}}}, err
+	case loop.NetworkTried:
+		record, err := recordToProto(e.Audit)
+		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Network{Network: &harnessv1.NetworkTried{
+			AgentPath: e.Audit.AgentPath, Audit: record, Attempt: &commonv1.NetworkAttempt{
+				At: e.Attempt.At.UnixMilli(), Target: e.Attempt.Target, Allowed: e.Attempt.Allowed, Rule: e.Attempt.Rule, Count: e.Attempt.Count,
+			},
+		}}}, err
 	case loop.AuditMoved:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_AuditHead{AuditHead: &harnessv1.AuditHead{
 			Hash: e.Head.Hash, Items: int32(e.Head.Items),

@@ -124,6 +124,8 @@ func TestEvents(t *testing.T) {
 		loop.Record{Type: "x", At: at, AgentPath: "primary"},
 		loop.Retry{Err: failure, Attempt: 2, Delay: time.Second, Next: llm.Target{Provider: "q"}},
 		loop.AuditMoved{Head: loop.AuditHead{Hash: "h", Items: 3}},
+		loop.CageChanged{Status: loop.Caged, Tier: "userns", Audit: loop.Record{Type: "cage.opened", At: at, Payload: map[string]any{"best_effort": []any{"b"}}}},
+		loop.NetworkTried{Attempt: loop.Attempt{At: at, Target: "t", Count: 2}, Audit: loop.Record{Type: "net.denied", At: at, Payload: map[string]any{"count": int64(2)}}},
 	} {
 		ev, err := eventToProto(e)
 		if err != nil || ev.GetEvent() == nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -143,6 +144,11 @@ func queueRun(ctx context.Context, q *db.Queries, c record.Change) error {
 			return err
 		}
 	}
+	if c.Cage != nil {
+		if err := q.SetCageStatus(ctx, string(c.Cage.Status), c.Cage.RunID); err != nil {
+			return err
+		}
+	}
 	if c.CancelRequested != "" {
 		if err := q.NoteCancel(ctx, c.At, c.CancelRequested); err != nil {
 			return err
@@ -207,7 +213,7 @@ func runParams(r record.Run) (db.InsertRunParams, error) {
 	return db.InsertRunParams{
 		ID: r.ID, SessionID: r.SessionID, Owner: r.Owner, ProjectID: r.ProjectID, TriggerMessageID: r.TriggerMessageID,
 		MessageID: r.MessageID, State: string(r.State), CompiledHash: r.CompiledHash, PromptHashes: encoded,
-		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt,
+		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, CageStatus: string(cmp.Or(r.Cage, record.Uncaged)),
 	}, err
 }
 

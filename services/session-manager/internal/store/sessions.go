@@ -97,7 +97,7 @@ func sessionFromRow(row db.GetSessionRow) (record.Session, error) {
 		AuditHead: record.AuditHead{Hash: row.AuditHeadHash, Items: row.AuditHeadItems},
 	}
 	if row.RunID != "" && !record.RunState(row.RunState).Over() {
-		out.CurrentRun, out.CurrentMessage = row.RunID, row.RunMessage
+		out.CurrentRun, out.CurrentMessage, out.Cage = row.RunID, row.RunMessage, record.CageStatus(row.RunCage)
 	}
 	out.Totals = record.Totals{TokensIn: row.TokensIn, TokensOut: row.TokensOut}
 	if row.CostKnown {
@@ -142,6 +142,12 @@ func (s *Sessions) ToolsToEnd(ctx context.Context, endedUntil int64, limit int) 
 // ToolsEnded implements [sessions.Store].
 func (s *Sessions) ToolsEnded(ctx context.Context, session string) error {
 	return fail(db.New(s.pool).ToolsEnded(ctx, session), "note that a workspace was told")
+}
+
+// Owned implements [sessions.Store].
+func (s *Sessions) Owned(ctx context.Context, owner string, ids []string) ([]string, error) {
+	owned, err := db.New(s.pool).OwnedSessions(ctx, owner, ids)
+	return owned, fail(err, "look up sessions")
 }
 
 // Open implements [sessions.Store].

@@ -107,7 +107,7 @@ func TestApply(t *testing.T) {
 	}
 	run := record.Run{
 		ID: ident.New(), SessionID: n.ID, Owner: "ada", ProjectID: "music", TriggerMessageID: "m1", MessageID: "m2", State: record.RunRunning,
-		CompiledHash: "hash", PromptHashes: map[string]string{"p.md": "abc"}, CreatedAt: 200, StartedAt: 200,
+		CompiledHash: "hash", PromptHashes: map[string]string{"p.md": "abc"}, CreatedAt: 200, StartedAt: 200, Cage: record.CagePending,
 	}
 	begin := record.Change{
 		At: 200, NewRun: &run, Session: record.Patch{State: record.Running, Model: is("p:m"), MaxSteps: is(int32(5)), Label: is("L"), BlockedReason: is("x")},
@@ -119,6 +119,7 @@ func TestApply(t *testing.T) {
 	}
 	middle := record.Change{
 		At: 210, Session: record.Patch{AuditHead: &record.AuditHead{Hash: "h", Items: 4}}, CancelRequested: run.ID,
+		Cage: &record.RunCage{RunID: run.ID, Status: record.Caged},
 		Steps: []record.StepHalf{
 			{RunID: run.ID, Step: 1, Turn: &turn},
 			{RunID: run.ID, Step: 1, Results: []llm.ToolResult{{CallID: "c", Name: "n", Content: "out\x00", IsError: true}}},
@@ -139,6 +140,12 @@ func TestApply(t *testing.T) {
 	for i, c := range []record.Change{begin, middle, end} {
 		if err := s.Apply(t.Context(), f, c, false); err != nil {
 			t.Fatalf("change %d: %v", i, err)
+		}
+		if i < 2 {
+			want := []record.CageStatus{record.CagePending, record.Caged}[i]
+			if at, err := s.Session(t.Context(), "ada", n.ID); err != nil || at.Cage != want {
+				t.Errorf("the cage is %q after change %d, %v", at.Cage, i, err)
+			}
 		}
 		if i == 0 {
 			loaded, err := s.Load(t.Context(), n.ID)
@@ -168,7 +175,7 @@ func TestApply(t *testing.T) {
 	}
 	r, err := s.Run(t.Context(), n.ID, run.ID)
 	if err != nil || r.State != record.RunFailed || r.Error.Code != fault.Interrupted || r.Error.HTTP != 503 || r.Error.Details["quote"] != "a\uFFFDb" ||
-		r.Totals.TokensIn != 3 || r.EndedAt != 220 || r.StopReason != llm.StopError {
+		r.Totals.TokensIn != 3 || r.EndedAt != 220 || r.StopReason != llm.StopError || r.Cage != record.Caged {
 		t.Errorf("run = %+v, %v", r, err)
 	}
 	steps, err := s.Steps(t.Context(), run.ID)

@@ -162,6 +162,8 @@ const (
 	ErrorCode_ERROR_CODE_HUNK_AMBIGUOUS ErrorCode = 62
 	// The cage's policy names something that is not there, is a link, or cannot be granted. Correct the cage block.
 	ErrorCode_ERROR_CODE_CAGE_POLICY_INVALID ErrorCode = 63
+	// The agent's cage reached a limit that ends it, and its run with it. details.limit names it; do with less, or raise it.
+	ErrorCode_ERROR_CODE_CAGE_LIMIT_REACHED ErrorCode = 64
 )
 
 // Enum value maps for ErrorCode.
@@ -231,6 +233,7 @@ var (
 		61: "ERROR_CODE_HUNK_NOT_FOUND",
 		62: "ERROR_CODE_HUNK_AMBIGUOUS",
 		63: "ERROR_CODE_CAGE_POLICY_INVALID",
+		64: "ERROR_CODE_CAGE_LIMIT_REACHED",
 	}
 	ErrorCode_value = map[string]int32{
 		"ERROR_CODE_UNSPECIFIED":               0,
@@ -297,6 +300,7 @@ var (
 		"ERROR_CODE_HUNK_NOT_FOUND":            61,
 		"ERROR_CODE_HUNK_AMBIGUOUS":            62,
 		"ERROR_CODE_CAGE_POLICY_INVALID":       63,
+		"ERROR_CODE_CAGE_LIMIT_REACHED":        64,
 	}
 )
 
@@ -410,7 +414,7 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x127\n" +
 	"\adetails\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x04\xb0\xbb\x18\x01R\adetails\x12%\n" +
 	"\vhttp_status\x18\x04 \x01(\x05B\x04\xb0\xbb\x18\x01R\n" +
-	"httpStatus*\x89\x15\n" +
+	"httpStatus*\xb7\x15\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x16ERROR_CODE_BAD_REQUEST\x10\x01\x1a\x06\xa2\xbb\x18\x02\b\x03\x12(\n" +
@@ -482,7 +486,8 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\x18ERROR_CODE_PATCH_INVALID\x10<\x1a\x06\xa2\xbb\x18\x02\b\x03\x12(\n" +
 	"\x19ERROR_CODE_HUNK_NOT_FOUND\x10=\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12(\n" +
 	"\x19ERROR_CODE_HUNK_AMBIGUOUS\x10>\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12-\n" +
-	"\x1eERROR_CODE_CAGE_POLICY_INVALID\x10?\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03B\xad\x01\n" +
+	"\x1eERROR_CODE_CAGE_POLICY_INVALID\x10?\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12,\n" +
+	"\x1dERROR_CODE_CAGE_LIMIT_REACHED\x10@\x1a\t\xa2\xbb\x18\x05\b\b\x10\x99\x03B\xad\x01\n" +
 	"\x13com.kaged.common.v1B\n" +
 	"ErrorProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
 

@@ -1065,6 +1065,206 @@ func (x *RunEnded) GetError() *v11.Error {
 	return nil
 }
 
+// RunCage is events run.cage: the cage of a run's agent was made, is missing because cages are switched off, or has ended.
+type RunCage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The agent's tree path.
+	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// caged or uncaged.
+	CageStatus string `protobuf:"bytes,3,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
+	// How the cage is enforced: userns or setuid.
+	Tier string `protobuf:"bytes,4,opt,name=tier,proto3" json:"tier,omitempty"`
+	// What of the policy is held by watching rather than by the kernel, each a sentence.
+	BestEffort []string `protobuf:"bytes,5,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
+	// The policy in one line.
+	Policy string `protobuf:"bytes,6,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Why the cage has ended before the run: oom, pids, walltime, disk, owner_ended or lost.
+	Ended         string `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunCage) Reset() {
+	*x = RunCage{}
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunCage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunCage) ProtoMessage() {}
+
+func (x *RunCage) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunCage.ProtoReflect.Descriptor instead.
+func (*RunCage) Descriptor() ([]byte, []int) {
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RunCage) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *RunCage) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *RunCage) GetCageStatus() string {
+	if x != nil {
+		return x.CageStatus
+	}
+	return ""
+}
+
+func (x *RunCage) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *RunCage) GetBestEffort() []string {
+	if x != nil {
+		return x.BestEffort
+	}
+	return nil
+}
+
+func (x *RunCage) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *RunCage) GetEnded() string {
+	if x != nil {
+		return x.Ended
+	}
+	return ""
+}
+
+// NetworkAttempted is events net.attempt: something in a cage tried to reach the network. The record of a run has them too.
+type NetworkAttempted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The agent's tree path.
+	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// When.
+	At int64 `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`
+	// What it wanted: "host:port", "host" for a lookup, or an address.
+	Target string `protobuf:"bytes,4,opt,name=target,proto3" json:"target,omitempty"`
+	// Whether it was let through.
+	Allowed bool `protobuf:"varint,5,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// The rule that allowed it, or a sentence with why it was refused.
+	Rule string `protobuf:"bytes,6,opt,name=rule,proto3" json:"rule,omitempty"`
+	// How many of its kind this stands for.
+	Count         int64 `protobuf:"varint,7,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkAttempted) Reset() {
+	*x = NetworkAttempted{}
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkAttempted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkAttempted) ProtoMessage() {}
+
+func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkAttempted.ProtoReflect.Descriptor instead.
+func (*NetworkAttempted) Descriptor() ([]byte, []int) {
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *NetworkAttempted) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *NetworkAttempted) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *NetworkAttempted) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *NetworkAttempted) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *NetworkAttempted) GetAllowed() bool {
+	if x != nil {
+		return x.Allowed
+	}
+	return false
+}
+
+func (x *NetworkAttempted) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *NetworkAttempted) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // SessionStateChanged is events session.state.
 type SessionStateChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1078,7 +1278,7 @@ type SessionStateChanged struct {
 
 func (x *SessionStateChanged) Reset() {
 	*x = SessionStateChanged{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[15]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1290,7 @@ func (x *SessionStateChanged) String() string {
 func (*SessionStateChanged) ProtoMessage() {}
 
 func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[15]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1303,7 @@ func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionStateChanged.ProtoReflect.Descriptor instead.
 func (*SessionStateChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{15}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SessionStateChanged) GetState() string {
@@ -1145,7 +1345,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[16]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1357,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[16]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1370,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{16}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -1252,7 +1452,7 @@ type ApprovalResolved struct {
 
 func (x *ApprovalResolved) Reset() {
 	*x = ApprovalResolved{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[17]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1464,7 @@ func (x *ApprovalResolved) String() string {
 func (*ApprovalResolved) ProtoMessage() {}
 
 func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[17]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1477,7 @@ func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalResolved.ProtoReflect.Descriptor instead.
 func (*ApprovalResolved) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{17}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ApprovalResolved) GetApprovalId() string {
@@ -1342,7 +1542,7 @@ type AuditWarning struct {
 
 func (x *AuditWarning) Reset() {
 	*x = AuditWarning{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[18]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1554,7 @@ func (x *AuditWarning) String() string {
 func (*AuditWarning) ProtoMessage() {}
 
 func (x *AuditWarning) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[18]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1567,7 @@ func (x *AuditWarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWarning.ProtoReflect.Descriptor instead.
 func (*AuditWarning) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{18}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AuditWarning) GetWarning() string {
@@ -1480,7 +1680,27 @@ const file_kaged_gateway_v1_frame_proto_rawDesc = "" +
 	"\bRunEnded\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x122\n" +
-	"\x05error\x18\x03 \x01(\v2\x16.kaged.common.v1.ErrorB\x04\xb0\xbb\x18\x01R\x05error\"X\n" +
+	"\x05error\x18\x03 \x01(\v2\x16.kaged.common.v1.ErrorB\x04\xb0\xbb\x18\x01R\x05error\"\xdb\x01\n" +
+	"\aRunCage\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x02 \x01(\tR\tagentPath\x12\x1f\n" +
+	"\vcage_status\x18\x03 \x01(\tR\n" +
+	"cageStatus\x12\x18\n" +
+	"\x04tier\x18\x04 \x01(\tB\x04\xb0\xbb\x18\x01R\x04tier\x12%\n" +
+	"\vbest_effort\x18\x05 \x03(\tB\x04\xb0\xbb\x18\x01R\n" +
+	"bestEffort\x12\x1c\n" +
+	"\x06policy\x18\x06 \x01(\tB\x04\xb0\xbb\x18\x01R\x06policy\x12\x1a\n" +
+	"\x05ended\x18\a \x01(\tB\x04\xb0\xbb\x18\x01R\x05ended\"\xb4\x01\n" +
+	"\x10NetworkAttempted\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x02 \x01(\tR\tagentPath\x12\x0e\n" +
+	"\x02at\x18\x03 \x01(\x03R\x02at\x12\x16\n" +
+	"\x06target\x18\x04 \x01(\tR\x06target\x12\x18\n" +
+	"\aallowed\x18\x05 \x01(\bR\aallowed\x12\x12\n" +
+	"\x04rule\x18\x06 \x01(\tR\x04rule\x12\x14\n" +
+	"\x05count\x18\a \x01(\x03R\x05count\"X\n" +
 	"\x13SessionStateChanged\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12+\n" +
 	"\x0eblocked_reason\x18\x02 \x01(\tB\x04\xb0\xbb\x18\x01R\rblockedReason\"\xae\x02\n" +
@@ -1528,7 +1748,7 @@ func file_kaged_gateway_v1_frame_proto_rawDescGZIP() []byte {
 	return file_kaged_gateway_v1_frame_proto_rawDescData
 }
 
-var file_kaged_gateway_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_kaged_gateway_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_kaged_gateway_v1_frame_proto_goTypes = []any{
 	(*ClientFrame)(nil),         // 0: kaged.gateway.v1.ClientFrame
 	(*Hello)(nil),               // 1: kaged.gateway.v1.Hello
@@ -1545,29 +1765,31 @@ var file_kaged_gateway_v1_frame_proto_goTypes = []any{
 	(*RunStarted)(nil),          // 12: kaged.gateway.v1.RunStarted
 	(*RunRetry)(nil),            // 13: kaged.gateway.v1.RunRetry
 	(*RunEnded)(nil),            // 14: kaged.gateway.v1.RunEnded
-	(*SessionStateChanged)(nil), // 15: kaged.gateway.v1.SessionStateChanged
-	(*ApprovalRequested)(nil),   // 16: kaged.gateway.v1.ApprovalRequested
-	(*ApprovalResolved)(nil),    // 17: kaged.gateway.v1.ApprovalResolved
-	(*AuditWarning)(nil),        // 18: kaged.gateway.v1.AuditWarning
-	nil,                         // 19: kaged.gateway.v1.Hello.ResumeFromSeqEntry
-	nil,                         // 20: kaged.gateway.v1.Welcome.ServerSeqEntry
-	(*structpb.Value)(nil),      // 21: google.protobuf.Value
-	(*v1.FrameUsage)(nil),       // 22: kaged.sessionmanager.v1.FrameUsage
-	(*v1.FrameStats)(nil),       // 23: kaged.sessionmanager.v1.FrameStats
-	(*v11.Error)(nil),           // 24: kaged.common.v1.Error
-	(*v11.ApprovalSubject)(nil), // 25: kaged.common.v1.ApprovalSubject
+	(*RunCage)(nil),             // 15: kaged.gateway.v1.RunCage
+	(*NetworkAttempted)(nil),    // 16: kaged.gateway.v1.NetworkAttempted
+	(*SessionStateChanged)(nil), // 17: kaged.gateway.v1.SessionStateChanged
+	(*ApprovalRequested)(nil),   // 18: kaged.gateway.v1.ApprovalRequested
+	(*ApprovalResolved)(nil),    // 19: kaged.gateway.v1.ApprovalResolved
+	(*AuditWarning)(nil),        // 20: kaged.gateway.v1.AuditWarning
+	nil,                         // 21: kaged.gateway.v1.Hello.ResumeFromSeqEntry
+	nil,                         // 22: kaged.gateway.v1.Welcome.ServerSeqEntry
+	(*structpb.Value)(nil),      // 23: google.protobuf.Value
+	(*v1.FrameUsage)(nil),       // 24: kaged.sessionmanager.v1.FrameUsage
+	(*v1.FrameStats)(nil),       // 25: kaged.sessionmanager.v1.FrameStats
+	(*v11.Error)(nil),           // 26: kaged.common.v1.Error
+	(*v11.ApprovalSubject)(nil), // 27: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_gateway_v1_frame_proto_depIdxs = []int32{
-	21, // 0: kaged.gateway.v1.ClientFrame.payload:type_name -> google.protobuf.Value
-	19, // 1: kaged.gateway.v1.Hello.resume_from_seq:type_name -> kaged.gateway.v1.Hello.ResumeFromSeqEntry
-	20, // 2: kaged.gateway.v1.Welcome.server_seq:type_name -> kaged.gateway.v1.Welcome.ServerSeqEntry
-	21, // 3: kaged.gateway.v1.MessageToolCall.input:type_name -> google.protobuf.Value
-	21, // 4: kaged.gateway.v1.MessageToolResult.input:type_name -> google.protobuf.Value
-	22, // 5: kaged.gateway.v1.MessageEnd.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
-	23, // 6: kaged.gateway.v1.MessageEnd.stats:type_name -> kaged.sessionmanager.v1.FrameStats
-	24, // 7: kaged.gateway.v1.RunRetry.error:type_name -> kaged.common.v1.Error
-	24, // 8: kaged.gateway.v1.RunEnded.error:type_name -> kaged.common.v1.Error
-	25, // 9: kaged.gateway.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	23, // 0: kaged.gateway.v1.ClientFrame.payload:type_name -> google.protobuf.Value
+	21, // 1: kaged.gateway.v1.Hello.resume_from_seq:type_name -> kaged.gateway.v1.Hello.ResumeFromSeqEntry
+	22, // 2: kaged.gateway.v1.Welcome.server_seq:type_name -> kaged.gateway.v1.Welcome.ServerSeqEntry
+	23, // 3: kaged.gateway.v1.MessageToolCall.input:type_name -> google.protobuf.Value
+	23, // 4: kaged.gateway.v1.MessageToolResult.input:type_name -> google.protobuf.Value
+	24, // 5: kaged.gateway.v1.MessageEnd.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
+	25, // 6: kaged.gateway.v1.MessageEnd.stats:type_name -> kaged.sessionmanager.v1.FrameStats
+	26, // 7: kaged.gateway.v1.RunRetry.error:type_name -> kaged.common.v1.Error
+	26, // 8: kaged.gateway.v1.RunEnded.error:type_name -> kaged.common.v1.Error
+	27, // 9: kaged.gateway.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
 	10, // [10:10] is the sub-list for method output_type
 	10, // [10:10] is the sub-list for method input_type
 	10, // [10:10] is the sub-list for extension type_name
@@ -1581,14 +1803,14 @@ func file_kaged_gateway_v1_frame_proto_init() {
 		return
 	}
 	file_kaged_gateway_v1_frame_proto_msgTypes[0].OneofWrappers = []any{}
-	file_kaged_gateway_v1_frame_proto_msgTypes[17].OneofWrappers = []any{}
+	file_kaged_gateway_v1_frame_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_gateway_v1_frame_proto_rawDesc), len(file_kaged_gateway_v1_frame_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -843,7 +843,9 @@ type Session struct {
 	// The agents at work below the root.
 	LiveSubagents []*LiveSubagent `protobuf:"bytes,15,rep,name=live_subagents,json=liveSubagents,proto3" json:"live_subagents,omitempty"`
 	// What its runs used and cost so far.
-	Totals        *SessionTotals `protobuf:"bytes,16,opt,name=totals,proto3" json:"totals,omitempty"`
+	Totals *SessionTotals `protobuf:"bytes,16,opt,name=totals,proto3" json:"totals,omitempty"`
+	// Whether the root agent of the current run works in a cage: caged, uncaged or pending; null without a run.
+	CageStatus    *string `protobuf:"bytes,17,opt,name=cage_status,json=cageStatus,proto3,oneof" json:"cage_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -988,6 +990,13 @@ func (x *Session) GetTotals() *SessionTotals {
 		return x.Totals
 	}
 	return nil
+}
+
+func (x *Session) GetCageStatus() string {
+	if x != nil && x.CageStatus != nil {
+		return *x.CageStatus
+	}
+	return ""
 }
 
 // SessionTotals sums a session's runs.
@@ -2698,7 +2707,10 @@ type Run struct {
 	// The snapshot it ran on.
 	CompiledHash string `protobuf:"bytes,18,opt,name=compiled_hash,json=compiledHash,proto3" json:"compiled_hash,omitempty"`
 	// The prompts in effect: path to SHA-256.
-	PromptHashes  map[string]string `protobuf:"bytes,19,rep,name=prompt_hashes,json=promptHashes,proto3" json:"prompt_hashes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	PromptHashes map[string]string `protobuf:"bytes,19,rep,name=prompt_hashes,json=promptHashes,proto3" json:"prompt_hashes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Whether the root agent works in a cage: caged, uncaged, or pending while there is none yet; a run that failed for want of
+	// its cage stays pending.
+	CageStatus    string `protobuf:"bytes,20,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2866,6 +2878,13 @@ func (x *Run) GetPromptHashes() map[string]string {
 	return nil
 }
 
+func (x *Run) GetCageStatus() string {
+	if x != nil {
+		return x.CageStatus
+	}
+	return ""
+}
+
 // RunStep is one turn of the model and the results of its tools.
 type RunStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2975,6 +2994,107 @@ func (x *RunStep) GetCreatedAt() int64 {
 	return 0
 }
 
+// ListProcessesRequest selects what runs.
+type ListProcessesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only what runs for this session; empty for all of the operator's.
+	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProcessesRequest) Reset() {
+	*x = ListProcessesRequest{}
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProcessesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProcessesRequest) ProtoMessage() {}
+
+func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
+func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ListProcessesRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+// ListProcessesResponse is what runs.
+type ListProcessesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The commands.
+	Processes []*v11.RunningProcess `protobuf:"bytes,1,rep,name=processes,proto3" json:"processes,omitempty"`
+	// The cages.
+	Cages         []*v11.RunningCage `protobuf:"bytes,2,rep,name=cages,proto3" json:"cages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProcessesResponse) Reset() {
+	*x = ListProcessesResponse{}
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProcessesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProcessesResponse) ProtoMessage() {}
+
+func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
+func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListProcessesResponse) GetProcesses() []*v11.RunningProcess {
+	if x != nil {
+		return x.Processes
+	}
+	return nil
+}
+
+func (x *ListProcessesResponse) GetCages() []*v11.RunningCage {
+	if x != nil {
+		return x.Cages
+	}
+	return nil
+}
+
 // CancelRunRequest names a run.
 type CancelRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2988,7 +3108,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[31]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3000,7 +3120,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[31]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3013,7 +3133,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CancelRunRequest) GetSessionId() string {
@@ -3041,7 +3161,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[32]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +3173,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[32]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +3186,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CancelRunResponse) GetRun() *Run {
@@ -3107,7 +3227,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[33]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3119,7 +3239,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[33]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3132,7 +3252,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Approval) GetId() string {
@@ -3229,7 +3349,7 @@ type ListApprovalsRequest struct {
 
 func (x *ListApprovalsRequest) Reset() {
 	*x = ListApprovalsRequest{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[34]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3241,7 +3361,7 @@ func (x *ListApprovalsRequest) String() string {
 func (*ListApprovalsRequest) ProtoMessage() {}
 
 func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[34]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3254,7 +3374,7 @@ func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListApprovalsRequest) GetSessionId() string {
@@ -3300,7 +3420,7 @@ type ListApprovalsResponse struct {
 
 func (x *ListApprovalsResponse) Reset() {
 	*x = ListApprovalsResponse{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[35]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3312,7 +3432,7 @@ func (x *ListApprovalsResponse) String() string {
 func (*ListApprovalsResponse) ProtoMessage() {}
 
 func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[35]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3325,7 +3445,7 @@ func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListApprovalsResponse) GetItems() []*Approval {
@@ -3362,7 +3482,7 @@ type GetApprovalRequest struct {
 
 func (x *GetApprovalRequest) Reset() {
 	*x = GetApprovalRequest{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[36]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3374,7 +3494,7 @@ func (x *GetApprovalRequest) String() string {
 func (*GetApprovalRequest) ProtoMessage() {}
 
 func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[36]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3387,7 +3507,7 @@ func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
 func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{36}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetApprovalRequest) GetSessionId() string {
@@ -3415,7 +3535,7 @@ type GetApprovalResponse struct {
 
 func (x *GetApprovalResponse) Reset() {
 	*x = GetApprovalResponse{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[37]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3427,7 +3547,7 @@ func (x *GetApprovalResponse) String() string {
 func (*GetApprovalResponse) ProtoMessage() {}
 
 func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[37]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3440,7 +3560,7 @@ func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
 func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{37}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetApprovalResponse) GetApproval() *Approval {
@@ -3467,7 +3587,7 @@ type AnswerApprovalRequest struct {
 
 func (x *AnswerApprovalRequest) Reset() {
 	*x = AnswerApprovalRequest{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[38]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3479,7 +3599,7 @@ func (x *AnswerApprovalRequest) String() string {
 func (*AnswerApprovalRequest) ProtoMessage() {}
 
 func (x *AnswerApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[38]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3492,7 +3612,7 @@ func (x *AnswerApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerApprovalRequest.ProtoReflect.Descriptor instead.
 func (*AnswerApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{38}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AnswerApprovalRequest) GetSessionId() string {
@@ -3534,7 +3654,7 @@ type AnswerApprovalResponse struct {
 
 func (x *AnswerApprovalResponse) Reset() {
 	*x = AnswerApprovalResponse{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[39]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3546,7 +3666,7 @@ func (x *AnswerApprovalResponse) String() string {
 func (*AnswerApprovalResponse) ProtoMessage() {}
 
 func (x *AnswerApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[39]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3559,7 +3679,7 @@ func (x *AnswerApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerApprovalResponse.ProtoReflect.Descriptor instead.
 func (*AnswerApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{39}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AnswerApprovalResponse) GetApproval() *Approval {
@@ -3573,7 +3693,7 @@ var File_kaged_sessionmanager_v1_session_service_proto protoreflect.FileDescript
 
 const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\x1a#kaged/harness/v1/conversation.proto\"\x80\x01\n" +
+	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\x1a\x1dkaged/common/v1/process.proto\x1a#kaged/harness/v1/conversation.proto\"\x80\x01\n" +
 	"\x14CreateSessionRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
@@ -3627,7 +3747,7 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\x11GetSessionRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"P\n" +
 	"\x12GetSessionResponse\x12:\n" +
-	"\asession\x18\x01 \x01(\v2 .kaged.sessionmanager.v1.SessionR\asession\"\xb9\x06\n" +
+	"\asession\x18\x01 \x01(\v2 .kaged.sessionmanager.v1.SessionR\asession\"\xef\x06\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -3649,7 +3769,9 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\vcurrent_run\x18\x0e \x01(\tH\aR\n" +
 	"currentRun\x88\x01\x01\x12L\n" +
 	"\x0elive_subagents\x18\x0f \x03(\v2%.kaged.sessionmanager.v1.LiveSubagentR\rliveSubagents\x12>\n" +
-	"\x06totals\x18\x10 \x01(\v2&.kaged.sessionmanager.v1.SessionTotalsR\x06totalsB\a\n" +
+	"\x06totals\x18\x10 \x01(\v2&.kaged.sessionmanager.v1.SessionTotalsR\x06totals\x12$\n" +
+	"\vcage_status\x18\x11 \x01(\tH\bR\n" +
+	"cageStatus\x88\x01\x01B\a\n" +
 	"\x05_nameB\b\n" +
 	"\x06_labelB\x11\n" +
 	"\x0f_blocked_reasonB\v\n" +
@@ -3657,7 +3779,8 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\x0f_model_overrideB\x15\n" +
 	"\x13_max_steps_overrideB\x1d\n" +
 	"\x1b_max_output_tokens_overrideB\x0e\n" +
-	"\f_current_run\"x\n" +
+	"\f_current_runB\x0e\n" +
+	"\f_cage_status\"x\n" +
 	"\rSessionTotals\x12\x1b\n" +
 	"\ttokens_in\x18\x01 \x01(\x03R\btokensIn\x12\x1d\n" +
 	"\n" +
@@ -3824,7 +3947,7 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\"@\n" +
 	"\x0eGetRunResponse\x12.\n" +
-	"\x03run\x18\x01 \x01(\v2\x1c.kaged.sessionmanager.v1.RunR\x03run\"\xc0\a\n" +
+	"\x03run\x18\x01 \x01(\v2\x1c.kaged.sessionmanager.v1.RunR\x03run\"\xe1\a\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -3853,7 +3976,9 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\x05steps\x18\x10 \x03(\v2 .kaged.sessionmanager.v1.RunStepR\x05steps\x12^\n" +
 	"\x14subagent_invocations\x18\x11 \x03(\v2+.kaged.sessionmanager.v1.SubagentInvocationR\x13subagentInvocations\x12#\n" +
 	"\rcompiled_hash\x18\x12 \x01(\tR\fcompiledHash\x12S\n" +
-	"\rprompt_hashes\x18\x13 \x03(\v2..kaged.sessionmanager.v1.Run.PromptHashesEntryR\fpromptHashes\x1a?\n" +
+	"\rprompt_hashes\x18\x13 \x03(\v2..kaged.sessionmanager.v1.Run.PromptHashesEntryR\fpromptHashes\x12\x1f\n" +
+	"\vcage_status\x18\x14 \x01(\tR\n" +
+	"cageStatus\x1a?\n" +
 	"\x11PromptHashesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
@@ -3874,7 +3999,13 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\x05usage\x18\x06 \x01(\v2#.kaged.sessionmanager.v1.FrameUsageR\x05usage\x129\n" +
 	"\x05stats\x18\a \x01(\v2#.kaged.sessionmanager.v1.FrameStatsR\x05stats\x12\x1d\n" +
 	"\n" +
-	"created_at\x18\b \x01(\x03R\tcreatedAt\"H\n" +
+	"created_at\x18\b \x01(\x03R\tcreatedAt\"5\n" +
+	"\x14ListProcessesRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"\x8a\x01\n" +
+	"\x15ListProcessesResponse\x12=\n" +
+	"\tprocesses\x18\x01 \x03(\v2\x1f.kaged.common.v1.RunningProcessR\tprocesses\x122\n" +
+	"\x05cages\x18\x02 \x03(\v2\x1c.kaged.common.v1.RunningCageR\x05cages\"H\n" +
 	"\x10CancelRunRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
@@ -3959,7 +4090,7 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\x15MESSAGE_ROLE_OPERATOR\x10\x01\x12\x18\n" +
 	"\x14MESSAGE_ROLE_PRIMARY\x10\x02\x12\x19\n" +
 	"\x15MESSAGE_ROLE_SUBAGENT\x10\x03\x12\x17\n" +
-	"\x13MESSAGE_ROLE_SYSTEM\x10\x042\xaa\x10\n" +
+	"\x13MESSAGE_ROLE_SYSTEM\x10\x042\xe1\x11\n" +
 	"\x0eSessionService\x12\xa1\x01\n" +
 	"\rCreateSession\x12-.kaged.sessionmanager.v1.CreateSessionRequest\x1a..kaged.sessionmanager.v1.CreateSessionResponse\"1\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/projects/{project_id}/sessions\x12\x9b\x01\n" +
 	"\fListSessions\x12,.kaged.sessionmanager.v1.ListSessionsRequest\x1a-.kaged.sessionmanager.v1.ListSessionsResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/projects/{project_id}/sessions\x12\x8d\x01\n" +
@@ -3972,7 +4103,8 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\fListMessages\x12,.kaged.sessionmanager.v1.ListMessagesRequest\x1a-.kaged.sessionmanager.v1.ListMessagesResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/sessions/{session_id}/messages\x12\x8b\x01\n" +
 	"\bListRuns\x12(.kaged.sessionmanager.v1.ListRunsRequest\x1a).kaged.sessionmanager.v1.ListRunsResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/api/v1/sessions/{session_id}/runs\x12\x93\x01\n" +
 	"\x06GetRun\x12&.kaged.sessionmanager.v1.GetRunRequest\x1a'.kaged.sessionmanager.v1.GetRunResponse\"8\x82\xd3\xe4\x93\x022b\x03run\x12+/api/v1/sessions/{session_id}/runs/{run_id}\x12\xa3\x01\n" +
-	"\tCancelRun\x12).kaged.sessionmanager.v1.CancelRunRequest\x1a*.kaged.sessionmanager.v1.CancelRunResponse\"?\x82\xd3\xe4\x93\x029b\x03run\"2/api/v1/sessions/{session_id}/runs/{run_id}/cancel\x12\x9f\x01\n" +
+	"\tCancelRun\x12).kaged.sessionmanager.v1.CancelRunRequest\x1a*.kaged.sessionmanager.v1.CancelRunResponse\"?\x82\xd3\xe4\x93\x029b\x03run\"2/api/v1/sessions/{session_id}/runs/{run_id}/cancel\x12\xb4\x01\n" +
+	"\rListProcesses\x12-.kaged.sessionmanager.v1.ListProcessesRequest\x1a..kaged.sessionmanager.v1.ListProcessesResponse\"D\x82\xd3\xe4\x93\x02>Z)\x12'/api/v1/sessions/{session_id}/processes\x12\x11/api/v1/processes\x12\x9f\x01\n" +
 	"\rListApprovals\x12-.kaged.sessionmanager.v1.ListApprovalsRequest\x1a..kaged.sessionmanager.v1.ListApprovalsResponse\"/\x82\xd3\xe4\x93\x02)\x12'/api/v1/sessions/{session_id}/approvals\x12\xb1\x01\n" +
 	"\vGetApproval\x12+.kaged.sessionmanager.v1.GetApprovalRequest\x1a,.kaged.sessionmanager.v1.GetApprovalResponse\"G\x82\xd3\xe4\x93\x02Ab\bapproval\x125/api/v1/sessions/{session_id}/approvals/{approval_id}\x12\xbd\x01\n" +
 	"\x0eAnswerApproval\x12..kaged.sessionmanager.v1.AnswerApprovalRequest\x1a/.kaged.sessionmanager.v1.AnswerApprovalResponse\"J\x82\xd3\xe4\x93\x02D:\x01*b\bapproval\"5/api/v1/sessions/{session_id}/approvals/{approval_id}B\xee\x01\n" +
@@ -3991,7 +4123,7 @@ func file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_sessionmanager_v1_session_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_kaged_sessionmanager_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_kaged_sessionmanager_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_kaged_sessionmanager_v1_session_service_proto_goTypes = []any{
 	(ApprovalState)(0),             // 0: kaged.sessionmanager.v1.ApprovalState
 	(SessionState)(0),              // 1: kaged.sessionmanager.v1.SessionState
@@ -4028,20 +4160,24 @@ var file_kaged_sessionmanager_v1_session_service_proto_goTypes = []any{
 	(*GetRunResponse)(nil),         // 32: kaged.sessionmanager.v1.GetRunResponse
 	(*Run)(nil),                    // 33: kaged.sessionmanager.v1.Run
 	(*RunStep)(nil),                // 34: kaged.sessionmanager.v1.RunStep
-	(*CancelRunRequest)(nil),       // 35: kaged.sessionmanager.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),      // 36: kaged.sessionmanager.v1.CancelRunResponse
-	(*Approval)(nil),               // 37: kaged.sessionmanager.v1.Approval
-	(*ListApprovalsRequest)(nil),   // 38: kaged.sessionmanager.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),  // 39: kaged.sessionmanager.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),     // 40: kaged.sessionmanager.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),    // 41: kaged.sessionmanager.v1.GetApprovalResponse
-	(*AnswerApprovalRequest)(nil),  // 42: kaged.sessionmanager.v1.AnswerApprovalRequest
-	(*AnswerApprovalResponse)(nil), // 43: kaged.sessionmanager.v1.AnswerApprovalResponse
-	nil,                            // 44: kaged.sessionmanager.v1.Run.PromptHashesEntry
-	(*structpb.Value)(nil),         // 45: google.protobuf.Value
-	(*v1.Cost)(nil),                // 46: kaged.harness.v1.Cost
-	(*v11.Error)(nil),              // 47: kaged.common.v1.Error
-	(*v11.ApprovalSubject)(nil),    // 48: kaged.common.v1.ApprovalSubject
+	(*ListProcessesRequest)(nil),   // 35: kaged.sessionmanager.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),  // 36: kaged.sessionmanager.v1.ListProcessesResponse
+	(*CancelRunRequest)(nil),       // 37: kaged.sessionmanager.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),      // 38: kaged.sessionmanager.v1.CancelRunResponse
+	(*Approval)(nil),               // 39: kaged.sessionmanager.v1.Approval
+	(*ListApprovalsRequest)(nil),   // 40: kaged.sessionmanager.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),  // 41: kaged.sessionmanager.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),     // 42: kaged.sessionmanager.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),    // 43: kaged.sessionmanager.v1.GetApprovalResponse
+	(*AnswerApprovalRequest)(nil),  // 44: kaged.sessionmanager.v1.AnswerApprovalRequest
+	(*AnswerApprovalResponse)(nil), // 45: kaged.sessionmanager.v1.AnswerApprovalResponse
+	nil,                            // 46: kaged.sessionmanager.v1.Run.PromptHashesEntry
+	(*structpb.Value)(nil),         // 47: google.protobuf.Value
+	(*v1.Cost)(nil),                // 48: kaged.harness.v1.Cost
+	(*v11.Error)(nil),              // 49: kaged.common.v1.Error
+	(*v11.RunningProcess)(nil),     // 50: kaged.common.v1.RunningProcess
+	(*v11.RunningCage)(nil),        // 51: kaged.common.v1.RunningCage
+	(*v11.ApprovalSubject)(nil),    // 52: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	1,  // 0: kaged.sessionmanager.v1.CreateSessionResponse.state:type_name -> kaged.sessionmanager.v1.SessionState
@@ -4051,70 +4187,74 @@ var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	1,  // 4: kaged.sessionmanager.v1.Session.state:type_name -> kaged.sessionmanager.v1.SessionState
 	13, // 5: kaged.sessionmanager.v1.Session.live_subagents:type_name -> kaged.sessionmanager.v1.LiveSubagent
 	12, // 6: kaged.sessionmanager.v1.Session.totals:type_name -> kaged.sessionmanager.v1.SessionTotals
-	45, // 7: kaged.sessionmanager.v1.UpdateSessionRequest.label:type_name -> google.protobuf.Value
-	45, // 8: kaged.sessionmanager.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
-	45, // 9: kaged.sessionmanager.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
-	45, // 10: kaged.sessionmanager.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
+	47, // 7: kaged.sessionmanager.v1.UpdateSessionRequest.label:type_name -> google.protobuf.Value
+	47, // 8: kaged.sessionmanager.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
+	47, // 9: kaged.sessionmanager.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
+	47, // 10: kaged.sessionmanager.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
 	11, // 11: kaged.sessionmanager.v1.UpdateSessionResponse.session:type_name -> kaged.sessionmanager.v1.Session
 	11, // 12: kaged.sessionmanager.v1.EndSessionResponse.session:type_name -> kaged.sessionmanager.v1.Session
 	22, // 13: kaged.sessionmanager.v1.ListMessagesResponse.items:type_name -> kaged.sessionmanager.v1.SessionMessage
 	3,  // 14: kaged.sessionmanager.v1.SessionMessage.role:type_name -> kaged.sessionmanager.v1.MessageRole
 	23, // 15: kaged.sessionmanager.v1.SessionMessage.parts:type_name -> kaged.sessionmanager.v1.MessagePart
 	24, // 16: kaged.sessionmanager.v1.SessionMessage.metadata:type_name -> kaged.sessionmanager.v1.MessageMetadata
-	45, // 17: kaged.sessionmanager.v1.MessagePart.input:type_name -> google.protobuf.Value
+	47, // 17: kaged.sessionmanager.v1.MessagePart.input:type_name -> google.protobuf.Value
 	25, // 18: kaged.sessionmanager.v1.MessageMetadata.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
 	26, // 19: kaged.sessionmanager.v1.MessageMetadata.stats:type_name -> kaged.sessionmanager.v1.FrameStats
-	46, // 20: kaged.sessionmanager.v1.FrameStats.cost:type_name -> kaged.harness.v1.Cost
+	48, // 20: kaged.sessionmanager.v1.FrameStats.cost:type_name -> kaged.harness.v1.Cost
 	29, // 21: kaged.sessionmanager.v1.ListRunsResponse.items:type_name -> kaged.sessionmanager.v1.RunSummary
 	2,  // 22: kaged.sessionmanager.v1.RunSummary.state:type_name -> kaged.sessionmanager.v1.RunState
-	47, // 23: kaged.sessionmanager.v1.RunSummary.error:type_name -> kaged.common.v1.Error
+	49, // 23: kaged.sessionmanager.v1.RunSummary.error:type_name -> kaged.common.v1.Error
 	30, // 24: kaged.sessionmanager.v1.RunSummary.subagent_invocations:type_name -> kaged.sessionmanager.v1.SubagentInvocation
 	33, // 25: kaged.sessionmanager.v1.GetRunResponse.run:type_name -> kaged.sessionmanager.v1.Run
 	2,  // 26: kaged.sessionmanager.v1.Run.state:type_name -> kaged.sessionmanager.v1.RunState
-	47, // 27: kaged.sessionmanager.v1.Run.error:type_name -> kaged.common.v1.Error
+	49, // 27: kaged.sessionmanager.v1.Run.error:type_name -> kaged.common.v1.Error
 	34, // 28: kaged.sessionmanager.v1.Run.steps:type_name -> kaged.sessionmanager.v1.RunStep
 	30, // 29: kaged.sessionmanager.v1.Run.subagent_invocations:type_name -> kaged.sessionmanager.v1.SubagentInvocation
-	44, // 30: kaged.sessionmanager.v1.Run.prompt_hashes:type_name -> kaged.sessionmanager.v1.Run.PromptHashesEntry
+	46, // 30: kaged.sessionmanager.v1.Run.prompt_hashes:type_name -> kaged.sessionmanager.v1.Run.PromptHashesEntry
 	23, // 31: kaged.sessionmanager.v1.RunStep.parts:type_name -> kaged.sessionmanager.v1.MessagePart
 	25, // 32: kaged.sessionmanager.v1.RunStep.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
 	26, // 33: kaged.sessionmanager.v1.RunStep.stats:type_name -> kaged.sessionmanager.v1.FrameStats
-	33, // 34: kaged.sessionmanager.v1.CancelRunResponse.run:type_name -> kaged.sessionmanager.v1.Run
-	0,  // 35: kaged.sessionmanager.v1.Approval.state:type_name -> kaged.sessionmanager.v1.ApprovalState
-	48, // 36: kaged.sessionmanager.v1.Approval.subject:type_name -> kaged.common.v1.ApprovalSubject
-	37, // 37: kaged.sessionmanager.v1.ListApprovalsResponse.items:type_name -> kaged.sessionmanager.v1.Approval
-	37, // 38: kaged.sessionmanager.v1.GetApprovalResponse.approval:type_name -> kaged.sessionmanager.v1.Approval
-	37, // 39: kaged.sessionmanager.v1.AnswerApprovalResponse.approval:type_name -> kaged.sessionmanager.v1.Approval
-	4,  // 40: kaged.sessionmanager.v1.SessionService.CreateSession:input_type -> kaged.sessionmanager.v1.CreateSessionRequest
-	6,  // 41: kaged.sessionmanager.v1.SessionService.ListSessions:input_type -> kaged.sessionmanager.v1.ListSessionsRequest
-	9,  // 42: kaged.sessionmanager.v1.SessionService.GetSession:input_type -> kaged.sessionmanager.v1.GetSessionRequest
-	14, // 43: kaged.sessionmanager.v1.SessionService.UpdateSession:input_type -> kaged.sessionmanager.v1.UpdateSessionRequest
-	16, // 44: kaged.sessionmanager.v1.SessionService.EndSession:input_type -> kaged.sessionmanager.v1.EndSessionRequest
-	18, // 45: kaged.sessionmanager.v1.SessionService.PostMessage:input_type -> kaged.sessionmanager.v1.PostMessageRequest
-	20, // 46: kaged.sessionmanager.v1.SessionService.ListMessages:input_type -> kaged.sessionmanager.v1.ListMessagesRequest
-	27, // 47: kaged.sessionmanager.v1.SessionService.ListRuns:input_type -> kaged.sessionmanager.v1.ListRunsRequest
-	31, // 48: kaged.sessionmanager.v1.SessionService.GetRun:input_type -> kaged.sessionmanager.v1.GetRunRequest
-	35, // 49: kaged.sessionmanager.v1.SessionService.CancelRun:input_type -> kaged.sessionmanager.v1.CancelRunRequest
-	38, // 50: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.sessionmanager.v1.ListApprovalsRequest
-	40, // 51: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.sessionmanager.v1.GetApprovalRequest
-	42, // 52: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.sessionmanager.v1.AnswerApprovalRequest
-	5,  // 53: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.sessionmanager.v1.CreateSessionResponse
-	7,  // 54: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.sessionmanager.v1.ListSessionsResponse
-	10, // 55: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.sessionmanager.v1.GetSessionResponse
-	15, // 56: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.sessionmanager.v1.UpdateSessionResponse
-	17, // 57: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.sessionmanager.v1.EndSessionResponse
-	19, // 58: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.sessionmanager.v1.PostMessageResponse
-	21, // 59: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.sessionmanager.v1.ListMessagesResponse
-	28, // 60: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.sessionmanager.v1.ListRunsResponse
-	32, // 61: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.sessionmanager.v1.GetRunResponse
-	36, // 62: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.sessionmanager.v1.CancelRunResponse
-	39, // 63: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.sessionmanager.v1.ListApprovalsResponse
-	41, // 64: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.sessionmanager.v1.GetApprovalResponse
-	43, // 65: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.sessionmanager.v1.AnswerApprovalResponse
-	53, // [53:66] is the sub-list for method output_type
-	40, // [40:53] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	50, // 34: kaged.sessionmanager.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	51, // 35: kaged.sessionmanager.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	33, // 36: kaged.sessionmanager.v1.CancelRunResponse.run:type_name -> kaged.sessionmanager.v1.Run
+	0,  // 37: kaged.sessionmanager.v1.Approval.state:type_name -> kaged.sessionmanager.v1.ApprovalState
+	52, // 38: kaged.sessionmanager.v1.Approval.subject:type_name -> kaged.common.v1.ApprovalSubject
+	39, // 39: kaged.sessionmanager.v1.ListApprovalsResponse.items:type_name -> kaged.sessionmanager.v1.Approval
+	39, // 40: kaged.sessionmanager.v1.GetApprovalResponse.approval:type_name -> kaged.sessionmanager.v1.Approval
+	39, // 41: kaged.sessionmanager.v1.AnswerApprovalResponse.approval:type_name -> kaged.sessionmanager.v1.Approval
+	4,  // 42: kaged.sessionmanager.v1.SessionService.CreateSession:input_type -> kaged.sessionmanager.v1.CreateSessionRequest
+	6,  // 43: kaged.sessionmanager.v1.SessionService.ListSessions:input_type -> kaged.sessionmanager.v1.ListSessionsRequest
+	9,  // 44: kaged.sessionmanager.v1.SessionService.GetSession:input_type -> kaged.sessionmanager.v1.GetSessionRequest
+	14, // 45: kaged.sessionmanager.v1.SessionService.UpdateSession:input_type -> kaged.sessionmanager.v1.UpdateSessionRequest
+	16, // 46: kaged.sessionmanager.v1.SessionService.EndSession:input_type -> kaged.sessionmanager.v1.EndSessionRequest
+	18, // 47: kaged.sessionmanager.v1.SessionService.PostMessage:input_type -> kaged.sessionmanager.v1.PostMessageRequest
+	20, // 48: kaged.sessionmanager.v1.SessionService.ListMessages:input_type -> kaged.sessionmanager.v1.ListMessagesRequest
+	27, // 49: kaged.sessionmanager.v1.SessionService.ListRuns:input_type -> kaged.sessionmanager.v1.ListRunsRequest
+	31, // 50: kaged.sessionmanager.v1.SessionService.GetRun:input_type -> kaged.sessionmanager.v1.GetRunRequest
+	37, // 51: kaged.sessionmanager.v1.SessionService.CancelRun:input_type -> kaged.sessionmanager.v1.CancelRunRequest
+	35, // 52: kaged.sessionmanager.v1.SessionService.ListProcesses:input_type -> kaged.sessionmanager.v1.ListProcessesRequest
+	40, // 53: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.sessionmanager.v1.ListApprovalsRequest
+	42, // 54: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.sessionmanager.v1.GetApprovalRequest
+	44, // 55: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.sessionmanager.v1.AnswerApprovalRequest
+	5,  // 56: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.sessionmanager.v1.CreateSessionResponse
+	7,  // 57: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.sessionmanager.v1.ListSessionsResponse
+	10, // 58: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.sessionmanager.v1.GetSessionResponse
+	15, // 59: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.sessionmanager.v1.UpdateSessionResponse
+	17, // 60: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.sessionmanager.v1.EndSessionResponse
+	19, // 61: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.sessionmanager.v1.PostMessageResponse
+	21, // 62: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.sessionmanager.v1.ListMessagesResponse
+	28, // 63: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.sessionmanager.v1.ListRunsResponse
+	32, // 64: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.sessionmanager.v1.GetRunResponse
+	38, // 65: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.sessionmanager.v1.CancelRunResponse
+	36, // 66: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.sessionmanager.v1.ListProcessesResponse
+	41, // 67: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.sessionmanager.v1.ListApprovalsResponse
+	43, // 68: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.sessionmanager.v1.GetApprovalResponse
+	45, // 69: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.sessionmanager.v1.AnswerApprovalResponse
+	56, // [56:70] is the sub-list for method output_type
+	42, // [42:56] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sessionmanager_v1_session_service_proto_init() }
@@ -4134,15 +4274,15 @@ func file_kaged_sessionmanager_v1_session_service_proto_init() {
 	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[24].OneofWrappers = []any{}
 	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[25].OneofWrappers = []any{}
 	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[29].OneofWrappers = []any{}
-	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[33].OneofWrappers = []any{}
 	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[35].OneofWrappers = []any{}
+	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sessionmanager_v1_session_service_proto_rawDesc), len(file_kaged_sessionmanager_v1_session_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   41,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	SessionService_ListRuns_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/ListRuns"
 	SessionService_GetRun_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/GetRun"
 	SessionService_CancelRun_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/CancelRun"
+	SessionService_ListProcesses_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/ListProcesses"
 	SessionService_ListApprovals_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/ListApprovals"
 	SessionService_GetApproval_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/GetApproval"
 	SessionService_AnswerApproval_FullMethodName = "/kaged.sessionmanager.v1.SessionService/AnswerApproval"
@@ -66,6 +67,9 @@ type SessionServiceClient interface {
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
 	// CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over already.
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
+	// ListProcesses says what runs for the operator's sessions, or for one of them: the commands of tool calls and the cages,
+	// the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
+	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
 	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
 	// with validation_failed for an unknown state.
 	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
@@ -185,6 +189,16 @@ func (c *sessionServiceClient) CancelRun(ctx context.Context, in *CancelRunReque
 	return out, nil
 }
 
+func (c *sessionServiceClient) ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListProcessesResponse)
+	err := c.cc.Invoke(ctx, SessionService_ListProcesses_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *sessionServiceClient) ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListApprovalsResponse)
@@ -247,6 +261,9 @@ type SessionServiceServer interface {
 	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
 	// CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over already.
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
+	// ListProcesses says what runs for the operator's sessions, or for one of them: the commands of tool calls and the cages,
+	// the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
+	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
 	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
 	// with validation_failed for an unknown state.
 	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
@@ -295,6 +312,9 @@ func (UnimplementedSessionServiceServer) GetRun(context.Context, *GetRunRequest)
 }
 func (UnimplementedSessionServiceServer) CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelRun not implemented")
+}
+func (UnimplementedSessionServiceServer) ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListProcesses not implemented")
 }
 func (UnimplementedSessionServiceServer) ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListApprovals not implemented")
@@ -506,6 +526,24 @@ func _SessionService_CancelRun_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_ListProcesses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListProcessesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).ListProcesses(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_ListProcesses_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).ListProcesses(ctx, req.(*ListProcessesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SessionService_ListApprovals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListApprovalsRequest)
 	if err := dec(in); err != nil {
@@ -606,6 +644,10 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelRun",
 			Handler:    _SessionService_CancelRun_Handler,
+		},
+		{
+			MethodName: "ListProcesses",
+			Handler:    _SessionService_ListProcesses_Handler,
 		},
 		{
 			MethodName: "ListApprovals",

@@ -155,21 +155,22 @@ func brokenOff(err error, wrote bool) error {
 }
 
 func requestToProto(call loop.ToolRequest) *toolrunnerv1.RunToolRequest {
-	c := call.Context
-	req := &toolrunnerv1.RunToolRequest{
-		CallId: call.CallID, Tool: call.Tool, Input: call.Input,
-		Context: &toolrunnerv1.ToolContext{
-			SessionId: c.SessionID, RunId: c.RunID, RequestId: c.RequestID, Caller: c.Caller, ProjectId: c.ProjectID,
-			ProjectRoot: c.ProjectRoot, OperatorId: c.OperatorID, Cage: c.Cage.Proto(), Tools: c.Tools,
-		},
-	}
+	req := &toolrunnerv1.RunToolRequest{CallId: call.CallID, Tool: call.Tool, Input: call.Input, Context: contextToProto(call.Context)}
 	if call.Grant != "" {
 		req.Grant = &toolrunnerv1.ToolGrant{Fingerprint: call.Grant}
 	}
-	if c.Job != nil {
-		req.Context.Job = &toolrunnerv1.JobPolicy{Tools: c.Job.Tools}
-	}
 	return req
+}
+
+func contextToProto(c *loop.ToolContext) *toolrunnerv1.ToolContext {
+	p := &toolrunnerv1.ToolContext{
+		SessionId: c.SessionID, RunId: c.RunID, RequestId: c.RequestID, Caller: c.Caller, ProjectId: c.ProjectID,
+		ProjectRoot: c.ProjectRoot, OperatorId: c.OperatorID, Cage: c.Cage.Proto(), CageId: c.CageID, Tools: c.Tools,
+	}
+	if c.Job != nil {
+		p.Job = &toolrunnerv1.JobPolicy{Tools: c.Job.Tools}
+	}
+	return p
 }
 
 func questionFromProto(p *toolrunnerv1.ApprovalNeeded) loop.ToolOutcome {

@@ -32,6 +32,11 @@ type fake struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	lists int
 	run   func(*toolrunnerv1.RunToolRequest, grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error
+	hold  func(*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error
+}
+
+func (f *fake) HoldCage(req *toolrunnerv1.HoldCageRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error {
+	return f.hold(req, stream)
 }
 
 func (f *fake) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) (*toolrunnerv1.ListToolsResponse, error) {
@@ -183,5 +188,63 @@ func TestBrokenCalls(t *testing.T) {
 	w := New(func(string) (toolrunnerv1.ToolRunnerServiceClient, error) { return nil, errors.New("no") }, 0)
 	if _, err := w.Open("x"); !errors.Is(err, fault.Unavailable) {
 		t.Error(err)
+	}
+}
+
+// A cage is asked for with everything about its agent, and what happens in it comes as it happens, up to its end.
+func TestHold(t *testing.T) {
+	var got *toolrunnerv1.HoldCageRequest
+	tools := open(t, &fake{hold: func(req *toolrunnerv1.HoldCageRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error {
+		got = req
+		for _, e := range []*toolrunnerv1.HoldCageEvent{
+			{Event: &toolrunnerv1.HoldCageEvent_Opened{Opened: &toolrunnerv1.CageOpened{CageId: "c", Tier: "userns", BestEffort: []string{"b"}, Summary: "s"}}},
+			{}, // of a kind this build does not know
+			{Event: &toolrunnerv1.HoldCageEvent_Network{Network: &commonv1.NetworkAttempt{At: 5, Target: "t", Allowed: true, Rule: "r"}}},
+			{Event: &toolrunnerv1.HoldCageEvent_Ended{Ended: &toolrunnerv1.CageEnded{Reason: "walltime"}}},
+		} {
+			if err := stream.Send(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}, time.Hour)
+	cage, err := tools.Hold(t.Context(), "id", &loop.ToolContext{SessionID: "s", RunID: "r", Caller: "primary", ProjectRoot: "/p", Cage: &dsl.Cage{State: "ephemeral"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(loop.CageOpened{ID: "c", Tier: "userns", BestEffort: []string{"b"}, Summary: "s"}, cage.Opened()); d != "" {
+		t.Error(d)
+	}
+	for _, want := range []any{
+		loop.Attempt{At: time.UnixMilli(5), Target: "t", Allowed: true, Rule: "r", Count: 1}, loop.CageEnd{Reason: "walltime"},
+	} {
+		if e, err := cage.Next(); err != nil || e != want {
+			t.Errorf("%+v, %v", e, err)
+		}
+	}
+	if _, err := cage.Next(); err == nil {
+		t.Error("something came after the end")
+	}
+	if c := got.GetContext(); got.GetCageId() != "id" || c.GetSessionId() != "s" || c.GetCaller() != "primary" || c.GetProjectRoot() != "/p" || c.GetCage().GetState() != "ephemeral" {
+		t.Errorf("%v", got)
+	}
+}
+
+// A cage that cannot be made, or is gone at once, is an error with its code.
+func TestHoldIsRefused(t *testing.T) {
+	for want, hold := range map[fault.Code]func(*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error{
+		fault.CagePolicyInvalid: func(*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error {
+			return fault.New(fault.CagePolicyInvalid, "There is no ./src.")
+		},
+		fault.Interrupted: func(*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error {
+			return nil
+		},
+		fault.CageUnavailable: func(_ *toolrunnerv1.HoldCageRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error {
+			return stream.Send(&toolrunnerv1.HoldCageEvent{Event: &toolrunnerv1.HoldCageEvent_Ended{Ended: &toolrunnerv1.CageEnded{Reason: "lost"}}})
+		},
+	} {
+		if _, err := open(t, &fake{hold: hold}, time.Hour).Hold(t.Context(), "id", &loop.ToolContext{}); fault.CodeOf(err) != want {
+			t.Errorf("%s: %v", want, err)
+		}
 	}
 }

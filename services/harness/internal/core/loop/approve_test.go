@@ -44,6 +44,10 @@ func (g *guarded) Run(ctx context.Context, req ToolRequest, output func(stream, 
 	return ToolOutcome{Content: `{"ok":true}`, Audit: []Record{{Type: "tool.completed"}}}, nil
 }
 
+func (g *guarded) Hold(ctx context.Context, id string, caller *ToolContext) (Cage, error) {
+	return g.tools.Hold(ctx, id, caller)
+}
+
 // asking is a bench whose model wants one command and then is done.
 func asking(t *testing.T) (*bench, *guarded) {
 	b := newBench(t, wants(call("c1", "shell.bash", `{"command":"x"}`)), says("Done."))

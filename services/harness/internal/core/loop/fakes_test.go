@@ -96,9 +96,19 @@ func fails(err error) play {
 type tools struct {
 	run map[string]func(ctx context.Context, input string) (string, error)
 
+	// hold makes cages; nil has none.
+	hold func(ctx context.Context, id string, caller *ToolContext) (Cage, error)
+
 	mu    sync.Mutex // guards seen
 	seen  []ToolRequest
 	asked int
+}
+
+func (f *tools) Hold(ctx context.Context, id string, caller *ToolContext) (Cage, error) {
+	if f.hold == nil {
+		return nil, fault.New(fault.CageUnavailable, "There are no cages here.")
+	}
+	return f.hold(ctx, id, caller)
 }
 
 func (f *tools) Catalogue(context.Context) (core.Catalogue, error) {

@@ -48,6 +48,9 @@ type run struct {
 	skipped  []string     // targets whose being unusable was announced
 	kept     []*keptBlock // of the answer that is coming in
 
+	cage *held                   // nil for none
+	quit context.CancelCauseFunc // ends the run
+
 	fin      Finished
 	unpriced bool // a call's cost is not known
 }
@@ -60,7 +63,10 @@ type offer struct {
 
 // Run runs an agent to its end. It returns how it ended, whatever happens: a defect inside is a failed run.
 func Run(ctx context.Context, deps Deps, start Start, sink Sink) (fin Finished) {
-	r := &run{deps: deps, start: start, sink: sink, agent: start.Agent, routes: start.Routes, callIDs: map[string]struct{}{}}
+	ctx, quit := context.WithCancelCause(ctx)
+	defer quit(nil)
+	r := &run{deps: deps, start: start, sink: sink, agent: start.Agent, routes: start.Routes, callIDs: map[string]struct{}{}, quit: quit}
+	defer r.leaveCage()
 	defer func() {
 		if p := recover(); p != nil {
 			deps.Log.ErrorContext(ctx, "run panicked", "run_id", start.RunID, "panic", p, "stack", string(debug.Stack()))
@@ -86,9 +92,6 @@ func (r *run) emit(e Event) error { return r.sink.Emit(e) }
 
 // prepare resolves what the run needs and refuses what it cannot run.
 func (r *run) prepare(ctx context.Context) error {
-	if err := r.checkCage(); err != nil {
-		return err
-	}
 	prompt, ok := r.start.Prompts[r.agent.PromptPath]
 	if !ok {
 		return fault.New(fault.PromptNotFound, "Prompt file not found: ./%s", r.agent.PromptPath).With("path", r.agent.PromptPath)
@@ -112,24 +115,10 @@ func (r *run) prepare(ctx context.Context) error {
 	sum := sha256.Sum256([]byte("kaged session " + r.start.SessionID + " " + r.agent.Path))
 	r.cacheKey = hex.EncodeToString(sum[:16])
 	r.pipeline = pipeline{&auditProcessor{emit: r.emit, agentPath: r.agent.Path, head: r.start.AuditHead}}
-	return r.offerTools(ctx)
-}
-
-// checkCage refuses an agent with a cage, which this build cannot make, unless cages are switched off; then the record
-// says that the agent runs without.
-func (r *run) checkCage() error {
-	switch {
-	case r.agent.Cage == nil:
-		return nil
-	case !r.start.NoSandbox:
-		return fault.New(fault.CageUnavailable,
-			"The agent %s asks for a cage, which this kaged cannot make; set cage: disabled, or start kaged with --no-sandbox.", r.agent.Path).
-			With("agent", r.agent.Path)
+	if err := r.offerTools(ctx); err != nil {
+		return err
 	}
-	return r.emit(Record{Type: "agent.spawn.uncaged", At: time.Now(), AgentPath: r.agent.Path, Payload: map[string]any{
-		"level": "warning", "run_id": r.start.RunID, "session_id": r.start.SessionID, "caller": r.agent.Path,
-		"reason": "kaged runs with --no-sandbox",
-	}})
+	return r.enterCage(ctx)
 }
 
 // offerTools looks up what the model is told about the agent's tools. What the operator has turned off since the snapshot
@@ -139,6 +128,7 @@ func (r *run) offerTools(ctx context.Context) error {
 	r.toolContext = &ToolContext{
 		Job: r.start.Job, SessionID: r.start.SessionID, RunID: r.start.RunID, RequestID: r.start.RequestID, Caller: r.agent.Path,
 		ProjectID: r.start.ProjectID, ProjectRoot: r.start.ProjectRoot, OperatorID: r.start.OperatorID,
+		Cage: r.agent.Cage,
 	}
 	if len(r.agent.Tools) == 0 {
 		return nil

@@ -234,19 +234,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// With cages switched off, an agent with a cage runs without, and the record warns (decision 17).
-func TestNoSandbox(t *testing.T) {
-	b := newBench(t, wants(call("c1", "file.read", "{}")), says("Done."))
-	b.start.Agent.Cage, b.start.NoSandbox = &dsl.Cage{}, true
-	if fin := b.run(t.Context()); fin.Outcome != Completed {
-		t.Fatalf("%+v", fin)
-	}
-	first := of[Record](b.sink)[0]
-	if first.Type != "agent.spawn.uncaged" || first.Payload["level"] != "warning" || b.tools.seen[0].Context.Cage != nil {
-		t.Errorf("%+v", first)
-	}
-}
-
 // The limits of the session win over the agent's, and the provider is given the output limit (H-STREAM-LIM-01); nothing of
 // kaged's ids, paths or rules reaches a model (H-DSL-EXCL-01, H-STORE-04).
 func TestRequest(t *testing.T) {

@@ -101,6 +101,9 @@ type Tools interface {
 	// Run runs one call. A tool that fails is an outcome; an error means that the tool runner could not be asked or broke
 	// off. output is called in order, never at the same time, and not after Run has returned.
 	Run(ctx context.Context, call ToolRequest, output func(stream, text string)) (ToolOutcome, error)
+	// Hold makes the cage of an agent's invocation, to be known by id, and returns when it is there. It lives until ctx ends,
+	// longer only while background processes run in it. Hold fails with cage_policy_invalid and cage_unavailable if it cannot be made.
+	Hold(ctx context.Context, id string, caller *ToolContext) (Cage, error)
 }
 
 // ToolRequest is a call as the tool runner is given it.
@@ -118,8 +121,9 @@ type ToolRequest struct {
 // ToolContext is who calls tools, from where, and what they may do.
 type ToolContext struct {
 	SessionID, RunID, RequestID, Caller, ProjectID, ProjectRoot, OperatorID string
-	// Cage is nil for none.
-	Cage *dsl.Cage
+	// Cage is nil for none. CageID is the cage that commands run in, "" where there is none.
+	Cage   *dsl.Cage
+	CageID string
 	// Tools are the canonical names of the agent's tools.
 	Tools []string
 	// Job is set where nobody can be asked.

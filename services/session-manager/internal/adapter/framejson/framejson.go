@@ -88,6 +88,16 @@ func message(p frames.Payload) proto.Message {
 		}
 	case frames.RunEnded:
 		return &gatewayv1.RunEnded{RunId: p.RunID, Outcome: p.Outcome, Error: failure(p.Error)}
+	case frames.RunCage:
+		return &gatewayv1.RunCage{
+			RunId: p.RunID, AgentPath: p.AgentPath, CageStatus: p.Status, Tier: p.Tier, BestEffort: few(p.BestEffort),
+			Policy: cut(p.Policy, policyShare), Ended: p.Ended,
+		}
+	case frames.NetworkAttempted:
+		return &gatewayv1.NetworkAttempted{
+			RunId: p.RunID, AgentPath: p.AgentPath, At: p.At, Target: cut(p.Target, targetShare), Allowed: p.Allowed,
+			Rule: cut(p.Rule, targetShare), Count: p.Count,
+		}
 	case frames.ApprovalResolved:
 		return &gatewayv1.ApprovalResolved{
 			ApprovalId: p.ApprovalID, RunId: p.RunID, ToolCallId: p.ToolCallID, State: p.State, ResolvedBy: unlessEmpty(p.ResolvedBy),
@@ -142,6 +152,12 @@ const (
 	previewShare  = 8 << 10
 	reasonShare   = 256
 	maxListed     = 12
+)
+
+// What of a policy, and of an attempt on the network, its frame shows.
+const (
+	policyShare = 8 << 10
+	targetShare = 1 << 10
 )
 
 func appendApproval(dst []byte, p frames.ApprovalRequested) ([]byte, error) {

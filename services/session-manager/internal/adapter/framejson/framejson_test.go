@@ -108,6 +108,20 @@ func TestPayloads(t *testing.T) {
 			frames.Events, "run.retry",
 			`{"run_id":"r","error":{"code":"interrupted","message":"It was cut off.","details":{"step":2}},"attempt":1,"delay_ms":500,"provider":"p","model":"o"}`,
 		},
+		{
+			frames.RunCage{RunID: "r", AgentPath: "primary", Status: "caged", Tier: "userns", BestEffort: []string{"b"}, Policy: "fs none"},
+			frames.Events, "run.cage",
+			`{"run_id":"r","agent_path":"primary","cage_status":"caged","tier":"userns","best_effort":["b"],"policy":"fs none"}`,
+		},
+		{
+			frames.RunCage{RunID: "r", AgentPath: "primary", Status: "caged", Ended: "walltime"},
+			frames.Events, "run.cage", `{"run_id":"r","agent_path":"primary","cage_status":"caged","ended":"walltime"}`,
+		},
+		{
+			frames.NetworkAttempted{RunID: "r", AgentPath: "primary", At: 5, Target: "a:1", Rule: "No rule allows it.", Count: 2},
+			frames.Events, "net.attempt",
+			`{"run_id":"r","agent_path":"primary","at":5,"target":"a:1","allowed":false,"rule":"No rule allows it.","count":2}`,
+		},
 		{frames.RunEnded{RunID: "r", Outcome: "completed"}, frames.Events, "run.ended", `{"run_id":"r","outcome":"completed"}`},
 		{
 			frames.RunEnded{RunID: "r", Outcome: "failed", Error: failed},

@@ -105,6 +105,7 @@ func outline(compiled *harnessv1.CompiledProject) projects.Outline {
 	out := projects.Outline{
 		RootModel:     root.GetModel(),
 		ResumeOnCrash: root.GetOnCrash() == harnessv1.CrashPolicy_CRASH_POLICY_RESUME,
+		Caged:         root.GetCage() != nil,
 	}
 	aliases, prompts := users{}, users{}
 	walk(root, func(n *harnessv1.AgentNode) {

@@ -193,6 +193,18 @@ func event(ev *harnessv1.RunEvent) runs.Event {
 		return runs.StepDone{Step: int(e.StepDone.GetStep())}
 	case *harnessv1.RunEvent_Audit:
 		return runs.Recorded{Record: wire.FromRecord(e.Audit)}
+	case *harnessv1.RunEvent_Cage:
+		c := e.Cage
+		return runs.CageChanged{
+			AgentPath: c.GetAgentPath(), Status: record.CageStatus(c.GetStatus()), Tier: c.GetTier(), BestEffort: c.GetBestEffort(),
+			Summary: c.GetSummary(), Ended: c.GetEnded(), Audit: wire.FromRecord(c.GetAudit()),
+		}
+	case *harnessv1.RunEvent_Network:
+		a := e.Network.GetAttempt()
+		return runs.NetworkTried{
+			AgentPath: e.Network.GetAgentPath(), At: a.GetAt(), Target: a.GetTarget(), Allowed: a.GetAllowed(), Rule: a.GetRule(),
+			Count: a.GetCount(), Audit: wire.FromRecord(e.Network.GetAudit()),
+		}
 	case *harnessv1.RunEvent_AuditHead:
 		head := runs.HeadMoved{}
 		head.Head.Hash, head.Head.Items = e.AuditHead.GetHash(), e.AuditHead.GetItems()

@@ -1,4 +1,4 @@
-// Package tools tells a workspace's tool-runner that a session has ended.
+// Package tools asks a workspace's tool-runner what runs for sessions, and tells it that one has ended.
 package tools
 
 import (
@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+	"kaged.dev/services/session-manager/internal/core/sessions"
 )
 
 // Tools implements [sessions.Tools].
@@ -23,4 +24,28 @@ func New(conn grpc.ClientConnInterface) *Tools {
 func (t *Tools) EndSession(ctx context.Context, _, session string) error {
 	_, err := t.client.EndSession(ctx, &toolrunnerv1.EndSessionRequest{SessionId: session}, grpc.WaitForReady(true))
 	return err
+}
+
+// Running implements [sessions.Tools].
+func (t *Tools) Running(ctx context.Context, _, session string) (sessions.Running, error) {
+	resp, err := t.client.ListProcesses(ctx, &toolrunnerv1.ListProcessesRequest{SessionId: session})
+	if err != nil {
+		return sessions.Running{}, err
+	}
+	var out sessions.Running
+	for _, p := range resp.GetProcesses() {
+		out.Processes = append(out.Processes, sessions.RunningProcess{
+			ID: p.GetId(), CageID: p.GetCageId(), PID: p.GetPid(), Command: p.GetCommand(), StartedAt: p.GetStartedAt(),
+			Work: sessions.Work{SessionID: p.GetSessionId(), ProjectID: p.GetProjectId(), RunID: p.GetRunId(), AgentPath: p.GetAgentPath()},
+			Use:  sessions.Use{Memory: p.GetMemoryBytes(), CPU: p.GetCpuMs()}, Background: p.GetBackground(),
+		})
+	}
+	for _, c := range resp.GetCages() {
+		out.Cages = append(out.Cages, sessions.RunningCage{
+			ID: c.GetId(), Tier: c.GetTier(), BestEffort: c.GetBestEffort(), StartedAt: c.GetStartedAt(), Processes: c.GetProcesses(),
+			Work: sessions.Work{SessionID: c.GetSessionId(), ProjectID: c.GetProjectId(), RunID: c.GetRunId(), AgentPath: c.GetAgentPath()},
+			Use:  sessions.Use{Memory: c.GetMemoryBytes(), CPU: c.GetCpuMs()},
+		})
+	}
+	return out, nil
 }

@@ -87,6 +87,25 @@ type RunEnded struct {
 	Error          *fault.Error
 }
 
+// RunCage says in which cage a run's agent is, or why that has ended.
+type RunCage struct {
+	RunID, AgentPath, Status, Tier string
+	// BestEffort says what of the policy is held by watching.
+	BestEffort []string
+	// Policy is the policy in one line, Ended why the cage has ended before the run.
+	Policy, Ended string
+}
+
+// NetworkAttempted says that something in a cage tried to reach the network.
+type NetworkAttempted struct {
+	RunID, AgentPath string
+	At               int64
+	Target           string
+	Allowed          bool
+	Rule             string
+	Count            int64
+}
+
 // SessionState says what the session is doing from now on.
 type SessionState struct{ State, BlockedReason string }
 
@@ -128,6 +147,8 @@ func (MessageEnd) Kind() (Channel, string)        { return Output, "message.end"
 func (RunStarted) Kind() (Channel, string)        { return Events, "run.started" }
 func (RunRetry) Kind() (Channel, string)          { return Events, "run.retry" }
 func (RunEnded) Kind() (Channel, string)          { return Events, "run.ended" }
+func (RunCage) Kind() (Channel, string)           { return Events, "run.cage" }
+func (NetworkAttempted) Kind() (Channel, string)  { return Events, "net.attempt" }
 func (SessionState) Kind() (Channel, string)      { return Events, "session.state" }
 func (ApprovalRequested) Kind() (Channel, string) { return Events, "approval.requested" }
 func (ApprovalResolved) Kind() (Channel, string)  { return Events, "approval.resolved" }

@@ -143,6 +143,7 @@ func (g *Registry) resume(s *Session, was interrupted) {
 		ID: ident.New(), SessionID: s.ID, Owner: was.run.Owner, ProjectID: was.run.ProjectID,
 		TriggerMessageID: was.run.TriggerMessageID, MessageID: ident.New(), State: record.RunRunning,
 		CompiledHash: was.snapshot.Hash, PromptHashes: inputs.PromptHashes,
+		Cage: runs.CageAtStart(inputs.Snapshot),
 	}
 	var spec runs.Spec
 	err = s.Update(ctx, "", func(current record.Session) (record.Change, error) {

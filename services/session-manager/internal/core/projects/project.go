@@ -128,6 +128,8 @@ type Outline struct {
 	RootModel string
 	// ResumeOnCrash is whether a run that a crash cut off goes on in a new one.
 	ResumeOnCrash bool
+	// Caged is whether the root agent has a cage.
+	Caged bool
 	// Aliases and Prompts are in use, by name.
 	Aliases, Prompts []Reference
 }

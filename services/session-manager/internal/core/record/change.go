@@ -20,6 +20,8 @@ type Change struct {
 	NewRun *Run
 	// EndRun ends the session's run.
 	EndRun *RunEnd
+	// Cage is what became of a run's cage.
+	Cage *RunCage
 	// CancelRequested is the run whose cancellation is noted.
 	CancelRequested string
 	// Steps are added to runs.
@@ -75,9 +77,13 @@ func (c Change) On(s Session) Session {
 	s.MessageCount += int64(len(c.Messages))
 	if c.NewRun != nil {
 		s.CurrentRun, s.CurrentMessage, s.PromptHashes = c.NewRun.ID, c.NewRun.TriggerMessageID, c.NewRun.PromptHashes
+		s.Cage = c.NewRun.Cage
+	}
+	if c.Cage != nil {
+		s.Cage = c.Cage.Status
 	}
 	if c.EndRun != nil {
-		s.CurrentRun, s.CurrentMessage = "", ""
+		s.CurrentRun, s.CurrentMessage, s.Cage = "", "", ""
 		s.Totals = s.Totals.plus(c.EndRun.Totals)
 	}
 	return s
@@ -100,6 +106,12 @@ func set[T any](field *T, value *T) {
 	if value != nil {
 		*field = *value
 	}
+}
+
+// RunCage is the status of a run's cage.
+type RunCage struct {
+	RunID  string
+	Status CageStatus
 }
 
 // RunEnd is the end of a run.

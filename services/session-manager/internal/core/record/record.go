@@ -38,6 +38,8 @@ type Session struct {
 	AuditHead AuditHead
 	// CurrentRun is the run that is pending or at work, with the message that caused it.
 	CurrentRun, CurrentMessage string
+	// Cage is whether the root agent of that run works in a cage, "" without a run.
+	Cage CageStatus
 	// PromptHashes are the prompts of its last run: path to SHA-256.
 	PromptHashes map[string]string
 	Totals       Totals
@@ -103,9 +105,21 @@ type Run struct {
 	CompiledHash                  string
 	PromptHashes                  map[string]string
 	CreatedAt, StartedAt, EndedAt int64
+	// Cage is whether its root agent works in a cage.
+	Cage CageStatus
 	// Asking are its requests for approval that are pending; only of a run whose session is being loaded.
 	Asking []Approval
 }
+
+// CageStatus is whether an agent works in a cage.
+type CageStatus string
+
+// The statuses. CagePending is a cage that is not there yet.
+const (
+	CagePending CageStatus = "pending"
+	Caged       CageStatus = "caged"
+	Uncaged     CageStatus = "uncaged"
+)
 
 // History returns messages as far as a model is concerned: what was superseded is left out, and so is what agents below
 // the root wrote.

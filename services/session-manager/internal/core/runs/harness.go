@@ -91,6 +91,29 @@ type StepDone struct{ Step int }
 // Recorded is something for the record.
 type Recorded struct{ Record audit.Record }
 
+// CageChanged says in which cage the run's agent is, or that it has ended.
+type CageChanged struct {
+	AgentPath  string
+	Status     record.CageStatus
+	Tier       string
+	BestEffort []string
+	// Summary is the policy in one line, Ended why the cage has ended before the run, "" while it lives.
+	Summary, Ended string
+	Audit          audit.Record
+}
+
+// NetworkTried is something in the cage that tried to reach the network.
+type NetworkTried struct {
+	AgentPath string
+	At        int64
+	// Target is what it wanted; Rule what allowed it, or a sentence with why not; Count how many of its kind this stands for.
+	Target  string
+	Allowed bool
+	Rule    string
+	Count   int64
+	Audit   audit.Record
+}
+
 // HeadMoved says where the record of model requests stands now.
 type HeadMoved struct{ Head record.AuditHead }
 
@@ -137,4 +160,6 @@ func (StepDone) event()     {}
 func (Recorded) event()     {}
 func (HeadMoved) event()    {}
 func (Retried) event()      {}
+func (CageChanged) event()  {}
+func (NetworkTried) event() {}
 func (Finished) event()     {}

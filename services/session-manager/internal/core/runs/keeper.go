@@ -19,6 +19,7 @@ type job struct {
 	acks  []Half
 	audit []audit.Record
 	head  *record.AuditHead
+	cage  *record.RunCage
 	// question is a request for approval.
 	question *question
 	// end is the end of the run and the last job.
@@ -33,6 +34,9 @@ func (j *job) add(next job) {
 	j.audit = append(j.audit, next.audit...)
 	if next.head != nil {
 		j.head = next.head
+	}
+	if next.cage != nil {
+		j.cage = next.cage
 	}
 	j.end, j.question = next.end, next.question
 	j.now = j.now || next.now
@@ -83,7 +87,7 @@ func (k *keeper) gather(j *job) {
 }
 
 func (k *keeper) commit(j job) error {
-	change := record.Change{At: now(), Steps: j.halves, Audit: j.audit, Session: record.Patch{AuditHead: j.head}}
+	change := record.Change{At: now(), Steps: j.halves, Audit: j.audit, Cage: j.cage, Session: record.Patch{AuditHead: j.head}}
 	between := crash.Point("")
 	if j.end != nil {
 		if err := j.end.describe(k.Run, &change); err != nil {

@@ -73,6 +73,10 @@ func (l *relay) handle(event Event) error {
 		l.ask(e)
 	case Recorded:
 		l.keep(job{audit: []audit.Record{l.about(e.Record)}})
+	case CageChanged:
+		return l.cage(e)
+	case NetworkTried:
+		return l.network(e)
 	case HeadMoved:
 		l.keep(job{head: &e.Head})
 	case Retried:

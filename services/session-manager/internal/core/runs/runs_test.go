@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -451,6 +452,31 @@ func TestPanic(t *testing.T) {
 		<-r.Done()
 		if e := d.last().EndRun.Error; e.Code != fault.Internal {
 			t.Errorf("error = %v", e)
+		}
+	})
+}
+
+// What becomes of a cage is shown at once and stored with its record; its end changes no status.
+func TestCage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		h.events <- runs.CageChanged{Status: record.Caged, Audit: audit.Record{EventType: "cage.opened"}}
+		h.events <- runs.NetworkTried{Audit: audit.Record{EventType: "net.denied"}}
+		time.Sleep(time.Second)
+		if c := d.last(); c.Cage == nil || *c.Cage != (record.RunCage{RunID: "r", Status: record.Caged}) || len(c.Audit) != 2 || c.Audit[0].RunID != "r" {
+			t.Errorf("%+v", c)
+		}
+		h.events <- runs.CageChanged{Status: record.Caged, Ended: "walltime", Audit: audit.Record{EventType: "cage.ended"}}
+		time.Sleep(time.Second)
+		if c := d.last(); c.Cage != nil || len(c.Audit) != 1 {
+			t.Errorf("%+v", c)
+		}
+		h.events <- runs.Finished{Outcome: runs.Completed, Stop: llm.StopEnd}
+		<-r.Done()
+		want := []string{"0s run.cage", "0s net.attempt", "50ms committed cage.opened, net.denied", "1s run.cage"}
+		if got := d.said(); !slices.Equal(got[:len(want)], want) {
+			t.Errorf("%q", got)
 		}
 	})
 }

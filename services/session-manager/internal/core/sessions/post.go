@@ -190,7 +190,7 @@ func (p *posting) decide(current record.Session) (record.Change, error) {
 	run := record.Run{
 		ID: p.run, SessionID: current.ID, Owner: current.Owner, ProjectID: current.ProjectID, TriggerMessageID: p.message,
 		MessageID: p.answer, State: record.RunRunning, CompiledHash: current.CompiledHash, PromptHashes: p.inputs.PromptHashes,
-		CreatedAt: at, StartedAt: at,
+		CreatedAt: at, StartedAt: at, Cage: runs.CageAtStart(p.inputs.Snapshot),
 	}
 	message := record.Message{
 		ID: p.message, SessionID: current.ID, Role: record.Operator, Content: *p.in.Content, RunID: p.run, CreatedAt: at,

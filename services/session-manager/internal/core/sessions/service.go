@@ -33,6 +33,8 @@ type Store interface {
 	Session(ctx context.Context, owner, id string) (record.Session, error)
 	// List returns up to limit sessions of a project after a place, newest first.
 	List(ctx context.Context, owner, project string, after *page.Key, limit int32) ([]record.Session, error)
+	// Owned returns which of some sessions are an operator's.
+	Owned(ctx context.Context, owner string, ids []string) ([]string, error)
 	// Open returns the sessions of a project that have not ended.
 	Open(ctx context.Context, owner, project string) ([]string, error)
 	// ToolsToEnd returns up to limit sessions that ended at or before a moment, in milliseconds, and whose workspace may not
@@ -67,9 +69,12 @@ type Projects interface {
 	MarkOpened(ctx context.Context, owner, id string)
 }
 
-// Tools ends what runs for a session in its workspace. Ending it twice is like ending it once.
+// Tools is what runs for sessions in their workspaces.
 type Tools interface {
+	// EndSession ends what runs for a session. Ending it twice is like ending it once.
 	EndSession(ctx context.Context, workspace, session string) error
+	// Running returns what runs for a session, or for all where that is empty, the oldest first. It fails with unavailable.
+	Running(ctx context.Context, workspace, session string) (Running, error)
 }
 
 // Peers are the other processes that hold sessions.

@@ -47,7 +47,7 @@ func session(s record.Session) *sessionmanagerv1.Session {
 		BlockedReason: text(s.BlockedReason), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, EndedAt: unlessZero(s.EndedAt),
 		MessageCount: int32(s.MessageCount), ModelOverride: text(s.Overrides.Model),
 		MaxStepsOverride: unlessZero(s.Overrides.MaxSteps), MaxOutputTokensOverride: unlessZero(s.Overrides.MaxOutputTokens),
-		CurrentRun: text(s.CurrentRun),
+		CurrentRun: text(s.CurrentRun), CageStatus: text(string(s.Cage)),
 		Totals: &sessionmanagerv1.SessionTotals{
 			TokensIn: s.Totals.TokensIn, TokensOut: s.Totals.TokensOut, CostUsd: s.Totals.CostUSD,
 		},
@@ -235,6 +235,7 @@ func run(d sessions.RunDetail) *sessionmanagerv1.Run {
 		Outcome: outcome(r), StopReason: text(string(r.StopReason)), CreatedAt: r.CreatedAt, StartedAt: unlessZero(r.StartedAt),
 		EndedAt: unlessZero(r.EndedAt), DurationMs: duration(r), TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut,
 		CostTotal: r.Totals.CostUSD, Error: wire.Error(r.Error), CompiledHash: r.CompiledHash, PromptHashes: r.PromptHashes,
+		CageStatus: string(r.Cage),
 	}
 	for _, s := range d.Steps {
 		out.Steps = append(out.Steps, step(s, partsBytes/len(d.Steps)))

@@ -57,7 +57,7 @@ func (q *Queries) EndRun(ctx context.Context, arg EndRunParams) error {
 const getRun = `-- name: GetRun :one
 select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
        coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,
-       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at
+       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status
 from runs where session_id = $1 and id = $2
 `
 
@@ -80,6 +80,7 @@ type GetRunRow struct {
 	CreatedAt        int64
 	StartedAt        int64
 	EndedAt          int64
+	CageStatus       string
 }
 
 func (q *Queries) GetRun(ctx context.Context, sessionID string, iD string) (GetRunRow, error) {
@@ -104,14 +105,16 @@ func (q *Queries) GetRun(ctx context.Context, sessionID string, iD string) (GetR
 		&i.CreatedAt,
 		&i.StartedAt,
 		&i.EndedAt,
+		&i.CageStatus,
 	)
 	return i, err
 }
 
 const insertRun = `-- name: InsertRun :exec
-insert into runs (id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, compiled_hash, prompt_hashes, created_at, started_at)
+insert into runs (id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, compiled_hash, prompt_hashes, created_at, started_at,
+                  cage_status)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-        nullif($11::bigint, 0))
+        nullif($11::bigint, 0), $12)
 `
 
 type InsertRunParams struct {
@@ -126,6 +129,7 @@ type InsertRunParams struct {
 	PromptHashes     json.RawMessage
 	CreatedAt        int64
 	StartedAt        int64
+	CageStatus       string
 }
 
 func (q *Queries) InsertRun(ctx context.Context, arg InsertRunParams) error {
@@ -141,6 +145,7 @@ func (q *Queries) InsertRun(ctx context.Context, arg InsertRunParams) error {
 		arg.PromptHashes,
 		arg.CreatedAt,
 		arg.StartedAt,
+		arg.CageStatus,
 	)
 	return err
 }
@@ -171,7 +176,7 @@ func (q *Queries) InsertStep(ctx context.Context, arg InsertStepParams) error {
 const listRuns = `-- name: ListRuns :many
 select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
        coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,
-       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at
+       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status
 from runs where session_id = $1 and (created_at, id) > ($2::bigint, $3::text)
 order by created_at, id limit $4
 `
@@ -195,6 +200,7 @@ type ListRunsRow struct {
 	CreatedAt        int64
 	StartedAt        int64
 	EndedAt          int64
+	CageStatus       string
 }
 
 func (q *Queries) ListRuns(ctx context.Context, sessionID string, afterAt int64, afterID string, rowLimit int32) ([]ListRunsRow, error) {
@@ -230,6 +236,7 @@ func (q *Queries) ListRuns(ctx context.Context, sessionID string, afterAt int64,
 			&i.CreatedAt,
 			&i.StartedAt,
 			&i.EndedAt,
+			&i.CageStatus,
 		); err != nil {
 			return nil, err
 		}
@@ -283,5 +290,14 @@ update runs set cancel_requested_at = $1::bigint where id = $2 and cancel_reques
 
 func (q *Queries) NoteCancel(ctx context.Context, at int64, iD string) error {
 	_, err := q.db.Exec(ctx, noteCancel, at, iD)
+	return err
+}
+
+const setCageStatus = `-- name: SetCageStatus :exec
+update runs set cage_status = $1 where id = $2
+`
+
+func (q *Queries) SetCageStatus(ctx context.Context, cageStatus string, iD string) error {
+	_, err := q.db.Exec(ctx, setCageStatus, cageStatus, iD)
 	return err
 }

@@ -62,11 +62,12 @@ select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label
        coalesce(s.resume_from, '')::text as resume_from, (s.next_ordinal - 1)::bigint as message_count, s.audit_head_hash, s.audit_head_items,
        s.created_at, s.updated_at, coalesce(s.ended_at, 0)::bigint as ended_at,
        coalesce(r.id, '')::text as run_id, coalesce(r.state, '')::text as run_state, coalesce(r.trigger_message_id, '')::text as run_message,
+       coalesce(r.cage_status, '')::text as run_cage,
        coalesce(r.prompt_hashes, '{}')::jsonb as prompt_hashes,
        coalesce(t.tokens_in, 0)::bigint as tokens_in, coalesce(t.tokens_out, 0)::bigint as tokens_out,
        (t.cost_total is not null)::bool as cost_known, coalesce(t.cost_total, 0)::double precision as cost_total
 from sessions s
-left join lateral (select runs.id, runs.session_id, runs.owner_user_id, runs.project_id, runs.trigger_message_id, runs.message_id, runs.state, runs.outcome, runs.stop_reason, runs.error, runs.tokens_in, runs.tokens_out, runs.cost_total, runs.steps, runs.compiled_hash, runs.prompt_hashes, runs.cancel_requested_at, runs.created_at, runs.started_at, runs.ended_at from runs where runs.session_id = s.id order by runs.created_at desc, runs.id desc limit 1) r on true
+left join lateral (select runs.id, runs.session_id, runs.owner_user_id, runs.project_id, runs.trigger_message_id, runs.message_id, runs.state, runs.outcome, runs.stop_reason, runs.error, runs.tokens_in, runs.tokens_out, runs.cost_total, runs.steps, runs.compiled_hash, runs.prompt_hashes, runs.cancel_requested_at, runs.created_at, runs.started_at, runs.ended_at, runs.cage_status from runs where runs.session_id = s.id order by runs.created_at desc, runs.id desc limit 1) r on true
 left join lateral (select sum(runs.tokens_in) as tokens_in, sum(runs.tokens_out) as tokens_out, sum(runs.cost_total)::double precision as cost_total
                    from runs where runs.session_id = s.id) t on true
 where s.id = $1 and ($2::bool or s.owner_user_id = $3)
@@ -95,6 +96,7 @@ type GetSessionRow struct {
 	RunID                   string
 	RunState                string
 	RunMessage              string
+	RunCage                 string
 	PromptHashes            json.RawMessage
 	TokensIn                int64
 	TokensOut               int64
@@ -128,6 +130,7 @@ func (q *Queries) GetSession(ctx context.Context, iD string, anyOwner bool, owne
 		&i.RunID,
 		&i.RunState,
 		&i.RunMessage,
+		&i.RunCage,
 		&i.PromptHashes,
 		&i.TokensIn,
 		&i.TokensOut,
@@ -259,6 +262,30 @@ select id from sessions where owner_user_id = $1 and project_id = $2 and state <
 
 func (q *Queries) OpenSessions(ctx context.Context, owner string, projectID string) ([]string, error) {
 	rows, err := q.db.Query(ctx, openSessions, owner, projectID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ownedSessions = `-- name: OwnedSessions :many
+select id from sessions where owner_user_id = $1 and id = any($2::text[])
+`
+
+func (q *Queries) OwnedSessions(ctx context.Context, owner string, ids []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, ownedSessions, owner, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label
        coalesce(s.resume_from, '')::text as resume_from, (s.next_ordinal - 1)::bigint as message_count, s.audit_head_hash, s.audit_head_items,
        s.created_at, s.updated_at, coalesce(s.ended_at, 0)::bigint as ended_at,
        coalesce(r.id, '')::text as run_id, coalesce(r.state, '')::text as run_state, coalesce(r.trigger_message_id, '')::text as run_message,
+       coalesce(r.cage_status, '')::text as run_cage,
        coalesce(r.prompt_hashes, '{}')::jsonb as prompt_hashes,
        coalesce(t.tokens_in, 0)::bigint as tokens_in, coalesce(t.tokens_out, 0)::bigint as tokens_out,
        (t.cost_total is not null)::bool as cost_known, coalesce(t.cost_total, 0)::double precision as cost_total
@@ -48,6 +49,9 @@ order by s.created_at desc, s.id desc limit @row_limit;
 
 -- name: OpenSessions :many
 select id from sessions where owner_user_id = @owner and project_id = @project_id and state <> 'ended' order by id;
+
+-- name: OwnedSessions :many
+select id from sessions where owner_user_id = @owner and id = any(@ids::text[]);
 
 -- name: ToolsToEnd :many
 select id, workspace from sessions where tools_to_end and ended_at <= @ended_until::bigint order by ended_at limit @row_limit;

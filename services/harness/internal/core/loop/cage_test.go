@@ -1,0 +1,252 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+)
+
+// box is a cage that says what the test gives it, until it is released.
+type box struct {
+	opened CageOpened
+	happen chan any // an Attempt, a CageEnd or an error
+	life   context.Context
+	caller ToolContext
+}
+
+func (b *box) Opened() CageOpened { return b.opened }
+
+func (b *box) Next() (any, error) {
+	select {
+	case what := <-b.happen:
+		if err, lost := what.(error); lost {
+			return nil, err
+		}
+		return what, nil
+	case <-b.life.Done():
+		return nil, b.life.Err()
+	}
+}
+
+// caged is a bench whose agent has a cage, which is made by hold.
+func caged(t *testing.T, answers ...play) (*bench, *box) {
+	b := newBench(t, answers...)
+	b.start.Agent.Cage = &dsl.Cage{Seccomp: "default", Limits: dsl.Limits{Walltime: time.Minute, Disk: 7}}
+	made := &box{opened: CageOpened{ID: "cage1", Tier: "userns", BestEffort: []string{"memory is watched"}, Summary: "fs none"}, happen: make(chan any)}
+	b.tools.hold = func(ctx context.Context, id string, caller *ToolContext) (Cage, error) {
+		if id == "" || b.model.calls() > 0 {
+			t.Errorf("the cage %q is made after %d model calls", id, b.model.calls())
+		}
+		made.life, made.caller = ctx, *caller
+		return made, nil
+	}
+	return b, made
+}
+
+// aboutCages returns the records of a run about cages and their networks, in order.
+func aboutCages(s *sink) []Record {
+	var out []Record
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.events {
+		switch e := e.(type) {
+		case CageChanged:
+			out = append(out, e.Audit)
+		case NetworkTried:
+			out = append(out, e.Audit)
+		case Record:
+			if e.Payload["caller"] != nil {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// A caged agent's cage is there before any model is asked, its tools are called from in it, and it is released when the run is over
+// (H-SUP-CAGE-01, H-SCOPE-06).
+func TestCage(t *testing.T) {
+	t.Parallel()
+	b, made := caged(t, wants(call("c1", "file.read", "{}")), says("Done."))
+	b.tools.run["file.read"] = func(context.Context, string) (string, error) {
+		made.happen <- Attempt{At: time.UnixMilli(5), Target: "a.example:443", Rule: "No rule allows it.", Count: 2}
+		made.happen <- Attempt{At: time.UnixMilli(6), Target: "b.example:443", Allowed: true, Rule: "b.example:443", Count: 1}
+		if made.life.Err() != nil {
+			t.Error("the cage was released while the run is under way")
+		}
+		return "read", nil
+	}
+	if fin := b.run(t.Context()); fin.Outcome != Completed {
+		t.Fatalf("%+v", fin)
+	}
+	if made.life.Err() == nil {
+		t.Error("the cage is held after the run")
+	}
+	if c := made.caller; c.Cage != b.start.Agent.Cage || c.SessionID != "session1" || c.Caller != "primary" {
+		t.Errorf("the cage was asked for by %+v", c)
+	}
+	if c := b.tools.seen[0].Context; c.CageID != "cage1" || c.Cage == nil {
+		t.Errorf("the tool was called from %+v", c)
+	}
+	changed := of[CageChanged](b.sink)
+	if len(changed) != 1 || changed[0].Status != Caged || changed[0].Tier != "userns" || changed[0].Summary != "fs none" || len(changed[0].BestEffort) != 1 {
+		t.Errorf("%+v", changed)
+	}
+	if tried := of[NetworkTried](b.sink); len(tried) != 2 || tried[0].Attempt.Allowed || !tried[1].Attempt.Allowed {
+		t.Errorf("%+v", tried)
+	}
+	if got := recorded(aboutCages(b.sink)); got != "cage.opened net.denied net.allowed cage.ended" {
+		t.Errorf("recorded %s", got)
+	}
+	for _, r := range aboutCages(b.sink) {
+		if r.Payload["cage_id"] != "cage1" || r.Payload["run_id"] != "run1" || r.AgentPath != "primary" {
+			t.Errorf("%+v", r)
+		}
+	}
+	if denied := aboutCages(b.sink)[1]; denied.At != time.UnixMilli(5) || denied.Payload["target"] != "a.example:443" || denied.Payload["count"] != int64(2) {
+		t.Errorf("%+v", denied)
+	}
+}
+
+// Without its cage an agent does not run: no model is asked, and the run fails with what was wrong with the cage (A-FAIL-05).
+func TestNoCageNoRun(t *testing.T) {
+	t.Parallel()
+	for _, code := range []fault.Code{fault.CagePolicyInvalid, fault.CageUnavailable, fault.Unavailable} {
+		b, _ := caged(t)
+		b.tools.hold = func(context.Context, string, *ToolContext) (Cage, error) { return nil, fault.New(code, "no") }
+		if fin := b.run(t.Context()); fin.Outcome != Failed || fin.Err.Code != code || len(b.sink.events) != 0 || fin.Stats != nil {
+			t.Errorf("%s: %+v", code, fin)
+		}
+	}
+}
+
+// With cages switched off an agent with a cage runs without, and the record warns; its file tools keep to the policy all the same
+// (decision 17).
+func TestNoSandbox(t *testing.T) {
+	t.Parallel()
+	b, made := caged(t, wants(call("c1", "file.read", "{}")), says("Done."))
+	b.start.NoSandbox = true
+	if fin := b.run(t.Context()); fin.Outcome != Completed || made.life != nil {
+		t.Fatalf("%+v", fin)
+	}
+	changed := of[CageChanged](b.sink)
+	if len(changed) != 1 || changed[0].Status != Uncaged || changed[0].Audit.Type != "subagent.spawn.uncaged" || changed[0].Audit.Payload["level"] != "warning" {
+		t.Errorf("%+v", changed)
+	}
+	if c := b.tools.seen[0].Context; c.CageID != "" || c.Cage == nil {
+		t.Errorf("the tool was called from %+v", c)
+	}
+}
+
+// A cage that ends before its run ends the run with it, and the run says why: a limit, the session's end, or a loss, which the
+// operator's crash policy is about.
+func TestCageEndsTheRun(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		happens any
+		outcome Outcome
+		code    fault.Code
+		reason  string
+	}{
+		{CageEnd{"walltime"}, Failed, fault.Timeout, "walltime"},
+		{CageEnd{"disk"}, Failed, fault.CageLimitReached, "disk"},
+		{CageEnd{"oom"}, Failed, fault.CageLimitReached, "oom"},
+		{CageEnd{"lost"}, Failed, fault.Interrupted, "lost"},
+		{fault.New(fault.Unavailable, "The sandbox went away."), Failed, fault.Interrupted, "lost"},
+		{CageEnd{"owner_ended"}, Cancelled, 0, "owner_ended"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			t.Parallel()
+			b, made := caged(t, wants(call("c1", "shell.bash", "{}")))
+			b.tools.run["shell.bash"] = func(ctx context.Context, _ string) (string, error) {
+				made.happen <- tt.happens
+				<-ctx.Done() // as a command that dies with its cage
+				return "", ctx.Err()
+			}
+			fin := b.run(t.Context())
+			if fin.Outcome != tt.outcome || tt.code != 0 && (fin.Err == nil || fin.Err.Code != tt.code) {
+				t.Errorf("%+v", fin)
+			}
+			changed := of[CageChanged](b.sink)
+			if last := changed[len(changed)-1]; len(changed) != 2 || last.Ended != tt.reason || last.Audit.Payload["reason"] != tt.reason {
+				t.Errorf("%+v", changed)
+			}
+			if got := recorded(aboutCages(b.sink)[:2]); got != "cage.opened cage.ended" {
+				t.Errorf("recorded %s", got)
+			}
+			if len(of[ToolFinished](b.sink)) != 1 {
+				t.Error("the call that was cut off has no result")
+			}
+		})
+	}
+}
+
+// However much is tried on the network, a run reports so many attempts and then says how many more there were.
+func TestAttemptsAreBounded(t *testing.T) {
+	t.Parallel()
+	b, made := caged(t, wants(call("c1", "file.read", "{}")), says("Done."))
+	b.tools.run["file.read"] = func(context.Context, string) (string, error) {
+		for i := range 3 * maxAttempts {
+			made.happen <- Attempt{Target: fmt.Sprint(i), Allowed: i%2 == 0, Count: 3}
+		}
+		return "read", nil
+	}
+	b.run(t.Context())
+	if n := len(of[NetworkTried](b.sink)); n != maxAttempts {
+		t.Errorf("%d attempts were reported", n)
+	}
+	all := aboutCages(b.sink)
+	more := all[len(all)-2]
+	if more.Type != "net.omitted" || more.Payload["allowed"] != int64(3*maxAttempts) || more.Payload["denied"] != int64(3*maxAttempts) {
+		t.Errorf("%+v", more)
+	}
+}
+
+// A cancelled run leaves its cage only when its commands have had their signal: the cage is held until the tools are done.
+func TestCancelledRunLeavesItsCageLast(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	b, made := caged(t, wants(call("c1", "shell.bash", "{}")))
+	b.tools.run["shell.bash"] = func(ctx context.Context, _ string) (string, error) {
+		cancel(fault.New(fault.Cancelled, "Enough."))
+		<-ctx.Done()
+		if made.life.Err() != nil {
+			t.Error("the cage was released before the command was told")
+		}
+		return "", ctx.Err()
+	}
+	if fin := b.run(ctx); fin.Outcome != Cancelled || made.life.Err() == nil {
+		t.Errorf("%+v", fin)
+	}
+}
+
+// A run that is cancelled while its cage is being made does not wait for it.
+func TestCancelledBeforeItsCage(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	b, _ := caged(t)
+	b.tools.hold = func(ctx context.Context, _ string, _ *ToolContext) (Cage, error) {
+		cancel(fault.New(fault.Cancelled, "Enough."))
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if fin := b.run(ctx); fin.Outcome != Cancelled || len(b.sink.events) != 0 {
+		t.Errorf("%+v", fin)
+	}
+	// Or it is there just then.
+	ctx, cancel = context.WithCancelCause(t.Context())
+	b, made := caged(t)
+	hold := b.tools.hold
+	b.tools.hold = func(ctx context.Context, id string, caller *ToolContext) (Cage, error) {
+		cancel(fault.New(fault.Cancelled, "Enough."))
+		<-ctx.Done()
+		return hold(ctx, id, caller)
+	}
+	if fin := b.run(ctx); fin.Outcome != Cancelled || made.life.Err() == nil {
+		t.Errorf("%+v", fin)
+	}
+}
