@@ -23,10 +23,6 @@ func Forbidden(paths ...string) Option {
 	return func(c *compiler) { c.forbidden = append(c.forbidden, paths...) }
 }
 
-// system are the folders that no policy can grant: a box has its own, and the host's would tell about other processes, or reach
-// them.
-var system = [...]string{"/proc", "/sys", "/dev", "/run"}
-
 // Compile makes policy real for the project at root, an absolute folder, whose own links are followed. It looks at the file
 // system once: what a policy grants must be there, and be a file or a folder reached without links, as it is known by one
 // name then, inside and outside. It fails with cage_policy_invalid and the detail "field", such as cage.fs[2].path, if a
@@ -34,7 +30,7 @@ var system = [...]string{"/proc", "/sys", "/dev", "/run"}
 //
 // Whoever acts on the view later checks again, on descriptors: files change.
 func Compile(policy *dsl.Cage, root string, options ...Option) (*View, error) {
-	c := &compiler{policy: policy, grants: map[string]Grant{}, gits: map[string]bool{}}
+	c := &compiler{policy: policy, grants: map[string]Grant{}, inProject: map[string]bool{}, gits: map[string]bool{}}
 	for _, o := range options {
 		o(c)
 	}
@@ -77,6 +73,7 @@ type compiler struct {
 	systemFD  int              // of /
 	named     map[string]Grant // what the policy grants, by path
 	grants    map[string]Grant // and what is added to it
+	inProject map[string]bool  // which of them are written as paths of the project
 	gits      map[string]bool  // the folders of git that were looked at
 	pins      []string
 	partial   bool
@@ -129,9 +126,47 @@ func (c *compiler) paths() error {
 			return err
 		}
 		g.Writable = m.Mode == "rw"
+		_, c.inProject[g.Path] = dsl.InProject(m.Path)
 		c.grants[g.Path] = g
 	}
+	return c.readOnly()
+}
+
+// readOnly takes back what an agent above may not write, of what is granted by paths that were written in the other way. Those
+// written in the same way were held against each other before; see [dsl.Narrow].
+func (c *compiler) readOnly() error {
+	for i, name := range c.policy.ReadOnly {
+		field := fmt.Sprintf("cage.read_only[%d]", i)
+		g, err := c.resolve(field, name)
+		if err != nil {
+			if _, base, rel, err := c.place(field, name); err == nil && !c.holder(filepath.Join(base, rel)).Writable {
+				continue
+			}
+			return err
+		}
+		_, inProject := dsl.InProject(name)
+		for _, path := range slices.Sorted(maps.Keys(c.grants)) {
+			other := c.grants[path]
+			if Below(path, g.Path) && c.inProject[path] != inProject && !c.writableBetween(g.Path, path, inProject) {
+				other.Writable = false
+				c.grants[path] = other
+			}
+		}
+		if _, known := c.grants[g.Path]; !known && c.holder(g.Path).Writable {
+			c.grants[g.Path], c.inProject[g.Path] = g, inProject
+		}
+	}
 	return nil
+}
+
+// writableBetween reports whether a writable grant that lies in dir, and is written in the given way, holds path.
+func (c *compiler) writableBetween(dir, path string, inProject bool) bool {
+	for at := filepath.Dir(path); at != dir && Below(at, dir); at = filepath.Dir(at) {
+		if g, ok := c.grants[at]; ok && c.inProject[at] == inProject {
+			return g.Writable
+		}
+	}
+	return false
 }
 
 // resolve finds the file or folder that a policy names.
@@ -189,7 +224,7 @@ func (c *compiler) grantable(field, name, path string) error {
 	if path == "/" {
 		return invalid(field, "%s is the whole file system, which cannot be granted; name the folders that are needed.", name)
 	}
-	for _, s := range system {
+	for _, s := range dsl.Ungrantable {
 		if Below(path, s) {
 			return invalid(field, "%s lies in %s, which cannot be granted; a cage has its own.", path, s)
 		}

@@ -32,11 +32,19 @@ var (
 // protect adds the protected paths in writable grants, and holds fast the folders that lead to what is read-only.
 func (c *compiler) protect() error {
 	for _, path := range slices.Sorted(maps.Keys(c.named)) {
-		if g := c.named[path]; !g.Writable || !g.Dir {
-			continue
+		if err := c.lookAbove(path); err != nil {
+			return err
+		}
+		if g := c.named[path]; !g.Writable || !g.Dir || c.holder(filepath.Dir(path)).Writable {
+			continue // in a writable one that is searched itself
 		}
 		if err := c.protectPartly(path); err != nil {
 			return err
+		}
+		if filepath.Base(path) == ".git" {
+			if err := c.protectGit(path); err != nil {
+				return err
+			}
 		}
 		if err := c.protectFolder(path, folderStubs); err != nil {
 			return err
@@ -58,7 +66,7 @@ func (c *compiler) protectFolder(dir string, stubs []string) error {
 	for _, name := range dsl.ProtectedNames {
 		path := filepath.Join(dir, name)
 		if name == ".git" && kind(path) == unix.S_IFDIR {
-			if err := c.protectGit(path, true); err != nil {
+			if err := c.protectGit(path); err != nil {
 				return err
 			}
 			continue
@@ -93,13 +101,39 @@ func (c *compiler) protectPartly(dir string) error {
 	return nil
 }
 
+// lookAbove protects the insides of the repositories that a grant lies in.
+func (c *compiler) lookAbove(path string) error {
+	if !c.named[path].Writable {
+		return nil
+	}
+	for at := path; at != "/"; at = filepath.Dir(at) {
+		if isGit(at) {
+			if err := c.protectGit(at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isGit reports whether git keeps a repository or a worktree's part of one in the folder.
+func isGit(dir string) bool {
+	has := func(name string) bool { return kind(filepath.Join(dir, name)) != 0 }
+	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
+}
+
 // protectGit protects what makes git run code, of the folder in which it keeps a repository, and of those in it in which it
-// keeps submodules and worktrees. Without stubs it protects only what is there: the folder may itself be kept in a repository.
-func (c *compiler) protectGit(dir string, stubs bool) error {
+// keeps submodules and worktrees. Of a bare repository without worktrees it protects only what is there: it may be kept in
+// another repository, as data for tests are, which would see the stubs. Such a folder has a name of its own, so that a policy
+// for an agent below another cannot be seen to name what is protected in it; there no policy can.
+func (c *compiler) protectGit(dir string) error {
 	if c.gits[dir] {
 		return nil
 	}
-	c.gits[dir] = stubs
+	c.gits[dir] = true
+	named := slices.Contains(strings.Split(dir, "/"), ".git")
+	stubs := named || kind(filepath.Join(dir, "worktrees")) == unix.S_IFDIR ||
+		kind(filepath.Join(filepath.Dir(dir), ".git")) == unix.S_IFREG
 	worktree := kind(filepath.Join(dir, "commondir")) == unix.S_IFREG
 	for _, name := range dsl.ProtectedGit {
 		stub := gitStubs[name]
@@ -107,7 +141,11 @@ func (c *compiler) protectGit(dir string, stubs bool) error {
 		if worktree && name != "config.worktree" {
 			stub = Grant{} // they are looked for where commondir says
 		}
-		if err := c.protectPath(filepath.Join(dir, name), stub); err != nil {
+		path := filepath.Join(dir, name)
+		if !named {
+			c.unname(path)
+		}
+		if err := c.protectPath(path, stub); err != nil {
 			return err
 		}
 	}
@@ -117,6 +155,16 @@ func (c *compiler) protectGit(dir string, stubs bool) error {
 		}
 	}
 	return nil
+}
+
+// unname takes back what the policy grants at or below a path.
+func (c *compiler) unname(path string) {
+	for at, g := range c.grants {
+		if g.Writable && Below(at, path) {
+			g.Writable, g.Protected = false, true
+			c.grants[at] = g
+		}
+	}
 }
 
 // followGit protects the folder that a .git file leads to, and the one of the repository that is a worktree of.
@@ -135,10 +183,10 @@ func (c *compiler) followGit(file string) error {
 			target = filepath.Join(from, target)
 		}
 		real, err := filepath.EvalSymlinks(target)
-		if err != nil || kind(real) != unix.S_IFDIR {
+		if err != nil || !isGit(real) {
 			return nil
 		}
-		if err := c.protectGit(real, true); err != nil {
+		if err := c.protectGit(real); err != nil {
 			return err
 		}
 		file = real
@@ -208,8 +256,8 @@ func (c *compiler) search(dir string) error {
 		}
 		var err error
 		switch {
-		case names["HEAD"] && (names["objects"] && names["refs"] || names["commondir"]):
-			err = c.protectGit(at, strings.Contains(at, "/.git/"))
+		case names["HEAD"] && isGit(at):
+			err = c.protectGit(at)
 		case names[".git"] || names[".kaged"]:
 			err = c.protectFolder(at, nil)
 		}

@@ -110,7 +110,7 @@ func TestNestedRepositories(t *testing.T) {
 		".git/worktrees/w/HEAD", ".git/worktrees/w/commondir", ".git/worktrees/w/gitdir",
 		"libs/a/.git/HEAD", "libs/a/.git/config", "libs/a/.git/objects/", "libs/a/.git/refs/", "libs/a/.git/hooks/", "libs/a/.envrc", "libs/a/x",
 		"team/b/.kaged/", "node_modules/m/.git/config", "fixtures/bare/HEAD", "fixtures/bare/config", "fixtures/bare/objects/", "fixtures/bare/refs/",
-		"tree/.bare/HEAD", "tree/.bare/config", "tree/.bare/hooks/",
+		"tree/.bare/HEAD", "tree/.bare/objects/", "tree/.bare/refs/", "tree/.bare/config", "tree/.bare/hooks/",
 	)
 	must(t, os.WriteFile(filepath.Join(root, "tree/.git"), []byte("gitdir: ./.bare\n"), 0o644))
 	got := added(root, compile(t, root, "rw ."))

@@ -57,6 +57,16 @@ type Rule = dsl.Rule
 // ParseRule reads an entry of net.allow; see [dsl.ParseRule].
 func ParseRule(text string) (Rule, error) { return dsl.ParseRule(text) }
 
+// Excess is something a cage asks for that the one above it does not have.
+type Excess = dsl.Excess
+
+// Narrow says what child asks for beyond parent, the cage of the agent above; none is as it must be. [dsl.Narrow] also gives
+// what child then comes to.
+func Narrow(parent, child *dsl.Cage) []Excess {
+	_, excess := dsl.Narrow(parent, child)
+	return excess
+}
+
 // Below reports whether p is dir or inside it. Both are absolute, clean and without links.
 func Below(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'

@@ -86,7 +86,8 @@ func (b *builder) principalScope(a *Agent, parent *Agent) {
 	}
 }
 
-// cage gives a its cage. Without a cage key a child has its parent's; it never has none below a parent that has one.
+// cage gives a its cage. Without a cage key a child has its parent's; it never has none below a parent that has one, and none
+// that is wider.
 func (b *builder) cage(a *Agent, n *node, parent *Agent) {
 	e := n.entry("cage")
 	switch {
@@ -95,7 +96,15 @@ func (b *builder) cage(a *Agent, n *node, parent *Agent) {
 			a.Cage = parent.Cage
 		}
 	case e.value.kind == mapNode:
-		a.Cage = buildCage(e.value, rootOf(e.value.pos.File))
+		a.Cage = buildCage(e.value, func(v *node) string { return rootOf(v.pos.File) })
+		checkCage(a.Cage, e.value, a.Path+".cage", &b.diags)
+		if parent != nil && parent.Cage != nil {
+			var excess []Excess
+			a.Cage, excess = Narrow(parent.Cage, a.Cage)
+			for _, x := range excess {
+				b.diags.errorf(CageWiderThanParent, e.value.at(x.Field).pos, a.Path+".cage."+x.Field, "%s", x.Message)
+			}
+		}
 	case parent != nil && parent.Cage != nil:
 		b.diags.errorf(CageWiderThanParent, e.value.pos, a.Path+".cage",
 			"An agent below one in a cage needs a cage, so that it can reach no more than its parent.")

@@ -14,7 +14,10 @@ import (
 type Cage struct {
 	// FS are the granted paths in the order they were written.
 	FS []Mount
-	// Net are the reachable "host:port" pairs; none means no network.
+	// ReadOnly are paths that cannot be written although a grant of FS may turn out to hold them, because an agent above may not
+	// write them. They grant nothing. Only [Narrow] makes them.
+	ReadOnly []string
+	// Net are the reachable "host:port" pairs, see [ParseRule]; none means no network.
 	Net []string
 	// Seccomp is "default" or "relaxed".
 	Seccomp string
@@ -57,18 +60,33 @@ var (
 	}
 
 	cageShape = &shape{kind: objectShape, def: "cage", doc: "A cage: nothing but what is named here can be reached.", fields: []field{
-		{name: "fs", shape: &shape{kind: listShape, most: 256, doc: "The granted paths.", items: &shape{kind: objectShape, fields: []field{
-			{name: "mode", required: true, shape: oneWord("Read only, or read and write.", "ro", "rw")},
-			{name: "path", required: true, shape: text("The path.", 1024, mountPattern)},
-		}}}},
-		{name: "net", shape: &shape{kind: objectShape, doc: "The network.", fields: []field{
-			{name: "allow", shape: &shape{kind: listShape, most: 256, items: text("", 300, netPattern), doc: "What can be reached."}},
+		{name: "fs", shape: &shape{
+			kind: listShape, most: 256, doc: "The files and folders that can be seen. Of several that a path lies in the deepest decides, of equals the last.",
+			items: &shape{kind: objectShape, fields: []field{
+				{name: "mode", required: true, shape: oneWord("Read only, or read and write.", "ro", "rw")},
+				{name: "path", required: true, shape: &shape{
+					kind: stringShape, minLen: 1, maxLen: 1024, pattern: mountPattern, verify: verifyMount,
+					doc: "A file or folder that is there, not a link: project:/p or ./p of the project, or an absolute path.",
+				}},
+			}},
+		}},
+		{name: "net", shape: &shape{kind: objectShape, doc: "The network. Without it there is none but the cage's own loopback.", fields: []field{
+			{name: "allow", shape: &shape{
+				kind: listShape, most: 256, doc: "What can be reached.",
+				items: &shape{
+					kind: stringShape, minLen: 1, maxLen: 300, pattern: netPattern, verify: verifyRule,
+					doc: "host:port, such as api.github.com:443 or [2001:db8::1]:443. There are no wildcards: each host is named.",
+				},
+			}},
 		}}},
-		{name: "seccomp", shape: oneWord("The system call profile; debuggers need relaxed.", "default", "relaxed")},
-		{name: "capabilities", shape: &shape{kind: listShape, most: 64, items: text("", 64, capabilityPattern), doc: "Named capabilities."}},
-		{name: "state", shape: oneWord("Whether what is written inside is kept between invocations.", "ephemeral", "persistent")},
+		{name: "seccomp", shape: oneWord("The system calls; debuggers need relaxed. default unless set.", "default", "relaxed")},
+		{name: "capabilities", shape: &shape{
+			kind: listShape, most: 64, items: text("", 64, capabilityPattern),
+			doc: "Named rights: shell for the tools that run commands, exec for commands that are tools.",
+		}},
+		{name: "state", shape: oneWord("Whether the cage's home folder is kept between invocations. ephemeral unless set.", "ephemeral", "persistent")},
 		{name: "env", shape: &shape{
-			kind: mapShape, keys: envPattern, most: 256, doc: "Variables set inside.",
+			kind: mapShape, keys: envPattern, most: 256, doc: "Variables set inside, the only ones besides PATH, HOME, USER, TMPDIR and the language's.",
 			values: &shape{kind: stringShape, maxLen: 32768, pattern: envValuePattern},
 		}},
 		{name: "limits", shape: limitsShape},
@@ -81,11 +99,11 @@ var (
 	}}
 
 	limitsShape = &shape{kind: objectShape, doc: "What the cage may use.", fields: []field{
-		{name: "memory", shape: size("Memory: bytes, or 512MiB.")},
-		{name: "disk", shape: size("Disk: bytes, or 2GiB.")},
-		{name: "cpu", shape: &shape{kind: numberShape, aboveSet: true, max: 1024, doc: "Cores, such as 1.5."}},
+		{name: "memory", shape: size("Memory of everything in it together, at least 16MiB: bytes, or 512MiB.")},
+		{name: "disk", shape: size("How much more the folders it writes may hold than before, at least 1MiB: bytes, or 2GiB.")},
+		{name: "cpu", shape: &shape{kind: numberShape, min: 0.01, max: 1024, doc: "Cores, such as 1.5."}},
 		{name: "pids", shape: wholeNumber("Processes and threads.", 1, 4_194_304)},
-		{name: "walltime", shape: &shape{kind: stringShape, minLen: 2, maxLen: 40, pattern: durationPattern, doc: "The time of one invocation, such as 10m."}},
+		{name: "walltime", shape: &shape{kind: stringShape, minLen: 2, maxLen: 40, pattern: durationPattern, doc: "The time of one invocation, at least 1s, such as 10m."}},
 	}}
 )
 
@@ -96,7 +114,7 @@ func size(doc string) *shape {
 }
 
 // ParseCage reads a file that holds just the mapping of a cage: block. Its project paths stay relative to the project's
-// root. It returns nil and what is wrong if anything is.
+// root. It returns nil and what is wrong if anything is; with a cage there may be warnings.
 func ParseCage(file string, data []byte) (*Cage, []Diagnostic) {
 	var diags diagnostics
 	n := parseYAML(file, data, &diags, nil)
@@ -106,12 +124,17 @@ func ParseCage(file string, data []byte) (*Cage, []Diagnostic) {
 	if diags.failed() {
 		return nil, diags.sorted()
 	}
-	return buildCage(n, ""), nil
+	c := buildCage(n, func(*node) string { return "" })
+	checkCage(c, n, "", &diags)
+	if diags.failed() {
+		return nil, diags.sorted()
+	}
+	return c, diags.sorted()
 }
 
-// buildCage turns a checked cage block into a Cage; prefix is the folder that its project paths start at, relative to the
-// root. It returns nil for none and for disabled.
-func buildCage(n *node, prefix string) *Cage {
+// buildCage turns a checked cage block into a Cage; root returns the folder that the project paths of a value start at,
+// relative to the root project. It returns nil for none and for disabled.
+func buildCage(n *node, root func(*node) string) *Cage {
 	if n == nil || n.kind != mapNode {
 		return nil
 	}
@@ -123,7 +146,7 @@ func buildCage(n *node, prefix string) *Cage {
 		c.State = "ephemeral"
 	}
 	for _, item := range n.list("fs") {
-		c.FS = append(c.FS, Mount{Mode: item.str("mode"), Path: mountPath(item.str("path"), prefix)})
+		c.FS = append(c.FS, Mount{Mode: item.str("mode"), Path: mountPath(item.str("path"), root(item.get("path")))})
 	}
 	if net := n.get("net"); net != nil {
 		c.Net = net.strings("allow")
@@ -201,6 +224,13 @@ func mountPath(p, prefix string) string {
 	return "project:/" + strings.Trim(strings.Trim(prefix+"/"+rest, "/"), "/")
 }
 
+func (c *Cage) clone() *Cage {
+	o := *c
+	o.FS, o.ReadOnly, o.Net, o.Capabilities = slices.Clone(c.FS), slices.Clone(c.ReadOnly), slices.Clone(c.Net), slices.Clone(c.Capabilities)
+	o.Env = maps.Clone(c.Env)
+	return &o
+}
+
 // Proto returns c as services send it; nil stays nil.
 func (c *Cage) Proto() *commonv1.CagePolicy {
 	if c == nil {
@@ -208,7 +238,7 @@ func (c *Cage) Proto() *commonv1.CagePolicy {
 	}
 	p := &commonv1.CagePolicy{
 		NetAllow: slices.Clone(c.Net), Seccomp: c.Seccomp, Capabilities: slices.Clone(c.Capabilities), State: c.State,
-		Env: maps.Clone(c.Env),
+		Env: maps.Clone(c.Env), ReadOnly: slices.Clone(c.ReadOnly),
 	}
 	for _, m := range c.FS {
 		p.Fs = append(p.Fs, &commonv1.CageMount{Mode: m.Mode, Path: m.Path})
@@ -229,7 +259,7 @@ func CageFromProto(p *commonv1.CagePolicy) *Cage {
 	}
 	c := &Cage{
 		Net: slices.Clone(p.GetNetAllow()), Seccomp: p.GetSeccomp(), Capabilities: slices.Clone(p.GetCapabilities()),
-		State: p.GetState(), Env: maps.Clone(p.GetEnv()),
+		State: p.GetState(), Env: maps.Clone(p.GetEnv()), ReadOnly: slices.Clone(p.GetReadOnly()),
 	}
 	for _, m := range p.GetFs() {
 		c.FS = append(c.FS, Mount{Mode: m.GetMode(), Path: m.GetPath()})

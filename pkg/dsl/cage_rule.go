@@ -109,10 +109,10 @@ func checkName(host, text string) error {
 	switch {
 	case strings.Contains(host, "*"):
 		return fmt.Errorf("wildcards are not supported; name each host that %s is to mean", quoted(text))
-	case strings.Contains(host, ":"):
-		return fmt.Errorf("an IPv6 address stands in brackets, such as [2001:db8::1]:443, and %s has none", quoted(text))
 	case strings.ContainsAny(host, "/@"):
 		return fmt.Errorf("%s is not host:port; leave out the scheme, the user and the path", quoted(text))
+	case strings.Contains(host, ":"):
+		return fmt.Errorf("an IPv6 address stands in brackets, such as [2001:db8::1]:443, and %s has none", quoted(text))
 	case len(host) > maxName:
 		return fmt.Errorf("the name in %s has %d characters; a name has at most %d", quoted(text), len(host), maxName)
 	}

@@ -37,6 +37,8 @@ const (
 	PrincipalScope Kind = "principal_scope_violation"
 	// ToolUnmatched is a tool pattern that names no tool; a warning.
 	ToolUnmatched Kind = "tool_pattern_unmatched"
+	// CageDoubtful is something in a cage that does not do what it seems to; a warning.
+	CageDoubtful Kind = "cage_doubtful"
 	// Uncaged is a subagent that runs without a cage; a warning.
 	Uncaged Kind = "cage_disabled"
 	// TooMany says that there are more errors than are listed.

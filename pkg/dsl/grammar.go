@@ -30,7 +30,7 @@ var (
 		"below the project (project:/p or ./p) or absolute, without . or .. inside")
 	referencePattern = newPattern(`^(?:project:/|\./|(?:\.\./)+)(?:`+segment+`(?:/`+segment+`)*/?)?$`,
 		"a folder: project:/p or ./p below this project, or ../p")
-	netPattern = newPattern(`^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]):`+port+`$`,
+	netPattern = newPattern(`^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\.?|\[[0-9A-Fa-f:.]{2,45}\]):`+port+`$`,
 		`"host:port", such as "api.github.com:443"`)
 	capabilityPattern = newPattern(`^[a-z][a-z0-9_.:-]{0,63}$`, "a capability's name, such as shell")
 	envPattern        = newPattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`, "a variable's name")

@@ -1,6 +1,9 @@
 package dsl
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // nodeKind is what a node holds.
 type nodeKind uint8
@@ -56,6 +59,21 @@ func (n *node) entry(key string) *entry {
 		}
 	}
 	return nil
+}
+
+// at returns the value at a path such as fs[2].path below n, or the nearest around it.
+func (n *node) at(path string) *node {
+	for part := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '.' || c == '[' || c == ']' }) {
+		next := n.get(part)
+		if i, err := strconv.Atoi(part); err == nil && i < len(n.items) {
+			next = n.items[i]
+		}
+		if next == nil {
+			return n
+		}
+		n = next
+	}
+	return n
 }
 
 // str returns the text of the string under key, "" if there is none.

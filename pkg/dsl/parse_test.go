@@ -197,10 +197,10 @@ func TestReferencePath(t *testing.T) {
 
 // A file that is just a cage block is read like the block in a project, with sizes and durations in their units.
 func TestParseCage(t *testing.T) {
-	c, diags := ParseCage("policy.yaml", []byte("fs: [{mode: ro, path: ./}]\nlimits: {memory: 1048576, disk: 2KB, cpu: 0.5, walltime: 1500ms}\n"))
+	c, diags := ParseCage("policy.yaml", []byte("fs: [{mode: ro, path: ./}]\nlimits: {memory: 16777216, disk: 2000KB, cpu: 0.5, walltime: 1500ms}\n"))
 	want := &Cage{
 		FS: []Mount{{"ro", "project:/"}}, Seccomp: "default", State: "ephemeral",
-		Limits: Limits{Memory: 1 << 20, Disk: 2000, CPU: 0.5, Walltime: 1500 * time.Millisecond},
+		Limits: Limits{Memory: 16 << 20, Disk: 2_000_000, CPU: 0.5, Walltime: 1500 * time.Millisecond},
 	}
 	if d := cmp.Diff(want, c); d != "" || diags != nil {
 		t.Error(d, diags)

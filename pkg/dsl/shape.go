@@ -47,9 +47,12 @@ type shape struct {
 
 	// pattern, enum and the lengths in characters bound a string.
 	pattern *pattern
-	enum    []string
-	minLen  int
-	maxLen  int
+	// verify says what is wrong with a string, as a sentence without its end, instead of the pattern's words; it may refuse more
+	// than the pattern can express.
+	verify func(string) error
+	enum   []string
+	minLen int
+	maxLen int
 
 	// min and max bound a number, both inclusive; above is exclusive and used where aboveSet.
 	min, max float64
@@ -213,6 +216,9 @@ func (c *checker) text(n *node, s *shape, path string) {
 		c.violation(n.pos, path, "%s must not be empty.", last(path))
 	case s.maxLen > 0 && length > s.maxLen:
 		c.violation(n.pos, path, "%s has %d characters; at most %d are allowed.", last(path), length, s.maxLen)
+	case s.verify != nil && s.verify(n.text) != nil:
+		says := s.verify(n.text).Error()
+		c.violation(n.pos, path, "%s.", strings.ToUpper(says[:1])+says[1:])
 	case s.pattern != nil && !s.pattern.re.MatchString(n.text):
 		c.violation(n.pos, path, "%s is %s and must be %s.", last(path), n.describe(), s.pattern.says)
 	}

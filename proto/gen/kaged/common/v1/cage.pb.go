@@ -37,7 +37,10 @@ type CagePolicy struct {
 	// Environment variables set inside.
 	Env map[string]string `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Resource limits; unset means the service's defaults.
-	Limits        *CageLimits `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
+	Limits *CageLimits `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Paths, written like those of fs, that cannot be written although a grant may turn out to hold them, because an agent above
+	// may not. They grant nothing.
+	ReadOnly      []string `protobuf:"bytes,8,rep,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -117,6 +120,13 @@ func (x *CagePolicy) GetEnv() map[string]string {
 func (x *CagePolicy) GetLimits() *CageLimits {
 	if x != nil {
 		return x.Limits
+	}
+	return nil
+}
+
+func (x *CagePolicy) GetReadOnly() []string {
+	if x != nil {
+		return x.ReadOnly
 	}
 	return nil
 }
@@ -344,7 +354,7 @@ var File_kaged_common_v1_cage_proto protoreflect.FileDescriptor
 
 const file_kaged_common_v1_cage_proto_rawDesc = "" +
 	"\n" +
-	"\x1akaged/common/v1/cage.proto\x12\x0fkaged.common.v1\"\xce\x02\n" +
+	"\x1akaged/common/v1/cage.proto\x12\x0fkaged.common.v1\"\xeb\x02\n" +
 	"\n" +
 	"CagePolicy\x12*\n" +
 	"\x02fs\x18\x01 \x03(\v2\x1a.kaged.common.v1.CageMountR\x02fs\x12\x1b\n" +
@@ -353,7 +363,8 @@ const file_kaged_common_v1_cage_proto_rawDesc = "" +
 	"\fcapabilities\x18\x04 \x03(\tR\fcapabilities\x12\x14\n" +
 	"\x05state\x18\x05 \x01(\tR\x05state\x126\n" +
 	"\x03env\x18\x06 \x03(\v2$.kaged.common.v1.CagePolicy.EnvEntryR\x03env\x123\n" +
-	"\x06limits\x18\a \x01(\v2\x1b.kaged.common.v1.CageLimitsR\x06limits\x1a6\n" +
+	"\x06limits\x18\a \x01(\v2\x1b.kaged.common.v1.CageLimitsR\x06limits\x12\x1b\n" +
+	"\tread_only\x18\b \x03(\tR\breadOnly\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +

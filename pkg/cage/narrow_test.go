@@ -1,0 +1,149 @@
+package cage_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/dsl"
+)
+
+// forest is a tree in which every place that means something to a policy may be granted.
+var forest = []string{
+	"a/b/c/f", "a/b/d/", "a/e", "b/", "f", ".envrc", "a/.vscode/", "a/b/.git/HEAD", "a/b/.git/config", "a/b/.git/hooks/x", "a/b/.git/objects/",
+	"a/b/.git/refs/", "a/b/.git/modules/m/HEAD", "a/b/.git/modules/m/objects/", "a/b/.git/modules/m/refs/", "a/b/.git/modules/m/config",
+	"bare/HEAD", "bare/config", "bare/objects/", "bare/refs/", "bare/worktrees/w/HEAD", "bare/worktrees/w/commondir", ".config/git/config", "sub/.kaged/project.yaml",
+	"out/x", "out/y/",
+}
+
+// Whatever the trees and the policies: what a child's view allows its parent's allows too, over four levels, however the paths
+// are written, protected ones included.
+func TestChildNeverExceedsParent(t *testing.T) {
+	t.Parallel()
+	top := plant(t, forest...)
+	root := filepath.Join(top, "a")
+	var places []string
+	must(t, filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
+		places = append(places, path)
+		return err
+	}))
+	probes := slices.Clone(places)
+	for _, place := range places {
+		for _, name := range []string{"new", ".git", ".git/config", "hooks", "hooks/new", "config", "commondir", ".vscode/new", ".envrc", "git/config"} {
+			probes = append(probes, filepath.Join(place, name))
+		}
+	}
+	allowed, forbidden := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		parent := somePolicy(t, "root", root, places)
+		for level := range 2 {
+			child := fitting(t, parent, somePolicy(t, "level "+strconv.Itoa(level), root, places))
+			above, below := viewOf(t, parent, root), viewOf(t, child, root)
+			for _, p := range probes {
+				for _, write := range []bool{false, true} {
+					switch {
+					case !below.Allows(p, write):
+						forbidden++
+					case !above.Allows(p, write):
+						t.Fatalf("%s: write %t is allowed to the child\n%s\nand not to the parent\n%s", p, write, shown(child), shown(parent))
+					default:
+						allowed++
+					}
+				}
+			}
+			parent = child
+		}
+	})
+	if allowed == 0 || forbidden == 0 {
+		t.Errorf("%d allowed and %d forbidden probes prove nothing", allowed, forbidden)
+	}
+}
+
+func shown(c *dsl.Cage) string {
+	var b strings.Builder
+	for _, m := range c.FS {
+		b.WriteString(m.Mode + " " + m.Path + "\n")
+	}
+	return b.String() + "read-only " + strings.Join(c.ReadOnly, " ")
+}
+
+func viewOf(t *rapid.T, c *dsl.Cage, root string) *cage.View {
+	v, err := cage.Compile(c, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// somePolicy grants some of the places, each written in one of the ways in which it can be.
+func somePolicy(t *rapid.T, label, root string, places []string) *dsl.Cage {
+	c := &dsl.Cage{Seccomp: "default", State: "ephemeral"}
+	for range rapid.IntRange(1, 6).Draw(t, label) {
+		m := dsl.Mount{Mode: rapid.SampledFrom([]string{"rw", "ro", "rw"}).Draw(t, "mode"), Path: rapid.SampledFrom(places).Draw(t, "path")}
+		if rel, err := filepath.Rel(root, m.Path); err == nil && filepath.IsLocal(rel) && rapid.Bool().Draw(t, "in project") {
+			m.Path = "project:/" + rel
+			if rel == "." {
+				m.Path = rapid.SampledFrom([]string{"project:/", "./", "."}).Draw(t, "root")
+			}
+		}
+		c.FS = append(c.FS, m)
+	}
+	return c
+}
+
+// fitting returns what child comes to below parent: without what exceeds, and with what the parent has where that is wanted.
+func fitting(t *rapid.T, parent, child *dsl.Cage) *dsl.Cage {
+	for _, m := range parent.FS {
+		if rapid.Bool().Draw(t, "as above") {
+			child.FS = append(child.FS, m)
+		}
+	}
+	for {
+		narrowed, excess := dsl.Narrow(parent, child)
+		if len(excess) == 0 {
+			return narrowed
+		}
+		i, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(excess[0].Field, "fs["), "]"))
+		if err != nil {
+			t.Fatal(excess[0])
+		}
+		child.FS = slices.Delete(child.FS, i, i+1)
+	}
+}
+
+// What the agents above only read stays so below them, in whichever of the two ways it was written; what the policy of the child
+// itself names is what it gets, no more.
+func TestNarrowAcrossSpellings(t *testing.T) {
+	t.Parallel()
+	root := plant(t, "src/secret/pub/", "src/x", "lib/")
+	parent := policy("rw ./src", "ro "+root+"/src/secret", "ro ./lib")
+	child, excess := dsl.Narrow(parent, policy("rw ./src"))
+	if len(excess) > 0 {
+		t.Fatal(excess)
+	}
+	v, err := cage.Compile(child, root)
+	must(t, err)
+	for name, want := range map[string]bool{"src/x": true, "src/secret": false, "src/secret/pub": false} {
+		if v.Allows(filepath.Join(root, name), true) != want {
+			t.Errorf("%s: write %t, want %t", name, !want, want)
+		}
+	}
+	if v.Allows(root+"/lib", false) {
+		t.Error("the child reads what it did not ask for")
+	}
+	grandchild, _ := dsl.Narrow(child, policy("rw ./src"))
+	if v, err = cage.Compile(grandchild, root); err != nil || v.Allows(root+"/src/secret", true) {
+		t.Errorf("two levels down: %v", err)
+	}
+	must(t, os.RemoveAll(root+"/src/secret"))
+	if _, err = cage.Compile(child, root); err == nil {
+		t.Error("a place that is gone, and could be made anew, does not refuse the policy")
+	}
+}

@@ -1,0 +1,94 @@
+package dsl
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The least that a cage can be limited to: with less nothing starts, and the limit would only look like one.
+const (
+	minMemory   = 16 << 20
+	minDisk     = 1 << 20
+	minWalltime = time.Second
+)
+
+// Capabilities are the names that tools ask for, and what they are for.
+var Capabilities = map[string]string{
+	"shell": "run commands (shell.bash, shell.exec, shell.process)",
+	"exec":  "run the commands that are tools (.kaged/tools.yaml)",
+}
+
+// Ungrantable are the folders that no cage can be given: a cage has its own, and the host's would tell about other processes,
+// or reach them.
+var Ungrantable = []string{"/proc", "/sys", "/dev", "/run"}
+
+// verifyMount says what is wrong with a path of fs.
+func verifyMount(path string) error {
+	if !mountPattern.re.MatchString(path) {
+		return fmt.Errorf("%s must be %s", quoted(path), mountPattern.says)
+	}
+	if path == "/" {
+		return fmt.Errorf("/ is the whole file system, which cannot be granted; name the folders that are needed")
+	}
+	for _, dir := range Ungrantable {
+		if within(path, dir) {
+			return fmt.Errorf("%s lies in %s, which cannot be granted; a cage has its own", quoted(path), dir)
+		}
+	}
+	return nil
+}
+
+func verifyRule(text string) error {
+	_, err := ParseRule(text)
+	return err
+}
+
+// checkCage reports what in a cage makes no sense as a whole. n is the block it was built from, path its tree path.
+func checkCage(c *Cage, n *node, path string, diags *diagnostics) {
+	at := func(field string) (Position, string) {
+		if path == "" {
+			return n.at(field).pos, field
+		}
+		return n.at(field).pos, path + "." + field
+	}
+	for i, m := range c.FS {
+		if j := slices.IndexFunc(c.FS[:i], func(o Mount) bool { return canonical(o.Path) == canonical(m.Path) }); j >= 0 {
+			pos, tree := at("fs[" + strconv.Itoa(i) + "]")
+			diags.warnf(CageDoubtful, pos, tree, "%s is granted twice, first %s and then %s; the last counts.", m.Path, c.FS[j].Mode, m.Mode)
+		}
+	}
+	for i, text := range c.Net {
+		if slices.ContainsFunc(c.Net[:i], func(o string) bool { return ruleKey(o) == ruleKey(text) }) {
+			pos, tree := at("net.allow[" + strconv.Itoa(i) + "]")
+			diags.warnf(CageDoubtful, pos, tree, "%s is allowed twice.", text)
+		}
+	}
+	for i, name := range c.Capabilities {
+		if _, known := Capabilities[name]; !known {
+			pos, tree := at("capabilities[" + strconv.Itoa(i) + "]")
+			diags.warnf(CageDoubtful, pos, tree, "No tool asks for the capability %q; there are %s.", name, enumerate(capabilityNames(), "and"))
+		}
+	}
+	low := func(field string, wrong bool, format string, args ...any) {
+		if wrong {
+			pos, tree := at(field)
+			diags.errorf(InvalidValue, pos, tree, format, args...)
+		}
+	}
+	l := c.Limits
+	low("limits.memory", l.Memory > 0 && l.Memory < minMemory, "memory is %s; with less than %s nothing can start.", Bytes(l.Memory), Bytes(minMemory))
+	low("limits.disk", l.Disk > 0 && l.Disk < minDisk, "disk is %s and must be at least %s.", Bytes(l.Disk), Bytes(minDisk))
+	low("limits.walltime", l.Walltime > 0 && l.Walltime < minWalltime, "walltime is %s and must be at least %s.", Span(l.Walltime), Span(minWalltime))
+}
+
+func capabilityNames() []string {
+	var names []string
+	for name := range Capabilities {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, strings.Compare)
+	return names
+}

@@ -1,0 +1,228 @@
+package dsl
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Excess is something a cage asks for that the one above it does not have.
+type Excess struct {
+	// Field is where it stands in the cage block, such as fs[2], net.allow[0] or limits.memory.
+	Field string
+	// Message is one sentence that says what the agent above has.
+	Message string
+}
+
+// Narrow returns what child comes to below an agent whose cage is parent, and what it asks for beyond that one, in the order
+// of the block. What it does not say it has from the parent: limits, and the places that stay read-only in the folders it
+// writes. With an excess the result means nothing. Neither argument is changed.
+//
+// Paths are held against each other as they are written: project:/src is not known to lie in /home/me/project here. So what a
+// child asks for must stand in a grant that its parent has written in the same way, and places that the parent only reads and
+// wrote in the other way become the child's ReadOnly, which counts where they turn out to lie in each other.
+func Narrow(parent, child *Cage) (*Cage, []Excess) {
+	n := narrowing{parent: parent, child: child, out: child.clone()}
+	for i, m := range child.FS {
+		n.mount(i, m)
+	}
+	n.inherit()
+	n.net()
+	n.rights()
+	n.limits()
+	return n.out, n.excess
+}
+
+type narrowing struct {
+	parent, child, out *Cage
+	excess             []Excess
+}
+
+func (n *narrowing) report(field, format string, args ...any) {
+	n.excess = append(n.excess, Excess{field, fmt.Sprintf(format, args...)})
+}
+
+// mount holds one granted path against the parent's.
+func (n *narrowing) mount(i int, m Mount) {
+	field := "fs[" + strconv.Itoa(i) + "]"
+	holder, ok := decides(n.parent.FS, m.Path)
+	switch {
+	case !ok && len(n.parent.FS) == 0:
+		n.report(field, "The agent above may see no files, so this one cannot see %s.", m.Path)
+	case !ok:
+		n.report(field, "The agent above may not see %s; it may %s.", m.Path, mountWords(n.parent.FS))
+	case m.Mode == "rw" && holder.Mode != "rw":
+		n.report(field, "The agent above may only read %s, so this one cannot write %s.", holder.Path, m.Path)
+	case m.Mode == "rw":
+		if part, ok := protectedPart(canonical(m.Path)); ok && !within(canonical(holder.Path), part) {
+			n.report(field, "The agent above cannot write %s, where tools outside the cage find code to run: its own cage names only %s.", m.Path, holder.Path)
+		}
+	}
+}
+
+// inherit adds what the parent only reads inside the folders that the child writes. What the parent writes inside those places
+// the child has when it names it.
+func (n *narrowing) inherit() {
+	for i, p := range n.parent.FS {
+		if slices.ContainsFunc(n.parent.FS[i+1:], func(m Mount) bool { return canonical(m.Path) == canonical(p.Path) }) {
+			continue
+		}
+		holder, ok := decides(n.child.FS, p.Path)
+		if p.Mode == "rw" {
+			continue
+		}
+		if ok && holder.Mode == "rw" && canonical(holder.Path) != canonical(p.Path) {
+			n.out.FS = append(n.out.FS, p)
+		}
+		if slices.ContainsFunc(n.child.FS, func(m Mount) bool { return m.Mode == "rw" && kindOf(m.Path) != kindOf(p.Path) }) {
+			n.addReadOnly(p.Path)
+		}
+	}
+	for _, p := range n.parent.ReadOnly {
+		n.addReadOnly(p)
+	}
+}
+
+func (n *narrowing) addReadOnly(path string) {
+	if !slices.Contains(n.out.ReadOnly, path) {
+		n.out.ReadOnly = append(n.out.ReadOnly, path)
+	}
+}
+
+func (n *narrowing) net() {
+	allowed := map[string]bool{}
+	for _, text := range n.parent.Net {
+		allowed[ruleKey(text)] = true
+	}
+	for i, text := range n.child.Net {
+		switch {
+		case allowed[ruleKey(text)]:
+		case len(allowed) == 0:
+			n.report("net.allow["+strconv.Itoa(i)+"]", "The agent above has no network, so this one cannot reach %s.", text)
+		default:
+			n.report("net.allow["+strconv.Itoa(i)+"]", "The agent above cannot reach %s; it can reach %s.", text, some(n.parent.Net))
+		}
+	}
+}
+
+// ruleKey is what all spellings of a rule share.
+func ruleKey(text string) string {
+	r, err := ParseRule(text)
+	if err != nil {
+		return text
+	}
+	return r.String()
+}
+
+func (n *narrowing) rights() {
+	if n.child.Seccomp == "relaxed" && n.parent.Seccomp != "relaxed" {
+		n.report("seccomp", "The agent above has the default system calls, so this one cannot have the relaxed ones.")
+	}
+	for i, name := range n.child.Capabilities {
+		switch {
+		case slices.Contains(n.parent.Capabilities, name):
+		case len(n.parent.Capabilities) == 0:
+			n.report("capabilities["+strconv.Itoa(i)+"]", "The agent above has no capabilities, so this one cannot have %s.", name)
+		default:
+			n.report("capabilities["+strconv.Itoa(i)+"]", "The agent above does not have %s; it has %s.", name, some(n.parent.Capabilities))
+		}
+	}
+}
+
+func (n *narrowing) limits() {
+	p, c, out := n.parent.Limits, n.child.Limits, &n.out.Limits
+	out.Memory = limit(n, "memory", p.Memory, c.Memory, func(v int64) string { return Bytes(v) + " of memory" })
+	out.CPU = limit(n, "cpu", p.CPU, c.CPU, func(v float64) string { return plain(v) + " cores" })
+	out.PIDs = limit(n, "pids", p.PIDs, c.PIDs, func(v int64) string { return strconv.FormatInt(v, 10) + " processes" })
+	out.Disk = limit(n, "disk", p.Disk, c.Disk, func(v int64) string { return Bytes(v) + " of disk" })
+	out.Walltime = limit(n, "walltime", p.Walltime, c.Walltime, Span)
+}
+
+// limit returns the child's limit, or the parent's where it has none of its own.
+func limit[T cmp.Ordered](n *narrowing, name string, parent, child T, words func(T) string) T {
+	var none T
+	if child == none {
+		return parent
+	}
+	if parent != none && child > parent {
+		n.report("limits."+name, "The agent above has at most %s, so this one cannot have %s.", words(parent), words(child))
+	}
+	return child
+}
+
+// decides returns the mount that decides about a path: the deepest that it lies in, of equals the last.
+func decides(mounts []Mount, path string) (Mount, bool) {
+	path = canonical(path)
+	best := -1
+	for i, m := range mounts {
+		if within(path, canonical(m.Path)) && (best < 0 || len(canonical(m.Path)) >= len(canonical(mounts[best].Path))) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return Mount{}, false
+	}
+	return mounts[best], true
+}
+
+// canonical writes a path in the way in which it can be held against others: those of the project begin with project:, the
+// others with a slash, and none ends in one.
+func canonical(path string) string {
+	if rest, ok := InProject(path); ok {
+		path = "project:/" + rest
+	}
+	if path = strings.TrimRight(path, "/"); path == "" {
+		return "/"
+	}
+	return path
+}
+
+// kindOf tells the two ways of writing a path apart.
+func kindOf(path string) bool { return strings.HasPrefix(canonical(path), "project:") }
+
+func within(path, dir string) bool {
+	rest, ok := strings.CutPrefix(path, dir)
+	return ok && (rest == "" || rest[0] == '/' || dir == "/")
+}
+
+func mountWords(mounts []Mount) string {
+	words := make([]string, len(mounts))
+	for i, m := range mounts {
+		words[i] = map[bool]string{true: "write ", false: "read "}[m.Mode == "rw"] + m.Path
+	}
+	return some(words)
+}
+
+// some lists the first of many.
+func some(list []string) string {
+	const most = 6
+	if len(list) > most {
+		return strings.Join(list[:most], ", ") + " and " + strconv.Itoa(len(list)-most) + " more"
+	}
+	return enumerate(list, "and")
+}
+
+// Span writes a duration as the block does, such as 1h30m.
+func Span(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// Bytes writes a size as the block does, in the largest unit that it is a whole number of.
+func Bytes(n int64) string {
+	for i, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
+		if size := int64(1) << (40 - 10*i); n >= size && n%size == 0 {
+			return strconv.FormatInt(n/size, 10) + unit
+		}
+	}
+	return strconv.FormatInt(n, 10) + " bytes"
+}
