@@ -27,6 +27,8 @@ type builder struct {
 	binds   []source // the grants, in the plan's order
 	top     int      // the new root
 	store   int      // the tmpfs that the private folders are in
+	own     []string // the private folders
+	ways    []string // the topmost folders in them that only lead to grants
 	sysctls []int    // the files of the bounds of nested namespaces
 }
 
@@ -242,6 +244,7 @@ func (b *builder) private() error {
 		if err := b.attach(source{path: f.path, tree: tree, kind: unix.S_IFDIR}); err != nil {
 			return err
 		}
+		b.own = append(b.own, f.path)
 	}
 	if err := unix.Unmount(".store", unix.MNT_DETACH); err != nil {
 		return err
@@ -325,7 +328,27 @@ func (b *builder) way(p string) (dir int, err error) {
 	if err := unix.Mkdirat(up, path.Base(p), 0o755); err != nil {
 		return -1, err
 	}
+	if slices.Contains(b.own, path.Dir(p)) {
+		if err := b.apart(up, p); err != nil {
+			return -1, err
+		}
+	}
 	return b.at(p)
+}
+
+// apart makes a folder in a private one a mount of its own. What leads to a grant is nobody's to write to, as it is where
+// nothing private is around it: a file that was written beside a grant would seem to be the project's and be lost.
+func (b *builder) apart(up int, p string) error {
+	tree, _, err := openTree(up, path.Base(p), mounts.Writable)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	if _, err := b.cover(source{path: p, tree: tree}); err != nil {
+		return err
+	}
+	b.ways = append(b.ways, p)
+	return nil
 }
 
 // system shows the system.
@@ -362,6 +385,17 @@ func (b *builder) grants() error {
 		}
 		if err != nil {
 			return &layerError{layer: blueprint.LayerMount, cause: frame.CauseFolder, err: fmt.Errorf("%s: %w", s.path, err)}
+		}
+	}
+	for _, p := range b.ways {
+		fd, err := b.at(p)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+		unix.Close(fd)
+		if err != nil {
+			return fmt.Errorf("read-only %s: %w", p, err)
 		}
 	}
 	return nil
