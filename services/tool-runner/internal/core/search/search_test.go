@@ -3,6 +3,7 @@ package search_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/text/encoding/unicode"
@@ -228,15 +231,37 @@ func FuzzScan(f *testing.F) {
 	f.Add("(?i)k", "\u212A\n")
 	f.Add("$", "\n\n")
 	f.Add(`[^\n]*\r`, "\r\r\n")
+	f.Add("o$", "\xfe\xff\x00n\x00o\x00\n\x00o\x00")
 	f.Fuzz(func(t *testing.T, pattern, text string) {
-		if _, err := regexp.Compile(pattern); err != nil || len(pattern) > 100 || strings.Contains(text, "\x00") || strings.HasPrefix(text, "\uFEFF") {
+		meant := decoded(text)
+		if _, err := regexp.Compile(pattern); err != nil || len(pattern) > 100 || strings.Contains(meant, "\x00") || strings.HasPrefix(text, "\uFEFF") {
 			return
 		}
 		if _, err := search.Compile(pattern); err != nil {
 			return
 		}
-		if d := cmp.Diff(naive(t, pattern, text), lines(t, pattern, strings.NewReader(text))); d != "" {
+		if d := cmp.Diff(naive(t, pattern, meant), lines(t, pattern, strings.NewReader(text))); d != "" {
 			t.Fatalf("%q in %q:\n%s", pattern, text, d)
 		}
 	})
+}
+
+// decoded returns a text whose mark says that it is UTF-16 as UTF-8, any other as it is.
+func decoded(text string) string {
+	var order binary.ByteOrder = binary.LittleEndian
+	switch {
+	case strings.HasPrefix(text, "\xfe\xff"):
+		order = binary.BigEndian
+	case !strings.HasPrefix(text, "\xff\xfe"):
+		return text
+	}
+	var units []uint16
+	rest := []byte(text[2:])
+	for ; len(rest) > 1; rest = rest[2:] {
+		units = append(units, order.Uint16(rest))
+	}
+	if len(rest) > 0 {
+		units = append(units, utf8.RuneError)
+	}
+	return string(utf16.Decode(units))
 }
