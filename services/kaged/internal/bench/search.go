@@ -27,13 +27,17 @@ type grepParams struct {
 // ripgrep looks at what search.grep looks at: hidden files too, .gitignore also outside a repository, nothing of .git.
 var ripgrep = []string{"--no-config", "--hidden", "--no-require-git", "--glob", "!.git", "--color", "never"}
 
+// trees returns the trees that are searched: real sources, and many small files.
+func (w *world) trees(ctx context.Context) (sources, small string, err error) {
+	if sources, err = w.sources(ctx); err == nil {
+		small, err = w.small(ctx)
+	}
+	return sources, small, err
+}
+
 // measureGrep: search.grep against ripgrep.
 func measureGrep(ctx context.Context, w *world) ([]Figure, error) {
-	sources, err := w.sources(ctx)
-	if err != nil {
-		return nil, err
-	}
-	small, err := w.small(ctx)
+	sources, small, err := w.trees(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -151,11 +155,7 @@ func split(list []byte) []string {
 
 // measureGlob: search.glob against fd and ripgrep's list of files.
 func measureGlob(ctx context.Context, w *world) ([]Figure, error) {
-	sources, err := w.sources(ctx)
-	if err != nil {
-		return nil, err
-	}
-	small, err := w.small(ctx)
+	sources, small, err := w.trees(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -4,9 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"io"
-	"os"
-
-	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/paths"
@@ -127,19 +124,10 @@ func (g *grep) one(ctx context.Context, file paths.Path) error {
 	return ctx.Err()
 }
 
-// visit searches files of one folder. One that cannot be read is passed over.
 func (g *grep) visit(ctx context.Context, folder *walk.Folder, names []string) {
-	for _, name := range names {
-		if ctx.Err() != nil {
-			return
-		}
-		fd, err := folder.Open(name)
-		if err != nil {
-			continue
-		}
-		g.scan(ctx, func() paths.Path { return folder.Path.Join(name) }, descriptor(fd))
-		unix.Close(fd)
-	}
+	readEach(ctx, folder, names, func(name string, r io.Reader) {
+		g.scan(ctx, func() paths.Path { return folder.Path.Join(name) }, r)
+	})
 }
 
 // scan searches one file and keeps what it finds as far as it may be shown. Most files hold no match; the path of one is only
@@ -185,26 +173,4 @@ func (g *grep) scan(ctx context.Context, path func() paths.Path, r io.Reader) {
 		found.add(m, m.size())
 	}
 	g.found.add(found)
-}
-
-// page is what file systems read in. A read that ends inside a page ended with the file.
-const page = 4 << 10
-
-// descriptor reads an open regular file without the cost of an os.File, and without asking once more at the end: that would
-// be one system call in four for a small file, and a search spends its time in system calls.
-type descriptor int
-
-func (d descriptor) Read(p []byte) (int, error) {
-	for {
-		n, err := unix.Read(int(d), p)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil:
-			return 0, os.NewSyscallError("read", err)
-		case n < len(p) && n%page != 0 || n == 0:
-			return n, io.EOF
-		}
-		return n, nil
-	}
 }

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
-
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/structural"
@@ -79,19 +77,8 @@ func (s *sources) each(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// visit reads files of one folder. One that cannot be opened is passed over.
 func (s *sources) visit(ctx context.Context, folder *walk.Folder, names []string) {
-	for _, name := range names {
-		if ctx.Err() != nil {
-			return
-		}
-		fd, err := folder.Open(name)
-		if err != nil {
-			continue
-		}
-		s.one(ctx, folder.Path.Join(name), descriptor(fd))
-		unix.Close(fd)
-	}
+	readEach(ctx, folder, names, func(name string, r io.Reader) { s.one(ctx, folder.Path.Join(name), r) })
 }
 
 func (s *sources) one(ctx context.Context, file paths.Path, r io.Reader) {
