@@ -196,7 +196,7 @@ func (s *scanner) seek(data []byte) (next func(int) (int, error), sure bool) {
 		return s.seekLiterals(data), p.needs.exact
 	case p.run.n > 0:
 		return func(at int) (int, error) { return p.run.next(data, at), nil }, false
-	case bytes.Contains(data, []byte("\r\n")):
+	case bytes.Contains(data, []byte("\r\n")), bytes.HasSuffix(data, returned):
 		// A match may need the line without its return, which searching the whole would not find: look at each line.
 		return func(at int) (int, error) { return at, nil }, false
 	}
