@@ -64,7 +64,8 @@ type Config struct {
 	// EditFileBytes is the largest file that is edited or shown in a diff, DiffBytes the largest diff an edit answers with.
 	EditFileBytes int `toml:"edit_file_bytes"`
 	DiffBytes     int `toml:"diff_bytes"`
-	// PatchFiles is how many files one patch may change, PatchTotalBytes how much is read for them together.
+	// PatchFiles is how many files one patch may change, PatchTotalBytes how much is read for them together, and how much of the
+	// files it changes edit.ast holds before it reads them again.
 	PatchFiles      int   `toml:"patch_files"`
 	PatchTotalBytes int64 `toml:"patch_total_bytes"`
 	// ListEntries bounds the entries file.list answers with.

@@ -17,6 +17,7 @@ import (
 func approving(guard *shellguard.Guard) behaviour {
 	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
+			call.System = func(abs string) bool { return guard.SystemPath(abs, call.Space.Root()) != "" }
 			category, ask, err := judge(guard, entry, call)
 			if err != nil {
 				return tool.Result{}, err
@@ -64,7 +65,7 @@ func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Ca
 		i++
 		switch {
 		case need.Mode != tool.ReadWrite:
-		case !need.Alone:
+		case !need.Alone && !need.Tree:
 			ask.Cwd = path.Show
 		default:
 			ask.Paths = append(ask.Paths, path.Show)

@@ -34,6 +34,9 @@ type Requirement struct {
 	Part bool
 	// Alone means that no other call may change the path meanwhile.
 	Alone bool
+	// Tree means that the file at the path, or files below it, are changed, which of them only the tool finds out. It holds each
+	// while it does, and leaves out system paths below.
+	Tree bool
 	// Name is the profile, the "host:port" or the capability, by kind.
 	Name string
 }
@@ -51,6 +54,11 @@ func SearchPath(field, path string) Requirement {
 // ChangePath requires that the caller may write a path, and that nobody else does so at the same time.
 func ChangePath(field, path string) Requirement {
 	return Requirement{Kind: FS, Mode: ReadWrite, Path: path, Field: field, Alone: true}
+}
+
+// ChangeBelow requires that the caller may write a path and what is below it, of which the tool will change some.
+func ChangeBelow(field, path string) Requirement {
+	return Requirement{Kind: FS, Mode: ReadWrite, Path: path, Field: field, Tree: true}
 }
 
 // WorkIn requires that the caller may write below a path, which is not held.

@@ -63,6 +63,8 @@ type Call struct {
 	// Hold keeps a path that was not known beforehand from all other calls until release is called. It waits as long as a call
 	// waits for the paths in its requirements, then fails with file_busy. Who holds one must not ask for another.
 	Hold func(ctx context.Context, path paths.Path) (release func(), err error)
+	// System reports whether a real path is one of the operator's system paths, which nobody changes who was not asked for it.
+	System func(abs string) bool
 	// Acted says that the tool itself was reached.
 	Acted bool
 	// Records are the audit records of the call so far.

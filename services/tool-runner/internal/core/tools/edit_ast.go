@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -13,8 +14,8 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/edit"
 	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/schema"
 	"kaged.dev/services/tool-runner/internal/core/structural"
 	"kaged.dev/services/tool-runner/internal/core/syntax"
@@ -42,9 +43,10 @@ type editAstResult struct {
 	FilesSearched     int             `json:"files_searched"`
 	Applied           bool            `json:"applied"`
 	LimitReached      bool            `json:"limit_reached"`
-	Truncated         bool            `json:"truncated,omitempty" doc:"Whether not all changes are shown."`
+	Truncated         bool            `json:"truncated,omitempty" doc:"Whether not all changes, files and errors are shown."`
 	Diff              string          `json:"diff"`
 	ParseErrors       []astParseError `json:"parse_errors"`
+	FilesSkipped      int             `json:"files_skipped,omitempty" doc:"How many files were left out; parse_errors shows the first of them."`
 }
 
 type astChange struct {
@@ -73,12 +75,12 @@ func editAst(d Deps) *tool.Entry {
 	limits := d.Limits
 	return tool.Define(tool.Spec[editAstParams, editAstResult]{
 		Name: "edit.ast", Description: editAstText, Category: tool.Write, OwnTimeout: true,
-		Requires: []tool.Requirement{tool.WorkIn("path", tool.CallerPath)},
+		Requires: []tool.Requirement{tool.ChangeBelow("path", tool.CallerPath)},
 		Needs: func(p *editAstParams) []tool.Requirement {
 			if p.DryRun {
 				return []tool.Requirement{tool.SearchPath("path", p.Path)}
 			}
-			return []tool.Requirement{tool.WorkIn("path", p.Path)}
+			return []tool.Requirement{tool.ChangeBelow("path", p.Path)}
 		},
 		Effect: func(p *editAstParams) tool.Effect {
 			if p.DryRun {
@@ -94,7 +96,8 @@ func editAst(d Deps) *tool.Entry {
 		},
 		Limits: []tool.Limit{
 			tool.InTime("search_timeout", limits.Search.Timeout, "to find what is to be rewritten"),
-			tool.InBytes("search_output_bytes", limits.Search.OutputBytes, "of the changes in the answer"),
+			tool.InBytes("search_output_bytes", limits.Search.OutputBytes, "of the changes in the answer, of its files, and of its errors"),
+			tool.InBytes("patch_total_bytes", limits.PatchBytes, "of files held at once; what is more is read again"),
 			tool.InBytes("syntax_file_bytes", limits.Syntax.FileBytes, "of the largest file that is parsed"),
 			tool.InBytes("diff_bytes", limits.DiffBytes, "of the diff in the answer"),
 		},
@@ -105,9 +108,17 @@ func editAst(d Deps) *tool.Entry {
 // rewrite is what is to be done to one file, which had the content text when it was looked at.
 type rewrite struct {
 	file    paths.Path
-	text    []byte
+	text    []byte // nil if there was too much to keep; then hash is that of what it was
+	hash    reads.Hash
 	changes []structural.Edit
-	places  []astChange
+}
+
+// is reports whether data is what the file held when it was looked at.
+func (r *rewrite) is(data []byte) bool {
+	if r.text == nil {
+		return sha256.Sum256(data) == r.hash
+	}
+	return bytes.Equal(data, r.text)
 }
 
 // codeRewrite is one call.
@@ -120,6 +131,7 @@ type codeRewrite struct {
 
 	mu       sync.Mutex // guards what is below
 	found    []rewrite
+	held     int64 // bytes of the texts in found
 	searched int
 	errors   []astParseError
 }
@@ -144,13 +156,16 @@ func (d Deps) rewriteCode(ctx context.Context, call *tool.Call, p *editAstParams
 		return editAstResult{}, fault.New(fault.InvalidParams, "%s cannot be rewritten: %s.", only.Path, strings.TrimSuffix(only.Message, ".")).With("path", only.Path)
 	}
 	slices.SortFunc(w.found, func(a, b rewrite) int { return strings.Compare(a.file.Show, b.file.Show) })
-	limited := w.limit()
-	if !p.DryRun {
-		if err := w.apply(ctx); err != nil {
-			return editAstResult{}, err
-		}
+	a := &astAnswer{most: d.Limits.Search.OutputBytes, diffBytes: d.Limits.DiffBytes}
+	a.LimitReached = w.limit()
+	do := w.apply
+	if p.DryRun {
+		do = w.foresee
 	}
-	return w.result(limited), nil
+	if err := do(ctx, a); err != nil {
+		return editAstResult{}, err
+	}
+	return w.result(a), nil
 }
 
 // late turns the end of the time for searching into an error: half of a rewrite is none.
@@ -279,14 +294,6 @@ func (w *codeRewrite) file(ctx context.Context, file paths.Path, text []byte) {
 	case err != nil:
 		problem = err.Error()
 	}
-	at := lines{text: text}
-	for _, e := range one.changes {
-		from, to := at.locate(e.Start), at.locate(e.End)
-		one.places = append(one.places, astChange{
-			Path: file.Show, Before: string(text[e.Start:e.End]), After: e.Text, ByteStart: e.Start, ByteEnd: e.End,
-			StartLine: from.line, StartColumn: from.column, EndLine: to.line, EndColumn: to.column,
-		})
-	}
 	if problem != "" {
 		w.skip(file, problem)
 		return
@@ -294,14 +301,25 @@ func (w *codeRewrite) file(ctx context.Context, file paths.Path, text []byte) {
 	w.keep(one)
 }
 
-// keep remembers what is to be done to a file that was searched.
+// keep remembers what is to be done to a file that was searched. What an operator has to be asked about is not found by going
+// through a folder: it is named by its path.
 func (w *codeRewrite) keep(one rewrite) {
+	if len(one.changes) > 0 && w.call.System(one.file.Abs()) && !w.call.System(w.call.Paths[0].Abs()) {
+		w.skip(one.file, "it is a system path, which is only rewritten by a path of its own")
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.searched++
-	if len(one.changes) > 0 {
-		w.found = append(w.found, one)
+	if len(one.changes) == 0 {
+		return
 	}
+	// A rewrite of a whole tree must not hold the tree. What is not kept is read again.
+	if w.held += int64(len(one.text)); w.held > w.deps.Limits.PatchBytes {
+		w.held -= int64(len(one.text))
+		one.hash, one.text = sha256.Sum256(one.text), nil
+	}
+	w.found = append(w.found, one)
 }
 
 // limit leaves out what is beyond the call's limits, in the order of the files, and reports whether anything was.
@@ -321,98 +339,97 @@ func (w *codeRewrite) limit() bool {
 			break
 		}
 		if len(one.changes) > most {
-			one.changes, one.places, limited = one.changes[:most], one.places[:most], true
+			one.changes, limited = one.changes[:most], true
 		}
 		most -= len(one.changes)
 	}
 	return limited
 }
 
+// foresee tells what would be done. A file that is no longer what it was is left out.
+func (w *codeRewrite) foresee(ctx context.Context, a *astAnswer) error {
+	for i := range w.found {
+		one := &w.found[i]
+		text := one.text
+		if text == nil && !a.full() {
+			data, _, err := w.deps.load(ctx, one.file)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err == nil && !one.is(data) {
+				err = changedMeanwhile(one.file)
+			}
+			if err != nil {
+				w.skip(one.file, fault.From(err).Error())
+				continue
+			}
+			text = data
+		}
+		a.add(one.file, text, one.changes)
+	}
+	return nil
+}
+
 // apply writes the files, one after the other. One that has changed since it was looked at, or that cannot be written, is left
 // out; if that is so of all, the first reason is the error.
-func (w *codeRewrite) apply(ctx context.Context) error {
+func (w *codeRewrite) apply(ctx context.Context, a *astAnswer) error {
 	var first error
-	kept := w.found[:0]
-	for _, one := range w.found {
+	for i := range w.found {
+		one := &w.found[i]
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := w.write(ctx, one); err != nil {
-			w.errors = append(w.errors, astParseError{one.file.Show, fault.From(err).Error()})
+		data, err := w.write(ctx, one)
+		if err != nil {
+			w.skip(one.file, fault.From(err).Error())
 			if first == nil {
 				first = err
 			}
 			continue
 		}
-		kept = append(kept, one)
+		a.add(one.file, data, one.changes)
+		a.Applied = true
+		one.text = nil // it is done with
 	}
-	w.found = kept
-	if len(kept) == 0 {
+	if !a.Applied {
 		return first
 	}
 	return nil
 }
 
-// write changes one file while nobody else can.
-func (w *codeRewrite) write(ctx context.Context, one rewrite) error {
+// write changes one file while nobody else can, and returns what it held before.
+func (w *codeRewrite) write(ctx context.Context, one *rewrite) ([]byte, error) {
 	release, err := w.call.Hold(ctx, one.file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer release()
 	data, was, err := w.deps.load(ctx, one.file)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	before := sha256.Sum256(data)
-	if before != sha256.Sum256(one.text) {
-		return fault.New(fault.FileChangedSinceRead, "%s changed while it was being rewritten; call again.", one.file.Show).With("path", one.file.Show)
+	if !one.is(data) {
+		return nil, changedMeanwhile(one.file)
 	}
-	after := structural.Apply(one.text, one.changes)
+	after := structural.Apply(data, one.changes)
 	if err := paths.Apply(paths.Change{At: one.file, Was: was, Data: after}); err != nil {
-		return err
+		return nil, err
 	}
 	// Who knew the file knows it still: they see what changed. Who did not, has not read the rest.
-	if w.deps.check(w.call, one.file, before) == nil {
+	if w.deps.check(w.call, one.file, sha256.Sum256(data)) == nil {
 		w.deps.saw(w.call, one.file, sha256.Sum256(after))
 	}
 	w.call.Record(audit.FileEdited, map[string]any{"path": one.file.Show, "replacements": len(one.changes)})
-	return nil
+	return data, nil
 }
 
-// result renders what was or would be done.
-func (w *codeRewrite) result(limited bool) editAstResult {
-	r := editAstResult{
-		Changes: []astChange{}, FileChanges: []astFileChange{}, FilesTouched: len(w.found), FilesSearched: w.searched,
-		Applied: !w.params.DryRun && len(w.found) > 0, LimitReached: limited, ParseErrors: w.errors,
-	}
-	slices.SortFunc(r.ParseErrors, func(a, b astParseError) int { return strings.Compare(a.Path, b.Path) })
-	if r.ParseErrors == nil {
-		r.ParseErrors = []astParseError{}
-	}
-	var diff strings.Builder
-	left := w.deps.Limits.Search.OutputBytes
-	for _, one := range w.found {
-		r.FileChanges = append(r.FileChanges, astFileChange{one.file.Show, len(one.changes)})
-		r.TotalReplacements += len(one.changes)
-		for _, c := range one.places {
-			if left -= len(c.Path) + len(c.Before) + len(c.After) + changeOverhead; left < 0 {
-				r.Truncated = true
-				break
-			}
-			r.Changes = append(r.Changes, c)
-		}
-		if room := w.deps.Limits.DiffBytes - diff.Len(); room > 0 {
-			changes := make([]edit.Change, len(one.changes))
-			for i, e := range one.changes {
-				changes[i] = edit.Change{Start: e.Start, End: e.End, Text: e.Text}
-			}
-			diff.WriteString(edit.Diff(one.file.Show, string(one.text), changes, room))
-		}
-	}
-	r.Diff = diff.String()
-	return r
+func changedMeanwhile(file paths.Path) error {
+	return fault.New(fault.FileChangedSinceRead, "%s changed while it was being rewritten; call again.", file.Show).With("path", file.Show)
 }
 
-// changeOverhead is what a change in the answer needs besides its texts, in bytes.
-const changeOverhead = 160
+// result completes the answer with what was left out.
+func (w *codeRewrite) result(a *astAnswer) editAstResult {
+	slices.SortFunc(w.errors, func(a, b astParseError) int { return strings.Compare(a.Path, b.Path) })
+	a.FilesSearched, a.FilesSkipped = w.searched, len(w.errors)
+	return a.close(w.errors)
+}

@@ -3,6 +3,7 @@
 package tools_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,8 @@ type editAstAnswer struct {
 	Applied           bool `json:"applied"`
 	LimitReached      bool `json:"limit_reached"`
 	Diff              string
+	Truncated         bool
+	FilesSkipped      int                              `json:"files_skipped"`
 	ParseErrors       []struct{ Path, Message string } `json:"parse_errors"`
 }
 
@@ -203,6 +206,61 @@ func TestEditAstBrokenFiles(t *testing.T) {
 		t.Error("the broken file was changed")
 	}
 	b.fails(fault.InvalidParams, "edit.ast", in{"rewrites": log, "path": "src/broken.ts"})
+}
+
+// What the operator is to be asked about is not rewritten by going through a folder above it; by its own path it is asked
+// about, and shown as it would be (T-CAT-04).
+func TestEditAstLeavesSystemPathsAlone(t *testing.T) {
+	t.Parallel()
+	b := rewriteProject(t, func(b *bench) { b.system = []string{".kaged"} })
+	b.write(".kaged/x.ts", "console.log(x)\n")
+	b.write(".kaged/quiet.ts", "f(x)\n")
+	for _, dry := range []bool{true, false} {
+		r := b.rewrite(in{"rewrites": log, "lang": "typescript", "dry_run": dry})
+		if r.FilesTouched != 2 || len(r.ParseErrors) != 1 || r.ParseErrors[0].Path != "./.kaged/x.ts" || !strings.Contains(r.ParseErrors[0].Message, "system path") {
+			t.Errorf("%+v", r)
+		}
+	}
+	for _, path := range []string{".kaged", ".kaged/x.ts", "src/../.kaged"} {
+		params := in{"rewrites": log, "lang": "typescript", "path": path, "dry_run": false}
+		o, err := b.do(t.Context(), "edit.ast", params)
+		if err != nil || o.Approval == nil || len(o.Approval.Reasons) != 1 || !strings.Contains(o.Approval.Preview, "+logger.debug(x)") {
+			t.Fatalf("%s: %+v %v", path, o, err)
+		}
+		if got := b.content(".kaged/x.ts"); got != "console.log(x)\n" {
+			t.Fatalf("%s: unasked, it holds %q", path, got)
+		}
+		b.rewrite(in{"rewrites": log, "lang": "typescript", "path": path})
+	}
+}
+
+// A rewrite of more than is kept at once reads the files again, and leaves out what is no longer what it was; the answer is
+// bounded, and counts everything.
+func TestEditAstOfMoreThanIsKept(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(b *bench) { b.limits.PatchBytes, b.limits.Search.OutputBytes = 100, 2000 })
+	for i := range 100 {
+		b.write(fmt.Sprintf("f%02d.ts", i), "console.log(x)\nconsole.log(y)\n")
+		b.write(fmt.Sprintf("g%02d.ts", i), "console.log( {\n")
+	}
+	for _, dry := range []bool{true, false} {
+		r := b.rewrite(in{"rewrites": log, "lang": "typescript", "dry_run": dry})
+		if r.Applied == dry || r.FilesTouched != 100 || r.TotalReplacements != 200 || r.FilesSkipped != 100 || !r.Truncated {
+			t.Errorf("%+v", r)
+		}
+		if n := len(r.Changes); n == 0 || n > 12 || r.Changes[0].Path != "./f00.ts" || r.Changes[1].StartLine != 2 {
+			t.Errorf("%d changes: %+v", n, r.Changes)
+		}
+		if len(r.FileChanges) < 10 || len(r.FileChanges) > 50 || len(r.ParseErrors) < 10 || len(r.ParseErrors) > 50 {
+			t.Errorf("%d files and %d errors are shown", len(r.FileChanges), len(r.ParseErrors))
+		}
+		if !strings.Contains(r.Diff, "+logger.debug(y)") {
+			t.Errorf("diff %s", r.Diff)
+		}
+	}
+	if b.content("f99.ts") != "logger.debug(x)\nlogger.debug(y)\n" {
+		t.Errorf("f99.ts holds %q", b.content("f99.ts"))
+	}
 }
 
 // A cage that may only be read can be previewed and not changed (T-EDIT-AST-16).

@@ -25,6 +25,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/reads"
+	"kaged.dev/services/tool-runner/internal/core/shellguard"
 	"kaged.dev/services/tool-runner/internal/core/syntax"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 	"kaged.dev/services/tool-runner/internal/core/tools"
@@ -40,6 +41,7 @@ type bench struct {
 	shell     *commandtest.Shell
 	limits    tools.Limits
 	rules     paths.Rules
+	system    []string // paths that nobody changes unasked
 	catalogue []*tool.Entry
 
 	dispatcher *dispatch.Dispatcher
@@ -85,8 +87,12 @@ func newBench(t testing.TB, change ...func(*bench)) *bench {
 		Reads: reads.New(100, 1000), Parsers: parsers, Sniff: http.DetectContentType, Commands: b.shell, Limits: b.limits,
 		LookupEnv: func(name string) (string, bool) { v, ok := b.env[name]; return v, ok },
 	})
+	guard, err := shellguard.New(shellguard.Rules{System: b.system})
+	if err != nil {
+		t.Fatal(err)
+	}
 	b.dispatcher, err = dispatch.New(b.catalogue, dispatch.Options{
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Rules: b.rules, LockWait: 5 * time.Second, Timeout: time.Minute, AuditValue: 1 << 10,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Guard: guard, Rules: b.rules, LockWait: 5 * time.Second, Timeout: time.Minute, AuditValue: 1 << 10,
 	})
 	if err != nil {
 		t.Fatal(err)

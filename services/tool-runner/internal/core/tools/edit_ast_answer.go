@@ -1,0 +1,86 @@
+package tools
+
+import (
+	"strings"
+
+	"kaged.dev/services/tool-runner/internal/core/edit"
+	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/structural"
+)
+
+// astAnswer gathers what edit.ast tells of its changes. Everything is counted; shown is, in the order of the files, as much as
+// there is room for, and no place is worked out that is not shown.
+type astAnswer struct {
+	editAstResult
+	most      int // bytes of changes, of files and of errors, each
+	diffBytes int
+
+	changes, files int // bytes so far
+	diff           strings.Builder
+}
+
+// What an entry needs besides its texts, in bytes.
+const (
+	changeOverhead  = 160
+	fileOverhead    = 32
+	problemOverhead = 32
+)
+
+// full reports whether nothing more of a file's content will be shown.
+func (a *astAnswer) full() bool { return a.changes > a.most && a.diff.Len() >= a.diffBytes }
+
+// add tells of the changes of one file. text is what they change; it is not looked at once the answer is full.
+func (a *astAnswer) add(file paths.Path, text []byte, changes []structural.Edit) {
+	a.FilesTouched++
+	a.TotalReplacements += len(changes)
+	if a.files += quoted(file.Show) + fileOverhead; a.files > a.most {
+		a.Truncated = true
+	} else {
+		a.FileChanges = append(a.FileChanges, astFileChange{file.Show, len(changes)})
+	}
+	a.places(file, text, changes)
+	if room := a.diffBytes - a.diff.Len(); room > 0 {
+		list := make([]edit.Change, len(changes))
+		for i, e := range changes {
+			list[i] = edit.Change{Start: e.Start, End: e.End, Text: e.Text}
+		}
+		a.diff.WriteString(edit.Diff(file.Show, string(text), list, room))
+	}
+}
+
+// places shows the changes of a file as far as there is room.
+func (a *astAnswer) places(file paths.Path, text []byte, changes []structural.Edit) {
+	at := lines{text: text}
+	for _, e := range changes {
+		if a.changes += len(file.Show) + e.End - e.Start + len(e.Text) + changeOverhead; a.changes > a.most {
+			a.Truncated = true
+			return
+		}
+		from, to := at.locate(e.Start), at.locate(e.End)
+		a.Changes = append(a.Changes, astChange{
+			Path: file.Show, Before: string(text[e.Start:e.End]), After: e.Text, ByteStart: e.Start, ByteEnd: e.End,
+			StartLine: from.line, StartColumn: from.column, EndLine: to.line, EndColumn: to.column,
+		})
+	}
+}
+
+// close returns the answer, with as many of the problems as there is room for.
+func (a *astAnswer) close(problems []astParseError) editAstResult {
+	r := a.editAstResult
+	r.Diff, r.ParseErrors = a.diff.String(), []astParseError{}
+	size := 0
+	for _, p := range problems {
+		if size += quoted(p.Path) + quoted(p.Message) + problemOverhead; size > a.most {
+			r.Truncated = true
+			break
+		}
+		r.ParseErrors = append(r.ParseErrors, p)
+	}
+	if r.Changes == nil {
+		r.Changes = []astChange{}
+	}
+	if r.FileChanges == nil {
+		r.FileChanges = []astFileChange{}
+	}
+	return r
+}
