@@ -11,9 +11,13 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
-// prepareForker readies the thread that forks commands, while it has rights: they inherit its empty bounding set, and its
-// time namespace where the kernel knows them.
-func prepareForker() error {
+// prepareForker readies the thread that forks commands, while it has rights: they inherit its Landlock domain, its empty
+// bounding set, and its time namespace where the kernel knows them. The other threads stay outside of the domain: they are to
+// signal what is in it, and nothing in it can signal or trace them.
+func prepareForker(plan blueprint.Plan) error {
+	if err := landlock(plan); err != nil {
+		return &layerError{layer: blueprint.LayerLandlock, err: err}
+	}
 	_ = unix.Unshare(unix.CLONE_NEWTIME) // no time is shifted in it: one less thing is shared, and nothing depends on it
 	for c := uintptr(0); c < 64; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)

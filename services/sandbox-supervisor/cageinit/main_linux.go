@@ -143,7 +143,7 @@ func build(conn *frame.Conn, plan blueprint.Plan, files []int) (*commands.Server
 			return nil, &layerError{layer: step.layer, err: err}
 		}
 	}
-	server, err := commands.New(conn, commands.Options{Inner: true, Prepare: prepareForker})
+	server, err := commands.New(conn, commands.Options{Inner: true, Prepare: func() error { return prepareForker(plan) }})
 	if err != nil {
 		return nil, err
 	}

@@ -39,16 +39,10 @@ var refused = []string{"/proc", "/dev", "/sys"}
 func (g *grants) add(list []cage.Grant) error {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b cage.Grant) int { return depth(a.Path) - depth(b.Path) })
-	all := make([]cage.Grant, 0, len(list))
 	for _, grant := range list {
 		if err := checkPath(grant.Path); err != nil {
 			return err
 		}
-		// Whatever lies between a writable grant and this one must not be renamed: it would take this one along, and another
-		// could be put in its place. What is a mount of its own cannot be.
-		all = append(append(all, anchors(all, grant.Path)...), grant)
-	}
-	for _, grant := range all {
 		if err := g.open(grant, around(g.binds, grant.Path)); err != nil {
 			return err
 		}
@@ -73,24 +67,6 @@ func checkPath(p string) error {
 
 // in returns whether p lies in dir and is not dir.
 func in(p, dir string) bool { return strings.HasPrefix(p, dir+"/") }
-
-// anchors returns the folders between the deepest grant that p lies in and p, where that is writable, as grants.
-func anchors(list []cage.Grant, p string) (found []cage.Grant) {
-	var outer cage.Grant
-	for _, g := range list { // those above come first
-		if in(p, g.Path) {
-			outer = g
-		}
-	}
-	if outer.Path == "" || !outer.Writable {
-		return nil
-	}
-	for dir := path.Dir(p); dir != outer.Path; dir = path.Dir(dir) {
-		found = append(found, cage.Grant{Path: dir, Dir: true, Writable: true})
-	}
-	slices.Reverse(found)
-	return found
-}
 
 // around returns the outermost of binds that p lies in, nil for none.
 func around(binds []blueprint.Bind, p string) *blueprint.Bind {

@@ -84,8 +84,12 @@ func (p *process) finish(end core.End) {
 	if p.streams != nil {
 		p.streams.End(p.link.opts.DrainWait)
 	}
-	if hit := p.leave(); !end.Lost {
+	switch hit := p.leave(); {
+	case end.Lost:
+	case hit != core.ReasonNone:
 		p.end.Hit = hit
+	case p.link.opts.Inner && end.Signal == syscall.SIGSYS:
+		p.end.Hit = core.ReasonSeccomp // in a cage the filter is what sends that
 	}
 	close(p.exited)
 }
