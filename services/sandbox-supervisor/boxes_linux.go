@@ -1,6 +1,20 @@
 package sandboxsupervisor
 
-import "kaged.dev/services/sandbox-supervisor/internal/core"
+import (
+	"path/filepath"
+
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
+)
 
 // newBoxes returns what makes the boxes of cages here.
-func newBoxes(Config, Deps) core.Boxes { return nil }
+func newBoxes(cfg Config, deps Deps) boxes {
+	dir := ""
+	if deps.DataDir != "" {
+		dir = filepath.Join(deps.DataDir, "cages")
+	}
+	return box.New(box.Options{
+		Log: deps.Log, Name: deps.Node + "-" + deps.Instance + "-cages",
+		UID: cfg.CageUID, System: cfg.SystemPaths, TmpBytes: cfg.TmpBytes, Dir: dir,
+		StartTimeout: cfg.StartTimeout.D(), KillTimeout: cfg.KillTimeout.D(), DrainWait: cfg.DrainWait.D(),
+	})
+}

@@ -2,7 +2,5 @@
 
 package sandboxsupervisor
 
-import "kaged.dev/services/sandbox-supervisor/internal/core"
-
 // newBoxes returns what makes the boxes of cages here: nothing, cages need Linux.
-func newBoxes(Config, Deps) core.Boxes { return nil }
+func newBoxes(Config, Deps) boxes { return nil }

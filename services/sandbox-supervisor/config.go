@@ -2,6 +2,7 @@ package sandboxsupervisor
 
 import (
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"kaged.dev/pkg/config"
@@ -33,6 +34,13 @@ type Config struct {
 
 	// MaxCages is how many cages there may be at once, those of single commands included.
 	MaxCages int `toml:"max_cages"`
+	// CageUID is the host's user and group that the processes in cages are where kaged runs as root. Nothing of the host should
+	// belong to it.
+	CageUID int `toml:"cage_uid"`
+	// SystemPaths are the paths of the host that every cage sees, read-only: links are made again, what is not there is left out.
+	SystemPaths []string `toml:"system_paths"`
+	// TmpBytes bounds what a cage's private folders hold together: /tmp, /var/tmp, /dev/shm, /run and its home.
+	TmpBytes int64 `toml:"tmp_bytes"`
 
 	// SessionProcesses is how many detached commands of one session may run at once.
 	SessionProcesses int `toml:"session_processes"`
@@ -51,7 +59,8 @@ func DefaultConfig() Config {
 		Cgroups: "auto", KillGrace: config.Duration(5 * time.Second), CancelGrace: config.Duration(time.Second),
 		StartTimeout: config.Duration(10 * time.Second), KillTimeout: config.Duration(15 * time.Second),
 		DrainWait: config.Duration(250 * time.Millisecond), MaxCommands: 512, MaxCommandBytes: 1 << 20,
-		MaxCommandStrings: 16384, StdinBytes: 256 << 10, MaxCages: 256,
+		MaxCommandStrings: 16384, StdinBytes: 256 << 10, MaxCages: 256, CageUID: 59999,
+		SystemPaths: []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"}, TmpBytes: 512 << 20,
 		SessionProcesses: 64, KeptOutputBytes: 256 << 10, EndedProcesses: 64, EndedBytes: 64 << 20, EndedFor: config.Duration(time.Hour),
 	}
 }
@@ -98,6 +107,28 @@ func (c Config) Validate() error {
 		if n.value < 1 || n.value > n.most {
 			return fmt.Errorf("%s is %d; it must be between 1 and %d", n.key, n.value, n.most)
 		}
+	}
+	return c.validateCages()
+}
+
+// validateCages says what is wrong with what concerns cages.
+func (c Config) validateCages() error {
+	// Not root, whose files are the kernel's, and not what stands for nobody or for no change.
+	if c.CageUID < 1 || c.CageUID >= 1<<31 {
+		return fmt.Errorf("cage_uid is %d; it must be the id of a user that is not root", c.CageUID)
+	}
+	for _, p := range c.SystemPaths {
+		if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
+			return fmt.Errorf("system_paths has %q; each must be an absolute path below / without dots", p)
+		}
+		for _, own := range []string{"/proc", "/sys", "/dev", "/etc", "/tmp", "/run", "/home", "/root", "/var"} {
+			if p == own {
+				return fmt.Errorf("system_paths has %q, which says too much about the host; name what programs need of it", p)
+			}
+		}
+	}
+	if c.TmpBytes < 1<<20 || c.TmpBytes > 1<<40 {
+		return fmt.Errorf("tmp_bytes is %d; it must be between 1 MiB and 1 TiB", c.TmpBytes)
 	}
 	return nil
 }

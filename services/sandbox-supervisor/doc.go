@@ -21,7 +21,8 @@
 //		shim.Main()
 //	}
 //
-// Cages are not built yet: a command that asks for one is refused with cage_unavailable, unless --no-sandbox was given.
+// A command of a caged agent runs in a box (package box) that is made of namespaces and owned by an init of its own (command
+// cageinit). Which cages there are, who holds them and when they end is package core's.
 //
 // Goroutines: Run's own; those of the spawner (packages shimhost and group); per command one that watches it, once it is
 // given input one that feeds it, and if it is detached one that keeps its output (package core); per Exec stream one that

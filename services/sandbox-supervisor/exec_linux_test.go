@@ -221,12 +221,32 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A cage is refused, as there is none yet, unless the operator has switched cages off (decision 17).
+// A command with a cage runs in one of its own: it works in its project and sees nothing else, and the cage is gone when it is.
+// Where the operator has switched cages off it runs without (decision 17).
 func TestCages(t *testing.T) {
 	t.Parallel()
-	caged := func(s *sandboxsupervisorv1.ExecStart) { s.Cage = &commonv1.CagePolicy{} }
-	refused(t, serve(t, nil), shell(t, "true", caged), fault.CageUnavailable, "--no-sandbox")
-	if exit := begin(t, serve(t, settings{"NO_SANDBOX": "1"}), shell(t, "true", caged)).wait(); exit.GetExitCode() != 0 {
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "secret"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	caged := func(s *sandboxsupervisorv1.ExecStart) {
+		s.ProjectRoot = s.Cwd
+		s.Cage = &commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/"}}}
+	}
+	client := serve(t, nil)
+	for _, kind := range []func(*sandboxsupervisorv1.ExecStart){pipes, timeout(60_000)} {
+		r := begin(t, client, shell(t, "id -u; echo x >new; ls "+other+"/secret; exit 3", caged, kind))
+		exit := r.wait()
+		if out := r.stdout.String() + r.stderr.String(); exit.GetExitCode() != 3 || !strings.HasPrefix(out, "1000") || !strings.Contains(out, "No such file") {
+			t.Errorf("the end is %v, the output %q", exit, out)
+		}
+	}
+	if cages, err := client.ListCages(t.Context(), &sandboxsupervisorv1.ListCagesRequest{}); err != nil || len(cages.GetCages()) != 0 {
+		t.Errorf("cages are left: %v, %v", cages, err)
+	}
+	refused(t, client, shell(t, "true", caged, func(s *sandboxsupervisorv1.ExecStart) { s.Cwd = other }), fault.InvalidParams, "cannot be used")
+	r := begin(t, serve(t, settings{"NO_SANDBOX": "1"}), shell(t, "ls "+other, caged))
+	if exit := r.wait(); exit.GetExitCode() != 0 || !strings.Contains(r.stdout.String(), "secret") {
 		t.Errorf("the end is %v", exit)
 	}
 }

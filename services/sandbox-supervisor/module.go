@@ -14,7 +14,9 @@ func newModule(env *host.Env) (host.Service, error) {
 	if err := env.Config(&cfg); err != nil {
 		return nil, err
 	}
-	deps := Deps{Log: env.Log, Node: env.Node, Instance: env.Instance, NoSandbox: env.NoSandbox, Lazy: env.Private}
+	deps := Deps{
+		Log: env.Log, DataDir: env.DataDir, Node: env.Node, Instance: env.Instance, NoSandbox: env.NoSandbox, Lazy: env.Private,
+	}
 	for _, path := range []string{env.DataDir, env.ConfigPath} {
 		if path != "" {
 			deps.Forbidden = append(deps.Forbidden, path)

@@ -22,6 +22,8 @@ type Deps struct {
 	Node, Instance string
 	// Lock is the file that says that a supervisor of this node is at work; empty where the node has one instance only.
 	Lock string
+	// DataDir is where cages keep what is persistent and write down what they leave on the host; empty for nowhere.
+	DataDir string
 	// Lazy starts what starts commands with the first command, instead of at once.
 	Lazy bool
 	// Forbidden are paths that no cage may see: the data directory and the configuration.
@@ -39,10 +41,20 @@ type spawner interface {
 	Ready(ctx context.Context) error
 }
 
+// boxes are core.Boxes that keep something.
+type boxes interface {
+	core.Boxes
+	// Sweep removes what killed supervisors have left.
+	Sweep()
+	// Close lets go of it; no box is left then.
+	Close()
+}
+
 // Service is the sandbox supervisor.
 type Service struct {
 	log        *slog.Logger
 	spawner    spawner
+	boxes      boxes // nil where there are none
 	supervisor *core.Supervisor
 }
 
@@ -51,10 +63,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	processes := newSpawner(cfg, deps)
+	processes, boxes := newSpawner(cfg, deps), newBoxes(cfg, deps)
+	cages := core.Cages{Compile: compiler(deps)}
+	if boxes != nil {
+		cages.Boxes = boxes
+	}
 	return &Service{
-		log: deps.Log, spawner: processes,
-		supervisor: core.New(processes, core.Cages{Boxes: newBoxes(cfg, deps), Compile: compiler(deps)}, core.Limits{
+		log: deps.Log, spawner: processes, boxes: boxes,
+		supervisor: core.New(processes, cages, core.Limits{
 			KillGrace: cfg.KillGrace.D(), CancelGrace: cfg.CancelGrace.D(), MaxCommands: cfg.MaxCommands, MaxCages: cfg.MaxCages,
 			MaxBytes: cfg.MaxCommandBytes, MaxStrings: cfg.MaxCommandStrings, InputBytes: cfg.StdinBytes, NoSandbox: deps.NoSandbox,
 			KeptOutput: cfg.KeptOutputBytes, MaxDetached: cfg.SessionProcesses, EndedPerOwner: cfg.EndedProcesses,
@@ -73,6 +89,10 @@ func (s *Service) Run(ctx context.Context) error {
 	// The spawner outlives ctx: commands are ended through it.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	if s.boxes != nil {
+		defer s.boxes.Close()
+		s.boxes.Sweep()
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.spawner.Run(work) }()
 	select {

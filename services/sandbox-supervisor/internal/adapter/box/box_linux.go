@@ -28,6 +28,7 @@ type Box struct {
 	conn  *frame.Conn
 	link  *link.Link
 	cmd   *exec.Cmd
+	stubs *heldStubs // nil for none
 
 	closed atomic.Bool // Close was called
 	gone   chan struct{}
@@ -37,12 +38,13 @@ type Box struct {
 // serve reads what the init says until it is gone, and everything in the box with it.
 func (b *Box) serve() {
 	b.link.Serve()
+	if !b.closed.Load() { // before anybody learns of it, and closes it
+		b.why = core.ReasonLost
+	}
 	b.kill()
 	b.reap()
 	b.link.Lose(nil)
-	if !b.closed.Load() {
-		b.why = core.ReasonLost
-	}
+	b.leave()
 	close(b.gone)
 }
 
@@ -53,6 +55,13 @@ func (b *Box) kill() { _ = b.cmd.Process.Kill() } // fails only if it has ended
 func (b *Box) reap() {
 	b.conn.Close()
 	_ = b.cmd.Wait() // it was killed
+}
+
+// leave removes what the box has on the host.
+func (b *Box) leave() {
+	if b.stubs != nil {
+		b.stubs.release()
+	}
 }
 
 // Spawn implements core.Spawner.

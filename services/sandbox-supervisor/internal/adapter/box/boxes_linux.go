@@ -35,6 +35,8 @@ type Options struct {
 	UID int
 	// System are the paths of the read-only system.
 	System []string
+	// Dir is the folder in which boxes write down what they leave on the host, and keep what is persistent; empty for none.
+	Dir string
 	// TmpBytes bounds the private folders of one box.
 	TmpBytes int64
 	// StartTimeout is how long a box or a command may take to start, KillTimeout how long a box may take to report the end of
@@ -49,6 +51,7 @@ type Boxes struct {
 	opts     Options
 	tier     tier
 	usernses usernses
+	stubs    stubs
 	count    atomic.Uint32 // of commands and inits, for their marks
 	filters  [2]func() []byte
 }
@@ -57,11 +60,15 @@ type Boxes struct {
 func New(opts Options) *Boxes {
 	b := &Boxes{opts: opts, tier: findTier(opts.UID)}
 	b.usernses.to = ids{b.tier.uid, b.tier.gid}
+	b.stubs.dir, b.stubs.log = opts.Dir, opts.Log
 	for i := range b.filters {
 		b.filters[i] = sync.OnceValue(func() []byte { return seccomp.Filter(seccomp.Profile{Relaxed: i == 1}) })
 	}
 	return b
 }
+
+// Sweep removes what killed supervisors have left on the host.
+func (b *Boxes) Sweep() { b.stubs.sweep() }
 
 // Close lets go of what was kept for the next box. There must be no box left.
 func (b *Boxes) Close() { b.usernses.close() }
@@ -79,6 +86,7 @@ func (b *Boxes) Open(ctx context.Context, spec core.BoxSpec, attempt func(core.A
 	if err := box.build(ctx, spec); err != nil {
 		box.kill()
 		box.reap()
+		box.leave()
 		return nil, err
 	}
 	go box.serve()
@@ -143,7 +151,12 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	b := box.boxes
 	g := &grants{tier: b.tier, maps: &idmaps{usernses: &b.usernses, owners: map[string]ids{}}}
 	defer g.close()
-	if err := g.add(spec.View.Grants); err != nil {
+	held, list, err := b.stubs.hold(spec.ID, spec.View.Grants)
+	if err != nil {
+		return err
+	}
+	box.stubs = held
+	if err := g.add(list); err != nil {
 		return err
 	}
 	profile := 0

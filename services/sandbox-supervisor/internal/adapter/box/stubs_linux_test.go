@@ -1,0 +1,112 @@
+package box_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+)
+
+// compile is the view of a project that may be written.
+func compile(t testing.TB, dir string) *cage.View {
+	t.Helper()
+	view, err := cage.Compile(&dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "project:/"}}}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return view
+}
+
+func openView(t testing.TB, b *box.Boxes, view *cage.View) core.Box {
+	t.Helper()
+	x, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: view}, func(core.Attempt) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(x.Close)
+	return x
+}
+
+// names returns what is in a folder and in those in it.
+func names(t testing.TB, dir string) (list []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if path != dir {
+			list = append(list, path[len(dir)+1:])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// Protected paths that are not there yet cannot be made in a cage (CVE-2026-25725); what stands there meanwhile goes with the
+// last cage that relies on it, unless somebody outside has put something into it.
+func TestStubs(t *testing.T) {
+	t.Parallel()
+	dir := project(t)
+	plant(t, dir, ".git/HEAD", ".git/objects/", ".git/refs/")
+	before := names(t, dir)
+	journals := t.TempDir()
+	b := boxes(t, func(o *box.Options) { o.Dir = journals })
+	first := openView(t, b, compile(t, dir))
+	second := openView(t, b, compile(t, dir)) // sees the stubs of the first as what is there
+	for _, x := range []core.Box{first, second} {
+		for _, command := range []string{"echo x >.git/hooks/pre-commit", "echo x >.git/config", "mkdir -p .kaged/agents", "mv .git .tig", "rm -r .kaged"} {
+			if out, end := run(t, x, dir, command); end.Code == 0 {
+				t.Errorf("%s: the end is %v, %s", command, end, out)
+			}
+		}
+	}
+	first.Close()
+	if out, end := run(t, second, dir, "mkdir .kaged/x"); end.Code == 0 {
+		t.Errorf("a cage outlived by another's stub: %v, %s", end, out)
+	}
+	write(t, dir+"/.kaged/mine", "", 0o600)
+	second.Close()
+	want := append(slices.Clone(before), ".kaged", ".kaged/mine")
+	slices.Sort(want)
+	got := names(t, dir)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("what is left is %v, want %v", got, want)
+	}
+	if left := names(t, journals); len(left) != 0 {
+		t.Errorf("journals are left: %v", left)
+	}
+}
+
+// What a killed supervisor left is removed at the next start, but not what another one that lives relies on: that goes later.
+func TestStubsOfTheKilled(t *testing.T) {
+	t.Parallel()
+	dir := project(t)
+	plant(t, dir, "file")
+	journals := t.TempDir()
+	b := boxes(t, func(o *box.Options) { o.Dir = journals })
+	write(t, journals+"/killed.stubs", `[{"path":"`+dir+`/.kaged","dir":true},{"path":"`+dir+`/commondir","text":".\n"},{"path":"`+dir+`/used"}]`, 0o600)
+	write(t, journals+"/cut.stubs", `[{"path":"`, 0o600)
+	plant(t, dir, ".kaged/")
+	write(t, dir+"/commondir", ".\n", 0o600)
+	write(t, dir+"/used", "by somebody", 0o600)
+	other := openView(t, boxes(t), compile(t, dir)) // another process would be no different: it has the path locked
+	b.Sweep()
+	if _, err := os.Stat(dir + "/.kaged"); err != nil {
+		t.Errorf("a stub that a cage relies on is gone: %v", err)
+	}
+	other.Close()
+	b.Sweep()
+	if got := names(t, dir); !slices.Equal(got, []string{"file", "used"}) {
+		t.Errorf("what is left is %v", got)
+	}
+	if left := names(t, journals); len(left) != 0 {
+		t.Errorf("journals are left: %v", left)
+	}
+}
