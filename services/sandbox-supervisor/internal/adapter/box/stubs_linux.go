@@ -132,9 +132,16 @@ func (h *heldStubs) lock(g cage.Grant) (there bool, err error) {
 			h.locks = append(h.locks, fd)
 			return true, nil
 		}
-		unix.Close(fd)
+		unlock(fd)
 	}
 	return false, invalid(g.Path, "it comes and goes")
+}
+
+// unlock lets go of a lock and of its descriptor. Closing alone would leave the lock to a process that is being forked, and
+// has all descriptors until it executes something.
+func unlock(fd int) {
+	_ = unix.Flock(fd, unix.LOCK_UN)
+	unix.Close(fd)
 }
 
 // same returns whether fd is what is at a path.
@@ -193,7 +200,7 @@ func makeFile(parent int, name, text string) error {
 // release lets go of the paths and removes the stubs that nobody relies on.
 func (h *heldStubs) release() {
 	for _, fd := range h.locks {
-		unix.Close(fd)
+		unlock(fd)
 	}
 	h.locks = nil
 	left := 0
@@ -209,7 +216,8 @@ func (h *heldStubs) release() {
 	if left == 0 {
 		_ = os.Remove(name)
 	}
-	h.journal.Close() // and so unlocked
+	_ = unix.Flock(int(h.journal.Fd()), unix.LOCK_UN)
+	h.journal.Close()
 	h.stubs.sweepAgain(name, left > 0)
 }
 
@@ -247,7 +255,7 @@ func (s *stubs) remove(x stub) (gone bool) {
 	if err != nil {
 		return true
 	}
-	defer unix.Close(fd)
+	defer unlock(fd)
 	if errors.Is(unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
 		return false
 	}
@@ -296,6 +304,7 @@ func (s *stubs) sweepOne(name string) (gone bool, err error) {
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return false, nil // its supervisor lives
 	}
+	defer func() { _ = unix.Flock(int(file.Fd()), unix.LOCK_UN) }()
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return false, err
