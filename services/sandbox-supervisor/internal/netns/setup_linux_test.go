@@ -1,0 +1,149 @@
+package netns_test
+
+import (
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/services/sandbox-supervisor/internal/netns"
+	"kaged.dev/services/sandbox-supervisor/internal/netns/netnstest"
+)
+
+func TestMain(m *testing.M) {
+	if netnstest.Invoked() {
+		netnstest.Main()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// plan is one with each kind of address.
+func plan() netns.Plan {
+	return netns.Plan{
+		Addresses: []netip.Addr{netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("2001:db8::7")},
+		Datagrams: []netip.AddrPort{netns.Resolver},
+		Streams: []netip.AddrPort{
+			netns.Resolver, netip.MustParseAddrPort("198.18.0.2:443"), netip.MustParseAddrPort("198.19.255.254:80"),
+			netip.MustParseAddrPort("10.1.2.3:443"), netip.MustParseAddrPort("[2001:db8::7]:443"), netip.MustParseAddrPort("127.0.0.1:5432"),
+		},
+	}
+}
+
+// In each way to get a namespace the sockets of a plan are at their addresses, and everything else is refused at once.
+func TestSetup(t *testing.T) {
+	t.Parallel()
+	for _, way := range netnstest.Ways() {
+		t.Run(string(way), func(t *testing.T) {
+			t.Parallel()
+			space := netnstest.Open(t, way, plan())
+			defer closeAll(space.Sockets)
+			if want := len(plan().Datagrams) + len(plan().Streams) + 1; len(space.Sockets) != want {
+				t.Fatalf("%d sockets, want %d with the one that watches", len(space.Sockets), want)
+			}
+			for _, fd := range space.Sockets {
+				flags, _ := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+				if flags&unix.O_NONBLOCK == 0 {
+					t.Errorf("socket %d blocks", fd)
+				}
+			}
+			for _, at := range plan().Streams {
+				conn, err := space.Dial("tcp", at.String())
+				if err != nil {
+					t.Errorf("%s: %v", at, err)
+					continue
+				}
+				conn.Close()
+			}
+			for _, c := range []struct{ network, at, want string }{
+				{"tcp", "198.18.0.2:80", "refused"},     // an address of a name, another port
+				{"tcp", "198.18.77.1:443", "refused"},   // of no name
+				{"tcp", "10.1.2.3:80", "refused"},       // of a rule, another port
+				{"tcp", "93.184.216.34:443", "refused"}, // of the world
+				{"tcp", "169.254.169.254:80", "refused"},
+				{"tcp", "[2606:4700::1111]:443", "refused"},
+				{"tcp", "127.0.0.1:8080", "refused"},
+				{"udp", "8.8.8.8:53", "unreachable"},
+				{"udp", "[2001:4860:4860::8888]:53", "unreachable"},
+			} {
+				conn, err := space.Dial(c.network, c.at)
+				if err == nil {
+					conn.Close()
+				}
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%s to %s: %v, want it %s", c.network, c.at, err, c.want)
+				}
+			}
+		})
+	}
+}
+
+// The watching socket sees where connections were tried that the kernel refused, and nothing of the cage's own.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	space := netnstest.Open(t, netnstest.User, plan())
+	defer closeAll(space.Sockets)
+	watch := os.NewFile(uintptr(space.Sockets[len(space.Sockets)-1]), "watch")
+	defer watch.Close()
+	tried := []string{"198.18.0.2:443", "8.8.8.8:53", "[2606:4700::1111]:443", "198.18.0.2:8443"}
+	for _, at := range append([]string{"127.0.0.1:9", "[::1]:9"}, tried...) {
+		if conn, err := space.Dial("tcp", at); err == nil {
+			conn.Close()
+		}
+	}
+	packet := make([]byte, 256)
+	for _, want := range tried {
+		n, err := watch.Read(packet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, ok := netns.Destination(packet[:n]); !ok || at.String() != want {
+			t.Errorf("saw %s, want %s", at, want)
+		}
+	}
+}
+
+// A server in the cage keeps its port: a listener of ours is at an address of its own.
+func TestPortsStayFree(t *testing.T) {
+	t.Parallel()
+	space := netnstest.Open(t, netnstest.User, netns.Plan{Streams: []netip.AddrPort{netip.MustParseAddrPort("198.18.0.2:8080")}})
+	defer closeAll(space.Sockets)
+	if out, code := space.Run(t, "python3", "-c", "import socket; s=socket.socket(); s.bind(('127.0.0.1', 8080)); s.listen()"); code != 0 {
+		t.Errorf("binding 127.0.0.1:8080: %s", out)
+	}
+}
+
+// A plan that cannot be had is refused with the address that is in the way.
+func TestSetupFails(t *testing.T) {
+	t.Parallel()
+	twice := netip.MustParseAddrPort("198.18.0.2:443")
+	_, err := netnstest.Try(t, netnstest.User, netns.Plan{Streams: []netip.AddrPort{twice, twice}})
+	if err == nil || !strings.Contains(err.Error(), "198.18.0.2:443: address already in use") {
+		t.Errorf("two listeners at an address: %v", err)
+	}
+}
+
+// Packets that are cut off or of no kind lead nowhere.
+func TestDestination(t *testing.T) {
+	t.Parallel()
+	whole := append([]byte{0x46, 8: 0, 9: 6, 16: 8, 17: 8, 18: 4, 19: 4, 23: 0}, 0x99, 0x99, 0, 53)
+	if at, ok := netns.Destination(whole); !ok || at.String() != "8.8.4.4:53" {
+		t.Errorf("with options: %s, %t", at, ok)
+	}
+	for n := range len(whole) {
+		if at, ok := netns.Destination(whole[:n]); ok {
+			t.Errorf("%d bytes lead to %s", n, at)
+		}
+	}
+	if _, ok := netns.Destination(make([]byte, 64)); ok {
+		t.Error("zeroes lead somewhere")
+	}
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}
