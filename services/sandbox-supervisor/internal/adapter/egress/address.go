@@ -1,0 +1,95 @@
+package egress
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"strconv"
+)
+
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+// scope says what kind of network an address is of.
+type scope int
+
+const (
+	// public is what a name may resolve to.
+	public scope = iota
+	// private is a local network, which a name of Options.PrivateHosts may resolve to.
+	private
+	// never is what no name may resolve to: the machine's own link with its metadata services, and what is no host's.
+	never
+)
+
+// kinds are the ranges that are not public, each with what it is. The first that holds an address decides.
+var kinds = []struct {
+	prefix netip.Prefix
+	scope  scope
+	what   string
+}{
+	{netip.MustParsePrefix("0.0.0.0/8"), never, "no host's"},
+	{netip.MustParsePrefix("10.0.0.0/8"), private, "private"},
+	{netip.MustParsePrefix("100.64.0.0/10"), private, "a carrier's (CGNAT)"},
+	{netip.MustParsePrefix("127.0.0.0/8"), private, "loopback"},
+	{netip.MustParsePrefix("169.254.0.0/16"), never, "link-local, where metadata services are"},
+	{netip.MustParsePrefix("172.16.0.0/12"), private, "private"},
+	{netip.MustParsePrefix("192.0.0.0/24"), never, "reserved"},
+	{netip.MustParsePrefix("192.0.2.0/24"), never, "for documentation"},
+	{netip.MustParsePrefix("192.88.99.0/24"), never, "a 6to4 relay's"},
+	{netip.MustParsePrefix("192.168.0.0/16"), private, "private"},
+	{netip.MustParsePrefix("198.18.0.0/15"), never, "for benchmarks"},
+	{netip.MustParsePrefix("198.51.100.0/24"), never, "for documentation"},
+	{netip.MustParsePrefix("203.0.113.0/24"), never, "for documentation"},
+	{netip.MustParsePrefix("224.0.0.0/4"), never, "multicast"},
+	{netip.MustParsePrefix("240.0.0.0/4"), never, "reserved"},
+	{netip.MustParsePrefix("::1/128"), private, "loopback"},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), never, "a translator's of unknown meaning"},
+	{netip.MustParsePrefix("fc00::/7"), private, "private (ULA)"},
+	// An operator's metadata address of AWS lies in ULA.
+	{netip.MustParsePrefix("2001:db8::/32"), never, "for documentation"},
+	{netip.MustParsePrefix("2001::/23"), never, "for protocols (Teredo and others)"},
+	{netip.MustParsePrefix("2002::/16"), never, "6to4, which hides another address"},
+	{netip.MustParsePrefix("3fff::/20"), never, "for documentation"},
+	{netip.MustParsePrefix("2000::/3"), public, ""},
+	{netip.MustParsePrefix("::/0"), never, "not of the public network"},
+}
+
+// metadata are services of clouds that lie in ranges which may be private networks.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("192.0.0.192"), netip.MustParseAddr("fd00:ec2::254"),
+	netip.MustParseAddr("fd20:ce::254"), netip.MustParseAddr("168.63.129.16"),
+}
+
+// nat64 is the prefix of IPv6 addresses that a translator turns into the IPv4 address in their last four bytes.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// classify says what kind of network addr is of, and in words what it is unless it is public.
+func classify(addr netip.Addr) (scope, string) {
+	if addr.Is4In6() {
+		return never, "an IPv4 address in disguise"
+	}
+	addr = addr.WithZone("")
+	if nat64.Contains(addr) {
+		bytes := addr.As16()
+		return classify(netip.AddrFrom4([4]byte(bytes[12:])))
+	}
+	for _, m := range metadata {
+		if addr == m {
+			return never, "a cloud's metadata service"
+		}
+	}
+	for _, kind := range kinds {
+		if kind.prefix.Contains(addr) {
+			return kind.scope, kind.what
+		}
+	}
+	return public, ""
+}
+
+// hostPort joins a name and a port.
+func hostPort(host string, port uint16) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// swap turns two bytes of the network's order into a number.
+func swap(b []byte) int { return int(binary.BigEndian.Uint16(b)) }

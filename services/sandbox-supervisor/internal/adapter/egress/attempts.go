@@ -1,0 +1,116 @@
+package egress
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+)
+
+const (
+	// together is how long attempts of one kind are counted before they are told again.
+	together = time.Second
+	// maxKinds is how many kinds of attempts are told apart in that time; what comes beyond is counted.
+	maxKinds = 256
+)
+
+// attempts tells what is tried: the first of a kind at once, the next ones together. It is bounded whatever a cage does.
+type attempts struct {
+	report func(core.Attempt)
+
+	mu     sync.Mutex // guards what follows, and is held while report is called
+	kinds  map[kind]*core.Attempt
+	order  []kind // as they came
+	more   int    // attempts of kinds beyond maxKinds
+	timer  *time.Timer
+	closed bool
+}
+
+// kind is what makes two attempts the same.
+type kind struct {
+	target  string
+	allowed bool
+	rule    string
+}
+
+func newAttempts(report func(core.Attempt)) *attempts {
+	return &attempts{report: report, kinds: map[kind]*core.Attempt{}}
+}
+
+// add tells or counts an attempt.
+func (a *attempts) add(target string, allowed bool, rule string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return
+	}
+	k := kind{target, allowed, rule}
+	if held := a.kinds[k]; held != nil {
+		if held.Count == 0 {
+			held.At = time.Now()
+		}
+		held.Count++
+		return
+	}
+	if len(a.kinds) >= maxKinds {
+		a.more++
+		return
+	}
+	first := core.Attempt{At: time.Now(), Target: target, Allowed: allowed, Rule: rule, Count: 1}
+	held := first
+	held.Count = 0
+	a.kinds[k] = &held
+	a.order = append(a.order, k)
+	if a.timer == nil {
+		a.timer = time.AfterFunc(together, a.tell)
+	}
+	a.report(first)
+}
+
+// tell tells what was counted, and forgets the kinds that were not seen again.
+func (a *attempts) tell() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.closed {
+		a.flush()
+	}
+}
+
+// flush is tell for a caller that holds a.mu.
+func (a *attempts) flush() {
+	again := a.order[:0]
+	for _, k := range a.order {
+		held := a.kinds[k]
+		if held.Count == 0 {
+			delete(a.kinds, k)
+			continue
+		}
+		a.report(*held)
+		held.Count = 0
+		again = append(again, k)
+	}
+	a.order = again
+	if a.more > 0 {
+		a.report(core.Attempt{
+			At: time.Now(), Target: "*", Count: a.more,
+			Rule: fmt.Sprintf("More than %d different targets were tried within a second; these are only counted.", maxKinds),
+		})
+		a.more = 0
+	}
+	a.timer = nil
+	if len(a.kinds) > 0 {
+		a.timer = time.AfterFunc(together, a.tell)
+	}
+}
+
+// close tells what is still counted. Nothing is told when it has returned.
+func (a *attempts) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.flush()
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.closed = true
+}

@@ -1,0 +1,135 @@
+package egress
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+const (
+	// maxQuery is the longest query that is read.
+	maxQuery = 4096
+	// ttl is how many seconds an answer may be kept: it holds as long as the cage.
+	ttl = 300
+)
+
+// answer answers a query out of the table and nothing else; nil where there is nothing to answer. denied is the name that was
+// asked for and does not exist here, empty where there is nothing to tell about.
+func (t *table) answer(query []byte) (response []byte, denied string) {
+	var p dnsmessage.Parser
+	asked, err := p.Start(query)
+	if err != nil || asked.Response {
+		return nil, ""
+	}
+	header := dnsmessage.Header{
+		ID: asked.ID, Response: true, OpCode: asked.OpCode, RecursionDesired: asked.RecursionDesired, RecursionAvailable: true,
+	}
+	if asked.OpCode != 0 {
+		header.RCode = dnsmessage.RCodeNotImplemented
+		return finish(header, nil, nil), ""
+	}
+	question, err := p.Question()
+	if err != nil {
+		header.RCode = dnsmessage.RCodeFormatError
+		return finish(header, nil, nil), ""
+	}
+	if _, err := p.Question(); err != dnsmessage.ErrSectionDone {
+		header.RCode = dnsmessage.RCodeFormatError
+		return finish(header, nil, nil), ""
+	}
+	switch question.Type {
+	case dnsmessage.TypeALL, dnsmessage.TypeAXFR, typeIXFR:
+		header.RCode = dnsmessage.RCodeRefused
+		return finish(header, &question, nil), ""
+	}
+	if question.Class != dnsmessage.ClassINET {
+		header.RCode = dnsmessage.RCodeRefused
+		return finish(header, &question, nil), ""
+	}
+	name := normal(question.Name.String())
+	body, exists := t.lookup(name, question.Type)
+	if !exists {
+		header.RCode = dnsmessage.RCodeNameError
+		if !strings.HasSuffix(name, ".arpa") { // who asks for the name of an address reaches for nothing
+			denied = printable(name)
+		}
+	}
+	return finish(header, &question, body), denied
+}
+
+// typeIXFR asks for the changes of a zone.
+const typeIXFR dnsmessage.Type = 251
+
+// lookup returns what a name is for a type, nil for nothing, and whether there is such a name at all.
+func (t *table) lookup(name string, kind dnsmessage.Type) (dnsmessage.ResourceBody, bool) {
+	if name == localhost || strings.HasSuffix(name, "."+localhost) {
+		switch kind {
+		case dnsmessage.TypeA:
+			return &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}, true
+		case dnsmessage.TypeAAAA:
+			return &dnsmessage.AAAAResource{AAAA: netip.IPv6Loopback().As16()}, true
+		}
+		return nil, true
+	}
+	if addr, ok := t.names[name]; ok {
+		if kind == dnsmessage.TypeA {
+			return &dnsmessage.AResource{A: addr.As4()}, true
+		}
+		return nil, true
+	}
+	host, ok := t.hosts[reversed(name)]
+	if !ok {
+		return nil, false
+	}
+	if back, err := dnsmessage.NewName(host + "."); err == nil && kind == dnsmessage.TypePTR {
+		return &dnsmessage.PTRResource{PTR: back}, true
+	}
+	return nil, true
+}
+
+// reversed returns the address in "4.3.2.1.in-addr.arpa", which is none for any other name.
+func reversed(name string) netip.Addr {
+	digits, ok := strings.CutSuffix(name, ".in-addr.arpa")
+	if !ok {
+		return netip.Addr{}
+	}
+	addr, err := netip.ParseAddr(digits)
+	if err != nil || !addr.Is4() {
+		return netip.Addr{}
+	}
+	b := addr.As4()
+	return netip.AddrFrom4([4]byte{b[3], b[2], b[1], b[0]})
+}
+
+// finish builds a response. The name in it is the question's own, with its upper and lower case.
+func finish(header dnsmessage.Header, question *dnsmessage.Question, body dnsmessage.ResourceBody) []byte {
+	message := dnsmessage.Message{Header: header}
+	if question != nil {
+		message.Questions = []dnsmessage.Question{*question}
+	}
+	if body != nil {
+		message.Answers = []dnsmessage.Resource{{
+			Header: dnsmessage.ResourceHeader{Name: question.Name, Class: dnsmessage.ClassINET, TTL: ttl}, Body: body,
+		}}
+	}
+	packed, err := message.Pack()
+	if err != nil {
+		return nil // a name that cannot be packed again; whoever made it hears nothing
+	}
+	return packed
+}
+
+// printable returns a name as it can be shown, with bytes that are not of names as \ddd.
+func printable(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		if c := name[i]; c > ' ' && c < 0x7f && c != '\\' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, `\%03d`, c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,224 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/services/sandbox-supervisor/internal/netns"
+)
+
+// Gate is the gate of one cage.
+type Gate struct {
+	opts     Options
+	table    *table
+	attempts *attempts
+	slots    chan struct{} // one for each connection
+
+	wg sync.WaitGroup // every goroutine of Serve
+}
+
+// New returns a gate for a cage with these rules.
+func New(rules []cage.Rule, opts Options) *Gate {
+	return &Gate{
+		opts: opts, table: newTable(rules, opts.Credentials), attempts: newAttempts(opts.Attempt),
+		slots: make(chan struct{}, opts.Connections),
+	}
+}
+
+// Plan returns what Setup is to set up in the cage. It is the same each time.
+func (g *Gate) Plan() netns.Plan { return g.table.plan }
+
+// Serve serves the sockets that Setup returned in the cage, which are its own from here on. It works until ctx ends and returns when
+// every connection is closed and every attempt is told. It fails at once if a socket is none of Setup's. A gate serves once.
+func (g *Gate) Serve(ctx context.Context, fds []int) error {
+	sockets, err := open(fds)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	for _, l := range sockets.streams {
+		at := l.Addr().(*net.TCPAddr).AddrPort()
+		at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+		route := g.table.routes[at]
+		switch {
+		case route == nil && at == netns.Resolver:
+			g.wg.Go(func() { g.accept(ctx, l, g.answerStream) })
+		case route == nil:
+			err = fmt.Errorf("a listener at %s has no rule", at)
+			stop()
+		case route.credential != nil:
+			g.wg.Go(func() { g.serveCredential(ctx, l, route) })
+		default:
+			g.wg.Go(func() { g.accept(ctx, l, func(ctx context.Context, conn *net.TCPConn) { g.relay(ctx, conn, route) }) })
+		}
+	}
+	for _, conn := range sockets.datagrams {
+		g.wg.Go(func() { g.answerDatagrams(conn) })
+	}
+	if sockets.watch != nil {
+		g.wg.Go(func() { g.watch(sockets.watch) })
+	}
+	<-ctx.Done()
+	sockets.close()
+	g.wg.Wait()
+	g.attempts.close()
+	return err
+}
+
+// sockets are a cage's sockets.
+type sockets struct {
+	streams   []*net.TCPListener
+	datagrams []net.PacketConn
+	watch     *os.File
+}
+
+// open makes sockets of descriptors and closes all of them if it cannot.
+func open(fds []int) (*sockets, error) {
+	s := &sockets{}
+	var failed error
+	for _, fd := range fds {
+		// The packages net and os work with copies of descriptors and with the descriptor itself, in this order.
+		if err := s.add(fd); err != nil {
+			failed = errors.Join(failed, err)
+		}
+	}
+	if failed != nil {
+		s.close()
+		return nil, fmt.Errorf("a cage's sockets: %w", failed)
+	}
+	return s, nil
+}
+
+func (s *sockets) add(fd int) error {
+	file := os.NewFile(uintptr(fd), "socket")
+	if file == nil {
+		return fmt.Errorf("%d is no descriptor", fd)
+	}
+	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err == nil && domain == unix.AF_PACKET {
+		s.watch = file
+		return nil
+	}
+	defer file.Close()
+	if err != nil {
+		return err
+	}
+	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err != nil {
+		return err
+	}
+	if kind == unix.SOCK_DGRAM {
+		conn, err := net.FilePacketConn(file)
+		if err == nil {
+			s.datagrams = append(s.datagrams, conn)
+		}
+		return err
+	}
+	l, err := net.FileListener(file)
+	if err != nil {
+		return err
+	}
+	tcp, ok := l.(*net.TCPListener)
+	if !ok {
+		l.Close()
+		return fmt.Errorf("a listener of %s", l.Addr().Network())
+	}
+	s.streams = append(s.streams, tcp)
+	return nil
+}
+
+func (s *sockets) close() {
+	for _, l := range s.streams {
+		l.Close()
+	}
+	for _, conn := range s.datagrams {
+		conn.Close()
+	}
+	if s.watch != nil {
+		s.watch.Close()
+	}
+}
+
+// again is how long accepting rests when the system has no descriptor for a connection.
+const again = 50 * time.Millisecond
+
+// accept hands each connection of a listener to serve, which closes it, in a goroutine of its own.
+func (g *Gate) accept(ctx context.Context, l *net.TCPListener, serve func(context.Context, *net.TCPConn)) {
+	for {
+		conn, err := g.next(ctx, l)
+		if err != nil {
+			return
+		}
+		g.wg.Go(func() {
+			defer func() { <-g.slots }()
+			serve(ctx, conn)
+		})
+	}
+}
+
+// next returns the next connection of a listener that there is a slot for, which is taken; others it refuses. It fails when
+// the listener is closed.
+func (g *Gate) next(ctx context.Context, l *net.TCPListener) (*net.TCPConn, error) {
+	for {
+		conn, err := l.AcceptTCP()
+		if errors.Is(err, net.ErrClosed) {
+			return nil, err
+		}
+		if err != nil {
+			g.opts.Log.Warn("a connection out of a cage cannot be accepted", "error", err)
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(again):
+			}
+			continue
+		}
+		select {
+		case g.slots <- struct{}{}:
+			return conn, nil
+		default:
+		}
+		reset(conn)
+		to := l.Addr().String()
+		if route := g.table.routes[netip.MustParseAddrPort(to)]; route != nil {
+			to = route.target()
+		}
+		g.deny(to, fmt.Sprintf("the cage has %d connections already (net_connections)", cap(g.slots)))
+	}
+}
+
+// deny records that something was not let through.
+func (g *Gate) deny(target, why string) { g.attempts.add(target, false, why) }
+
+// noRule is why something is denied that no rule names.
+func noRule(target string) string { return "net.allow has no rule for " + target }
+
+// watch records what is tried at addresses and ports where no rule is, and which the kernel refuses.
+func (g *Gate) watch(socket *os.File) {
+	packet := make([]byte, 256)
+	for {
+		n, err := socket.Read(packet)
+		if err != nil {
+			return
+		}
+		to, ok := netns.Destination(packet[:n])
+		if !ok || g.table.routes[to] != nil {
+			continue
+		}
+		target := to.String()
+		if host := g.table.hosts[to.Addr()]; host != "" {
+			target = hostPort(host, to.Port())
+		}
+		g.deny(target, noRule(target))
+	}
+}

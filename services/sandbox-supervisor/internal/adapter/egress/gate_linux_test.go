@@ -1,0 +1,161 @@
+package egress
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kaged.dev/services/sandbox-supervisor/internal/netns/netnstest"
+)
+
+// Programs that know nothing of a gate reach what the policy names by its name, and everything else fails at once and is told.
+func TestTheNetworkByName(t *testing.T) {
+	t.Parallel()
+	for _, way := range netnstest.Ways() {
+		t.Run(string(way), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			w.at("api.example.com", "93.184.216.34:8080", web(t, "hello").Listener.Addr())
+			w.at("", "10.1.2.3:80", web(t, "by address").Listener.Addr())
+			w.at("", "[2001:db8::7]:80", web(t, "by IPv6").Listener.Addr())
+			local := web(t, "on this machine")
+			w.at("", "127.0.0.1:5432", local.Listener.Addr())
+			w.names["evil.example"] = []netip.Addr{netip.MustParseAddr("93.184.216.35")}
+			g := guard(t, way, w, []string{"api.example.com:8080", "10.1.2.3:80", "[2001:db8::7]:80", "localhost:5432"}, nil)
+
+			for _, c := range []struct{ url, want string }{
+				{"http://api.example.com:8080/a", "hello api.example.com:8080/a"},
+				{"http://API.Example.COM:8080/a", "hello api.example.com:8080/a"},
+				{"http://api.example.com.:8080/a", "hello api.example.com.:8080/a"},
+				{"http://10.1.2.3/b", "by address 10.1.2.3/b"},
+				{"http://[2001:db8::7]/c", "by IPv6 [2001:db8::7]/c"},
+				{"http://localhost:5432/d", "on this machine localhost:5432/d"},
+			} {
+				out, code := g.Run(t, "curl", "-sS", "--max-time", "20", c.url)
+				if code != 0 || !strings.EqualFold(out, c.want) {
+					t.Errorf("%s: %q, exit %d, want %q", c.url, out, code, c.want)
+				}
+			}
+			out, code := g.Run(t, "python3", "-c", "import urllib.request as u; print(u.urlopen('http://api.example.com:8080/p').read().decode())")
+			if code != 0 || strings.TrimSpace(out) != "hello api.example.com:8080/p" {
+				t.Errorf("python: %q, exit %d", out, code)
+			}
+			g.expect(t, "api.example.com:8080", true, "api.example.com:8080")
+			g.expect(t, "10.1.2.3:80", true, "10.1.2.3:80")
+
+			for _, c := range []struct {
+				url, target string
+				want        []string
+			}{
+				{"http://evil.example/", "evil.example", []string{"Could not resolve host"}},
+				{"http://sub.api.example.com:8080/", "sub.api.example.com", []string{"Could not resolve host"}},
+				{"http://c2VjcmV0.tunnel.evil.example/", "c2vjcmv0.tunnel.evil.example", []string{"Could not resolve host"}},
+				{"http://api.example.com:8081/", "api.example.com:8081", []string{"onnect"}},
+				{"http://93.184.216.34:8080/", "93.184.216.34:8080", []string{"onnect"}},
+				{"http://169.254.169.254/latest/", "169.254.169.254:80", []string{"onnect"}},
+				{"http://[2606:4700:4700::1111]/", "[2606:4700:4700::1111]:80", []string{"onnect"}},
+				{"http://198.18.200.200/", "198.18.200.200:80", []string{"onnect"}},
+				{"http://8.8.8.8:53/", "8.8.8.8:53", []string{"onnect"}},
+			} {
+				begun := time.Now()
+				out, code := g.Run(t, "curl", "-sS", "--max-time", "20", c.url)
+				if code == 0 || code == 28 || !slices.ContainsFunc(c.want, func(w string) bool { return strings.Contains(out, w) }) {
+					t.Errorf("%s: exit %d after %s, %s", c.url, code, time.Since(begun), out)
+				}
+				g.expect(t, c.target, false, "net.allow has no rule for "+c.target)
+			}
+			if _, err := g.Dial("udp", "8.8.8.8:53"); err == nil {
+				t.Error("a datagram may go to 8.8.8.8:53")
+			}
+			lookups, dialled := w.asked()
+			for _, host := range lookups {
+				if host != "api.example.com" {
+					t.Errorf("%s was looked up outside", host)
+				}
+			}
+			for _, to := range dialled {
+				if _, ok := w.servers[to]; !ok {
+					t.Errorf("%s was connected to", to)
+				}
+			}
+		})
+	}
+}
+
+// A name is dialled at the address that was checked: one that resolves to a public address once and to a private one the next
+// time gets no connection the next time, and none to what was never looked at.
+func TestRebinding(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.at("api.example.com", "93.184.216.34:80", web(t, "public").Listener.Addr())
+	inside := web(t, "this machine")
+	w.at("", "127.0.0.1:80", inside.Listener.Addr())
+	g := guard(t, netnstest.User, w, []string{"api.example.com:80"}, nil)
+	if out, code := g.Run(t, "curl", "-sS", "http://api.example.com/"); code != 0 || !strings.HasPrefix(out, "public") {
+		t.Errorf("the first time: %q, exit %d", out, code)
+	}
+	for _, bad := range []string{"127.0.0.1", "::1", "10.0.0.8", "169.254.169.254", "::ffff:10.0.0.1", "fd00::5", "0.0.0.0", "198.18.0.2", "64:ff9b::7f00:1", "2002:7f00:1::1"} {
+		w.mu.Lock()
+		w.names["api.example.com"] = []netip.Addr{netip.MustParseAddr(bad)}
+		w.mu.Unlock()
+		out, code := g.Run(t, "curl", "-sS", "--max-time", "20", "http://api.example.com/")
+		if code == 0 || code == 28 {
+			t.Errorf("%s: %q, exit %d", bad, out, code)
+		}
+		g.expect(t, "api.example.com:80", false, "api.example.com resolves to "+bad+", which is ")
+	}
+	_, dialled := w.asked()
+	if len(dialled) != 1 {
+		t.Errorf("dialled %v, want the public address once", dialled)
+	}
+	// Of several addresses those that are public are used.
+	w.mu.Lock()
+	w.names["api.example.com"] = []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("93.184.216.34")}
+	w.mu.Unlock()
+	if out, code := g.Run(t, "curl", "-sS", "http://api.example.com/"); code != 0 || !strings.HasPrefix(out, "public") {
+		t.Errorf("with a public address among others: %q, exit %d", out, code)
+	}
+}
+
+// What the operator lists may be on a private network, and even then not where metadata services are.
+func TestPrivateHosts(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.at("npm.corp.example", "10.0.0.9:80", web(t, "registry").Listener.Addr())
+	w.at("other.example", "10.0.0.9:80", web(t, "registry").Listener.Addr())
+	g := guard(t, netnstest.User, w, []string{"npm.corp.example:80", "other.example:80"}, func(o *Options) {
+		o.PrivateHosts = []string{"*.corp.example"}
+	})
+	if out, code := g.Run(t, "curl", "-sS", "http://npm.corp.example/"); code != 0 || !strings.HasPrefix(out, "registry") {
+		t.Errorf("a listed name: %q, exit %d", out, code)
+	}
+	if out, code := g.Run(t, "curl", "-sS", "http://other.example/"); code == 0 {
+		t.Errorf("another name: %q", out)
+	}
+	g.expect(t, "other.example:80", false, "an operator may allow it by private_hosts")
+	w.mu.Lock()
+	w.names["npm.corp.example"] = []netip.Addr{netip.MustParseAddr("169.254.169.254")}
+	w.mu.Unlock()
+	if out, code := g.Run(t, "curl", "-sS", "http://npm.corp.example/"); code == 0 {
+		t.Errorf("a listed name with a metadata address: %q", out)
+	}
+}
+
+// What cannot be resolved or reached fails at once with the reason, under the rule's name.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.names["dead.example"] = []netip.Addr{netip.MustParseAddr("93.184.216.40")}
+	g := guard(t, netnstest.User, w, []string{"dead.example:80", "gone.example:80"}, nil)
+	for target, why := range map[string]string{
+		"dead.example:80": "dead.example:80 cannot be reached: nobody is there",
+		"gone.example:80": "gone.example cannot be resolved: no such host",
+	} {
+		if _, code := g.Run(t, "curl", "-sS", "--max-time", "20", "http://"+target); code == 0 || code == 28 {
+			t.Errorf("%s: exit %d", target, code)
+		}
+		g.expect(t, target, false, why)
+	}
+}

@@ -1,0 +1,314 @@
+package egress
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"kaged.dev/services/sandbox-supervisor/internal/netns/netnstest"
+)
+
+// secure is a server that speaks TLS and says by which name it was called. The certificate is for example.com.
+func secure(t testing.TB) (*httptest.Server, *x509.CertPool) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		_, _ = fmt.Fprintf(w, "%s by %s", req.Host, req.TLS.ServerName)
+	}))
+	server.Config.ErrorLog = quiet()
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	return server, roots
+}
+
+// TLS is between the program and the server, with the server's own certificate; who calls another server by it, or none, is
+// cut off before a byte of it goes out.
+func TestServerNames(t *testing.T) {
+	t.Parallel()
+	server, roots := secure(t)
+	w := newWorld()
+	w.at("example.com", "93.184.216.34:443", server.Listener.Addr())
+	g := guard(t, netnstest.User, w, []string{"example.com:443"}, nil)
+	addr := g.gate.table.names["example.com"].String() + ":443"
+
+	shake := func(config *tls.Config) error {
+		conn, err := g.Dial("tcp", addr)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return tls.Client(conn, config).Handshake()
+	}
+	if err := shake(&tls.Config{RootCAs: roots, ServerName: "example.com"}); err != nil {
+		t.Errorf("the rule's name: %v", err)
+	}
+	g.expect(t, "example.com:443", true, "example.com:443")
+	for _, c := range []struct {
+		config      *tls.Config
+		target, why string
+	}{
+		{&tls.Config{RootCAs: roots, ServerName: "evil.example"}, "evil.example:443", "asked for evil.example by TLS in a connection to example.com:443"},
+		{&tls.Config{InsecureSkipVerify: true}, "example.com:443", "names no server in its TLS"},
+	} {
+		if err := shake(c.config); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%s: %v, want a reset", c.target, err)
+		}
+		g.expect(t, c.target, false, c.why)
+	}
+}
+
+// By plain HTTP too only the rule's host is called, whichever way a request names it.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	server := web(t, "hello")
+	w.at("example.com", "93.184.216.34:80", server.Listener.Addr())
+	g := guard(t, netnstest.User, w, []string{"example.com:80"}, nil)
+	for _, c := range []struct {
+		request string
+		ok      bool
+	}{
+		{"GET / HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n", true},
+		{"GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n", true},
+		{"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", false},
+		{"\r\nGET / HTTP/1.1\r\nHOST : evil.example\r\n\r\n", false},
+		{"GET / HTTP/1.1\r\nHost: example.com\r\nHost: evil.example\r\n\r\n", false},
+		{"GET http://evil.example/ HTTP/1.1\r\nHost: example.com\r\n\r\n", false},
+		{"CONNECT evil.example:443 HTTP/1.1\r\nHost: example.com\r\n\r\n", false},
+		{"GET / HTTP/1.1\r\nX: y\r\n\r\n", false},
+	} {
+		conn, err := g.Dial("tcp", g.gate.table.names["example.com"].String()+":80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, c.request) // may meet the reset
+		answer, err := io.ReadAll(conn)
+		conn.Close()
+		if ok := err == nil && strings.HasPrefix(string(answer), "HTTP/1.1 200"); ok != c.ok {
+			t.Errorf("%q: %q, %v, want it let through %t", c.request, answer, err, c.ok)
+		}
+	}
+	g.expect(t, "evil.example:80", false, "asked for evil.example by HTTP in a connection to example.com:80")
+}
+
+// speaker is a server that does with each connection what do does.
+func speaker(t testing.TB, do func(conn *net.TCPConn)) net.Addr {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer conn.Close()
+				do(conn.(*net.TCPConn))
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		wg.Wait()
+	})
+	return l.Addr()
+}
+
+// A server that speaks first is heard while the program is silent, and each side can end what it says on its own.
+func TestBothWays(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.at("mail.example", "93.184.216.34:25", speaker(t, func(conn *net.TCPConn) {
+		_, _ = io.WriteString(conn, "220 at your service\r\n")
+		all, _ := io.ReadAll(conn)
+		_, _ = fmt.Fprintf(conn, "221 %d bytes\r\n", len(all))
+	}))
+	g := guard(t, netnstest.User, w, []string{"mail.example:25"}, nil)
+	conn, err := g.Dial("tcp", g.gate.table.names["mail.example"].String()+":25")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r := bufio.NewReader(conn)
+	if line, err := r.ReadString('\n'); line != "220 at your service\r\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	said := bytes.Repeat([]byte("EHLO cage\r\n"), 200_000)
+	if _, err := conn.Write(said); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(r); string(rest) != fmt.Sprintf("221 %d bytes\r\n", len(said)) {
+		t.Errorf("%q, %v", rest, err)
+	}
+	g.expect(t, "mail.example:25", true, "mail.example:25")
+}
+
+// A server's broken connection is the program's too.
+func TestReset(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.at("a.example", "93.184.216.34:25", speaker(t, func(conn *net.TCPConn) {
+		_, _ = io.ReadFull(conn, make([]byte, 4))
+		_ = conn.SetLinger(0)
+	}))
+	g := guard(t, netnstest.User, w, []string{"a.example:25"}, nil)
+	conn, err := g.Dial("tcp", g.gate.table.names["a.example"].String()+":25")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "1 2\n")
+	if _, err := io.ReadAll(conn); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%v, want a reset", err)
+	}
+}
+
+// Who takes for ever to say whom it calls is cut off, and so is a connection on which nothing moves.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	silent := speaker(t, func(conn *net.TCPConn) { _, _ = io.Copy(io.Discard, conn) })
+	w.at("a.example", "93.184.216.34:443", silent)
+	w.at("a.example", "93.184.216.34:80", silent)
+	slow := guard(t, netnstest.User, w, []string{"a.example:443", "a.example:80"}, func(o *Options) { o.HelloTimeout = 50 * time.Millisecond })
+	idle := guard(t, netnstest.User, w, []string{"a.example:443"}, func(o *Options) { o.IdleTimeout = 50 * time.Millisecond })
+	for _, c := range []struct {
+		name     string
+		g        *guarded
+		port     string
+		said     string
+		patience string
+	}{
+		{"a hello in pieces", slow, "443", "\x16\x03\x01\x02", "did not say in time"},
+		{"a request in pieces", slow, "80", "GET / HT", "did not say in time"},
+		{"nothing", idle, "443", "", ""},
+		{"a record and nothing more", idle, "443", "\x16\x03\x01\x02", ""},
+	} {
+		conn, err := c.g.Dial("tcp", c.g.gate.table.names["a.example"].String()+":"+c.port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, c.said)
+		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.ReadAll(conn); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%s: %v, want a reset", c.name, err)
+		}
+		conn.Close()
+		if c.patience != "" {
+			c.g.expect(t, "a.example:"+c.port, false, c.patience)
+		}
+	}
+}
+
+// A thousand connections that say nothing are so many as the cage may have and no more; when they are gone others get through,
+// and the gate, ended while it is busy, leaves neither a goroutine nor a descriptor.
+func TestHalfOpen(t *testing.T) {
+	w := newWorld()
+	w.at("a.example", "93.184.216.34:80", web(t, "hello").Listener.Addr())
+	const sockets = 4 // the namespace's, and those of the server to curl
+	before := files(t)
+	g := guard(t, netnstest.User, w, []string{"a.example:80"}, func(o *Options) { o.Connections = 100 })
+	addr := g.gate.table.names["a.example"].String() + ":80"
+	var open []net.Conn
+	defer func() {
+		for _, conn := range open {
+			conn.Close()
+		}
+	}()
+	refused := make(chan struct{}, 1000)
+	for range 1000 {
+		conn, err := g.Dial("tcp", addr)
+		if err != nil {
+			refused <- struct{}{} // reset while it was handed over
+			continue
+		}
+		open = append(open, conn)
+		go func() {
+			if _, err := conn.Read(make([]byte, 1)); errors.Is(err, syscall.ECONNRESET) {
+				refused <- struct{}{}
+			}
+		}()
+	}
+	for range 900 {
+		<-refused
+	}
+	if n := len(g.gate.slots); n != 100 {
+		t.Errorf("%d slots are taken, want 100", n)
+	}
+	g.expect(t, "a.example:80", false, "the cage has 100 connections already")
+	closing := open
+	open = nil
+	for _, conn := range closing {
+		conn.Close()
+	}
+	// The gate sees their end a little later.
+	through := false
+	for limit := time.Now().Add(20 * time.Second); !through && time.Now().Before(limit); {
+		out, code := g.Run(t, "curl", "-sS", "http://a.example/")
+		through = code == 0 && strings.HasPrefix(out, "hello")
+	}
+	if !through {
+		t.Error("nothing gets through when they are gone")
+	}
+	g.stop()
+	// Pipes that package net keeps for its next copy, in a pool, are the collector's to close.
+	after := files(t)
+	for limit := time.Now().Add(20 * time.Second); after > before+sockets && time.Now().Before(limit); after = files(t) {
+		runtime.GC()
+	}
+	if after > before+sockets {
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+}
+
+// A gate that is ended in the midst of traffic ends at once, with everything it holds.
+func TestEndWhileBusy(t *testing.T) {
+	w := newWorld()
+	w.at("a.example", "93.184.216.34:25", speaker(t, func(conn *net.TCPConn) {
+		block := make([]byte, 64<<10)
+		for {
+			if _, err := conn.Write(block); err != nil {
+				return
+			}
+		}
+	}))
+	g := guard(t, netnstest.User, w, []string{"a.example:25"}, nil)
+	var wg sync.WaitGroup
+	for range 20 {
+		conn, err := g.Dial("tcp", g.gate.table.names["a.example"].String()+":25")
+		if err != nil {
+			t.Fatal(err)
+		}
+		started := make(chan struct{})
+		wg.Go(func() {
+			defer conn.Close()
+			_, _ = io.ReadFull(conn, make([]byte, 1<<20))
+			close(started)
+			_, _ = io.Copy(io.Discard, conn)
+		})
+		<-started
+	}
+	g.stop()
+	wg.Wait() // each reader saw its connection end
+}
