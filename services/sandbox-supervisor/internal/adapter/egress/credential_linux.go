@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// plainPort is where programs in the cage reach a host that the gate has a credential for.
-	plainPort = 80
 	// maxHeader is the largest header of a request and of its response.
 	maxHeader = 64 << 10
 	// kept is how many idle connections to a host are kept for its next requests, and keptFor how long.

@@ -40,6 +40,9 @@ type table struct {
 // localhost is the name whose address no resolver is asked for.
 const localhost = "localhost"
 
+// plainPort is where programs in the cage reach a host that the gate has a credential for.
+const plainPort = 80
+
 // Plan returns what Setup is to set up in the cage for rules. It is the same each time. Gate.Plan besides has a listener for
 // each credential.
 func Plan(rules []cage.Rule) netns.Plan { return newTable(rules, nil).plan }

@@ -188,19 +188,9 @@ func guard(t testing.TB, way netnstest.Way, w *world, rules []string, change fun
 func parse(t testing.TB, texts ...string) (rules []cage.Rule) {
 	t.Helper()
 	for _, text := range texts {
-		rule := cage.Rule{Text: text}
-		if at, err := netip.ParseAddrPort(text); err == nil {
-			rule.Addr, rule.Port = at.Addr(), at.Port()
-		} else {
-			host, port, err := net.SplitHostPort(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			n, err := net.LookupPort("tcp", port)
-			if err != nil {
-				t.Fatal(err)
-			}
-			rule.Host, rule.Port = host, uint16(n)
+		rule, err := cage.ParseRule(text)
+		if err != nil {
+			t.Fatal(err)
 		}
 		rules = append(rules, rule)
 	}

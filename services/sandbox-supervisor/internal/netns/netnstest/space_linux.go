@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"sync"
 	"syscall"
-	"testing"
 
 	"golang.org/x/sys/unix"
 
@@ -40,6 +39,14 @@ func Ways() []Way {
 // nobody is who is not root.
 const nobody = 65534
 
+// TB is a test or a benchmark.
+type TB interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(f func())
+}
+
 // Space is a namespace. Its methods may be called by many at once.
 type Space struct {
 	// Sockets are what Setup returned; the caller's to close.
@@ -65,7 +72,7 @@ type reply struct {
 const most = 64 << 10
 
 // Open makes a namespace and sets plan up in it. It is gone when the test has ended.
-func Open(t testing.TB, way Way, plan netns.Plan) *Space {
+func Open(t TB, way Way, plan netns.Plan) *Space {
 	t.Helper()
 	s, err := Try(t, way, plan)
 	if err != nil {
@@ -75,7 +82,7 @@ func Open(t testing.TB, way Way, plan netns.Plan) *Space {
 }
 
 // Try is Open for a plan that may be refused.
-func Try(t testing.TB, way Way, plan netns.Plan) (*Space, error) {
+func Try(t TB, way Way, plan netns.Plan) (*Space, error) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -130,7 +137,7 @@ func Try(t testing.TB, way Way, plan netns.Plan) (*Space, error) {
 }
 
 // Run runs a program in the namespace and returns what it wrote and its exit code.
-func (s *Space) Run(t testing.TB, argv ...string) (output string, code int) {
+func (s *Space) Run(t TB, argv ...string) (output string, code int) {
 	t.Helper()
 	_, answer, err := s.ask(request{Argv: argv})
 	if err != nil {
