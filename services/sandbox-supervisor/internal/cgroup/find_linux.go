@@ -4,44 +4,90 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// own returns the folder of this process's cgroup in the cgroup2 hierarchy.
-func own() (string, error) {
+// hierarchies says where this process is: its folder in cgroup2, "" for none, and by controller those in version 1.
+type hierarchies struct {
+	v2 string
+	v1 map[string]string
+}
+
+// find returns where this process is.
+func find() (hierarchies, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return "", err
+		return hierarchies{}, err
 	}
 	cgroups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
-		return "", err
+		return hierarchies{}, err
 	}
-	return folder(string(mounts), string(cgroups))
+	return hierarchiesIn(string(mounts), string(cgroups)), nil
 }
 
-// folder finds the folder in the texts of /proc/self/mountinfo and /proc/self/cgroup.
-func folder(mounts, cgroups string) (string, error) {
-	path := "/"
+// own returns the folder of this process's cgroup in the cgroup2 hierarchy.
+func own() (string, error) {
+	h, err := find()
+	if err != nil {
+		return "", err
+	}
+	if h.v2 == "" {
+		return "", errors.New("there is no cgroup2 hierarchy")
+	}
+	return h.v2, nil
+}
+
+// controllers are those a cage is limited by.
+var controllers = []string{"memory", "pids", "cpu"}
+
+// hierarchiesIn finds the folders in the texts of /proc/self/mountinfo and /proc/self/cgroup.
+func hierarchiesIn(mounts, cgroups string) hierarchies {
+	h := hierarchies{v1: map[string]string{}}
+	paths := map[string]string{} // by controller, "" for cgroup2
 	for line := range strings.Lines(cgroups) {
-		if rest, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "0::"); ok {
-			path = rest
+		fields := strings.SplitN(strings.TrimRight(line, "\n"), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		for _, name := range strings.Split(fields[1], ",") {
+			paths[name] = fields[2]
 		}
 	}
 	for line := range strings.Lines(mounts) {
 		before, after, _ := strings.Cut(line, " - ")
 		fields, kind := strings.Fields(before), strings.Fields(after)
-		if len(fields) < 6 || len(kind) < 1 || kind[0] != "cgroup2" {
+		if len(fields) < 6 || len(kind) < 1 {
 			continue
 		}
 		root, point := unescape(fields[3]), unescape(fields[4])
-		// Only what is below the mount's root can be seen; a process outside of it works at the mount's top.
-		if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) {
-			return filepath.Join(point, rel), nil
+		switch {
+		case kind[0] == "cgroup2" && h.v2 == "":
+			path := paths[""]
+			if path == "" {
+				path = "/"
+			}
+			h.v2 = seen(root, point, path)
+		case kind[0] == "cgroup" && len(kind) > 2:
+			options := strings.Split(kind[2], ",")
+			for _, name := range controllers {
+				if path, in := paths[name]; in && h.v1[name] == "" && slices.Contains(options, name) {
+					h.v1[name] = seen(root, point, path)
+				}
+			}
 		}
-		return point, nil
 	}
-	return "", errors.New("there is no cgroup2 hierarchy")
+	return h
+}
+
+// seen returns the folder of the cgroup at path in a hierarchy of which root is mounted at point. Only what is below the
+// mount's root can be seen; a process outside of it works at the mount's top.
+func seen(root, point, path string) string {
+	if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) {
+		return filepath.Join(point, rel)
+	}
+	return point
 }
 
 // unescape undoes the octal escapes of mountinfo.

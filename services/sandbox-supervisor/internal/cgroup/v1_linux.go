@@ -1,0 +1,135 @@
+package cgroup
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// removeV1 kills what runs in the cgroup of version 1 at path and in those below it, and removes them. There is no way to kill
+// them at once: it is done over again until nothing is left, for up to seconds, where it can with forks forbidden.
+func removeV1(path string) error {
+	var last error
+	for wait, end := time.Millisecond, time.Now().Add(settle); ; wait = min(2*wait, 100*time.Millisecond) {
+		pids, err := tryRemoveV1(path)
+		if err == nil {
+			return nil
+		}
+		last = err
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(end) {
+			return last
+		}
+		killAll(pids, os.Getpid())
+		time.Sleep(wait)
+	}
+}
+
+// tryRemoveV1 removes an empty cgroup and those below it; it returns what runs in it if it is not empty.
+func tryRemoveV1(path string) (pids []int, err error) {
+	entries, err := os.ReadDir(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var busy error
+	for _, e := range entries {
+		if e.IsDir() {
+			more, err := tryRemoveV1(filepath.Join(path, e.Name()))
+			pids = append(pids, more...)
+			if err != nil {
+				busy = err
+			}
+		}
+	}
+	if busy != nil {
+		return pids, busy
+	}
+	err = unix.Rmdir(path)
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	if errors.Is(err, unix.EBUSY) {
+		_ = put(filepath.Join(path, "pids.max"), "0") // only where that is this hierarchy's
+		pids = processesIn(path)
+	}
+	return pids, err
+}
+
+// processesIn returns the processes in a cgroup, without those below it.
+func processesIn(path string) (pids []int) {
+	data, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+	if err != nil {
+		return nil
+	}
+	for _, field := range strings.Fields(string(data)) {
+		if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// killAll kills processes, save one.
+func killAll(pids []int, save int) {
+	for _, pid := range pids {
+		if pid != save {
+			_ = unix.Kill(pid, unix.SIGKILL) // fails if it has ended
+		}
+	}
+}
+
+// moveAside moves this process and what it has started from own into a cgroup called aside. It fails if others are in own too.
+func moveAside(own, aside string) error {
+	if err := os.Mkdir(aside, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	for range 10 { // what is started meanwhile is moved the next time
+		pids := processesIn(own)
+		if len(pids) == 0 {
+			return nil
+		}
+		for _, pid := range pids {
+			if !mine(pid) {
+				return errShared
+			}
+			if err := put(filepath.Join(aside, "cgroup.procs"), strconv.Itoa(pid)); err != nil && !errors.Is(err, unix.ESRCH) {
+				return err
+			}
+		}
+	}
+	return errShared
+}
+
+// mine returns whether a process is this one, or was started by it or by what it has started.
+func mine(pid int) bool {
+	self := os.Getpid()
+	for range 1000 {
+		if pid == self {
+			return true
+		}
+		if pid <= 1 {
+			return false
+		}
+		data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil {
+			return true // it has ended
+		}
+		rest := string(data[strings.LastIndexByte(string(data), ')')+1:])
+		fields := strings.Fields(rest)
+		if len(fields) < 2 {
+			return false
+		}
+		if pid, err = strconv.Atoi(fields[1]); err != nil {
+			return false
+		}
+	}
+	return false
+}
