@@ -72,6 +72,20 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
+// Look finds the PostgreSQL that Start would use and returns its version and the folder of its programs. It starts and makes
+// nothing. It fails as Start does where there is none.
+func Look(ctx context.Context, opts Options) (version, bin string, err error) {
+	if opts.Getenv == nil {
+		opts.Getenv = os.Getenv
+	}
+	dir, err := filepath.Abs(opts.DataDir)
+	if err != nil {
+		return "", "", failed(err, "The data directory %q is not a path.", opts.DataDir)
+	}
+	found, err := findInstallation(ctx, opts.Getenv, pathsIn(dir))
+	return found.version, found.bin, err
+}
+
 func (s *Server) start(ctx context.Context, opts Options) error {
 	began := time.Now()
 	install, err := findInstallation(ctx, opts.Getenv, s.paths)

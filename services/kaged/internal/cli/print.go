@@ -91,6 +91,8 @@ func (p *printer) show(f client.Frame, run string) {
 		p.end(m.StopReason, m.Usage, m.Stats)
 	case "approval.requested", "approval.resolved":
 		p.approval(f, run)
+	case "run.cage", "net.attempt":
+		p.cage(f, run)
 	case "run.retry":
 		if m.Error != nil {
 			p.step("retrying in %.1f s: %s (%s)", float64(m.DelayMS)/1000, m.Error.Message, m.Error.Code)
@@ -109,6 +111,37 @@ func (p *printer) approval(f client.Frame, run string) {
 		p.step("%s", r.waits())
 	default:
 		p.step("%s", r.ended())
+	}
+}
+
+// cage shows in which cage the run's agent is, that it has ended, and what it refused.
+func (p *printer) cage(f client.Frame, run string) {
+	var m struct {
+		RunID      string   `json:"run_id"`
+		CageStatus string   `json:"cage_status"`
+		BestEffort []string `json:"best_effort"`
+		Tier, Policy, Ended,
+		Target, Rule string
+		Allowed bool
+		Count   int64
+	}
+	if json.Unmarshal(f.Payload, &m) != nil || m.RunID != run {
+		return
+	}
+	switch {
+	case f.Type == "net.attempt":
+		if !m.Allowed {
+			p.step("! %s", refusedLine(m.Target, m.Rule, m.Count))
+		}
+	case m.Ended != "":
+		p.step("! the cage ended: %s", brief(harmless(m.Ended), 40))
+	case m.CageStatus == "uncaged":
+		p.step("! no cage: kaged runs with --no-sandbox, so the agent's commands may do what you may do")
+	default:
+		p.step("caged (%s): %s", m.Tier, brief(harmless(m.Policy), 200))
+		for _, held := range m.BestEffort {
+			p.step("  best effort: %s", brief(harmless(held), 200))
+		}
 	}
 }
 

@@ -151,7 +151,7 @@ func (a App) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, "%s", err) })
 	root.PersistentFlags().StringVar(&p.config, "config", config.DefaultPath(a.Getenv), "the operator's configuration (KAGED_CONFIG)")
 	root.PersistentFlags().StringVar(&p.dataDir, "data-dir", config.DefaultDataDir(a.Getenv), "the data directory (KAGED_DATA_DIR)")
-	root.AddCommand(a.up(&p), a.run(&p), a.init(&p), a.auth(&p), a.tools(&p), a.configCommand(&p), a.version())
+	root.AddCommand(a.up(&p), a.run(&p), a.init(&p), a.ps(&p), a.auth(&p), a.tools(&p), a.cage(&p), a.doctor(&p), a.configCommand(&p), a.version())
 	return root
 }
 

@@ -32,6 +32,9 @@ func (a App) up(p *places) *cobra.Command {
 		Args: nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.warnAbsent(cmd, p.config)
+			if !f.noSandbox {
+				a.warnUncageable(cmd.Context(), p)
+			}
 			defer context.AfterFunc(cmd.Context(), func() {
 				fmt.Fprintln(a.Stderr, "kaged: stopping once what runs has finished its step; Ctrl-C again stops at once")
 			})()

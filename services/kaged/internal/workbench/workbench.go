@@ -45,17 +45,36 @@ type Options struct {
 
 // Bench runs the tools of one project. It is for one goroutine.
 type Bench struct {
+	*process
 	root    string
 	session string
-	file    *config.File
 	tools   toolrunnerv1.ToolRunnerServiceClient
 	harness harnessv1.HarnessServiceClient
-	cancel  context.CancelFunc
-	ended   chan error
 }
 
 // Open starts a bench. It fails with bad_request for a configuration that cannot be used.
 func Open(opts Options) (*Bench, error) {
+	p, err := launch(opts, config.True(opts.Getenv("KAGED_NO_SANDBOX")), services...)
+	if err != nil {
+		return nil, err
+	}
+	return &Bench{
+		process: p, root: opts.Root, session: ident.New(),
+		tools:   toolrunnerv1.NewToolRunnerServiceClient(p.host.Dial("tool-runner")),
+		harness: harnessv1.NewHarnessServiceClient(p.host.Dial("harness")),
+	}, nil
+}
+
+// process is the services of a command at work.
+type process struct {
+	file   *config.File
+	host   *host.Host
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+// launch starts services by name, private to this process, and returns when they have started.
+func launch(opts Options, noSandbox bool, names ...string) (*process, error) {
 	file, err := config.Load(opts.ConfigPath)
 	if err != nil {
 		return nil, err
@@ -66,38 +85,34 @@ func Open(opts Options) (*Bench, error) {
 	}
 	var modules []host.Module
 	for _, m := range opts.Modules {
-		if slices.Contains(services, m.Name) {
+		if slices.Contains(names, m.Name) {
 			modules = append(modules, m)
 		}
 	}
 	h, err := host.New(host.Options{
 		File: file, ConfigPath: opts.ConfigPath, DataDir: opts.DataDir, Log: log, Version: version.String(), Getenv: opts.Getenv, Private: true,
-		NoSandbox: config.True(opts.Getenv("KAGED_NO_SANDBOX")),
+		NoSandbox: noSandbox,
 	}, modules...)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &Bench{
-		root: opts.Root, session: ident.New(), file: file, cancel: cancel, ended: make(chan error, 1),
-		tools:   toolrunnerv1.NewToolRunnerServiceClient(h.Dial("tool-runner")),
-		harness: harnessv1.NewHarnessServiceClient(h.Dial("harness")),
-	}
+	p := &process{file, h, cancel, make(chan error, 1)}
 	started := make(chan struct{})
-	go func() { b.ended <- h.Run(ctx, func() { close(started) }) }()
+	go func() { p.ended <- h.Run(ctx, func() { close(started) }) }()
 	select {
 	case <-started:
-		return b, nil
-	case err := <-b.ended:
+		return p, nil
+	case err := <-p.ended:
 		cancel()
 		return nil, err
 	}
 }
 
 // Close ends what still runs and returns when it is gone.
-func (b *Bench) Close() error {
-	b.cancel()
-	return <-b.ended
+func (p *process) Close() error {
+	p.cancel()
+	return <-p.ended
 }
 
 // Caller is on whose behalf tools are called.

@@ -1,0 +1,252 @@
+// Package checkup looks at a machine and says what of kaged works on it, and what mends the rest. It changes nothing and asks
+// nobody on the network.
+package checkup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	pgembedded "kaged.dev/pkg/postgres/embedded"
+	"kaged.dev/services/kaged/internal/daemon"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// State is how something is.
+type State string
+
+// The states of a check. Only Missing keeps kaged from working.
+const (
+	// OK is something that is as it should be.
+	OK State = "ok"
+	// Warning is something that works and may not be what was meant.
+	Warning State = "warning"
+	// Optional is something that is not there and need not be.
+	Optional State = "optional"
+	// Missing is something kaged cannot do without.
+	Missing State = "missing"
+)
+
+// The states of a layer of cages, as the supervisor has them.
+const (
+	Enforced   = "enforced"
+	BestEffort = "best_effort"
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// Detail says what was found, Fix what mends it, empty where there is nothing to mend.
+	Detail string `json:"detail"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+// Cages is what the machine gives to cages.
+type Cages struct {
+	// Tier is how they are enforced, empty where there can be none; Unavailable says why then.
+	Tier        string  `json:"tier"`
+	Unavailable string  `json:"unavailable,omitempty"`
+	Layers      []Layer `json:"layers"`
+}
+
+// Layer is one thing cages are made of.
+type Layer struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+	// By is what enforces it, Reason why it is not enforced, Fix the command or setting that mends it.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+// Report is what was found.
+type Report struct {
+	// OK says that nothing is missing and cages can be made.
+	OK     bool    `json:"ok"`
+	Cages  Cages   `json:"cages"`
+	Checks []Check `json:"checks"`
+}
+
+// Machine is what is looked at.
+type Machine struct {
+	ConfigPath, DataDir string
+	// Listen is where a daemon would listen.
+	Listen string
+	Getenv func(string) string
+	// Probe asks a supervisor what this machine gives to cages.
+	Probe func(context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error)
+	// Services checks the tables of the services.
+	Services func(*config.File) error
+}
+
+// Look looks at everything.
+func Look(ctx context.Context, m Machine) Report {
+	r := Report{Cages: m.cages(ctx)}
+	file, read := m.configuration()
+	r.Checks = append([]Check{m.dataDir(ctx), read}, m.models(file)...)
+	r.Checks = append(r.Checks, m.postgres(ctx, file), m.listener(ctx), git(ctx))
+	r.OK = r.Cages.Tier != "" && !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.State == Missing })
+	return r
+}
+
+func (m Machine) cages(ctx context.Context) Cages {
+	found, err := m.Probe(ctx)
+	if err != nil {
+		return Cages{Unavailable: fault.From(err).Msg, Layers: []Layer{}}
+	}
+	return FromProbe(found)
+}
+
+// FromProbe is what a supervisor found.
+func FromProbe(found *sandboxsupervisorv1.ProbeCagesResponse) Cages {
+	c := Cages{Tier: found.GetTier(), Unavailable: found.GetUnavailable(), Layers: make([]Layer, 0, len(found.GetLayers()))}
+	for _, l := range found.GetLayers() {
+		c.Layers = append(c.Layers, Layer{l.GetName(), l.GetState(), l.GetBy(), l.GetReason(), l.GetFix()})
+	}
+	return c
+}
+
+// dataDir looks whether the data directory can be written, or whose it is.
+func (m Machine) dataDir(ctx context.Context) Check {
+	c := Check{Name: "data directory", State: OK, Detail: m.DataDir}
+	ctx, cancel := context.WithCancel(ctx)
+	cancel() // a daemon that is only starting is not waited for
+	info, running, err := daemon.Find(ctx, m.DataDir)
+	switch {
+	case running:
+		c.Detail = fmt.Sprintf("%s, in use by kaged pid %d at %s", m.DataDir, info.PID, info.URL)
+		return c
+	case errors.Is(err, context.Canceled):
+		c.Detail = m.DataDir + ", in use by a kaged that is starting"
+		return c
+	}
+	// The first folder that is there decides whether the rest can be made.
+	at := m.DataDir
+	for {
+		info, err := os.Stat(at)
+		if err == nil && !info.IsDir() {
+			return Check{c.Name, Missing, at + " is not a folder", "kaged up --data-dir DIR"}
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
+			return Check{c.Name, Missing, m.DataDir + " cannot be reached: " + err.Error(), "kaged up --data-dir DIR"}
+		}
+		at = filepath.Dir(at)
+	}
+	if !writable(at) {
+		return Check{c.Name, Missing, at + " cannot be written", "sudo chown $(id -u) " + at}
+	}
+	if at != m.DataDir {
+		c.Detail += ", which the first start makes"
+	}
+	return c
+}
+
+// configuration reads local.toml; nil stands for one that cannot be used.
+func (m Machine) configuration() (*config.File, Check) {
+	c := Check{Name: "configuration", State: OK, Detail: m.ConfigPath}
+	file, err := config.Load(m.ConfigPath)
+	if err == nil {
+		err = m.Services(file)
+	}
+	if err != nil {
+		return nil, Check{c.Name, Missing, fault.From(err).Msg, "kaged config check"}
+	}
+	if _, err := os.Stat(m.ConfigPath); errors.Is(err, fs.ErrNotExist) {
+		c.Detail += " is not there yet, which is the same as empty"
+	}
+	return file, c
+}
+
+// models says where each alias goes, and what is missing on the way.
+func (m Machine) models(file *config.File) []Check {
+	if file == nil {
+		return nil
+	}
+	if len(file.Models) == 0 {
+		return []Check{{"models", Warning, "no alias is bound, so no agent can work", "kaged init, with ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY set, or Ollama running"}}
+	}
+	var list []Check
+	for _, alias := range slices.Sorted(maps.Keys(file.Models)) {
+		c := Check{Name: "model " + alias, State: OK, Detail: strings.Join(file.Models[alias], ", then ")}
+		for _, target := range file.Models[alias] {
+			name, _, _ := config.SplitTarget(target)
+			provider, there := file.Providers[name]
+			if !there {
+				c.State, c.Detail = Warning, c.Detail+"; the provider "+name+" is not configured"
+				c.Fix = "kaged config set providers." + name + ".driver DRIVER"
+				continue
+			}
+			if _, missing := config.Expand(provider.APIKey); len(missing) > 0 {
+				c.State, c.Detail = Warning, c.Detail+"; $"+missing[0]+" is not set here"
+				c.Fix = "export " + missing[0] + "=..., where `kaged up` or `kaged run` is started"
+			}
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// postgres looks for the database server, or says which other is used.
+func (m Machine) postgres(ctx context.Context, file *config.File) Check {
+	c := Check{Name: "PostgreSQL", State: OK}
+	if m.Getenv("KAGED_DATABASE_URL") != "" || file != nil && file.Database.URL != "" {
+		c.Detail = "a server of your own, which was not tried"
+		return c
+	}
+	version, bin, err := pgembedded.Look(ctx, pgembedded.Options{DataDir: m.DataDir, Getenv: m.Getenv})
+	if err != nil {
+		what, fix, found := strings.Cut(fault.From(err).Msg, "; ")
+		if !found {
+			fix = "set KAGED_DATABASE_URL to a server of your own"
+		}
+		return Check{c.Name, Missing, what, strings.TrimPrefix(fix, "type: ")}
+	}
+	c.Detail = version + " in " + bin
+	return c
+}
+
+// listener looks whether the address is free that a daemon would take.
+func (m Machine) listener(ctx context.Context) Check {
+	c := Check{Name: "address", State: OK, Detail: m.Listen}
+	listening := net.ListenConfig{}
+	l, err := listening.Listen(ctx, "tcp", m.Listen)
+	if err == nil {
+		l.Close()
+		return c
+	}
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	if info, running, _ := daemon.Find(done, m.DataDir); running && strings.HasSuffix(info.URL, "//"+m.Listen) {
+		c.Detail += ", taken by the kaged that runs"
+		return c
+	}
+	return Check{c.Name, Warning, m.Listen + " is taken by another program", "kaged up --listen 127.0.0.1:0"}
+}
+
+// git looks for git, which kaged does without and agents rarely do.
+func git(ctx context.Context) Check {
+	path, err := exec.LookPath("git")
+	if err != nil {
+		return Check{"git", Optional, "not installed; agents that work in repositories will miss it", "sudo apt-get install -y git"}
+	}
+	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return Check{"git", Optional, path + " does not run: " + err.Error(), ""}
+	}
+	return Check{Name: "git", State: OK, Detail: strings.TrimPrefix(strings.TrimSpace(string(out)), "git version ") + " in " + path}
+}

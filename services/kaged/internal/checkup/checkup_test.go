@@ -1,0 +1,139 @@
+package checkup_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/services/kaged/internal/checkup"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// machine is one where everything is as it should be.
+func machine(t *testing.T) checkup.Machine {
+	dir := t.TempDir()
+	return checkup.Machine{
+		ConfigPath: filepath.Join(dir, "local.toml"), DataDir: filepath.Join(dir, "deep", "data"), Listen: "127.0.0.1:0",
+		Getenv:   func(name string) string { return map[string]string{"KAGED_DATABASE_URL": "postgres:///x"}[name] },
+		Services: func(*config.File) error { return nil },
+		Probe: func(context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) {
+			return &sandboxsupervisorv1.ProbeCagesResponse{Tier: "userns", Layers: []*sandboxsupervisorv1.CageLayer{{Name: "mount", State: "enforced", By: "b"}}}, nil
+		},
+	}
+}
+
+// find returns the check of a name.
+func find(t *testing.T, r checkup.Report, name string) checkup.Check {
+	t.Helper()
+	for _, c := range r.Checks {
+		if c.Name == name {
+			return c
+		}
+	}
+	t.Fatalf("no check %s in %+v", name, r.Checks)
+	return checkup.Check{}
+}
+
+// A machine with everything is fine, and nothing on it was made by looking.
+func TestFine(t *testing.T) {
+	t.Parallel()
+	m := machine(t)
+	if err := os.WriteFile(m.ConfigPath, []byte("[models]\nsmart = \"p:m\"\n[providers.p]\ndriver = \"openai\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := checkup.Look(t.Context(), m)
+	if !r.OK || r.Cages.Tier != "userns" || len(r.Cages.Layers) != 1 || r.Cages.Layers[0] != (checkup.Layer{Name: "mount", State: "enforced", By: "b"}) {
+		t.Errorf("%+v", r)
+	}
+	for _, name := range []string{"data directory", "configuration", "model smart", "PostgreSQL", "address"} {
+		if c := find(t, r, name); c.State != checkup.OK {
+			t.Errorf("%+v", c)
+		}
+	}
+	if _, err := os.Stat(filepath.Dir(m.DataDir)); err == nil {
+		t.Error("looking made the data directory")
+	}
+}
+
+// Without cages it is not fine; why is said.
+func TestNoCages(t *testing.T) {
+	t.Parallel()
+	m := machine(t)
+	m.Probe = func(context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) {
+		return &sandboxsupervisorv1.ProbeCagesResponse{Unavailable: "no user namespaces"}, nil
+	}
+	if r := checkup.Look(t.Context(), m); r.OK || r.Cages.Unavailable != "no user namespaces" {
+		t.Errorf("%+v", r)
+	}
+	m.Probe = func(context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) {
+		return nil, errors.New("broken")
+	}
+	if r := checkup.Look(t.Context(), m); r.OK || r.Cages.Unavailable == "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Each gap is named with what mends it; only what kaged cannot do without makes the machine unfit.
+func TestGaps(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for name, tt := range map[string]struct {
+		change func(*checkup.Machine)
+		check  string
+		state  checkup.State
+		fix    string
+	}{
+		"no models": {func(*checkup.Machine) {}, "models", checkup.Warning, "kaged init"},
+		"a broken configuration": {func(m *checkup.Machine) {
+			write(t, m.ConfigPath, "[[[")
+		}, "configuration", checkup.Missing, "kaged config check"},
+		"a service's table that is wrong": {func(m *checkup.Machine) {
+			m.Services = func(*config.File) error { return errors.New("unknown key") }
+		}, "configuration", checkup.Missing, "kaged config check"},
+		"no provider": {func(m *checkup.Machine) {
+			write(t, m.ConfigPath, "[models]\nsmart = \"p:m\"\n")
+		}, "model smart", checkup.Warning, "kaged config set providers.p.driver"},
+		"no key": {func(m *checkup.Machine) {
+			write(t, m.ConfigPath, "[models]\nsmart = \"p:m\"\n[providers.p]\ndriver = \"openai\"\napi_key = \"${KAGED_NO_SUCH_KEY}\"\n")
+		}, "model smart", checkup.Warning, "export KAGED_NO_SUCH_KEY"},
+		"a data directory that is a file": {func(m *checkup.Machine) {
+			write(t, filepath.Dir(m.DataDir), "x")
+		}, "data directory", checkup.Missing, "--data-dir"},
+		"no PostgreSQL": {func(m *checkup.Machine) {
+			m.Getenv = func(string) string { return "" }
+			dir := filepath.Join(m.DataDir, "postgres", "data")
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(dir, "PG_VERSION"), "3\n")
+		}, "PostgreSQL", checkup.Missing, ""},
+		"a taken address": {func(m *checkup.Machine) { m.Listen = taken.Addr().String() }, "address", checkup.Warning, "--listen"},
+	} {
+		m := machine(t)
+		tt.change(&m)
+		r := checkup.Look(t.Context(), m)
+		if c := find(t, r, tt.check); c.State != tt.state || !strings.Contains(c.Fix, tt.fix) || c.Fix == "" {
+			t.Errorf("%s: %+v", name, c)
+		}
+		if r.OK != (tt.state != checkup.Missing) {
+			t.Errorf("%s: fine is %v", name, r.OK)
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,321 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/kaged/internal/workbench"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// The exit codes of a command that runs another, as shells have them: kaged's own failures, a program that cannot be run, and
+// one that is not there.
+const (
+	exitOwn       = 125
+	exitNotRun    = 126
+	exitNoProgram = 127
+)
+
+func (a App) cageExec(p *places) *cobra.Command {
+	var policy, project string
+	var tty bool
+	cmd := &cobra.Command{
+		Use:   "exec --policy FILE [--tty] [--] CMD [ARGS...]",
+		Short: "Run a command in a cage",
+		Long: "Runs a command in a cage of its own, as a caged agent's commands run. FILE is the mapping of a `cage:` block of a project\n" +
+			"file; its project paths start at the project's folder. Paths inside equal those outside; the working folder is kept where the\n" +
+			"policy shows it, else it is /. Nothing is left of the cage when the command has ended. No daemon is needed.\n\n" +
+			"Standard input goes to the command, and so do signals; with --tty it has a terminal. Connections that the policy does\n" +
+			"not allow are listed at the end.\n\n" +
+			"Exits as the command does, with 128+n where signal n ended it, 125 where kaged failed, 126 where the program cannot be run\n" +
+			"and 127 where it is not there. What the cage killed it for is said on stderr: `kaged: killed: oom`, pids, walltime, disk or seccomp.",
+		Example: "  kaged cage exec --policy cage.yaml -- go test ./...\n" +
+			"  kaged cage exec --policy cage.yaml --tty bash",
+		Args: func(cmd *cobra.Command, list []string) error {
+			switch {
+			case policy == "":
+				return ownMisuse(cmd, "a policy is needed: --policy FILE")
+			case len(list) == 0:
+				return ownMisuse(cmd, "a command is needed")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, list []string) error {
+			command, err := a.caged(policy, project, list)
+			if err != nil {
+				return own(err)
+			}
+			box, err := workbench.OpenSandbox(workbench.Options{
+				ConfigPath: p.config, DataDir: p.dataDir, Getenv: a.Getenv, Stderr: a.Stderr, Modules: a.Modules,
+			})
+			if err != nil {
+				return own(err)
+			}
+			err = a.execute(cmd.Context(), box, command, tty)
+			if closed := box.Close(); err == nil && closed != nil {
+				return own(closed)
+			}
+			return err
+		},
+	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ownMisuse(cmd, "%s", err) })
+	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
+	cmd.Flags().StringVar(&policy, "policy", "", "the file with the policy, - for standard input")
+	cmd.Flags().StringVar(&project, "project", ".", "the project's folder")
+	cmd.Flags().BoolVar(&tty, "tty", false, "give the command a terminal")
+	return cmd
+}
+
+// own makes an error one of kaged's own, as opposed to the command's.
+func own(err error) error { return &exitError{exitOwn, err} }
+
+func ownMisuse(cmd *cobra.Command, format string, args ...any) error {
+	return own(fmt.Errorf("%s; see `%s --help`", fmt.Sprintf(format, args...), cmd.CommandPath()))
+}
+
+// maxPolicy is the largest policy in bytes.
+const maxPolicy = 1 << 20
+
+// caged returns the command that the arguments ask for, in the working folder if the policy shows that.
+func (a App) caged(policyFile, project string, argv []string) (workbench.Command, error) {
+	policy, err := a.readPolicy(policyFile)
+	if err != nil {
+		return workbench.Command{}, err
+	}
+	dir, err := realPath(".")
+	if err != nil {
+		return workbench.Command{}, fmt.Errorf("the working folder cannot be found: %w", err)
+	}
+	root, err := realPath(project)
+	if err != nil {
+		return workbench.Command{}, fmt.Errorf("the project's folder %s cannot be found: %w", project, err)
+	}
+	view, err := cage.Compile(policy, root)
+	if err != nil {
+		return workbench.Command{}, err
+	}
+	c := workbench.Command{Argv: argv, Dir: dir, Root: root, Env: a.inside(), Policy: policy, Stdin: a.Stdin}
+	if policyFile == "-" {
+		c.Stdin = strings.NewReader("")
+	}
+	if !view.Allows(dir, false) {
+		c.Dir = "/"
+	}
+	return c, nil
+}
+
+// realPath is a path from the root on, without links.
+func realPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+func (a App) readPolicy(name string) (*dsl.Cage, error) {
+	from := a.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		from = f
+	}
+	data, err := io.ReadAll(io.LimitReader(from, maxPolicy+1))
+	if err != nil {
+		return nil, fmt.Errorf("the policy cannot be read: %w", err)
+	}
+	if len(data) > maxPolicy {
+		return nil, fmt.Errorf("the policy %s is longer than %d bytes", name, maxPolicy)
+	}
+	policy, diagnostics := dsl.ParseCage(name, data)
+	var lines []string
+	for _, d := range diagnostics {
+		line := d.Pos.String() + ": " + d.Message
+		if d.Severity == dsl.Warning {
+			fmt.Fprintln(a.Stderr, "kaged: warning:", line)
+			continue
+		}
+		lines = append(lines, "\n  "+line)
+	}
+	if policy == nil {
+		return nil, fmt.Errorf("the policy cannot be used:%s", strings.Join(lines, ""))
+	}
+	return policy, nil
+}
+
+// handed are the variables of this process that a caged command gets; the cage adds its own.
+var handed = []string{"PATH", "LANG", "LC_ALL", "TERM", "TZ"}
+
+func (a App) inside() map[string]string {
+	env := map[string]string{}
+	for _, name := range handed {
+		if value := a.Getenv(name); value != "" {
+			env[name] = value
+		}
+	}
+	return env
+}
+
+// execute runs a command and returns its end as this process's.
+func (a App) execute(ctx context.Context, box *workbench.Sandbox, c workbench.Command, tty bool) error {
+	// The command is told of Ctrl-C and ends by itself; whoever presses it again does not want to wait.
+	life, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-a.Hurry:
+			kill()
+		case <-done:
+		}
+	}()
+	signals, forget := passSignals()
+	defer forget()
+	c.Signals = signals
+	restore := func() {}
+	if tty {
+		restore = sync.OnceFunc(a.attachTerminal(&c))
+	}
+	defer restore()
+	var refused refusedList
+	c.Refused = refused.add
+	c.Output = func(stderr bool, data []byte) {
+		if stderr {
+			_, _ = a.Stderr.Write(data) // nobody listens any more; the command goes on
+		} else {
+			_, _ = a.Stdout.Write(data)
+		}
+	}
+	exited, err := box.Exec(life, c)
+	restore()
+	refused.write(a.Stderr)
+	if err != nil {
+		return startError(err, life.Err() != nil)
+	}
+	return a.ended(exited)
+}
+
+// startError is the end of this process for a command that did not get to say how it ended.
+func startError(err error, killed bool) error {
+	f := fault.From(err)
+	switch {
+	case killed:
+		return &exitError{code: exitCancelled}
+	case f.Code != fault.ShellSpawnFailed || f.Details["program"] == nil:
+		return own(err)
+	case f.Details["missing"] == true:
+		return &exitError{exitNoProgram, err}
+	}
+	return &exitError{exitNotRun, err}
+}
+
+// killedFor are the words for what a cage ends a command for.
+var killedFor = map[sandboxsupervisorv1.KillReason]string{
+	sandboxsupervisorv1.KillReason_KILL_REASON_OOM:      "oom",
+	sandboxsupervisorv1.KillReason_KILL_REASON_PIDS:     "pids",
+	sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME: "walltime",
+	sandboxsupervisorv1.KillReason_KILL_REASON_DISK:     "disk",
+	sandboxsupervisorv1.KillReason_KILL_REASON_SECCOMP:  "seccomp",
+}
+
+// ended is the end of this process for a command that has ended.
+func (a App) ended(exited *sandboxsupervisorv1.ExecExited) error {
+	reason := exited.GetReason()
+	if word := killedFor[reason]; word != "" {
+		fmt.Fprintln(a.Stderr, "kaged: killed:", word)
+	}
+	switch code := int(exited.GetExitCode()); {
+	case reason == sandboxsupervisorv1.KillReason_KILL_REASON_LOST:
+		return own(errors.New("the cage was lost, and the command with it"))
+	case code != 0:
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+// attachTerminal gives the command a terminal of the size of this one, whose keys go to the command as they are. restore
+// gives the terminal back.
+func (a App) attachTerminal(c *workbench.Command) (restore func()) {
+	c.Terminal = &workbench.Size{}
+	in, ok := a.Stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return func() {}
+	}
+	size := func() (s workbench.Size) {
+		cols, rows, err := term.GetSize(int(in.Fd()))
+		if err == nil {
+			s = workbench.Size{Cols: uint32(cols), Rows: uint32(rows)}
+		}
+		return s
+	}
+	*c.Terminal = size()
+	resized, forget := passSizes(size)
+	c.Resized = resized
+	state, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return forget
+	}
+	return func() {
+		forget()
+		_ = term.Restore(int(in.Fd()), state) // it is the terminal it was
+	}
+}
+
+// maxRefused is how many refused connections are listed.
+const maxRefused = 50
+
+// refusedList gathers the connections that a cage refused, each kind once.
+type refusedList struct {
+	list []*commonv1.NetworkAttempt
+	more int64
+}
+
+func (r *refusedList) add(a *commonv1.NetworkAttempt) {
+	for _, known := range r.list {
+		if known.GetTarget() == a.GetTarget() && known.GetRule() == a.GetRule() {
+			known.Count += a.GetCount()
+			return
+		}
+	}
+	if len(r.list) == maxRefused {
+		r.more += a.GetCount()
+		return
+	}
+	r.list = append(r.list, a)
+}
+
+func (r *refusedList) write(w io.Writer) {
+	for _, a := range r.list {
+		fmt.Fprintln(w, "kaged:", refusedLine(a.GetTarget(), a.GetRule(), a.GetCount()))
+	}
+	if r.more > 0 {
+		fmt.Fprintf(w, "kaged: %s more to other targets\n", count(int(r.more), "refused connection", "refused connections"))
+	}
+}
+
+// refusedLine says that a connection was refused.
+func refusedLine(target, why string, times int64) string {
+	line := "refused: " + brief(harmless(target), 300)
+	if times > 1 {
+		line += fmt.Sprintf(" (%d times)", times)
+	}
+	return line + ": " + brief(harmless(why), 300)
+}

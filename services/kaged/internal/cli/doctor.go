@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/services/kaged/internal/checkup"
+	"kaged.dev/services/kaged/internal/workbench"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+func (a App) doctor(p *places) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what works on this machine, and what mends the rest",
+		Long: "Makes a cage as an agent would get it and says of each layer what enforces it here, or why nothing does; then looks at\n" +
+			"the data directory, the configuration, where the model aliases go, PostgreSQL, and the address a daemon would take. For each\n" +
+			"gap it prints what mends it. It changes nothing and asks nobody on the network.\n\n" +
+			"Exits 0 when nothing that is needed is missing, 1 when cages cannot be made or kaged could not start.",
+		Args: nothing,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			report := a.checkup(cmd.Context(), p)
+			write := writeReport
+			if asJSON {
+				write = func(w io.Writer, r checkup.Report) error { return writeJSON(w, r) }
+			}
+			err := write(a.Stdout, report)
+			if err == nil && !report.OK {
+				err = &exitError{code: exitFailed}
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was found as one JSON object")
+	return cmd
+}
+
+func (a App) checkup(ctx context.Context, p *places) checkup.Report {
+	return checkup.Look(ctx, checkup.Machine{
+		ConfigPath: p.config, DataDir: p.dataDir, Listen: cmp.Or(a.Getenv("KAGED_LISTEN"), config.DefaultListen), Getenv: a.Getenv,
+		Probe: func(ctx context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) { return a.probe(ctx, p) }, Services: a.checkServices,
+	})
+}
+
+// probe asks a supervisor of this process's own what this machine gives to cages.
+func (a App) probe(ctx context.Context, p *places) (found *sandboxsupervisorv1.ProbeCagesResponse, err error) {
+	box, err := workbench.OpenSandbox(workbench.Options{ConfigPath: p.config, Getenv: a.Getenv, Stderr: io.Discard, Modules: a.Modules})
+	if err != nil {
+		return nil, err
+	}
+	found, err = box.Probe(ctx)
+	return found, cmp.Or(err, box.Close())
+}
+
+// warnUncageable says, once and on stderr, that agents cannot be caged here, if so.
+func (a App) warnUncageable(ctx context.Context, p *places) {
+	found, err := a.probe(ctx, p)
+	if err != nil || found.GetTier() != "" {
+		return // what is wrong besides is said by what comes next
+	}
+	fmt.Fprintf(a.Stderr, "kaged: warning: agents cannot be caged on this machine: %s; `kaged doctor` says what mends it\n", found.GetUnavailable())
+}
+
+// writeReport writes what was found as tables for people, and below what to do about each gap.
+func writeReport(w io.Writer, r checkup.Report) error {
+	if r.Cages.Tier == "" {
+		fmt.Fprintf(w, "Cages cannot be made here: %s\n\n", r.Cages.Unavailable)
+	} else {
+		fmt.Fprintf(w, "Cages can be made here (%s).\n\n", r.Cages.Tier)
+	}
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if len(r.Cages.Layers) > 0 {
+		fmt.Fprintln(tab, "LAYER\tSTATE\tBY / FIX")
+		for _, l := range r.Cages.Layers {
+			fmt.Fprintf(tab, "%s\t%s\t%s\n", l.Name, l.State, byOrFix(l.By, l.Fix))
+		}
+		fmt.Fprintln(tab)
+	}
+	fmt.Fprintln(tab, "CHECK\tSTATE\tFOUND")
+	for _, c := range r.Checks {
+		fmt.Fprintf(tab, "%s\t%s\t%s\n", c.Name, c.State, harmless(c.Detail))
+	}
+	if err := tab.Flush(); err != nil {
+		return err
+	}
+	for _, l := range r.Cages.Layers {
+		if l.State != checkup.Enforced {
+			writeGap(w, l.Name, l.Reason, l.Fix)
+		}
+	}
+	for _, c := range r.Checks {
+		if c.Fix != "" {
+			writeGap(w, c.Name, "", c.Fix)
+		}
+	}
+	return nil
+}
+
+func byOrFix(by, fix string) string {
+	switch {
+	case by != "":
+		return by
+	case fix != "":
+		return "fix: " + fix
+	}
+	return "-"
+}
+
+func writeGap(w io.Writer, name, reason, fix string) {
+	fmt.Fprintf(w, "\n%s", name)
+	if reason != "" {
+		fmt.Fprintf(w, ": %s", harmless(reason))
+	}
+	fmt.Fprintln(w)
+	if fix != "" {
+		fmt.Fprintf(w, "  to mend it: %s\n", harmless(fix))
+	}
+}

@@ -1,0 +1,114 @@
+package workbench
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// Sandbox runs commands in cages. It is a supervisor like a daemon's, private to this process; --no-sandbox is not for it.
+type Sandbox struct {
+	*process
+	client sandboxsupervisorv1.SandboxServiceClient
+}
+
+// OpenSandbox starts a sandbox. It fails as [Open] does.
+func OpenSandbox(opts Options) (*Sandbox, error) {
+	p, err := launch(opts, false, "sandbox-supervisor")
+	if err != nil {
+		return nil, err
+	}
+	return &Sandbox{p, sandboxsupervisorv1.NewSandboxServiceClient(p.host.Dial("sandbox-supervisor"))}, nil
+}
+
+// Probe says what this machine gives to cages, by making one.
+func (s *Sandbox) Probe(ctx context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) {
+	return s.client.ProbeCages(ctx, &sandboxsupervisorv1.ProbeCagesRequest{})
+}
+
+// Size is the size of a terminal in characters.
+type Size struct{ Cols, Rows uint32 }
+
+// Command is one command in a cage of its own.
+type Command struct {
+	Argv []string
+	// Dir is its working folder, Root what project paths of the policy are relative to, both absolute.
+	Dir, Root string
+	Env       map[string]string
+	Policy    *dsl.Cage
+	// Terminal is the size of its terminal, nil for pipes.
+	Terminal *Size
+	// Stdin is what it reads. Who waits in it is not ended with the command.
+	Stdin io.Reader
+	// Output is given what it writes, from one goroutine.
+	Output func(stderr bool, data []byte)
+	// Refused is given the connections that its cage refused, as Output is given the rest.
+	Refused func(*commonv1.NetworkAttempt)
+	// Resized and Signals, unless nil, hand it sizes of its terminal and signals by name, such as SIGINT.
+	Resized <-chan Size
+	Signals <-chan string
+}
+
+// Exec runs a command to its end. It fails with shell_spawn_failed, whose details tell a program that is missing, with
+// cage_policy_invalid and cage_unavailable. The end of ctx kills it.
+//
+// Goroutines: one that hands over standard input, one that hands over sizes and signals. The second ends with Exec; the first
+// when what it reads from does, because a read cannot be called back.
+func (s *Sandbox) Exec(ctx context.Context, c Command) (*sandboxsupervisorv1.ExecExited, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := s.client.Exec(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &requests{stream: stream}
+	if err := out.send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: c.start()}}); err != nil {
+		return nil, err
+	}
+	go out.input(c.Stdin)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		out.control(ctx, c)
+	}()
+	defer func() { cancel(); <-over }()
+	for {
+		event, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil, fault.New(fault.Interrupted, "The command was cut off because its sandbox went away.")
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch e := event.GetEvent().(type) {
+		case *sandboxsupervisorv1.ExecEvent_Output:
+			c.Output(e.Output.GetStream() == sandboxsupervisorv1.Stream_STREAM_STDERR, e.Output.GetData())
+		case *sandboxsupervisorv1.ExecEvent_Refused:
+			c.Refused(e.Refused)
+		case *sandboxsupervisorv1.ExecEvent_Exited:
+			_, _ = stream.Recv() // the end of the stream follows at once
+			return e.Exited, nil
+		}
+	}
+}
+
+func (c Command) start() *sandboxsupervisorv1.ExecStart {
+	start := &sandboxsupervisorv1.ExecStart{
+		Owner: &sandboxsupervisorv1.Owner{SessionId: ident.New()}, Argv: c.Argv, Cwd: c.Dir, Env: c.Env, Cage: c.Policy.Proto(), ProjectRoot: c.Root,
+	}
+	if c.Terminal != nil {
+		start.Terminal = c.Terminal.proto()
+	}
+	return start
+}
+
+func (s Size) proto() *sandboxsupervisorv1.Terminal {
+	return &sandboxsupervisorv1.Terminal{Cols: s.Cols, Rows: s.Rows}
+}
