@@ -1,0 +1,40 @@
+package dsl
+
+import "strings"
+
+// Summary says in one line for the record what a cage grants, as it is written; "none" for no cage.
+func (c *Cage) Summary() string {
+	if c == nil {
+		return "none"
+	}
+	var b strings.Builder
+	b.WriteString("fs")
+	if len(c.FS) == 0 {
+		b.WriteString(" none")
+	}
+	for i, m := range c.FS {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(" " + m.Mode + " " + m.Path)
+	}
+	list := func(name string, values ...string) {
+		b.WriteString("; " + name + " ")
+		if len(values) == 0 {
+			values = []string{"none"}
+		}
+		b.WriteString(strings.Join(values, ", "))
+	}
+	list("net", c.Net...)
+	list("seccomp", c.SystemCalls())
+	list("capabilities", c.Capabilities...)
+	return b.String()
+}
+
+// SystemCalls returns the profile of system calls, "default" where none is set.
+func (c *Cage) SystemCalls() string {
+	if c.Seccomp == "" {
+		return "default"
+	}
+	return c.Seccomp
+}
