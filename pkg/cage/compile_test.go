@@ -28,7 +28,7 @@ func plant(t testing.TB, names ...string) string {
 		case strings.HasSuffix(name, "/"):
 			must(t, os.MkdirAll(at, 0o755))
 		default:
-			must(t, os.WriteFile(at, nil, 0o644))
+			must(t, os.WriteFile(at, []byte("x\n"), 0o644))
 		}
 	}
 	return root

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"kaged.dev/pkg/dsl"
 )
@@ -30,7 +31,7 @@ func (v *View) Describe() []Line {
 		add("read-only", "%s, because tools outside the cage run code that they find there; name one in the cage to make it writable", list(names))
 	}
 	if names := v.names(func(g Grant) bool { return g.Missing }); len(names) > 0 {
-		add("kept empty", "%s, which would be such a place and is not there: an empty one stands there while the agent runs", list(names))
+		add("kept empty", "%s, which would be such a place: an empty one stands there while the agent runs", list(names))
 	}
 	if names := v.names(func(g Grant) bool { return g.Pinned }); len(names) > 0 {
 		add("not renamed", "%s, so that nothing else can take the place of what is read-only in it", list(names))
@@ -89,7 +90,12 @@ func (v *View) names(chosen func(Grant) bool) []string {
 	return names
 }
 
+// name is how a path is shown; one with control characters, which whoever made it may have chosen to look like more than a
+// path, is quoted.
 func (v *View) name(path string) string {
+	if strings.ContainsFunc(path, unicode.IsControl) {
+		return strconv.Quote(path)
+	}
 	if rel, err := filepath.Rel(v.Root, path); err == nil && filepath.IsLocal(rel) {
 		if rel == "." {
 			return "./"

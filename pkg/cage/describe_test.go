@@ -29,7 +29,7 @@ func TestDescribe(t *testing.T) {
 	must(t, err)
 	want := `may: may read ./docs, ./out/deep/lock, ./src and /usr, may write ./out, may reach api.github.com:443 and [2001:db8::1]:80, nothing else
 read-only: ./out/.envrc, because tools outside the cage run code that they find there; name one in the cage to make it writable
-kept empty: ./out/.git and ./out/.kaged, which would be such a place and is not there: an empty one stands there while the agent runs
+kept empty: ./out/.git and ./out/.kaged, which would be such a place: an empty one stands there while the agent runs
 not renamed: ./out/deep, so that nothing else can take the place of what is read-only in it
 system: the machine's programs and libraries, read-only; a /tmp, /dev and /proc of its own; none of the machine's other files, processes and sockets
 home: /home/agent, kept for the agent's next run

@@ -31,6 +31,9 @@ var (
 
 // protect adds the protected paths in writable grants, and holds fast the folders that lead to what is read-only.
 func (c *compiler) protect() error {
+	if err := c.protectFolder(c.root, slices.Concat(folderStubs, projectStubs)); err != nil {
+		return err
+	}
 	for _, path := range slices.Sorted(maps.Keys(c.named)) {
 		if err := c.lookAbove(path); err != nil {
 			return err
@@ -53,9 +56,6 @@ func (c *compiler) protect() error {
 			return err
 		}
 	}
-	if err := c.protectFolder(c.root, slices.Concat(folderStubs, projectStubs)); err != nil {
-		return err
-	}
 	c.pin()
 	return nil
 }
@@ -65,7 +65,7 @@ func (c *compiler) protect() error {
 func (c *compiler) protectFolder(dir string, stubs []string) error {
 	for _, name := range dsl.ProtectedNames {
 		path := filepath.Join(dir, name)
-		if name == ".git" && kind(path) == unix.S_IFDIR {
+		if name == ".git" && kind(path) == unix.S_IFDIR && len(c.entries(path)) > 0 {
 			if err := c.protectGit(path); err != nil {
 				return err
 			}
@@ -134,7 +134,8 @@ func (c *compiler) protectGit(dir string) error {
 	named := slices.Contains(strings.Split(dir, "/"), ".git")
 	stubs := named || kind(filepath.Join(dir, "worktrees")) == unix.S_IFDIR ||
 		kind(filepath.Join(filepath.Dir(dir), ".git")) == unix.S_IFREG
-	worktree := kind(filepath.Join(dir, "commondir")) == unix.S_IFREG
+	common, worktree := firstLine(filepath.Join(dir, "commondir"))
+	worktree = worktree && common != "."
 	for _, name := range dsl.ProtectedGit {
 		stub := gitStubs[name]
 		stub.Missing = stubs
@@ -195,7 +196,7 @@ func (c *compiler) followGit(file string) error {
 }
 
 // protectPath makes one path read-only if it lies in a writable grant and the policy does not name it. Where it is not there,
-// a stub that is Missing takes its place.
+// a stub that is Missing takes its place, and so where one of another cage stands there already, which goes with that one.
 func (c *compiler) protectPath(path string, stub Grant) error {
 	if _, known := c.grants[path]; known {
 		return nil
@@ -212,9 +213,11 @@ func (c *compiler) protectPath(path string, stub Grant) error {
 		return invalid("cage.fs", "%s is a link, which cannot be protected, and tools outside the cage run code that they find behind it. "+
 			"Put there what it leads to, remove it, or grant the folder without it.", path)
 	case unix.S_IFDIR:
-		stub = Grant{Dir: true}
+		stub = Grant{Dir: true, Missing: stub.Missing && stub.Dir && len(c.entries(path)) == 0}
 	default:
-		stub = Grant{}
+		if text, ok := smallFile(path); !stub.Missing || stub.Dir || !ok || text != stub.Stub {
+			stub = Grant{}
+		}
 	}
 	stub.Path, stub.Protected = path, true
 	c.grants[path] = stub
@@ -320,8 +323,8 @@ func kind(path string) uint32 {
 	return uint32(st.Mode) & unix.S_IFMT
 }
 
-// firstLine reads the beginning of a small regular file.
-func firstLine(path string) (string, bool) {
+// smallFile reads a regular file, or the beginning of a large one.
+func smallFile(path string) (string, bool) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", false
@@ -332,6 +335,12 @@ func firstLine(path string) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	line, _, _ := strings.Cut(string(buf[:n]), "\n")
-	return strings.TrimSpace(line), true
+	return string(buf[:n]), true
+}
+
+// firstLine reads the first line of a small regular file.
+func firstLine(path string) (string, bool) {
+	text, ok := smallFile(path)
+	line, _, _ := strings.Cut(text, "\n")
+	return strings.TrimSpace(line), ok
 }

@@ -56,7 +56,7 @@ func expect(t *testing.T, got, want map[string]string) {
 // one does no harm; the folder it lies in cannot be renamed away.
 func TestProtected(t *testing.T) {
 	t.Parallel()
-	root := plant(t, ".kaged/project.yaml", ".git/HEAD", ".git/config", ".git/hooks/", ".git/objects/", ".git/refs/", ".vscode/", ".envrc", "src/")
+	root := plant(t, ".kaged/project.yaml", ".git/HEAD", ".git/config", ".git/hooks/sample", ".git/objects/", ".git/refs/", ".vscode/settings.json", ".envrc", "src/")
 	v := compile(t, root, "rw .")
 	expect(t, added(root, v), map[string]string{
 		".kaged": "folder", ".vscode": "folder", ".envrc": "file", ".idea": "missing folder", ".claude": "missing folder",
@@ -76,7 +76,7 @@ func TestProtected(t *testing.T) {
 // A policy that names a protected path gets what it names.
 func TestProtectedNamed(t *testing.T) {
 	t.Parallel()
-	root := plant(t, ".kaged/prompts/", ".git/HEAD", ".git/config", ".git/hooks/", ".git/objects/", ".git/refs/")
+	root := plant(t, ".kaged/prompts/", ".git/HEAD", ".git/config", ".git/hooks/sample", ".git/objects/", ".git/refs/")
 	v := compile(t, root, "rw .", "rw ./.git/hooks", "rw ./.kaged/prompts")
 	for name, want := range map[string]bool{
 		".git/hooks/pre-commit": true, ".git/config": false, ".kaged/prompts/a.md": true, ".kaged/project.yaml": false,
@@ -101,16 +101,36 @@ func TestNoRepositoryPlanted(t *testing.T) {
 	expect(t, added(root, compile(t, root, "ro .")), map[string]string{})
 }
 
+// A stub that stands there for another cage is a stub for this one too, not something to be protected as it is.
+func TestStubsAreShared(t *testing.T) {
+	t.Parallel()
+	root := plant(t, "src/", ".git/HEAD", ".git/config", ".git/objects/", ".git/refs/", "out/")
+	before := compile(t, root, "rw .")
+	for _, g := range before.Grants {
+		switch {
+		case g.Missing && g.Dir:
+			must(t, os.Mkdir(g.Path, 0o755))
+		case g.Missing:
+			must(t, os.WriteFile(g.Path, []byte(g.Stub), 0o644))
+		}
+	}
+	if after := compile(t, root, "rw ."); !slices.Equal(before.Grants, after.Grants) {
+		t.Errorf("%v\n%v", added(root, before), added(root, after))
+	}
+	must(t, os.Mkdir(root+"/out/.git", 0o755))
+	expect(t, added(root, compile(t, root, "rw ./out")), map[string]string{"out/.git": "missing folder", "out/.kaged": "missing folder"})
+}
+
 // Repositories, projects, submodules and worktrees inside a writable folder are found, those that are kept elsewhere followed.
 func TestNestedRepositories(t *testing.T) {
 	t.Parallel()
 	root := plant(t,
-		".git/HEAD", ".git/config", ".git/hooks/", ".git/objects/", ".git/refs/",
-		".git/modules/third/party/HEAD", ".git/modules/third/party/config", ".git/modules/third/party/objects/", ".git/modules/third/party/refs/", ".git/modules/third/party/hooks/",
+		".git/HEAD", ".git/config", ".git/hooks/sample", ".git/objects/", ".git/refs/",
+		".git/modules/third/party/HEAD", ".git/modules/third/party/config", ".git/modules/third/party/objects/", ".git/modules/third/party/refs/", ".git/modules/third/party/hooks/sample",
 		".git/worktrees/w/HEAD", ".git/worktrees/w/commondir", ".git/worktrees/w/gitdir",
-		"libs/a/.git/HEAD", "libs/a/.git/config", "libs/a/.git/objects/", "libs/a/.git/refs/", "libs/a/.git/hooks/", "libs/a/.envrc", "libs/a/x",
+		"libs/a/.git/HEAD", "libs/a/.git/config", "libs/a/.git/objects/", "libs/a/.git/refs/", "libs/a/.git/hooks/sample", "libs/a/.envrc", "libs/a/x",
 		"team/b/.kaged/", "node_modules/m/.git/config", "fixtures/bare/HEAD", "fixtures/bare/config", "fixtures/bare/objects/", "fixtures/bare/refs/",
-		"tree/.bare/HEAD", "tree/.bare/objects/", "tree/.bare/refs/", "tree/.bare/config", "tree/.bare/hooks/",
+		"tree/.bare/HEAD", "tree/.bare/objects/", "tree/.bare/refs/", "tree/.bare/config", "tree/.bare/hooks/sample",
 	)
 	must(t, os.WriteFile(filepath.Join(root, "tree/.git"), []byte("gitdir: ./.bare\n"), 0o644))
 	got := added(root, compile(t, root, "rw ."))

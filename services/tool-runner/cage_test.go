@@ -166,7 +166,7 @@ func TestLimitsOfACageAreTold(t *testing.T) {
 	for reason, want := range map[sandboxsupervisorv1.KillReason][2]string{
 		sandboxsupervisorv1.KillReason_KILL_REASON_OOM:      {"oom", "limits.memory is 512MiB"},
 		sandboxsupervisorv1.KillReason_KILL_REASON_PIDS:     {"pids", "processes and threads"},
-		sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME: {"walltime", "limits.walltime is 10m0s"},
+		sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME: {"walltime", "limits.walltime is 10m"},
 		sandboxsupervisorv1.KillReason_KILL_REASON_DISK:     {"disk", "wrote more"},
 		sandboxsupervisorv1.KillReason_KILL_REASON_SECCOMP:  {"seccomp", "system call"},
 	} {

@@ -26,6 +26,11 @@ func newModule(env *host.Env) (host.Service, error) {
 		NoSandbox: env.NoSandbox,
 		Sandbox:   sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
 	}
+	for _, path := range []string{env.DataDir, env.ConfigPath} {
+		if path != "" {
+			deps.Forbidden = append(deps.Forbidden, path)
+		}
+	}
 	if env.DataDir != "" {
 		deps.Journal = filepath.Join(env.DataDir, "tool-runner", "journal")
 	}

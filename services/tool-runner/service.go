@@ -27,6 +27,8 @@ type Deps struct {
 	Processes string
 	// Tools declares the operator's commands.
 	Tools ToolsFile
+	// Forbidden are paths that no cage may see: the data directory and the configuration.
+	Forbidden []string
 	// NoSandbox says that cages are switched off on this daemon.
 	NoSandbox bool
 }
@@ -41,6 +43,7 @@ type Service struct {
 func New(cfg Config, deps Deps) (*Service, error) {
 	opts := cfg.options()
 	opts.Journal, opts.Processes.Dir = deps.Journal, deps.Processes
+	opts.Dispatch.Forbidden = deps.Forbidden
 	box := sandbox.New(deps.Sandbox)
 	runner, err := core.New(opts, core.Deps{
 		Log: deps.Log, Sniff: http.DetectContentType, Commands: box, Background: box, Cages: box, Inventory: box, NoSandbox: deps.NoSandbox,

@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/project"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -32,26 +32,9 @@ func callerFromProto(c *toolrunnerv1.ToolContext) tool.Caller {
 	return tool.Caller{
 		SessionID: c.GetSessionId(), RunID: c.GetRunId(), RequestID: c.GetRequestId(), Agent: c.GetCaller(),
 		ProjectID: c.GetProjectId(), Root: c.GetProjectRoot(), OperatorID: c.GetOperatorId(),
-		Cage: cageFromProto(c.GetCage()), CageID: c.GetCageId(), Tools: c.GetTools(), KnowsFiles: c.GetKnowsFiles(),
+		Cage: dsl.CageFromProto(c.GetCage()), CageID: c.GetCageId(), Tools: c.GetTools(), KnowsFiles: c.GetKnowsFiles(),
 		Job: job,
 	}
-}
-
-func cageFromProto(p *commonv1.CagePolicy) *cage.Policy {
-	if p == nil {
-		return nil
-	}
-	policy := &cage.Policy{
-		NetAllow: p.GetNetAllow(), Seccomp: p.GetSeccomp(), Capabilities: p.GetCapabilities(), State: p.GetState(), Env: p.GetEnv(),
-		Limits: cage.Limits{
-			MemoryBytes: p.GetLimits().GetMemoryBytes(), CPU: p.GetLimits().GetCpu(), PIDs: p.GetLimits().GetPids(),
-			DiskBytes: p.GetLimits().GetDiskBytes(), WalltimeMS: p.GetLimits().GetWalltimeMs(),
-		},
-	}
-	for _, m := range p.GetFs() {
-		policy.Mounts = append(policy.Mounts, cage.Mount{Path: m.GetPath(), Writable: m.GetMode() == "rw"})
-	}
-	return policy
 }
 
 func outputToProto(stream, text string) *toolrunnerv1.RunToolEvent {

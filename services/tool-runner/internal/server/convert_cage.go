@@ -1,7 +1,7 @@
 package server
 
 import (
-	"kaged.dev/services/tool-runner/internal/core/cage"
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/services/tool-runner/internal/core/command"
 
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
@@ -9,7 +9,7 @@ import (
 )
 
 // cageEventToProto returns nil for an event that says nothing.
-func cageEventToProto(e command.CageEvent, policy *cage.Policy) *toolrunnerv1.HoldCageEvent {
+func cageEventToProto(e command.CageEvent, policy *dsl.Cage) *toolrunnerv1.HoldCageEvent {
 	switch {
 	case e.Opened != nil:
 		return &toolrunnerv1.HoldCageEvent{Event: &toolrunnerv1.HoldCageEvent_Opened{Opened: &toolrunnerv1.CageOpened{

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/project"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -24,28 +24,16 @@ import (
 // Every field of a call arrives, whatever it holds.
 func TestCallFromProto(t *testing.T) {
 	t.Parallel()
-	same := func(id, name, input, grant string, from tool.Caller, policy cage.Policy) bool {
+	same := func(id, name, input, grant string, from tool.Caller, policy dsl.Cage) bool {
 		req := &toolrunnerv1.RunToolRequest{CallId: id, Tool: name, Input: input, Grant: &toolrunnerv1.ToolGrant{Fingerprint: grant}, Context: &toolrunnerv1.ToolContext{
 			SessionId: from.SessionID, RunId: from.RunID, RequestId: from.RequestID, Caller: from.Agent, ProjectId: from.ProjectID,
 			ProjectRoot: from.Root, OperatorId: from.OperatorID, Tools: from.Tools, KnowsFiles: from.KnowsFiles, CageId: from.CageID,
-			Cage: &commonv1.CagePolicy{
-				NetAllow: policy.NetAllow, Seccomp: policy.Seccomp, Capabilities: policy.Capabilities, State: policy.State, Env: policy.Env,
-				Limits: &commonv1.CageLimits{
-					MemoryBytes: policy.Limits.MemoryBytes, Cpu: policy.Limits.CPU, Pids: policy.Limits.PIDs, DiskBytes: policy.Limits.DiskBytes,
-					WalltimeMs: policy.Limits.WalltimeMS,
-				},
-			},
+			Cage: policy.Proto(),
 		}}
 		if from.Job != nil {
 			req.Context.Job = &toolrunnerv1.JobPolicy{Tools: from.Job.Tools}
 		}
-		for _, m := range policy.Mounts {
-			req.Context.Cage.Fs = append(req.Context.Cage.Fs, &commonv1.CageMount{Mode: map[bool]string{true: "rw", false: "ro"}[m.Writable], Path: m.Path})
-		}
-		if len(policy.Mounts) == 0 {
-			policy.Mounts = nil
-		}
-		from.Cage = &policy
+		from.Cage = dsl.CageFromProto(policy.Proto())
 		got := callFromProto(req)
 		return got.ID == id && got.Name == name && string(got.Input) == input && got.Grant == grant && cmp.Equal(got.From, from)
 	}
@@ -54,15 +42,6 @@ func TestCallFromProto(t *testing.T) {
 	}
 	if got := callFromProto(&toolrunnerv1.RunToolRequest{}); got.From.Cage != nil {
 		t.Error("no cage became one")
-	}
-}
-
-// A mode nobody knows grants reading only.
-func TestUnknownModeIsReadOnly(t *testing.T) {
-	t.Parallel()
-	got := cageFromProto(&commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: "rwx", Path: "/"}}})
-	if got.Mounts[0].Writable {
-		t.Error("an unknown mode grants writing")
 	}
 }
 

@@ -17,7 +17,7 @@ func (s *Sandbox) Hold(ctx context.Context, spec command.CageSpec, event func(co
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := s.client.HoldCage(ctx, &sandboxsupervisorv1.HoldCageRequest{
-		CageId: spec.ID, Owner: ownerToProto(spec.Owner), AgentPath: spec.Owner.Agent, Policy: cageToProto(spec.Policy), ProjectRoot: spec.Root,
+		CageId: spec.ID, Owner: ownerToProto(spec.Owner), AgentPath: spec.Owner.Agent, Policy: spec.Policy.Proto(), ProjectRoot: spec.Root,
 	})
 	if err != nil {
 		return err

@@ -10,10 +10,8 @@ import (
 	"google.golang.org/grpc"
 
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 	"kaged.dev/services/tool-runner/internal/core/command"
 
-	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
@@ -89,7 +87,7 @@ func specToProto(spec command.Spec) *sandboxsupervisorv1.ExecStart {
 	start := &sandboxsupervisorv1.ExecStart{
 		Owner: ownerToProto(spec.Owner), CageId: spec.CageID,
 		Argv: spec.Argv, Cwd: spec.Dir, Env: spec.Env, TimeoutMs: spec.Timeout.Milliseconds(),
-		Cage: cageToProto(spec.Cage), ProjectRoot: spec.Root, MergeStderr: spec.Stderr == nil,
+		Cage: spec.Cage.Proto(), ProjectRoot: spec.Root, MergeStderr: spec.Stderr == nil,
 	}
 	if spec.Terminal {
 		start.Terminal = &sandboxsupervisorv1.Terminal{}
@@ -128,27 +126,6 @@ var reasons = map[sandboxsupervisorv1.KillReason]command.Reason{
 	sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME:    command.OutOfTime,
 	sandboxsupervisorv1.KillReason_KILL_REASON_DISK:        command.DiskFull,
 	sandboxsupervisorv1.KillReason_KILL_REASON_SECCOMP:     command.BadSystemCall,
-}
-
-func cageToProto(p *cage.Policy) *commonv1.CagePolicy {
-	if p == nil {
-		return nil
-	}
-	policy := &commonv1.CagePolicy{
-		NetAllow: p.NetAllow, Seccomp: p.Seccomp, Capabilities: p.Capabilities, State: p.State, Env: p.Env,
-		Limits: &commonv1.CageLimits{
-			MemoryBytes: p.Limits.MemoryBytes, Cpu: p.Limits.CPU, Pids: p.Limits.PIDs, DiskBytes: p.Limits.DiskBytes,
-			WalltimeMs: p.Limits.WalltimeMS,
-		},
-	}
-	for _, m := range p.Mounts {
-		mode := "ro"
-		if m.Writable {
-			mode = "rw"
-		}
-		policy.Fs = append(policy.Fs, &commonv1.CageMount{Mode: mode, Path: m.Path})
-	}
-	return policy
 }
 
 // EndSession kills every command of a session.

@@ -1,78 +1,94 @@
 package cage_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/cage"
-	"kaged.dev/services/tool-runner/internal/core/paths"
 )
 
-// A mount grants what is really below it; the deepest decides; one that leaves the project by a link grants nothing
-// (T-PERM-03, -07).
+func tree(t *testing.T, folders ...string) string {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	for _, dir := range folders {
+		must(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
+	}
+	return root
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A mount grants what is really below it, and what in it makes tools outside the cage run code it does not (T-PERM-03, -07).
 func TestAccess(t *testing.T) {
 	t.Parallel()
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
+	root := tree(t, "src/gen", "src2", ".git/objects", ".git/refs", ".git/hooks")
+	views := cage.NewViews([]string{filepath.Join(root, "src2")})
+	a := views.Access(&dsl.Cage{
+		FS:  []dsl.Mount{{Mode: "rw", Path: "project:/src"}, {Mode: "ro", Path: "./src/gen"}, {Mode: "rw", Path: "./.git"}},
+		Net: []string{"API.example.:443"}, Capabilities: []string{"shell"},
+	}, root)
+	if a.Err() != nil {
+		t.Fatal(a.Err())
 	}
-	for _, dir := range []string{"src/gen/own", "src2", "docs"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, target := range map[string]string{"inside": "docs", "outside": "/usr"} {
-		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	space, err := paths.Open(root, paths.Rules{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer space.Close()
-	a := cage.For(&cage.Policy{Mounts: []cage.Mount{
-		{Path: "project:/src", Writable: true},
-		{Path: "./src/gen"},
-		{Path: "src/gen/own", Writable: true},
-		{Path: "./inside"},
-		{Path: "./outside", Writable: true},
-		{Path: "../", Writable: true},
-		{Path: "/no/such/place"},
-		{Path: "./not/yet", Writable: true},
-	}}, space)
 	for name, want := range map[string][2]bool{
-		"src": {true, true}, "src/x": {true, true}, "src/gen": {true, false}, "src/gen/x": {true, false}, "src/gen/own/x": {true, true}, "src2": {}, "docs/x": {true, false},
-		".": {}, "not/yet/there": {true, true}, "not": {},
+		"src": {true, true}, "src/x": {true, true}, "src/gen/x": {true, false}, "src2": {}, ".": {}, ".git/index": {true, true}, ".git/hooks/x": {true, false},
 	} {
 		real := filepath.Join(root, name)
 		if got := [2]bool{a.Allows(real, false), a.Allows(real, true)}; got != want {
 			t.Errorf("%s: read, write = %v, want %v", name, got, want)
 		}
 	}
-	if a.Allows("/usr/bin", false) || a.Allows(filepath.Dir(root), false) {
-		t.Error("a mount leads outside")
+	if place, ok := a.Protects(root + "/.git/hooks/x"); !ok || place != root+"/.git/hooks" {
+		t.Error(place, ok)
 	}
-	if !a.Touches(root) || !a.Touches(filepath.Join(root, "not")) || a.Touches(filepath.Join(root, "src2")) {
+	if _, ok := a.Protects(root + "/src/gen/x"); ok {
+		t.Error("what the policy only reads is called protected")
+	}
+	if !a.Touches(root) || !a.Touches(root+"/src/y") || a.Touches(root+"/src2") || !a.Anywhere(true) {
 		t.Error("what a search touches is wrong")
 	}
-	if none := cage.For(nil, space); !none.Uncaged() || !none.Allows("/", true) || !none.Has("x") || !none.Reaches("x") || none.Seccomp() != "" {
+	if !a.Reaches("api.example:443") || a.Reaches("api.example:80") || !a.Has("shell") || a.Has("exec") || a.Seccomp() != "default" {
+		t.Error("what the cage grants besides files is wrong")
+	}
+	if none := views.Access(nil, root); !none.Uncaged() || !none.Allows("/", true) || !none.Has("x") || !none.Reaches("x") || none.Seccomp() != "" || !none.Anywhere(true) {
 		t.Error("no cage forbids something")
+	}
+	own := views.Access(&dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./src2"}}}, root)
+	if !errors.Is(own.Err(), fault.CagePolicyInvalid) || own.Allows(root+"/src2", false) || own.Anywhere(false) || own.Touches(root) {
+		t.Errorf("kaged's own folder is granted: %v", own.Err())
 	}
 }
 
-// The summary says what a policy grants in one line.
-func TestSummary(t *testing.T) {
+// A view is kept for the next calls, but not past what it grants having gone, come back or become something else.
+func TestViewsFollowTheFiles(t *testing.T) {
 	t.Parallel()
-	for want, policy := range map[string]*cage.Policy{
-		"none": nil, "fs none; net none; seccomp default; capabilities none": {},
-		"fs rw ./src, ro /usr; net a:1, b:2; seccomp relaxed; capabilities shell": {
-			Mounts: []cage.Mount{{Path: "./src", Writable: true}, {Path: "/usr"}}, NetAllow: []string{"a:1", "b:2"}, Seccomp: "relaxed", Capabilities: []string{"shell"},
-		},
-	} {
-		if got := policy.Summary(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+	root := tree(t, "src", "out")
+	views := cage.NewViews(nil)
+	policy := &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./src"}}}
+	granted := func() error { return views.Access(policy, root).Err() }
+	must(t, granted())
+	must(t, os.Rename(root+"/src", root+"/gone"))
+	if !errors.Is(granted(), fault.CagePolicyInvalid) {
+		t.Error("what is gone is granted")
+	}
+	must(t, os.Symlink("out", root+"/src"))
+	if !errors.Is(granted(), fault.CagePolicyInvalid) {
+		t.Error("a link is granted")
+	}
+	must(t, os.Remove(root+"/src"))
+	must(t, os.MkdirAll(root+"/src/.git/hooks", 0o755))
+	must(t, granted())
+	if views.Access(policy, root).Allows(root+"/src/.git/hooks/x", true) {
+		t.Error("a repository that came meanwhile is not protected")
 	}
 }

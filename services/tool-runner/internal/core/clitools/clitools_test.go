@@ -15,9 +15,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 	"kaged.dev/services/tool-runner/internal/core/clitools"
 	"kaged.dev/services/tool-runner/internal/core/command/commandtest"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
@@ -359,11 +359,11 @@ func TestTimeout(t *testing.T) {
 func TestCageAndRecord(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, one("args: [\"{{v}}\"]\n"))
-	b.from.Cage = &cage.Policy{}
+	b.from.Cage = &dsl.Cage{}
 	if f := b.fails(fault.CapabilityDenied, "t", `{"v":"x"}`); f.Details["required"] != "capability:exec" {
 		t.Errorf("%v", f)
 	}
-	b.from.Cage = &cage.Policy{Capabilities: []string{"exec"}}
+	b.from.Cage = &dsl.Cage{Capabilities: []string{"exec"}}
 	out := b.do("t", `{"v":"API_TOKEN=hush"}`)
 	spec := b.shell.Specs()[0]
 	if spec.Cage != b.from.Cage || spec.Dir != b.root || spec.Root != b.root || spec.Terminal || spec.Owner.CallID != "c" || spec.Owner.SessionID != "s" {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"kaged.dev/services/tool-runner/internal/core/cage"
+	"kaged.dev/pkg/dsl"
 )
 
 // Attempt is a connection or a lookup that something in a cage tried.
@@ -26,7 +26,7 @@ type CageSpec struct {
 	// ID is what it is to be known by, a ULID.
 	ID     string
 	Owner  Owner
-	Policy *cage.Policy
+	Policy *dsl.Cage
 	// Root is the project's root, which paths of the policy are relative to.
 	Root string
 }
@@ -112,22 +112,22 @@ func ReasonOf(word string) Reason {
 }
 
 // Explain says why a cage with this policy ended a command and what can be done about it, empty for other reasons.
-func (r Reason) Explain(policy *cage.Policy) string {
-	var limits cage.Limits
+func (r Reason) Explain(policy *dsl.Cage) string {
+	var limits dsl.Limits
 	if policy != nil {
 		limits = policy.Limits
 	}
 	switch r {
 	case OutOfMemory:
-		return "The command was killed because the agent's cage ran out of memory" + limited("memory", size(limits.MemoryBytes)) +
+		return "The command was killed because the agent's cage ran out of memory" + limited("memory", size(limits.Memory)) +
 			". Do it with less at once, or ask the operator to raise the limit."
 	case TooManyProcesses:
 		return "The command was killed because the agent's cage reached its limit of processes and threads" + limited("pids", number(limits.PIDs)) +
 			". Run fewer side by side, or ask the operator to raise the limit."
 	case OutOfTime:
-		return "The command was ended because the agent's time is over" + limited("walltime", duration(limits.WalltimeMS)) + "."
+		return "The command was ended because the agent's time is over" + limited("walltime", duration(limits.Walltime)) + "."
 	case DiskFull:
-		return "The command was killed because the agent's cage wrote more than it may" + limited("disk", size(limits.DiskBytes)) +
+		return "The command was killed because the agent's cage wrote more than it may" + limited("disk", size(limits.Disk)) +
 			". Its cage is gone; what was written stays."
 	case BadSystemCall:
 		return "The command was killed for a system call that no program of this machine's kind makes. It is of another architecture, or tries to get around the cage."
@@ -150,21 +150,16 @@ func number(n int64) string {
 	return fmt.Sprint(n)
 }
 
-func duration(ms int64) string {
-	if ms == 0 {
+func duration(d time.Duration) string {
+	if d == 0 {
 		return ""
 	}
-	return (time.Duration(ms) * time.Millisecond).String()
+	return dsl.Span(d)
 }
 
 func size(n int64) string {
-	switch {
-	case n == 0:
+	if n == 0 {
 		return ""
-	case n%(1<<30) == 0:
-		return fmt.Sprintf("%dGiB", n>>30)
-	case n%(1<<20) == 0:
-		return fmt.Sprintf("%dMiB", n>>20)
 	}
-	return fmt.Sprintf("%d bytes", n)
+	return dsl.Bytes(n)
 }

@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"kaged.dev/services/tool-runner/internal/core/cage"
+	"kaged.dev/pkg/dsl"
 )
 
 // Owner is who a command belongs to and dies with. Agent is the tree path of the agent whose it is.
@@ -28,7 +28,7 @@ type Spec struct {
 	Timeout time.Duration
 	// Cage is the caller's, nil for none; Root is the project's root, which its paths are relative to. CageID is the cage of
 	// [Cages.Hold] that it runs in; without one it has one of its own.
-	Cage   *cage.Policy
+	Cage   *dsl.Cage
 	CageID string
 	Root   string
 	// Refused, if set, is given the connections that the cage refused while the command ran, one call at a time with output.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/shellguard"
@@ -206,7 +206,7 @@ func TestSafetyDenialsAreRecorded(t *testing.T) {
 	t.Parallel()
 	d, root, _, _ := judged(t)
 	call := judgedCall(t, root, "x.run", `{"command":"rm x"}`)
-	call.From.Cage = &cage.Policy{Mounts: []cage.Mount{{Path: ".", Writable: true}}, Capabilities: []string{"shell"}}
+	call.From.Cage = &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "."}}, Capabilities: []string{"shell"}}
 	out, err := d.Dispatch(t.Context(), call)
 	if err != nil || !slices.Equal(types(out.Records), []string{audit.ToolCalled, audit.ToolDenied}) || out.Records[1].Payload["denied_capability"] != "command:rm x" {
 		t.Errorf("%+v, %v", out.Records, err)

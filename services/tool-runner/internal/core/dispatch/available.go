@@ -16,7 +16,7 @@ func (d *Dispatcher) Available(from tool.Caller, catalogue []*tool.Entry) ([]*fa
 		return nil, err
 	}
 	defer space.Close()
-	access := cage.For(from.Cage, space)
+	access := d.views.Access(from.Cage, space.Root())
 	list := make([]*fault.Error, len(catalogue))
 	for i, entry := range catalogue {
 		list[i] = unavailable(entry, from, access)
@@ -30,6 +30,9 @@ func unavailable(entry *tool.Entry, from tool.Caller, access cage.Access) *fault
 	}
 	for _, need := range entry.Requires {
 		if need.Kind == tool.FS && need.Path == tool.CallerPath {
+			if err := access.Err(); err != nil {
+				return fault.From(err)
+			}
 			if !access.Anywhere(need.Mode == tool.ReadWrite) {
 				return denied(need)
 			}

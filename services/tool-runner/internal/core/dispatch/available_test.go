@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -20,17 +20,19 @@ func TestAvailable(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(root, "src"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	src := func(write bool) []cage.Mount { return []cage.Mount{{Path: "./src", Writable: write}} }
+	src := func(write bool) []dsl.Mount {
+		return []dsl.Mount{{Mode: map[bool]string{true: "rw", false: "ro"}[write], Path: "./src"}}
+	}
 	for name, c := range map[string]struct {
 		agent string
-		cage  *cage.Policy
+		cage  *dsl.Cage
 		want  string // the tools that cannot be used and why
 	}{
 		"the root agent":  {tool.RootAgent, nil, ""},
 		"another agent":   {"primary.subagents.x", nil, "kaged.secret=principal_scope_violation"},
-		"an empty cage":   {tool.RootAgent, &cage.Policy{}, "x.write=capability_denied kaged.secret=capability_denied x.trace=seccomp_insufficient x.net=capability_denied x.shell=capability_denied"},
-		"a readable cage": {tool.RootAgent, &cage.Policy{Mounts: src(false), Seccomp: "relaxed"}, "x.write=capability_denied kaged.secret=capability_denied x.net=capability_denied x.shell=capability_denied"},
-		"a wide cage":     {tool.RootAgent, &cage.Policy{Mounts: src(true), Seccomp: "relaxed", NetAllow: []string{"example.org:443"}, Capabilities: []string{"shell"}}, ""},
+		"an empty cage":   {tool.RootAgent, &dsl.Cage{}, "x.write=capability_denied kaged.secret=capability_denied x.trace=seccomp_insufficient x.net=capability_denied x.shell=capability_denied"},
+		"a readable cage": {tool.RootAgent, &dsl.Cage{FS: src(false), Seccomp: "relaxed"}, "x.write=capability_denied kaged.secret=capability_denied x.net=capability_denied x.shell=capability_denied"},
+		"a wide cage":     {tool.RootAgent, &dsl.Cage{FS: src(true), Seccomp: "relaxed", Net: []string{"example.org:443"}, Capabilities: []string{"shell"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

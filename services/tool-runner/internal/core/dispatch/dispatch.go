@@ -12,6 +12,7 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
+	"kaged.dev/services/tool-runner/internal/core/cage"
 	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/shellguard"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -23,6 +24,8 @@ type Options struct {
 	Log *slog.Logger
 	// Rules are the operator's path boundaries.
 	Rules paths.Rules
+	// Forbidden are kaged's own paths, which no cage can grant.
+	Forbidden []string
 	// Guard judges commands and knows the system paths; nil stands for one without rules.
 	Guard *shellguard.Guard
 	// LockWait is how long a call waits for another to finish with a path.
@@ -37,6 +40,7 @@ type Options struct {
 type Dispatcher struct {
 	opts   Options
 	byName map[string]bound
+	views  *cage.Views
 }
 
 // bound is an entry with every behaviour around it.
@@ -50,7 +54,7 @@ type behaviour func(*tool.Entry, tool.Tool) tool.Tool
 
 // New returns a dispatcher for a catalogue. Two tools or aliases of one name are a defect and an error.
 func New(catalogue []*tool.Entry, opts Options) (*Dispatcher, error) {
-	d := &Dispatcher{opts: opts, byName: map[string]bound{}}
+	d := &Dispatcher{opts: opts, byName: map[string]bound{}, views: cage.NewViews(opts.Forbidden)}
 	if opts.Guard == nil {
 		var err error
 		if opts.Guard, err = shellguard.New(shellguard.Rules{}); err != nil {
@@ -59,7 +63,7 @@ func New(catalogue []*tool.Entry, opts Options) (*Dispatcher, error) {
 	}
 	held := newLocks()
 	around := []behaviour{
-		recording(opts.AuditValue), guarding(opts.Log), validating, scoping, permitting(opts.Rules),
+		recording(opts.AuditValue), guarding(opts.Log), validating, scoping, permitting(opts.Rules, d.views),
 		approving(opts.Guard),
 		bounding(opts.Timeout), locking(held, opts.LockWait),
 	}

@@ -17,9 +17,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/schema"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -124,7 +124,7 @@ func TestStepsAreInOrder(t *testing.T) {
 	d, root := newDispatcher(t, echo), t.TempDir()
 	caged := func(name, input string) *tool.Call {
 		c := newCall(t, root, name, input)
-		c.From.Agent, c.From.Cage = "primary.subagents.x", &cage.Policy{}
+		c.From.Agent, c.From.Cage = "primary.subagents.x", &dsl.Cage{}
 		return c
 	}
 	for _, c := range []struct {
@@ -157,17 +157,20 @@ func TestStepsAreInOrder(t *testing.T) {
 func TestEveryRequirementIsEnforced(t *testing.T) {
 	t.Parallel()
 	d, root := newDispatcher(t, echo), t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "src"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for name, denied := range map[string]struct {
 		code     fault.Code
 		required string
-		cage     cage.Policy
+		cage     dsl.Cage
 	}{
-		"x.write": {fault.CapabilityDenied, "rw:fs:./src/a", cage.Policy{Mounts: []cage.Mount{{Path: "./", Writable: true}}}},
-		"x.trace": {fault.SeccompInsufficient, "seccomp:relaxed", cage.Policy{Seccomp: "relaxed"}},
-		"x.net":   {fault.CapabilityDenied, "net:example.org:443", cage.Policy{NetAllow: []string{"example.org:443"}}},
-		"x.shell": {fault.CapabilityDenied, "capability:shell", cage.Policy{Capabilities: []string{"shell"}}},
+		"x.write": {fault.CapabilityDenied, "rw:fs:./src/a", dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./"}}}},
+		"x.trace": {fault.SeccompInsufficient, "seccomp:relaxed", dsl.Cage{Seccomp: "relaxed"}},
+		"x.net":   {fault.CapabilityDenied, "net:example.org:443", dsl.Cage{Net: []string{"example.org:443"}}},
+		"x.shell": {fault.CapabilityDenied, "capability:shell", dsl.Cage{Capabilities: []string{"shell"}}},
 	} {
-		for policy, allowed := range map[*cage.Policy]bool{nil: true, {}: false, {Mounts: []cage.Mount{{Path: "./src"}}}: false, &denied.cage: true} {
+		for policy, allowed := range map[*dsl.Cage]bool{nil: true, {}: false, {FS: []dsl.Mount{{Mode: "ro", Path: "./src"}}}: false, &denied.cage: true} {
 			call := newCall(t, root, name, `{"path":"./src/a"}`)
 			call.From.Cage = policy
 			out, err := d.Dispatch(t.Context(), call)
@@ -184,7 +187,7 @@ func TestEveryRequirementIsEnforced(t *testing.T) {
 		}
 	}
 	call := newCall(t, root, "x.trace", `{"path":"a"}`)
-	call.From.Cage = &cage.Policy{}
+	call.From.Cage = &dsl.Cage{}
 	if out, _ := d.Dispatch(t.Context(), call); out.Fault.Details["detail"] != "requires relaxed, have default" {
 		t.Errorf("details %v", out.Fault.Details)
 	}
@@ -200,7 +203,7 @@ func TestCallsAreRecorded(t *testing.T) {
 		maps.Copy(fields, who)
 		return fields
 	}
-	run := func(name, input string, policy *cage.Policy) []audit.Record {
+	run := func(name, input string, policy *dsl.Cage) []audit.Record {
 		call := newCall(t, root, name, input)
 		call.From.Agent, call.From.Cage = "primary.subagents.x", policy
 		out, err := d.Dispatch(t.Context(), call)
@@ -234,7 +237,7 @@ func TestCallsAreRecorded(t *testing.T) {
 		"redacted": true, "bytes": 101, "sha256": "c675a2e604b0cd1229c036e3ce0c87422980a245e295bbc605a507a2299752db",
 	}}})
 	check(records[1], "tool.completed", map[string]any{"tool_name": "x.write", "success": false, "error_code": "invalid_params"})
-	records = run("x.shell", `{"path":"a"}`, &cage.Policy{Mounts: []cage.Mount{{Path: "./a"}, {Path: "/b", Writable: true}}})
+	records = run("x.shell", `{"path":"a"}`, &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./a"}, {Mode: "rw", Path: "/b"}}})
 	check(records[1], "tool.denied", map[string]any{
 		"tool_name": "x.shell", "denied_capability": "capability:shell",
 		"cage_summary": "fs ro ./a, rw /b; net none; seccomp default; capabilities none",

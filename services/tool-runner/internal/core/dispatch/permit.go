@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/cage"
@@ -11,7 +12,7 @@ import (
 )
 
 // permitting resolves the paths of a call and holds each of its requirements against the caller's cage.
-func permitting(rules paths.Rules) behaviour {
+func permitting(rules paths.Rules, views *cage.Views) behaviour {
 	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
 			space, err := paths.Open(call.From.Root, rules)
@@ -19,7 +20,7 @@ func permitting(rules paths.Rules) behaviour {
 				return tool.Result{}, tool.Infrastructure(err)
 			}
 			defer space.Close()
-			call.Space, call.Access = space, cage.For(call.From.Cage, space)
+			call.Space, call.Access = space, views.Access(call.From.Cage, space.Root())
 			call.Needs = entry.Needs(call.Params)
 			for _, need := range call.Needs {
 				if err := permit(call, need); err != nil {
@@ -43,7 +44,13 @@ func permit(call *tool.Call, need tool.Requirement) error {
 		return because(err, need)
 	}
 	call.Paths = append(call.Paths, path)
+	if err := call.Access.Err(); err != nil {
+		return fault.From(err).With("required", need.String())
+	}
 	if !call.Access.Allows(path.Abs(), need.Mode == tool.ReadWrite) && !(need.Part && call.Access.Touches(path.Abs())) {
+		if place, ok := call.Access.Protects(path.Abs()); ok && need.Mode == tool.ReadWrite {
+			return protected(need, call.Space, place)
+		}
 		return denied(need)
 	}
 	return nil
@@ -72,6 +79,17 @@ func grant(access cage.Access, need tool.Requirement) *fault.Error {
 
 func denied(need tool.Requirement) *fault.Error {
 	return fault.New(fault.CapabilityDenied, "The agent's cage does not grant %s.", need).With("required", need.String())
+}
+
+// protected is the refusal of what the cage would grant but for the tools outside it.
+func protected(need tool.Requirement, space *paths.Space, place string) *fault.Error {
+	name := place
+	if rel, err := filepath.Rel(space.Root(), place); err == nil && filepath.IsLocal(rel) {
+		name = paths.Show(rel)
+	}
+	return fault.New(fault.CapabilityDenied, "The agent's cage does not grant %s: %s is protected, because tools outside the cage run code that they find there. "+
+		"Leave it as it is, or ask the operator to name it in the cage.", need, name).
+		With("required", need.String()).With("protected", name)
 }
 
 // because adds to a denial by the operator's rules what was required, as every denial says it.

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"time"
 
+	"kaged.dev/pkg/dsl"
+
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/cage"
 	"kaged.dev/services/tool-runner/internal/core/command"
@@ -79,7 +81,7 @@ type Caller struct {
 	ProjectID, Root string
 	OperatorID      string
 	// Cage is the agent's policy, nil for none; CageID is the cage its commands run in, "" for one of their own each.
-	Cage   *cage.Policy
+	Cage   *dsl.Cage
 	CageID string
 	// Tools are the canonical names of the tools the agent has.
 	Tools []string

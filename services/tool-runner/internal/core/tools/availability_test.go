@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"testing"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 )
 
 // What each kind of caller may do with each tool: without a cage, in one with the default system calls, in one with the
@@ -13,21 +13,21 @@ import (
 // counts is the cage and not who is in it: a subagent whose cage is disabled reaches what the root agent does (T-DISP-09).
 func TestAvailabilityByCage(t *testing.T) {
 	t.Parallel()
-	mounts := []cage.Mount{{Path: "project:/docs"}, {Path: "./src", Writable: true}}
+	mounts := []dsl.Mount{{Mode: "ro", Path: "project:/docs"}, {Mode: "rw", Path: "./src"}}
 	shell := []string{"shell"}
 	callers := []struct {
 		name  string
 		agent string // the root agent if it is empty
-		cage  *cage.Policy
+		cage  *dsl.Cage
 		caged bool
 		shell bool
 	}{
 		{name: "uncaged", shell: true},
 		{name: "uncaged subagent", agent: "primary.subagents.x", shell: true},
-		{name: "default", cage: &cage.Policy{Mounts: mounts}, caged: true},
-		{name: "default with shell", cage: &cage.Policy{Mounts: mounts, Capabilities: shell}, caged: true, shell: true},
-		{name: "relaxed", cage: &cage.Policy{Mounts: mounts, Seccomp: "relaxed"}, caged: true},
-		{name: "relaxed with shell", cage: &cage.Policy{Mounts: mounts, Seccomp: "relaxed", Capabilities: shell}, caged: true, shell: true},
+		{name: "default", cage: &dsl.Cage{FS: mounts}, caged: true},
+		{name: "default with shell", cage: &dsl.Cage{FS: mounts, Capabilities: shell}, caged: true, shell: true},
+		{name: "relaxed", cage: &dsl.Cage{FS: mounts, Seccomp: "relaxed"}, caged: true},
+		{name: "relaxed with shell", cage: &dsl.Cage{FS: mounts, Seccomp: "relaxed", Capabilities: shell}, caged: true, shell: true},
 	}
 	for _, who := range callers {
 		t.Run(who.name, func(t *testing.T) {

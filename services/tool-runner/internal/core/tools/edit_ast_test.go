@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 )
 
 type editAstAnswer struct {
@@ -268,7 +268,8 @@ func TestEditAstInACage(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t)
 	b.write("lib/x.ts", "console.log(x)\n")
-	b.from.Agent, b.from.Cage = "primary.subagents.x", &cage.Policy{Mounts: []cage.Mount{{Path: "./src"}, {Path: "./out", Writable: true}}}
+	b.write("out/x", "")
+	b.from.Agent, b.from.Cage = "primary.subagents.x", &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./src"}, {Mode: "rw", Path: "./out"}}}
 	r := b.rewrite(in{"rewrites": log, "lang": "typescript"})
 	for _, c := range r.Changes {
 		if strings.HasPrefix(c.Path, "./lib") {

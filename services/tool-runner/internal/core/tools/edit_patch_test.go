@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 	"kaged.dev/services/tool-runner/internal/core/edit"
 )
 
@@ -252,7 +252,7 @@ func TestPatchThroughLinks(t *testing.T) {
 func TestPatchInACage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.rules.Denied = []string{"src/secret"} })
-	b.from.Agent, b.from.Cage = "primary.subagents.coder", &cage.Policy{Mounts: []cage.Mount{{Path: "./src", Writable: true}, {Path: "./docs"}}}
+	b.from.Agent, b.from.Cage = "primary.subagents.coder", &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./docs"}}}
 	b.write("src/a", "a\n")
 	b.write("src/secret/key", "k\n")
 	b.write("docs/d", "d\n")

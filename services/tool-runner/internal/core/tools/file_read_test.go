@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 )
 
 // readResult is what file.read answers.
@@ -255,7 +255,7 @@ func TestReadThroughLinks(t *testing.T) {
 func TestReadInACage(t *testing.T) {
 	t.Parallel()
 	for _, seccomp := range []string{"", "default", "relaxed"} {
-		b := caged(t, &cage.Policy{Mounts: []cage.Mount{{Path: "./src"}, {Path: "project:/lib", Writable: true}}, Seccomp: seccomp})
+		b := caged(t, &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./src"}, {Mode: "rw", Path: "project:/lib"}}, Seccomp: seccomp})
 		for _, name := range []string{"src/main.ts", "src2/main.ts", "data/secrets.json", "lib/x"} {
 			b.write(name, "x\n")
 		}

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 )
 
 type writeResult struct {
@@ -166,11 +166,66 @@ func TestCreateOnce(t *testing.T) {
 	}
 }
 
+// What makes tools outside the cage run code is not written by a caged agent, in a folder that it writes otherwise, and neither
+// where it is not there yet; the refusal says why. Its policy can name it, and without a cage nothing is protected.
+func TestProtectedInACage(t *testing.T) {
+	t.Parallel()
+	policy := &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "."}}}
+	b := caged(t, policy)
+	for _, name := range []string{".git/config", ".git/HEAD", ".git/objects/x", ".git/refs/x", ".git/hooks/pre-commit", ".kaged/project.yaml", ".envrc"} {
+		b.write(name, "old\n")
+	}
+	for path, place := range map[string]string{
+		".git/config": "./.git/config", "./.git/hooks/pre-commit": "./.git/hooks", ".git/hooks/post-merge": "./.git/hooks", ".git/commondir": "./.git/commondir",
+		".kaged/project.yaml": "./.kaged", ".envrc": "./.envrc", ".vscode/tasks.json": "./.vscode",
+	} {
+		for tool, params := range map[string]in{
+			"file.write": {"path": path, "content": "x"}, "edit.text": {"path": path, "old_string": "old", "new_string": "x"},
+			"edit.patch": {"patch": "*** Begin Patch\n*** Add File: " + path + "\n+x\n*** End Patch\n"},
+		} {
+			f := b.fails(fault.CapabilityDenied, tool, params)
+			if f.Details["protected"] != place || !strings.Contains(f.Msg, place+" is protected, because tools outside the cage run code") {
+				t.Errorf("%s %s: %v", tool, path, f)
+			}
+		}
+	}
+	if b.content(".git/config") != "old\n" || b.content(".vscode/tasks.json") != "(none)" {
+		t.Error("a denied write wrote")
+	}
+	b.ok("file.read", in{"path": ".git/config"}, nil)
+	b.ok("file.write", in{"path": ".git/description", "content": "x"}, nil)
+	policy.FS = append(policy.FS, dsl.Mount{Mode: "rw", Path: "./.envrc"})
+	b.ok("file.read", in{"path": ".envrc"}, nil)
+	b.ok("file.write", in{"path": ".envrc", "content": "x"}, nil)
+	b.from.Cage = nil
+	b.ok("file.read", in{"path": ".git/config"}, nil)
+	b.ok("file.write", in{"path": ".git/config", "content": "x"}, nil)
+}
+
+// A policy that names what is not there, or a link, grants nothing: every call with a path says what is wrong with it.
+func TestPolicyThatCannotBe(t *testing.T) {
+	t.Parallel()
+	b := caged(t, &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./gone"}}})
+	b.write("src/x", "x\n")
+	for tool, params := range map[string]in{
+		"file.read": {"path": "src/x"}, "file.write": {"path": "src/y", "content": ""}, "search.grep": {"pattern": "x"}, "file.list": {"path": "src"},
+	} {
+		f := b.fails(fault.CagePolicyInvalid, tool, params)
+		if f.Details["field"] != "cage.fs[1].path" || !strings.Contains(f.Msg, "nothing at ./gone") {
+			t.Errorf("%s: %v", tool, f)
+		}
+	}
+	b.link("src", "gone")
+	if f := b.fails(fault.CagePolicyInvalid, "file.read", in{"path": "src/x"}); !strings.Contains(f.Msg, "is a link; a cage grants real paths: write "+b.root+"/src") {
+		t.Error(f)
+	}
+}
+
 // Writing needs a mount that is writable, the deepest one counts (T-PERM-03, T-ARCH-10, T-RES-11, TN-PERM-2,
 // T-FILE-WRITE-06, T-FILE-CREATE-04, T-EDIT-TEXT-09, T-FM-08).
 func TestWriteInACage(t *testing.T) {
 	t.Parallel()
-	b := caged(t, &cage.Policy{Mounts: []cage.Mount{{Path: "./src", Writable: true}, {Path: "./src/vendor"}, {Path: "./docs"}}})
+	b := caged(t, &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./src/vendor"}, {Mode: "ro", Path: "./docs"}}})
 	b.write("docs/a.md", "a\n")
 	b.write("src/vendor/v", "v\n")
 	b.write("src2/x", "x\n")

@@ -17,10 +17,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 	"kaged.dev/services/tool-runner/internal/core/command/commandtest"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/paths"
@@ -105,7 +105,7 @@ func newBench(t testing.TB, change ...func(*bench)) *bench {
 }
 
 // caged returns a bench whose caller is a caged subagent.
-func caged(t testing.TB, policy *cage.Policy) *bench {
+func caged(t testing.TB, policy *dsl.Cage) *bench {
 	b := newBench(t)
 	b.from.Agent, b.from.Cage = "primary.subagents.coder", policy
 	return b

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 	"kaged.dev/services/tool-runner/internal/core/syntax"
 )
 
@@ -174,7 +174,7 @@ func TestSearchAstRefusesIncompletePatterns(t *testing.T) {
 // T-PERM-FILTER-01).
 func TestSearchAstInACage(t *testing.T) {
 	t.Parallel()
-	policy := &cage.Policy{Mounts: []cage.Mount{{Path: "./src/deep"}}}
+	policy := &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./src/deep"}}}
 	b := codeProject(t)
 	b.from.Agent, b.from.Cage = "primary.subagents.x", policy
 	var r astResult

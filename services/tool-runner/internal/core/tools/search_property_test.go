@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"kaged.dev/services/tool-runner/internal/core/cage"
+	"kaged.dev/pkg/dsl"
 )
 
 // gitFiles lists the files of the project git does not ignore, as results name them.
@@ -239,17 +239,17 @@ func TestGrepNeverQuotesOutsideTheCage(t *testing.T) {
 		var uncaged grepResult
 		b.from.Agent, b.from.Cage = "primary", nil
 		b.ok("search.grep", in{"pattern": ".", "output_mode": "content"}, &uncaged)
-		policy := &cage.Policy{}
+		policy := &dsl.Cage{}
 		for _, m := range rapid.SliceOfN(rapid.SampledFrom(mounts), 1, 3).Draw(rt, "mounts") {
 			if _, err := os.Lstat(filepath.Join(b.root, m)); err == nil {
-				policy.Mounts = append(policy.Mounts, cage.Mount{Path: "./" + m})
+				policy.FS = append(policy.FS, dsl.Mount{Mode: "ro", Path: "./" + m})
 			}
 		}
-		if len(policy.Mounts) == 0 {
+		if len(policy.FS) == 0 {
 			return // nothing is granted, and a search is denied
 		}
 		granted := func(file string) bool {
-			return slices.ContainsFunc(policy.Mounts, func(m cage.Mount) bool { return file == m.Path || strings.HasPrefix(file, m.Path+"/") })
+			return slices.ContainsFunc(policy.FS, func(m dsl.Mount) bool { return file == m.Path || strings.HasPrefix(file, m.Path+"/") })
 		}
 		var want, inside []string
 		for _, m := range uncaged.Matches {
@@ -268,7 +268,7 @@ func TestGrepNeverQuotesOutsideTheCage(t *testing.T) {
 			var r grepResult
 			c.bench.ok("search.grep", in{"pattern": ".", "output_mode": "content"}, &r)
 			if d := cmp.Diff(c.want, r.flat()); d != "" || r.TotalMatches != len(c.want) {
-				rt.Fatalf("%+v, total %d:\n%s", policy.Mounts, r.TotalMatches, d)
+				rt.Fatalf("%+v, total %d:\n%s", policy.FS, r.TotalMatches, d)
 			}
 			for _, mode := range []string{"files_with_matches", "count"} {
 				var r grepResult

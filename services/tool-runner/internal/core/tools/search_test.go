@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 )
 
 type grepResult struct {
@@ -199,7 +199,7 @@ func TestSearchTimesOut(t *testing.T) {
 // (T-SEARCH-GREP-10, T-SEARCH-GLOB-06, T-PERM-FILTER-01, -02, T-AVAIL-03, C14).
 func TestGrepInACage(t *testing.T) {
 	t.Parallel()
-	policy := &cage.Policy{Mounts: []cage.Mount{{Path: "./src/deep"}}}
+	policy := &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./src/deep"}}}
 	b := searchProject(t)
 	b.from.Agent, b.from.Cage = "primary.subagents.x", policy
 	var r grepResult

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/cage"
 )
 
 type shellResult struct {
@@ -228,8 +228,8 @@ func TestShellCannotStart(t *testing.T) {
 // A cage must grant both the shell and writing in the working folder (T-SHELL-18, T-AVAIL-10, T-PERM-07).
 func TestShellInACage(t *testing.T) {
 	t.Parallel()
-	src := []cage.Mount{{Path: "./src", Writable: true}, {Path: "./doc"}}
-	b := caged(t, &cage.Policy{Mounts: src, Capabilities: []string{"shell"}})
+	src := []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./doc"}}
+	b := caged(t, &dsl.Cage{FS: src, Capabilities: []string{"shell"}})
 	b.write("src/x", "")
 	b.write("doc/x", "")
 	b.ok("shell.bash", in{"command": "true", "cwd": "src"}, nil)
@@ -241,7 +241,7 @@ func TestShellInACage(t *testing.T) {
 			t.Errorf("%s: %v", cwd, f.Details)
 		}
 	}
-	b.from.Cage = &cage.Policy{Mounts: src}
+	b.from.Cage = &dsl.Cage{FS: src}
 	if f := b.fails(fault.CapabilityDenied, "shell.bash", in{"command": "true", "cwd": "src"}); f.Details["required"] != "capability:shell" {
 		t.Errorf("details %v", f.Details)
 	}

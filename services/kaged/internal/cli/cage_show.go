@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/kaged/internal/workbench"
+)
+
+func (a App) cageShow(p *places) *cobra.Command {
+	var project string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show [flags] [AGENT_PATH]",
+		Short: "Say what an agent of the project may do, before it does anything",
+		Long: "Says in plain words what an agent's cage allows: what it may read, write and reach, what stays read-only in that and\n" +
+			"why, which tools it enables, and what it is limited to. The agent is named by its tree path; without one it is the\n" +
+			"root agent. What an agent may do is never more than the agents above it may, and the paths are looked at as a cage\n" +
+			"would: one that is missing or a link is an error. No daemon is needed.",
+		Example: "  kaged cage show primary.subagents.tester\n  kaged cage show --project ~/src/demo --json",
+		Args: func(cmd *cobra.Command, list []string) error {
+			if len(list) > 1 {
+				return misused(cmd, "one agent's tree path is needed, such as primary.subagents.tester")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, list []string) error {
+			agent := ""
+			if len(list) > 0 {
+				agent = list[0]
+			}
+			b, err := a.bench(p, toolFlags{project: project}, "")
+			if err != nil {
+				return err
+			}
+			shown, err := b.Cage(cmd.Context(), agent, p.dataDir, p.config)
+			if err := errors.Join(noSuchAgent(err), b.Close()); err != nil {
+				return err
+			}
+			for _, w := range shown.Warnings {
+				fmt.Fprintln(a.Stderr, "kaged: warning:", w)
+			}
+			if asJSON {
+				return writeJSON(a.Stdout, shown)
+			}
+			return writeCage(a.Stdout, shown)
+		},
+	}
+	cmd.Flags().StringVar(&project, "project", ".", "the project's folder")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print everything as one JSON object")
+	return cmd
+}
+
+// noSuchAgent turns the refusal of an agent's name into one that lists those there are.
+func noSuchAgent(err error) error {
+	if !errors.Is(err, fault.NotFound) {
+		return err
+	}
+	f := fault.From(err)
+	agents, _ := f.Details["agents"].([]any)
+	if len(agents) == 0 {
+		return &exitError{exitUsage, err}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s It has:", f.Msg)
+	for _, name := range agents {
+		fmt.Fprintf(&b, "\n  %v", name)
+	}
+	return &exitError{exitUsage, errors.New(b.String())}
+}
+
+// writeCage writes for people what an agent may do: the sentence first, then a thing a line.
+func writeCage(w io.Writer, c workbench.Cage) error {
+	if !c.Caged {
+		_, err := fmt.Fprintf(w, "%s of %s has no cage: it may do what kaged itself may do on this machine.\n", c.Agent, c.Project)
+		return err
+	}
+	fmt.Fprintf(w, "%s of %s %s.\n\n", c.Agent, c.Project, harmless(c.May))
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, line := range c.Says[1:] {
+		fmt.Fprintf(tab, "%s\t%s\n", line.About, harmless(line.Text))
+	}
+	return tab.Flush()
+}

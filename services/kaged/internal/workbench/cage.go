@@ -1,0 +1,116 @@
+package workbench
+
+import (
+	"cmp"
+	"context"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/dsl"
+)
+
+// Cage is what an agent of the project may do, before it does anything.
+type Cage struct {
+	// Project is the project's slug, Root its folder, Agent the tree path of the agent.
+	Project string `json:"project"`
+	Root    string `json:"root"`
+	Agent   string `json:"agent"`
+	// Caged says whether it is in a cage; all that follows is empty where it is not.
+	Caged bool `json:"caged"`
+	// May says in one sentence what it may read, write and reach, Summary what its cage grants as it is written.
+	May     string `json:"may"`
+	Summary string `json:"summary"`
+	// Says describes the cage in plain words, a thing a line.
+	Says []cage.Line `json:"says"`
+	// Grants are the paths that can be seen.
+	Grants []Grant `json:"grants"`
+	// Net are the rules of what can be reached, in the spelling that all of theirs share.
+	Net []string `json:"net"`
+	// Seccomp is default or relaxed, State ephemeral or persistent.
+	Seccomp      string            `json:"seccomp"`
+	State        string            `json:"state"`
+	Capabilities []string          `json:"capabilities"`
+	Env          map[string]string `json:"env"`
+	Limits       CageLimits        `json:"limits"`
+	// Warnings are about the project, one sentence each.
+	Warnings []string `json:"warnings"`
+}
+
+// Grant is a path that can be seen in a cage.
+type Grant struct {
+	Path string `json:"path"`
+	// Mode is ro or rw, Kind is file or folder.
+	Mode string `json:"mode"`
+	Kind string `json:"kind"`
+	// Why is "policy"; "protected" for what makes tools outside the cage run code, and "missing" where that is not there;
+	// "pinned" for a folder that leads to something read-only.
+	Why string `json:"why"`
+}
+
+// CageLimits are a cage's limits, 0 for none.
+type CageLimits struct {
+	MemoryBytes int64   `json:"memory_bytes"`
+	CPU         float64 `json:"cpu"`
+	PIDs        int64   `json:"pids"`
+	DiskBytes   int64   `json:"disk_bytes"`
+	WalltimeMS  int64   `json:"walltime_ms"`
+}
+
+// Cage says what an agent may do, "" for the root. own are kaged's own paths, which no cage can grant. It fails as
+// [Bench.Explain] does, and with cage_policy_invalid if the cage names what cannot be granted.
+func (b *Bench) Cage(ctx context.Context, agent string, own ...string) (Cage, error) {
+	if project, err := b.HasProject(ctx); err != nil || !project {
+		if err == nil {
+			err = b.noProject(cmp.Or(agent, rootAgent))
+		}
+		return Cage{}, err
+	}
+	resp, warnings, err := b.Explain(ctx, agent)
+	if err != nil {
+		return Cage{}, err
+	}
+	policy := dsl.CageFromProto(resp.GetCage())
+	c := Cage{
+		Project: resp.GetProject(), Root: b.root, Agent: resp.GetAgent(), Caged: policy != nil, Says: []cage.Line{}, Grants: []Grant{}, Net: []string{},
+		Capabilities: []string{}, Env: map[string]string{}, Warnings: append([]string{}, warnings...),
+	}
+	if policy == nil {
+		return c, nil
+	}
+	view, err := cage.Compile(policy, b.root, cage.Forbidden(own...))
+	if err != nil {
+		return Cage{}, err
+	}
+	c.Root, c.May, c.Summary, c.Says = view.Root, view.May(), policy.Summary(), view.Describe()
+	for _, g := range view.Grants {
+		c.Grants = append(c.Grants, grantOf(g))
+	}
+	for _, r := range view.Net {
+		c.Net = append(c.Net, r.String())
+	}
+	c.Seccomp, c.State, c.Capabilities = policy.SystemCalls(), policy.State, append(c.Capabilities, view.Capabilities...)
+	for name, value := range view.Env {
+		c.Env[name] = value
+	}
+	l := view.Limits
+	c.Limits = CageLimits{MemoryBytes: l.Memory, CPU: l.CPU, PIDs: l.PIDs, DiskBytes: l.Disk, WalltimeMS: l.Walltime.Milliseconds()}
+	return c, nil
+}
+
+func grantOf(g cage.Grant) Grant {
+	out := Grant{Path: g.Path, Mode: "ro", Kind: "file", Why: "policy"}
+	if g.Writable {
+		out.Mode = "rw"
+	}
+	if g.Dir {
+		out.Kind = "folder"
+	}
+	switch {
+	case g.Missing:
+		out.Why = "missing"
+	case g.Protected:
+		out.Why = "protected"
+	case g.Pinned:
+		out.Why = "pinned"
+	}
+	return out
+}
