@@ -54,15 +54,16 @@ type Plan struct {
 
 // Bind is a tree or a file that is seen in a cage.
 type Bind struct {
-	// Path is where it is outside and inside.
+	// Path is where it is inside; From is where it is outside, empty for the same.
 	Path string `json:"path"`
+	From string `json:"from,omitempty"`
 	// Tree is the number of the file that is the tree, set up and ready to be attached, among those that were handed over; -1
-	// where the init is to open Path itself.
+	// where the init is to open it itself.
 	Tree int `json:"tree"`
 	// Writable allows changes; Dir says that it is a folder.
 	Writable bool `json:"writable,omitempty"`
 	Dir      bool `json:"dir,omitempty"`
-	// Dev and Ino are what the supervisor found at Path: anything else there now is refused.
+	// Dev and Ino are what the supervisor found outside: anything else there now is refused.
 	Dev uint64 `json:"dev"`
 	Ino uint64 `json:"ino"`
 	// Within says that it lies in another Bind, where it must be found as it was outside.

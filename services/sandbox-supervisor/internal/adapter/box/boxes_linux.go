@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -156,6 +157,14 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 		return err
 	}
 	box.stubs = held
+	if spec.View.Persistent {
+		if b.opts.Dir == "" {
+			return unavailable("state", "this kaged has no data directory to keep it in", "")
+		}
+		if err := g.addHome(filepath.Join(b.opts.Dir, spec.State, "home")); err != nil {
+			return err
+		}
+	}
 	if err := g.add(list); err != nil {
 		return err
 	}

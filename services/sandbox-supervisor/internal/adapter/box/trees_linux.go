@@ -1,8 +1,10 @@
 package box
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -43,7 +45,7 @@ func (g *grants) add(list []cage.Grant) error {
 		if err := checkPath(grant.Path); err != nil {
 			return err
 		}
-		if err := g.open(grant, around(g.binds, grant.Path)); err != nil {
+		if err := g.open(grant, "", around(g.binds, grant.Path)); err != nil {
 			return err
 		}
 	}
@@ -71,16 +73,28 @@ func in(p, dir string) bool { return strings.HasPrefix(p, dir+"/") }
 // around returns the outermost of binds that p lies in, nil for none.
 func around(binds []blueprint.Bind, p string) *blueprint.Bind {
 	for i := range binds {
-		if in(p, binds[i].Path) {
+		if !binds[i].Own && in(p, binds[i].Path) {
 			return &binds[i]
 		}
 	}
 	return nil
 }
 
-// open opens one grant, which lies in outer unless that is nil.
-func (g *grants) open(grant cage.Grant, outer *blueprint.Bind) error {
-	fd, st, err := mounts.Find(unix.AT_FDCWD, grant.Path)
+// addHome shows a folder of the data directory as the cage's home. It is made if it is not there.
+func (g *grants) addHome(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return unavailable("state", dir+": "+reasonOf(err), "make the data directory writable")
+	}
+	if err := g.open(cage.Grant{Path: blueprint.Home, Dir: true, Writable: true}, dir, nil); err != nil {
+		return err
+	}
+	g.binds[len(g.binds)-1].Own = true
+	return nil
+}
+
+// open opens one grant, which is at from if that is not empty, and lies in outer unless that is nil.
+func (g *grants) open(grant cage.Grant, from string, outer *blueprint.Bind) error {
+	fd, st, err := mounts.Find(unix.AT_FDCWD, cmp.Or(from, grant.Path))
 	if err != nil {
 		return invalid(grant.Path, reasonOf(err))
 	}
@@ -93,7 +107,7 @@ func (g *grants) open(grant cage.Grant, outer *blueprint.Bind) error {
 		return invalid(grant.Path, "it is no file")
 	}
 	bind := blueprint.Bind{
-		Path: grant.Path, Tree: -1, Writable: grant.Writable, Dir: grant.Dir, Dev: st.Dev, Ino: st.Ino, Within: outer != nil,
+		Path: grant.Path, From: from, Tree: -1, Writable: grant.Writable, Dir: grant.Dir, Dev: st.Dev, Ino: st.Ino, Within: outer != nil,
 	}
 	if g.tier.trees {
 		uid, gid := int(st.Uid), int(st.Gid)
