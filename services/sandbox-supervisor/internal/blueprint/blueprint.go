@@ -4,7 +4,7 @@
 // A [Plan] travels as JSON in a frame (package frame), after the files it speaks of. The init trusts it.
 package blueprint
 
-// Ids of the only user and group in a cage, and where its own folders are.
+// The only user in a cage, and where it is at home. UID and GID are its ids where the cage has a user namespace of its own.
 const (
 	UID  = 1000
 	GID  = 1000
@@ -33,8 +33,10 @@ const (
 type Plan struct {
 	// Mark is the mark of the init itself; see package proc.
 	Mark uint64 `json:"mark"`
-	// Setuid is the host's user id to become at the end, 0 where the init is in a user namespace of its own.
-	Setuid int `json:"setuid,omitempty"`
+	// Userns says that the init is in a user namespace of its own.
+	Userns bool `json:"userns,omitempty"`
+	// GID is the group of the cage's user.
+	GID int `json:"gid"`
 	// System are the paths of the read-only system: folders are shown, links are made again, what is not there is left out.
 	System []string `json:"system,omitempty"`
 	// Etc are the names in /etc that are shown, as far as they are there and everybody may read them.
