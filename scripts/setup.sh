@@ -51,11 +51,16 @@ need git git
 if [ "$what" != run ]; then
 	need gcc gcc # the race detector needs cgo
 	[ -e /usr/include/stdlib.h ] || packages+=(libc6-dev)
+	need python3 python3 # what runs in cages in tests
+	need gdb gdb
 fi
 if [ "$what" = bench ]; then
 	want rg ripgrep
 	command -v fd >/dev/null || want fdfind fd-find
 	want patch patch
+	want bwrap bubblewrap
+	want crun crun
+	[ "$(id -u)" != 0 ] || want runc runc
 	astgrep
 fi
 [ ${#packages[@]} -eq 0 ] && exit 0

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -174,7 +173,7 @@ func (b *builder) openBind(bind blueprint.Bind) (source, error) {
 	if !bind.Writable {
 		attr = mounts.ReadOnly
 	}
-	tree, st, err := openTree(unix.AT_FDCWD, cmp.Or(bind.From, bind.Path), attr)
+	tree, st, err := openTree(unix.AT_FDCWD, bind.Path, attr)
 	if err != nil {
 		return s, err
 	}

@@ -39,6 +39,7 @@ var measurements = []measurement{
 	{"structural", measureStructural},
 	{"calls", measureCalls},
 	{"terminal", measureTerminal},
+	{"cage", measureCages},
 	{"million", measureMillion},
 }
 

@@ -1,0 +1,463 @@
+package sandboxsupervisor_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/testkit"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
+)
+
+func init() { helpers["cages"] = helperCages }
+
+// grantsWork is a policy that grants the folder work of a project.
+func grantsWork() *commonv1.CagePolicy {
+	return &commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/work"}}, Seccomp: "default", State: "ephemeral"}
+}
+
+// project makes a project with a folder work.
+func project(t testing.TB) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "work"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// inCage makes a command one of a cage of its own.
+func inCage(root string, policy *commonv1.CagePolicy) func(*sandboxsupervisorv1.ExecStart) {
+	return func(s *sandboxsupervisorv1.ExecStart) {
+		s.Cage, s.ProjectRoot, s.Cwd = policy, root, filepath.Join(root, "work")
+	}
+}
+
+// heldCage is a cage that a test holds.
+type heldCage struct {
+	id      string
+	root    string
+	policy  *commonv1.CagePolicy
+	release context.CancelFunc
+	stream  sandboxsupervisorv1.SandboxService_HoldCageClient
+}
+
+func hold(client sandboxsupervisorv1.SandboxServiceClient, root string, policy *commonv1.CagePolicy) (*heldCage, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &heldCage{id: ident.New(), root: root, policy: policy, release: cancel}
+	var err error
+	c.stream, err = client.HoldCage(ctx, &sandboxsupervisorv1.HoldCageRequest{
+		CageId: c.id, Owner: &sandboxsupervisorv1.Owner{SessionId: "session", ProjectId: "project"}, AgentPath: "primary", Policy: policy, ProjectRoot: root,
+	})
+	var event *sandboxsupervisorv1.HoldCageEvent
+	if err == nil {
+		event, err = c.stream.Recv()
+	}
+	if err == nil && event.GetOpened() == nil {
+		err = fmt.Errorf("the first event is %v", event)
+	}
+	if err != nil {
+		cancel()
+	}
+	return c, err
+}
+
+func mustHold(t testing.TB, client sandboxsupervisorv1.SandboxServiceClient, root string, policy *commonv1.CagePolicy) *heldCage {
+	t.Helper()
+	c, err := hold(client, root, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.release)
+	return c
+}
+
+// in makes a command one of a held cage.
+func (c *heldCage) in(s *sandboxsupervisorv1.ExecStart) {
+	inCage(c.root, c.policy)(s)
+	s.CageId = c.id
+}
+
+// ended reads the events of a held cage to the last, which says why it ended.
+func (c *heldCage) ended(t testing.TB) sandboxsupervisorv1.KillReason {
+	t.Helper()
+	for {
+		event, err := c.stream.Recv()
+		if err != nil {
+			t.Fatalf("waiting for the cage's end: %v", err)
+		}
+		if event.GetEnded() != nil {
+			return event.GetEnded().GetReason()
+		}
+	}
+}
+
+// helperCages is a supervisor of its own process that holds as many cages as its argument says, in the project of
+// KAGED_TEST_PROJECT, all made at once. In each run a command and a detached one, both deaf; it says so and works until it is killed.
+func helperCages() {
+	h, err := host.New(host.Options{
+		DataDir: os.Getenv("KAGED_TEST_DATA"), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "0",
+	}, sandboxsupervisor.Module)
+	must(err)
+	count, err := strconv.Atoi(os.Args[1])
+	must(err)
+	root := os.Getenv("KAGED_TEST_PROJECT")
+	must(h.Run(context.Background(), func() {
+		client := sandboxsupervisorv1.NewSandboxServiceClient(h.Dial("sandbox-supervisor"))
+		for range count {
+			go func() {
+				c, err := hold(client, root, grantsWork())
+				must(err)
+				fmt.Println("opened")
+				start := &sandboxsupervisorv1.ExecStart{
+					Owner: &sandboxsupervisorv1.Owner{SessionId: "session"}, Argv: []string{"/bin/sh", "-c", stubborn}, Env: map[string]string{"PATH": "/usr/bin:/bin"},
+				}
+				c.in(start)
+				_, err = client.StartProcess(context.Background(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: start})
+				must(err)
+				_, err = caged(client, start, func(text []byte) {
+					if bytes.HasSuffix(text, []byte(" pid")) {
+						fmt.Println("running")
+					}
+				})
+				must(err)
+			}()
+		}
+	}))
+}
+
+// holder is a supervisor in a process of its own that holds cages.
+type holder struct {
+	cmd           *exec.Cmd
+	out           *bufio.Scanner
+	data, project string
+}
+
+func startHolder(t *testing.T, cages int, variables ...string) *holder {
+	t.Helper()
+	h := &holder{data: t.TempDir(), project: project(t)}
+	h.cmd = exec.Command("/proc/self/exe", strconv.Itoa(cages))
+	h.cmd.Env = append(os.Environ(), append(variables, "KAGED_TEST_HELPER=cages", "KAGED_TEST_DATA="+h.data, "KAGED_TEST_PROJECT="+h.project)...)
+	h.cmd.Stderr = os.Stderr
+	out, err := h.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.cmd.Process.Kill(); h.cmd.Wait() })
+	h.out = bufio.NewScanner(out)
+	return h
+}
+
+// until waits until it has said a word so many times.
+func (h *holder) until(t *testing.T, word string, times int) {
+	t.Helper()
+	for times > 0 {
+		if !h.out.Scan() {
+			t.Fatalf("the supervisor ended before it said %s", word)
+		}
+		if h.out.Text() == word {
+			times--
+		}
+	}
+}
+
+// descendants returns every process below one.
+func descendants(t testing.TB, pid int) (found []int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	children := map[int][]int{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		child, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		parent, _ := strconv.Atoi(strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))[1])
+		children[parent] = append(children[parent], child)
+	}
+	for next := children[pid]; len(next) > 0; next = next[1:] {
+		found = append(found, next[0])
+		next = append(next, children[next[0]]...)
+	}
+	return found
+}
+
+// nothingLeft fails the test if a supervisor that was killed has left something, after the next one of its data directory
+// has started and stopped.
+func (h *holder) nothingLeft(t *testing.T, processes []int) {
+	t.Helper()
+	for _, pid := range processes {
+		gone(t, pid)
+	}
+	restart(t, h.data)
+	if left := cgroups(t, h.data); len(left) > 0 {
+		t.Errorf("cgroups are left: %v", left)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || bytes.Contains(mounts, []byte(h.project)) || bytes.Contains(mounts, []byte(h.data)) {
+		t.Errorf("mounts are left: %v: %s", err, mounts)
+	}
+	for _, dir := range []string{h.project, filepath.Join(h.data, "cages")} {
+		if left := below(dir); len(left) > 0 {
+			t.Errorf("files are left: %v", left)
+		}
+	}
+}
+
+// below lists everything in a folder but the project's own.
+func below(dir string) (found []string) {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && path != dir && d.Name() != "work" {
+			found = append(found, path)
+		}
+		return nil
+	})
+	return found
+}
+
+// When the supervisor is killed, every cage is gone at once with everything in it; and after the next start nothing of them
+// is on the host: no process, no mount, no cgroup, no stub, no file.
+func TestKilledSupervisorOfCages(t *testing.T) {
+	t.Parallel()
+	h := startHolder(t, 2)
+	h.until(t, "running", 4)
+	processes := descendants(t, h.cmd.Process.Pid)
+	if len(processes) < 2*5 {
+		t.Errorf("only %v run", processes)
+	}
+	if err := h.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = h.cmd.Wait()
+	h.nothingLeft(t, processes)
+}
+
+// The same if it is killed while it makes twenty cages at once, wherever each of them is.
+func TestKilledWhileMakingCages(t *testing.T) {
+	t.Parallel()
+	for _, opened := range []int{1, 7, 15} {
+		t.Run(fmt.Sprint(opened), func(t *testing.T) {
+			t.Parallel()
+			h := startHolder(t, 20)
+			h.until(t, "opened", opened)
+			// Stopped, it starts no more that is not seen.
+			freeze(t, h.cmd.Process.Pid)
+			processes := descendants(t, h.cmd.Process.Pid)
+			if err := h.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = h.cmd.Wait()
+			h.nothingLeft(t, processes)
+		})
+	}
+}
+
+// initOf returns the first process of the cage that a process is in.
+func initOf(t testing.TB, pid int) int {
+	t.Helper()
+	space := func(pid int) string {
+		link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return link
+	}
+	inside := space(pid)
+	for {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parent, _ := strconv.Atoi(strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))[1])
+		if parent == 0 || space(parent) != inside {
+			return pid
+		}
+		pid = parent
+	}
+}
+
+// When the first process of a cage is killed, everything in it is gone, each of its commands is reported as lost, whoever
+// holds it is told, and other cages go on.
+func TestKilledInit(t *testing.T) {
+	t.Parallel()
+	client, root := serve(t, nil), project(t)
+	c, other := mustHold(t, client, root, grantsWork()), mustHold(t, client, root, grantsWork())
+	spared := begin(t, client, shell(t, "echo up; read x; echo still", pipes, other.in))
+	spared.until("up")
+	var commands []*running
+	for _, kind := range []func(*sandboxsupervisorv1.ExecStart){pipes, timeout(60_000)} {
+		r := begin(t, client, shell(t, stubborn, kind, c.in))
+		r.until("pid")
+		commands = append(commands, r)
+	}
+	detached := shell(t, stubborn, c.in)
+	started, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: detached})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := initOf(t, int(commands[0].started.GetPid()))
+	processes := descendants(t, first)
+	if len(processes) < 5 {
+		t.Errorf("only %v run in the cage", processes)
+	}
+	if err := unix.Kill(first, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range commands {
+		if exit := r.wait(); exit.GetReason() != lost {
+			t.Errorf("a command ended with %v", exit)
+		}
+	}
+	if reason := c.ended(t); reason != lost {
+		t.Errorf("the cage ended with %v", reason)
+	}
+	for _, pid := range append(processes, int(started.GetProcess().GetPid())) {
+		gone(t, pid)
+	}
+	refusal := shell(t, "true", c.in)
+	if _, err := tryBegin(t, client, refusal); err == nil {
+		t.Error("a command was started in a cage that is gone")
+	}
+	spared.write("\n")
+	spared.wait()
+	if !strings.Contains(spared.stdout.String(), "still") {
+		t.Errorf("another cage's command wrote %q", spared.stdout.String())
+	}
+	if err := errors.Join(noStubs(root)...); err == nil {
+		return
+	}
+	other.release()
+	waitFor(t, "the stubs to go", func() bool { return len(noStubs(root)) == 0 })
+}
+
+// noStubs returns an error for everything in a project that its cages put there.
+func noStubs(root string) (found []error) {
+	for _, path := range below(root) {
+		found = append(found, fmt.Errorf("%s is there", path))
+	}
+	return found
+}
+
+// waitFor waits for what nobody tells.
+func waitFor(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !done(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("waiting for %s", what)
+		}
+	}
+}
+
+// Hundreds of commands in one cage, and many cages one after the other, leave nothing behind: no open file, no process, no
+// cgroup, no stub.
+func TestCagesLeakNothing(t *testing.T) {
+	opts := testkit.Options(t)
+	h, err := host.New(opts, sandboxsupervisor.Module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := testkit.Start(t, h)
+	defer testkit.Stop(t, running)
+	client, root := sandboxsupervisorv1.NewSandboxServiceClient(h.Dial("sandbox-supervisor")), project(t)
+	one := func(start *sandboxsupervisorv1.ExecStart) {
+		if exit, err := caged(client, start, func([]byte) {}); err != nil || exit.GetExitCode() != 0 {
+			t.Fatalf("%v, %v", exit, err)
+		}
+	}
+	alone := shell(t, "true", pipes, inCage(root, grantsWork()))
+	one(alone) // what is kept for the next one
+	settled := func() [3]int {
+		return [3]int{openFiles(t), len(descendants(t, os.Getpid())), len(cgroups(t, opts.DataDir))}
+	}
+	before := settled()
+	c := mustHold(t, client, root, grantsWork())
+	for i := range 300 {
+		start := shell(t, "(setsid sleep 1000 &) ; true", pipes, c.in)
+		if i%10 == 0 {
+			start.Terminal = &sandboxsupervisorv1.Terminal{}
+		}
+		start.Cwd = filepath.Join(root, "work")
+		one(start)
+	}
+	c.release()
+	for range 20 {
+		one(alone)
+	}
+	waitFor(t, "what was used to be given back", func() bool {
+		now := settled()
+		return now[0] <= before[0] && now[1] <= before[1] && now[2] <= before[2] && len(noStubs(root)) == 0
+	})
+}
+
+// A command that writes without end to a caller that does not read makes nobody's memory grow: it waits. All of it arrives
+// when the caller reads again.
+func TestOutputFloodFromACage(t *testing.T) {
+	client, root := serve(t, nil), project(t)
+	const size = 1 << 30
+	start := shell(t, "", pipes, inCage(root, grantsWork()))
+	start.Argv = []string{"head", "-c", strconv.Itoa(size), "/dev/zero"}
+	r := begin(t, client, start)
+	written := func() (n int64) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", r.started.GetPid()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Sscanf(string(text[bytes.Index(text, []byte("wchar: ")):]), "wchar: %d", &n)
+		return n
+	}
+	// It stands still when it has written nothing more for so many looks.
+	last, same := int64(-1), 0
+	waitFor(t, "the command to stand still", func() bool {
+		n := written()
+		if n != last {
+			last, same = n, 0
+		}
+		same++
+		return same > 2000
+	})
+	if last > 64<<20 {
+		t.Errorf("it wrote %d bytes that nobody has read", last)
+	}
+	total := 0
+	for {
+		event, err := r.stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event.GetExited() != nil {
+			break
+		}
+		total += len(event.GetOutput().GetData())
+	}
+	if total != size {
+		t.Errorf("%d bytes arrived", total)
+	}
+}

@@ -1,0 +1,332 @@
+package sandboxsupervisor_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/services/sandbox-supervisor/internal/escape"
+)
+
+const isAMD64 = runtime.GOARCH == "amd64"
+
+// stranger is a user that nothing else belongs to: what is tried without a cage may end its processes.
+const stranger = 64321
+
+// buildProbe builds the program that tries to escape, once: static, so that it runs in a cage that shows it nothing.
+var buildProbe = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "kaged-probe-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "probe")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./internal/escape/probe")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building the probe: %w: %s", err, out)
+	}
+	return os.ReadFile(path)
+})
+
+// place returns a folder for a stage that the given user owns, with the probe and this test's own program in it.
+func place(t testing.TB, uid int) string {
+	t.Helper()
+	probe, err := buildProbe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Not the test's own folder: nobody but its owner can enter that.
+	dir, err := os.MkdirTemp("", "kaged-stage-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"probe": probe, "self": self} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() == 0 {
+		for _, name := range []string{"", "probe", "self"} {
+			if err := os.Chown(filepath.Join(dir, name), uid, uid); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir
+}
+
+// environment is a machine as seen by a supervisor.
+type environment struct {
+	name string
+	// helper is what is started, "escape" if not said; attr says how, uid as whom, in what container.
+	helper    string
+	attr      syscall.SysProcAttr
+	uid       int
+	container *container
+	// root says that only root can make it.
+	root bool
+	// tier is how cages are enforced there; empty says that they are refused, with a sentence that holds layer.
+	tier, layer string
+}
+
+var environments = []environment{
+	{name: "root", root: true, tier: "userns"},
+	{name: "user", uid: stranger, tier: "userns"},
+	// As Docker and Kubernetes start containers by themselves.
+	{
+		name: "container", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
+		container: &container{Caps: dockerCaps, Masked: true, Seccomp: true}, layer: "user namespaces",
+	},
+	// Without the filter there are user namespaces, but /proc cannot be mounted where parts of it are masked.
+	{
+		name: "container-unconfined", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
+		container: &container{Caps: dockerCaps, Masked: true}, layer: "mounting proc",
+	},
+	{
+		name: "container-privileged", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces}, container: &container{}, tier: "userns",
+	},
+	// A user whose machine allows no user namespaces.
+	{
+		name: "user-without-namespaces", uid: stranger, attr: syscall.SysProcAttr{
+			Cloneflags: unix.CLONE_NEWUSER, AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE},
+		}, container: &container{NoUserns: true}, layer: "user namespaces",
+	},
+}
+
+// start starts the stage of an environment in a folder.
+func (e environment) start(t testing.TB, dir string) (*exec.Cmd, *bytes.Buffer) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "self"))
+	helper := cmp.Or(e.helper, "escape")
+	attr := e.attr
+	uid := os.Getuid()
+	if e.uid != 0 && uid == 0 {
+		uid = e.uid
+		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
+	}
+	if attr.Cloneflags&unix.CLONE_NEWUSER != 0 {
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+		attr.GidMappings = attr.UidMappings
+		attr.GidMappingsEnableSetgroups = os.Getuid() == 0
+	}
+	cmd.Env = []string{"KAGED_TEST_DIR=" + dir, "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "KAGED_HOST_SECRET=inherited"}
+	if e.container != nil {
+		helper = "container"
+		text, err := json.Marshal(e.container)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Env = append(cmd.Env, "KAGED_TEST_CONTAINER="+string(text))
+	}
+	cmd.Env = append(cmd.Env, "KAGED_TEST_HELPER="+helper)
+	cmd.Dir, cmd.SysProcAttr = dir, &attr
+	var trouble bytes.Buffer
+	cmd.Stderr = &trouble
+	return cmd, &trouble
+}
+
+// The whole catalogue, in each environment: every attack is contained and everything that must work works, in each kind of
+// cage; or cages are refused in a sentence that names what is missing, and never weaker without a word.
+func TestEscapes(t *testing.T) {
+	for _, e := range environments {
+		t.Run(e.name, func(t *testing.T) {
+			if e.root && os.Getuid() != 0 {
+				t.Skip("only root can make this environment")
+			}
+			uid := e.uid
+			if os.Getuid() != 0 {
+				uid = os.Getuid()
+			}
+			cmd, trouble := e.start(t, place(t, uid))
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var tier, refused string
+			results := map[escape.Profile]map[string]escape.Result{}
+			lines(out, func(l line) {
+				if l.ID == "" {
+					tier, refused = tier+l.Tier, refused+l.Refused
+					return
+				}
+				if results[l.Profile] == nil {
+					results[l.Profile] = map[string]escape.Result{}
+				}
+				results[l.Profile][l.ID] = l.Result
+			})
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("the supervisor ended with %v", err)
+			}
+			if trouble.Len() > 0 {
+				t.Errorf("the supervisor said %s", trouble)
+			}
+			if tier != e.tier && e.tier != "" {
+				t.Errorf("cages are enforced by %q, want %q: %s", tier, e.tier, refused)
+			}
+			if e.tier == "" {
+				if !strings.Contains(refused, "cage_unavailable: ") || !strings.Contains(refused, e.layer) {
+					t.Errorf("cages are refused with %q, want cage_unavailable naming %q", refused, e.layer)
+				}
+				if len(results) > 0 {
+					t.Errorf("commands ran nevertheless: %v", results)
+				}
+				return
+			}
+			if len(results) == 0 {
+				t.Fatalf("nothing ran: %s", refused)
+			}
+			judge(t, results)
+		})
+	}
+}
+
+// judge holds results against the catalogue.
+func judge(t *testing.T, results map[escape.Profile]map[string]escape.Result) {
+	tried := 0
+	for _, p := range append(slices.Clone(profiles), escape.Neighbours) {
+		t.Run(string(p), func(t *testing.T) {
+			for _, c := range escape.Catalogue {
+				if !c.In(p) || c.AMD64 && !isAMD64 {
+					continue
+				}
+				tried++
+				t.Run(c.ID, func(t *testing.T) {
+					r, ok := results[p][c.ID]
+					if !ok {
+						t.Fatalf("%s: no result", c.Attack)
+					}
+					if r.Outcome != c.Want {
+						t.Errorf("%s: %s: %s", c.Attack, r.Outcome, r.Detail)
+					}
+				})
+			}
+		})
+	}
+	t.Run("outside", func(t *testing.T) {
+		if len(results[""]) < 10 {
+			t.Errorf("the host was not looked at: %v", results[""])
+		}
+		for id, r := range results[""] {
+			if r.Outcome != escape.Contained {
+				t.Errorf("%s: %s", id, r.Detail)
+			}
+		}
+	})
+	if tried < 300 {
+		t.Errorf("%d cases were tried only", tried)
+	}
+}
+
+// Without a cage the same attacks get out: none of the cases is contained because it does not work.
+func TestEscapesWithoutACage(t *testing.T) {
+	uid := stranger
+	if os.Getuid() != 0 {
+		uid = os.Getuid()
+	}
+	e := environment{uid: uid, helper: "uncaged"}
+	cmd, trouble := e.start(t, place(t, uid))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, trouble)
+	}
+	outcomes, details := map[string]escape.Outcome{}, map[string]string{}
+	lines(bytes.NewReader(out), func(l line) { outcomes[l.ID], details[l.ID] = l.Outcome, l.Detail })
+	var escaped []string
+	for _, c := range escape.Catalogue {
+		if c.AMD64 && !isAMD64 || slices.Contains(c.Only, escape.Neighbours) {
+			continue
+		}
+		if outcomes[c.ID] == escape.Escaped {
+			escaped = append(escaped, c.ID)
+		} else if c.Open {
+			t.Errorf("%s: %s: %s: %s", c.ID, c.Attack, outcomes[c.ID], details[c.ID])
+		}
+	}
+	if len(escaped) < 50 {
+		t.Errorf("only %d escaped: %v", len(escaped), escaped)
+	}
+}
+
+func init() { helpers["uncaged"] = helperUncaged }
+
+// helperUncaged runs the probe on a stage without a cage.
+func helperUncaged() {
+	s := newStage(os.Getenv("KAGED_TEST_DIR"))
+	defer s.close()
+	var all []string
+	for _, c := range escape.Catalogue {
+		if (!c.AMD64 || isAMD64) && !slices.Contains(c.Only, escape.Neighbours) {
+			all = append(all, c.ID)
+		}
+	}
+	cmd := exec.Command(s.probe(), append([]string{"case"}, all...)...)
+	for name, value := range s.env(func(p *escape.Params) { p.Uncaged = true }) {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Env = append(cmd.Env, "HOME="+s.dir)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.params.Work, os.Stdout, os.Stderr
+	must(cmd.Run())
+}
+
+// The catalogue and the probe know the same cases, each said once.
+func TestCatalogue(t *testing.T) {
+	t.Parallel()
+	probe, err := buildProbe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "probe")
+	if err := os.WriteFile(path, probe, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), path, "list").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := strings.Fields(string(out))
+	seen := map[string]bool{}
+	for _, c := range escape.Catalogue {
+		if seen[c.ID] || c.Attack == "" {
+			t.Errorf("%s is there twice or says nothing", c.ID)
+		}
+		seen[c.ID] = true
+		if !slices.Contains(known, c.ID) && (!c.AMD64 || isAMD64) {
+			t.Errorf("%s is not in the probe", c.ID)
+		}
+	}
+	for _, id := range known {
+		if !seen[id] {
+			t.Errorf("%s is not in the catalogue", id)
+		}
+	}
+	if len(seen) < 150 {
+		t.Errorf("the catalogue has %d cases only", len(seen))
+	}
+}
