@@ -38,7 +38,8 @@ type Record struct {
 }
 
 // Params returns a call's parameters fit to be recorded. Values longer than limit bytes are replaced by their size and hash,
-// secrets are masked. Input that is no JSON object is recorded as text.
+// secrets are masked. Input that is no JSON object is recorded as text, and by its size and hash what would be too long of many
+// short values, or of long names.
 func Params(input []byte, limit int) any {
 	var value any
 	if len(input) == 0 {
@@ -47,7 +48,33 @@ func Params(input []byte, limit int) any {
 	if err := json.Unmarshal(input, &value); err != nil {
 		return redact(string(input), limit)
 	}
-	return redactValue("", value, limit)
+	value = redactValue("", value, limit)
+	if most := limit * maxValues; len(input) > most && length(value) > most {
+		return summary(string(input))
+	}
+	return value
+}
+
+// maxValues is how many values of the greatest length the parameters of one call are recorded as they are.
+const maxValues = 32
+
+// length is about how many bytes a value takes.
+func length(value any) int {
+	const number = 8
+	n := number
+	switch v := value.(type) {
+	case string:
+		n += len(v)
+	case []any:
+		for i := range v {
+			n += length(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			n += len(k) + length(v[k])
+		}
+	}
+	return n
 }
 
 func redactValue(key string, value any, limit int) any {
@@ -80,10 +107,15 @@ const maxItems = 256
 
 func redact(text string, limit int) any {
 	if len(text) > limit {
-		sum := sha256.Sum256([]byte(text))
-		return map[string]any{"redacted": true, "bytes": len(text), "sha256": hex.EncodeToString(sum[:])}
+		return summary(text)
 	}
 	return Mask(text)
+}
+
+// summary stands for a text that is too long to be recorded.
+func summary(text string) map[string]any {
+	sum := sha256.Sum256([]byte(text))
+	return map[string]any{"redacted": true, "bytes": len(text), "sha256": hex.EncodeToString(sum[:])}
 }
 
 // Shorten returns the first n runes of text, masked.

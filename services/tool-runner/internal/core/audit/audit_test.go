@@ -48,6 +48,16 @@ func TestParams(t *testing.T) {
 	if got, _ := json.Marshal(audit.Params([]byte(many), 30)); string(got) != `{"list":{"items":1000,"redacted":true}}` {
 		t.Errorf("a long list became %s", got)
 	}
+	for name, long := range map[string]string{
+		"a long name":  `{"` + strings.Repeat("x", 2000) + `":1}`,
+		"many values":  `{"a":["` + strings.Repeat(strings.Repeat("x", 29)+`","`, 100) + `"]}`,
+		"nested lists": `{"a":` + strings.Repeat("["+strings.Repeat("1,", 100), 9) + `1` + strings.Repeat("]", 9) + `}`,
+	} {
+		got, ok := audit.Params([]byte(long), 30).(map[string]any)
+		if !ok || got["redacted"] != true || got["bytes"] != len(long) || len(got) != 3 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
 }
 
 // strip leaves out a hash, which another test computes.
