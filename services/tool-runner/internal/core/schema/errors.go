@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -28,12 +29,39 @@ func invalid(err error) error {
 	}
 	fields := map[string]any{}
 	collect(failed, fields)
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		parts = append(parts, name+": "+fields[name].(string))
+	total, parts := len(fields), []string{}
+	for i, name := range slices.Sorted(maps.Keys(fields)) {
+		if i >= maxFields {
+			delete(fields, name)
+			continue
+		}
+		why := fields[name].(string)
+		if short := shortened(name); short != name {
+			delete(fields, name)
+			name = short
+		}
+		fields[name] = shortened(why)
+		parts = append(parts, name+": "+shortened(why))
 	}
-	return fault.New(fault.InvalidParams, "The parameters do not match the tool's schema: %s.", strings.Join(parts, "; ")).
-		With("fields", fields)
+	list := strings.Join(parts, "; ")
+	if total > len(parts) {
+		list += fmt.Sprintf("; and %d more", total-len(parts))
+	}
+	return fault.New(fault.InvalidParams, "The parameters do not match the tool's schema: %s.", list).With("fields", fields)
+}
+
+// What is said of the fields that are wrong is for a model to read: so many of them, and so much of each.
+const (
+	maxFields = 16
+	maxText   = 300
+)
+
+// shortened returns a text that can be said of a field.
+func shortened(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "..."
 }
 
 // collect gathers the leaves of a validation error by the field they are about.

@@ -3,6 +3,7 @@ package schema_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -99,6 +100,24 @@ func TestDecodeNamesEachField(t *testing.T) {
 		}
 		if !strings.HasSuffix(fault.From(err).Msg, ".") {
 			t.Errorf("%s: %q is no sentence", input, fault.From(err).Msg)
+		}
+	}
+}
+
+// Of very much that is wrong as much is told as anybody would read.
+func TestDecodeTellsOnlySoMuch(t *testing.T) {
+	t.Parallel()
+	var many strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&many, `"name%d":1,`, i)
+	}
+	long := strings.Repeat("\u00e9", 100_000)
+	for _, input := range []string{`{` + many.String() + `"path":"x"}`, `{"` + long + `":1,"path":"x"}`, `{"path":"x","env":{"` + long + `":1}}`} {
+		err := schema.Of[params]().Decode([]byte(input), new(params))
+		f := fault.From(err)
+		text, marshalled := json.Marshal(f.Details)
+		if !errors.Is(err, fault.InvalidParams) || marshalled != nil || len(f.Msg) > 8000 || len(text) > 8000 {
+			t.Errorf("%.40s: %.100s with %d bytes of message and %d of details", input, f.Msg, len(f.Msg), len(text))
 		}
 	}
 }
