@@ -3,19 +3,24 @@ package paths
 import (
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// Entries returns the entries of an open folder in the order of their names, without files that are only just being written.
-func Entries(dir *os.File) ([]fs.DirEntry, error) {
+// Entries returns the entries of an open folder of the space in the order of their names, without what the operator denies and
+// files that are only just being written.
+func (s *Space) Entries(folder Path, dir *os.File) ([]fs.DirEntry, error) {
 	entries, err := dir.ReadDir(-1)
 	if err != nil {
 		return nil, err
 	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return IsTemp(e.Name()) })
+	at := folder.Abs()
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return IsTemp(e.Name()) || s.Denies() && s.Denied(path.Join(at, e.Name()))
+	})
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, nil
 }

@@ -62,7 +62,7 @@ func (d Deps) listFolder(ctx context.Context, call *tool.Call, _ *fileListParams
 		return fileListResult{}, fault.New(fault.InvalidParams, "%s is a file; file.read reads it.", path.Show).
 			With("field", "path").With("path", path.Show)
 	}
-	names, err := paths.Entries(f)
+	names, err := call.Space.Entries(path, f)
 	if err != nil {
 		return fileListResult{}, path.Failure("listed", err)
 	}

@@ -84,7 +84,7 @@ func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) 
 	defer f.Close()
 	window := d.window(p)
 	if info.IsDir() {
-		err := list(f, window)
+		err := list(call.Space, path, f, window)
 		return p.answer(path, "directory", window), path.Failure("listed", err)
 	}
 	if info.Size() > d.Limits.ReadFile {
@@ -142,8 +142,8 @@ func (d Deps) window(p *fileReadParams) *text.Window {
 }
 
 // list writes a folder's entries to the window, one a line, in the order of their names.
-func list(f *os.File, window *text.Window) error {
-	entries, err := paths.Entries(f)
+func list(space *paths.Space, folder paths.Path, f *os.File, window *text.Window) error {
+	entries, err := space.Entries(folder, f)
 	if err != nil {
 		return err
 	}

@@ -276,6 +276,16 @@ func TestOperatorsBoundaries(t *testing.T) {
 		b.fails(fault.CapabilityDenied, "file.read", in{"path": path})
 	}
 	b.fails(fault.InvalidParams, "file.read", in{"path": filepath.Join(home, "other")})
+	var listed struct {
+		Count   int
+		Content string
+	}
+	if b.ok("file.list", in{"path": "."}, &listed); listed.Count != 3 { // innocent, out, sub
+		t.Errorf("a listing shows denied files: %v", listed)
+	}
+	if b.ok("file.read", in{"path": "sub"}, &listed); listed.Content != "" {
+		t.Errorf("a listing shows denied files: %v", listed)
+	}
 	var found struct{ Matches []struct{ File string } }
 	b.ok("search.grep", in{"pattern": "TOKEN|^k$"}, &found)
 	if len(found.Matches) > 0 {
