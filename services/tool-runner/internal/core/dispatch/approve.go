@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -93,13 +94,23 @@ func judged(guard *shellguard.Guard, c tool.Command) shellguard.Verdict {
 	return guard.Argv(c.Argv)
 }
 
-// typed returns commands as they would be typed.
+// typed returns commands as they would be typed, with the variables the caller sets: they decide what a command does as much
+// as its words do.
 func typed(commands []tool.Command) string {
-	texts := make([]string, len(commands))
-	for i, c := range commands {
-		if texts[i] = c.Shell; c.Shell == "" {
-			texts[i] = shellguard.Quote(c.Argv)
+	var texts []string
+	for _, c := range commands {
+		if len(c.Env) > 0 {
+			var vars []string
+			for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+				vars = append(vars, name+"="+c.Env[name])
+			}
+			texts = append(texts, "export "+shellguard.Quote(vars))
 		}
+		if c.Shell != "" {
+			texts = append(texts, c.Shell)
+			continue
+		}
+		texts = append(texts, shellguard.Quote(c.Argv))
 	}
 	return strings.Join(texts, "\n")
 }

@@ -24,9 +24,10 @@ import (
 )
 
 type runParams struct {
-	Command string   `json:"command,omitempty"`
-	Argv    []string `json:"argv,omitempty"`
-	Path    string   `json:"path,omitempty" default:"f"`
+	Command string            `json:"command,omitempty"`
+	Argv    []string          `json:"argv,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	Path    string            `json:"path,omitempty" default:"f"`
 }
 
 // judged is a catalogue of a tool that looks, one that changes a file, one that runs commands and one that is always asked
@@ -61,7 +62,7 @@ func judged(t *testing.T) (d *dispatch.Dispatcher, root, outside string, ran *[]
 		return "diff of " + call.Paths[0].Show, nil
 	}
 	run.Needs = func(*runParams) []tool.Requirement { return []tool.Requirement{tool.WorkIn("cwd", ".")} }
-	run.Commands = func(p *runParams) []tool.Command { return []tool.Command{{Shell: p.Command, Argv: p.Argv}} }
+	run.Commands = func(p *runParams) []tool.Command { return []tool.Command{{Shell: p.Command, Argv: p.Argv, Env: p.Env}} }
 	guard, err := shellguard.New(shellguard.Rules{
 		Blocked: []string{"rm"}, Destructive: []string{"git push --force"}, System: []string{outside, ".git/hooks"},
 	})
@@ -103,6 +104,11 @@ func TestEffectiveCategory(t *testing.T) {
 		{"x.run", `{"command":"git push --force; rm x"}`, fault.CommandBlocked, nil},
 		{"x.run", `{"command":"cd a && git push --force"}`, 0, &tool.Approval{
 			Tool: "x.run", Agent: "primary", Command: "cd a && git push --force", Cwd: "./",
+			Reasons: []string{"git push --force: git push --force is on the operator's list of destructive commands."},
+		}},
+		{"x.run", `{"command":"git push --force","env":{"Z":"","GIT_SSH_COMMAND":"sh -c 'x'","A;B":"1"}}`, 0, &tool.Approval{
+			Tool: "x.run", Agent: "primary", Cwd: "./",
+			Command: "export 'A;B=1' \"GIT_SSH_COMMAND=sh -c 'x'\" 'Z='\ngit push --force",
 			Reasons: []string{"git push --force: git push --force is on the operator's list of destructive commands."},
 		}},
 		{"x.run", `{"argv":["git","push","--force","a b"]}`, 0, &tool.Approval{

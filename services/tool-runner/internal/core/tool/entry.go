@@ -123,6 +123,8 @@ type Command struct {
 	Shell string
 	Argv  []string
 	Typed bool
+	// Env are the variables that the caller sets for it.
+	Env map[string]string
 }
 
 // Spec declares a tool with parameters P and result R.

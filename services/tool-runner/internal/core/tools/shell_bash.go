@@ -39,7 +39,7 @@ func shellBash(d Deps) *tool.Entry {
 		Needs: func(p *shellBashParams) []tool.Requirement {
 			return []tool.Requirement{tool.Can("shell"), tool.WorkIn("cwd", p.Cwd)}
 		},
-		Commands: func(p *shellBashParams) []tool.Command { return []tool.Command{{Shell: p.Command}} },
+		Commands: func(p *shellBashParams) []tool.Command { return []tool.Command{{Shell: p.Command, Env: p.Env}} },
 		Aliases: []tool.Alias{
 			tool.AliasOf("bash", shellBashText, func(p shellBashParams) shellBashParams {
 				p.outputBytes = d.Limits.Shell.BashOutputBytes

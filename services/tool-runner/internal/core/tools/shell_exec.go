@@ -68,7 +68,7 @@ func shellExec(d Deps) *tool.Entry {
 		Needs: func(p *shellExecParams) []tool.Requirement {
 			return []tool.Requirement{tool.Can("shell"), tool.WorkIn(p.cwdField(), p.Cwd)}
 		},
-		Commands: func(p *shellExecParams) []tool.Command { return []tool.Command{{Shell: p.Command}} },
+		Commands: func(p *shellExecParams) []tool.Command { return []tool.Command{{Shell: p.Command, Env: p.Env}} },
 		Aliases: []tool.Alias{
 			tool.AliasOf("exec", execText, func(p execParams) shellExecParams {
 				return shellExecParams{
