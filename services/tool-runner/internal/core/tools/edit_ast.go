@@ -229,6 +229,9 @@ func (w *codeRewrite) infer(ctx context.Context) error {
 		w.lang = lang
 	}
 	names := slices.Sorted(maps.Keys(extensions))
+	if len(names) > maxExtensions {
+		names = append(names[:maxExtensions], "...")
+	}
 	switch {
 	case len(known) == 0:
 		return fault.New(fault.InvalidParams, "There is no source file to rewrite in %s; give lang, or another path or glob.", start.Show).With("field", "lang")
@@ -241,6 +244,9 @@ func (w *codeRewrite) infer(ctx context.Context) error {
 	}
 	return nil
 }
+
+// maxExtensions is how many endings of file names a refusal tells of.
+const maxExtensions = 20
 
 // sources returns the files of the call that want chooses and the caller may see or, if it is for that, change.
 func (w *codeRewrite) sources(want func(paths.Path, string) bool) (*sources, error) {
