@@ -30,8 +30,8 @@ type Config struct {
 	// them: a name, then words that must be among its arguments, all as patterns. A project cannot change them.
 	BlockedCommands     []string `toml:"blocked_commands"`
 	DestructiveCommands []string `toml:"destructive_commands"`
-	// SystemPaths are paths that are changed only with an operator's approval, absolute, starting with ~/, or relative to a
-	// project's root.
+	// SystemPaths are paths that are changed only with an operator's approval, absolute, starting with ~/, or relative: those are
+	// meant in every folder of a project.
 	SystemPaths []string `toml:"system_paths"`
 
 	// LockWait is how long a call waits for another that changes the same file.
@@ -188,7 +188,7 @@ func system() []string {
 		"/var/lib", "/var/log", "/var/spool", "/System", "/Library", "/private/etc",
 		"~/.ssh", "~/.gnupg", "~/.aws", "~/.kube", "~/.bashrc", "~/.bash_profile", "~/.profile", "~/.zshrc", "~/.zshenv", "~/.gitconfig",
 		"~/.config/systemd", "~/.config/autostart", "~/.config/git",
-		".git/hooks", ".git/config", ".kaged",
+		".git", ".kaged",
 	}
 }
 

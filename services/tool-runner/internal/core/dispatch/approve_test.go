@@ -126,6 +126,11 @@ func TestEffectiveCategory(t *testing.T) {
 			Tool: "x.write", Agent: "primary", Paths: []string{"./.git/hooks/pre-commit"}, Preview: "diff of ./.git/hooks/pre-commit",
 			Reasons: []string{"./.git/hooks/pre-commit is a system path: what is in .git/hooks decides what programs outside the agent's reach do."},
 		}},
+		{"x.write", `{"path":"vendor/x/.git/hooks"}`, 0, &tool.Approval{
+			Tool: "x.write", Agent: "primary", Paths: []string{"./vendor/x/.git/hooks"}, Preview: "diff of ./vendor/x/.git/hooks",
+			Reasons: []string{"./vendor/x/.git/hooks is a system path: what is in .git/hooks decides what programs outside the agent's reach do."},
+		}},
+		{"x.write", `{"path":"x.git/hooks/.git/hooks.md"}`, 0, nil},
 		// The boundary is first (C34), and nobody is asked about a call that would fail.
 		{"x.write", `{"path":"/etc/passwd"}`, fault.InvalidParams, nil},
 		{"x.write", `{"path":"` + outside + `/bad"}`, fault.FileNotRead, nil},

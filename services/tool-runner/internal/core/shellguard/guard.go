@@ -55,7 +55,7 @@ func (v Verdict) Reasons(class Class) []string {
 // others ("-f" in "-df"); modes of chmod are compared as numbers.
 type Rules struct {
 	Blocked, Destructive []string
-	// System are paths whose change is destructive: absolute ones and those below, and relative ones as they are written.
+	// System are paths whose change is destructive, and what is below them: absolute ones, and relative ones in any folder.
 	System []string
 	// Home is what ~ stands for.
 	Home string
@@ -217,7 +217,7 @@ func (g *Guard) IsSystem(name string) bool {
 		}
 	}
 	for _, p := range g.system {
-		if below(name, p) {
+		if below(name, p) || !path.IsAbs(p) && within(name, p) {
 			return true
 		}
 	}
@@ -225,15 +225,25 @@ func (g *Guard) IsSystem(name string) bool {
 }
 
 // SystemPath returns the rule that makes a file a system path, "" for none; abs is where it really is, root the project's
-// root. A project that lies in a system folder itself may change what is its own.
+// root. A project that lies in a system folder itself may change what is its own. What is named by a relative path, such as
+// .git, is a system path in every folder of the project: there may be a repository or a project in each.
 func (g *Guard) SystemPath(abs, root string) string {
+	rel := abs
+	if below(abs, root) {
+		rel = strings.TrimPrefix(abs[len(root):], "/")
+	}
 	for _, p := range g.system {
 		switch {
-		case !path.IsAbs(p) && below(abs, path.Join(root, p)), path.IsAbs(p) && below(abs, p) && !below(root, p):
+		case !path.IsAbs(p) && within(rel, p), path.IsAbs(p) && below(abs, p) && !below(root, p):
 			return p
 		}
 	}
 	return ""
+}
+
+// within reports whether a path is a relative one in some folder, or below it.
+func within(name, rel string) bool {
+	return below(name, rel) || strings.HasSuffix(name, "/"+rel) || strings.Contains(name, "/"+rel+"/")
 }
 
 func below(name, dir string) bool {

@@ -12,7 +12,7 @@ import (
 var rules = shellguard.Rules{
 	Blocked:     []string{"rm", "sudo", "shutdown", "reboot", "mkfs*", "dd", "chmod 777"},
 	Destructive: []string{"git push --force*", "git push -f", "git reset --hard", "git clean", "kill", "su", "find -delete", "shred", "doas"},
-	System:      []string{"/etc", "/usr", "/dev", "~/.ssh", ".git/hooks"},
+	System:      []string{"/etc", "/usr", "/dev", "~/.ssh", ".git/hooks", ".kaged"},
 	Home:        "/home/ada",
 }
 
@@ -85,7 +85,7 @@ func TestDestructive(t *testing.T) {
 		"git push --force", "git push -f", "git push -uf origin x", "git push --force-with-lease", "git push origin --forc x", "git -C d push --force", "git reset --hard", "git clean -fdx",
 		"git $X", "chmod $X f", "find . -delete", "kill 1", "su", "su ada", "shred x", "doas ls",
 		"echo x > /etc/hosts", "echo x >> /etc/hosts", "cat > ~/.ssh/authorized_keys", "tee /etc/hosts", "cp x /etc/hosts", "mv /etc/hosts x", "sed -i s/a/b/ /etc/hosts",
-		"ln -s x /usr/bin/y", "cp -t /usr/bin x", "cp --target-directory=/usr/bin x", "echo x > .git/hooks/pre-commit", "echo x > ./.git/hooks/y", "> /dev/sda",
+		"ln -s x /usr/bin/y", "cp -t /usr/bin x", "cp --target-directory=/usr/bin x", "echo x > .git/hooks/pre-commit", "echo x > sub/.git/hooks/y", "cp x /p/.git/hooks", "cp x .kaged", "mv project.yaml sub/.kaged/", "mkdir -p a/.kaged", "echo x > ./.git/hooks/y", "> /dev/sda",
 		"if", "(", "'", "echo $(", strings.Repeat("sh -c '", 40), "echo \x01${", "for", "case x in", "<<", "echo ${a",
 	} {
 		if v := g.Text(text); v.Class != shellguard.Destructive {
@@ -99,6 +99,7 @@ func TestFine(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
 	for _, text := range []string{
+		"touch .gitignore", "cp .git/hooks/x y", "mv a.kaged b", "mkdir x.git/hooks", "cat .kaged/project.yaml",
 		"", "ls", "echo rm", `echo "rm -rf /"`, "echo 'sudo reboot'", "grep -r 'rm ' .", "git rm x", "npm rm x", "man rm", "which rm", "command -v rm", "type sudo", "git commit -m 'rm x; sudo y'",
 		"cat <<'E' > x.sh\nrm x\nE", "cat > x <<E\nsudo reboot\nE", "echo x # rm y", "ls rm", "cd rm && ls", "make rm", "./configure --dd", "printf '%s\\n' rm", "rmdir x", "add x", "chmod 755 x",
 		"chmod +x x", "chmod u+rwx x", "chmod 644 777", "chmod g+rwx,o-rwx x", "go test ./... 2>&1 | tail -5", "for f in *.go; do gofmt -l \"$f\"; done", "x=1; echo $x", "export PATH=$PATH:~/bin",

@@ -150,7 +150,7 @@ func (s *search) writes(name string, args []word) {
 		} else if i != last && !all && !(i > 0 && args[i-1].known && args[i-1].text == "-t") {
 			continue
 		}
-		if a.known && strings.ContainsAny(text, "/~") && s.guard.IsSystem(text) {
+		if a.known && s.guard.IsSystem(text) {
 			s.add(Destructive, "it changes the system path "+text)
 			return
 		}
