@@ -36,7 +36,8 @@ func (p *Pattern) Scan(ctx context.Context, r io.Reader, found Found) error {
 	s := scanner{ctx: ctx, pattern: p, found: found, line: 1, buffer: b}
 	defer s.close()
 	filled, err := b.readHead(r)
-	if order, ok := utf16Order(b.data[:filled]); ok && (err == nil || err == io.EOF) {
+	order, wide := utf16Order(b.data[:filled])
+	if wide && (err == nil || err == io.EOF) {
 		whole := io.MultiReader(bytes.NewReader(bytes.Clone(b.data[:filled])), r)
 		r = transform.NewReader(whole, unicode.UTF16(order, unicode.ExpectBOM).NewDecoder())
 		filled, err = b.readHead(r)
@@ -44,7 +45,7 @@ func (p *Pattern) Scan(ctx context.Context, r io.Reader, found Found) error {
 	if bytes.IndexByte(b.data[:min(filled, headSize)], 0) >= 0 {
 		return nil
 	}
-	if bytes.HasPrefix(b.data[:filled], mark) {
+	if !wide && bytes.HasPrefix(b.data[:filled], mark) {
 		filled = copy(b.data, b.data[len(mark):filled])
 	}
 	for {
