@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -173,7 +174,7 @@ func (b *builder) openBind(bind blueprint.Bind) (source, error) {
 	if !bind.Writable {
 		attr = mounts.ReadOnly
 	}
-	tree, st, err := openTree(unix.AT_FDCWD, bind.Path, attr)
+	tree, st, err := openTree(unix.AT_FDCWD, cmp.Or(bind.From, bind.Path), attr)
 	if err != nil {
 		return s, err
 	}

@@ -4,7 +4,7 @@
 // A [Plan] travels as JSON in a frame (package frame), after the files it speaks of. The init trusts it.
 package blueprint
 
-// Ids of the only user and group in a cage, and where its own folders are.
+// The only user in a cage, and where it is at home. UID and GID are its ids where the cage has a user namespace of its own.
 const (
 	UID  = 1000
 	GID  = 1000
@@ -33,8 +33,10 @@ const (
 type Plan struct {
 	// Mark is the mark of the init itself; see package proc.
 	Mark uint64 `json:"mark"`
-	// Setuid is the host's user id to become at the end, 0 where the init is in a user namespace of its own.
-	Setuid int `json:"setuid,omitempty"`
+	// Userns says that the init is in a user namespace of its own.
+	Userns bool `json:"userns,omitempty"`
+	// GID is the group of the cage's user.
+	GID int `json:"gid"`
 	// System are the paths of the read-only system: folders are shown, links are made again, what is not there is left out.
 	System []string `json:"system,omitempty"`
 	// Etc are the names in /etc that are shown, as far as they are there and everybody may read them.
@@ -54,15 +56,16 @@ type Plan struct {
 
 // Bind is a tree or a file that is seen in a cage.
 type Bind struct {
-	// Path is where it is outside and inside.
+	// Path is where it is inside; From is where it is outside, empty for the same.
 	Path string `json:"path"`
+	From string `json:"from,omitempty"`
 	// Tree is the number of the file that is the tree, set up and ready to be attached, among those that were handed over; -1
-	// where the init is to open Path itself.
+	// where the init is to open it itself.
 	Tree int `json:"tree"`
 	// Writable allows changes; Dir says that it is a folder.
 	Writable bool `json:"writable,omitempty"`
 	Dir      bool `json:"dir,omitempty"`
-	// Dev and Ino are what the supervisor found at Path: anything else there now is refused.
+	// Dev and Ino are what the supervisor found outside: anything else there now is refused.
 	Dev uint64 `json:"dev"`
 	Ino uint64 `json:"ino"`
 	// Within says that it lies in another Bind, where it must be found as it was outside.

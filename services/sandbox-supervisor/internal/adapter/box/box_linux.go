@@ -23,6 +23,8 @@ import (
 // Box implements core.Box.
 type Box struct {
 	boxes *Boxes
+	tier  tier
+	user  ids // the cage's, on the host
 	id    string
 	env   map[string]string
 	conn  *frame.Conn
@@ -101,7 +103,7 @@ func (b *Box) merge(env []string) []string {
 }
 
 // Tier implements core.Box, as do the methods below.
-func (b *Box) Tier() string { return b.boxes.tier.name }
+func (b *Box) Tier() string { return b.tier.name() }
 
 // BestEffort implements core.Box.
 func (b *Box) BestEffort() []string { return nil }

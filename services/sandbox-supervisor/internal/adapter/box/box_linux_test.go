@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // An unprivileged user has the same boxes: every test of this package passes for one. (Where the tests run unprivileged anyway
 // there is nothing to do.)
 func TestUnprivileged(t *testing.T) {
-	if os.Getuid() != 0 {
+	if os.Getuid() != 0 || os.Getenv("KAGED_TEST_WITHOUT_USERNS") != "" {
 		return
 	}
 	const user = 54321
@@ -40,9 +40,26 @@ func TestUnprivileged(t *testing.T) {
 	if err := os.Chown(dir, user, user); err != nil {
 		t.Fatal(err)
 	}
+	again(t, func(cmd *exec.Cmd) {
+		cmd.Env = append(cmd.Env, "TMPDIR="+dir, "HOME="+dir)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	})
+}
+
+// Root has boxes also where there are no user namespaces: every test passes so, too.
+func TestWithoutUserNamespaces(t *testing.T) {
+	if os.Getuid() != 0 || os.Getenv("KAGED_TEST_WITHOUT_USERNS") != "" {
+		return
+	}
+	again(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "KAGED_TEST_WITHOUT_USERNS=1") })
+}
+
+// again runs every test of this package in another way.
+func again(t *testing.T, change func(*exec.Cmd)) {
+	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^Test", "-test.v")
-	cmd.Env, cmd.Dir = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir), "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	cmd.Env, cmd.Dir = os.Environ(), "/"
+	change(cmd)
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestProject") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -68,6 +85,9 @@ func boxes(t testing.TB, change ...func(*box.Options)) *box.Boxes {
 	}
 	b := box.New(opts)
 	t.Cleanup(b.Close)
+	if os.Getenv("KAGED_TEST_WITHOUT_USERNS") != "" && !b.WithoutUserns() {
+		t.Fatal("this process cannot make boxes without user namespaces")
+	}
 	return b
 }
 
@@ -130,8 +150,8 @@ func TestProject(t *testing.T) {
 	dir := project(t)
 	write(t, dir+"/private", "hello", 0o600)
 	b := open(t, boxes(t), rw(dir))
-	out, end := run(t, b, dir, "pwd; cat private; id -u; mkdir -p new/er; echo x >new/er/file; echo $HOME $USER $TMPDIR; rm private")
-	if want := dir + "\nhello1000\n/home/agent agent /tmp\n"; out != want || end.Code != 0 {
+	out, end := run(t, b, dir, "pwd; cat private; id -un; mkdir -p new/er; echo x >new/er/file; echo $HOME $USER $TMPDIR; rm private")
+	if want := dir + "\nhelloagent\n/home/agent agent /tmp\n"; out != want || end.Code != 0 {
 		t.Errorf("it wrote %q, want %q; the end is %v", out, want, end)
 	}
 	var st unix.Stat_t

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -49,21 +50,24 @@ type Options struct {
 // Boxes implements core.Boxes.
 type Boxes struct {
 	opts     Options
-	tier     tier
 	usernses usernses
 	stubs    stubs
 	count    atomic.Uint32 // of commands and inits, for their marks
-	filters  [2]func() []byte
+	filters  map[seccomp.Profile]func() []byte
+	probed   func() core.Report
+
+	mu    sync.Mutex // guards tiers
+	tiers []tier     // how boxes may be possible; one when that is known
 }
 
 // New returns boxes; nothing is started and nothing is tried.
 func New(opts Options) *Boxes {
-	b := &Boxes{opts: opts, tier: findTier(opts.UID)}
-	b.usernses.to = ids{b.tier.uid, b.tier.gid}
+	b := &Boxes{opts: opts, tiers: tiers(opts.UID), filters: map[seccomp.Profile]func() []byte{}}
 	b.stubs.dir, b.stubs.log = opts.Dir, opts.Log
-	for i := range b.filters {
-		b.filters[i] = sync.OnceValue(func() []byte { return seccomp.Filter(seccomp.Profile{Relaxed: i == 1}) })
+	for _, p := range []seccomp.Profile{{}, {Relaxed: true}, {NoClone3: true}, {Relaxed: true, NoClone3: true}} {
+		b.filters[p] = sync.OnceValue(func() []byte { return seccomp.Filter(p) })
 	}
+	b.probed = sync.OnceValue(b.probe)
 	return b
 }
 
@@ -73,13 +77,43 @@ func (b *Boxes) Sweep() { b.stubs.sweep() }
 // Close lets go of what was kept for the next box. There must be no box left.
 func (b *Boxes) Close() { b.usernses.close() }
 
-// Open implements core.Boxes.
+// Open implements core.Boxes. The first box that is made decides how all others are.
 func (b *Boxes) Open(ctx context.Context, spec core.BoxSpec, attempt func(core.Attempt)) (core.Box, error) {
+	b.mu.Lock()
+	candidates := b.tiers
+	b.mu.Unlock()
+	var first error
+	for _, t := range candidates {
+		box, err := b.open(ctx, t, spec)
+		if err == nil {
+			b.mu.Lock()
+			b.tiers = []tier{t}
+			b.mu.Unlock()
+			return box, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil || !otherwise[layerOf(err)] {
+			return nil, err
+		}
+	}
+	return nil, first
+}
+
+// otherwise are the layers that may be had in another way than the one that has failed.
+var otherwise = map[string]bool{
+	blueprint.LayerUser: true, blueprint.LayerMount: true, blueprint.LayerPID: true, blueprint.LayerNet: true, blueprint.LayerIPC: true,
+	blueprint.LayerUTS: true, blueprint.LayerCgroupNS: true,
+}
+
+// open makes a box of a tier.
+func (b *Boxes) open(ctx context.Context, t tier, spec core.BoxSpec) (*Box, error) {
 	program, err := image()
 	if err != nil {
 		return nil, err
 	}
-	box, err := b.start(spec, program)
+	box, err := b.start(t, spec, program)
 	if err != nil {
 		return nil, err
 	}
@@ -96,21 +130,25 @@ func (b *Boxes) Open(ctx context.Context, spec core.BoxSpec, attempt func(core.A
 // namespaces are what every cage has of its own, besides its user namespace.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// rights are the capabilities that the init needs while it builds, in its own user namespace.
-var rights = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_RESOURCE, unix.CAP_SETPCAP}
+// The capabilities that the init needs while it builds: without and with a user namespace of its own, in which it also bounds
+// others.
+var (
+	rightsWithout = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_SETPCAP}
+	rights        = append([]uintptr{unix.CAP_SYS_RESOURCE}, rightsWithout...)
+)
 
 // holdArgument makes the init do nothing; see makeUserns.
 const holdArgument = "hold"
 
 // start starts an init in its namespaces.
-func (b *Boxes) start(spec core.BoxSpec, program *os.File) (*Box, error) {
+func (b *Boxes) start(t tier, spec core.BoxSpec, program *os.File) (*Box, error) {
 	conn, theirs, err := frame.Pair()
 	if err != nil {
 		return nil, unavailable("init", err.Error(), "")
 	}
 	defer theirs.Close()
 	conn.Patience = b.opts.KillTimeout
-	box := &Box{boxes: b, id: spec.ID, env: environment(spec.View.Env), conn: conn, gone: make(chan struct{})}
+	box := &Box{boxes: b, tier: t, user: t.userOf(spec.View.Root), id: spec.ID, env: environment(spec.View.Env), conn: conn, gone: make(chan struct{})}
 	box.link = link.New(conn, link.Options{
 		Log: b.opts.Log.With("cage", spec.ID), Peer: "the cage's init", Inner: true, Abandon: box.kill,
 		StartTimeout: b.opts.StartTimeout, KillTimeout: b.opts.KillTimeout, DrainWait: b.opts.DrainWait,
@@ -119,20 +157,33 @@ func (b *Boxes) start(spec core.BoxSpec, program *os.File) (*Box, error) {
 		Path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())), Args: []string{"kaged-cage"},
 		Env: []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}, Dir: "/",
 		Stderr: &logWriter{log: b.opts.Log.With("cage", spec.ID)}, ExtraFiles: []*os.File{theirs}, WaitDelay: time.Second,
-		SysProcAttr: &syscall.SysProcAttr{
-			Setsid: true, Cloneflags: unix.CLONE_NEWUSER | namespaces,
-			UidMappings:                []syscall.SysProcIDMap{{ContainerID: blueprint.UID, HostID: b.tier.uid, Size: 1}},
-			GidMappings:                []syscall.SysProcIDMap{{ContainerID: blueprint.GID, HostID: b.tier.gid, Size: 1}},
-			GidMappingsEnableSetgroups: b.tier.groups,
-			Credential:                 &syscall.Credential{Uid: blueprint.UID, Gid: blueprint.GID, NoSetGroups: !b.tier.groups},
-			AmbientCaps:                rights,
-		},
+		SysProcAttr: box.attributes(),
 	}
 	if err := box.cmd.Start(); err != nil {
 		conn.Close()
+		if !t.userns {
+			return nil, unavailable(blueprint.LayerMount, link.Reason(err), "")
+		}
 		return nil, unavailable(blueprint.LayerUser, link.Reason(err), userFix(err))
 	}
 	return box, nil
+}
+
+// attributes are those of the init's process.
+func (box *Box) attributes() *syscall.SysProcAttr {
+	if !box.tier.userns {
+		return &syscall.SysProcAttr{
+			Setsid: true, Cloneflags: namespaces, AmbientCaps: rightsWithout,
+			Credential: &syscall.Credential{Uid: uint32(box.user.uid), Gid: uint32(box.user.gid)},
+		}
+	}
+	return &syscall.SysProcAttr{
+		Setsid: true, Cloneflags: unix.CLONE_NEWUSER | namespaces, AmbientCaps: rights,
+		UidMappings:                []syscall.SysProcIDMap{{ContainerID: blueprint.UID, HostID: box.user.uid, Size: 1}},
+		GidMappings:                []syscall.SysProcIDMap{{ContainerID: blueprint.GID, HostID: box.user.gid, Size: 1}},
+		GidMappingsEnableSetgroups: box.tier.groups,
+		Credential:                 &syscall.Credential{Uid: blueprint.UID, Gid: blueprint.GID, NoSetGroups: !box.tier.groups},
+	}
 }
 
 // userFix says how user namespaces are made to work.
@@ -149,22 +200,32 @@ func userFix(err error) string {
 // build has the init build the box, and returns when it has.
 func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	b := box.boxes
-	g := &grants{tier: b.tier, maps: &idmaps{usernses: &b.usernses, owners: map[string]ids{}}}
+	g := &grants{tier: box.tier, user: box.user, usernses: &b.usernses, owners: map[string]ids{}}
 	defer g.close()
 	held, list, err := b.stubs.hold(spec.ID, spec.View.Grants)
 	if err != nil {
 		return err
 	}
 	box.stubs = held
+	if spec.View.Persistent {
+		if b.opts.Dir == "" {
+			return unavailable("state", "this kaged has no data directory to keep it in", "")
+		}
+		if err := g.addHome(filepath.Join(b.opts.Dir, spec.State, "home")); err != nil {
+			return err
+		}
+	}
 	if err := g.add(list); err != nil {
 		return err
 	}
-	profile := 0
-	if spec.View.Relaxed {
-		profile = 1
+	inside := ids{blueprint.UID, blueprint.GID}
+	if !box.tier.userns {
+		inside = box.user
 	}
+	profile := seccomp.Profile{Relaxed: spec.View.Relaxed, NoClone3: !box.tier.userns}
 	plan, err := json.Marshal(blueprint.Plan{
-		Mark: proc.Mark(b.opts.Name, b.count.Add(1)), System: b.opts.System, Etc: etc, Texts: texts(),
+		Mark: proc.Mark(b.opts.Name, b.count.Add(1)), Userns: box.tier.userns, GID: inside.gid,
+		System: b.opts.System, Etc: etc, Texts: texts(inside),
 		TmpBytes: b.opts.TmpBytes, TmpInodes: max(1024, b.opts.TmpBytes/4096),
 		Binds: g.binds, Filter: b.filters[profile](),
 	})
@@ -212,6 +273,3 @@ func (box *Box) failed(ctx context.Context, err error) error {
 	return fault.Wrap(err, fault.CageUnavailable, "A cage cannot be made here: its init ended before it was ready; the log has the reason.").
 		With("layer", "init")
 }
-
-// Probe implements core.Boxes.
-func (b *Boxes) Probe(context.Context) core.Report { return core.Report{Tier: b.tier.name} }

@@ -13,32 +13,31 @@ import (
 // ids are a user and a group.
 type ids struct{ uid, gid int }
 
-// usernses are user namespaces that map one owner to the cage's user, kept by this process: they are few, as owners are.
+// usernses are user namespaces that map an owner to a cage's user, kept by this process: they are few, as owners are.
 type usernses struct {
-	to ids // the cage's user on the host
-
 	mu   sync.Mutex // guards what follows
-	made map[ids]*os.File
+	made map[[2]ids]*os.File
 }
 
-// get returns the namespace that maps an owner, -1 if the owner is the cage's user as it is.
-func (u *usernses) get(owner ids) (int, error) {
-	if owner == u.to {
+// get returns the namespace that maps an owner to a cage's user, -1 if that is the owner.
+func (u *usernses) get(owner, to ids) (int, error) {
+	if owner == to {
 		return -1, nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if f := u.made[owner]; f != nil {
+	key := [2]ids{owner, to}
+	if f := u.made[key]; f != nil {
 		return int(f.Fd()), nil
 	}
-	f, err := makeUserns(owner, u.to)
+	f, err := makeUserns(owner, to)
 	if err != nil {
 		return -1, fmt.Errorf("mapping owners: %w", err)
 	}
 	if u.made == nil {
-		u.made = map[ids]*os.File{}
+		u.made = map[[2]ids]*os.File{}
 	}
-	u.made[owner] = f
+	u.made[key] = f
 	return int(f.Fd()), nil
 }
 
@@ -81,15 +80,3 @@ func makeUserns(owner, to ids) (*os.File, error) {
 	_, _ = p.Wait()
 	return ns, err
 }
-
-// idmaps are the owners of the grants of one box.
-type idmaps struct {
-	usernses *usernses
-	owners   map[string]ids
-}
-
-func (m *idmaps) setOwner(p string, uid, gid int) { m.owners[p] = ids{uid, gid} }
-
-func (m *idmaps) ownerOf(p string) (uid, gid int) { return m.owners[p].uid, m.owners[p].gid }
-
-func (m *idmaps) userns(uid, gid int) (int, error) { return m.usernses.get(ids{uid, gid}) }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	"kaged.dev/pkg/cage"
@@ -108,5 +110,40 @@ func TestStubsOfTheKilled(t *testing.T) {
 	}
 	if left := names(t, journals); len(left) != 0 {
 		t.Errorf("journals are left: %v", left)
+	}
+}
+
+// What an agent keeps in its home is there for its next cage, where its policy says so; it belongs to whom the data directory
+// does, and no other agent sees it.
+func TestPersistentState(t *testing.T) {
+	t.Parallel()
+	dir, data := project(t), project(t)
+	b := boxes(t, func(o *box.Options) { o.Dir = data })
+	try := func(state string, persistent bool, command string) string {
+		view := &cage.View{Grants: []cage.Grant{rw(dir)}, Persistent: persistent}
+		x, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: view, State: state}, func(core.Attempt) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		out, _ := run(t, x, dir, command)
+		return out
+	}
+	const look = "cat ~/kept 2>/dev/null || echo nothing"
+	try("a", true, "echo mine >~/kept; echo tmp >/tmp/kept")
+	for _, c := range []struct {
+		state      string
+		persistent bool
+		want       string
+	}{{"a", true, "mine\n"}, {"b", true, "nothing\n"}, {"a", false, "nothing\n"}, {"a", true, "mine\n"}} {
+		if got := try(c.state, c.persistent, look); got != c.want {
+			t.Errorf("%v: it wrote %q", c, got)
+		}
+	}
+	if info, err := os.Stat(data + "/a/home/kept"); err != nil || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
+		t.Errorf("what is kept is %v, %v", info, err)
+	}
+	if got := try("a", true, "cat /tmp/kept || echo nothing"); !strings.HasSuffix(got, "nothing\n") {
+		t.Errorf("what was not in the home: %q", got)
 	}
 }

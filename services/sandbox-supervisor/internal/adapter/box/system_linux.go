@@ -16,9 +16,9 @@ var etc = []string{
 	"python3", "python3.11", "python3.12", "python3.13", "python3.14", "perl", "gdb", "vim", "xattr.conf", "papersize", "emacs",
 }
 
-// texts are files of the cage's own.
-func texts() map[string]string {
-	uid, gid := strconv.Itoa(blueprint.UID), strconv.Itoa(blueprint.GID)
+// texts are files of the cage's own; the ids are its user's, as they are inside.
+func texts(user ids) map[string]string {
+	uid, gid := strconv.Itoa(user.uid), strconv.Itoa(user.gid)
 	return map[string]string{
 		"/etc/passwd": "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n" +
 			blueprint.User + ":x:" + uid + ":" + gid + "::" + blueprint.Home + ":/bin/sh\n" +

@@ -8,36 +8,65 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tier is how boxes are enforced here.
+// tier is how boxes are enforced.
 type tier struct {
-	// name is "userns" or "setuid".
-	name string
-	// uid and gid are the cage's user as the host sees it.
-	uid, gid int
+	// userns says that a box has a user namespace of its own; else its init has the rights to build it from root, and gives
+	// them up.
+	userns bool
+	// user is the cage's user as the host sees it.
+	user ids
 	// groups says that this process may take the groups it has from its children.
 	groups bool
 	// trees says that this process may prepare mounts itself, and map their owners.
 	trees bool
 }
 
-// findTier says how boxes can be made by this process; cageUID is the host's user for the cages of root.
-func findTier(cageUID int) tier {
-	t := tier{name: "userns", uid: os.Getuid(), gid: os.Getgid()}
+// name is what the tier is called outside.
+func (t tier) name() string {
+	if t.userns {
+		return "userns"
+	}
+	return "setuid"
+}
+
+// tiers returns the ways in which boxes may be possible for this process, the best first; only trying tells. cageUID is the
+// host's user for the cages of root.
+func tiers(cageUID int) []tier {
+	own := tier{userns: true, user: ids{os.Getuid(), os.Getgid()}}
 	if os.Geteuid() != 0 {
-		return t
+		return []tier{own}
 	}
-	mapped := idsIn("/proc/self/uid_map")
+	t := tier{userns: true, groups: capable(unix.CAP_SETGID), trees: capable(unix.CAP_SYS_ADMIN)}
+	uids, gids := idsIn("/proc/self/uid_map"), idsIn("/proc/self/gid_map")
 	switch {
-	case mapped.has(cageUID) && idsIn("/proc/self/gid_map").has(cageUID):
-		t.uid, t.gid = cageUID, cageUID
-	case mapped.has(nobody) && idsIn("/proc/self/gid_map").has(nobody):
-		t.uid, t.gid = nobody, nobody // in a user namespace of few ids: any that is not root there
+	case uids.has(cageUID) && gids.has(cageUID):
+		t.user = ids{cageUID, cageUID}
+	case uids.has(nobody) && gids.has(nobody):
+		t.user = ids{nobody, nobody} // in a user namespace of few ids: any that is not root there
 	default:
-		return t // root of a namespace with one id: on the host it is the user who made that
+		return []tier{own} // root of a namespace with one id: on the host it is the user who made that
 	}
-	t.groups = capable(unix.CAP_SETGID)
-	t.trees = capable(unix.CAP_SYS_ADMIN)
-	return t
+	without := t
+	without.userns = false
+	for _, c := range append([]uintptr{unix.CAP_SETUID, unix.CAP_SETGID}, rightsWithout...) {
+		if !capable(int(c)) {
+			return []tier{t}
+		}
+	}
+	return []tier{t, without}
+}
+
+// userOf returns the cage's user for a view, as the host sees it. Where owners cannot be mapped it is the owner of the project,
+// who can write there as it is, but never root.
+func (t tier) userOf(root string) ids {
+	if t.userns {
+		return t.user
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(root, &st); err != nil || st.Uid == 0 || st.Gid == 0 {
+		return t.user
+	}
+	return ids{int(st.Uid), int(st.Gid)}
 }
 
 // nobody is the user that every system has.

@@ -1,8 +1,10 @@
 package box
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -17,10 +19,12 @@ import (
 
 // grants turns a view into trees.
 type grants struct {
-	tier  tier
-	maps  *idmaps
-	binds []blueprint.Bind
-	files []int // the trees, for the init; closed by close
+	tier     tier
+	user     ids // the cage's, on the host
+	usernses *usernses
+	owners   map[string]ids // of the outermost grants, by path
+	binds    []blueprint.Bind
+	files    []int // the trees, for the init; closed by close
 }
 
 // close lets go of the trees; the init has its own descriptors of them.
@@ -43,7 +47,7 @@ func (g *grants) add(list []cage.Grant) error {
 		if err := checkPath(grant.Path); err != nil {
 			return err
 		}
-		if err := g.open(grant, around(g.binds, grant.Path)); err != nil {
+		if err := g.open(grant, "", around(g.binds, grant.Path)); err != nil {
 			return err
 		}
 	}
@@ -71,16 +75,28 @@ func in(p, dir string) bool { return strings.HasPrefix(p, dir+"/") }
 // around returns the outermost of binds that p lies in, nil for none.
 func around(binds []blueprint.Bind, p string) *blueprint.Bind {
 	for i := range binds {
-		if in(p, binds[i].Path) {
+		if !binds[i].Own && in(p, binds[i].Path) {
 			return &binds[i]
 		}
 	}
 	return nil
 }
 
-// open opens one grant, which lies in outer unless that is nil.
-func (g *grants) open(grant cage.Grant, outer *blueprint.Bind) error {
-	fd, st, err := mounts.Find(unix.AT_FDCWD, grant.Path)
+// addHome shows a folder of the data directory as the cage's home. It is made if it is not there.
+func (g *grants) addHome(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return unavailable("state", dir+": "+reasonOf(err), "make the data directory writable")
+	}
+	if err := g.open(cage.Grant{Path: blueprint.Home, Dir: true, Writable: true}, dir, nil); err != nil {
+		return err
+	}
+	g.binds[len(g.binds)-1].Own = true
+	return nil
+}
+
+// open opens one grant, which is at from if that is not empty, and lies in outer unless that is nil.
+func (g *grants) open(grant cage.Grant, from string, outer *blueprint.Bind) error {
+	fd, st, err := mounts.Find(unix.AT_FDCWD, cmp.Or(from, grant.Path))
 	if err != nil {
 		return invalid(grant.Path, reasonOf(err))
 	}
@@ -93,16 +109,16 @@ func (g *grants) open(grant cage.Grant, outer *blueprint.Bind) error {
 		return invalid(grant.Path, "it is no file")
 	}
 	bind := blueprint.Bind{
-		Path: grant.Path, Tree: -1, Writable: grant.Writable, Dir: grant.Dir, Dev: st.Dev, Ino: st.Ino, Within: outer != nil,
+		Path: grant.Path, From: from, Tree: -1, Writable: grant.Writable, Dir: grant.Dir, Dev: st.Dev, Ino: st.Ino, Within: outer != nil,
 	}
 	if g.tier.trees {
-		uid, gid := int(st.Uid), int(st.Gid)
+		owner := ids{int(st.Uid), int(st.Gid)}
 		if outer != nil {
-			uid, gid = g.maps.ownerOf(outer.Path)
+			owner = g.owners[outer.Path] // of the whole project
 		} else {
-			g.maps.setOwner(grant.Path, uid, gid)
+			g.owners[grant.Path] = owner
 		}
-		tree, err := g.clone(fd, grant, uid, gid)
+		tree, err := g.clone(fd, grant, owner)
 		if err != nil {
 			return err
 		}
@@ -114,29 +130,50 @@ func (g *grants) open(grant cage.Grant, outer *blueprint.Bind) error {
 }
 
 // clone makes the tree of a grant whose owner is to be seen as the cage's user.
-func (g *grants) clone(fd int, grant cage.Grant, uid, gid int) (int, error) {
+func (g *grants) clone(fd int, grant cage.Grant, owner ids) (int, error) {
 	attr := uint64(mounts.ReadOnly)
 	if grant.Writable {
 		attr = mounts.Writable
 	}
-	userns, err := g.maps.userns(uid, gid)
-	if err != nil {
-		return -1, unavailable(blueprint.LayerIDMap, err.Error(), "")
+	tree, err := -1, error(nil)
+	userns, mapErr := g.usernses.get(owner, g.user)
+	if mapErr == nil {
+		tree, err = mounts.Clone(fd, attr, userns)
+		if mapping := (*mounts.MapError)(nil); errors.As(err, &mapping) {
+			mapErr = mapping
+		}
 	}
-	tree, err := mounts.Clone(fd, attr, userns)
-	if mapping := (*mounts.MapError)(nil); errors.As(err, &mapping) && !grant.Writable {
-		// To be read by whoever may read it is all that can be had, and all that was asked for.
+	// Where owners cannot be mapped a path is shown as it is, if the cage's user can do there what is asked for: to read what
+	// everybody may read, and to write where everybody may write.
+	if mapErr != nil && (!grant.Writable || g.mayWrite(fd)) {
 		tree, err = mounts.Clone(fd, attr, -1)
+		mapErr = nil
 	}
-	switch mapping := (*mounts.MapError)(nil); {
-	case errors.As(err, &mapping):
+	switch {
+	case mapErr != nil:
 		return -1, unavailable(blueprint.LayerIDMap,
-			fmt.Sprintf("the file system of %s cannot show the files of user %d as the cage's own (%s)", grant.Path, uid, reasonOf(err)),
-			fmt.Sprintf("put the project on ext4, xfs, btrfs or tmpfs, or give it to the cages' user: chown -R %d:%d %s", g.tier.uid, g.tier.gid, grant.Path))
+			fmt.Sprintf("the files of user %d in %s cannot be shown as the cage's own (%s)", owner.uid, grant.Path, reasonOf(mapErr)),
+			fmt.Sprintf("put the project on a file system that maps owners, such as ext4, xfs or btrfs, or give it to the user of cages: chown -R %d:%d %s",
+				g.user.uid, g.user.gid, grant.Path))
 	case err != nil:
 		return -1, unavailable(blueprint.LayerMount, grant.Path+": "+reasonOf(err), "")
 	}
 	return tree, nil
+}
+
+// mayWrite returns whether the mode of what fd holds lets the cage's user write to it.
+func (g *grants) mayWrite(fd int) bool {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return false
+	}
+	switch {
+	case int(st.Uid) == g.user.uid:
+		return st.Mode&0o200 != 0
+	case int(st.Gid) == g.user.gid:
+		return st.Mode&0o020 != 0
+	}
+	return st.Mode&0o002 != 0
 }
 
 // invalid is the refusal of a path.
