@@ -15,6 +15,6 @@ func newBoxes(cfg Config, deps Deps) boxes {
 	return box.New(box.Options{
 		Log: deps.Log, Name: deps.Node + "-" + deps.Instance + "-cages",
 		UID: cfg.CageUID, System: cfg.SystemPaths, TmpBytes: cfg.TmpBytes, Dir: dir,
-		StartTimeout: cfg.StartTimeout.D(), KillTimeout: cfg.KillTimeout.D(), DrainWait: cfg.DrainWait.D(),
+		Egress: cfg.egress(deps.Log), StartTimeout: cfg.StartTimeout.D(), KillTimeout: cfg.KillTimeout.D(), DrainWait: cfg.DrainWait.D(),
 	})
 }

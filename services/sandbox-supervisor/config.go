@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/egress"
 )
 
 // Config is the table [services.sandbox-supervisor].
@@ -42,6 +43,27 @@ type Config struct {
 	// TmpBytes bounds what a cage's private folders hold together: /tmp, /var/tmp, /dev/shm, /run and its home.
 	TmpBytes int64 `toml:"tmp_bytes"`
 
+	// NetConnections is how many connections a cage may have open at once.
+	NetConnections int `toml:"net_connections"`
+	// NetResolveTimeout is how long looking up a name that a cage's policy allows may take, NetConnectTimeout connecting to it.
+	NetResolveTimeout config.Duration `toml:"net_resolve_timeout"`
+	NetConnectTimeout config.Duration `toml:"net_connect_timeout"`
+	// NetHelloTimeout is how long a program in a cage may take from the first byte of a connection until it has named the server.
+	NetHelloTimeout config.Duration `toml:"net_hello_timeout"`
+	// NetIdleTimeout is how long nothing may move on a connection out of a cage.
+	NetIdleTimeout config.Duration `toml:"net_idle_timeout"`
+	// NetResolvedFor is how long the addresses of a name are kept, NetResolvedNames of how many names.
+	NetResolvedFor   config.Duration `toml:"net_resolved_for"`
+	NetResolvedNames int             `toml:"net_resolved_names"`
+	// NetCredentialBody is the largest body of a request that gets a credential.
+	NetCredentialBody int64 `toml:"net_credential_body"`
+	// PrivateHosts are the names that may resolve to addresses of private networks and of this machine: "name", or "*.name" for
+	// all below. Every other name of a policy must be on the public network.
+	PrivateHosts []string `toml:"private_hosts"`
+	// Credentials are, by "host:port", what is added to requests of cages whose policy allows that: programs in them reach the
+	// host by plain http://host/, and what they send goes on by TLS, with the credential, to host:port.
+	Credentials map[string]Credential `toml:"credentials"`
+
 	// SessionProcesses is how many detached commands of one session may run at once.
 	SessionProcesses int `toml:"session_processes"`
 	// KeptOutputBytes is how much of the end of what a detached command writes is kept.
@@ -53,6 +75,15 @@ type Config struct {
 	EndedFor       config.Duration `toml:"ended_for"`
 }
 
+// Credential is the table [services.sandbox-supervisor.credentials."host:port"]. Programs in a cage reach the host by plain
+// http://host/, and what they send goes on by TLS, with the header, to host:port.
+type Credential struct {
+	// Header is the header's name, such as Authorization.
+	Header string `toml:"header"`
+	// Value is its value, such as "Bearer ${GITHUB_TOKEN}"; "${VAR}" stands for a variable of kaged's environment.
+	Value egress.Secret `toml:"value"`
+}
+
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
@@ -61,6 +92,9 @@ func DefaultConfig() Config {
 		DrainWait: config.Duration(250 * time.Millisecond), MaxCommands: 512, MaxCommandBytes: 1 << 20,
 		MaxCommandStrings: 16384, StdinBytes: 256 << 10, MaxCages: 256, CageUID: 59999,
 		SystemPaths: []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"}, TmpBytes: 512 << 20,
+		NetConnections: 256, NetResolveTimeout: config.Duration(5 * time.Second), NetConnectTimeout: config.Duration(10 * time.Second),
+		NetHelloTimeout: config.Duration(10 * time.Second), NetIdleTimeout: config.Duration(15 * time.Minute),
+		NetResolvedFor: config.Duration(30 * time.Second), NetResolvedNames: 1024, NetCredentialBody: 256 << 20,
 		SessionProcesses: 64, KeptOutputBytes: 256 << 10, EndedProcesses: 64, EndedBytes: 64 << 20, EndedFor: config.Duration(time.Hour),
 	}
 }
@@ -82,10 +116,23 @@ func (c Config) Validate() error {
 		{"start_timeout", c.StartTimeout},
 		{"kill_timeout", c.KillTimeout},
 		{"drain_wait", c.DrainWait},
+		{"net_resolve_timeout", c.NetResolveTimeout},
+		{"net_connect_timeout", c.NetConnectTimeout},
+		{"net_hello_timeout", c.NetHelloTimeout},
+		{"net_resolved_for", c.NetResolvedFor},
 	} {
 		if d.value <= 0 || d.value.D() > time.Hour {
 			return fmt.Errorf("%s is %s; it must be more than nothing and at most an hour", d.key, d.value)
 		}
+	}
+	if c.NetIdleTimeout < config.Duration(time.Second) || c.NetIdleTimeout.D() > 30*24*time.Hour {
+		return fmt.Errorf("net_idle_timeout is %s; it must be between a second and 30 days", c.NetIdleTimeout)
+	}
+	if c.NetCredentialBody < 1 || c.NetCredentialBody > 1<<40 {
+		return fmt.Errorf("net_credential_body is %d; it must be between 1 and %d", c.NetCredentialBody, int64(1)<<40)
+	}
+	if err := c.validateHosts(); err != nil {
+		return err
 	}
 	if c.EndedFor <= 0 || c.EndedFor.D() > 30*24*time.Hour {
 		return fmt.Errorf("ended_for is %s; it must be more than nothing and at most 30 days", c.EndedFor)
@@ -97,6 +144,8 @@ func (c Config) Validate() error {
 		{"max_commands", c.MaxCommands, 1 << 16},
 		{"max_command_bytes", c.MaxCommandBytes, maxCommandBytes},
 		{"max_command_strings", c.MaxCommandStrings, 1 << 18},
+		{"net_connections", c.NetConnections, 1 << 16},
+		{"net_resolved_names", c.NetResolvedNames, 1 << 20},
 		{"stdin_bytes", c.StdinBytes, 64 << 20},
 		{"max_cages", c.MaxCages, 1 << 14},
 		{"session_processes", c.SessionProcesses, 1 << 16},

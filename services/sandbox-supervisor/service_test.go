@@ -55,11 +55,21 @@ func TestConfig(t *testing.T) {
 		"cage_uid":            func(c *sandboxsupervisor.Config) { c.CageUID = 0 },
 		"system_paths":        func(c *sandboxsupervisor.Config) { c.SystemPaths = []string{"/usr", "/etc"} },
 		"tmp_bytes":           func(c *sandboxsupervisor.Config) { c.TmpBytes = 1 },
-		"session_processes":   func(c *sandboxsupervisor.Config) { c.SessionProcesses = 0 },
-		"kept_output_bytes":   func(c *sandboxsupervisor.Config) { c.KeptOutputBytes = -1 },
-		"ended_processes":     func(c *sandboxsupervisor.Config) { c.EndedProcesses = 0 },
-		"ended_bytes":         func(c *sandboxsupervisor.Config) { c.EndedBytes = 0 },
-		"ended_for":           func(c *sandboxsupervisor.Config) { c.EndedFor = 0 },
+		"net_connections":     func(c *sandboxsupervisor.Config) { c.NetConnections = 0 },
+		"net_resolve_timeout": func(c *sandboxsupervisor.Config) { c.NetResolveTimeout = 0 },
+		"net_idle_timeout":    func(c *sandboxsupervisor.Config) { c.NetIdleTimeout = 1 },
+		"net_resolved_for":    func(c *sandboxsupervisor.Config) { c.NetResolvedFor = 0 },
+		"net_resolved_names":  func(c *sandboxsupervisor.Config) { c.NetResolvedNames = 0 },
+		"net_credential_body": func(c *sandboxsupervisor.Config) { c.NetCredentialBody = 0 },
+		"private_hosts":       func(c *sandboxsupervisor.Config) { c.PrivateHosts = []string{"*"} },
+		"credentials": func(c *sandboxsupervisor.Config) {
+			c.Credentials = map[string]sandboxsupervisor.Credential{"x:443": {Header: "A b", Value: "v"}}
+		},
+		"session_processes": func(c *sandboxsupervisor.Config) { c.SessionProcesses = 0 },
+		"kept_output_bytes": func(c *sandboxsupervisor.Config) { c.KeptOutputBytes = -1 },
+		"ended_processes":   func(c *sandboxsupervisor.Config) { c.EndedProcesses = 0 },
+		"ended_bytes":       func(c *sandboxsupervisor.Config) { c.EndedBytes = 0 },
+		"ended_for":         func(c *sandboxsupervisor.Config) { c.EndedFor = 0 },
 	} {
 		cfg := sandboxsupervisor.DefaultConfig()
 		if err := cfg.Validate(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +23,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 	"kaged.dev/services/sandbox-supervisor/internal/commands"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
+	"kaged.dev/services/sandbox-supervisor/internal/netns"
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
@@ -60,7 +62,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	server, err := build(conn, plan, files)
+	server, sockets, err := build(conn, plan, files)
 	if err != nil {
 		var l *layerError
 		if !errors.As(err, &l) {
@@ -68,7 +70,23 @@ func run() error {
 		}
 		return conn.Send(frame.Frame{Op: frame.OpFailed, Layer: l.layer, Cause: l.cause, Text: l.err.Error()})
 	}
+	if err := handOver(conn, sockets); err != nil {
+		return err
+	}
 	server.Serve(frame.Frame{Op: frame.OpReady})
+	return nil
+}
+
+// handOver sends the sockets of the cage's network out and keeps none of them.
+func handOver(conn *frame.Conn, sockets []int) error {
+	for some := range slices.Chunk(sockets, frame.MaxFiles) {
+		if err := conn.Send(frame.Frame{Op: frame.OpFiles}, some...); err != nil {
+			return err
+		}
+		for _, fd := range some {
+			unix.Close(fd)
+		}
+	}
 	return nil
 }
 
@@ -112,8 +130,9 @@ type layerError struct {
 
 func (e *layerError) Error() string { return e.layer + ": " + e.err.Error() }
 
-// build builds the cage and returns the server of its commands, with no right left to this process.
-func build(conn *frame.Conn, plan blueprint.Plan, files []int) (*commands.Server, error) {
+// build builds the cage and returns the server of its commands and the sockets of its network, with no right left to this
+// process.
+func build(conn *frame.Conn, plan blueprint.Plan, files []int) (server *commands.Server, sockets []int, err error) {
 	if plan.Mark != 0 {
 		_ = proc.SetMark(plan.Mark) // where a limit is in the way, the supervisor knows the cage by its namespace
 	}
@@ -132,20 +151,20 @@ func build(conn *frame.Conn, plan blueprint.Plan, files []int) (*commands.Server
 		{blueprint.LayerMount, b.grants},
 		{blueprint.LayerMount, b.enter},
 		{blueprint.LayerUTS, func() error { return unix.Sethostname([]byte("cage")) }},
-		{blueprint.LayerNet, loopback},
+		{blueprint.LayerNet, func() (err error) { sockets, err = netns.Setup(plan.Net); return err }},
 		{blueprint.LayerUser, b.noNamespaces},
 	} {
 		if err := step.do(); err != nil {
 			var l *layerError
 			if errors.As(err, &l) {
-				return nil, err
+				return nil, nil, err
 			}
-			return nil, &layerError{layer: step.layer, err: err}
+			return nil, nil, &layerError{layer: step.layer, err: err}
 		}
 	}
-	server, err := commands.New(conn, commands.Options{Inner: true, Prepare: func() error { return prepareForker(plan) }})
+	server, err = commands.New(conn, commands.Options{Inner: true, Prepare: func() error { return prepareForker(plan) }})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return server, lock(plan)
+	return server, sockets, lock(plan)
 }

@@ -45,6 +45,7 @@ func tables() []table {
 		{"[services.harness]", "services/harness/config.go", "Config", harness.DefaultConfig()},
 		{"[services.tool-runner]", "services/tool-runner/config.go", "Config", toolrunner.DefaultConfig()},
 		{"[services.sandbox-supervisor]", "services/sandbox-supervisor/config.go", "Config", sandboxsupervisor.DefaultConfig()},
+		{`[services.sandbox-supervisor.credentials."HOST:PORT"]`, "services/sandbox-supervisor/config.go", "Credential", nil},
 	}
 }
 
@@ -170,6 +171,9 @@ func shown(key string, v reflect.Value) string {
 			return "none"
 		}
 		return "`" + strings.ReplaceAll(strings.Join(value, "`, `"), "|", `\|`) + "`"
+	}
+	if v.Kind() == reflect.Map && v.Len() == 0 {
+		return "none"
 	}
 	return fmt.Sprint(v.Interface())
 }

@@ -4,6 +4,8 @@
 // A [Plan] travels as JSON in a frame (package frame), after the files it speaks of. The init trusts it.
 package blueprint
 
+import "kaged.dev/services/sandbox-supervisor/internal/netns"
+
 // The only user in a cage, and where it is at home. UID and GID are its ids where the cage has a user namespace of its own.
 const (
 	UID  = 1000
@@ -48,6 +50,8 @@ type Plan struct {
 	TmpInodes int64 `json:"tmp_inodes"`
 	// Binds are the granted trees, those above before those in them.
 	Binds []Bind `json:"binds,omitempty"`
+	// Net is the network.
+	Net netns.Plan `json:"net"`
 	// Processes bounds how many processes and threads there may be, 0 for no bound.
 	Processes int64 `json:"processes,omitempty"`
 	// Filter is the system call filter as the kernel takes it.

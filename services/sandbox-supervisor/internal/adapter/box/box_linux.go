@@ -31,6 +31,7 @@ type Box struct {
 	link  *link.Link
 	cmd   *exec.Cmd
 	stubs *heldStubs // nil for none
+	gate  *gate
 
 	closed atomic.Bool // Close was called
 	gone   chan struct{}
@@ -59,8 +60,9 @@ func (b *Box) reap() {
 	_ = b.cmd.Wait() // it was killed
 }
 
-// leave removes what the box has on the host.
+// leave ends the gate and removes what the box has on the host.
 func (b *Box) leave() {
+	b.gate.close()
 	if b.stubs != nil {
 		b.stubs.release()
 	}

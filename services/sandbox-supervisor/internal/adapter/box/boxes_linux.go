@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/egress"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
@@ -43,6 +44,8 @@ type Options struct {
 	// StartTimeout is how long a box or a command may take to start, KillTimeout how long a box may take to report the end of
 	// a command it was told to kill. A box that takes longer is ended.
 	StartTimeout, KillTimeout time.Duration
+	// Egress is what their networks' gates have in common.
+	Egress egress.Options
 	// DrainWait is how long the output of a command that is gone is waited for.
 	DrainWait time.Duration
 }
@@ -84,7 +87,7 @@ func (b *Boxes) Open(ctx context.Context, spec core.BoxSpec, attempt func(core.A
 	b.mu.Unlock()
 	var first error
 	for _, t := range candidates {
-		box, err := b.open(ctx, t, spec)
+		box, err := b.open(ctx, t, spec, attempt)
 		if err == nil {
 			b.mu.Lock()
 			b.tiers = []tier{t}
@@ -108,12 +111,12 @@ var otherwise = map[string]bool{
 }
 
 // open makes a box of a tier.
-func (b *Boxes) open(ctx context.Context, t tier, spec core.BoxSpec) (*Box, error) {
+func (b *Boxes) open(ctx context.Context, t tier, spec core.BoxSpec, attempt func(core.Attempt)) (*Box, error) {
 	program, err := image()
 	if err != nil {
 		return nil, err
 	}
-	box, err := b.start(t, spec, program)
+	box, err := b.start(t, spec, program, attempt)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +136,7 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | un
 // The capabilities that the init needs while it builds: without and with a user namespace of its own, in which it also bounds
 // others.
 var (
-	rightsWithout = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_SETPCAP}
+	rightsWithout = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_NET_RAW, unix.CAP_SETPCAP}
 	rights        = append([]uintptr{unix.CAP_SYS_RESOURCE}, rightsWithout...)
 )
 
@@ -141,14 +144,14 @@ var (
 const holdArgument = "hold"
 
 // start starts an init in its namespaces.
-func (b *Boxes) start(t tier, spec core.BoxSpec, program *os.File) (*Box, error) {
+func (b *Boxes) start(t tier, spec core.BoxSpec, program *os.File, attempt func(core.Attempt)) (*Box, error) {
 	conn, theirs, err := frame.Pair()
 	if err != nil {
 		return nil, unavailable("init", err.Error(), "")
 	}
 	defer theirs.Close()
 	conn.Patience = b.opts.KillTimeout
-	box := &Box{boxes: b, tier: t, user: t.userOf(spec.View.Root), id: spec.ID, env: environment(spec.View.Env), conn: conn, gone: make(chan struct{})}
+	box := &Box{boxes: b, tier: t, user: t.userOf(spec.View.Root), id: spec.ID, gate: b.newGate(spec, attempt), env: environment(spec.View.Env), conn: conn, gone: make(chan struct{})}
 	box.link = link.New(conn, link.Options{
 		Log: b.opts.Log.With("cage", spec.ID), Peer: "the cage's init", Inner: true, Abandon: box.kill,
 		StartTimeout: b.opts.StartTimeout, KillTimeout: b.opts.KillTimeout, DrainWait: b.opts.DrainWait,
@@ -225,7 +228,7 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	profile := seccomp.Profile{Relaxed: spec.View.Relaxed, NoClone3: !box.tier.userns}
 	plan, err := json.Marshal(blueprint.Plan{
 		Mark: proc.Mark(b.opts.Name, b.count.Add(1)), Userns: box.tier.userns, GID: inside.gid,
-		System: b.opts.System, Etc: etc, Texts: texts(inside),
+		System: b.opts.System, Etc: etc, Texts: texts(inside), Net: box.gate.Plan(),
 		TmpBytes: b.opts.TmpBytes, TmpInodes: max(1024, b.opts.TmpBytes/4096),
 		Binds: g.binds, Filter: b.filters[profile](),
 	})
@@ -248,10 +251,7 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	if err := box.conn.Send(frame.Frame{Op: frame.OpSetUp, Plan: plan}); err != nil {
 		return box.failed(ctx, err)
 	}
-	f, fds, err := box.conn.Receive()
-	for _, fd := range fds {
-		unix.Close(fd)
-	}
+	f, sockets, err := box.ready()
 	switch {
 	case err != nil:
 		return box.failed(ctx, err)
@@ -262,6 +262,7 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	case f.Op != frame.OpReady:
 		return box.failed(ctx, fmt.Errorf("its first word was %q", f.Op))
 	}
+	box.gate.serve(box, sockets)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
+	"kaged.dev/services/sandbox-supervisor/internal/netns"
 )
 
 // etc are the names in /etc that are shown: what programs need to find libraries, certificates, names of services and the
@@ -24,10 +25,10 @@ func texts(user ids) map[string]string {
 			blueprint.User + ":x:" + uid + ":" + gid + "::" + blueprint.Home + ":/bin/sh\n" +
 			"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
 		"/etc/group":         "root:x:0:\n" + blueprint.User + ":x:" + gid + ":\nnogroup:x:65534:\n",
-		"/etc/hosts":         "127.0.0.1 localhost cage\n::1 localhost ip6-localhost ip6-loopback\n",
+		"/etc/hosts":         netns.Hosts("cage"),
 		"/etc/hostname":      "cage\n",
-		"/etc/resolv.conf":   "nameserver 127.0.0.1\noptions timeout:2 attempts:1\n",
-		"/etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n",
+		"/etc/resolv.conf":   netns.ResolvConf,
+		"/etc/nsswitch.conf": netns.Nsswitch,
 		"/etc/mtab":          "",
 		"/etc/machine-id":    "",
 	}

@@ -1,0 +1,182 @@
+package box_test
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/egress"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+)
+
+// network is a box with rules, and what was tried in it.
+type network struct {
+	core.Box
+	dir      string
+	mu       sync.Mutex // guards attempts
+	attempts []core.Attempt
+}
+
+// reach opens a box whose network leads to server under every name, and to nothing else.
+func reach(t *testing.T, server *httptest.Server, rules ...string) *network {
+	t.Helper()
+	n := &network{dir: project(t)}
+	view := &cage.View{Grants: []cage.Grant{rw(n.dir)}}
+	for _, text := range rules {
+		rule, err := cage.ParseRule(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		view.Net = append(view.Net, rule)
+	}
+	outside := egress.Outside{
+		Lookup: func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, nil
+		},
+		Dial: func(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
+			if to.Addr() != netip.MustParseAddr("93.184.216.34") {
+				return nil, errors.New("nobody is there")
+			}
+			var d net.Dialer
+			conn, err := d.DialContext(ctx, "tcp", server.Listener.Addr().String())
+			if err != nil {
+				return nil, err
+			}
+			return conn.(*net.TCPConn), nil
+		},
+		Roots: x509.NewCertPool(),
+	}
+	if cert := server.Certificate(); cert != nil {
+		outside.Roots.AddCert(cert)
+	}
+	b := boxes(t, func(o *box.Options) {
+		o.Egress = egress.Options{
+			Limits: egress.Limits{
+				Connections: 64, ResolveTimeout: 5 * time.Second, ConnectTimeout: 10 * time.Second, HelloTimeout: 10 * time.Second,
+				IdleTimeout: time.Minute, BodyBytes: 1 << 20,
+			},
+			Outside:     outside,
+			Credentials: []egress.Credential{{Host: "example.com", Port: 443, Header: "Authorization", Value: "Bearer not-for-the-cage"}},
+		}
+	})
+	var err error
+	n.Box, err = b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: view}, func(a core.Attempt) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.attempts = append(n.attempts, a)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	return n
+}
+
+// tried returns whether an attempt was told by the end of the box, which it is.
+func (n *network) tried(target string, allowed bool) bool {
+	n.Close()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.ContainsFunc(n.attempts, func(a core.Attempt) bool { return a.Target == target && a.Allowed == allowed })
+}
+
+// In a box programs reach what the policy names by its name, with TLS of their own or a credential they never see, and nothing
+// else; all of it is told.
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		_, _ = fmt.Fprintf(w, "%s knows %q", req.Host, req.Header.Get("Authorization"))
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	n := reach(t, server, "example.com:443")
+
+	for command, want := range map[string]string{
+		"curl -sSk https://example.com/": `example.com knows ""`,
+		"curl -sS http://example.com/":   `example.com knows "` + strings.Repeat("*", len("Bearer not-for-the-cage")) + `"`,
+		`/usr/bin/python3 -c 'import urllib.request as u; print(u.urlopen("http://example.com/").read().decode(), end="")'`: `example.com knows "` + strings.Repeat("*", len("Bearer not-for-the-cage")) + `"`,
+		"getent ahosts example.com | cut -d' ' -f1 | sort -u":                                                               "198.18.0.2\n",
+	} {
+		if out, end := run(t, n, n.dir, command); out != want || end.Code != 0 {
+			t.Errorf("%s: %q, exit %d, want %q", command, out, end.Code, want)
+		}
+	}
+	for _, command := range []string{
+		"curl -sS --max-time 20 https://evil.example/", "curl -sS --max-time 20 https://example.com:8443/",
+		"curl -sS --max-time 20 http://169.254.169.254/", "curl -sS --max-time 20 'http://[2606:4700::1111]/'",
+		"curl -sSk --max-time 20 --connect-to evil.example:443:example.com:443 https://evil.example/",
+		"curl -sS --max-time 20 http://" + server.Listener.Addr().String(),
+	} {
+		if out, end := run(t, n, n.dir, command); end.Code == 0 || end.Code == 28 {
+			t.Errorf("%s: %q, exit %d", command, out, end.Code)
+		}
+	}
+	for target, allowed := range map[string]bool{
+		"example.com:443": true, "example.com:443 (with credential)": true, "evil.example": false, "example.com:8443": false,
+		"169.254.169.254:80": false, "[2606:4700::1111]:80": false, "evil.example:443": false,
+	} {
+		if !n.tried(target, allowed) {
+			t.Errorf("no attempt at %s, allowed %t, in %+v", target, allowed, n.attempts)
+		}
+	}
+}
+
+// A box without rules has a network of its own and none beside it, and what is tried is told all the same.
+func TestNoNetwork(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	n := reach(t, server)
+	if out, end := run(t, n, n.dir, "/usr/bin/python3 -m http.server 8080 --bind 127.0.0.1 >/dev/null 2>&1 & until curl -sS http://localhost:8080/ >/dev/null 2>&1; do :; done"); end.Code != 0 {
+		t.Errorf("its own loopback: %q, exit %d", out, end.Code)
+	}
+	for _, command := range []string{"curl -sS --max-time 20 https://example.com/", "curl -sS --max-time 20 http://93.184.216.34/", "curl -sS --max-time 20 http://" + server.Listener.Addr().String()} {
+		if out, end := run(t, n, n.dir, command); end.Code == 0 || end.Code == 28 {
+			t.Errorf("%s: %q, exit %d", command, out, end.Code)
+		}
+	}
+	if !n.tried("example.com", false) || !n.tried("93.184.216.34:80", false) {
+		t.Errorf("attempts are %+v", n.attempts)
+	}
+}
+
+// The end of a box in the midst of traffic is the end of its connections outside too.
+func TestNetworkEnds(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		defer close(ended)
+		block := make([]byte, 64<<10)
+		for {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	n := reach(t, server, "example.org:80")
+	p, err := n.Spawn(t.Context(), core.Spec{Argv: []string{"/usr/bin/curl", "-sS", "http://example.org/"}, Dir: n.dir, Merge: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	p.Copy(func(core.Stream, []byte) { once.Do(func() { go n.Close() }) })
+	<-n.Gone()
+	<-ended
+}
