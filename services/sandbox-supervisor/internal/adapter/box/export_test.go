@@ -1,5 +1,7 @@
 package box
 
+import "kaged.dev/services/sandbox-supervisor/internal/core"
+
 // WithoutUserns makes boxes be made in the second way, which is else only taken where the first does not work. It reports
 // whether this process can try.
 func (b *Boxes) WithoutUserns() bool {
@@ -11,3 +13,6 @@ func (b *Boxes) WithoutUserns() bool {
 	}
 	return false
 }
+
+// InitOf returns the process id of a box's init.
+func InitOf(b core.Box) int { return b.(*Box).cmd.Process.Pid }

@@ -1,0 +1,61 @@
+package box_test
+
+import (
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+)
+
+// Hundreds of commands, started and refused, with pipes and with terminals, leave nothing open in this process or in the cage's
+// init, and no process in the cage; cages that come and go leave nothing either.
+func TestNothingLeaks(t *testing.T) {
+	dir := project(t)
+	all := boxes(t)
+	open(t, all, rw(dir)).Close() // what is kept for the next one is there
+	before := openFiles(t)
+	x := open(t, all, rw(dir))
+	run(t, x, dir, "true")
+	// The init has no room for a leak.
+	if err := unix.Prlimit(box.InitOf(x), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 40, Max: 40}, nil); err != nil && os.Getenv("KAGED_TEST_WITHOUT_USERNS") == "" {
+		t.Fatal(err) // without user namespaces it is another user's, and takes a right that root may lack
+	}
+	for i := range 200 {
+		run(t, x, dir, "sleep 1000 & true", func(s *core.Spec) {
+			if i%2 == 0 {
+				s.Terminal = &core.Size{Cols: 80, Rows: 24}
+			}
+		})
+		if _, err := x.Spawn(t.Context(), core.Spec{Argv: []string{"no-such-program"}, Dir: dir}); err == nil {
+			t.Fatal("a program that is not there was started")
+		}
+	}
+	if _, processes := x.Usage(); processes != 0 {
+		t.Errorf("%d processes are left", processes)
+	}
+	x.Close()
+	for range 20 {
+		open(t, all, rw(dir)).Close()
+	}
+	// The last closing is told to nobody.
+	for end := time.Now().Add(5 * time.Second); openFiles(t) > before && time.Now().Before(end); {
+		runtime.Gosched()
+	}
+	if after := openFiles(t); after > before {
+		t.Errorf("%d files are open, %d were before", after, before)
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
