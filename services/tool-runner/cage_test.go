@@ -175,7 +175,7 @@ func TestLimitsOfACageAreTold(t *testing.T) {
 		c := start(t, box)
 		for _, tool := range []string{"shell.bash", "shell.exec"} {
 			req := c.request(tool, `{"command": "kill -9 $$"}`)
-			req.Context.Cage = policy()
+			req.Context.Cage, req.Context.CageId = policy(), "c1"
 			_, result, err := c.run(req)
 			if err != nil || result.GetError() != nil {
 				t.Fatalf("%s: %v, %v", tool, result, err)
@@ -184,6 +184,9 @@ func TestLimitsOfACageAreTold(t *testing.T) {
 			recorded := records[len(records)-2].GetPayload().GetFields()["killed"].GetStringValue()
 			if got := result.GetContent(); !strings.Contains(got, `"killed":"`+want[0]+`"`) || !strings.Contains(got, want[1]) || recorded != want[0] {
 				t.Errorf("%s, %s: %s, recorded %q", reason, tool, got, recorded)
+			}
+			if over := want[0] == "walltime" || want[0] == "disk"; result.GetCageOver() != over {
+				t.Errorf("%s, %s: the cage is over: %v", reason, tool, result.GetCageOver())
 			}
 		}
 	}

@@ -49,6 +49,7 @@ func resultToProto(o dispatch.Outcome) (*toolrunnerv1.RunToolEvent, error) {
 	}
 	result := &toolrunnerv1.ToolResult{
 		Content: o.Result.Content, Error: o.Fault.Proto(), Tool: o.Tool, DurationMs: o.Duration.Milliseconds(),
+		CageOver: o.CageOver,
 	}
 	var err error
 	result.Audit, err = recordsToProto(o.Records)

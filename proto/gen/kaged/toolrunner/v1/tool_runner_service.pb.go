@@ -1492,7 +1492,9 @@ type ToolResult struct {
 	// The canonical name of the tool that ran, empty if none did.
 	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
 	// How long it took, in milliseconds.
-	DurationMs    int64 `protobuf:"varint,5,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	DurationMs int64 `protobuf:"varint,5,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	// The call was ended with the cage of context.cage_id; the end of that cage follows on the stream that holds it.
+	CageOver      bool `protobuf:"varint,6,opt,name=cage_over,json=cageOver,proto3" json:"cage_over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1560,6 +1562,13 @@ func (x *ToolResult) GetDurationMs() int64 {
 		return x.DurationMs
 	}
 	return 0
+}
+
+func (x *ToolResult) GetCageOver() bool {
+	if x != nil {
+		return x.CageOver
+	}
+	return false
 }
 
 // EndSessionRequest names the session.
@@ -2126,7 +2135,7 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\n" +
 	"ToolOutput\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xbd\x01\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xda\x01\n" +
 	"\n" +
 	"ToolResult\x12\x18\n" +
 	"\acontent\x18\x01 \x01(\tR\acontent\x12,\n" +
@@ -2134,7 +2143,8 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x05audit\x18\x03 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\x12\x12\n" +
 	"\x04tool\x18\x04 \x01(\tR\x04tool\x12\x1f\n" +
 	"\vduration_ms\x18\x05 \x01(\x03R\n" +
-	"durationMs\"2\n" +
+	"durationMs\x12\x1b\n" +
+	"\tcage_over\x18\x06 \x01(\bR\bcageOver\"2\n" +
 	"\x11EndSessionRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"\x14\n" +

@@ -188,7 +188,7 @@ func questionFromProto(p *toolrunnerv1.ApprovalNeeded) loop.ToolOutcome {
 func outcomeFromProto(p *toolrunnerv1.ToolResult) loop.ToolOutcome {
 	out := loop.ToolOutcome{
 		Content: p.GetContent(), Err: fault.FromProto(p.GetError()),
-		Duration: time.Duration(p.GetDurationMs()) * time.Millisecond,
+		Duration: time.Duration(p.GetDurationMs()) * time.Millisecond, CageOver: p.GetCageOver(),
 	}
 	for _, a := range p.GetAudit() {
 		out.Audit = append(out.Audit, recordFromProto(a))

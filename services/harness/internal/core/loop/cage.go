@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kaged.dev/pkg/fault"
@@ -94,6 +95,7 @@ type held struct {
 	id      string
 	release context.CancelFunc
 	watch   sync.WaitGroup
+	over    atomic.Bool // a call was ended with the cage
 	// What follows belongs to the goroutine that watches.
 	reported        int
 	allowed, denied int64 // attempts that were not reported

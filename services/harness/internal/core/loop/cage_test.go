@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kaged.dev/pkg/dsl"
@@ -249,4 +250,25 @@ func TestCancelledBeforeItsCage(t *testing.T) {
 	if fin := b.run(ctx); fin.Outcome != Cancelled || made.life.Err() == nil {
 		t.Errorf("%+v", fin)
 	}
+}
+
+// A call that was ended with the cage may be answered before anybody has heard of the cage's end. Then that is waited for: no model is
+// asked any more, and the call's result is kept.
+func TestResultOvertakesTheEndOfTheCage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, made := caged(t, wants(call("c1", "shell.bash", "{}")))
+		b.tools.run["shell.bash"] = func(context.Context, string) (string, error) { return "cage over", nil }
+		go func() {
+			time.Sleep(time.Second)
+			made.happen <- CageEnd{"walltime"}
+		}()
+		fin := b.run(t.Context())
+		if fin.Outcome != Failed || fin.Err.Code != fault.Timeout || b.model.calls() != 1 {
+			t.Errorf("%+v after %d model calls", fin, b.model.calls())
+		}
+		if done := of[ToolFinished](b.sink); len(done) != 1 || done[0].Result.Content != "cage over" || len(of[StepDone](b.sink)) != 1 {
+			t.Errorf("%+v", done)
+		}
+	})
 }

@@ -137,6 +137,9 @@ func (f *tools) Run(ctx context.Context, req ToolRequest, output func(stream, te
 	}
 	output("stdout", "running "+req.Tool)
 	content, err := run(ctx, req.Input)
+	if content == "cage over" {
+		return ToolOutcome{Content: content, CageOver: true}, nil
+	}
 	if err != nil && ctx.Err() != nil {
 		return ToolOutcome{}, ctx.Err()
 	}

@@ -208,6 +208,9 @@ func (r *run) finishStep(ctx context.Context, turn []llm.Block, calls []llm.Tool
 	if err := r.emit(StepDone{Step: r.step}); err != nil {
 		return false, err
 	}
+	if r.cage != nil && r.cage.over.Load() {
+		<-ctx.Done() // the end of the cage is on its way; no model is asked any more
+	}
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}

@@ -112,6 +112,9 @@ func (t *toolTurn) one(ctx context.Context, i int) {
 		}
 		out = t.run.brokenOff(c, err, time.Since(began), asked)
 	}
+	if out.CageOver && t.run.cage != nil {
+		t.run.cage.over.Store(true)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.calls[i].outcome = &out

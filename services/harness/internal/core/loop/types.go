@@ -146,6 +146,8 @@ type ToolOutcome struct {
 	Audit []Record
 	// Duration is how long it took.
 	Duration time.Duration
+	// CageOver says that the call was ended with the agent's cage, whose end is about to be told.
+	CageOver bool
 	// Question is set instead of all but Audit for a call that was not made because an operator has to allow it.
 	Question *Question
 }

@@ -221,6 +221,7 @@ func (t cliTool) run(ctx context.Context, call *tool.Call, values *tool.Values) 
 	if err != nil {
 		return Result{}, t.failure(ctx, err)
 	}
+	call.CageOver = call.CageOver || call.From.CageID != "" && exit.Reason.EndsCage()
 	result := Result{
 		Stdout: stdout.Finish(), Stderr: stderr.Finish(), ExitCode: exit.Code, Killed: exit.Reason.Word(),
 		Note: exit.Reason.Explain(call.From.Cage),

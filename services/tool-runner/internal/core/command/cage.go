@@ -111,6 +111,9 @@ func ReasonOf(word string) Reason {
 	return None
 }
 
+// EndsCage reports whether a command in a cage ends for this reason only with its cage.
+func (r Reason) EndsCage() bool { return r == OutOfTime || r == DiskFull || r == Lost }
+
 // Explain says why a cage with this policy ended a command and what can be done about it, empty for other reasons.
 func (r Reason) Explain(policy *dsl.Cage) string {
 	var limits dsl.Limits

@@ -101,6 +101,8 @@ type Outcome struct {
 	Duration time.Duration
 	// Acted says that the tool ran and may have changed something.
 	Acted bool
+	// CageOver says that the call was ended with the caller's cage.
+	CageOver bool
 }
 
 // Dispatch runs a call to its end. An error is not the call's but the machinery's; the outcome then still holds the
@@ -113,7 +115,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, call *tool.Call) (Outcome, er
 		out.Tool = entry.Name()
 	}
 	result, err := t.Run(ctx, call)
-	out.Records, out.Duration = call.Records, time.Since(began)
+	out.Records, out.Duration, out.CageOver = call.Records, time.Since(began), call.CageOver
 	out.Acted = call.Acted && entry != nil && entry.Category != tool.Read
 	if err == nil {
 		out.Result = result

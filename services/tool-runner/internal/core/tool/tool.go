@@ -69,6 +69,8 @@ type Call struct {
 	System func(abs string) bool
 	// Acted says that the tool itself was reached.
 	Acted bool
+	// CageOver says that a command of the call was ended with the caller's cage.
+	CageOver bool
 	// Records are the audit records of the call so far.
 	Records []audit.Record
 }

@@ -70,6 +70,7 @@ func (d Deps) execute(ctx context.Context, call *tool.Call, job shellJob) (comma
 	if err != nil {
 		return exit, shellFailure(ctx, err, job.timeout)
 	}
+	call.CageOver = call.CageOver || call.From.CageID != "" && exit.Reason.EndsCage()
 	return exit, nil
 }
 

@@ -1,0 +1,211 @@
+package kaged_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kaged.dev/services/kaged/internal/kagedtest"
+)
+
+const srcAndDocs = "{fs: [{mode: rw, path: ./src}, {mode: ro, path: ./docs}], capabilities: [shell]}"
+
+// A caged agent's commands see what its policy grants and nothing else; its file tools agree; each run has a home of its own;
+// what there was of its cage is shown, recorded, and gone with the run (H-SUP-CAGE-01, A-SESS-GET-04, T-AVAIL-10).
+func TestACagedAgent(t *testing.T) {
+	t.Parallel()
+	c := cagedProject(t, srcAndDocs)
+	s := c.session()
+	out := c.shell(s, "cat ../docs/d; cat ../secret/s; echo new >new; echo x >../docs/x; ls -1 ..; id -un; echo $HOME; touch ~/mark")
+	for _, want := range []string{"a document", "docs\r\nsrc\r\nagent\r\n/home/agent", "secret/s: No such file", "docs/x: Read-only file system"} {
+		if want = strings.ReplaceAll(want, "\r\n", "\n"); !strings.Contains(strings.ReplaceAll(out, "\r\n", "\n"), want) {
+			t.Errorf("no %q in what the command printed:\n%s", want, out)
+		}
+	}
+	if got := kagedtest.Read(t, c.dir, "src/new"); got != "new\n" {
+		t.Errorf("src/new holds %q", got)
+	}
+	if home := c.shell(s, "ls -A ~"); home != "" {
+		t.Errorf("the second run's home holds %q", home)
+	}
+	for path, granted := range map[string]bool{"docs/d": true, "src/a": true, "secret/s": false, "prompt.md": false} {
+		if _, result := c.does(s, "file.read", map[string]any{"path": path}); strings.Contains(result, `"code":"capability_denied"`) == granted {
+			t.Errorf("file.read of %s: %s", path, result)
+		}
+	}
+	if run := c.lastRun(s); run.CageStatus != "caged" {
+		t.Errorf("the run is %+v", run)
+	}
+	shown := frames(t, s, "run.cage")
+	if len(shown) != 6 || shown[0]["cage_status"] != "caged" || shown[0]["tier"] == "" || !strings.Contains(fmt.Sprint(shown[0]["policy"]), "project:/src") {
+		t.Errorf("shown are %v", shown)
+	}
+	records := c.recorded(s, "cage.*")
+	if got := types(records); got != strings.TrimSpace(strings.Repeat("cage.opened cage.ended ", 6)) {
+		t.Errorf("recorded are %s", got)
+	}
+	id := fmt.Sprint(records[0]["cage_id"])
+	kagedtest.Eventually(t, "nothing is left", func() bool { return len(c.left(id)) == 0 })
+	if now := c.running(s); len(now.Processes)+len(now.Cages) > 0 {
+		t.Errorf("runs %+v", now)
+	}
+}
+
+// A background process keeps its cage, and the agent's next run works in the same; kaged ps shows both; the end of the session is the
+// end of all of it.
+func TestBackgroundProcessesKeepTheCage(t *testing.T) {
+	t.Parallel()
+	c := cagedProject(t, srcAndDocs)
+	s := c.session()
+	c.inBackground(s)
+	now := c.running(s)
+	if len(now.Processes) != 1 || len(now.Cages) != 1 || now.Processes[0].CageID != now.Cages[0].ID || now.Processes[0].AgentPath != "primary" ||
+		now.Cages[0].AgentPath != "primary" || now.Cages[0].Processes == 0 || now.Processes[0].Memory == 0 {
+		t.Fatalf("runs %+v", now)
+	}
+	if home := strings.TrimSpace(c.shell(s, "ls -A ~")); home != "mark" {
+		t.Errorf("the next run's home holds %q: it is another cage", home)
+	}
+	for _, args := range [][]string{{"ps"}, {"ps", "--session", s.ID}} {
+		out, code := kagedtest.Command(t, "kaged", c.world.Env, args...).Rest(t)
+		if code != 0 || !strings.Contains(out, s.ID+"  primary") || !strings.Contains(out, "(cage, ") || !strings.Contains(out, "trap '' TERM HUP") {
+			t.Errorf("kaged %v ended with %d and printed:\n%s", args, code, out)
+		}
+	}
+	c.end(s)
+	if left := c.marked(); len(left) > 0 {
+		t.Errorf("after the session's end run %v", left)
+	}
+	if now := c.running(s); len(now.Processes)+len(now.Cages) > 0 {
+		t.Errorf("after the session's end the list is %+v", now)
+	}
+	id := fmt.Sprint(c.recorded(s, "cage.opened")[0]["cage_id"])
+	kagedtest.Eventually(t, "nothing is left", func() bool { return len(c.left(id)) == 0 })
+	out, code := kagedtest.Command(t, "kaged", c.world.Env, "ps").Rest(t)
+	if code != 0 || out != "Nothing runs.\n" {
+		t.Errorf("kaged ps ended with %d and printed %q", code, out)
+	}
+}
+
+// kill -9 of the daemon takes every cage along, and its next start removes what stood outside of them.
+func TestKilledDaemonLeavesNoCage(t *testing.T) {
+	t.Parallel()
+	c := cagedProject(t, "{fs: [{mode: rw, path: .}], capabilities: [shell]}")
+	s := c.session()
+	c.inBackground(s)
+	cage := c.running(s).Cages[0].ID
+	if _, err := os.Lstat(filepath.Join(c.dir, ".git")); err != nil {
+		t.Errorf("no stub protects .git while the cage lives: %v", err)
+	}
+	c.daemon.Kill()
+	c.daemon.Rest(t)
+	kagedtest.Eventually(t, "what ran in the cage has ended", func() bool { return len(c.marked()) == 0 })
+	c.up()
+	kagedtest.Eventually(t, "nothing is left", func() bool { return len(c.left(cage)) == 0 })
+	if now := c.running(s); len(now.Processes)+len(now.Cages) > 0 {
+		t.Errorf("after the next start runs %+v", now)
+	}
+}
+
+// The walltime of an invocation ends its commands, its cage and its run, and each says why.
+func TestWalltime(t *testing.T) {
+	t.Parallel()
+	c := cagedProject(t, "{fs: [{mode: rw, path: ./src}], capabilities: [shell], limits: {walltime: 2s}}")
+	s := c.session()
+	outcome, _ := c.does(s, "shell.bash", map[string]any{"command": "sleep 1000", "cwd": "src"})
+	run := c.lastRun(s)
+	if outcome != "failed" || run.Error == nil || run.Error.Code != "timeout" || !strings.Contains(run.Error.Message, "2s") || run.CageStatus != "caged" {
+		t.Errorf("the run %s: %+v", outcome, run)
+	}
+	shown := frames(t, s, "run.cage")
+	if last := shown[len(shown)-1]; last["ended"] != "walltime" {
+		t.Errorf("shown are %v", shown)
+	}
+	if records := c.recorded(s, "cage.*"); types(records) != "cage.opened cage.ended" || records[1]["reason"] != "walltime" {
+		t.Errorf("recorded are %v", records)
+	}
+	// The session goes on, in a new cage.
+	if out := c.shell(s, "echo still here"); !strings.Contains(out, "still here") {
+		t.Errorf("the next run's command printed %q", out)
+	}
+}
+
+// An agent whose cage cannot be made does not run: the run fails with what is wrong, and no model is asked (A-FAIL-05).
+func TestNoCageNoRun(t *testing.T) {
+	t.Parallel()
+	c := cagedProject(t, "{fs: [{mode: rw, path: ./nowhere}], capabilities: [shell]}")
+	s := c.session()
+	outcome, _ := c.does(s, "shell.bash", map[string]any{"command": "true"})
+	run := c.lastRun(s)
+	if outcome != "failed" || run.Error == nil || run.Error.Code != "cage_policy_invalid" || !strings.Contains(run.Error.Message, "cage.fs[0].path") ||
+		run.CageStatus != "pending" {
+		t.Errorf("the run %s: %+v", outcome, run)
+	}
+	if n := len(c.llm.Requests()); n > 0 {
+		t.Errorf("the model was asked %d times", n)
+	}
+	// Mended, it runs.
+	kagedtest.Write(t, c.dir, "nowhere/x", "x")
+	if outcome, result := c.does(s, "shell.bash", map[string]any{"command": "ls", "cwd": "nowhere"}); outcome != "completed" {
+		t.Errorf("the run %s: %s", outcome, result)
+	}
+}
+
+// Cancelling a run asks its caged commands to end before anything kills them (A-RUN-CANCEL-01, H-CANCEL-01).
+func TestCancelReachesCagedCommands(t *testing.T) {
+	t.Parallel()
+	c := cagedProject(t, srcAndDocs)
+	s := c.session()
+	run := s.Send(t, words(t, "shell.bash", map[string]any{
+		"command": "trap 'echo told >told; exit' TERM; echo up >up; while :; do sleep 0.1; done", "cwd": "src",
+	}))
+	kagedtest.Eventually(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(c.dir, "src", "up")); return err == nil })
+	cancelled := kagedtest.Post[lastRun](t, c.client, "/api/v1/sessions/"+s.ID+"/runs/"+run+"/cancel", map[string]any{})
+	if cancelled.State != "cancelled" {
+		t.Errorf("the run is %+v", cancelled)
+	}
+	kagedtest.Eventually(t, "the command was told", func() bool { _, err := os.Stat(filepath.Join(c.dir, "src", "told")); return err == nil })
+	kagedtest.Eventually(t, "nothing runs", func() bool { now := c.running(s); return len(now.Processes)+len(now.Cages) == 0 })
+}
+
+// With --no-sandbox the agent works without its cage, and everything says so: the record, the run, the frames, every response. Its
+// file tools keep to the policy all the same (A-HDR-OUT-03, A-WS-EV-07, A-AUDIT-05, decision 17).
+func TestNoSandboxWarnsEverywhere(t *testing.T) {
+	t.Parallel()
+	c := cagedProject(t, srcAndDocs, "--no-sandbox")
+	s := c.session()
+	if out := c.shell(s, "cat ../secret/s"); !strings.Contains(out, "hidden away") {
+		t.Errorf("the command printed %q", out)
+	}
+	if _, result := c.does(s, "file.read", map[string]any{"path": "secret/s"}); !strings.Contains(result, `"code":"capability_denied"`) {
+		t.Errorf("file.read: %s", result)
+	}
+	if run := c.lastRun(s); run.CageStatus != "uncaged" {
+		t.Errorf("the run is %+v", run)
+	}
+	if shown := frames(t, s, "run.cage"); len(shown) != 2 || shown[0]["cage_status"] != "uncaged" {
+		t.Errorf("shown are %v", shown)
+	}
+	if warned := frames(t, s, "audit.warning"); len(warned) != 1 || warned[0]["warning"] != "no-sandbox" {
+		t.Errorf("warned by %v", warned)
+	}
+	records := c.recorded(s, "subagent.spawn.uncaged")
+	if len(records) != 2 || records[0]["level"] != "warning" {
+		t.Errorf("recorded are %v", records)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.client.BaseURL()+"/api/v1/me", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if warnings := resp.Header.Get("X-Kaged-Warning"); warnings != "no-sandbox" {
+		t.Errorf("the warnings of a response are %q", warnings)
+	}
+}
