@@ -29,7 +29,7 @@ const (
 // serveCredential takes plain requests and sends them on by TLS with the route's credential, until ctx ends.
 func (g *Gate) serveCredential(ctx context.Context, l *net.TCPListener, r *route) {
 	var conns sync.WaitGroup
-	transport := g.transport(r)
+	transport := g.transport(ctx, r)
 	server := &http.Server{
 		Handler:           g.injector(r, transport),
 		ReadHeaderTimeout: g.opts.HelloTimeout,
@@ -70,15 +70,30 @@ func (s *slotted) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// transport speaks TLS to the route's host and to nobody else.
-func (g *Gate) transport(r *route) *http.Transport {
+// bound is a connection that ends with the gate: package net/http lets those live that nobody waits for any more.
+type bound struct {
+	*net.TCPConn
+	stop func() bool
+}
+
+// Close closes it.
+func (b *bound) Close() error {
+	b.stop()
+	return b.TCPConn.Close()
+}
+
+// transport speaks TLS to the route's host and to nobody else, until ctx ends.
+func (g *Gate) transport(ctx context.Context, r *route) *http.Transport {
 	return &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			conn, err := g.dial(ctx, r)
+		DialContext: func(request context.Context, _, _ string) (net.Conn, error) {
+			request, cancel := context.WithCancel(request)
+			defer cancel()
+			defer context.AfterFunc(ctx, cancel)()
+			conn, err := g.dial(request, r)
 			if err != nil {
 				return nil, err
 			}
-			return conn, nil
+			return &bound{conn, context.AfterFunc(ctx, func() { reset(conn) })}, nil
 		},
 		TLSClientConfig:        &tls.Config{RootCAs: g.opts.Outside.Roots, MinVersion: tls.VersionTLS12, ServerName: r.host},
 		TLSHandshakeTimeout:    g.opts.ConnectTimeout,

@@ -11,5 +11,6 @@
 //
 // The main type is [Gate]: one per cage, made by [New], served by [Gate.Serve]. Its goroutines: one per socket, two per
 // connection, those of net/http where there is a credential, one that reports attempts while there are any. All have ended when
-// Serve returns, but for those of net/http's client, which end by themselves once their connections, which Serve closed, are gone.
+// Serve returns, but for one that closes a socket the kernel takes some milliseconds to close, and those of net/http's client, which
+// end once their connections, which Serve closed, are gone.
 package egress
