@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/fault"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
@@ -230,6 +231,29 @@ func TestOverrides(t *testing.T) {
 	}
 	if got := n.get("ada", s); got.GetModelOverride() != model || got.GetMaxStepsOverride() != 3 || got.GetMaxOutputTokensOverride() != 77 {
 		t.Errorf("session = %v", got)
+	}
+}
+
+// A session has the tools its project gave out when it began; what the project says since is for sessions that begin later
+// (T-RES-03).
+func TestToolsAreThoseOfTheBeginning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.harness.root.Tools = []string{"file.read"}
+	n := w.start("a")
+	before := n.session("ada")
+	w.harness.root = proto.CloneOf(w.harness.root)
+	w.harness.root.Tools = []string{"file.read", "shell.bash"}
+	w.write(".kaged/project.yaml", "project: music\n")
+	after := n.session("ada")
+	for _, c := range []struct {
+		session string
+		want    []string
+	}{{before, []string{"file.read"}}, {after, []string{"file.read", "shell.bash"}}} {
+		n.run("ada", c.session, n.post("ada", c.session, "Hi.").GetRunId())
+		if d := cmp.Diff(c.want, w.harness.next().start.GetCompiled().GetRoot().GetTools()); d != "" {
+			t.Error(d)
+		}
 	}
 }
 
