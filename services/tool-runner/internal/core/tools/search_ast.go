@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"sync"
+	"sync/atomic"
 
 	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/schema"
@@ -28,6 +29,8 @@ type searchAstResult struct {
 	Count     int        `json:"count" doc:"How many matches there are, shown or not."`
 	Truncated bool       `json:"truncated"`
 	Hint      string     `json:"hint,omitempty"`
+	// What is not searched must not read like what holds no match.
+	FilesSkipped int `json:"files_skipped,omitempty" doc:"How many files of the language were not searched: too large, no UTF-8 text, or not to be read."`
 }
 
 type astMatch struct {
@@ -86,6 +89,8 @@ type codeSearch struct {
 	context int
 	found   *matches[astMatch]
 
+	skipped atomic.Int64 // files that could not be searched
+
 	mu   sync.Mutex // guards seen
 	seen map[string]bool
 }
@@ -110,7 +115,7 @@ func (d Deps) searchCode(ctx context.Context, call *tool.Call, p *searchAstParam
 			return searchAstResult{}, err
 		}
 		files := sources{
-			deps: d, call: call, start: start, read: s.file, skipped: func(paths.Path, string) {},
+			deps: d, call: call, start: start, read: s.file, skipped: func(file paths.Path, _ string) { s.skip(file) },
 			want: func(folder paths.Path, name string) bool { return speaks(lang)(name) && chosen(folder, name) },
 		}
 		err = files.each(bounded)
@@ -122,7 +127,7 @@ func (d Deps) searchCode(ctx context.Context, call *tool.Call, p *searchAstParam
 		}
 	}
 	list, truncated := s.found.result(late)
-	r := searchAstResult{Matches: list, Count: s.found.total, Truncated: truncated}
+	r := searchAstResult{Matches: list, Count: s.found.total, Truncated: truncated, FilesSkipped: int(s.skipped.Load())}
 	if r.Count == 0 && !late {
 		r.Hint = hint(pattern)
 	}
@@ -149,8 +154,7 @@ func (s *codeSearch) file(ctx context.Context, file paths.Path, text []byte) {
 		return
 	}
 	found, wanted := fileMatches[astMatch]{file: file.Show}, false
-	// A file that cannot be parsed has no matches; why the search as a whole ended is said by its context.
-	_ = s.deps.Parsers.Use(ctx, func(parser *syntax.Parser) error {
+	err := s.deps.Parsers.Use(ctx, func(parser *syntax.Parser) error {
 		tree, err := parser.Parse(ctx, s.pattern.Language(), text, s.deps.Limits.Syntax.Nodes)
 		if err != nil {
 			return err
@@ -167,9 +171,21 @@ func (s *codeSearch) file(ctx context.Context, file paths.Path, text []byte) {
 			return true
 		})
 	})
+	if err != nil && ctx.Err() == nil {
+		s.skipped.Add(1)
+	}
 	if found.count > 0 {
 		found.cut = len(found.entries) < found.count
 		s.found.add(found)
+	}
+}
+
+// skip counts a file that could not be searched, once, unless nothing is to be said of it.
+func (s *codeSearch) skip(file paths.Path) {
+	if !s.deps.Limits.Search.HideOutside || s.call.Access.Allows(file.Abs(), false) {
+		if s.first(file) {
+			s.skipped.Add(1)
+		}
 	}
 }
 

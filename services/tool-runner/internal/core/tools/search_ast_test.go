@@ -36,6 +36,7 @@ type astResult struct {
 	Count     int
 	Truncated bool
 	Hint      string
+	Skipped   int `json:"files_skipped"`
 }
 
 // flat shows each match as file:line:content and its variables.
@@ -230,5 +231,33 @@ func TestSearchAstOutOfTime(t *testing.T) {
 	o, err := b.do(t.Context(), "search.ast", in{"pattern": "f($A)", "lang": "typescript"})
 	if err != nil || o.Fault != nil && o.Fault.Code != fault.Timeout {
 		t.Fatal(err, o.Fault)
+	}
+}
+
+// A file that could not be searched is counted, once, and so does not pass for one without a match; one outside a cage is not
+// told of where the operator wants nothing told of it.
+func TestSearchAstTellsWhatItLeftOut(t *testing.T) {
+	t.Parallel()
+	for _, hide := range []bool{false, true} {
+		b := newBench(t, func(b *bench) {
+			b.limits.Syntax.FileBytes, b.limits.Syntax.Nodes, b.limits.Search.HideOutside = 1000, 200, hide
+		})
+		b.write("src/a.ts", "f(1)\n")
+		b.write("src/large.ts", strings.Repeat("// f(1)\n", 200))
+		b.write("src/nodes.ts", strings.Repeat("f(1)\n", 190))
+		b.write("src/latin.ts", "f('\xe9')\n")
+		b.write("src/other.py", "f('\xe9')\n")
+		b.write("out/large.ts", strings.Repeat("// f(1)\n", 200))
+		var r astResult
+		b.ok("search.ast", in{"pattern": "f($A)", "lang": "typescript", "paths": []string{".", "src"}}, &r)
+		if r.Count != 1 || r.Skipped != 4 {
+			t.Errorf("%+v", r)
+		}
+		b.from.Cage = &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./src"}}}
+		var caged astResult
+		b.ok("search.ast", in{"pattern": "f($A)", "lang": "typescript"}, &caged)
+		if want := map[bool]int{false: 4, true: 3}[hide]; caged.Count != 1 || caged.Skipped != want {
+			t.Errorf("hidden %v: %+v", hide, caged)
+		}
 	}
 }
