@@ -38,16 +38,18 @@ func (c *compiler) protect() error {
 		if err := c.lookAbove(path); err != nil {
 			return err
 		}
-		if g := c.named[path]; !g.Writable || !g.Dir || c.holder(filepath.Dir(path)).Writable {
+		g := c.named[path]
+		if g.Writable && g.Dir && filepath.Base(path) == ".git" {
+			// Also in a writable folder: as long as it is empty nothing else protects what it may become.
+			if err := c.protectGit(path); err != nil {
+				return err
+			}
+		}
+		if !g.Writable || !g.Dir || c.holder(filepath.Dir(path)).Writable {
 			continue // in a writable one that is searched itself
 		}
 		if err := c.protectPartly(path); err != nil {
 			return err
-		}
-		if filepath.Base(path) == ".git" {
-			if err := c.protectGit(path); err != nil {
-				return err
-			}
 		}
 		if err := c.protectFolder(path, folderStubs); err != nil {
 			return err

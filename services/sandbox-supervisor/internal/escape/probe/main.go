@@ -41,6 +41,7 @@ var roles = map[string]func(){
 	"hog":     hog,
 	"fill":    fill,
 	"inodes":  inodes,
+	"reach":   reach,
 }
 
 func main() {
