@@ -71,6 +71,10 @@ echo two >two; git add two && git commit -qm second && git checkout -qb side && 
 			script: `export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@example.com GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@example.com
 git init -q new && cd new && echo one >one && git add one && git commit -qm first && git log --oneline`,
 		},
+		{
+			name: "npm install", needs: "npm", optional: true, net: []string{registry}, wants: "left, from the registry",
+			script: `cd npm && npm install --no-audit --no-fund --fetch-retries=0 --registry=http://` + registry + `/ >npm.log 2>&1 || { cat npm.log; exit 1; }; node app.js`,
+		},
 		{name: "python", needs: "python3", script: `python3 python/main.py`, wants: `{"sum": "2d711642", "sub": "hi"}`},
 		{
 			name: "gdb", needs: "gdb", relaxed: true, wants: "exited normally",
@@ -83,6 +87,7 @@ git init -q new && cd new && echo one >one && git add one && git commit -qm firs
 // Real programs work in cages, as root and as an unprivileged user: compilers and their tests, git, npm against an allowed
 // registry, interpreters; and debuggers under relaxed, and only there.
 func TestProgramsInCages(t *testing.T) {
+	t.Parallel()
 	registry := startRegistry(t)
 	// What one of them compiles of the standard library, the next one need not.
 	cache := t.TempDir()

@@ -148,6 +148,7 @@ func leads(view *cage.View, dir string) bool {
 // Whatever the tree and whatever the policy: what a program in the cage can read and write is what the view allows, which is
 // what the tools ask; where there can be no cage, there is no view either. Nothing outside can be read, written or seen.
 func TestCageIsItsView(t *testing.T) {
+	t.Parallel()
 	client := serve(t, nil)
 	probe := filepath.Join(place(t, 0), "probe")
 	rapid.Check(t, func(t *rapid.T) {
@@ -206,6 +207,7 @@ func TestCageIsItsView(t *testing.T) {
 
 // Whatever a child asks for: if it is let, its cage reaches nothing that its parent's does not.
 func TestChildCageNeverExceeds(t *testing.T) {
+	t.Parallel()
 	client := serve(t, nil)
 	probe := filepath.Join(place(t, 0), "probe")
 	rapid.Check(t, func(t *rapid.T) {

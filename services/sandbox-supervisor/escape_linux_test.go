@@ -157,8 +157,10 @@ func (e environment) start(t testing.TB, dir string) (*exec.Cmd, *bytes.Buffer) 
 // The whole catalogue, in each environment: every attack is contained and everything that must work works, in each kind of
 // cage; or cages are refused in a sentence that names what is missing, and never weaker without a word.
 func TestEscapes(t *testing.T) {
+	t.Parallel()
 	for _, e := range environments {
 		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
 			if e.root && os.Getuid() != 0 {
 				t.Skip("only root can make this environment")
 			}
@@ -251,6 +253,7 @@ func judge(t *testing.T, results map[escape.Profile]map[string]escape.Result) {
 
 // Without a cage the same attacks get out: none of the cases is contained because it does not work.
 func TestEscapesWithoutACage(t *testing.T) {
+	t.Parallel()
 	uid := stranger
 	if os.Getuid() != 0 {
 		uid = os.Getuid()

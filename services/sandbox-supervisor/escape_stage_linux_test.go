@@ -187,7 +187,7 @@ func (s *stage) policy(p escape.Profile) *commonv1.CagePolicy {
 }
 
 // profiles are the kinds of one cage.
-var profiles = []escape.Profile{escape.Strict, escape.Relaxed}
+var profiles = []escape.Profile{escape.Strict, escape.Relaxed, escape.Networked}
 
 // ids are the cases of a profile that this machine has.
 func ids(p escape.Profile) (ids []string) {
