@@ -1,8 +1,10 @@
 package kaged_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -207,5 +209,43 @@ func TestNoSandboxWarnsEverywhere(t *testing.T) {
 	resp.Body.Close()
 	if warnings := resp.Header.Get("X-Kaged-Warning"); warnings != "no-sandbox" {
 		t.Errorf("the warnings of a response are %q", warnings)
+	}
+}
+
+// What a caged agent's command tries on the network is let through by a rule or refused at once; the model learns which rule is
+// missing, the operator sees each attempt, and it is recorded.
+func TestNetworkOfACagedAgent(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "served") }))
+	t.Cleanup(web.Close)
+	address := strings.TrimPrefix(web.URL, "http://")
+	host, port, _ := strings.Cut(address, ":")
+	c := cagedProject(t, "{fs: [{mode: rw, path: ./src}], capabilities: [shell], net: {allow: [\""+address+"\"]}}")
+	s := c.session()
+	outcome, result := c.does(s, "shell.bash", map[string]any{"cwd": "src", "command": "bash -c '" +
+		"exec 3<>/dev/tcp/" + host + "/" + port + " && printf \"GET / HTTP/1.0\\r\\n\\r\\n\" >&3 && cat <&3; " +
+		"exec 4<>/dev/tcp/elsewhere.example/443'; true"})
+	if outcome != "completed" || !strings.Contains(result, "served") {
+		t.Errorf("the run %s: %s", outcome, result)
+	}
+	var said struct {
+		Refused []struct {
+			Target, Reason string
+			Count          int
+		} `json:"network_refused"`
+	}
+	if err := json.Unmarshal([]byte(result), &said); err != nil || len(said.Refused) == 0 || !strings.HasPrefix(said.Refused[0].Target, "elsewhere.example") ||
+		said.Refused[0].Reason == "" || said.Refused[0].Count < 1 {
+		t.Errorf("the model is told %s", result)
+	}
+	allowed := map[any]any{}
+	for _, tried := range frames(t, s, "net.attempt") {
+		allowed[tried["target"]] = tried["allowed"]
+	}
+	if allowed[address] != true || allowed["elsewhere.example"] != false {
+		t.Errorf("shown are %v", allowed)
+	}
+	if records := types(c.recorded(s, "net.*")); !strings.Contains(records, "net.allowed") || !strings.Contains(records, "net.denied") {
+		t.Errorf("recorded are %s", records)
 	}
 }
