@@ -37,6 +37,9 @@ type Record struct {
 	Payload map[string]any
 }
 
+// Size is about how many bytes the record takes.
+func (r *Record) Size() int { return len(r.Type) + len(r.Agent) + length(r.Payload) }
+
 // Params returns a call's parameters fit to be recorded. Values longer than limit bytes are replaced by their size and hash,
 // secrets are masked. Input that is no JSON object is recorded as text, and by its size and hash what would be too long of many
 // short values, or of long names.

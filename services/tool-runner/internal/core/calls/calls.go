@@ -56,6 +56,7 @@ type call struct {
 	err     error
 	ended   time.Time
 	kept    *list.Element
+	size    int // in bytes, of what is kept
 
 	cancel  context.CancelFunc
 	waiting int
@@ -168,8 +169,8 @@ func (c *Calls) finish(k *call, outcome dispatch.Outcome, err error) {
 		c.drop(k)
 		return
 	}
-	k.kept = c.finished.PushBack(k)
-	c.bytes += k.size()
+	k.kept, k.size = c.finished.PushBack(k), sizeOf(&outcome)
+	c.bytes += k.size
 	if s.finished++; s.finished > c.opts.Kept {
 		for e := c.finished.Front(); e != nil; e = e.Next() {
 			if old := e.Value.(*call); old.session == k.session {
@@ -195,7 +196,7 @@ func (c *Calls) expire() {
 func (c *Calls) drop(k *call) {
 	if k.kept != nil {
 		c.finished.Remove(k.kept)
-		c.bytes -= k.size()
+		c.bytes -= k.size
 	}
 	s := c.sessions[k.session]
 	if s == nil || s.calls[k.id] != k {
@@ -209,7 +210,17 @@ func (c *Calls) drop(k *call) {
 	}
 }
 
-func (k *call) size() int { return len(k.outcome.Result.Content) }
+// callSize is about how many bytes a call takes besides its outcome.
+const callSize = 200
+
+// sizeOf is about how many bytes a call with this outcome takes. Records can be larger than the result they are about.
+func sizeOf(o *dispatch.Outcome) int {
+	n := callSize + len(o.Result.Content)
+	for i := range o.Records {
+		n += o.Records[i].Size()
+	}
+	return n
+}
 
 // EndSession cancels the calls of a session and forgets them all.
 func (c *Calls) EndSession(id string) {

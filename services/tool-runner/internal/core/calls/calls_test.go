@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/calls"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -22,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var options = calls.Options{Kept: 3, KeptBytes: 1000, KeptFor: time.Minute, OutputEvery: 10 * time.Millisecond, OutputBytes: 100}
+var options = calls.Options{Kept: 3, KeptBytes: 10_000, KeptFor: time.Minute, OutputEvery: 10 * time.Millisecond, OutputBytes: 100}
 
 func key(id string) calls.Key { return calls.Key{Session: "s", ID: id} }
 
@@ -176,9 +177,15 @@ func TestResultsAreBounded(t *testing.T) {
 		if !do("1", "small") || do("4", "small") {
 			t.Error("not the oldest of the session was forgotten")
 		}
-		do("big", strings.Repeat("x", 1000))
+		do("big", strings.Repeat("x", 9_700))
 		if do("big", "") || !do("4", "small") {
 			t.Error("not the others made room for the big one")
+		}
+		recorded := func(context.Context, func(string, string)) (dispatch.Outcome, error) {
+			return dispatch.Outcome{Records: []audit.Record{{Payload: map[string]any{"params": strings.Repeat("x", 9_700)}}}}, nil
+		}
+		if _, err := c.Do(t.Context(), key("recorded"), recorded, quiet); err != nil || !do("4", "small") || do("4", "small") {
+			t.Errorf("%v, or what is recorded takes no room", err)
 		}
 		<-time.After(time.Minute)
 		if !do("4", "small") {
