@@ -68,6 +68,19 @@ func (a *attempts) add(target string, allowed bool, rule string) {
 	a.report(first)
 }
 
+// lost counts attempts of which nothing is known.
+func (a *attempts) lost(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n == 0 || a.closed {
+		return
+	}
+	a.more += n
+	if a.timer == nil {
+		a.timer = time.AfterFunc(together, a.tell)
+	}
+}
+
 // tell tells what was counted, and forgets the kinds that were not seen again.
 func (a *attempts) tell() {
 	a.mu.Lock()
@@ -94,7 +107,7 @@ func (a *attempts) flush() {
 	if a.more > 0 {
 		a.report(core.Attempt{
 			At: time.Now(), Target: "*", Count: a.more,
-			Rule: fmt.Sprintf("More than %d different targets were tried within a second; these are only counted.", maxKinds),
+			Rule: fmt.Sprintf("More was tried within a second than is told apart (%d targets); these are only counted.", maxKinds),
 		})
 		a.more = 0
 	}

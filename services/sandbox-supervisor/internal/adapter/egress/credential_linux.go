@@ -48,7 +48,7 @@ func (g *Gate) serveCredential(ctx context.Context, l *net.TCPListener, r *route
 		},
 	}
 	defer context.AfterFunc(ctx, func() { server.Close() })()
-	_ = server.Serve(&slotted{l, g, ctx}) // it ends with the listener
+	_ = server.Serve(&slotted{TCPListener: l, gate: g, ctx: ctx}) // it ends with the listener
 	server.Close()
 	conns.Wait()
 	transport.CloseIdleConnections()
@@ -59,10 +59,12 @@ type slotted struct {
 	*net.TCPListener
 	gate *Gate
 	ctx  context.Context
+	pace pace
 }
 
 // Accept returns the next connection.
 func (s *slotted) Accept() (net.Conn, error) {
+	s.pace.rest(s.ctx)
 	conn, err := s.gate.next(s.ctx, s.TCPListener)
 	if err != nil {
 		return nil, err

@@ -63,10 +63,10 @@ func (g *Gate) Serve(ctx context.Context, fds []int) error {
 		}
 	}
 	for _, conn := range sockets.datagrams {
-		g.wg.Go(func() { g.answerDatagrams(conn) })
+		g.wg.Go(func() { g.answerDatagrams(ctx, conn) })
 	}
 	if sockets.watch != nil {
-		g.wg.Go(func() { g.watch(sockets.watch) })
+		g.wg.Go(func() { g.watch(ctx, sockets.watch) })
 	}
 	<-ctx.Done()
 	sockets.close()
@@ -157,7 +157,9 @@ const again = 50 * time.Millisecond
 
 // accept hands each connection of a listener to serve, which closes it, in a goroutine of its own.
 func (g *Gate) accept(ctx context.Context, l *net.TCPListener, serve func(context.Context, *net.TCPConn)) {
+	var pace pace
 	for {
+		pace.rest(ctx)
 		conn, err := g.next(ctx, l)
 		if err != nil {
 			return
@@ -207,9 +209,13 @@ func (g *Gate) deny(target, why string) { g.attempts.add(target, false, why) }
 func noRule(target string) string { return "net.allow has no rule for " + target }
 
 // watch records what is tried at addresses and ports where no rule is, and which the kernel refuses.
-func (g *Gate) watch(socket *os.File) {
+func (g *Gate) watch(ctx context.Context, socket *os.File) {
 	packet := make([]byte, 256)
+	var pace pace
 	for {
+		if pace.rest(ctx); pace.done == 1 { // at most once a second
+			g.attempts.lost(dropped(socket))
+		}
 		n, err := socket.Read(packet)
 		if err != nil {
 			return
@@ -224,4 +230,18 @@ func (g *Gate) watch(socket *os.File) {
 		}
 		g.deny(target, noRule(target))
 	}
+}
+
+// dropped returns how many packets a watching socket had no room for since it was asked last.
+func dropped(socket *os.File) (n int) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) { // fails only on a socket that is closed
+		if stats, err := unix.GetsockoptTpacketStats(int(fd), unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
+			n = int(stats.Drops)
+		}
+	})
+	return n
 }

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -140,6 +141,21 @@ func TestPrivateHosts(t *testing.T) {
 	w.mu.Unlock()
 	if out, code := g.Run(t, "curl", "-sS", "http://npm.corp.example/"); code == 0 {
 		t.Errorf("a listed name with a metadata address: %q", out)
+	}
+}
+
+// As many rules as a policy may have, each with its listener, are set up and served.
+func TestManyRules(t *testing.T) {
+	t.Parallel()
+	var rules []string
+	for n := range 256 {
+		rules = append(rules, fmt.Sprintf("host%d.example:80", n))
+	}
+	w := newWorld()
+	w.at("host255.example", "93.184.216.34:80", web(t, "the last").Listener.Addr())
+	g := guard(t, netnstest.User, w, rules, nil)
+	if out, code := g.Run(t, "curl", "-sS", "http://host255.example/"); code != 0 || !strings.HasPrefix(out, "the last") {
+		t.Errorf("%q, exit %d", out, code)
 	}
 }
 

@@ -312,3 +312,33 @@ func TestEndWhileBusy(t *testing.T) {
 	g.stop()
 	wg.Wait() // each reader saw its connection end
 }
+
+// A flood of lookups and of refused connections is served at a pace, and what is not seen of it is counted.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	g := guard(t, netnstest.User, newWorld(), []string{"a.example:443"}, nil)
+	flood := `import socket, threading
+def names():
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    q = bytes.fromhex("123401000001000000000000") + b"\x04evil\x07example\x00\x00\x01\x00\x01"
+    for i in range(30000):
+        try: s.sendto(q, ("127.0.0.1", 53))
+        except OSError: pass
+def tries():
+    for i in range(10000):
+        s = socket.socket(); s.setblocking(False)
+        try: s.connect(("8.8.8.8", 1 + i % 60000))
+        except OSError: pass
+        s.close()
+a = threading.Thread(target=names); b = threading.Thread(target=tries)
+a.start(); b.start(); a.join(); b.join()`
+	if out, code := g.Run(t, "/usr/bin/python3", "-c", flood); code != 0 {
+		t.Fatalf("exit %d: %s", code, out)
+	}
+	g.expect(t, "*", false, "only counted")
+	g.expect(t, "evil.example", false, "no rule for evil.example")
+	// The next lookup is answered all the same.
+	if out, code := g.Run(t, "getent", "hosts", "a.example"); code != 0 || !strings.HasPrefix(out, "198.18.0.2") {
+		t.Errorf("after the flood: %q, exit %d", out, code)
+	}
+}

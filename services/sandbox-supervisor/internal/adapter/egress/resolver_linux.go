@@ -12,9 +12,11 @@ import (
 const queryIdle = 10 * time.Second
 
 // answerDatagrams answers queries until conn is closed.
-func (g *Gate) answerDatagrams(conn net.PacketConn) {
+func (g *Gate) answerDatagrams(ctx context.Context, conn net.PacketConn) {
 	buf := make([]byte, maxQuery+1)
+	var pace pace
 	for {
+		pace.rest(ctx)
 		n, from, err := conn.ReadFrom(buf)
 		if err != nil {
 			if isClosed(err) {
@@ -36,7 +38,9 @@ func (g *Gate) answerStream(ctx context.Context, conn *net.TCPConn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	buf := make([]byte, 2+maxQuery)
+	var pace pace
 	for {
+		pace.rest(ctx)
 		if conn.SetDeadline(time.Now().Add(queryIdle)) != nil {
 			return
 		}
