@@ -75,6 +75,16 @@ func contract() []exchange {
 				`"resolved_aliases":{"a":"p:n","b":"p:m"},"active_plugins":[],"session_count":0}`,
 		},
 		{
+			"GET /api/v1/projects/{id}/capabilities", "GET", "/api/v1/projects/music-site/capabilities", "",
+			&sm.GetProjectCapabilitiesRequest{Id: "music-site"}, &sm.GetProjectCapabilitiesResponse{
+				Filesystem: &sm.FilesystemCapabilities{Mode: "isolated", Mounts: []string{"project:/src", "project:/.kaged"}},
+				Network:    &sm.NetworkCapabilities{Mode: "disabled"},
+				Tools:      &sm.ToolCapabilities{Enabled: []string{"file.read"}, Disabled: []string{"file.write"}},
+			},
+			200, `{"filesystem":{"mode":"isolated","mounts":["project:/src","project:/.kaged"]},"network":{"mode":"disabled","allowlist":[]},` +
+				`"tools":{"enabled":["file.read"],"disabled":["file.write"]}}`,
+		},
+		{
 			"POST /api/v1/projects/{id}/reload", "POST", "/api/v1/projects/music-site/reload", "",
 			&sm.ReloadProjectRequest{Id: "music-site"}, &sm.ReloadProjectResponse{Project: project}, 200, projectJSON,
 		},

@@ -116,6 +116,10 @@ func (m *manager) GetProject(ctx context.Context, r *sessionmanagerv1.GetProject
 	return reply[*sessionmanagerv1.GetProjectResponse](ctx, m, r)
 }
 
+func (m *manager) GetProjectCapabilities(ctx context.Context, r *sessionmanagerv1.GetProjectCapabilitiesRequest) (*sessionmanagerv1.GetProjectCapabilitiesResponse, error) {
+	return reply[*sessionmanagerv1.GetProjectCapabilitiesResponse](ctx, m, r)
+}
+
 func (m *manager) ReloadProject(ctx context.Context, r *sessionmanagerv1.ReloadProjectRequest) (*sessionmanagerv1.ReloadProjectResponse, error) {
 	return reply[*sessionmanagerv1.ReloadProjectResponse](ctx, m, r)
 }

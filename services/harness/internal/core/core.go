@@ -18,6 +18,8 @@ type Project struct {
 	Version           int
 	// Root is the root agent.
 	Root *Agent
+	// ToolsOff are the canonical names of the catalogue's tools that it does not have, in catalogue order.
+	ToolsOff []string
 }
 
 // Agent is one agent of a snapshot.

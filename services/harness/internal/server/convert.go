@@ -61,7 +61,9 @@ func projectToProto(p *core.Project) *harnessv1.CompiledProject {
 	if p == nil {
 		return nil
 	}
-	return &harnessv1.CompiledProject{Project: p.Slug, Description: p.Description, Version: int32(p.Version), Root: agentToProto(p.Root)}
+	return &harnessv1.CompiledProject{
+		Project: p.Slug, Description: p.Description, Version: int32(p.Version), Root: agentToProto(p.Root), ToolsOff: p.ToolsOff,
+	}
 }
 
 func agentToProto(a *core.Agent) *harnessv1.AgentNode {

@@ -86,7 +86,9 @@ type CompiledProject struct {
 	// The version of the format.
 	Version int32 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	// The agent tree.
-	Root          *AgentNode `protobuf:"bytes,4,opt,name=root,proto3" json:"root,omitempty"`
+	Root *AgentNode `protobuf:"bytes,4,opt,name=root,proto3" json:"root,omitempty"`
+	// The canonical names of the catalogue's tools that the root agent does not have, in catalogue order.
+	ToolsOff      []string `protobuf:"bytes,5,rep,name=tools_off,json=toolsOff,proto3" json:"tools_off,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -145,6 +147,13 @@ func (x *CompiledProject) GetVersion() int32 {
 func (x *CompiledProject) GetRoot() *AgentNode {
 	if x != nil {
 		return x.Root
+	}
+	return nil
+}
+
+func (x *CompiledProject) GetToolsOff() []string {
+	if x != nil {
+		return x.ToolsOff
 	}
 	return nil
 }
@@ -307,12 +316,13 @@ var File_kaged_harness_v1_project_proto protoreflect.FileDescriptor
 
 const file_kaged_harness_v1_project_proto_rawDesc = "" +
 	"\n" +
-	"\x1ekaged/harness/v1/project.proto\x12\x10kaged.harness.v1\x1a\x1akaged/common/v1/cage.proto\"\x98\x01\n" +
+	"\x1ekaged/harness/v1/project.proto\x12\x10kaged.harness.v1\x1a\x1akaged/common/v1/cage.proto\"\xb5\x01\n" +
 	"\x0fCompiledProject\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x05R\aversion\x12/\n" +
-	"\x04root\x18\x04 \x01(\v2\x1b.kaged.harness.v1.AgentNodeR\x04root\"\x92\x05\n" +
+	"\x04root\x18\x04 \x01(\v2\x1b.kaged.harness.v1.AgentNodeR\x04root\x12\x1b\n" +
+	"\ttools_off\x18\x05 \x03(\tR\btoolsOff\"\x92\x05\n" +
 	"\tAgentNode\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +

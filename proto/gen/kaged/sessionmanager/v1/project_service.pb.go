@@ -1067,6 +1067,281 @@ func (x *Project) GetSessionCount() int32 {
 	return 0
 }
 
+// GetProjectCapabilitiesRequest names a project.
+type GetProjectCapabilitiesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The slug.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProjectCapabilitiesRequest) Reset() {
+	*x = GetProjectCapabilitiesRequest{}
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProjectCapabilitiesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProjectCapabilitiesRequest) ProtoMessage() {}
+
+func (x *GetProjectCapabilitiesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProjectCapabilitiesRequest.ProtoReflect.Descriptor instead.
+func (*GetProjectCapabilitiesRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GetProjectCapabilitiesRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// GetProjectCapabilitiesResponse is what a project's root agent may do.
+type GetProjectCapabilitiesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The files and folders.
+	Filesystem *FilesystemCapabilities `protobuf:"bytes,1,opt,name=filesystem,proto3" json:"filesystem,omitempty"`
+	// The network.
+	Network *NetworkCapabilities `protobuf:"bytes,2,opt,name=network,proto3" json:"network,omitempty"`
+	// The tools.
+	Tools         *ToolCapabilities `protobuf:"bytes,3,opt,name=tools,proto3" json:"tools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProjectCapabilitiesResponse) Reset() {
+	*x = GetProjectCapabilitiesResponse{}
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProjectCapabilitiesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProjectCapabilitiesResponse) ProtoMessage() {}
+
+func (x *GetProjectCapabilitiesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProjectCapabilitiesResponse.ProtoReflect.Descriptor instead.
+func (*GetProjectCapabilitiesResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *GetProjectCapabilitiesResponse) GetFilesystem() *FilesystemCapabilities {
+	if x != nil {
+		return x.Filesystem
+	}
+	return nil
+}
+
+func (x *GetProjectCapabilitiesResponse) GetNetwork() *NetworkCapabilities {
+	if x != nil {
+		return x.Network
+	}
+	return nil
+}
+
+func (x *GetProjectCapabilitiesResponse) GetTools() *ToolCapabilities {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+// FilesystemCapabilities says which files can be seen.
+type FilesystemCapabilities struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "isolated" where only the mounts can be seen, "disabled" where there is no cage that shows any.
+	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
+	// The granted paths in the order they were written, project:/ for the project's root.
+	Mounts        []string `protobuf:"bytes,2,rep,name=mounts,proto3" json:"mounts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FilesystemCapabilities) Reset() {
+	*x = FilesystemCapabilities{}
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FilesystemCapabilities) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FilesystemCapabilities) ProtoMessage() {}
+
+func (x *FilesystemCapabilities) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FilesystemCapabilities.ProtoReflect.Descriptor instead.
+func (*FilesystemCapabilities) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *FilesystemCapabilities) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *FilesystemCapabilities) GetMounts() []string {
+	if x != nil {
+		return x.Mounts
+	}
+	return nil
+}
+
+// NetworkCapabilities says which hosts can be reached.
+type NetworkCapabilities struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "isolated" where only the list can be reached, "disabled" where there is no cage that allows any.
+	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
+	// The "host:port" pairs in the order they were written.
+	Allowlist     []string `protobuf:"bytes,2,rep,name=allowlist,proto3" json:"allowlist,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkCapabilities) Reset() {
+	*x = NetworkCapabilities{}
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkCapabilities) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkCapabilities) ProtoMessage() {}
+
+func (x *NetworkCapabilities) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkCapabilities.ProtoReflect.Descriptor instead.
+func (*NetworkCapabilities) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *NetworkCapabilities) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *NetworkCapabilities) GetAllowlist() []string {
+	if x != nil {
+		return x.Allowlist
+	}
+	return nil
+}
+
+// ToolCapabilities parts the catalogue's tools.
+type ToolCapabilities struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The canonical names of those the root agent has, after the operator's and the project's say.
+	Enabled []string `protobuf:"bytes,1,rep,name=enabled,proto3" json:"enabled,omitempty"`
+	// Those it does not have.
+	Disabled      []string `protobuf:"bytes,2,rep,name=disabled,proto3" json:"disabled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolCapabilities) Reset() {
+	*x = ToolCapabilities{}
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolCapabilities) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolCapabilities) ProtoMessage() {}
+
+func (x *ToolCapabilities) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolCapabilities.ProtoReflect.Descriptor instead.
+func (*ToolCapabilities) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ToolCapabilities) GetEnabled() []string {
+	if x != nil {
+		return x.Enabled
+	}
+	return nil
+}
+
+func (x *ToolCapabilities) GetDisabled() []string {
+	if x != nil {
+		return x.Disabled
+	}
+	return nil
+}
+
 // ActivePlugin is a plugin in use.
 type ActivePlugin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1082,7 +1357,7 @@ type ActivePlugin struct {
 
 func (x *ActivePlugin) Reset() {
 	*x = ActivePlugin{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[15]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +1369,7 @@ func (x *ActivePlugin) String() string {
 func (*ActivePlugin) ProtoMessage() {}
 
 func (x *ActivePlugin) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[15]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +1382,7 @@ func (x *ActivePlugin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivePlugin.ProtoReflect.Descriptor instead.
 func (*ActivePlugin) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ActivePlugin) GetName() string {
@@ -1144,7 +1419,7 @@ type UnregisterProjectRequest struct {
 
 func (x *UnregisterProjectRequest) Reset() {
 	*x = UnregisterProjectRequest{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[16]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1431,7 @@ func (x *UnregisterProjectRequest) String() string {
 func (*UnregisterProjectRequest) ProtoMessage() {}
 
 func (x *UnregisterProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[16]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1444,7 @@ func (x *UnregisterProjectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterProjectRequest.ProtoReflect.Descriptor instead.
 func (*UnregisterProjectRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UnregisterProjectRequest) GetId() string {
@@ -1203,7 +1478,7 @@ type UnregisterProjectResponse struct {
 
 func (x *UnregisterProjectResponse) Reset() {
 	*x = UnregisterProjectResponse{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[17]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1490,7 @@ func (x *UnregisterProjectResponse) String() string {
 func (*UnregisterProjectResponse) ProtoMessage() {}
 
 func (x *UnregisterProjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[17]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1503,7 @@ func (x *UnregisterProjectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterProjectResponse.ProtoReflect.Descriptor instead.
 func (*UnregisterProjectResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UnregisterProjectResponse) GetId() string {
@@ -1341,7 +1616,24 @@ const file_kaged_sessionmanager_v1_project_service_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +
 	"\x06_labelB\x11\n" +
-	"\x0f_last_opened_at\"R\n" +
+	"\x0f_last_opened_at\"/\n" +
+	"\x1dGetProjectCapabilitiesRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xfa\x01\n" +
+	"\x1eGetProjectCapabilitiesResponse\x12O\n" +
+	"\n" +
+	"filesystem\x18\x01 \x01(\v2/.kaged.sessionmanager.v1.FilesystemCapabilitiesR\n" +
+	"filesystem\x12F\n" +
+	"\anetwork\x18\x02 \x01(\v2,.kaged.sessionmanager.v1.NetworkCapabilitiesR\anetwork\x12?\n" +
+	"\x05tools\x18\x03 \x01(\v2).kaged.sessionmanager.v1.ToolCapabilitiesR\x05tools\"D\n" +
+	"\x16FilesystemCapabilities\x12\x12\n" +
+	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x16\n" +
+	"\x06mounts\x18\x02 \x03(\tR\x06mounts\"G\n" +
+	"\x13NetworkCapabilities\x12\x12\n" +
+	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x1c\n" +
+	"\tallowlist\x18\x02 \x03(\tR\tallowlist\"H\n" +
+	"\x10ToolCapabilities\x12\x18\n" +
+	"\aenabled\x18\x01 \x03(\tR\aenabled\x12\x1a\n" +
+	"\bdisabled\x18\x02 \x03(\tR\bdisabled\"R\n" +
 	"\fActivePlugin\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
@@ -1358,12 +1650,13 @@ const file_kaged_sessionmanager_v1_project_service_proto_rawDesc = "" +
 	"\x19PROJECT_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13PROJECT_STATE_READY\x10\x01\x12\x19\n" +
 	"\x15PROJECT_STATE_PENDING\x10\x02\x12\x19\n" +
-	"\x15PROJECT_STATE_INVALID\x10\x032\xfa\x05\n" +
+	"\x15PROJECT_STATE_INVALID\x10\x032\xb2\a\n" +
 	"\x0eProjectService\x12\x85\x01\n" +
 	"\fListProjects\x12,.kaged.sessionmanager.v1.ListProjectsRequest\x1a-.kaged.sessionmanager.v1.ListProjectsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/projects\x12\x93\x01\n" +
 	"\vLoadProject\x12+.kaged.sessionmanager.v1.LoadProjectRequest\x1a,.kaged.sessionmanager.v1.LoadProjectResponse\")\x82\xd3\xe4\x93\x02#:\x01*b\aproject\"\x15/api/v1/projects/load\x12\x8d\x01\n" +
 	"\n" +
-	"GetProject\x12*.kaged.sessionmanager.v1.GetProjectRequest\x1a+.kaged.sessionmanager.v1.GetProjectResponse\"&\x82\xd3\xe4\x93\x02 b\aproject\x12\x15/api/v1/projects/{id}\x12\x9d\x01\n" +
+	"GetProject\x12*.kaged.sessionmanager.v1.GetProjectRequest\x1a+.kaged.sessionmanager.v1.GetProjectResponse\"&\x82\xd3\xe4\x93\x02 b\aproject\x12\x15/api/v1/projects/{id}\x12\xb5\x01\n" +
+	"\x16GetProjectCapabilities\x126.kaged.sessionmanager.v1.GetProjectCapabilitiesRequest\x1a7.kaged.sessionmanager.v1.GetProjectCapabilitiesResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/api/v1/projects/{id}/capabilities\x12\x9d\x01\n" +
 	"\rReloadProject\x12-.kaged.sessionmanager.v1.ReloadProjectRequest\x1a..kaged.sessionmanager.v1.ReloadProjectResponse\"-\x82\xd3\xe4\x93\x02'b\aproject\"\x1c/api/v1/projects/{id}/reload\x12\x99\x01\n" +
 	"\x11UnregisterProject\x121.kaged.sessionmanager.v1.UnregisterProjectRequest\x1a2.kaged.sessionmanager.v1.UnregisterProjectResponse\"\x1d\x82\xd3\xe4\x93\x02\x17*\x15/api/v1/projects/{id}B\xee\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x13ProjectServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
@@ -1381,28 +1674,33 @@ func file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_sessionmanager_v1_project_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_sessionmanager_v1_project_service_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_kaged_sessionmanager_v1_project_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_kaged_sessionmanager_v1_project_service_proto_goTypes = []any{
-	(ProjectState)(0),                 // 0: kaged.sessionmanager.v1.ProjectState
-	(*ListProjectsRequest)(nil),       // 1: kaged.sessionmanager.v1.ListProjectsRequest
-	(*ListProjectsResponse)(nil),      // 2: kaged.sessionmanager.v1.ListProjectsResponse
-	(*ProjectSummary)(nil),            // 3: kaged.sessionmanager.v1.ProjectSummary
-	(*LoadProjectRequest)(nil),        // 4: kaged.sessionmanager.v1.LoadProjectRequest
-	(*LoadProjectResponse)(nil),       // 5: kaged.sessionmanager.v1.LoadProjectResponse
-	(*RegisteredProject)(nil),         // 6: kaged.sessionmanager.v1.RegisteredProject
-	(*ReloadProjectRequest)(nil),      // 7: kaged.sessionmanager.v1.ReloadProjectRequest
-	(*ReloadProjectResponse)(nil),     // 8: kaged.sessionmanager.v1.ReloadProjectResponse
-	(*Unresolved)(nil),                // 9: kaged.sessionmanager.v1.Unresolved
-	(*UnresolvedAlias)(nil),           // 10: kaged.sessionmanager.v1.UnresolvedAlias
-	(*UnresolvedPlugin)(nil),          // 11: kaged.sessionmanager.v1.UnresolvedPlugin
-	(*UnresolvedPrompt)(nil),          // 12: kaged.sessionmanager.v1.UnresolvedPrompt
-	(*GetProjectRequest)(nil),         // 13: kaged.sessionmanager.v1.GetProjectRequest
-	(*GetProjectResponse)(nil),        // 14: kaged.sessionmanager.v1.GetProjectResponse
-	(*Project)(nil),                   // 15: kaged.sessionmanager.v1.Project
-	(*ActivePlugin)(nil),              // 16: kaged.sessionmanager.v1.ActivePlugin
-	(*UnregisterProjectRequest)(nil),  // 17: kaged.sessionmanager.v1.UnregisterProjectRequest
-	(*UnregisterProjectResponse)(nil), // 18: kaged.sessionmanager.v1.UnregisterProjectResponse
-	nil,                               // 19: kaged.sessionmanager.v1.Project.ResolvedAliasesEntry
+	(ProjectState)(0),                      // 0: kaged.sessionmanager.v1.ProjectState
+	(*ListProjectsRequest)(nil),            // 1: kaged.sessionmanager.v1.ListProjectsRequest
+	(*ListProjectsResponse)(nil),           // 2: kaged.sessionmanager.v1.ListProjectsResponse
+	(*ProjectSummary)(nil),                 // 3: kaged.sessionmanager.v1.ProjectSummary
+	(*LoadProjectRequest)(nil),             // 4: kaged.sessionmanager.v1.LoadProjectRequest
+	(*LoadProjectResponse)(nil),            // 5: kaged.sessionmanager.v1.LoadProjectResponse
+	(*RegisteredProject)(nil),              // 6: kaged.sessionmanager.v1.RegisteredProject
+	(*ReloadProjectRequest)(nil),           // 7: kaged.sessionmanager.v1.ReloadProjectRequest
+	(*ReloadProjectResponse)(nil),          // 8: kaged.sessionmanager.v1.ReloadProjectResponse
+	(*Unresolved)(nil),                     // 9: kaged.sessionmanager.v1.Unresolved
+	(*UnresolvedAlias)(nil),                // 10: kaged.sessionmanager.v1.UnresolvedAlias
+	(*UnresolvedPlugin)(nil),               // 11: kaged.sessionmanager.v1.UnresolvedPlugin
+	(*UnresolvedPrompt)(nil),               // 12: kaged.sessionmanager.v1.UnresolvedPrompt
+	(*GetProjectRequest)(nil),              // 13: kaged.sessionmanager.v1.GetProjectRequest
+	(*GetProjectResponse)(nil),             // 14: kaged.sessionmanager.v1.GetProjectResponse
+	(*Project)(nil),                        // 15: kaged.sessionmanager.v1.Project
+	(*GetProjectCapabilitiesRequest)(nil),  // 16: kaged.sessionmanager.v1.GetProjectCapabilitiesRequest
+	(*GetProjectCapabilitiesResponse)(nil), // 17: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse
+	(*FilesystemCapabilities)(nil),         // 18: kaged.sessionmanager.v1.FilesystemCapabilities
+	(*NetworkCapabilities)(nil),            // 19: kaged.sessionmanager.v1.NetworkCapabilities
+	(*ToolCapabilities)(nil),               // 20: kaged.sessionmanager.v1.ToolCapabilities
+	(*ActivePlugin)(nil),                   // 21: kaged.sessionmanager.v1.ActivePlugin
+	(*UnregisterProjectRequest)(nil),       // 22: kaged.sessionmanager.v1.UnregisterProjectRequest
+	(*UnregisterProjectResponse)(nil),      // 23: kaged.sessionmanager.v1.UnregisterProjectResponse
+	nil,                                    // 24: kaged.sessionmanager.v1.Project.ResolvedAliasesEntry
 }
 var file_kaged_sessionmanager_v1_project_service_proto_depIdxs = []int32{
 	3,  // 0: kaged.sessionmanager.v1.ListProjectsResponse.items:type_name -> kaged.sessionmanager.v1.ProjectSummary
@@ -1416,23 +1714,28 @@ var file_kaged_sessionmanager_v1_project_service_proto_depIdxs = []int32{
 	12, // 8: kaged.sessionmanager.v1.Unresolved.prompts:type_name -> kaged.sessionmanager.v1.UnresolvedPrompt
 	15, // 9: kaged.sessionmanager.v1.GetProjectResponse.project:type_name -> kaged.sessionmanager.v1.Project
 	0,  // 10: kaged.sessionmanager.v1.Project.state:type_name -> kaged.sessionmanager.v1.ProjectState
-	19, // 11: kaged.sessionmanager.v1.Project.resolved_aliases:type_name -> kaged.sessionmanager.v1.Project.ResolvedAliasesEntry
-	16, // 12: kaged.sessionmanager.v1.Project.active_plugins:type_name -> kaged.sessionmanager.v1.ActivePlugin
-	1,  // 13: kaged.sessionmanager.v1.ProjectService.ListProjects:input_type -> kaged.sessionmanager.v1.ListProjectsRequest
-	4,  // 14: kaged.sessionmanager.v1.ProjectService.LoadProject:input_type -> kaged.sessionmanager.v1.LoadProjectRequest
-	13, // 15: kaged.sessionmanager.v1.ProjectService.GetProject:input_type -> kaged.sessionmanager.v1.GetProjectRequest
-	7,  // 16: kaged.sessionmanager.v1.ProjectService.ReloadProject:input_type -> kaged.sessionmanager.v1.ReloadProjectRequest
-	17, // 17: kaged.sessionmanager.v1.ProjectService.UnregisterProject:input_type -> kaged.sessionmanager.v1.UnregisterProjectRequest
-	2,  // 18: kaged.sessionmanager.v1.ProjectService.ListProjects:output_type -> kaged.sessionmanager.v1.ListProjectsResponse
-	5,  // 19: kaged.sessionmanager.v1.ProjectService.LoadProject:output_type -> kaged.sessionmanager.v1.LoadProjectResponse
-	14, // 20: kaged.sessionmanager.v1.ProjectService.GetProject:output_type -> kaged.sessionmanager.v1.GetProjectResponse
-	8,  // 21: kaged.sessionmanager.v1.ProjectService.ReloadProject:output_type -> kaged.sessionmanager.v1.ReloadProjectResponse
-	18, // 22: kaged.sessionmanager.v1.ProjectService.UnregisterProject:output_type -> kaged.sessionmanager.v1.UnregisterProjectResponse
-	18, // [18:23] is the sub-list for method output_type
-	13, // [13:18] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	24, // 11: kaged.sessionmanager.v1.Project.resolved_aliases:type_name -> kaged.sessionmanager.v1.Project.ResolvedAliasesEntry
+	21, // 12: kaged.sessionmanager.v1.Project.active_plugins:type_name -> kaged.sessionmanager.v1.ActivePlugin
+	18, // 13: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.filesystem:type_name -> kaged.sessionmanager.v1.FilesystemCapabilities
+	19, // 14: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.network:type_name -> kaged.sessionmanager.v1.NetworkCapabilities
+	20, // 15: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.tools:type_name -> kaged.sessionmanager.v1.ToolCapabilities
+	1,  // 16: kaged.sessionmanager.v1.ProjectService.ListProjects:input_type -> kaged.sessionmanager.v1.ListProjectsRequest
+	4,  // 17: kaged.sessionmanager.v1.ProjectService.LoadProject:input_type -> kaged.sessionmanager.v1.LoadProjectRequest
+	13, // 18: kaged.sessionmanager.v1.ProjectService.GetProject:input_type -> kaged.sessionmanager.v1.GetProjectRequest
+	16, // 19: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:input_type -> kaged.sessionmanager.v1.GetProjectCapabilitiesRequest
+	7,  // 20: kaged.sessionmanager.v1.ProjectService.ReloadProject:input_type -> kaged.sessionmanager.v1.ReloadProjectRequest
+	22, // 21: kaged.sessionmanager.v1.ProjectService.UnregisterProject:input_type -> kaged.sessionmanager.v1.UnregisterProjectRequest
+	2,  // 22: kaged.sessionmanager.v1.ProjectService.ListProjects:output_type -> kaged.sessionmanager.v1.ListProjectsResponse
+	5,  // 23: kaged.sessionmanager.v1.ProjectService.LoadProject:output_type -> kaged.sessionmanager.v1.LoadProjectResponse
+	14, // 24: kaged.sessionmanager.v1.ProjectService.GetProject:output_type -> kaged.sessionmanager.v1.GetProjectResponse
+	17, // 25: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:output_type -> kaged.sessionmanager.v1.GetProjectCapabilitiesResponse
+	8,  // 26: kaged.sessionmanager.v1.ProjectService.ReloadProject:output_type -> kaged.sessionmanager.v1.ReloadProjectResponse
+	23, // 27: kaged.sessionmanager.v1.ProjectService.UnregisterProject:output_type -> kaged.sessionmanager.v1.UnregisterProjectResponse
+	22, // [22:28] is the sub-list for method output_type
+	16, // [16:22] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sessionmanager_v1_project_service_proto_init() }
@@ -1450,7 +1753,7 @@ func file_kaged_sessionmanager_v1_project_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sessionmanager_v1_project_service_proto_rawDesc), len(file_kaged_sessionmanager_v1_project_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

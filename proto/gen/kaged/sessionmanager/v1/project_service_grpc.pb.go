@@ -19,11 +19,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ProjectService_ListProjects_FullMethodName      = "/kaged.sessionmanager.v1.ProjectService/ListProjects"
-	ProjectService_LoadProject_FullMethodName       = "/kaged.sessionmanager.v1.ProjectService/LoadProject"
-	ProjectService_GetProject_FullMethodName        = "/kaged.sessionmanager.v1.ProjectService/GetProject"
-	ProjectService_ReloadProject_FullMethodName     = "/kaged.sessionmanager.v1.ProjectService/ReloadProject"
-	ProjectService_UnregisterProject_FullMethodName = "/kaged.sessionmanager.v1.ProjectService/UnregisterProject"
+	ProjectService_ListProjects_FullMethodName           = "/kaged.sessionmanager.v1.ProjectService/ListProjects"
+	ProjectService_LoadProject_FullMethodName            = "/kaged.sessionmanager.v1.ProjectService/LoadProject"
+	ProjectService_GetProject_FullMethodName             = "/kaged.sessionmanager.v1.ProjectService/GetProject"
+	ProjectService_GetProjectCapabilities_FullMethodName = "/kaged.sessionmanager.v1.ProjectService/GetProjectCapabilities"
+	ProjectService_ReloadProject_FullMethodName          = "/kaged.sessionmanager.v1.ProjectService/ReloadProject"
+	ProjectService_UnregisterProject_FullMethodName      = "/kaged.sessionmanager.v1.ProjectService/UnregisterProject"
 )
 
 // ProjectServiceClient is the client API for ProjectService service.
@@ -40,6 +41,9 @@ type ProjectServiceClient interface {
 	LoadProject(ctx context.Context, in *LoadProjectRequest, opts ...grpc.CallOption) (*LoadProjectResponse, error)
 	// GetProject returns one project. Fails with not_found.
 	GetProject(ctx context.Context, in *GetProjectRequest, opts ...grpc.CallOption) (*GetProjectResponse, error)
+	// GetProjectCapabilities says what the project's root agent may do, before anything runs: its cage and its tools, as of the
+	// last compilation. Fails with not_found.
+	GetProjectCapabilities(ctx context.Context, in *GetProjectCapabilitiesRequest, opts ...grpc.CallOption) (*GetProjectCapabilitiesResponse, error)
 	// ReloadProject reads the project's files again. Fails like LoadProject; a project file that no longer compiles
 	// leaves the project registered and invalid.
 	ReloadProject(ctx context.Context, in *ReloadProjectRequest, opts ...grpc.CallOption) (*ReloadProjectResponse, error)
@@ -86,6 +90,16 @@ func (c *projectServiceClient) GetProject(ctx context.Context, in *GetProjectReq
 	return out, nil
 }
 
+func (c *projectServiceClient) GetProjectCapabilities(ctx context.Context, in *GetProjectCapabilitiesRequest, opts ...grpc.CallOption) (*GetProjectCapabilitiesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetProjectCapabilitiesResponse)
+	err := c.cc.Invoke(ctx, ProjectService_GetProjectCapabilities_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *projectServiceClient) ReloadProject(ctx context.Context, in *ReloadProjectRequest, opts ...grpc.CallOption) (*ReloadProjectResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReloadProjectResponse)
@@ -120,6 +134,9 @@ type ProjectServiceServer interface {
 	LoadProject(context.Context, *LoadProjectRequest) (*LoadProjectResponse, error)
 	// GetProject returns one project. Fails with not_found.
 	GetProject(context.Context, *GetProjectRequest) (*GetProjectResponse, error)
+	// GetProjectCapabilities says what the project's root agent may do, before anything runs: its cage and its tools, as of the
+	// last compilation. Fails with not_found.
+	GetProjectCapabilities(context.Context, *GetProjectCapabilitiesRequest) (*GetProjectCapabilitiesResponse, error)
 	// ReloadProject reads the project's files again. Fails like LoadProject; a project file that no longer compiles
 	// leaves the project registered and invalid.
 	ReloadProject(context.Context, *ReloadProjectRequest) (*ReloadProjectResponse, error)
@@ -144,6 +161,9 @@ func (UnimplementedProjectServiceServer) LoadProject(context.Context, *LoadProje
 }
 func (UnimplementedProjectServiceServer) GetProject(context.Context, *GetProjectRequest) (*GetProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetProject not implemented")
+}
+func (UnimplementedProjectServiceServer) GetProjectCapabilities(context.Context, *GetProjectCapabilitiesRequest) (*GetProjectCapabilitiesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetProjectCapabilities not implemented")
 }
 func (UnimplementedProjectServiceServer) ReloadProject(context.Context, *ReloadProjectRequest) (*ReloadProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReloadProject not implemented")
@@ -226,6 +246,24 @@ func _ProjectService_GetProject_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProjectService_GetProjectCapabilities_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetProjectCapabilitiesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProjectServiceServer).GetProjectCapabilities(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProjectService_GetProjectCapabilities_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProjectServiceServer).GetProjectCapabilities(ctx, req.(*GetProjectCapabilitiesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ProjectService_ReloadProject_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReloadProjectRequest)
 	if err := dec(in); err != nil {
@@ -280,6 +318,10 @@ var ProjectService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetProject",
 			Handler:    _ProjectService_GetProject_Handler,
+		},
+		{
+			MethodName: "GetProjectCapabilities",
+			Handler:    _ProjectService_GetProjectCapabilities_Handler,
 		},
 		{
 			MethodName: "ReloadProject",

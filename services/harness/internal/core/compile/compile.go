@@ -49,6 +49,11 @@ func Compile(in Input) (Output, error) {
 	out.Diagnostics = append(out.Diagnostics, r.diagnostics...)
 	if !slices.ContainsFunc(r.diagnostics, func(d dsl.Diagnostic) bool { return d.Severity == dsl.Error }) {
 		out.Project = &core.Project{Slug: p.Slug, Description: p.Description, Version: p.Version, Root: root}
+		for _, t := range catalogue {
+			if !slices.Contains(root.Tools, t.Name) {
+				out.Project.ToolsOff = append(out.Project.ToolsOff, t.Name)
+			}
+		}
 	}
 	return out, nil
 }

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,18 @@ func TestRootTools(t *testing.T) {
 			}
 			if got := strings.Join(out.Project.Root.Tools, " "); got != tt.want {
 				t.Errorf("tools are %s", got)
+			}
+			both := map[string]int{} // every tool of the catalogue is in one of the two lists (A-PROJ-CAP-04)
+			for _, tool := range slices.Concat(out.Project.Root.Tools, out.Project.ToolsOff) {
+				both[tool]++
+			}
+			for _, tool := range catalogue {
+				if both[tool.Name] != 1 {
+					t.Errorf("%s is listed %d times", tool.Name, both[tool.Name])
+				}
+			}
+			if len(both) != len(catalogue) {
+				t.Errorf("%d tools are listed", len(both))
 			}
 		})
 	}

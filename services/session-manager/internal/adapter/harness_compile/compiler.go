@@ -106,6 +106,10 @@ func outline(compiled *harnessv1.CompiledProject) projects.Outline {
 		RootModel:     root.GetModel(),
 		ResumeOnCrash: root.GetOnCrash() == harnessv1.CrashPolicy_CRASH_POLICY_RESUME,
 		Caged:         root.GetCage() != nil,
+		Capabilities:  projects.Capabilities{Net: root.GetCage().GetNetAllow(), Tools: root.GetTools(), ToolsOff: compiled.GetToolsOff()},
+	}
+	for _, m := range root.GetCage().GetFs() {
+		out.Capabilities.Mounts = append(out.Capabilities.Mounts, m.GetPath())
 	}
 	aliases, prompts := users{}, users{}
 	walk(root, func(n *harnessv1.AgentNode) {

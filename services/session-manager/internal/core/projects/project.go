@@ -130,8 +130,18 @@ type Outline struct {
 	ResumeOnCrash bool
 	// Caged is whether the root agent has a cage.
 	Caged bool
+	// Capabilities is what it may do.
+	Capabilities Capabilities
 	// Aliases and Prompts are in use, by name.
 	Aliases, Prompts []Reference
+}
+
+// Capabilities is what a project's root agent may do. Lists are in the order of the project file and of the catalogue.
+type Capabilities struct {
+	// Mounts are the paths its cage grants, Net the "host:port" pairs it may reach; none without a cage.
+	Mounts, Net []string
+	// Tools are those it has, ToolsOff the rest of the catalogue.
+	Tools, ToolsOff []string
 }
 
 // NotFound is the answer for a project the caller cannot see.

@@ -71,6 +71,25 @@ func (s *Service) Get(ctx context.Context, owner, id string) (Details, error) {
 	return d, nil
 }
 
+// Capabilities returns what the root agent of a project may do, under the operator's rules as of now where they can be read. Of a
+// project that has become invalid it is what the last snapshot says. It fails with not_found.
+func (s *Service) Capabilities(ctx context.Context, owner, id string) (Capabilities, error) {
+	p, err := s.find(ctx, owner, id)
+	if err != nil {
+		return Capabilities{}, err
+	}
+	if cfg := s.bindings(ctx, owner); cfg != nil {
+		if p, err = s.refresh(ctx, cfg, p); err != nil {
+			return Capabilities{}, err
+		}
+	}
+	snapshot, err := s.Snapshot(ctx, p.CompiledHash)
+	if err != nil {
+		return Capabilities{}, err
+	}
+	return snapshot.Capabilities, nil
+}
+
 // Known fails with not_found for a project that owner has not registered. It looks at nothing but the registry.
 func (s *Service) Known(ctx context.Context, owner, id string) error {
 	if !check.Findable(id) {

@@ -29,6 +29,20 @@ func details(d projects.Details) *sessionmanagerv1.Project {
 	}
 }
 
+func capabilities(c projects.Capabilities) *sessionmanagerv1.GetProjectCapabilitiesResponse {
+	mode := func(granted []string) string {
+		if len(granted) == 0 {
+			return "disabled"
+		}
+		return "isolated"
+	}
+	return &sessionmanagerv1.GetProjectCapabilitiesResponse{
+		Filesystem: &sessionmanagerv1.FilesystemCapabilities{Mode: mode(c.Mounts), Mounts: c.Mounts},
+		Network:    &sessionmanagerv1.NetworkCapabilities{Mode: mode(c.Net), Allowlist: c.Net},
+		Tools:      &sessionmanagerv1.ToolCapabilities{Enabled: c.Tools, Disabled: c.ToolsOff},
+	}
+}
+
 func state(s projects.State) sessionmanagerv1.ProjectState {
 	switch s {
 	case projects.Ready:

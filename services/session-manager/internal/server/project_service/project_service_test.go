@@ -18,6 +18,7 @@ import (
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/testkit/pgtest"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
@@ -51,8 +52,11 @@ func (harness) Compile(_ context.Context, req *harnessv1.CompileRequest) (*harne
 		return &harnessv1.CompileResponse{Wanted: []string{"p.md"}}, nil
 	}
 	return &harnessv1.CompileResponse{
-		Compiled: &harnessv1.CompiledProject{Project: source, Description: "About " + source, Version: 1, Root: &harnessv1.AgentNode{
+		Compiled: &harnessv1.CompiledProject{Project: source, Description: "About " + source, Version: 1, ToolsOff: []string{"shell.bash"}, Root: &harnessv1.AgentNode{
 			Key: "primary", Path: "primary", Model: "fast", PromptPath: "p.md", OnCrash: harnessv1.CrashPolicy_CRASH_POLICY_RESUME,
+			Tools: []string{"file.read", "search.grep"}, Cage: &commonv1.CagePolicy{
+				Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/src"}, {Mode: "ro", Path: "/usr/share"}}, NetAllow: []string{"b:2", "a:1"},
+			},
 			Children: []*harnessv1.AgentNode{{Key: "a", Path: "primary.subagents.a", Model: "fast", PromptPath: "q.md"}},
 		}},
 		Hash:        "theirs",
@@ -136,7 +140,7 @@ func ada(t *testing.T) context.Context {
 }
 
 // A project goes from load to unregister over the wire, shown in full at each step. A-PROJ-LOAD-03, A-PROJ-LOAD-04,
-// A-PROJ-GET-01, A-PROJ-LIST-02, A-PROJ-DEL-01.
+// A-PROJ-GET-01, A-PROJ-CAP-01..03, A-PROJ-CAP-05, A-PROJ-LIST-02, A-PROJ-DEL-01.
 func TestLifeOfAProject(t *testing.T) {
 	folders := map[string]map[string]string{"/m": {".kaged/project.yaml": "music"}}
 	c := client(t, "[models]\nfast = \"play:x\"\n", folders)
@@ -165,6 +169,15 @@ func TestLifeOfAProject(t *testing.T) {
 		ResolvedAliases: map[string]string{"fast": "play:x"},
 	}
 	if d := cmp.Diff(full, got.GetProject(), protocmp.Transform()); d != "" || err != nil {
+		t.Error(d, err)
+	}
+	may, err := c.GetProjectCapabilities(ctx, &sessionmanagerv1.GetProjectCapabilitiesRequest{Id: "music"})
+	granted := &sessionmanagerv1.GetProjectCapabilitiesResponse{
+		Filesystem: &sessionmanagerv1.FilesystemCapabilities{Mode: "isolated", Mounts: []string{"project:/src", "/usr/share"}},
+		Network:    &sessionmanagerv1.NetworkCapabilities{Mode: "isolated", Allowlist: []string{"b:2", "a:1"}},
+		Tools:      &sessionmanagerv1.ToolCapabilities{Enabled: []string{"file.read", "search.grep"}, Disabled: []string{"shell.bash"}},
+	}
+	if d := cmp.Diff(granted, may, protocmp.Transform()); d != "" || err != nil {
 		t.Error(d, err)
 	}
 	list, err := c.ListProjects(ctx, &sessionmanagerv1.ListProjectsRequest{Limit: 1})
@@ -203,6 +216,7 @@ func TestRefusals(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"get":        failure(c.GetProject(ctx, &sessionmanagerv1.GetProjectRequest{Id: "x"})),
+		"may":        failure(c.GetProjectCapabilities(ctx, &sessionmanagerv1.GetProjectCapabilitiesRequest{Id: "x"})),
 		"reload":     failure(c.ReloadProject(ctx, &sessionmanagerv1.ReloadProjectRequest{Id: "x"})),
 		"unregister": failure(c.UnregisterProject(ctx, &sessionmanagerv1.UnregisterProjectRequest{Id: "x", Confirm: true})),
 	} {
@@ -224,6 +238,7 @@ func TestNobody(t *testing.T) {
 		"load":       failure(c.LoadProject(t.Context(), &sessionmanagerv1.LoadProjectRequest{Path: "/m"})),
 		"list":       failure(c.ListProjects(t.Context(), &sessionmanagerv1.ListProjectsRequest{})),
 		"get":        failure(c.GetProject(t.Context(), &sessionmanagerv1.GetProjectRequest{Id: "x"})),
+		"may":        failure(c.GetProjectCapabilities(t.Context(), &sessionmanagerv1.GetProjectCapabilitiesRequest{Id: "x"})),
 		"reload":     failure(c.ReloadProject(t.Context(), &sessionmanagerv1.ReloadProjectRequest{Id: "x"})),
 		"unregister": failure(c.UnregisterProject(t.Context(), &sessionmanagerv1.UnregisterProjectRequest{Id: "x", Confirm: true})),
 	} {
@@ -245,7 +260,10 @@ func TestOutline(t *testing.T) {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	want := projects.Outline{
-		RootModel: "fast", ResumeOnCrash: true,
+		RootModel: "fast", ResumeOnCrash: true, Caged: true,
+		Capabilities: projects.Capabilities{
+			Mounts: []string{"project:/src", "/usr/share"}, Net: []string{"b:2", "a:1"}, Tools: []string{"file.read", "search.grep"}, ToolsOff: []string{"shell.bash"},
+		},
 		Aliases: []projects.Reference{{Name: "fast", UsedBy: []string{"primary", "primary.subagents.a"}}},
 		Prompts: []projects.Reference{
 			{Name: "p.md", UsedBy: []string{"primary.system_prompt"}}, {Name: "q.md", UsedBy: []string{"primary.subagents.a.system_prompt"}},
