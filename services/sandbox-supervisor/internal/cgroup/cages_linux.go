@@ -27,26 +27,29 @@ type Limits struct {
 // what is limited; each command has cgroups of its own below the cage's, by which a limit that is hit is known to be its. Its
 // methods may be called by many at once.
 type Cages struct {
-	name  string
-	v1    map[string]*home  // by controller
-	v2    string            // the folder in cgroup2, "" where there can be none
-	v2has []string          // the controllers that v2 has
-	why   map[string]string // why a controller cannot be had
-	watch *watcher
-	work  sync.WaitGroup // kills and removals
-	mkdir func(path string) error
+	name   string
+	v1     map[string]*home // by controller
+	v2     string           // the folder in cgroup2, "" where there can be none
+	v2lock *os.File
+	v2has  []string          // the controllers that v2 has
+	why    map[string]string // why a controller cannot be had
+	watch  *watcher
+	work   sync.WaitGroup // kills and removals
+	mkdir  func(path string) error
 }
 
 // home is this process's own place in a hierarchy of version 1.
 type home struct {
 	dir   string   // the cages' folder in it
+	lock  *os.File // locked as long as this process lives
 	tasks *os.File // of this process's own cgroup
 }
 
-// OpenCages makes the folders called name in every hierarchy that has something for cages. What is there already is a
-// leftover: it is killed and removed. What cannot be had is not there; see [Cages.Support].
-func OpenCages(name string) (*Cages, error) {
-	c := &Cages{name: name, v1: map[string]*home{}, why: map[string]string{}, mkdir: mkdir}
+// OpenCages makes the folders of a supervisor's cages in every hierarchy that has something for them: prefix names its data
+// directory, instance this start of it. Folders of the same prefix whose supervisor was killed are removed, with what runs in
+// them. What cannot be had is not there; see [Cages.Support].
+func OpenCages(prefix, instance string) (*Cages, error) {
+	c := &Cages{name: prefix + instance, v1: map[string]*home{}, why: map[string]string{}, mkdir: mkdir}
 	h, err := find()
 	if err != nil {
 		return nil, err
@@ -54,9 +57,10 @@ func OpenCages(name string) (*Cages, error) {
 	if c.watch, err = newWatcher(); err != nil {
 		return nil, err
 	}
+	sweepCages(h, prefix)
 	for _, controller := range controllers {
 		if dir := h.v1[controller]; dir != "" {
-			if c.v1[controller], err = openHome(dir, name); err != nil {
+			if c.v1[controller], err = openHome(dir, c.name); err != nil {
 				delete(c.v1, controller)
 				c.why[controller] = fmt.Sprintf("cgroup v1 %s: %v", controller, Cause(err))
 			}
@@ -84,19 +88,79 @@ func Cause(err error) error {
 // openHome makes the cages' folder below dir, in version 1.
 func openHome(dir, name string) (*home, error) {
 	h := &home{dir: filepath.Join(dir, name)}
-	if err := removeV1(h.dir); err != nil {
-		return nil, fmt.Errorf("leftovers: %w", err)
-	}
 	if err := os.Mkdir(h.dir, 0o755); err != nil {
 		return nil, err
 	}
-	tasks, err := os.OpenFile(filepath.Join(dir, "tasks"), os.O_WRONLY, 0)
+	var err error
+	if h.lock, err = lock(h.dir); err == nil {
+		h.tasks, err = os.OpenFile(filepath.Join(dir, "tasks"), os.O_WRONLY, 0)
+	}
 	if err != nil {
 		os.Remove(h.dir)
+		h.close()
 		return nil, err
 	}
-	h.tasks = tasks
 	return h, nil
+}
+
+func (h *home) close() {
+	for _, f := range []*os.File{h.lock, h.tasks} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// lock locks a folder; it fails if another process has it. The lock goes with the last copy of the file, and so with the
+// process, however that ends.
+func lock(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// SweepCages kills and removes what killed supervisors of the same prefix have left.
+func SweepCages(prefix string) {
+	if h, err := find(); err == nil {
+		sweepCages(h, prefix)
+	}
+}
+
+func sweepCages(h hierarchies, prefix string) {
+	for _, controller := range controllers {
+		sweep(h.v1[controller], prefix, removeV1)
+	}
+	sweep(h.v2, prefix, remove)
+}
+
+// sweep removes the folders below dir whose name begins with prefix and whose lock nobody has. What cannot be removed stays
+// for the next start.
+func sweep(dir, prefix string, remove func(path string) error) {
+	if dir == "" {
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		f, err := lock(path)
+		if err != nil {
+			continue
+		}
+		_ = remove(path)
+		f.Close()
+	}
 }
 
 // openV2 makes the cages' folder below own, in cgroup2, with as many controllers as can be had.
@@ -107,6 +171,10 @@ func (c *Cages) openV2(own string) error {
 	dir := filepath.Join(own, c.name)
 	tree, err := openAt(dir)
 	if err != nil {
+		return err
+	}
+	if c.v2lock, err = lock(dir); err != nil {
+		os.Remove(dir)
 		return err
 	}
 	c.v2 = tree.path
@@ -179,6 +247,29 @@ func (c *Cages) Support(controller string) (by, why string) {
 	return "", c.why[controller]
 }
 
+// Trial returns a folder in cgroup2 to try whether a process can be started in one, and what removes it; false where there is
+// none.
+func (c *Cages) Trial() (fd int, remove func(), ok bool) {
+	if c.v2 == "" {
+		return -1, nil, false
+	}
+	leaf, err := c.leaf(filepath.Join(c.v2, "trial"))
+	if err != nil {
+		return -1, nil, false
+	}
+	return leaf.FD(), func() { _ = leaf.Remove() }, true // it goes with its parent at the latest
+}
+
+// WithoutV2 gives up cgroup2, in which no process can be started, for a reason. There must be no cage yet.
+func (c *Cages) WithoutV2(reason error) {
+	for _, controller := range c.v2has {
+		c.why[controller] = "cgroup v2: no process can be started in a cgroup: " + reason.Error()
+	}
+	_ = remove(c.v2) // what stays is found at the next start
+	c.v2lock.Close()
+	c.v2, c.v2lock, c.v2has = "", nil, nil
+}
+
 // Close removes the folders. There must be no cage left.
 func (c *Cages) Close() error {
 	c.work.Wait()
@@ -186,10 +277,11 @@ func (c *Cages) Close() error {
 	var failed []error
 	for _, h := range c.v1 {
 		failed = append(failed, removeV1(h.dir))
-		h.tasks.Close()
+		h.close()
 	}
 	if c.v2 != "" {
 		failed = append(failed, remove(c.v2))
+		c.v2lock.Close()
 	}
 	return errors.Join(failed...)
 }

@@ -27,7 +27,7 @@ var entering sync.Mutex
 func openCages(name string) (*Cages, error) {
 	entering.Lock()
 	defer entering.Unlock()
-	return OpenCages(name)
+	return OpenCages(name, ident.New())
 }
 
 // open makes cgroups for cages, and removes them when the test ends.
@@ -203,13 +203,26 @@ func TestCagesLeft(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	other := open(t, name) // while the first lives nothing of it is touched
+	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("another supervisor killed a living one's command: %v", err)
+	}
+	for _, h := range first.v1 { // its end
+		h.close()
+	}
+	if first.v2lock != nil {
+		first.v2lock.Close()
+	}
 	second := open(t, name)
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != unix.SIGKILL {
 		t.Errorf("what was left ended with %v", err)
 	}
-	for _, h := range second.v1 {
-		if left, err := filepath.Glob(h.dir + "/*/"); err != nil || len(left) > 0 {
-			t.Errorf("left is %v, %v", left, err)
+	for controller, h := range second.v1 {
+		if _, err := os.Stat(first.v1[controller].dir); err == nil {
+			t.Errorf("left is %s", h.dir)
+		}
+		if _, err := os.Stat(other.v1[controller].dir); err != nil {
+			t.Error(err)
 		}
 	}
 	if err := cage.Remove(); err != nil { // long gone
@@ -219,9 +232,6 @@ func TestCagesLeft(t *testing.T) {
 		t.Errorf("a command in a cage that is gone: %v", err)
 	}
 	first.watch.close()
-	for _, h := range first.v1 {
-		h.tasks.Close()
-	}
 }
 
 // A thread enters every cgroup or none, and comes back.
