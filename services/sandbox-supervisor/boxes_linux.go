@@ -12,8 +12,13 @@ func newBoxes(cfg Config, deps Deps) boxes {
 	if deps.DataDir != "" {
 		dir = filepath.Join(deps.DataDir, "cages")
 	}
+	cgroups := ""
+	if cfg.Cgroups == "auto" {
+		cgroups = "kaged-cages-" + deps.Node + "-"
+	}
 	return box.New(box.Options{
-		Log: deps.Log, Name: deps.Node + "-" + deps.Instance + "-cages",
+		Cgroups: cgroups,
+		Log:     deps.Log, Name: deps.Node + "-" + deps.Instance + "-cages",
 		UID: cfg.CageUID, System: cfg.SystemPaths, TmpBytes: cfg.TmpBytes, Dir: dir,
 		Egress: cfg.egress(deps.Log), StartTimeout: cfg.StartTimeout.D(), KillTimeout: cfg.KillTimeout.D(), DrainWait: cfg.DrainWait.D(),
 	})

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
+	"kaged.dev/services/sandbox-supervisor/internal/cgroup/tasks"
 	"kaged.dev/services/sandbox-supervisor/internal/commands"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 	"kaged.dev/services/sandbox-supervisor/internal/netns"
@@ -162,7 +163,7 @@ func build(conn *frame.Conn, plan blueprint.Plan, files []int) (server *commands
 			return nil, nil, &layerError{layer: step.layer, err: err}
 		}
 	}
-	server, err = commands.New(conn, commands.Options{Inner: true, Prepare: func() error { return prepareForker(plan) }})
+	server, err = commands.New(conn, commands.Options{Inner: true, Prepare: func() error { return prepareForker(plan) }, Place: tasks.Enter})
 	if err != nil {
 		return nil, nil, err
 	}

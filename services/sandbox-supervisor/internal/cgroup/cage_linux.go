@@ -39,6 +39,7 @@ type Cage struct {
 	id     string
 	limits Limits
 	uid    int
+	into   bool         // processes can be started in a cgroup
 	pid    atomic.Int64 // of the init
 
 	init *Leaf  // of the cage's init, in cgroup2; nil where there is none
@@ -56,8 +57,8 @@ type Cage struct {
 }
 
 // Make makes the cgroups of a cage. Limits without a controller are not kept; see [Cages.Support]. The cage's init runs as uid.
-func (c *Cages) Make(id string, limits Limits, uid int) (*Cage, error) {
-	cage := &Cage{cages: c, id: id, limits: limits, uid: uid, commands: map[*Command]struct{}{}}
+func (c *Cages) Make(id string, limits Limits, uid int, into bool) (*Cage, error) {
+	cage := &Cage{cages: c, id: id, limits: limits, uid: uid, into: into, commands: map[*Command]struct{}{}}
 	if err := cage.make(); err != nil {
 		_ = cage.Remove() // what is left of it is found at the next start
 		return nil, err
@@ -66,7 +67,7 @@ func (c *Cages) Make(id string, limits Limits, uid int) (*Cage, error) {
 }
 
 func (c *Cage) make() error {
-	if c.cages.v2 != "" {
+	if c.cages.v2 != "" && c.into {
 		if err := c.makeV2(); err != nil {
 			return err
 		}

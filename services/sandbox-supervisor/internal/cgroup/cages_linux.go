@@ -237,11 +237,14 @@ func enable(dir string, controllers ...string) error {
 }
 
 // Support says how a controller, one of memory, pids and cpu, limits cages: by, such as "cgroup v1 memory", or why it does not.
-func (c *Cages) Support(controller string) (by, why string) {
+// Without into an init cannot start a process in a cgroup, which cgroup2 needs.
+func (c *Cages) Support(controller string, into bool) (by, why string) {
 	switch {
 	case c.v1[controller] != nil:
 		return "cgroup v1 " + controller, ""
-	case slices.Contains(c.v2has, controller):
+	case c.has(controller) && !into:
+		return "", "cgroup v2 " + controller + ": without a user namespace no process can be started in a cgroup"
+	case c.has(controller):
 		return "cgroup v2 " + controller, ""
 	}
 	return "", c.why[controller]

@@ -48,7 +48,7 @@ func open(t testing.TB, name string) *Cages {
 // limited makes a cage with a limit; without the controller it checks that there is a reason, and is nil.
 func limited(t *testing.T, c *Cages, controller string, limits Limits) *Cage {
 	t.Helper()
-	by, why := c.Support(controller)
+	by, why := c.Support(controller, true)
 	if by == "" {
 		if why == "" {
 			t.Errorf("there is no %s and no reason", controller)
@@ -56,7 +56,7 @@ func limited(t *testing.T, c *Cages, controller string, limits Limits) *Cage {
 		t.Logf("no %s here: %s", controller, why)
 		return nil
 	}
-	cage, err := c.Make(ident.New(), limits, os.Getuid())
+	cage, err := c.Make(ident.New(), limits, os.Getuid(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestCagesLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cage, err := first.Make(ident.New(), Limits{Memory: 64 << 20, PIDs: 50, CPU: 1}, os.Getuid())
+	cage, err := first.Make(ident.New(), Limits{Memory: 64 << 20, PIDs: 50, CPU: 1}, os.Getuid(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func content(t *testing.T, path string) string {
 func TestV2Files(t *testing.T) {
 	t.Parallel()
 	c := fakeV2(t)
-	cage := &Cage{cages: c, id: "a", limits: Limits{Memory: 5 << 20, CPU: 1.5, PIDs: 9}, uid: os.Getuid(), commands: map[*Command]struct{}{}}
+	cage := &Cage{cages: c, id: "a", limits: Limits{Memory: 5 << 20, CPU: 1.5, PIDs: 9}, uid: os.Getuid(), into: true, commands: map[*Command]struct{}{}}
 	if err := cage.make(); err != nil {
 		t.Fatal(err)
 	}
@@ -423,7 +423,7 @@ func TestGrant(t *testing.T) {
 // What an init's placing costs, and what a command's cgroups do (cages.md: 0.27 to 1.35 ms where the pid is written 8 to 27).
 func BenchmarkCommand(b *testing.B) {
 	c := open(b, "kaged-bench-"+ident.New())
-	cage, err := c.Make(ident.New(), Limits{Memory: 256 << 20, PIDs: 200, CPU: 2}, os.Getuid())
+	cage, err := c.Make(ident.New(), Limits{Memory: 256 << 20, PIDs: 200, CPU: 2}, os.Getuid(), true)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -23,6 +23,8 @@ type Stat struct {
 	Zombie bool
 	// CPU is the time it has used, WaitedCPU that of its ended children.
 	CPU, WaitedCPU time.Duration
+	// Threads is how many it has.
+	Threads int64
 	// Resident is its resident memory in bytes.
 	Resident int64
 }
@@ -53,7 +55,7 @@ func parseStat(data []byte) (Stat, error) {
 		Zombie: fields[0][0] == 'Z' || fields[0][0] == 'X',
 		Parent: int(n(1)), Group: int(n(2)), Session: int(n(3)),
 		CPU: time(11) + time(12), WaitedCPU: time(13) + time(14),
-		Resident: n(resident) * int64(os.Getpagesize()),
+		Threads: n(17), Resident: n(resident) * int64(os.Getpagesize()),
 	}, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
+	"kaged.dev/services/sandbox-supervisor/internal/cgroup"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
@@ -33,7 +34,13 @@ type Box struct {
 	stubs *heldStubs // nil for none
 	gate  *gate
 
-	closed atomic.Bool // Close was called
+	cgroup     *cgroup.Cage // nil for none
+	dog        *watchdog    // nil for none
+	processes  int64        // the bound of processes that the init sets, 0 for none
+	bestEffort []string
+
+	ended  atomic.Int32 // the core.Reason for which it was ended from here
+	closed atomic.Bool  // Close was called
 	gone   chan struct{}
 	why    core.Reason // set before gone is closed
 }
@@ -43,6 +50,9 @@ func (b *Box) serve() {
 	b.link.Serve()
 	if !b.closed.Load() { // before anybody learns of it, and closes it
 		b.why = core.ReasonLost
+		if ended := core.Reason(b.ended.Load()); ended != core.ReasonNone {
+			b.why = ended
+		}
 	}
 	b.kill()
 	b.reap()
@@ -63,6 +73,7 @@ func (b *Box) reap() {
 // leave ends the gate and removes what the box has on the host.
 func (b *Box) leave() {
 	b.gate.close()
+	b.unlimit()
 	if b.stubs != nil {
 		b.stubs.release()
 	}
@@ -72,7 +83,12 @@ func (b *Box) leave() {
 func (b *Box) Spawn(_ context.Context, spec core.Spec) (core.Process, error) {
 	spec.Env = b.merge(spec.Env)
 	id := b.boxes.count.Add(1)
-	p, err := b.link.Spawn(spec, uint64(id), proc.Mark(b.boxes.opts.Name, id), nil)
+	mark := proc.Mark(b.boxes.opts.Name, id)
+	place, err := b.place(id, mark)
+	if err != nil {
+		return nil, err
+	}
+	p, err := b.link.Spawn(spec, uint64(id), mark, place)
 	if errors.Is(err, link.ErrOver) {
 		return nil, fault.New(fault.CageUnavailable, "The cage has ended.").With("cage_id", b.id)
 	}
@@ -108,7 +124,7 @@ func (b *Box) merge(env []string) []string {
 func (b *Box) Tier() string { return b.tier.name() }
 
 // BestEffort implements core.Box.
-func (b *Box) BestEffort() []string { return nil }
+func (b *Box) BestEffort() []string { return b.bestEffort }
 
 // Gone implements core.Box.
 func (b *Box) Gone() <-chan struct{} { return b.gone }
@@ -128,8 +144,7 @@ func (b *Box) Close() {
 
 // Usage implements core.Box.
 func (b *Box) Usage() (core.Usage, int) {
-	pids := proc.Descendants(b.cmd.Process.Pid)
-	return link.UsageOf(pids), len(pids)
+	return b.usage()
 }
 
 // logWriter writes what an init says before it dies to the log, line by line.

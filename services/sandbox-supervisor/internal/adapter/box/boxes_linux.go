@@ -21,6 +21,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/egress"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
+	"kaged.dev/services/sandbox-supervisor/internal/cgroup"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
@@ -39,6 +40,9 @@ type Options struct {
 	System []string
 	// Dir is the folder in which boxes write down what they leave on the host, and keep what is persistent; empty for none.
 	Dir string
+	// Cgroups is what the cgroups of cages are named after: the same for every start of a supervisor, so that the next one
+	// finds what a killed one left. Empty for no cgroups.
+	Cgroups string
 	// TmpBytes bounds the private folders of one box.
 	TmpBytes int64
 	// StartTimeout is how long a box or a command may take to start, KillTimeout how long a box may take to report the end of
@@ -58,6 +62,8 @@ type Boxes struct {
 	count    atomic.Uint32 // of commands and inits, for their marks
 	filters  map[seccomp.Profile]func() []byte
 	probed   func() core.Report
+	opened   atomic.Pointer[cgroup.Cages] // what cgroups returns, once it was called
+	cgroups  func() *cgroup.Cages
 
 	mu    sync.Mutex // guards tiers
 	tiers []tier     // how boxes may be possible; one when that is known
@@ -67,6 +73,11 @@ type Boxes struct {
 func New(opts Options) *Boxes {
 	b := &Boxes{opts: opts, tiers: tiers(opts.UID), filters: map[seccomp.Profile]func() []byte{}}
 	b.stubs.dir, b.stubs.log = opts.Dir, opts.Log
+	b.cgroups = sync.OnceValue(func() *cgroup.Cages {
+		c := b.openCgroups()
+		b.opened.Store(c)
+		return c
+	})
 	for _, p := range []seccomp.Profile{{}, {Relaxed: true}, {NoClone3: true}, {Relaxed: true, NoClone3: true}} {
 		b.filters[p] = sync.OnceValue(func() []byte { return seccomp.Filter(p) })
 	}
@@ -75,10 +86,22 @@ func New(opts Options) *Boxes {
 }
 
 // Sweep removes what killed supervisors have left on the host.
-func (b *Boxes) Sweep() { b.stubs.sweep() }
+func (b *Boxes) Sweep() {
+	b.stubs.sweep()
+	if b.opts.Cgroups != "" {
+		cgroup.SweepCages(b.opts.Cgroups)
+	}
+}
 
 // Close lets go of what was kept for the next box. There must be no box left.
-func (b *Boxes) Close() { b.usernses.close() }
+func (b *Boxes) Close() {
+	b.usernses.close()
+	if c := b.opened.Swap(nil); c != nil {
+		if err := c.Close(); err != nil {
+			b.opts.Log.Warn("cgroups are left", "error", err)
+		}
+	}
+}
 
 // Open implements core.Boxes. The first box that is made decides how all others are.
 func (b *Boxes) Open(ctx context.Context, spec core.BoxSpec, attempt func(core.Attempt)) (core.Box, error) {
@@ -162,13 +185,19 @@ func (b *Boxes) start(t tier, spec core.BoxSpec, program *os.File, attempt func(
 		Stderr: &logWriter{log: b.opts.Log.With("cage", spec.ID)}, ExtraFiles: []*os.File{theirs}, WaitDelay: time.Second,
 		SysProcAttr: box.attributes(),
 	}
+	if err := box.limit(spec.View.Limits); err != nil {
+		conn.Close()
+		return nil, err
+	}
 	if err := box.cmd.Start(); err != nil {
 		conn.Close()
+		box.unlimit()
 		if !t.userns {
 			return nil, unavailable(blueprint.LayerMount, link.Reason(err), "")
 		}
 		return nil, unavailable(blueprint.LayerUser, link.Reason(err), userFix(err))
 	}
+	box.started()
 	return box, nil
 }
 
@@ -225,11 +254,15 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	if !box.tier.userns {
 		inside = box.user
 	}
+	tmp := b.opts.TmpBytes
+	if memory := spec.View.Limits.Memory; memory > 0 {
+		tmp = min(tmp, memory/2) // what lies in them is memory of the cage's, and is to leave some
+	}
 	profile := seccomp.Profile{Relaxed: spec.View.Relaxed, NoClone3: !box.tier.userns}
 	plan, err := json.Marshal(blueprint.Plan{
 		Mark: proc.Mark(b.opts.Name, b.count.Add(1)), Userns: box.tier.userns, GID: inside.gid,
 		System: b.opts.System, Etc: etc, Texts: texts(inside), Net: box.gate.Plan(),
-		TmpBytes: b.opts.TmpBytes, TmpInodes: max(1024, b.opts.TmpBytes/4096),
+		TmpBytes: tmp, TmpInodes: max(1024, tmp/4096), Processes: box.processes,
 		Binds: g.binds, Filter: b.filters[profile](),
 	})
 	if err != nil {

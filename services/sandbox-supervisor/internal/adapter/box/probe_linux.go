@@ -39,6 +39,7 @@ func (b *Boxes) probe() core.Report {
 		report.Tier = box.Tier()
 	}
 	report.Layers = append(b.namespaceLayers(report.Tier, err), b.otherLayers(report.Tier, err)...)
+	report.Layers = append(report.Layers, b.limitLayers(report.Tier != "setuid")...)
 	return report
 }
 

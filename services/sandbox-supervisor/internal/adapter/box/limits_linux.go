@@ -1,0 +1,256 @@
+package box
+
+import (
+	"fmt"
+	"os/exec"
+	"strconv"
+	"syscall"
+
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
+	"kaged.dev/services/sandbox-supervisor/internal/cgroup"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+	"kaged.dev/services/sandbox-supervisor/internal/proc"
+)
+
+// The layers that hold limits.
+const (
+	layerMemory = "limits.memory"
+	layerPIDs   = "limits.pids"
+	layerCPU    = "limits.cpu"
+	layerDisk   = "limits.disk"
+)
+
+// delegate is what gives cgroups to a kaged without them.
+const delegate = "run kaged as root, or as a systemd service with Delegate=yes"
+
+// openCgroups finds what cgroups there are for cages; nil for none at all.
+func (b *Boxes) openCgroups() *cgroup.Cages {
+	if b.opts.Cgroups == "" {
+		return nil
+	}
+	c, err := cgroup.OpenCages(b.opts.Cgroups, b.opts.Name)
+	if err != nil {
+		b.opts.Log.Info("cages have no cgroups", "reason", err)
+		return nil
+	}
+	if err := tryCgroup(c); err != nil {
+		c.WithoutV2(cgroup.Cause(err))
+	}
+	return c
+}
+
+// tryCgroup tries whether a process can be started in a cgroup: some filters of system calls do not let clone3 through.
+func tryCgroup(c *cgroup.Cages) error {
+	fd, remove, ok := c.Trial()
+	if !ok {
+		return nil
+	}
+	defer remove()
+	program, err := image()
+	if err != nil {
+		return nil // no box will be made
+	}
+	return (&exec.Cmd{
+		Path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())), Args: []string{"kaged-cage", holdArgument}, Env: []string{}, Dir: "/",
+		SysProcAttr: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd},
+	}).Run()
+}
+
+// support says what holds a limit of boxes with user namespaces or without, one of memory, pids and cpu: a cgroup's controller, or why none does.
+func (b *Boxes) support(userns bool, controller string) (by, why string) {
+	c := b.cgroups()
+	if c == nil {
+		return "", "kaged has no cgroups"
+	}
+	by, why = c.Support(controller, userns)
+	if by == "" && why == "" {
+		why = "there is no such controller"
+	}
+	return by, why
+}
+
+// limit readies what holds a box's limits, before its init starts. It fails with cage_unavailable naming the limit.
+func (b *Box) limit(limits dsl.Limits) error {
+	held := cgroup.Limits{}
+	if limits.CPU > 0 {
+		by, why := b.boxes.support(b.tier.userns, "cpu")
+		if by == "" {
+			return unavailable(layerCPU, why, delegate)
+		}
+		held.CPU = limits.CPU
+	}
+	watched := watchedLimits{}
+	if limits.Memory > 0 {
+		if by, why := b.boxes.support(b.tier.userns, "memory"); by != "" {
+			held.Memory = limits.Memory
+		} else {
+			watched.memory = limits.Memory
+			b.bestEffort = append(b.bestEffort, "limits.memory is held by looking at what is used ten times a second, and killing ("+why+").")
+		}
+	}
+	if limits.PIDs > 0 {
+		by, why := b.boxes.support(b.tier.userns, "pids")
+		switch {
+		case by != "":
+			held.PIDs = limits.PIDs
+		case b.tier.userns:
+			b.processes = limits.PIDs + initThreads
+			watched.pids = limits.PIDs
+		default:
+			return unavailable(layerPIDs, why, delegate)
+		}
+	}
+	if watched != (watchedLimits{}) {
+		b.dog = newWatchdog(b, watched)
+	}
+	if held == (cgroup.Limits{}) {
+		return nil
+	}
+	c, err := b.boxes.cgroups().Make(b.id, held, b.user.uid, b.tier.userns)
+	if err != nil {
+		return unavailable("limits", err.Error(), "")
+	}
+	b.cgroup = c
+	if fd, ok := c.Init(); ok {
+		b.cmd.SysProcAttr.UseCgroupFD, b.cmd.SysProcAttr.CgroupFD = true, fd
+	}
+	return nil
+}
+
+// initThreads is how many threads an init may have: they count towards the bound of a namespace's processes. It has about eight.
+const initThreads = 24
+
+// started begins to watch, when the init has started.
+func (b *Box) started() {
+	if b.cgroup != nil {
+		b.cgroup.Started(b.cmd.Process.Pid)
+	}
+	if b.dog != nil {
+		b.dog.start()
+	}
+}
+
+// unlimit lets go of what holds the limits, when nothing is left in the box.
+func (b *Box) unlimit() {
+	if b.dog != nil {
+		b.dog.stop()
+	}
+	if b.cgroup == nil {
+		return
+	}
+	if err := b.cgroup.Remove(); err != nil {
+		b.boxes.opts.Log.Warn("a cage's cgroups are left", "cage", b.id, "error", err)
+	}
+}
+
+// place returns where a command is counted, nil for nowhere.
+func (b *Box) place(id uint32, mark uint64) (link.Place, error) {
+	if b.cgroup != nil {
+		c, err := b.cgroup.Command("cmd-" + strconv.FormatUint(uint64(id), 10))
+		if err != nil {
+			return nil, core.BadStart("its cgroups cannot be made: " + link.Reason(err))
+		}
+		return &counted{box: b, command: c, watched: b.dog.add(mark)}, nil
+	}
+	if w := b.dog.add(mark); w != nil {
+		return w, nil
+	}
+	return nil, nil
+}
+
+// counted is the cgroups of a command. What they do not limit may be watched besides.
+type counted struct {
+	box     *Box
+	command *cgroup.Command
+	watched *watched
+}
+
+// Files implements link.Place, as do the methods below.
+func (c *counted) Files() ([]int, bool) { return c.command.Files() }
+
+// Kill implements link.Place.
+func (c *counted) Kill() error { return c.command.Kill() }
+
+// Usage implements link.Place. Memory is what the processes there hold.
+func (c *counted) Usage() (core.Usage, bool) {
+	cpu, pids, err := c.command.Usage()
+	if err != nil {
+		return core.Usage{}, false
+	}
+	usage := link.UsageOf(pids)
+	usage.CPU = cpu
+	return usage, true
+}
+
+// Leave implements link.Place.
+func (c *counted) Leave() core.Reason {
+	hit := core.ReasonNone
+	if c.watched != nil {
+		hit = c.watched.Leave()
+	}
+	switch c.command.Leave() {
+	case cgroup.HitMemory:
+		return core.ReasonOOM
+	case cgroup.HitPIDs:
+		return core.ReasonPIDs
+	}
+	return hit
+}
+
+// usage says what everything in the box uses: memory as its limit counts it where a cgroup does, and else as its processes
+// hold it; CPU time of all that ever ran, as the init has waited for all that has ended.
+func (b *Box) usage() (usage core.Usage, processes int) {
+	pid := b.cmd.Process.Pid
+	pids := proc.Descendants(pid)
+	usage = link.UsageOf(pids)
+	if init, err := proc.Read(pid); err == nil {
+		usage.CPU += init.WaitedCPU
+	}
+	if b.cgroup != nil {
+		if memory, err := b.cgroup.Memory(); err == nil {
+			usage.Memory = memory
+		}
+		if cpu, err := b.cgroup.CPU(); err == nil {
+			usage.CPU = cpu
+		}
+	}
+	return usage, len(pids)
+}
+
+// end makes an end of the box for a reason of its own; only the first counts.
+func (b *Box) end(reason core.Reason) {
+	b.ended.CompareAndSwap(int32(core.ReasonNone), int32(reason))
+	b.kill()
+}
+
+// limitLayers says what holds each limit of boxes with user namespaces or without.
+func (b *Boxes) limitLayers(userns bool) []core.Layer {
+	layers := make([]core.Layer, 0, 4)
+	for _, l := range []struct {
+		controller string
+		without    core.Layer
+	}{
+		{"memory", core.Layer{Name: layerMemory, State: "best_effort", By: "looking and killing"}},
+		{"pids", core.Layer{Name: layerPIDs, State: "enforced", By: "RLIMIT_NPROC of the user namespace"}},
+		{"cpu", core.Layer{Name: layerCPU, State: "missing"}},
+	} {
+		by, why := b.support(userns, l.controller)
+		layer := l.without
+		switch {
+		case by != "":
+			layer.State, layer.By = "enforced", by
+		case l.controller == "pids" && userns:
+		case l.controller == "memory":
+			layer.Reason, layer.Fix = fmt.Sprintf("%s: what is used is looked at ten times a second", why), delegate
+		default:
+			layer.State, layer.By = "missing", ""
+			layer.Reason, layer.Fix = fmt.Sprintf("%s: a policy with %s is refused", why, layer.Name), delegate
+		}
+		layers = append(layers, layer)
+	}
+	return append(layers, core.Layer{
+		Name: layerDisk, State: "best_effort", By: "measuring what has grown",
+		Reason: "project folders have no quota: what is written is measured twice a second, and the cage ended when it is too much",
+	})
+}
