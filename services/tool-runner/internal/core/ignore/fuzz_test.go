@@ -1,6 +1,7 @@
 package ignore
 
 import (
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,24 @@ import (
 	"strings"
 	"testing"
 )
+
+// A small index cannot hold names that take more memory than there is: each of these is one byte longer than the one before.
+func TestIndexNamesAreBounded(t *testing.T) {
+	t.Parallel()
+	const count = 200_000
+	data := binary.BigEndian.AppendUint32([]byte("DIRC\x00\x00\x00\x04"), count)
+	for range count {
+		data = append(data, make([]byte, entryStat+sha1Size+2)...)
+		data = append(data, 0, 'a', 0) // nothing of the last name goes, an a comes
+	}
+	names, _ := parseIndex(append(data, make([]byte, sha1Size)...), sha1Size)
+	if len(names) != maxName || len(names[maxName-1]) != maxName {
+		t.Errorf("%d names", len(names))
+	}
+	if names, _ := parseIndex(append([]byte("DIRC\x00\x00\x00\x02\xff\xff\xff\xff"), make([]byte, 1<<20)...), sha1Size); len(names) > 0 {
+		t.Errorf("%d names in nothing", len(names))
+	}
+}
 
 // Whatever stands in an index, reading it ends, and what it yields can be asked about.
 func FuzzIndex(f *testing.F) {

@@ -17,6 +17,13 @@ type index struct {
 // maxIndex is the largest index that is read, in bytes: that of some two million files.
 const maxIndex = 256 << 20
 
+// maxNames bounds the names of an index together, in bytes, and maxName one of them, as the system does: in version 4 a few
+// bytes make a name that is longer than the last, so that a small file could hold more than any memory.
+const (
+	maxNames = 256 << 20
+	maxName  = 4096
+)
+
 // readIndex reads the index in a repository's own git folder, nil if there is none that can be read. hash is the size of the
 // repository's object names.
 func readIndex(git string, hash int) *index {
@@ -65,7 +72,7 @@ func parseIndex(data []byte, hash int) (names []string, shared string) {
 		return nil, ""
 	}
 	data = data[:len(data)-hash]
-	rest, previous := data[indexHeader:], ""
+	rest, previous, total := data[indexHeader:], "", 0
 	for range count {
 		size := entryStat + hash + 2
 		if len(rest) < size {
@@ -100,7 +107,12 @@ func parseIndex(data []byte, hash int) (names []string, shared string) {
 			// Entries are filled up with one to eight zeros.
 			rest = entry[min((size+end+8)&^7, len(entry)):]
 		}
-		names = append(names, previous)
+		if total += len(previous); len(previous) > maxName || total > maxNames {
+			return names, ""
+		}
+		if previous != "" { // else it stands for one of the shared index
+			names = append(names, previous)
+		}
 	}
 	return names, sharedIndex(rest, hash)
 }
