@@ -58,7 +58,7 @@ func (s *stubs) hold(id string, grants []cage.Grant) (_ *heldStubs, _ []cage.Gra
 	for _, g := range grants {
 		if x, stands := s.stand[g.Path]; stands {
 			h.ours = append(h.ours, x)
-		} else if g.Missing {
+		} else if g.Missing && !exists(g.Path) { // what is there is somebody's, if only another supervisor's
 			h.ours = append(h.ours, stub{Path: g.Path, Dir: g.Dir, Text: g.Stub})
 		}
 	}
@@ -79,7 +79,19 @@ func (s *stubs) hold(id string, grants []cage.Grant) (_ *heldStubs, _ []cage.Gra
 		}
 		kept = append(kept, g)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.ours = slices.DeleteFunc(h.ours, func(x stub) bool { // what somebody else has made meanwhile
+		_, stands := s.stand[x.Path]
+		return !stands
+	})
 	return h, kept, nil
+}
+
+// exists returns whether anything is at a path.
+func exists(path string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil
 }
 
 // write writes the journal.

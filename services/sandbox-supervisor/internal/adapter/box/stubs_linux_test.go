@@ -55,7 +55,7 @@ func names(t testing.TB, dir string) (list []string) {
 func TestStubs(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
-	plant(t, dir, ".git/HEAD", ".git/objects/", ".git/refs/")
+	plant(t, dir, ".git/HEAD", ".git/objects/", ".git/refs/", ".vscode/") // the last is empty as a stub is, and somebody's
 	before := names(t, dir)
 	journals := t.TempDir()
 	b := boxes(t, func(o *box.Options) { o.Dir = journals })
