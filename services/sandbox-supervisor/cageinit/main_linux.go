@@ -51,7 +51,7 @@ func run() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("dumpable: %w", err)
 	}
-	if err := unix.CloseRange(socket+1, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+	if err := commands.CloseInherited(socket); err != nil {
 		return fmt.Errorf("inherited files: %w", err)
 	}
 	conn, err := frame.Open(socket)

@@ -190,10 +190,9 @@ var errChanged = errors.New("it was replaced while the cage was made")
 
 // root makes the new root and the store of the private folders, and goes there.
 func (b *builder) root() error {
-	// The store is mounted first and moved later: what is shown of it are its folders.
 	point := "/tmp"
 	if _, err := os.Stat(point); err != nil {
-		point = "/proc"
+		point = "/usr" // what is below has been taken hold of
 	}
 	if err := unix.Mount("cage", point, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=4m,nr_inodes=4096"); err != nil {
 		return fmt.Errorf("root: %w", err)
@@ -207,15 +206,15 @@ func (b *builder) root() error {
 
 // private makes the folders that are the cage's own. They share one store, and so one bound.
 func (b *builder) private() error {
-	if err := unix.Mkdirat(b.top, ".store", 0o700); err != nil {
-		return err
-	}
 	options := "mode=0700,size=" + strconv.FormatInt(b.plan.TmpBytes, 10) + ",nr_inodes=" + strconv.FormatInt(b.plan.TmpInodes, 10)
-	if err := unix.Mount("cage", ".store", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+	// Over the old /proc, which nobody needs any more: it goes with the old root, at once. Letting go of a mount waits for every
+	// processor, so that once is better than twice.
+	const point = "/proc"
+	if err := unix.Mount("cage", point, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("private folders: %w", err)
 	}
 	var err error
-	if b.store, err = unix.Open(".store", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+	if b.store, err = unix.Open(point, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return err
 	}
 	ownHome := slices.ContainsFunc(b.plan.Binds, func(bind blueprint.Bind) bool { return bind.Own && bind.Path == blueprint.Home })
@@ -247,10 +246,7 @@ func (b *builder) private() error {
 		}
 		b.own = append(b.own, f.path)
 	}
-	if err := unix.Unmount(".store", unix.MNT_DETACH); err != nil {
-		return err
-	}
-	return unix.Unlinkat(b.top, ".store", unix.AT_REMOVEDIR)
+	return nil
 }
 
 // attach shows something at its path, and makes the way there as far as there is none.
@@ -360,12 +356,47 @@ func (b *builder) system() error {
 		}
 		b.system_[i].text = nil
 	}
+	for _, p := range b.plan.Hidden {
+		if err := b.hide(p); err != nil {
+			return fmt.Errorf("hiding %s: %w", p, err)
+		}
+	}
 	for p, text := range b.plan.Texts {
 		if err := b.attach(source{path: p, tree: -1, text: []byte(text), kind: unix.S_IFREG}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// hide covers a path with an empty folder, or with the null device, if it is there.
+func (b *builder) hide(p string) error {
+	target, err := b.at(p)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	var st unix.Stat_t
+	if err := unix.Fstat(target, &st); err != nil {
+		return err
+	}
+	var tree int
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		if err := unix.Mkdirat(b.store, "nothing", 0o555); err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+		tree, _, err = openTree(b.store, "nothing", mounts.ReadOnly)
+	} else {
+		tree, _, err = openTree(unix.AT_FDCWD, "/dev/null", mounts.Device)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	return mounts.Attach(tree, target)
 }
 
 // grants shows what the policy grants.

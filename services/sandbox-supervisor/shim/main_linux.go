@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -47,7 +46,7 @@ func run() error {
 func isolate() error {
 	// A name to be found by; without one it would be called "exe".
 	_ = os.WriteFile("/proc/self/comm", []byte(Name), 0)
-	if err := closeInherited(); err != nil {
+	if err := commands.CloseInherited(Socket); err != nil {
 		return fmt.Errorf("inherited files: %w", err)
 	}
 	if err := unix.Chdir("/"); err != nil {
@@ -69,30 +68,6 @@ func isolate() error {
 	// Last: from here on /proc/self belongs to root, and no process of the same user can look inside or trace.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("dumpable: %w", err)
-	}
-	return nil
-}
-
-// closeInherited closes what this process was started with beyond its standard files and the socket. That is exactly what
-// is not closed on exec: everything Go has opened since is.
-func closeInherited() error {
-	dir, err := os.Open("/proc/self/fd")
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		fd, err := strconv.Atoi(name)
-		if err != nil || fd <= Socket {
-			continue
-		}
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
-			unix.Close(fd)
-		}
 	}
 	return nil
 }

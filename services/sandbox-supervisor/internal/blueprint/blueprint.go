@@ -41,6 +41,8 @@ type Plan struct {
 	GID int `json:"gid"`
 	// System are the paths of the read-only system: folders are shown, links are made again, what is not there is left out.
 	System []string `json:"system,omitempty"`
+	// Hidden are paths in the system that are covered by nothing.
+	Hidden []string `json:"hidden,omitempty"`
 	// Etc are the names in /etc that are shown, as far as they are there and everybody may read them.
 	Etc []string `json:"etc,omitempty"`
 	// Texts are files with their text, by absolute path.

@@ -43,6 +43,8 @@ type Options struct {
 	// Cgroups is what the cgroups of cages are named after: the same for every start of a supervisor, so that the next one
 	// finds what a killed one left. Empty for no cgroups.
 	Cgroups string
+	// Hidden are paths that no cage may see, also where they lie in the system.
+	Hidden []string
 	// TmpBytes bounds the private folders of one box.
 	TmpBytes int64
 	// StartTimeout is how long a box or a command may take to start, KillTimeout how long a box may take to report the end of
@@ -170,7 +172,7 @@ const holdArgument = "hold"
 func (b *Boxes) start(t tier, spec core.BoxSpec, program *os.File, attempt func(core.Attempt)) (*Box, error) {
 	conn, theirs, err := frame.Pair()
 	if err != nil {
-		return nil, unavailable("init", err.Error(), "")
+		return nil, unavailable(layerInit, err.Error(), "")
 	}
 	defer theirs.Close()
 	conn.Patience = b.opts.KillTimeout
@@ -261,7 +263,7 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	profile := seccomp.Profile{Relaxed: spec.View.Relaxed, NoClone3: !box.tier.userns}
 	plan, err := json.Marshal(blueprint.Plan{
 		Mark: proc.Mark(b.opts.Name, b.count.Add(1)), Userns: box.tier.userns, GID: inside.gid,
-		System: b.opts.System, Etc: etc, Texts: texts(inside), Net: box.gate.Plan(),
+		System: b.opts.System, Hidden: b.opts.Hidden, Etc: etc, Texts: texts(inside), Net: box.gate.Plan(),
 		TmpBytes: tmp, TmpInodes: max(1024, tmp/4096), Processes: box.processes,
 		Binds: g.binds, Filter: b.filters[profile](),
 	})
@@ -305,5 +307,5 @@ func (box *Box) failed(ctx context.Context, err error) error {
 		return fault.From(ctx.Err())
 	}
 	return fault.Wrap(err, fault.CageUnavailable, "A cage cannot be made here: its init ended before it was ready; the log has the reason.").
-		With("layer", "init")
+		With("layer", layerInit)
 }

@@ -77,6 +77,28 @@ func TestPinned(t *testing.T) {
 	}
 }
 
+// What no cage may see is not seen where it lies in the system either.
+func TestHidden(t *testing.T) {
+	t.Parallel()
+	system, err := os.MkdirTemp("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(system) })
+	if err := os.Chmod(system, 0o755); err != nil { // the system is what everybody may read
+		t.Fatal(err)
+	}
+	plant(t, system, "data/secret", "config", "other")
+	b := open(t, boxes(t, func(o *box.Options) {
+		o.System = append(o.System, system)
+		o.Hidden = []string{system + "/data", system + "/config", system + "/data/missing", "/missing"}
+	}))
+	out, _ := run(t, b, "/", "cd "+system+" && ls -A . data && cat config other; touch data/x")
+	if !strings.HasPrefix(out, ".:\nconfig\ndata\nother\n\ndata:\nother") || !strings.Contains(out, "Read-only") {
+		t.Errorf("it wrote %q", out)
+	}
+}
+
 // A path that is not what it was when the policy was compiled is refused, and so is one that no cage can have (the races of
 // CVE-2021-30465 and CVE-2025-31133).
 func TestRefusedPaths(t *testing.T) {
