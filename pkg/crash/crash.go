@@ -53,6 +53,21 @@ const (
 	ProcessNoted Point = "process_noted"
 	// ProcessStarted: a background process runs; its call has no answer.
 	ProcessStarted Point = "process_started"
+
+	// CageNoted: what a cage will put on the host is written down and nothing of it is there.
+	CageNoted Point = "cage_noted"
+	// CageStubHalf: a stub that is a file is there, empty.
+	CageStubHalf Point = "cage_stub_half"
+	// CageStubMade: one more stub stands for a cage that is not there yet.
+	CageStubMade Point = "cage_stub_made"
+	// CageStarted: the first process of a cage runs and has built nothing.
+	CageStarted Point = "cage_started"
+	// CageBuilt: a cage is there and nobody knows of it.
+	CageBuilt Point = "cage_built"
+	// CageEmpty: everything in a cage is gone and what it had on the host is there.
+	CageEmpty Point = "cage_empty"
+	// CageStubRemoved: one stub fewer of a cage that is gone stands.
+	CageStubRemoved Point = "cage_stub_removed"
 )
 
 // Points returns every point, in the order of the list.
@@ -66,4 +81,5 @@ var points = []Point{
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
 	FilesStaged, FileCommitted, FilesCommitted,
 	ProcessNoted, ProcessStarted,
+	CageNoted, CageStubHalf, CageStubMade, CageStarted, CageBuilt, CageEmpty, CageStubRemoved,
 }

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,15 +36,27 @@ func grantsWork() *commonv1.CagePolicy {
 	return &commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/work"}}, Seccomp: "default", State: "ephemeral"}
 }
 
-// project makes a project with a folder work.
+// projectFiles are what a project of these tests consists of: a folder work with a repository that has no hooks and no
+// configuration, so that stubs of all kinds stand in it while there is a cage.
+var projectFiles = []string{"work", "work/repository", "work/repository/.git", "work/repository/.git/HEAD", "work/repository/.git/objects", "work/repository/.git/refs"}
+
+// project makes a project.
 func project(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "work"), 0o755); err != nil {
-		t.Fatal(err)
+	for _, name := range projectFiles {
+		path := filepath.Join(dir, name)
+		if filepath.Base(name) == "HEAD" {
+			err = os.WriteFile(path, []byte("ref: refs/heads/main\n"), 0o644)
+		} else {
+			err = os.Mkdir(path, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
 }
@@ -115,7 +128,8 @@ func (c *heldCage) ended(t testing.TB) sandboxsupervisorv1.KillReason {
 }
 
 // helperCages is a supervisor of its own process that holds as many cages as its argument says, in the project of
-// KAGED_TEST_PROJECT, all made at once. In each run a command and a detached one, both deaf; it says so and works until it is killed.
+// KAGED_TEST_PROJECT, all made at once. In each run a command and a detached one, both deaf; it says so and works until it is
+// killed. With a second argument it releases each cage instead as soon as it is there.
 func helperCages() {
 	h, err := host.New(host.Options{
 		DataDir: os.Getenv("KAGED_TEST_DATA"), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "0",
@@ -131,6 +145,10 @@ func helperCages() {
 				c, err := hold(client, root, grantsWork())
 				must(err)
 				fmt.Println("opened")
+				if len(os.Args) > 2 {
+					c.release()
+					return
+				}
 				start := &sandboxsupervisorv1.ExecStart{
 					Owner: &sandboxsupervisorv1.Owner{SessionId: "session"}, Argv: []string{"/bin/sh", "-c", stubborn}, Env: map[string]string{"PATH": "/usr/bin:/bin"},
 				}
@@ -155,11 +173,11 @@ type holder struct {
 	data, project string
 }
 
-func startHolder(t *testing.T, cages int, variables ...string) *holder {
+func startHolder(t *testing.T, cages int, crashAt string, args ...string) *holder {
 	t.Helper()
 	h := &holder{data: t.TempDir(), project: project(t)}
-	h.cmd = exec.Command("/proc/self/exe", strconv.Itoa(cages))
-	h.cmd.Env = append(os.Environ(), append(variables, "KAGED_TEST_HELPER=cages", "KAGED_TEST_DATA="+h.data, "KAGED_TEST_PROJECT="+h.project)...)
+	h.cmd = exec.Command("/proc/self/exe", append([]string{strconv.Itoa(cages)}, args...)...)
+	h.cmd.Env = append(os.Environ(), "KAGED_TEST_HELPER=cages", "KAGED_TEST_DATA="+h.data, "KAGED_TEST_PROJECT="+h.project, "KAGED_CRASH_AT="+crashAt)
 	h.cmd.Stderr = os.Stderr
 	out, err := h.cmd.StdoutPipe()
 	if err != nil {
@@ -232,10 +250,10 @@ func (h *holder) nothingLeft(t *testing.T, processes []int) {
 	}
 }
 
-// below lists everything in a folder but the project's own.
+// below lists everything in a folder but a project's own files.
 func below(dir string) (found []string) {
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && path != dir && d.Name() != "work" {
+	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && path != dir && !slices.Contains(projectFiles, strings.TrimPrefix(path, dir+"/")) {
 			found = append(found, path)
 		}
 		return nil
@@ -247,7 +265,7 @@ func below(dir string) (found []string) {
 // is on the host: no process, no mount, no cgroup, no stub, no file.
 func TestKilledSupervisorOfCages(t *testing.T) {
 	t.Parallel()
-	h := startHolder(t, 2)
+	h := startHolder(t, 2, "")
 	h.until(t, "running", 4)
 	processes := descendants(t, h.cmd.Process.Pid)
 	if len(processes) < 2*5 {
@@ -266,7 +284,7 @@ func TestKilledWhileMakingCages(t *testing.T) {
 	for _, opened := range []int{1, 7, 15} {
 		t.Run(fmt.Sprint(opened), func(t *testing.T) {
 			t.Parallel()
-			h := startHolder(t, 20)
+			h := startHolder(t, 20, "")
 			h.until(t, "opened", opened)
 			// Stopped, it starts no more that is not seen.
 			freeze(t, h.cmd.Process.Pid)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
@@ -73,6 +74,7 @@ func (b *Box) reap() {
 // leave ends the gate and removes what the box has on the host.
 func (b *Box) leave() {
 	b.gate.close()
+	crash.At(crash.CageEmpty)
 	b.unlimit()
 	if b.stubs != nil {
 		b.stubs.release()

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/egress"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
@@ -145,12 +146,14 @@ func (b *Boxes) open(ctx context.Context, t tier, spec core.BoxSpec, attempt fun
 	if err != nil {
 		return nil, err
 	}
+	crash.At(crash.CageStarted)
 	if err := box.build(ctx, spec); err != nil {
 		box.kill()
 		box.reap()
 		box.leave()
 		return nil, err
 	}
+	crash.At(crash.CageBuilt)
 	go box.serve()
 	return box, nil
 }

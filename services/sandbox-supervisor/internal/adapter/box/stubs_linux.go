@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/crash"
 	"kaged.dev/services/sandbox-supervisor/internal/mounts"
 )
 
@@ -115,6 +117,7 @@ func (h *heldStubs) write(id string) error {
 		return err
 	}
 	_, err = file.Write(data)
+	crash.At(crash.CageNoted)
 	return err
 }
 
@@ -196,6 +199,7 @@ func (h *heldStubs) make(g cage.Grant) (bool, error) {
 		h.stubs.stand = map[string]stub{}
 	}
 	h.stubs.stand[x.Path] = x
+	crash.At(crash.CageStubMade)
 	return true, nil
 }
 
@@ -205,6 +209,7 @@ func makeFile(parent int, name, text string) error {
 		return err
 	}
 	defer unix.Close(fd)
+	crash.At(crash.CageStubHalf)
 	_, err = unix.Write(fd, []byte(text))
 	return err
 }
@@ -279,13 +284,15 @@ func (s *stubs) remove(x stub) (gone bool) {
 	name := filepath.Base(x.Path)
 	if x.Dir {
 		_ = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR) // refused if there is anything in it
+		crash.At(crash.CageStubRemoved)
 		return true
 	}
 	var st unix.Stat_t
 	text := make([]byte, len(x.Text)+1)
 	n, err := unix.Read(fd, text)
-	if err == nil && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && string(text[:n]) == x.Text && same(fd, x.Path) {
-		_ = unix.Unlinkat(parent, name, 0)
+	if err == nil && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && strings.HasPrefix(x.Text, string(text[:n])) && same(fd, x.Path) {
+		_ = unix.Unlinkat(parent, name, 0) // also where who made it was killed before it had written all
+		crash.At(crash.CageStubRemoved)
 	}
 	return true
 }
