@@ -136,6 +136,7 @@ func (c *compiler) protectGit(dir string) error {
 	named := slices.Contains(strings.Split(dir, "/"), ".git")
 	stubs := named || kind(filepath.Join(dir, "worktrees")) == unix.S_IFDIR ||
 		kind(filepath.Join(filepath.Dir(dir), ".git")) == unix.S_IFREG
+	// A stub of another cage says what holds without it.
 	common, worktree := firstLine(filepath.Join(dir, "commondir"))
 	worktree = worktree && common != "."
 	for _, name := range dsl.ProtectedGit {
@@ -198,7 +199,7 @@ func (c *compiler) followGit(file string) error {
 }
 
 // protectPath makes one path read-only if it lies in a writable grant and the policy does not name it. Where it is not there,
-// a stub that is Missing takes its place, and so where one of another cage stands there already, which goes with that one.
+// a stub that is Missing takes its place.
 func (c *compiler) protectPath(path string, stub Grant) error {
 	if _, known := c.grants[path]; known {
 		return nil
@@ -215,11 +216,9 @@ func (c *compiler) protectPath(path string, stub Grant) error {
 		return invalid("cage.fs", "%s is a link, which cannot be protected, and tools outside the cage run code that they find behind it. "+
 			"Put there what it leads to, remove it, or grant the folder without it.", path)
 	case unix.S_IFDIR:
-		stub = Grant{Dir: true, Missing: stub.Missing && stub.Dir && len(c.entries(path)) == 0}
+		stub = Grant{Dir: true}
 	default:
-		if text, ok := smallFile(path); !stub.Missing || stub.Dir || !ok || text != stub.Stub {
-			stub = Grant{}
-		}
+		stub = Grant{}
 	}
 	stub.Path, stub.Protected = path, true
 	c.grants[path] = stub
@@ -325,8 +324,8 @@ func kind(path string) uint32 {
 	return uint32(st.Mode) & unix.S_IFMT
 }
 
-// smallFile reads a regular file, or the beginning of a large one.
-func smallFile(path string) (string, bool) {
+// firstLine reads the first line of a small regular file.
+func firstLine(path string) (string, bool) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", false
@@ -337,12 +336,6 @@ func smallFile(path string) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	return string(buf[:n]), true
-}
-
-// firstLine reads the first line of a small regular file.
-func firstLine(path string) (string, bool) {
-	text, ok := smallFile(path)
-	line, _, _ := strings.Cut(text, "\n")
-	return strings.TrimSpace(line), ok
+	line, _, _ := strings.Cut(string(buf[:n]), "\n")
+	return strings.TrimSpace(line), true
 }

@@ -41,9 +41,9 @@ type Grant struct {
 	Dir bool
 	// Protected says that no policy asked for it: it lies in a writable grant and makes tools outside the box run code.
 	Protected bool
-	// Missing is a protected path that is not there, or where only the stub of another box stands. While the box lives a stub of
-	// that kind stands at its place, if one can be made there; where that cannot, nobody in the box can either. The last box that
-	// needs a stub removes it.
+	// Missing is a protected path that is not there. While the box lives a stub of that kind stands at its place, if one can be
+	// made there; where that cannot, nobody in the box can either. To other boxes it is protected like all else that is there, and
+	// stays as long as one of them lives.
 	Missing bool
 	// Stub is what the stub of a missing file holds.
 	Stub string
