@@ -4,7 +4,7 @@
 // exist, and no query is ever passed on. Who connects to such an address reaches the gate, which knows by the address what is
 // meant, looks the name up itself, refuses what it resolves to where that is not on the public network, connects to the very
 // address it has checked, and passes bytes. It does not take part in TLS. It holds the server name of a ClientHello, or the Host
-// of an HTTP request, against the rule before a client's first byte goes out.
+// of every HTTP request, against the rule before what names it goes out.
 //
 // Where the operator gave a [Credential] for a host, programs reach it by plain HTTP on port 80, and the gate speaks TLS to the
 // host and adds the credential, which never enters the cage.

@@ -3,6 +3,7 @@ package egress
 import (
 	"bytes"
 	"errors"
+	"strconv"
 	"strings"
 )
 
@@ -20,13 +21,20 @@ type speech struct {
 	protocol string
 	// names are the servers it names, in lower case without a trailing dot and without a port; one where all is well.
 	names []string
+	// head is how many bytes the ClientHello or the header of the request takes, and body how many follow that are the
+	// request's; inChunks where its parts say so themselves.
+	head int
+	body int64
 }
+
+// inChunks is a body whose length is not known beforehand.
+const inChunks = -1
 
 var (
 	// errMore says that what is there is not enough to tell.
 	errMore    = errors.New("more is needed")
 	errTLS     = errors.New("it begins like TLS and is none")
-	errHTTP    = errors.New("it begins like HTTP and is none")
+	errHTTP    = errors.New("it begins like HTTP and is none, or can be read in more ways than one")
 	errTooLong = errors.New("it does not say within 32 KiB whom it calls")
 )
 
@@ -82,23 +90,25 @@ func listenTLS(said []byte) (speech, error) {
 		if len(message) > 0 && message[0] != helloClient {
 			return speech{}, errTLS
 		}
+		if len(part) < n {
+			return speech{}, errMore
+		}
+		rest = rest[recordHeader+n:]
 		if len(message) >= messageHeader {
 			length := int(message[1])<<16 | swap(message[2:])
 			if length > maxHello {
 				return speech{}, errTooLong
 			}
-			if len(message) >= messageHeader+length {
-				names, ok := serverNames(message[messageHeader : messageHeader+length])
-				if !ok {
-					return speech{}, errTLS
-				}
-				return speech{"TLS", names}, nil
+			if len(message) < messageHeader+length {
+				continue
 			}
+			// A record that a ClientHello ends in has nothing more in it.
+			names, ok := serverNames(message[messageHeader : messageHeader+length])
+			if !ok || len(message) > messageHeader+length {
+				return speech{}, errTLS
+			}
+			return speech{protocol: "TLS", names: names, head: len(said) - len(rest)}, nil
 		}
-		if len(part) < n {
-			return speech{}, errMore
-		}
-		rest = rest[recordHeader+n:]
 	}
 }
 
@@ -183,37 +193,52 @@ func listenHTTP(said []byte) (speech, error) {
 	if !strings.HasPrefix(strings.ToUpper(version), "HTTP/1") {
 		return speech{}, nil
 	}
+	if version != "HTTP/1.1" && version != "HTTP/1.0" {
+		return speech{}, errHTTP
+	}
 	lines := head[end+1:]
 	stop := headerEnd(lines)
 	if stop < 0 {
 		return speech{}, errMore
 	}
-	s := speech{protocol: "HTTP"}
+	s := speech{protocol: "HTTP", head: len(said) - len(lines) + stop}
 	if authority, ok := authorityOf(method, target); ok {
 		s.names = append(s.names, withoutPort(authority))
 	}
-	afterHost := false
-	for line := range bytes.Lines(lines[:stop]) {
-		text := strings.TrimRight(string(line), "\r\n")
+	return s, s.header(lines[:stop], version)
+}
+
+// header reads the lines of a header into s. It takes nothing that servers read in more ways than one, or the next request
+// might begin for them where for us there is a body.
+func (s *speech) header(lines []byte, version string) error {
+	lengths := 0
+	for line := range bytes.Lines(lines) {
+		text := strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r")
 		if text == "" {
 			break
 		}
-		if text[0] == ' ' || text[0] == '\t' { // a line that goes on with the one before
-			if afterHost {
-				return speech{}, errHTTP
-			}
-			continue
-		}
 		name, value, found := strings.Cut(text, ":")
-		if !found || strings.ContainsRune(text, 0) {
-			return speech{}, errHTTP
+		if !found || name == "" || strings.ContainsAny(text, "\x00\r") || strings.ContainsFunc(name, func(r rune) bool { return r > 0x7f || !isToken(byte(r)) }) {
+			return errHTTP
 		}
-		afterHost = strings.EqualFold(strings.TrimSpace(name), "host")
-		if afterHost {
-			s.names = append(s.names, withoutPort(strings.TrimSpace(value)))
+		value = strings.Trim(value, " \t")
+		switch strings.ToLower(name) {
+		case "host":
+			s.names = append(s.names, withoutPort(value))
+		case "content-length":
+			n, err := strconv.ParseUint(value, 10, 62)
+			if lengths++; err != nil || lengths > 1 {
+				return errHTTP
+			}
+			s.body = int64(n)
+		case "transfer-encoding":
+			if lengths++; !strings.EqualFold(value, "chunked") || lengths > 1 || version != "HTTP/1.1" {
+				return errHTTP
+			}
+			s.body = inChunks
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // maybeRequest returns whether head may become the first line of an HTTP request.
@@ -258,17 +283,17 @@ func requestLine(line []byte) (method, target, version string) {
 	return parts[0], strings.Join(parts[1:len(parts)-1], " "), parts[len(parts)-1]
 }
 
-// headerEnd returns where the empty line after a header begins, -1 where there is none yet.
+// headerEnd returns where the empty line after a header ends, -1 where there is none yet.
 func headerEnd(lines []byte) int {
 	for at := 0; at < len(lines); {
 		n := bytes.IndexByte(lines[at:], '\n')
 		if n < 0 {
 			return -1
 		}
-		if n == 0 || n == 1 && lines[at] == '\r' {
+		blank := n == 0 || n == 1 && lines[at] == '\r'
+		if at += n + 1; blank {
 			return at
 		}
-		at += n + 1
 	}
 	return -1
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +35,14 @@ func cut(said []byte, n int) (records []byte) {
 		records = append(records, part...)
 	}
 	return records
+}
+
+// twice puts a hello into its record twice.
+func twice(said []byte) []byte {
+	both := append(append([]byte{}, said...), said[recordHeader:]...)
+	n := len(both) - recordHeader
+	both[3], both[4] = byte(n>>8), byte(n)
+	return both
 }
 
 // However a client's first words are cut up, they mean the same, and never something before they are complete.
@@ -65,6 +74,16 @@ func TestListen(t *testing.T) {
 		{"a proxy's request", []byte("GET http://u@evil.example:80/x HTTP/1.1\r\nHost: example.com\r\n\r\n"), "HTTP", "evil.example example.com", nil},
 		{"a tunnel", []byte("CONNECT evil.example:443 HTTP/1.1\r\n\r\n"), "HTTP", "evil.example", nil},
 		{"IPv6", []byte("GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n"), "HTTP", "[::1]", nil},
+		{"a body", []byte("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\n\r\n"), "HTTP", "a", nil},
+		{"two lengths", []byte("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\nContent-Length: 12\r\n\r\n"), "", "", errHTTP},
+		{"a length that is none", []byte("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n"), "", "", errHTTP},
+		{"a length and chunks", []byte("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\nTransfer-Encoding: chunked\r\n\r\n"), "", "", errHTTP},
+		{"another encoding", []byte("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"), "", "", errHTTP},
+		{"chunks before their time", []byte("PUT / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"), "", "", errHTTP},
+		{"a version between", []byte("GET / HTTP/1.10\r\nHost: a\r\n\r\n"), "", "", errHTTP},
+		{"a space before the colon", []byte("GET / HTTP/1.1\r\nHost: a\r\nContent-Length : 9\r\n\r\n"), "", "", errHTTP},
+		{"a bare CR", []byte("GET / HTTP/1.1\r\nHost: a\rX: y\r\n\r\n"), "", "", errHTTP},
+		{"two hellos in a record", twice(hello("example.com")), "", "", errTLS},
 		{"a folded host", []byte("GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n"), "", "", errHTTP},
 		{"a line that is no header", []byte("GET / HTTP/1.1\r\nHost\r\n\r\n"), "", "", errHTTP},
 		{"a NUL in a header", []byte("GET / HTTP/1.1\r\nHost: a\x00b\r\n\r\n"), "", "", errHTTP},
@@ -82,6 +101,11 @@ func TestListen(t *testing.T) {
 			}
 		}
 		s, err := listen(c.said)
+		if err != nil {
+			s = speech{} // what it had found so far is nobody's
+		} else if s.protocol != "" && (s.head != len(c.said) || s.body != 0 && c.name != "a body") {
+			t.Errorf("%s: %+v, want a head of %d bytes", c.name, s, len(c.said))
+		}
 		if !errors.Is(err, c.err) || s.protocol != c.protocol || strings.Join(s.names, " ") != c.names {
 			t.Errorf("%s: %+v, %v, want %s %s, %v", c.name, s, err, c.protocol, c.names, c.err)
 		}
@@ -107,7 +131,7 @@ func FuzzListen(f *testing.F) {
 			return
 		}
 		early, earlyErr := listen(said[:at])
-		if earlyErr == nil && len(said) < maxHello && (err != nil || early.protocol != s.protocol || !slices.Equal(early.names, s.names)) {
+		if earlyErr == nil && len(said) < maxHello && (err != nil || !reflect.DeepEqual(early, s)) {
 			t.Fatalf("%q is %+v, and its first %d bytes are %+v", said, s, at, early)
 		}
 	})

@@ -33,62 +33,121 @@ func (g *Gate) relay(ctx context.Context, client *net.TCPConn, r *route) {
 	var back sync.WaitGroup
 	back.Go(func() { p.carry(client, server) })
 	defer back.Wait()
-	first, verdict := g.first(client, r)
-	if verdict != nil {
-		p.reset()
-		g.deny(verdict.target, verdict.why)
-		return
-	}
-	g.attempts.add(r.target(), true, r.rule)
-	if len(first) > 0 {
-		if _, err := server.Write(first); err != nil {
-			p.reset()
-			return
-		}
-	}
-	p.carry(server, client)
+	g.follow(p, r)
 }
 
 // refusal is why a connection is not let through, and what it would have led to.
 type refusal struct{ target, why string }
 
-// first reads what a client says until it is clear whom it calls, and returns it: nothing for a client that closes or breaks
-// without a word. For a route by address it reads nothing.
-func (g *Gate) first(client *net.TCPConn, r *route) ([]byte, *refusal) {
-	if r.host == "" {
-		return nil, nil
+// follow passes what the program says, and looks at it wherever it may say whom it calls. A route by address it only passes.
+func (g *Gate) follow(p *pair, r *route) {
+	v := &voice{conn: p.client}
+	s, refused := speech{}, (*refusal)(nil)
+	for first := true; ; first = false {
+		if r.host != "" {
+			s, refused = g.message(v, r)
+		}
+		if refused == nil && first {
+			g.attempts.add(r.target(), true, r.rule)
+		}
+		var err error
+		switch {
+		case refused != nil:
+		case s.protocol == "HTTP":
+			err = v.request(p.server, s)
+		case s.protocol == "TLS":
+			if err = v.pass(p.server, int64(s.head)); err == nil {
+				refused = g.second(p, v, r)
+			}
+		}
+		switch {
+		case errors.Is(err, errChunks):
+			refused = &refusal{r.target(), fmt.Sprintf("what the program says to %s cannot be followed: %s", r.target(), err)}
+		case err != nil && !errors.Is(err, io.EOF):
+			p.reset()
+			return
+		}
+		if refused != nil {
+			p.reset()
+			g.deny(refused.target, refused.why)
+			return
+		}
+		if s.protocol != "HTTP" || err != nil {
+			break
+		}
 	}
-	said := make([]byte, 0, 4096)
+	if v.pass(p.server, int64(len(v.heard))) != nil {
+		p.reset()
+		return
+	}
+	p.carry(p.server, p.client)
+}
+
+// message reads what a client says until it is clear whom it calls, which is then in v.heard: nothing for a client that closes
+// or breaks without a word.
+func (g *Gate) message(v *voice, r *route) (speech, *refusal) {
+	timed := false
 	for {
-		n, err := client.Read(said[len(said):cap(said)])
-		if n > 0 && len(said) == 0 {
-			_ = client.SetReadDeadline(time.Now().Add(g.opts.HelloTimeout)) // fails only where the next read does
+		var err error
+		if len(v.heard) == 0 {
+			if err = v.more(); len(v.heard) == 0 {
+				return speech{}, nil
+			}
 		}
-		said = said[:len(said)+n]
-		if len(said) == 0 && err != nil {
-			return nil, nil
+		if !timed {
+			timed = true
+			_ = v.conn.SetReadDeadline(time.Now().Add(g.opts.HelloTimeout)) // fails only where the next read does
 		}
-		speech, unclear := listen(said)
+		s, unclear := listen(v.heard)
+		if errors.Is(unclear, errMore) {
+			if err = v.more(); err == nil {
+				continue
+			}
+		}
 		if errors.Is(unclear, errMore) && err == io.EOF {
-			if speech, unclear = listen(append(slices.Clip(said), "\r\n\r\n"...)); unclear != nil {
+			if s, unclear = listen(append(slices.Clip(v.heard), "\r\n\r\n"...)); unclear != nil || s.protocol != "" {
 				unclear = errors.New("it ends before it has said whom it calls")
 			}
 		}
 		switch {
 		case unclear == nil:
-			if refused := judge(speech, r); refused != nil {
-				return nil, refused
-			}
-			_ = client.SetReadDeadline(time.Time{}) // likewise
-			return said, nil
+			_ = v.conn.SetReadDeadline(time.Time{}) // likewise
+			return s, judge(s, r)
 		case !errors.Is(unclear, errMore):
-			return nil, &refusal{r.target(), fmt.Sprintf("what the program says to %s cannot be checked: %s", r.target(), unclear)}
-		case err != nil:
-			return nil, &refusal{r.target(), fmt.Sprintf("the program did not say in time whom it calls at %s", r.target())}
+			return s, &refusal{r.target(), fmt.Sprintf("what the program says to %s cannot be checked: %s", r.target(), unclear)}
 		}
-		if len(said) == cap(said) {
-			said = slices.Grow(said, len(said))
+		return s, &refusal{r.target(), fmt.Sprintf("the program did not say in time whom it calls at %s", r.target())}
+	}
+}
+
+// second looks at what follows a ClientHello as far as it may be another, for which a server can ask (HelloRetryRequest): that
+// must call the same server.
+func (g *Gate) second(p *pair, v *voice, r *route) *refusal {
+	const changeCipher, enough = 20, 6 // a type of record, and how many bytes of a ClientHello tell it
+	for {
+		if v.need(recordHeader) != nil {
+			return nil
 		}
+		kind, length := v.heard[0], swap(v.heard[3:])
+		if kind == changeCipher && length == 1 {
+			if v.pass(p.server, recordHeader+1) != nil {
+				return nil
+			}
+			continue
+		}
+		if kind != recordHandshake || v.need(recordHeader+min(length, enough)) != nil {
+			return nil
+		}
+		// What is encrypted may begin with the same byte, but not with the same six, and is never shorter.
+		payload := v.heard[recordHeader:]
+		if length == 0 || payload[0] != helloClient || length >= enough && (payload[1] != 0 || payload[4] != 3 || payload[5] > 4) {
+			return nil
+		}
+		s, refused := g.message(v, r)
+		if refused == nil {
+			_ = v.pass(p.server, int64(s.head)) // what follows fails likewise
+		}
+		return refused
 	}
 }
 

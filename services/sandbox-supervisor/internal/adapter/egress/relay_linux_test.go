@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -103,6 +104,170 @@ func TestHosts(t *testing.T) {
 		}
 	}
 	g.expect(t, "evil.example:80", false, "asked for evil.example by HTTP in a connection to example.com:80")
+}
+
+// Every request of a connection is looked at, whatever its body is made of, and a connection that becomes one of another protocol
+// is let go on.
+func TestEveryRequest(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var heard []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("Upgrade") != "" {
+			conn, buf, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			_, _ = io.Copy(conn, buf)
+			return
+		}
+		body, err := io.ReadAll(req.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		heard = append(heard, fmt.Sprintf("%s%s %d %v", req.Host, req.URL, len(body), err))
+		_, _ = fmt.Fprint(w, "ok")
+	}))
+	t.Cleanup(server.Close)
+	w := newWorld()
+	w.at("example.com", "93.184.216.34:80", server.Listener.Addr())
+	g := guard(t, netnstest.User, w, []string{"example.com:80"}, nil)
+	dial := func() *net.TCPConn {
+		conn, err := g.Dial("tcp", g.gate.table.names["example.com"].String()+":80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn.(*net.TCPConn)
+	}
+
+	conn := dial()
+	big := strings.Repeat("b", 300_000)
+	good := "PUT /1 HTTP/1.1\r\nHost: example.com\r\nContent-Length: 300000\r\n\r\n" + big +
+		"PUT /2 HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n493e0\r\n" + big + "\r\n0\r\nTrailer: x\r\n\r\n" +
+		"GET /3 HTTP/1.1\r\nHost: example.com\r\n\r\n"
+	if _, err := io.WriteString(conn, good); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(conn)
+	for range 3 {
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK || err != nil {
+			t.Fatalf("%s %q, %v", resp.Status, body, err)
+		}
+	}
+	if _, err := io.WriteString(conn, "GET /4 HTTP/1.1\r\nHost: evil.example\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.ReadByte(); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("another host in the fourth request: %v, want a reset", err)
+	}
+	g.expect(t, "evil.example:80", false, "asked for evil.example by HTTP")
+	mu.Lock()
+	if want := []string{"example.com/1 300000 <nil>", "example.com/2 300005 <nil>", "example.com/3 0 <nil>"}; !slices.Equal(heard, want) {
+		t.Errorf("the server heard %q, want %q", heard, want)
+	}
+	mu.Unlock()
+
+	conn = dial()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	r = bufio.NewReader(conn)
+	if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	frame := []byte("\x81\x05hello\n")
+	if _, err := conn.Write(frame); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := r.Peek(len(frame)); !bytes.Equal(back, frame) {
+		t.Errorf("another protocol: %q, %v", back, err)
+	}
+
+	conn = dial()
+	if _, err := io.WriteString(conn, "PUT / HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloGET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(conn); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a chunk without an end: %v, want a reset", err)
+	}
+	g.expect(t, "example.com:80", false, "the chunks of a request are malformed")
+}
+
+// Whatever the version of TLS and the way of its handshake, what a program says after its hello goes through, but for another
+// hello to another server.
+func TestSecondHello(t *testing.T) {
+	t.Parallel()
+	var certificate tls.Certificate
+	server, roots := secure(t)
+	certificate = server.TLS.Certificates[0]
+	var mu sync.Mutex
+	var said bytes.Buffer
+	w := newWorld()
+	w.at("example.com", "93.184.216.34:443", speaker(t, func(conn *net.TCPConn) {
+		// P-384 alone is nobody's first guess: a client of TLS 1.3 is asked to say hello again.
+		s := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate}, CurvePreferences: []tls.CurveID{tls.CurveP384}})
+		_, _ = io.Copy(s, s)
+	}))
+	w.at("raw.example", "93.184.216.35:443", speaker(t, func(conn *net.TCPConn) {
+		all, _ := io.ReadAll(conn)
+		mu.Lock()
+		defer mu.Unlock()
+		said.Write(all)
+	}))
+	g := guard(t, netnstest.User, w, []string{"example.com:443", "raw.example:443"}, nil)
+	sessions := tls.NewLRUClientSessionCache(8)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS12, tls.VersionTLS13, tls.VersionTLS13} { // twice each: anew and resumed
+		conn, err := g.Dial("tcp", g.gate.table.names["example.com"].String()+":443")
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := tls.Client(conn, &tls.Config{
+			RootCAs: roots, ServerName: "example.com", MinVersion: version, MaxVersion: version, ClientSessionCache: sessions,
+			CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP384},
+		})
+		back := make([]byte, 5)
+		_, err = io.WriteString(client, "hello")
+		if err == nil {
+			_, err = io.ReadFull(client, back)
+		}
+		if err != nil || string(back) != "hello" {
+			t.Errorf("%s: %q, %v", tls.VersionName(version), back, err)
+		}
+		client.Close()
+	}
+
+	for name, second := range map[string][]byte{
+		"at once": hello("evil.example"), "in pieces": cut(hello("evil.example"), 3), "broken": []byte("\x16\x03\x01\x00\x06\x01\x00\x00\x02\x03\x03"),
+	} {
+		conn, err := g.Dial("tcp", g.gate.table.names["raw.example"].String()+":443")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, words := range [][]byte{hello("raw.example"), []byte("\x14\x03\x03\x00\x01\x01"), second} {
+			if _, err := conn.Write(words); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.ReadAll(conn); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("another server in a second hello %s: %v, want a reset", name, err)
+		}
+		conn.Close()
+	}
+	g.expect(t, "evil.example:443", false, "asked for evil.example by TLS in a connection to raw.example:443")
+	g.stop()
+	mu.Lock()
+	defer mu.Unlock()
+	if bytes.Contains(said.Bytes(), []byte("evil")) {
+		t.Error("the second hello reached the server")
+	}
 }
 
 // speaker is a server that does with each connection what do does.
