@@ -37,6 +37,7 @@ type Box struct {
 
 	cgroup     *cgroup.Cage // nil for none
 	dog        *watchdog    // nil for none
+	disk       *diskWatch   // nil for none
 	processes  int64        // the bound of processes that the init sets, 0 for none
 	bestEffort []string
 

@@ -244,11 +244,13 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 		return err
 	}
 	box.stubs = held
+	home := ""
 	if spec.View.Persistent {
 		if b.opts.Dir == "" {
 			return unavailable("state", "this kaged has no data directory to keep it in", "")
 		}
-		if err := g.addHome(filepath.Join(b.opts.Dir, spec.State, "home")); err != nil {
+		home = filepath.Join(b.opts.Dir, spec.State, "home")
+		if err := g.addHome(home); err != nil {
 			return err
 		}
 	}
@@ -301,6 +303,7 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 		return box.failed(ctx, fmt.Errorf("its first word was %q", f.Op))
 	}
 	box.gate.serve(box, sockets)
+	box.disk = box.watchDisk(spec.View.Limits.Disk, spec.View.Grants, home)
 	return nil
 }
 

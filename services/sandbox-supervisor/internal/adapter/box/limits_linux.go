@@ -133,6 +133,7 @@ func (b *Box) started() {
 
 // unlimit lets go of what holds the limits, when nothing is left in the box.
 func (b *Box) unlimit() {
+	b.disk.stop()
 	if b.dog != nil {
 		b.dog.stop()
 	}

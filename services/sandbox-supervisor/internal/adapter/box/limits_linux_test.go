@@ -138,3 +138,52 @@ func TestCgroupsAreSwept(t *testing.T) {
 		t.Errorf("left is %v, %v", left, err)
 	}
 }
+
+// A cage that writes more than it may ends with everything in it, and says why: by bytes, by the number of its files, or in files
+// that nobody can see any more.
+func TestDiskLimit(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"bytes":   `while :; do head -c 1m /dev/zero >>large; done`,
+		"files":   `i=0; while :; do : >f$i; i=$((i+1)); done`,
+		"removed": `exec 3>gone; rm gone; while :; do head -c 1m /dev/zero >&3; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := project(t)
+			b := limited(t, dsl.Limits{Disk: 4 << 20}, rw(dir))
+			quiet := spawn(t, b, "sleep 1000")
+			p, err := b.Spawn(t.Context(), core.Spec{Argv: []string{"/bin/sh", "-c", script}, Dir: dir, Env: []string{"PATH=/usr/bin:/bin"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Copy(func(core.Stream, []byte) {})
+			<-b.Gone()
+			if why := b.Why(); why != core.ReasonDisk {
+				t.Errorf("the cage ended with %v", why)
+			}
+			for _, p := range []core.Process{p, quiet} {
+				if <-p.Exited(); !p.End().Lost {
+					t.Errorf("a command ended with %+v", p.End())
+				}
+			}
+		})
+	}
+}
+
+// What was in the project before does not count, and what is removed counts no more.
+func TestDiskWithinLimit(t *testing.T) {
+	t.Parallel()
+	dir := project(t)
+	write(t, dir+"/large", strings.Repeat("x", 8<<20), 0o644)
+	b := limited(t, dsl.Limits{Disk: 4 << 20}, rw(dir))
+	out, end := run(t, b, dir, `cat large >/dev/null; head -c 1m large >part; rm large; head -c 9m /dev/zero >other; echo done`)
+	if out != "done\n" || end.Code != 0 {
+		t.Errorf("it wrote %q and ended with %+v", out, end)
+	}
+	select {
+	case <-b.Gone():
+		t.Errorf("the cage ended with %v", b.Why())
+	default:
+	}
+}

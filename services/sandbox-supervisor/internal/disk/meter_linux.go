@@ -1,0 +1,203 @@
+package disk
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// PerFile is the least that a file or a folder counts, in bytes.
+const PerFile = 4096
+
+// MaxDepth is how deep folders are read. What is nested deeper cannot be measured, and counts as more than any limit.
+const MaxDepth = 400
+
+// Meter measures the growth of folders. It is used by one at a time.
+type Meter struct {
+	folders []string
+	base    int64
+	quit    <-chan struct{}
+	deep    bool // the beginning was nested too deep already, which nobody is to blame for
+
+	used   map[uint64]int64 // of each file system, when the folders were read last
+	growth int64            // what they had grown by then
+	read   time.Time
+	took   time.Duration
+}
+
+type inode struct{ dev, ino uint64 }
+
+// New reads the folders as they are. Of what is made from since on nothing belongs to the beginning: writing goes on while they
+// are read. Folders that lie in others are to be left out by the caller. Full says which of them begin empty: what is in them
+// already counts too. Reading ends early when quit is closed.
+func New(since time.Time, folders []string, full map[string]bool, quit <-chan struct{}) *Meter {
+	m := &Meter{folders: folders, quit: quit}
+	m.used = m.systems()
+	began := time.Now()
+	for _, folder := range folders {
+		if full[folder] {
+			continue
+		}
+		r := reader{quit: quit, seen: map[inode]bool{}, before: since}
+		r.folder(unix.AT_FDCWD, folder, 0)
+		m.base += r.old
+		m.deep = m.deep || r.deep
+	}
+	m.read, m.took = time.Now(), time.Since(began)
+	return m
+}
+
+// systems returns how much of each file system is used, in bytes, with what its inodes count.
+func (m *Meter) systems() map[uint64]int64 {
+	used := map[uint64]int64{}
+	for _, folder := range m.folders {
+		var st unix.Stat_t
+		var fs unix.Statfs_t
+		if unix.Stat(folder, &st) != nil || unix.Statfs(folder, &fs) != nil {
+			continue
+		}
+		used[uint64(st.Dev)] = int64(fs.Blocks-fs.Bfree)*int64(fs.Bsize) + int64(fs.Files-fs.Ffree)*PerFile
+	}
+	return used
+}
+
+// stale is how long a reading holds, whatever the file systems say: others may remove as much as is written.
+const stale = 30 * time.Second
+
+// rest is how much longer than the last reading took is waited before the next, so that a large tree is not read all the time.
+const rest = 3
+
+// Growth returns by how much more than limit the folders may have grown: they are read again only if the file systems give
+// reason to think so, or the last reading is old. It is at least what it was then. held are processes whose removed files count.
+func (m *Meter) Growth(limit int64, held func() []int) int64 {
+	now := m.systems()
+	grown := m.growth
+	for dev, used := range now {
+		grown += max(0, used-m.used[dev])
+	}
+	since := time.Since(m.read)
+	if grown <= limit && since < max(stale, 20*m.took) || since < rest*m.took {
+		return m.growth
+	}
+	began := time.Now()
+	r := reader{quit: m.quit, seen: map[inode]bool{}}
+	for _, folder := range m.folders {
+		r.folder(unix.AT_FDCWD, folder, 0)
+	}
+	r.removed(held(), now)
+	m.used, m.read, m.took = now, time.Now(), time.Since(began)
+	m.growth = max(0, r.all-m.base)
+	if r.deep && !m.deep {
+		m.growth = max(m.growth, limit+1)
+	}
+	return m.growth
+}
+
+// reader adds up what it finds.
+type reader struct {
+	seen   map[inode]bool // files of several names
+	before time.Time
+	all    int64
+	old    int64 // of all what was there before
+	deep   bool
+	blind  bool // a folder cannot be read
+	quit   <-chan struct{}
+}
+
+// count adds a file or a folder.
+func (r *reader) count(st *unix.Stat_t, born func() (time.Time, bool)) {
+	if st.Nlink > 1 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		id := inode{uint64(st.Dev), st.Ino}
+		if r.seen[id] {
+			return
+		}
+		r.seen[id] = true
+	}
+	size := max(st.Blocks*512, PerFile)
+	r.all += size
+	changed := time.Unix(st.Ctim.Unix())
+	if changed.Before(r.before) {
+		r.old += size
+		return
+	}
+	// It has changed since: it belongs to what was there before, as it is now, if it is older.
+	if at, known := born(); known && at.Before(r.before) {
+		r.old += size
+	}
+}
+
+// folder adds a folder, or a file, with everything in it.
+func (r *reader) folder(at int, name string, depth int) {
+	var st unix.Stat_t
+	if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return
+	}
+	r.count(&st, func() (time.Time, bool) {
+		var x unix.Statx_t
+		if unix.Statx(at, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &x) != nil || x.Mask&unix.STATX_BTIME == 0 {
+			return time.Time{}, false
+		}
+		return time.Unix(x.Btime.Sec, int64(x.Btime.Nsec)), true
+	})
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return
+	}
+	if depth >= MaxDepth {
+		r.deep = true
+		return
+	}
+	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		r.blind = true
+		return
+	}
+	dir := os.NewFile(uintptr(fd), name)
+	defer dir.Close()
+	for {
+		select {
+		case <-r.quit:
+			return
+		default:
+		}
+		names, err := dir.Readdirnames(512)
+		for _, n := range names {
+			r.folder(fd, n, depth+1)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// removed adds the files without a name that processes hold open on file systems that are watched, and where a folder cannot be
+// read every file they hold open: it may lie there.
+func (r *reader) removed(pids []int, systems map[uint64]int64) {
+	for _, pid := range pids {
+		folder := "/proc/" + strconv.Itoa(pid) + "/fd"
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			path := folder + "/" + e.Name()
+			if target, err := os.Readlink(path); err != nil || !r.blind && !strings.HasSuffix(target, " (deleted)") {
+				continue
+			}
+			var st unix.Stat_t
+			if err := unix.Stat(path, &st); err != nil || st.Nlink > 0 && !r.blind || st.Mode&unix.S_IFMT != unix.S_IFREG {
+				continue
+			}
+			if _, watched := systems[uint64(st.Dev)]; !watched {
+				continue
+			}
+			id := inode{uint64(st.Dev), st.Ino}
+			if !r.seen[id] {
+				r.seen[id] = true
+				r.all += max(st.Blocks*512, PerFile)
+			}
+		}
+	}
+}
