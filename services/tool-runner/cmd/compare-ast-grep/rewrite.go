@@ -46,7 +46,7 @@ func (c *comparison) compareRewrite(ctx context.Context, p pattern) error {
 		if err != nil {
 			return err
 		}
-		edits, err := structural.Rewrite(ctx, &tree, []*structural.Rule{rule})
+		edits, err := structural.Rewrite(ctx, &tree, []*structural.Rule{rule}, 1<<30)
 		if err != nil {
 			return err
 		}

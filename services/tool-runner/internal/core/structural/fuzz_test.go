@@ -89,7 +89,7 @@ func FuzzMatch(f *testing.F) {
 		}
 		var edits []structural.Edit
 		if err == nil {
-			edits, err = structural.Rewrite(ctx, &tree, []*structural.Rule{rule})
+			edits, err = structural.Rewrite(ctx, &tree, []*structural.Rule{rule}, 1<<20)
 		}
 		if ctx.Err() != nil {
 			t.Fatalf("%s %q over %q takes longer than %s", lang.Name, text, source, fuzzTime)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -28,6 +30,9 @@ type part struct {
 // NewRule compiles a replacement, which uses the variables of its pattern. It fails with [*PatternError] if it uses others;
 // in languages whose own variables have a dollar, those stand for themselves.
 func NewRule(pattern *Pattern, replacement string) (*Rule, error) {
+	if len(replacement) > MaxPattern {
+		return nil, &PatternError{Pattern: pattern.source, Problem: "has a replacement that is too long", Advice: fmt.Sprintf("A replacement has at most %d bytes.", MaxPattern)}
+	}
 	r := &Rule{Pattern: pattern, step: stepOf(replacement)}
 	from := 0
 	for i := 0; i < len(replacement); {
@@ -84,10 +89,12 @@ type Edit struct {
 
 // Rewrite returns what the rules change in a tree, in the order of the text. No two edits overlap: the outer of two matches
 // of one rule wins, and of two rules the first. A match that would stay what it is, is no edit. It returns the context's
-// error if that ended the search.
-func Rewrite(ctx context.Context, tree *syntax.Tree, rules []*Rule) ([]Edit, error) {
+// error if that ended the search, and [ErrTooLarge] if the new texts would have more than limit bytes together: a replacement
+// may use a variable as often as it likes.
+func Rewrite(ctx context.Context, tree *syntax.Tree, rules []*Rule, limit int) ([]Edit, error) {
 	var edits []Edit
 	style := styleOf(tree)
+	left, over := limit, false
 	for i, rule := range rules {
 		var own []Edit
 		err := rule.Pattern.Find(ctx, tree, false, func(m Match) bool {
@@ -96,9 +103,15 @@ func Rewrite(ctx context.Context, tree *syntax.Tree, rules []*Rule) ([]Edit, err
 			if n.Start == n.End || overlaps(edits, start, end) {
 				return true
 			}
-			own = append(own, Edit{start, end, i, rule.replace(tree, style, m)})
-			return true
+			b := builder{limit: left}
+			rule.replace(&b, tree, style, m)
+			own = append(own, Edit{start, end, i, b.String()})
+			left, over = left-b.Len(), b.over
+			return !over
 		})
+		if err == nil && over {
+			err = ErrTooLarge
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -106,6 +119,22 @@ func Rewrite(ctx context.Context, tree *syntax.Tree, rules []*Rule) ([]Edit, err
 		slices.SortFunc(edits, func(a, b Edit) int { return cmp.Compare(a.Start, b.Start) })
 	}
 	return slices.DeleteFunc(edits, func(e Edit) bool { return e.Text == string(tree.Text[e.Start:e.End]) }), nil
+}
+
+// ErrTooLarge says that a text would become larger than it may.
+var ErrTooLarge = errors.New("it would become too large")
+
+// builder is a strings.Builder that takes no more than so many bytes.
+type builder struct {
+	strings.Builder
+	limit int
+	over  bool // there was more
+}
+
+func (b *builder) write(text string) {
+	if b.over = b.over || b.Len()+len(text) > b.limit; !b.over {
+		b.WriteString(text)
+	}
 }
 
 // overlaps reports whether one of the edits, which are in order, touches the bytes from start up to end.
@@ -127,31 +156,32 @@ func Apply(text []byte, edits []Edit) []byte {
 	return b.Bytes()
 }
 
-// replace returns what stands in place of a match. The lines of the template get the indentation of the line the match begins
+// replace writes what stands in place of a match. The lines of the template get the indentation of the line the match begins
 // in. The lines of a capture keep their indentation relative to its first.
-func (r *Rule) replace(tree *syntax.Tree, style style, m Match) string {
-	var b strings.Builder
+func (r *Rule) replace(b *builder, tree *syntax.Tree, style style, m Match) {
 	style.step = r.step
 	outer := indentAt(tree.Text, int(tree.Nodes[m.Node].Start))
 	for _, p := range r.parts {
+		if b.over {
+			return
+		}
 		if p.slot < 0 {
-			style.template(&b, p.text, outer)
+			style.template(b, p.text, outer)
 			continue
 		}
 		if c := m.Captures[p.slot]; c.First >= 0 && c.Count > 0 {
-			capture(&b, tree, c, outer+style.own(p.indent))
+			capture(b, tree, c, outer+style.own(p.indent))
 		}
 	}
-	return b.String()
 }
 
 // capture writes what a variable stands for, with its lines moved from the indentation they have to another.
-func capture(b *strings.Builder, tree *syntax.Tree, c Capture, indent string) {
+func capture(b *builder, tree *syntax.Tree, c Capture, indent string) {
 	start, end := tree.Span(c.First, c.Count)
 	before := indentAt(tree.Text, start)
 	text := string(tree.Text[start:end])
 	if before == indent || !strings.Contains(text, "\n") {
-		b.WriteString(text)
+		b.write(text)
 		return
 	}
 	fixed := literalLines(tree, c, end)
@@ -161,9 +191,9 @@ func capture(b *strings.Builder, tree *syntax.Tree, c Capture, indent string) {
 		switch {
 		// Text within a string is not moved; nor are lines that begin further left, nor empty ones.
 		case at == start, fixed[at], !moved, strings.TrimRight(line, "\r\n") == "":
-			b.WriteString(line)
+			b.write(line)
 		default:
-			b.WriteString(indent + rest)
+			b.write(indent + rest)
 		}
 		at += len(line)
 	}
@@ -259,21 +289,22 @@ func styleOf(tree *syntax.Tree) style {
 }
 
 // template writes a piece of the template in the file's style; lines after the first get the indentation outer.
-func (s style) template(b *strings.Builder, text, outer string) {
-	for i, line := range strings.Split(text, "\n") {
+func (s style) template(b *builder, text, outer string) {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
 		if i == 0 {
-			b.WriteString(line)
+			b.write(line)
 			continue
 		}
 		if s.returns && !strings.HasSuffix(b.String(), "\r") {
-			b.WriteByte('\r')
+			b.write("\r")
 		}
-		b.WriteByte('\n')
+		b.write("\n")
 		white := lineIndent(line)
-		if rest := line[len(white):]; strings.TrimRight(rest, "\r") == "" && i < strings.Count(text, "\n") {
-			b.WriteString(rest) // an empty line
+		if rest := line[len(white):]; strings.TrimRight(rest, "\r") == "" && i < len(lines)-1 {
+			b.write(rest) // an empty line
 		} else {
-			b.WriteString(outer + s.own(white) + rest)
+			b.write(outer + s.own(white) + rest)
 		}
 	}
 }

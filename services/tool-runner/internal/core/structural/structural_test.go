@@ -168,7 +168,7 @@ func TestRewritingByIdentityIsIdentity(t *testing.T) {
 		if tree, err = p.Parse(t.Context(), lang, source, 1<<20); err != nil {
 			rt.Fatal(err)
 		}
-		edits, err := structural.Rewrite(t.Context(), &tree, []*structural.Rule{rule})
+		edits, err := structural.Rewrite(t.Context(), &tree, []*structural.Rule{rule}, 1<<20)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func TestRewritesNeverOverlap(t *testing.T) {
 			rt.Fatal(err)
 		}
 		chosen := rapid.Permutation(rules).Draw(rt, "rules")
-		edits, err := structural.Rewrite(t.Context(), &tree, chosen[:rapid.IntRange(1, 3).Draw(rt, "number")])
+		edits, err := structural.Rewrite(t.Context(), &tree, chosen[:rapid.IntRange(1, 3).Draw(rt, "number")], 1<<20)
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -97,7 +97,7 @@ func editAst(d Deps) *tool.Entry {
 		Limits: []tool.Limit{
 			tool.InTime("search_timeout", limits.Search.Timeout, "to find what is to be rewritten"),
 			tool.InBytes("search_output_bytes", limits.Search.OutputBytes, "of the changes in the answer, of its files, and of its errors"),
-			tool.InBytes("patch_total_bytes", limits.PatchBytes, "of files held at once; what is more is read again"),
+			tool.InBytes("patch_total_bytes", limits.PatchBytes, "of files held at once, what is more is read again, and of what is put into them"),
 			tool.InBytes("syntax_file_bytes", limits.Syntax.FileBytes, "of the largest file that is parsed"),
 			tool.InBytes("diff_bytes", limits.DiffBytes, "of the diff in the answer"),
 		},
@@ -132,6 +132,7 @@ type codeRewrite struct {
 	mu       sync.Mutex // guards what is below
 	found    []rewrite
 	held     int64 // bytes of the texts in found
+	made     int64 // bytes of what the changes in found put in their place, and of those left out for being too much
 	searched int
 	errors   []astParseError
 }
@@ -150,6 +151,10 @@ func (d Deps) rewriteCode(ctx context.Context, call *tool.Call, p *editAstParams
 	}
 	if err := files.each(bounded); err != nil {
 		return editAstResult{}, w.late(ctx, err)
+	}
+	if limit := d.Limits.PatchBytes; w.made > limit {
+		return editAstResult{}, fault.New(fault.FileTooLarge, "The rewrites would put more than %d bytes into the files; name a smaller path or a glob.", limit).
+			With("limit_bytes", limit)
 	}
 	if w.searched == 0 && len(w.errors) == 1 {
 		only := w.errors[0]
@@ -291,7 +296,7 @@ func (w *codeRewrite) file(ctx context.Context, file paths.Path, text []byte) {
 			problem = fmt.Sprintf("syntax error at line %d, column %d", at.line, at.column)
 			return nil
 		}
-		one.changes, err = structural.Rewrite(ctx, &tree, w.rules)
+		one.changes, err = structural.Rewrite(ctx, &tree, w.rules, w.deps.Limits.EditFile)
 		return err
 	})
 	switch {
@@ -318,6 +323,12 @@ func (w *codeRewrite) keep(one rewrite) {
 	defer w.mu.Unlock()
 	w.searched++
 	if len(one.changes) == 0 {
+		return
+	}
+	for _, e := range one.changes {
+		w.made += int64(len(e.Text))
+	}
+	if w.made > w.deps.Limits.PatchBytes {
 		return
 	}
 	// A rewrite of a whole tree must not hold the tree. What is not kept is read again.

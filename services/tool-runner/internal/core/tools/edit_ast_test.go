@@ -238,9 +238,10 @@ func TestEditAstLeavesSystemPathsAlone(t *testing.T) {
 // bounded, and counts everything.
 func TestEditAstOfMoreThanIsKept(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(b *bench) { b.limits.PatchBytes, b.limits.Search.OutputBytes = 100, 2000 })
+	b := newBench(t, func(b *bench) { b.limits.PatchBytes, b.limits.Search.OutputBytes = 5000, 2000 })
+	rest := "// " + strings.Repeat("x", 200) + "\n"
 	for i := range 100 {
-		b.write(fmt.Sprintf("f%02d.ts", i), "console.log(x)\nconsole.log(y)\n")
+		b.write(fmt.Sprintf("f%02d.ts", i), "console.log(x)\nconsole.log(y)\n"+rest)
 		b.write(fmt.Sprintf("g%02d.ts", i), "console.log( {\n")
 	}
 	for _, dry := range []bool{true, false} {
@@ -258,7 +259,7 @@ func TestEditAstOfMoreThanIsKept(t *testing.T) {
 			t.Errorf("diff %s", r.Diff)
 		}
 	}
-	if b.content("f99.ts") != "logger.debug(x)\nlogger.debug(y)\n" {
+	if b.content("f99.ts") != "logger.debug(x)\nlogger.debug(y)\n"+rest {
 		t.Errorf("f99.ts holds %q", b.content("f99.ts"))
 	}
 }
@@ -323,5 +324,28 @@ func TestEditAstKeepsLayout(t *testing.T) {
 	b.rewrite(in{"dry_run": false, "rewrites": map[string]string{"f($A)": "g(\n\t$A\n)"}, "path": "b.js"})
 	if got := b.content("b.js"); got != "\ufeffg(\r\n  1\r\n);\r\ng(\r\n  2\r\n);\r\n" {
 		t.Errorf("wrote %q", got)
+	}
+}
+
+// A replacement that makes much of little is refused before it has taken the memory: of one file it is left out, of many the
+// call fails.
+func TestEditAstBounds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(b *bench) { b.limits.EditFile, b.limits.PatchBytes = 2<<20, 3<<20 })
+	big := "f(\"" + strings.Repeat("x", 100<<10) + "\")\n"
+	b.write("one/a.ts", big)
+	grow := func(n int) map[string]string { return map[string]string{"f($A)": strings.Repeat("$A\n", n)} }
+	if f := b.fails(fault.InvalidParams, "edit.ast", in{"rewrites": grow(16_000), "path": "one"}); !strings.Contains(f.Msg, "too large") {
+		t.Error(f)
+	}
+	b.fails(fault.InvalidPattern, "edit.ast", in{"rewrites": grow(100_000), "path": "one"})
+	if r := b.rewrite(in{"rewrites": grow(15), "path": "one"}); r.TotalReplacements != 1 {
+		t.Errorf("%+v", r)
+	}
+	b.write("one/b.ts", big)
+	b.write("one/c.ts", big)
+	b.fails(fault.FileTooLarge, "edit.ast", in{"rewrites": grow(15), "path": "one", "dry_run": false})
+	if b.content("one/a.ts") != big {
+		t.Error("a refused rewrite was made")
 	}
 }

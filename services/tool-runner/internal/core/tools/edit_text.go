@@ -97,5 +97,13 @@ func (d Deps) planEdit(ctx context.Context, call *tool.Call, p *editTextParams) 
 	if err != nil {
 		return textEdit{}, fault.From(err).With("path", path.Show)
 	}
+	size := len(doc.text)
+	for _, c := range changes {
+		size += len(c.Text) - (c.End - c.Start)
+	}
+	if limit := d.Limits.EditFile; size > limit {
+		return textEdit{}, fault.New(fault.FileTooLarge, "%s would be larger than %d bytes.", path.Show, limit).
+			With("path", path.Show).With("limit_bytes", limit)
+	}
 	return textEdit{doc, changes}, nil
 }

@@ -210,3 +210,22 @@ func TestEditAndBack(t *testing.T) {
 		}
 	})
 }
+
+// A replacement that would make a file larger than one that is edited, or be made too often, is refused before it has taken the
+// memory.
+func TestEditTextBounds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(b *bench) { b.limits.EditFile = 1 << 20 })
+	content := strings.Repeat("a b\n", 50_000)
+	b.write("f", content)
+	b.ok("file.read", in{"path": "f"}, nil)
+	b.fails(fault.FileTooLarge, "edit.text", in{"path": "f", "old_string": "a", "new_string": strings.Repeat("x", 1<<20), "replace_all": true})
+	b.fails(fault.FileTooLarge, "edit.text", in{"path": "f", "old_string": "a", "new_string": strings.Repeat("x", 20), "replace_all": true})
+	if b.content("f") != content {
+		t.Error("a refused edit was made")
+	}
+	b.ok("edit.text", in{"path": "f", "old_string": "a", "new_string": "A", "replace_all": true}, nil)
+	b.write("g", strings.Repeat("a", 200_000))
+	b.ok("file.read", in{"path": "g"}, nil)
+	b.fails(fault.InvalidParams, "edit.text", in{"path": "g", "old_string": "a", "new_string": "b", "replace_all": true})
+}
