@@ -2,6 +2,7 @@ package sandboxsupervisor
 
 import (
 	"path/filepath"
+	"strings"
 
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
 )
@@ -14,7 +15,7 @@ func newBoxes(cfg Config, deps Deps) boxes {
 	}
 	cgroups := ""
 	if cfg.Cgroups == "auto" {
-		cgroups = "kaged-cages-" + deps.Node + "-"
+		cgroups = "kaged-" + strings.ToLower(deps.Node) + "-cages-"
 	}
 	return box.New(box.Options{
 		Cgroups: cgroups,

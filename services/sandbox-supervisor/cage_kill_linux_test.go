@@ -142,7 +142,9 @@ func helperCages() {
 		client := sandboxsupervisorv1.NewSandboxServiceClient(h.Dial("sandbox-supervisor"))
 		for range count {
 			go func() {
-				c, err := hold(client, root, grantsWork())
+				policy := grantsWork()
+				policy.Limits = &commonv1.CageLimits{MemoryBytes: 256 << 20, Pids: 200, DiskBytes: 1 << 30} // cgroups, where they can be had
+				c, err := hold(client, root, policy)
 				must(err)
 				fmt.Println("opened")
 				if len(os.Args) > 2 {
