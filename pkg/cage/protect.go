@@ -14,7 +14,7 @@ import (
 )
 
 // searched is how many folders of a writable one are looked at for repositories and projects in it, those nearest to it first.
-const searched = 1024
+const searched = 512
 
 // unsearched are folders that hold what was installed: nobody works in the repositories there.
 var unsearched = []string{"node_modules", ".venv", "__pycache__"}

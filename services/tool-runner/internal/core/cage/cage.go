@@ -38,6 +38,15 @@ func (a Access) Protects(real string) (string, bool) {
 	return g.Path, ok && g.Protected
 }
 
+// GrantsFile reports whether the cage grants just this file: its box has the file itself then, whatever takes its name.
+func (a Access) GrantsFile(real string) bool {
+	if a.view == nil {
+		return false
+	}
+	g, ok := a.view.Find(real)
+	return ok && !g.Dir && !g.Protected
+}
+
 // Touches reports whether some granted path lies at, above or below the real path, so that a search there can find
 // something.
 func (a Access) Touches(real string) bool {

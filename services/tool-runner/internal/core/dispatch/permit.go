@@ -43,6 +43,7 @@ func permit(call *tool.Call, need tool.Requirement) error {
 	if err != nil {
 		return because(err, need)
 	}
+	path.InPlace = call.Access.GrantsFile(path.Abs())
 	call.Paths = append(call.Paths, path)
 	if err := call.Access.Err(); err != nil {
 		return fault.From(err).With("required", need.String())

@@ -59,7 +59,7 @@ type Change struct {
 // other, which is how long somebody else can see some files changed and others not. The originals are kept until the last one
 // succeeded. A process that is killed in between leaves a half-made set behind, which [Recover] takes back.
 //
-// A file with several hard links, or one whose owner or attributes cannot be passed on to a new file, is overwritten in
+// A file with several hard links, one that is to be changed in place ([Path.InPlace]), or one whose owner or attributes cannot be passed on to a new file, is overwritten in
 // place, because replacing it would part it from what it is. A reader may then see it half written; killed in between, it is
 // restored by Recover.
 //

@@ -91,7 +91,7 @@ func (s *step) stage() error {
 // writeTemp writes the new file under its temporary name, in the form of the old one. Where a new file cannot be what the old
 // one is, the step becomes one that writes over the old one.
 func (s *step) writeTemp(old *unix.Stat_t) error {
-	if s.kind == replace && old.Nlink > 1 {
+	if s.kind == replace && (old.Nlink > 1 || s.path.InPlace) {
 		return s.copyOld()
 	}
 	fd, err := s.createTemp(0o666)

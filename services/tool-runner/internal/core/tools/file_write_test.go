@@ -202,6 +202,30 @@ func TestProtectedInACage(t *testing.T) {
 	b.ok("file.write", in{"path": ".git/config", "content": "x"}, nil)
 }
 
+// A file that is granted by itself stays that file when it is changed: the box has it, and not its name.
+func TestGrantedFileStaysItself(t *testing.T) {
+	t.Parallel()
+	b := caged(t, &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./notes"}, {Mode: "rw", Path: "./src"}}})
+	b.write("src/x", "old\n")
+	path := b.write("notes", "old\n")
+	before, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tool, params := range map[string]in{
+		"file.write": {"path": "notes", "content": "old and new\n"}, "edit.text": {"path": "notes", "old_string": "old", "new_string": "old and newer"},
+	} {
+		b.ok("file.read", in{"path": "notes"}, nil)
+		b.ok(tool, params, nil)
+		if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) {
+			t.Errorf("%s made another file of it: %v", tool, err)
+		}
+	}
+	if !strings.Contains(b.content("notes"), "new") {
+		t.Error(b.content("notes"))
+	}
+}
+
 // A policy that names what is not there, or a link, grants nothing: every call with a path says what is wrong with it.
 func TestPolicyThatCannotBe(t *testing.T) {
 	t.Parallel()
