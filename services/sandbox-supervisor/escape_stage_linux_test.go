@@ -284,6 +284,7 @@ func helperEscape() {
 			}
 		}
 		s.neighbours(client)
+		s.limits(client)
 		for { // the neighbour's, which nobody waits for
 			left, err := client.ListCages(ctx, &sandboxsupervisorv1.ListCagesRequest{})
 			must(err)
@@ -313,6 +314,69 @@ func (s *stage) neighbours(client sandboxsupervisorv1.SandboxServiceClient) {
 	}
 	_, err = caged(client, s.command(s.policy(escape.Strict), append([]string{"case"}, ids(escape.Neighbours)...)...), relay(escape.Neighbours))
 	must(err)
+}
+
+// refusedLimit is the detail of a case that cannot be tried because the machine has no such limit, which the cage was refused for.
+const refusedLimit = "refused"
+
+// limits runs programs that know no measure, each in a cage with one limit.
+func (s *stage) limits(client sandboxsupervisorv1.SandboxServiceClient) {
+	const (
+		noRoom = 3 // the exit code of what was stopped for want of room
+		none   = sandboxsupervisorv1.KillReason_KILL_REASON_UNSPECIFIED
+	)
+	for _, c := range []struct {
+		id     string
+		limits *commonv1.CageLimits
+		argv   []string
+		reason sandboxsupervisorv1.KillReason
+		// code is the exit code where the kernel refuses what is too much instead of the command's being ended for it, 0 for no such way.
+		code int32
+	}{
+		{"lim-processes", &commonv1.CageLimits{Pids: 64}, []string{"bomb"}, sandboxsupervisorv1.KillReason_KILL_REASON_PIDS, noRoom},
+		{"lim-memory", &commonv1.CageLimits{MemoryBytes: 96 << 20}, []string{"hog"}, sandboxsupervisorv1.KillReason_KILL_REASON_OOM, 0},
+		{"lim-tmpfs", nil, []string{"fill", "/tmp"}, none, noRoom},
+		{"lim-tmpfs-memory", &commonv1.CageLimits{MemoryBytes: 96 << 20}, []string{"fill", "/tmp"}, none, noRoom},
+		{"lim-inodes", nil, []string{"inodes", "/tmp"}, none, noRoom},
+		{"lim-shm", nil, []string{"fill", "/dev/shm"}, none, noRoom},
+		{"lim-walltime", &commonv1.CageLimits{WalltimeMs: 1000}, []string{"deaf"}, sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME, 0},
+	} {
+		policy := s.policy(escape.Strict)
+		policy.Limits = c.limits
+		var said strings.Builder
+		exit, err := caged(client, s.command(policy, c.argv...), func(text []byte) { said.Write(text) })
+		r := escape.Result{ID: c.id, Outcome: escape.Contained, Detail: fmt.Sprintf("%v, %v: %.200s", exit, err, said.String())}
+		if err != nil || (exit.GetReason() != c.reason || c.code != 0 && c.reason == none && exit.GetExitCode() != c.code) &&
+			(c.code == 0 || exit.GetReason() != none || exit.GetExitCode() != c.code) {
+			r.Outcome = escape.Escaped
+		}
+		if f := fault.From(err); err != nil && errors.Is(err, fault.CageUnavailable) && strings.Contains(f.Msg, "limits.") {
+			r = escape.Result{ID: c.id, Outcome: escape.Contained, Detail: refusedLimit}
+		}
+		line{Profile: escape.Limited, Result: r}.print()
+	}
+	exit, err := caged(client, s.command(s.policy(escape.Strict), "orphans"), func([]byte) {})
+	r := escape.Result{ID: "lim-orphans", Outcome: escape.Contained}
+	if left := startedWith("orphans", s.probe()); err != nil || exit.GetExitCode() != 0 || len(left) > 0 {
+		r.Outcome, r.Detail = escape.Escaped, fmt.Sprintf("%v, %v: %v are left", exit, err, left)
+	}
+	line{Profile: escape.Limited, Result: r}.print()
+}
+
+// startedWith returns the processes on a stage that were started with an argument.
+func startedWith(argument, probe string) (found []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(text, []byte("\x00"+argument+"\x00")) {
+			continue
+		}
+		environ, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
+		if bytes.Contains(environ, []byte(filepath.Dir(probe))) {
+			found = append(found, file)
+		}
+	}
+	return found
 }
 
 // outside looks at the host after all that.

@@ -13,6 +13,8 @@ const (
 	Networked Profile = "networked"
 	// Neighbours are two cages at once; the cases run in one of them.
 	Neighbours Profile = "neighbours"
+	// Limited are cages with one limit each, for one program that does not care.
+	Limited Profile = "limited"
 )
 
 // Case is something a program in a cage may try.
@@ -37,7 +39,7 @@ func (c Case) In(p Profile) bool {
 			return true
 		}
 	}
-	return len(c.Only) == 0 && p != Neighbours
+	return len(c.Only) == 0 && p != Neighbours && p != Limited
 }
 
 func works(id, attack string, only ...Profile) Case {
@@ -180,6 +182,15 @@ var Catalogue = []Case{
 	contained("cross-shm", "sharing memory with another cage", Neighbours),
 	contained("cross-abstract", "another cage's abstract sockets", Neighbours),
 	contained("cross-loopback", "another cage's ports", Neighbours),
+
+	contained("lim-processes", "a fork bomb", Limited),
+	contained("lim-memory", "taking all memory", Limited),
+	contained("lim-tmpfs", "filling /tmp", Limited),
+	contained("lim-tmpfs-memory", "filling /tmp beyond the memory of the cage", Limited),
+	contained("lim-inodes", "as many empty files in /tmp as there can be", Limited),
+	contained("lim-shm", "filling /dev/shm", Limited),
+	contained("lim-walltime", "staying on, deaf to SIGTERM", Limited),
+	contained("lim-orphans", "leaving processes behind", Limited),
 
 	contained("sys-keyring", "keys of the kernel's"),
 	contained("sys-io-uring", "io_uring"),

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -132,7 +133,8 @@ func orphan(depth int) {
 	}
 }
 
-// bomb starts processes until it is stopped, at most a thousand, and says how many it got.
+// bomb starts processes until it is stopped, at most a thousand, and says how many it got. It exits with 3 if it was refused
+// more.
 func bomb() {
 	count := 0
 	var last error
@@ -143,12 +145,14 @@ func bomb() {
 		count++
 	}
 	fmt.Println(count, last)
-	if count < 1000 {
-		// What could not start goes on trying, as bombs do.
-		for range 1000 {
-			_ = exec.Command("/proc/self/exe", "nap").Start()
-		}
+	if count == 1000 {
+		return
 	}
+	// What could not start goes on trying, as bombs do.
+	for range 1000 {
+		_ = exec.Command("/proc/self/exe", "nap").Start()
+	}
+	os.Exit(3)
 }
 
 // hog takes memory until it is stopped, at most two gigabytes.
@@ -167,7 +171,7 @@ func hog() {
 	fmt.Println("took it all")
 }
 
-// fill writes files in the folder of its argument until it is stopped, at most four gigabytes.
+// fill writes a file in the folder of its argument until it is stopped, at most a gigabyte.
 func fill() {
 	block := make([]byte, 1<<20)
 	for i := range block {
@@ -177,7 +181,7 @@ func fill() {
 	if err != nil {
 		fatal(err)
 	}
-	for i := range 4096 {
+	for i := range 1024 {
 		if _, err := f.Write(block); err != nil {
 			full(i, "MiB", err)
 		}
@@ -195,6 +199,12 @@ func inodes() {
 		unix.Close(fd)
 	}
 	fmt.Println("made them all")
+}
+
+// deaf stays on, whatever it is told.
+func deaf() {
+	signal.Ignore(unix.SIGTERM, unix.SIGHUP, unix.SIGINT)
+	nap()
 }
 
 // full says where it was stopped, and exits with 3 if it was for want of room.

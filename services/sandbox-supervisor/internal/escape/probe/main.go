@@ -42,6 +42,7 @@ var roles = map[string]func(){
 	"fill":    fill,
 	"inodes":  inodes,
 	"reach":   reach,
+	"deaf":    deaf,
 }
 
 func main() {
