@@ -65,6 +65,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	processes, boxes := newSpawner(cfg, deps), newBoxes(cfg, deps)
 	cages := core.Cages{Compile: compiler(deps)}
+	//lint:ignore SA4023 where there is no Linux it is nil
 	if boxes != nil {
 		cages.Boxes = boxes
 	}
