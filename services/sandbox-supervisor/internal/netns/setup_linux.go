@@ -73,7 +73,7 @@ func routes(plan Plan) error {
 	}
 	// Where that cannot be had, nothing but sight is lost.
 	_ = l.everything6()
-	_ = l.everything4(plan)
+	_ = l.everything4()
 	return nil
 }
 

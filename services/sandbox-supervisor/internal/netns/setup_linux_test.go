@@ -66,6 +66,8 @@ func TestSetup(t *testing.T) {
 				{"tcp", "[2606:4700::1111]:443", "refused"},
 				{"tcp", "127.0.0.1:8080", "refused"},
 				{"udp", "8.8.8.8:53", "unreachable"},
+				{"udp", "198.18.0.2:443", "unreachable"}, // QUIC
+				{"udp", "10.1.2.3:443", "unreachable"},
 				{"udp", "[2001:4860:4860::8888]:53", "unreachable"},
 			} {
 				conn, err := space.Dial(c.network, c.at)

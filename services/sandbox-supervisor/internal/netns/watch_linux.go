@@ -30,15 +30,10 @@ func (l *link) everything6() error {
 }
 
 // everything4 has the local table know every address, because IPv4 refuses nothing in the name of an address that is not in it,
-// and gives what is not TCP another in its place.
-func (l *link) everything4(plan Plan) error {
-	known := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), Pool}
-	for _, addr := range plan.Addresses {
-		if addr.Is4() {
-			known = append(known, netip.PrefixFrom(addr, addr.BitLen()))
-		}
-	}
-	for _, prefix := range known {
+// and gives what is not TCP another in its place. In that the addresses of names are missing too: a program that tries QUIC first
+// has no route, and turns to TCP at once.
+func (l *link) everything4() error {
+	for _, prefix := range []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.PrefixFrom(Own, Own.BitLen())} {
 		if err := l.local(prefix, datagrams); err != nil {
 			return err
 		}

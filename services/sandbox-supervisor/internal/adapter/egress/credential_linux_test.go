@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"bufio"
 	"crypto/x509"
 	"fmt"
 	"io"
@@ -102,4 +103,47 @@ func TestCredential(t *testing.T) {
 	if out, code := g.Run(t, "curl", "-sSk", "https://example.com/"); code != 0 || !strings.HasSuffix(out, "auth ") {
 		t.Errorf("TLS of its own: %q, exit %d", out, code)
 	}
+}
+
+// What a host sends bit by bit comes bit by bit, and ends with the gate on both sides.
+func TestCredentialStream(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		defer close(ended)
+		_, _ = io.WriteString(w, "data: 1\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-req.Context().Done()
+	}))
+	server.Config.ErrorLog = quiet()
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	w := newWorld()
+	w.at("example.com", "93.184.216.34:443", server.Listener.Addr())
+	g := guard(t, netnstest.User, w, []string{"example.com:443"}, func(o *Options) {
+		o.Outside.Roots = x509.NewCertPool()
+		o.Outside.Roots.AddCert(server.Certificate())
+		o.Credentials = []Credential{{Host: "example.com", Port: 443, Header: "Authorization", Value: "Bearer " + token}}
+	})
+	conn, err := g.Dial("tcp", g.gate.table.names["example.com"].String()+":80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := make([]byte, len("data: 1\n\n"))
+	if _, err := io.ReadFull(resp.Body, event); err != nil || string(event) != "data: 1\n\n" {
+		t.Errorf("%q, %v", event, err)
+	}
+	g.stop()
+	if _, err := io.ReadAll(resp.Body); err == nil {
+		t.Error("the program takes the stream for complete")
+	}
+	<-ended
 }

@@ -1,12 +1,17 @@
 package egress
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
 
 	"kaged.dev/services/sandbox-supervisor/internal/netns/netnstest"
 )
@@ -141,6 +146,90 @@ func TestPrivateHosts(t *testing.T) {
 	w.mu.Unlock()
 	if out, code := g.Run(t, "curl", "-sS", "http://npm.corp.example/"); code == 0 {
 		t.Errorf("a listed name with a metadata address: %q", out)
+	}
+}
+
+// Lookups by TCP, one after the other on a connection and in pieces, are answered as those by UDP are; what is no query ends the
+// connection.
+func TestLookupsByStream(t *testing.T) {
+	t.Parallel()
+	g := guard(t, netnstest.User, newWorld(), []string{"a.example:443"}, nil)
+	dial := func() net.Conn {
+		conn, err := g.Dial("tcp", "127.0.0.1:53")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	framed := func(query []byte) []byte { return append([]byte{byte(len(query) >> 8), byte(len(query))}, query...) }
+	conn := dial()
+	queries := append(framed(ask(dnsmessage.TypeA, dnsmessage.ClassINET, "a", "example")), framed(ask(dnsmessage.TypeA, dnsmessage.ClassINET, "b", "example"))...)
+	for _, b := range queries {
+		if _, err := conn.Write([]byte{b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []dnsmessage.RCode{dnsmessage.RCodeSuccess, dnsmessage.RCodeNameError} {
+		head := make([]byte, 2)
+		if _, err := io.ReadFull(conn, head); err != nil {
+			t.Fatal(err)
+		}
+		body := make([]byte, swap(head))
+		if _, err := io.ReadFull(conn, body); err != nil {
+			t.Fatal(err)
+		}
+		var m dnsmessage.Message
+		if err := m.Unpack(body); err != nil || m.RCode != want {
+			t.Errorf("%+v, %v, want %s", m, err, want)
+		}
+	}
+	g.expect(t, "b.example", false, "no rule for b.example")
+	for name, query := range map[string][]byte{"too long": {0xff, 0xff}, "nothing": {0, 0}, "half a header": {0, 3, 1, 2, 3}} {
+		conn := dial()
+		_, _ = conn.Write(query) // may meet the end
+		if got, _ := io.ReadAll(conn); len(got) > 0 {
+			t.Errorf("%s was answered by % x", name, got)
+		}
+	}
+}
+
+// Of a name's addresses one that is silent holds nobody up, and one that answers too late is hung up on; a resolver that is silent is
+// not waited for.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.at("a.example", "93.184.216.34:80", web(t, "hello").Listener.Addr())
+	w.names["a.example"] = append([]netip.Addr{netip.MustParseAddr("93.184.216.99")}, w.names["a.example"]...)
+	w.names["dark.example"] = []netip.Addr{netip.MustParseAddr("93.184.216.99")}
+	g := guard(t, netnstest.User, w, []string{"a.example:80", "mute.example:80", "dark.example:80"}, func(o *Options) {
+		o.ResolveTimeout, o.ConnectTimeout = 50*time.Millisecond, time.Second
+		o.Outside.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			if host == "mute.example" {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return w.lookup(ctx, host)
+		}
+		o.Outside.Dial = func(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
+			if to.Addr() == netip.MustParseAddr("93.184.216.99") {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return w.dial(ctx, to)
+		}
+	})
+	if out, code := g.Run(t, "curl", "-sS", "http://a.example/"); code != 0 || !strings.HasPrefix(out, "hello") {
+		t.Errorf("with a silent address first: %q, exit %d", out, code)
+	}
+	for target, why := range map[string]string{
+		"mute.example:80": "mute.example cannot be resolved: it does not answer",
+		"dark.example:80": "dark.example:80 cannot be reached: it does not answer",
+	} {
+		if out, code := g.Run(t, "curl", "-sS", "http://"+target); code == 0 {
+			t.Errorf("%s: %q", target, out)
+		}
+		g.expect(t, target, false, why)
 	}
 }
 
