@@ -40,6 +40,10 @@ func shellBash(d Deps) *tool.Entry {
 			return []tool.Requirement{tool.Can("shell"), tool.WorkIn("cwd", p.Cwd)}
 		},
 		Commands: func(p *shellBashParams) []tool.Command { return []tool.Command{{Shell: p.Command, Env: p.Env}} },
+		// Nobody is asked about a command that would be refused.
+		Preview: func(_ context.Context, call *tool.Call, p *shellBashParams) (string, error) {
+			return "", d.Limits.Shell.check(call, "cwd", p.Command, call.Paths[0], p.Env)
+		},
 		Aliases: []tool.Alias{
 			tool.AliasOf("bash", shellBashText, func(p shellBashParams) shellBashParams {
 				p.outputBytes = d.Limits.Shell.BashOutputBytes

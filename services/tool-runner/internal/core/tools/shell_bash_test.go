@@ -262,3 +262,25 @@ func TestShellTellsItsCommand(t *testing.T) {
 		}
 	}
 }
+
+// Nobody is asked about a command that would be refused, however it would have to be asked about (T-CAT-04).
+func TestShellRefusesBeforeItAsks(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(b *bench) { b.system = []string{"/etc"} })
+	asked := "echo x > /etc/hosts"
+	for _, name := range []string{"shell.bash", "shell.exec"} {
+		if o, err := b.do(t.Context(), name, in{"command": asked}); err != nil || o.Approval == nil {
+			t.Fatalf("%s: %+v %v", name, o, err)
+		}
+		for _, params := range []in{
+			{"command": asked + strings.Repeat(" x", 64<<10)},
+			{"command": asked + "\x00"},
+			{"command": asked, "env": map[string]string{"A=B": "1"}},
+			{"command": asked, "cwd": "nowhere"},
+		} {
+			b.fails(fault.InvalidParams, name, params)
+		}
+	}
+	b.fails(fault.InvalidParams, "shell.process", in{"action": "input", "input": asked + "\n"})
+	b.fails(fault.InvalidParams, "shell.process", in{"action": "input", "process_id": "x", "input": strings.Repeat(asked+"\n", 64<<10)})
+}

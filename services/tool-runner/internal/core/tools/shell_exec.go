@@ -69,6 +69,9 @@ func shellExec(d Deps) *tool.Entry {
 			return []tool.Requirement{tool.Can("shell"), tool.WorkIn(p.cwdField(), p.Cwd)}
 		},
 		Commands: func(p *shellExecParams) []tool.Command { return []tool.Command{{Shell: p.Command, Env: p.Env}} },
+		Preview: func(_ context.Context, call *tool.Call, p *shellExecParams) (string, error) {
+			return "", d.Limits.Shell.check(call, p.cwdField(), p.Command, call.Paths[0], p.Env)
+		},
 		Aliases: []tool.Alias{
 			tool.AliasOf("exec", execText, func(p execParams) shellExecParams {
 				return shellExecParams{

@@ -104,6 +104,9 @@ func shellProcess(d Deps) *tool.Entry {
 			}
 			return tool.Effect{Category: tool.Write}
 		},
+		Preview: func(_ context.Context, _ *tool.Call, p *shellProcessParams) (string, error) {
+			return "", limits.check(p)
+		},
 		Aliases: []tool.Alias{
 			tool.AliasOf("process", processText, func(p processParams) shellProcessParams {
 				return shellProcessParams{Action: p.Action, ProcessID: p.ProcessID, Input: p.Input, Signal: p.Signal}
@@ -121,8 +124,8 @@ func shellProcess(d Deps) *tool.Entry {
 
 // runProcess does one thing with a background process.
 func (d Deps) runProcess(ctx context.Context, call *tool.Call, p *shellProcessParams) (shellProcessResult, error) {
-	if p.Action != "list" && p.ProcessID == "" {
-		return shellProcessResult{}, fault.New(fault.InvalidParams, "process_id is required for the action %s.", p.Action).With("field", "process_id")
+	if err := d.Limits.Shell.Process.check(p); err != nil {
+		return shellProcessResult{}, err
 	}
 	result, err := d.handle(ctx, call, p)
 	switch {
@@ -180,14 +183,21 @@ func (d Deps) poll(ctx context.Context, call *tool.Call, p *shellProcessParams) 
 	return result, nil
 }
 
+// check refuses what the schema cannot tell.
+func (l ProcessLimits) check(p *shellProcessParams) error {
+	switch {
+	case p.Action != "list" && p.ProcessID == "":
+		return fault.New(fault.InvalidParams, "process_id is required for the action %s.", p.Action).With("field", "process_id")
+	case p.Action == "input" && p.Input == "" && !p.EOF:
+		return fault.New(fault.InvalidParams, "input is required for the action input, or eof.").With("field", "input")
+	case p.Action == "input" && len(p.Input) > l.InputBytes:
+		return fault.New(fault.InvalidParams, "The input is longer than %d bytes.", l.InputBytes).With("field", "input")
+	}
+	return nil
+}
+
 // input writes to a process's standard input.
 func (d Deps) input(ctx context.Context, call *tool.Call, p *shellProcessParams) error {
-	switch most := d.Limits.Shell.Process.InputBytes; {
-	case p.Input == "" && !p.EOF:
-		return fault.New(fault.InvalidParams, "input is required for the action input, or eof.").With("field", "input")
-	case len(p.Input) > most:
-		return fault.New(fault.InvalidParams, "The input is longer than %d bytes.", most).With("field", "input")
-	}
 	return d.Processes.Input(ctx, call.From.SessionID, call.From.Agent, p.ProcessID, []byte(p.Input), p.EOF)
 }
 
