@@ -249,3 +249,23 @@ func TestNetworkOfACagedAgent(t *testing.T) {
 		t.Errorf("recorded are %s", records)
 	}
 }
+
+// A command that reaches a limit of its agent's cage is killed, and its result says which limit and how high it is; the cage and the run go
+// on.
+func TestLimitsOfACagedAgent(t *testing.T) {
+	t.Parallel()
+	c := cagedProject(t, "{fs: [{mode: rw, path: ./src}], capabilities: [shell], limits: {memory: 64MiB, pids: 40}}")
+	s := c.session()
+	for _, tt := range []struct{ command, killed, note string }{
+		{"head -c 1000000000 /dev/zero | tail", "oom", "limits.memory is 64MiB"},
+		{"i=0; while [ $i -lt 200 ]; do sleep 1000 & i=$((i+1)); done; wait", "pids", "limits.pids is 40"},
+	} {
+		outcome, result := c.does(s, "shell.bash", map[string]any{"command": tt.command, "cwd": "src"})
+		if outcome != "completed" || !strings.Contains(result, `"killed":"`+tt.killed+`"`) || !strings.Contains(result, tt.note) {
+			t.Errorf("%s: the run %s: %s", tt.command, outcome, result)
+		}
+	}
+	if out := c.shell(s, "echo still here"); !strings.Contains(out, "still here") {
+		t.Errorf("the next command printed %q", out)
+	}
+}

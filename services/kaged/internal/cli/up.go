@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,8 +33,10 @@ func (a App) up(p *places) *cobra.Command {
 		Args: nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.warnAbsent(cmd, p.config)
+			var looking sync.WaitGroup // beside the start, which it need not hold up
+			defer looking.Wait()
 			if !f.noSandbox {
-				a.warnUncageable(cmd.Context(), p)
+				looking.Go(func() { a.warnUncageable(cmd.Context(), p) })
 			}
 			defer context.AfterFunc(cmd.Context(), func() {
 				fmt.Fprintln(a.Stderr, "kaged: stopping once what runs has finished its step; Ctrl-C again stops at once")
