@@ -33,7 +33,7 @@ func TestBuild(t *testing.T) {
 // What the system cannot hold is refused by name (T-SHELL-14).
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []map[string]string{{"": "x"}, {"A=B": "x"}, {"A\x00": "x"}, {"A": "\x00"}, {"A": "", "B": "", "C": ""}} {
+	for _, bad := range []map[string]string{{"": "x"}, {"A=B": "x"}, {"A\x00": "x"}, {"A": "\x00"}, {"A": "", "B": "", "C": ""}, {"A": strings.Repeat("x", 70<<10), "B": strings.Repeat("x", 70<<10)}} {
 		if err := env.Check("env", bad, 2); !errors.Is(err, fault.InvalidParams) {
 			t.Errorf("%q: %v", bad, err)
 		}

@@ -168,6 +168,7 @@ func TestSearchAstRefusesIncompletePatterns(t *testing.T) {
 	b.fails(fault.InvalidParams, "search.ast", in{"pattern": "x"})
 	b.fails(fault.InvalidParams, "search.ast", in{"pattern": "x", "lang": "go", "paths": []string{"../x"}})
 	b.fails(fault.InvalidParams, "search.ast", in{"pattern": "x", "lang": "go", "globs": []string{"["}})
+	b.fails(fault.InvalidParams, "search.ast", in{"pattern": "x", "lang": "go", "globs": slices.Repeat([]string{"*.go"}, 101)})
 	b.fails(fault.FileNotFound, "search.ast", in{"pattern": "x", "lang": "go", "paths": []string{"nope"}})
 }
 

@@ -114,12 +114,18 @@ func readSource(r io.Reader, limit int64) ([]byte, error) {
 	}
 }
 
+// maxGlobs bounds a list of globs: each is tried for each name.
+const maxGlobs = 100
+
 // globs returns a filter for file names by a list of globs: the last one that matches decides, one that begins with ! against
 // the file. Without any that is for files, all are for.
 func globs(field string, list []string, start paths.Path) (func(paths.Path, string) bool, error) {
 	type rule struct {
 		match func(paths.Path, string) bool
 		with  bool
+	}
+	if len(list) > maxGlobs {
+		return nil, fault.New(fault.InvalidParams, "There are %d globs in %s; at most %d are taken.", len(list), field, maxGlobs).With("field", field)
 	}
 	var rules []rule
 	positive := false
