@@ -1,6 +1,7 @@
 package cage_test
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -146,6 +147,27 @@ func TestNestedRepositories(t *testing.T) {
 		if got[name] != want {
 			t.Errorf("%s: %q, want %q", name, got[name], want)
 		}
+	}
+}
+
+// Of a tree with more folders than are searched the nearest are, and the view says that there are more.
+func TestSearchIsBounded(t *testing.T) {
+	t.Parallel()
+	names := []string{"near/.git/HEAD", "near/.git/config", "a/b/c/d/e/.git/config"}
+	for i := range 600 {
+		names = append(names, fmt.Sprintf("a/b/%03d/", i))
+	}
+	root := plant(t, names...)
+	v := compile(t, root, "rw .")
+	got := added(root, v)
+	if !v.Partial || got["near/.git/config"] != "file" || got["a/b/c/d/e/.git/config"] != "" {
+		t.Errorf("partial %t, %v", v.Partial, got)
+	}
+	if v = compile(t, root, "rw ./near"); v.Partial {
+		t.Error("a small folder is searched in part")
+	}
+	if !strings.Contains(described(compile(t, root, "rw .")), "not searched: ") {
+		t.Error("it is not said")
 	}
 }
 

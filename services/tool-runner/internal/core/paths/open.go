@@ -5,10 +5,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path"
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/beneath"
 	"kaged.dev/pkg/fault"
 )
 
@@ -86,37 +86,12 @@ func (p Path) Failure(done string, err error) error {
 	return fault.Wrap(err, fault.FileIO, "%s could not be %s: %s.", p.Show, done, reason(err)).With("path", p.Show)
 }
 
+// oPath opens a folder for passing through it only.
+const oPath = beneath.Path
+
 // openBeneath opens rel below the folder dir without following any link.
 func openBeneath(dir int, rel string, flags int, mode uint32) (int, error) {
-	fd, err := openat2(dir, rel, flags, mode)
-	if err != errNoOpenat2 {
-		return fd, err
-	}
-	return openWalking(dir, rel, flags, mode)
-}
-
-// openWalking does what openat2 does, one component at a time.
-func openWalking(dir int, rel string, flags int, mode uint32) (int, error) {
-	parent, name := path.Split(rel)
-	at, err := unix.Dup(dir)
-	if err != nil {
-		return -1, err
-	}
-	for _, part := range components(parent) {
-		next, err := retry(func() (int, error) {
-			return unix.Openat(at, part, oPath|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		})
-		unix.Close(at)
-		if err != nil {
-			return -1, err
-		}
-		at = next
-	}
-	defer unix.Close(at)
-	if name == "" || name == ".." {
-		return -1, unix.EINVAL
-	}
-	return retry(func() (int, error) { return unix.Openat(at, name, flags|unix.O_NOFOLLOW, mode) })
+	return beneath.Open(dir, rel, flags, mode)
 }
 
 // retry repeats a system call that a signal cut off.

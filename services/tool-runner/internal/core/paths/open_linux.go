@@ -1,16 +1,11 @@
 package paths
 
 import (
-	"errors"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
-
-// oPath opens a folder for passing through it only, which needs no permission to read it.
-const oPath = unix.O_PATH
 
 // whereIs returns the absolute path of an open folder, without links; "" where the system does not say, or not for certain: of a
 // folder that is gone, or that is called as if it were.
@@ -22,34 +17,4 @@ func whereIs(fd int) string {
 		return ""
 	}
 	return name
-}
-
-var errNoOpenat2 = errors.New("openat2 is not available")
-
-// hasNoOpenat2 remembers that the kernel, or its filter, does not know the call.
-var hasNoOpenat2 atomic.Bool
-
-// raceRetries is how often an open is tried again that met a concurrent rename; the kernel says EAGAIN then.
-const raceRetries = 32
-
-func openat2(dir int, rel string, flags int, mode uint32) (int, error) {
-	if hasNoOpenat2.Load() {
-		return -1, errNoOpenat2
-	}
-	how := unix.OpenHow{Flags: uint64(flags), Mode: uint64(mode), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
-	for range raceRetries {
-		fd, err := unix.Openat2(dir, rel, &how)
-		switch err {
-		case unix.EAGAIN, unix.EINTR:
-			continue
-		case unix.ENOSYS:
-			hasNoOpenat2.Store(true)
-			return -1, errNoOpenat2
-		case unix.EPERM:
-			// A container's filter answers EPERM to calls it does not know; the walk tells whether it was that.
-			return -1, errNoOpenat2
-		}
-		return fd, err
-	}
-	return -1, unix.EAGAIN
 }
