@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -234,6 +235,24 @@ func userFix(err error) string {
 	return ""
 }
 
+// initFix says how what an init could not do is made possible.
+func initFix(f frame.Frame) string {
+	if !strings.Contains(f.Text, unix.EPERM.Error()) && !strings.Contains(f.Text, unix.EACCES.Error()) {
+		return ""
+	}
+	switch f.Layer {
+	case blueprint.LayerPID:
+		return procFix
+	case blueprint.LayerMount, blueprint.LayerNet, blueprint.LayerUser:
+		return "let kaged use what its user namespaces give: on Ubuntu an AppArmor profile for it with \"userns,\", or " +
+			"sysctl -w kernel.apparmor_restrict_unprivileged_userns=0; in a container a seccomp profile that allows mounts"
+	}
+	return ""
+}
+
+// procFix gives the processes of a cage a /proc of their own where a container's is masked.
+const procFix = "in a container: an unmasked /proc (procMount: Unmasked with hostUsers: false), or CAP_SYS_ADMIN"
+
 // build has the init build the box, and returns when it has.
 func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	b := box.boxes
@@ -298,7 +317,7 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	case f.Op == frame.OpFailed && f.Cause == frame.CauseFolder:
 		return fault.New(fault.CagePolicyInvalid, "A path cannot be granted to a cage: %s.", f.Text)
 	case f.Op == frame.OpFailed:
-		return unavailable(f.Layer, f.Text, "")
+		return unavailable(f.Layer, f.Text, initFix(f))
 	case f.Op != frame.OpReady:
 		return box.failed(ctx, fmt.Errorf("its first word was %q", f.Op))
 	}

@@ -233,7 +233,7 @@ func fixOf(layer string, err error) string {
 		return userFix(err)
 	}
 	if layer == blueprint.LayerPID {
-		return "in a container: an unmasked /proc (procMount: Unmasked with hostUsers: false), or CAP_SYS_ADMIN"
+		return procFix
 	}
 	return ""
 }

@@ -125,8 +125,19 @@ func (g *grants) open(grant cage.Grant, from string, outer *blueprint.Bind) erro
 		bind.Tree = len(g.files)
 		g.files = append(g.files, tree)
 	}
+	if !g.tier.trees && grant.Writable && os.Geteuid() == 0 && !mayWrite(st, g.user) {
+		return g.unmapped(grant, ids{int(st.Uid), int(st.Gid)}, errors.New("this process may not mount"))
+	}
 	g.binds = append(g.binds, bind)
 	return nil
+}
+
+// unmapped is the refusal of a grant whose owner cannot be mapped.
+func (g *grants) unmapped(grant cage.Grant, owner ids, reason error) error {
+	return unavailable(blueprint.LayerIDMap,
+		fmt.Sprintf("the files of user %d in %s cannot be shown as the cage's own (%s)", owner.uid, grant.Path, reasonOf(reason)),
+		fmt.Sprintf("put the project on a file system that maps owners, such as ext4, xfs or btrfs, or give it to the user of cages: chown -R %d:%d %s",
+			g.user.uid, g.user.gid, grant.Path))
 }
 
 // clone makes the tree of a grant whose owner is to be seen as the cage's user.
@@ -145,32 +156,26 @@ func (g *grants) clone(fd int, grant cage.Grant, owner ids) (int, error) {
 	}
 	// Where owners cannot be mapped a path is shown as it is, if the cage's user can do there what is asked for: to read what
 	// everybody may read, and to write where everybody may write.
-	if mapErr != nil && (!grant.Writable || g.mayWrite(fd)) {
+	var st unix.Stat_t
+	if mapErr != nil && (!grant.Writable || unix.Fstat(fd, &st) == nil && mayWrite(st, g.user)) {
 		tree, err = mounts.Clone(fd, attr, -1)
 		mapErr = nil
 	}
 	switch {
 	case mapErr != nil:
-		return -1, unavailable(blueprint.LayerIDMap,
-			fmt.Sprintf("the files of user %d in %s cannot be shown as the cage's own (%s)", owner.uid, grant.Path, reasonOf(mapErr)),
-			fmt.Sprintf("put the project on a file system that maps owners, such as ext4, xfs or btrfs, or give it to the user of cages: chown -R %d:%d %s",
-				g.user.uid, g.user.gid, grant.Path))
+		return -1, g.unmapped(grant, owner, mapErr)
 	case err != nil:
 		return -1, unavailable(blueprint.LayerMount, grant.Path+": "+reasonOf(err), "")
 	}
 	return tree, nil
 }
 
-// mayWrite returns whether the mode of what fd holds lets the cage's user write to it.
-func (g *grants) mayWrite(fd int) bool {
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil {
-		return false
-	}
+// mayWrite returns whether a mode lets a user write.
+func mayWrite(st unix.Stat_t, user ids) bool {
 	switch {
-	case int(st.Uid) == g.user.uid:
+	case int(st.Uid) == user.uid:
 		return st.Mode&0o200 != 0
-	case int(st.Gid) == g.user.gid:
+	case int(st.Gid) == user.gid:
 		return st.Mode&0o020 != 0
 	}
 	return st.Mode&0o002 != 0
