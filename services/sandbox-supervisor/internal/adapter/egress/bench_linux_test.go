@@ -10,32 +10,39 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/netns/netnstest"
 )
 
-// BenchmarkThroughput passes a GiB from a server outside to a program in the cage.
+// BenchmarkThroughput passes a GiB from a server outside to a program, in the cage and without one.
 func BenchmarkThroughput(b *testing.B) {
 	const size = 1 << 30
 	w := newWorld()
-	w.at("a.example", "93.184.216.34:25", speaker(b, func(conn *net.TCPConn) {
+	server := speaker(b, func(conn *net.TCPConn) {
 		block := make([]byte, 256<<10)
 		for range size / len(block) {
 			if _, err := conn.Write(block); err != nil {
 				return
 			}
 		}
-	}))
+	})
+	w.at("a.example", "93.184.216.34:25", server)
 	g := guard(b, netnstest.User, w, []string{"a.example:25"}, nil)
-	addr := g.gate.table.names["a.example"].String() + ":25"
-	buf := make([]byte, 256<<10)
-	b.SetBytes(size)
-	for b.Loop() {
-		conn, err := g.Dial("tcp", addr)
-		if err != nil {
-			b.Fatal(err)
-		}
-		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{conn}, buf)
-		if err != nil || n != size {
-			b.Fatalf("%d bytes, %v", n, err)
-		}
-		conn.Close()
+	for name, dial := range map[string]func() (net.Conn, error){
+		"gate":   func() (net.Conn, error) { return g.Dial("tcp", g.gate.table.names["a.example"].String()+":25") },
+		"direct": func() (net.Conn, error) { return net.Dial("tcp", server.String()) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			buf := make([]byte, 256<<10)
+			b.SetBytes(size)
+			for b.Loop() {
+				conn, err := dial()
+				if err != nil {
+					b.Fatal(err)
+				}
+				n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{conn}, buf)
+				if err != nil || n != size {
+					b.Fatalf("%d bytes, %v", n, err)
+				}
+				conn.Close()
+			}
+		})
 	}
 }
 

@@ -1,11 +1,13 @@
 package egress
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -83,40 +85,39 @@ func (g *Gate) follow(p *pair, r *route) {
 	p.carry(p.server, p.client)
 }
 
-// message reads what a client says until it is clear whom it calls, which is then in v.heard: nothing for a client that closes
-// or breaks without a word.
+// message reads what a client says until it is clear whom it calls, which is then in v.heard: nothing, or empty lines, for a client
+// that closes or breaks without a word.
 func (g *Gate) message(v *voice, r *route) (speech, *refusal) {
 	timed := false
 	for {
-		var err error
-		if len(v.heard) == 0 {
-			if err = v.more(); len(v.heard) == 0 {
-				return speech{}, nil
-			}
-		}
-		if !timed {
+		begun := len(bytes.TrimLeft(v.heard, "\r\n")) > 0
+		if begun && !timed {
 			timed = true
 			_ = v.conn.SetReadDeadline(time.Now().Add(g.opts.HelloTimeout)) // fails only where the next read does
 		}
 		s, unclear := listen(v.heard)
 		if errors.Is(unclear, errMore) {
-			if err = v.more(); err == nil {
+			err := v.more()
+			switch {
+			case err == nil:
 				continue
+			case errors.Is(err, os.ErrDeadlineExceeded):
+				return s, &refusal{r.target(), fmt.Sprintf("the program did not say in time whom it calls at %s", r.target())}
+			case err != io.EOF: // nobody is there any more
+				v.heard = nil
+				return speech{}, nil
+			case !begun:
+				return speech{}, nil
 			}
-		}
-		if errors.Is(unclear, errMore) && err == io.EOF {
 			if s, unclear = listen(append(slices.Clip(v.heard), "\r\n\r\n"...)); unclear != nil || s.protocol != "" {
 				unclear = errors.New("it ends before it has said whom it calls")
 			}
 		}
-		switch {
-		case unclear == nil:
-			_ = v.conn.SetReadDeadline(time.Time{}) // likewise
-			return s, judge(s, r)
-		case !errors.Is(unclear, errMore):
+		if unclear != nil {
 			return s, &refusal{r.target(), fmt.Sprintf("what the program says to %s cannot be checked: %s", r.target(), unclear)}
 		}
-		return s, &refusal{r.target(), fmt.Sprintf("the program did not say in time whom it calls at %s", r.target())}
+		_ = v.conn.SetReadDeadline(time.Time{}) // likewise
+		return s, judge(s, r)
 	}
 }
 

@@ -190,6 +190,28 @@ func TestEveryRequest(t *testing.T) {
 		t.Errorf("another protocol: %q, %v", back, err)
 	}
 
+	// Half a request is not passed on when there comes no other half; empty lines, which some add to a body, harm nothing.
+	conn = dial()
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 1\r\n\r\nx\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(conn); err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 200")) {
+		t.Errorf("an empty line at the end: %q, %v", answer, err)
+	}
+	conn = dial()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: evil.example"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(conn); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("half a request: %v, want a reset", err)
+	}
+
 	conn = dial()
 	if _, err := io.WriteString(conn, "PUT / HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloGET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"); err != nil {
 		t.Fatal(err)
