@@ -207,6 +207,9 @@ func TestNoSandboxWarnsEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
+	if said := c.daemon.Stderr.String(); !strings.Contains(said, "--no-sandbox: agents that ask for a cage work without one") {
+		t.Errorf("kaged up said %s", said)
+	}
 	if warnings := resp.Header.Get("X-Kaged-Warning"); warnings != "no-sandbox" {
 		t.Errorf("the warnings of a response are %q", warnings)
 	}
@@ -267,5 +270,23 @@ func TestLimitsOfACagedAgent(t *testing.T) {
 	}
 	if out := c.shell(s, "echo still here"); !strings.Contains(out, "still here") {
 		t.Errorf("the next command printed %q", out)
+	}
+}
+
+// A cage that writes more than its limit ends, its run with it, and what was written stays to be looked at.
+func TestDiskLimitEndsTheRun(t *testing.T) {
+	t.Parallel()
+	c := cagedProject(t, "{fs: [{mode: rw, path: ./src}], capabilities: [shell], limits: {disk: 8MiB}}")
+	s := c.session()
+	outcome, _ := c.does(s, "shell.bash", map[string]any{"command": "head -c 60000000 /dev/zero >big; sleep 1000", "cwd": "src"})
+	run := c.lastRun(s)
+	if outcome != "failed" || run.Error == nil || run.Error.Code != "cage_limit_reached" {
+		t.Errorf("the run %s: %+v", outcome, run.Error)
+	}
+	if shown := frames(t, s, "run.cage"); shown[len(shown)-1]["ended"] != "disk" {
+		t.Errorf("shown are %v", shown)
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, "src", "big")); err != nil {
+		t.Error(err)
 	}
 }

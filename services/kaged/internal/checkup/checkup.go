@@ -97,6 +97,11 @@ func Look(ctx context.Context, m Machine) Report {
 	file, read := m.configuration()
 	r.Checks = append([]Check{m.dataDir(ctx), read}, m.models(file)...)
 	r.Checks = append(r.Checks, m.postgres(ctx, file), m.listener(ctx), git(ctx))
+	if config.True(m.Getenv("KAGED_NO_SANDBOX")) {
+		r.Checks = append(r.Checks, Check{
+			"sandbox", Warning, "KAGED_NO_SANDBOX is set: agents that ask for a cage work without one", "unset KAGED_NO_SANDBOX",
+		})
+	}
 	r.OK = r.Cages.Tier != "" && !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.State == Missing })
 	return r
 }

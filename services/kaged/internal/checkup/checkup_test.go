@@ -117,6 +117,15 @@ func TestGaps(t *testing.T) {
 			}
 			write(t, filepath.Join(dir, "PG_VERSION"), "3\n")
 		}, "PostgreSQL", checkup.Missing, ""},
+		"no sandbox": {func(m *checkup.Machine) {
+			env := m.Getenv
+			m.Getenv = func(name string) string {
+				if name == "KAGED_NO_SANDBOX" {
+					return "1"
+				}
+				return env(name)
+			}
+		}, "sandbox", checkup.Warning, "unset KAGED_NO_SANDBOX"},
 		"a taken address": {func(m *checkup.Machine) { m.Listen = taken.Addr().String() }, "address", checkup.Warning, "--listen"},
 	} {
 		m := machine(t)

@@ -35,7 +35,9 @@ func (a App) up(p *places) *cobra.Command {
 			a.warnAbsent(cmd, p.config)
 			var looking sync.WaitGroup // beside the start, which it need not hold up
 			defer looking.Wait()
-			if !f.noSandbox {
+			if f.noSandbox {
+				fmt.Fprintln(a.Stderr, "kaged: warning: --no-sandbox: agents that ask for a cage work without one, with your rights")
+			} else {
 				looking.Go(func() { a.warnUncageable(cmd.Context(), p) })
 			}
 			defer context.AfterFunc(cmd.Context(), func() {

@@ -227,6 +227,11 @@ func TestEnds(t *testing.T) {
 		"time":    {command.Exit{Code: 143, Signal: "SIGTERM", Reason: command.TimedOut}, processes.Exited, processes.TimedOut, 137},
 		"told":    {command.Exit{Code: 137, Reason: command.Cancelled}, processes.Exited, processes.Killed, 137},
 		"session": {command.Exit{Code: 137, Reason: command.OwnerEnded}, processes.Exited, processes.SessionEnded, 137},
+		"memory":  {command.Exit{Code: 137, Reason: command.OutOfMemory}, processes.Exited, processes.OutOfMemory, 137},
+		"pids":    {command.Exit{Code: 137, Reason: command.TooManyProcesses}, processes.Exited, processes.TooManyProcesses, 137},
+		"agent":   {command.Exit{Code: 143, Reason: command.OutOfTime}, processes.Exited, processes.OutOfTime, 143},
+		"disk":    {command.Exit{Code: 137, Reason: command.DiskFull}, processes.Exited, processes.DiskFull, 137},
+		"calls":   {command.Exit{Code: 159, Reason: command.BadSystemCall}, processes.Exited, processes.BadSystemCall, 159},
 		"lost":    {command.Exit{Code: 137, Reason: command.Lost}, processes.Lost, "", 0},
 	} {
 		h, dir := newHost(), t.TempDir()
