@@ -12,8 +12,8 @@ import (
 )
 
 // prepareForker readies the thread that forks commands, while it has rights: they inherit its Landlock domain, its empty
-// bounding set, and its time namespace where the kernel knows them. The other threads stay outside of the domain: they are to
-// signal what is in it, and nothing in it can signal or trace them.
+// bounding set, its securebits, and its time namespace, as far as the kernel knows them. The other threads stay outside of the
+// domain: they are to signal what is in it, and nothing in it can signal or trace them.
 func prepareForker(plan blueprint.Plan) error {
 	if err := landlock(plan); err != nil {
 		return &layerError{layer: blueprint.LayerLandlock, err: err}
@@ -22,11 +22,14 @@ func prepareForker(plan blueprint.Plan) error {
 	for c := uintptr(0); c < 64; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if err == unix.EINVAL {
-			return nil // the last one was the one before
+			break // the last one was the one before
 		}
 		if err != nil {
 			return &layerError{layer: blueprint.LayerCaps, err: fmt.Errorf("bounding set: %w", err)}
 		}
+	}
+	if err := unix.Prctl(unix.PR_SET_SECUREBITS, securebits, 0, 0, 0); err != nil {
+		return &layerError{layer: blueprint.LayerCaps, err: fmt.Errorf("securebits: %w", err)}
 	}
 	return nil
 }
@@ -47,13 +50,14 @@ func lock(plan blueprint.Plan) error {
 			return err
 		}
 	}
-	if err := all(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, securebits, 0); err != nil {
-		return &layerError{layer: blueprint.LayerCaps, err: fmt.Errorf("securebits: %w", err)}
-	}
 	if err := dropCapabilities(); err != nil {
 		return &layerError{layer: blueprint.LayerCaps, err: err}
 	}
-	if err := all(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); err != nil {
+	// The filter is every thread's, and takes along to the others that this one gets no new privileges: each time all threads are
+	// stopped for one more call costs as much as many calls.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return &layerError{layer: blueprint.LayerNoNew, err: err}
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // some of the above gave it back

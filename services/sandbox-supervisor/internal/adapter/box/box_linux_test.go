@@ -196,6 +196,30 @@ func TestLocked(t *testing.T) {
 	}
 }
 
+// No thread of a cage's init has a right left either, and all are filtered.
+func TestInitIsLocked(t *testing.T) {
+	t.Parallel()
+	dir := project(t)
+	b := open(t, boxes(t), rw(dir))
+	run(t, b, dir, "true")
+	files, err := filepath.Glob("/proc/" + strconv.Itoa(box.InitOf(b)) + "/task/*/status")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("the init has the threads %v, %v", files, err)
+	}
+	for _, file := range files {
+		status, err := os.ReadFile(file)
+		if err != nil {
+			continue // a thread may end
+		}
+		zero := "\t0000000000000000\n"
+		for _, line := range []string{"CapInh:" + zero, "CapPrm:" + zero, "CapEff:" + zero, "CapAmb:" + zero, "NoNewPrivs:\t1\n", "Seccomp:\t2\n"} {
+			if !strings.Contains(string(status), line) {
+				t.Errorf("%s is without %q:\n%s", file, line, status)
+			}
+		}
+	}
+}
+
 // A terminal is the cage's own: programs find its name.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
