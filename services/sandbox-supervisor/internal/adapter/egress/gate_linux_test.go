@@ -48,6 +48,11 @@ func TestTheNetworkByName(t *testing.T) {
 			if code != 0 || strings.TrimSpace(out) != "hello api.example.com:8080/p" {
 				t.Errorf("python: %q, exit %d", out, code)
 			}
+			if conn, err := g.Dial("tcp", "api.example.com:8080"); err != nil {
+				t.Errorf("a Go program: %v", err)
+			} else {
+				conn.Close()
+			}
 			g.expect(t, "api.example.com:8080", true, "api.example.com:8080")
 			g.expect(t, "10.1.2.3:80", true, "10.1.2.3:80")
 
