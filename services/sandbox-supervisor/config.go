@@ -11,7 +11,8 @@ import (
 
 // Config is the table [services.sandbox-supervisor].
 type Config struct {
-	// Cgroups says how commands are told apart: "auto" uses a cgroup for each where they can be had, "off" never does.
+	// Cgroups says how commands are told apart: "auto" uses a cgroup for each where they can be had, and
+	// for cages with limits; "off" never does.
 	Cgroups string `toml:"cgroups"`
 	// KillGrace is how long a command that ran out of its time may take to end after SIGTERM, before it is killed.
 	KillGrace config.Duration `toml:"kill_grace"`

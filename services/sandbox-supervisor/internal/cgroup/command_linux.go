@@ -2,7 +2,6 @@ package cgroup
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -257,8 +256,8 @@ func (c *Command) Usage() (cpu time.Duration, pids []int, err error) {
 	return cpu, pids, err
 }
 
-// Leave lets go of the command's cgroups, when nothing runs in them, and returns the limit that was reached there. What the
-// kernel holds for a moment longer is removed beside it.
+// Leave lets go of the command's cgroups, when nothing runs in them, and returns the limit that was reached there. They are
+// removed beside it: the kernel takes its time, and may hold them for a moment longer.
 func (c *Command) Leave() Hit {
 	for _, n := range c.open() {
 		if counter(n.file, n.key) > 0 {
@@ -273,13 +272,11 @@ func (c *Command) Leave() Hit {
 	delete(c.cage.commands, c)
 	c.cage.mu.Unlock()
 	c.close()
-	for i := len(c.dirs) - 1; i >= 0; i-- {
-		dir := c.dirs[i]
-		if err := unix.Rmdir(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
-			continue
+	c.cage.cages.work.Go(func() {
+		for _, dir := range c.dirs {
+			_ = rmdir(dir) // if it stays, it goes with its cage
 		}
-		c.cage.cages.work.Go(func() { _ = rmdir(dir) }) // if it stays, it goes with its cage
-	}
+	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hit

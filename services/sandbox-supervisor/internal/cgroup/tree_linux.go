@@ -146,12 +146,18 @@ func (l *Leaf) Remove() error {
 	return remove(l.path)
 }
 
-// remove kills what runs in the cgroup at path and removes it with the cgroups below it, the deepest first.
+// remove kills what runs in the cgroup at path and removes it with the cgroups below it, the deepest first. Somebody else may
+// remove it meanwhile.
 func remove(path string) error {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
+	err := tryRemove(path)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {
 		return nil
 	}
+	return err
+}
+
+func tryRemove(path string) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: path, Err: err}
 	}
