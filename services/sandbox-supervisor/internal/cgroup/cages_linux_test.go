@@ -108,7 +108,7 @@ func TestMemory(t *testing.T) {
 	if cage == nil {
 		return
 	}
-	other, bystander := run(t, cage, "sleep 1000")
+	other, bystander := run(t, cage, "exec sleep 1000")
 	// The shell that waits is of the same command as the hog and would go on without it.
 	cmd, command := run(t, cage, `sleep 1000 & head -c 100m /dev/zero | tail; wait`)
 	err := cmd.Wait()
@@ -139,7 +139,7 @@ func TestPIDs(t *testing.T) {
 	if cage == nil {
 		return
 	}
-	other, bystander := run(t, cage, "sleep 1000")
+	other, bystander := run(t, cage, "exec sleep 1000")
 	cmd, command := run(t, cage, `b() { b | b & }; b; sleep 1000; sleep 1000`)
 	err := cmd.Wait()
 	if hit := command.Leave(); hit != HitPIDs || err == nil {

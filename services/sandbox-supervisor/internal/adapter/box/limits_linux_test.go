@@ -51,7 +51,7 @@ func spawn(t testing.TB, b core.Box, command string) core.Process {
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	b := limited(t, dsl.Limits{Memory: 96 << 20})
-	other := spawn(t, b, "sleep 1000")
+	other := spawn(t, b, "exec sleep 1000")
 	_, end := run(t, b, "/", `sleep 1000 & head -c 300m /dev/zero | tail >/dev/null; wait`)
 	if end.Hit != core.ReasonOOM {
 		t.Errorf("the hog ended with %+v", end)
@@ -152,7 +152,7 @@ func TestDiskLimit(t *testing.T) {
 			t.Parallel()
 			dir := project(t)
 			b := limited(t, dsl.Limits{Disk: 4 << 20}, rw(dir))
-			quiet := spawn(t, b, "sleep 1000")
+			quiet := spawn(t, b, "exec sleep 1000")
 			p, err := b.Spawn(t.Context(), core.Spec{Argv: []string{"/bin/sh", "-c", script}, Dir: dir, Env: []string{"PATH=/usr/bin:/bin"}})
 			if err != nil {
 				t.Fatal(err)
