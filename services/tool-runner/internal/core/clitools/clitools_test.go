@@ -306,6 +306,21 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// Nobody is asked about a call that would fail: what an operator approves of category admin is a command that can be run
+// (T-CAT-04).
+func TestRefusedBeforeAsked(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "tools:\n  - {name: drop, category: admin, cmd: /bin/echo, args: [\"{{what}}\"], parameters: {what: {type: string}}, env: {TOKEN: \"${TOKEN}\"}}\n")
+	b.fails(fault.LocalConfigInvalid, "drop", `{"what":"table"}`)
+	b.env["TOKEN"] = "x"
+	b.fails(fault.InvalidParams, "drop", `{"what":"--all"}`)
+	b.fails(fault.InvalidParams, "drop", `{"what":"a\u0000b"}`)
+	out := b.do("drop", `{"what":"table"}`)
+	if out.Approval == nil || out.Approval.Command != "/bin/echo table" || len(b.shell.Specs()) != 0 {
+		t.Errorf("%+v", out)
+	}
+}
+
 // No program is looked for where agents can write: not in the project, not at a place relative to it.
 func TestProgramsOfTheProjectAreNotFound(t *testing.T) {
 	t.Parallel()

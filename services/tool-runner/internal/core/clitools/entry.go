@@ -74,9 +74,14 @@ func (d Deps) entry(c dsl.Command) (*tool.Entry, error) {
 		Parallel: c.Category == "read", OwnTimeout: true,
 		Requires: []tool.Requirement{tool.Can("exec")},
 		Commands: t.commands,
-		Aliases:  []tool.Alias{tool.AliasWith(c.Name, c.Description, input)},
-		Limits:   t.limits(),
-		Run:      t.run,
+		// Nobody is asked about a call that would fail.
+		Preview: func(_ context.Context, _ *tool.Call, values *tool.Values) (string, error) {
+			_, err := t.usable(*values)
+			return "", err
+		},
+		Aliases: []tool.Alias{tool.AliasWith(c.Name, c.Description, input)},
+		Limits:  t.limits(),
+		Run:     t.run,
 	}, input)
 	entry.Source = tool.CLI
 	entry.Unavailable = t.unavailable
@@ -199,13 +204,22 @@ func (t cliTool) environment(root string, caged bool) map[string]string {
 // killedCode is the exit code of a program that was ended for taking too long.
 const killedCode = 137
 
+// usable returns the program and its arguments, or why a call with these values fails whatever happens.
+func (t cliTool) usable(values tool.Values) ([]string, error) {
+	argv, err := t.argv(t.command, values)
+	if err != nil {
+		return nil, err
+	}
+	if why := t.unavailable(); why != nil {
+		return nil, why
+	}
+	return argv, nil
+}
+
 // run runs the program and answers with what it wrote and how it ended.
 func (t cliTool) run(ctx context.Context, call *tool.Call, values *tool.Values) (Result, error) {
-	argv, err := t.argv(t.command, *values)
+	argv, err := t.usable(*values)
 	if err != nil {
-		return Result{}, err
-	}
-	if err := t.unavailable(); err != nil {
 		return Result{}, err
 	}
 	timeout := t.command.Timeout
