@@ -8,5 +8,5 @@ arch=${1:-$(go env GOARCH)}
 out=services/sandbox-supervisor/internal/adapter/box/init/cage-init-$arch
 new=$(mktemp)
 trap 'rm -f "$new"' EXIT
-CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -ldflags '-s -w -buildid=' -o "$new" ./services/sandbox-supervisor/cageinit
+CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -buildvcs=false -trimpath -ldflags '-s -w -buildid=' -o "$new" ./services/sandbox-supervisor/cageinit
 cmp -s "$new" "$out" || install -m 0755 "$new" "$out"

@@ -22,7 +22,7 @@ func (b *builder) devices() error {
 	if err := b.place(source{path: "/dev/pts", kind: unix.S_IFDIR}); err != nil {
 		return err
 	}
-	options := "newinstance,ptmxmode=0666,mode=0620,gid=" + strconv.Itoa(b.plan.GID)
+	options := "newinstance,max=1024,ptmxmode=0666,mode=0620,gid=" + strconv.Itoa(b.plan.GID)
 	if err := unix.Mount("devpts", "dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, options); err != nil {
 		return fmt.Errorf("devpts: %w", err)
 	}
