@@ -160,6 +160,10 @@ func TestSecret(t *testing.T) {
 			t.Errorf("%s: %q, %v, ended %d times", name, got, err, ended)
 		}
 	}
+	short := Credential{Value: "key"}
+	if words := short.words(); len(words) > 0 {
+		t.Errorf("%q would be overwritten in any text", words)
+	}
 	r, w := io.Pipe()
 	defer r.Close()
 	go func() { _, _ = io.WriteString(w, "data: 1\n\n") }() // ends when it is read

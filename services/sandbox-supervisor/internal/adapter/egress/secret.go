@@ -36,15 +36,16 @@ type Credential struct {
 	Missing string
 }
 
-// minSecret is the shortest part of a value that is taken for the secret itself.
+// minSecret is the shortest word that is overwritten: shorter ones are part of any text.
 const minSecret = 8
 
 // words returns what must not come back: the value, and where it is "Bearer token" the token.
-func (c *Credential) words() [][]byte {
+func (c *Credential) words() (words [][]byte) {
 	value := strings.TrimSpace(string(c.Value))
-	words := [][]byte{[]byte(value)}
-	if cut := strings.LastIndexByte(value, ' '); cut >= 0 && len(value)-cut-1 >= minSecret {
-		words = append(words, []byte(value[cut+1:]))
+	for _, word := range []string{value, value[strings.LastIndexByte(value, ' ')+1:]} {
+		if len(word) >= minSecret {
+			words = append(words, []byte(word))
+		}
 	}
 	return words
 }
