@@ -305,6 +305,12 @@ func (p Path) Taken() error {
 	return fault.New(fault.FileExists, "There is already something at %s; use file.write to overwrite a file.", p.Show).With("path", p.Show)
 }
 
+// held is the refusal to take a file away that the cage grants by itself.
+func (p Path) held() error {
+	return fault.New(fault.CapabilityDenied, "%s can be changed, and neither removed nor moved, because the agent's cage grants this very file.", p.Show).
+		With("path", p.Show).With("required", "rw:fs:"+p.Show)
+}
+
 // changed is the refusal to overwrite what somebody else has changed meanwhile.
 func (p Path) changed() error {
 	return fault.New(fault.FileChangedSinceRead, "%s has changed since it was read; read it again.", p.Show).With("path", p.Show)

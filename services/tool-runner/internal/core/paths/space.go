@@ -108,8 +108,8 @@ type Path struct {
 	Mode   fs.FileMode
 	// Linked says that the name as it was asked for is that of a link, which leads to Rel.
 	Linked bool
-	// InPlace says that a change has to write into the file that is there, because something holds on to that one and not to its
-	// name, as a mount does.
+	// InPlace says that a change has to write into the file that is there, and can neither remove nor move it, because something
+	// holds on to that one and not to its name, as the mount of a cage that grants this very file does.
 	InPlace bool
 }
 

@@ -83,6 +83,9 @@ func (s *step) stage() error {
 		return s.path.changed()
 	}
 	if s.kind == remove || s.kind == move {
+		if s.path.InPlace {
+			return s.path.held()
+		}
 		return nil
 	}
 	return s.path.Failure("written", s.writeTemp(&st))

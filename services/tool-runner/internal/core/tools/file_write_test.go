@@ -224,6 +224,16 @@ func TestGrantedFileStaysItself(t *testing.T) {
 	if !strings.Contains(b.content("notes"), "new") {
 		t.Error(b.content("notes"))
 	}
+	b.ok("file.write", in{"path": "notes", "content": "last\n"}, nil)
+	for _, patch := range []string{"*** Delete File: notes\n", "*** Update File: notes\n*** Move to: src/moved\n@@\n-last\n+x\n"} {
+		f := b.fails(fault.CapabilityDenied, "edit.patch", in{"patch": "*** Begin Patch\n" + patch + "*** End Patch\n"})
+		if f.Details["required"] != "rw:fs:./notes" || b.content("src/moved") != "(none)" {
+			t.Error(f)
+		}
+	}
+	if b.content("notes") != "last\n" {
+		t.Error(b.content("notes"))
+	}
 }
 
 // A policy that names what is not there, or a link, grants nothing: every call with a path says what is wrong with it.
