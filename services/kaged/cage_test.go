@@ -290,3 +290,35 @@ func TestDiskLimitEndsTheRun(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Cages of one project come and go side by side: what one protects with a stub another can rely on, and when all have gone nothing is left.
+func TestManyCagesOfOneProject(t *testing.T) {
+	t.Parallel()
+	c := cagedProject(t, "{fs: [{mode: rw, path: .}], capabilities: [shell]}")
+	kagedtest.Write(t, c.dir, "try.sh", "mkdir .git/hooks; touch .kaged/x; true\n")
+	sessions := make([]*kagedtest.Session, 6)
+	for i := range sessions {
+		sessions[i] = c.session()
+	}
+	const rounds = 3
+	for range rounds {
+		runs := map[string]*kagedtest.Session{}
+		for _, s := range sessions {
+			runs[s.Send(t, words(t, "shell.bash", map[string]any{"command": "sh try.sh"}))] = s
+		}
+		for run, s := range runs {
+			path := "/api/v1/sessions/" + s.ID + "/runs/" + run
+			kagedtest.Eventually(t, "the run ends", func() bool { return kagedtest.Get[lastRun](t, c.client, path).State != "running" })
+			if ended := kagedtest.Get[lastRun](t, c.client, path); ended.State != "completed" {
+				t.Errorf("a run %s: %+v", ended.State, ended.Error)
+			}
+		}
+	}
+	for _, s := range sessions {
+		c.end(s)
+	}
+	kagedtest.Eventually(t, "nothing is left", func() bool { return len(c.left()) == 0 })
+	if _, err := os.Lstat(filepath.Join(c.dir, ".kaged", "x")); err == nil {
+		t.Error("a protected folder was written to")
+	}
+}
