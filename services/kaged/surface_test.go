@@ -244,6 +244,37 @@ func projects(t *testing.T, ann *surface, w *kagedtest.World) {
 	if label, given := loaded["label"]; !given || label != nil || loaded["id"] != "wordcount" {
 		t.Errorf("loaded %v", loaded)
 	}
+	capabilities(t, ann, w, load)
+}
+
+// capabilities asks what root agents may do before anything runs: one without a cage, and one with (A-PROJ-CAP-01..05).
+func capabilities(t *testing.T, ann *surface, w *kagedtest.World, load func(string, int) map[string]any) {
+	t.Helper()
+	dir := filepath.Join(w.Dir, "caged")
+	kagedtest.Write(t, dir, "p.md", "Help.")
+	kagedtest.Write(t, dir, ".kaged/project.yaml", "version: 1\nproject: caged\nprimary:\n  model: smart-generalist\n  system_prompt: ./p.md\n"+
+		"  tools: {\"*\": {enabled: false}, file.read: {enabled: true}}\n"+
+		"  cage: {fs: [{mode: rw, path: ./src}, {mode: ro, path: /usr/share}], net: {allow: [\"b.example:2\", \"a.example:1\"]}}\n")
+	load(dir, 201)
+	text := func(v any) string {
+		data, _ := json.Marshal(v)
+		return string(data)
+	}
+	free, caged := ann.get("/api/v1/projects/wordcount/capabilities", 200), ann.get("/api/v1/projects/caged/capabilities", 200)
+	if got := text(free["filesystem"]) + text(free["network"]); got != `{"mode":"disabled","mounts":[]}{"allowlist":[],"mode":"disabled"}` {
+		t.Errorf("without a cage: %s", got)
+	}
+	want := `{"mode":"isolated","mounts":["project:/src","/usr/share"]}{"allowlist":["b.example:2","a.example:1"],"mode":"isolated"}`
+	if got := text(caged["filesystem"]) + text(caged["network"]); got != want {
+		t.Errorf("in a cage: %s", got)
+	}
+	count := func(c map[string]any, list string) int { return len(c["tools"].(map[string]any)[list].([]any)) }
+	if got := text(caged["tools"].(map[string]any)["enabled"]); got != `["file.read"]` ||
+		count(caged, "enabled")+count(caged, "disabled") != count(free, "enabled")+count(free, "disabled") {
+		t.Errorf("the tools are %v, and without the switch %v", caged["tools"], free["tools"])
+	}
+	ann.get("/api/v1/projects/nope/capabilities", 404)
+	ann.do("DELETE", "/api/v1/projects/caged?confirm=true", "", 200)
 }
 
 // sessions creates more sessions than may run at once and returns one of ann's.
