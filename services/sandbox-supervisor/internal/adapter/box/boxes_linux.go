@@ -180,7 +180,10 @@ func (b *Boxes) start(t tier, spec core.BoxSpec, program *os.File, attempt func(
 	}
 	defer theirs.Close()
 	conn.Patience = b.opts.KillTimeout
-	box := &Box{boxes: b, tier: t, user: t.userOf(spec.View.Root), id: spec.ID, gate: b.newGate(spec, attempt), env: environment(spec.View.Env), conn: conn, gone: make(chan struct{})}
+	box := &Box{
+		boxes: b, tier: t, user: t.userOf(spec.View.Root), id: spec.ID, gate: b.newGate(spec, attempt),
+		env: environment(spec.View.Env), conn: conn, gone: make(chan struct{}),
+	}
 	box.link = link.New(conn, link.Options{
 		Log: b.opts.Log.With("cage", spec.ID), Peer: "the cage's init", Inner: true, Abandon: box.kill,
 		StartTimeout: b.opts.StartTimeout, KillTimeout: b.opts.KillTimeout, DrainWait: b.opts.DrainWait,
