@@ -50,7 +50,7 @@ func TestSwappedWhileMakingCages(t *testing.T) {
 		}
 	})
 	policy := grantsWork()
-	policy.Fs = []*commonv1.CageMount{{Mode: "rw", Path: "./work/way/inner"}}
+	policy.Fs = []*commonv1.CageMount{{Mode: "rw", Path: "./" + filepath.Join("work", "way", "inner")}}
 	made, refused := 0, 0
 	for made+refused < 60 {
 		start := shell(t, "cat "+inner+"/file "+outside+"/file; true", pipes, inCage(root, policy))

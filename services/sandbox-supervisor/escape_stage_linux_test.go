@@ -173,7 +173,7 @@ func (s *stage) policy(p escape.Profile) *commonv1.CagePolicy {
 	policy := &commonv1.CagePolicy{Seccomp: "default", State: "ephemeral", Fs: []*commonv1.CageMount{
 		{Mode: "rw", Path: "project:/work"},
 		{Mode: "ro", Path: "./docs"},
-		{Mode: "ro", Path: "./work/sealed"},
+		{Mode: "ro", Path: "./" + filepath.Join("work", "sealed")},
 		{Mode: "rw", Path: s.params.Open},
 		{Mode: "rw", Path: "./data/file"},
 	}}
