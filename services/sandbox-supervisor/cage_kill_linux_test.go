@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -237,6 +238,15 @@ func (h *holder) nothingLeft(t *testing.T, processes []int) {
 	for _, pid := range processes {
 		gone(t, pid)
 	}
+	// A process that was being forked as the supervisor died has all its files, its socket and its locks among them, until it
+	// sees that it is alone.
+	waitFor(t, "the supervisor's files to be let go of", func() bool {
+		c, err := net.Dial("unix", host.SocketPath(h.data, "sandbox-supervisor"))
+		if err == nil {
+			c.Close()
+		}
+		return err != nil && !opened(h.data+"/", "/kaged-"+strings.ToLower(strings.TrimSpace(read(t, filepath.Join(h.data, "node")))))
+	})
 	restart(t, h.data)
 	if left := cgroups(t, h.data); len(left) > 0 {
 		t.Errorf("cgroups are left: %v", left)
@@ -250,6 +260,15 @@ func (h *holder) nothingLeft(t *testing.T, processes []int) {
 			t.Errorf("files are left: %v", left)
 		}
 	}
+}
+
+// opened reports whether any process has a file open whose path holds one of the parts.
+func opened(parts ...string) bool {
+	files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	return slices.ContainsFunc(files, func(file string) bool {
+		to, err := os.Readlink(file)
+		return err == nil && slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(to, part) })
+	})
 }
 
 // below lists everything in a folder but a project's own files.

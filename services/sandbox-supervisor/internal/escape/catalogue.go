@@ -189,6 +189,7 @@ var Catalogue = []Case{
 	contained("lim-tmpfs-memory", "filling /tmp beyond the memory of the cage", Limited),
 	contained("lim-inodes", "as many empty files in /tmp as there can be", Limited),
 	contained("lim-shm", "filling /dev/shm", Limited),
+	contained("lim-disk", "writing more to the project than is allowed", Limited),
 	contained("lim-walltime", "staying on, deaf to SIGTERM", Limited),
 	contained("lim-orphans", "leaving processes behind", Limited),
 
