@@ -5,12 +5,17 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"kaged.dev/services/tool-runner/internal/core/syntax"
 )
 
-// MaxPattern is the longest pattern in bytes.
-const MaxPattern = 64 << 10
+// MaxPattern is the longest pattern in bytes, and patternTime how long reading one may take. A few words that a grammar finds
+// no sense in can keep a parser's search for the best repair busy for minutes.
+const (
+	MaxPattern  = 64 << 10
+	patternTime = 2 * time.Second
+)
 
 // Pattern is a compiled pattern. It is safe for concurrent use.
 type Pattern struct {
@@ -72,9 +77,17 @@ func Compile(ctx context.Context, parser *syntax.Parser, lang *syntax.Language, 
 	if len(source) > MaxPattern {
 		return nil, &PatternError{Pattern: source, Problem: "is too long"}
 	}
+	limited, cancel := context.WithTimeout(ctx, patternTime)
+	defer cancel()
 	var first error
 	for text, end := range spellings(lang, source) {
-		tree, err := parser.Parse(ctx, lang, []byte(text), 4*MaxPattern)
+		tree, err := parser.Parse(limited, lang, []byte(text), 4*MaxPattern)
+		if err != nil && limited.Err() != nil && ctx.Err() == nil {
+			return nil, &PatternError{
+				Pattern: source, Problem: "is not complete " + lang.Name + " code: no reading of it was found in " + patternTime.String(),
+				Advice: advice(lang),
+			}
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ package structural_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -240,5 +241,15 @@ func TestMatchingEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	if err := pattern.Find(ctx, &tree, true, func(structural.Match) bool { return true }); err != nil && ctx.Err() == nil {
 		t.Fatal(err)
+	}
+}
+
+// A pattern that keeps a grammar busy is refused as what it is, long before the tool's own time is up.
+func TestPatternThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	_, err := structural.Compile(t.Context(), parser(t), syntax.Lookup("swift"), `{"a": $V, $$$=`)
+	var refused *structural.PatternError
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "no reading of it was found in 2s") {
+		t.Fatalf("%v", err)
 	}
 }
