@@ -337,6 +337,7 @@ func serve(test *net.UnixConn, r request) error {
 		return answer(test, reply{}, int(file.Fd()))
 	}
 	cmd := exec.Command(r.Argv[0], r.Argv[1:]...)
+	cmd.Dir = "/" // where the test started may lie below the /tmp that is covered
 	output, err := cmd.CombinedOutput()
 	code := 127
 	if cmd.ProcessState != nil {
