@@ -21,6 +21,7 @@ func newBoxes(cfg Config, deps Deps) boxes {
 		Cgroups: cgroups,
 		Log:     deps.Log, Name: deps.Node + "-" + deps.Instance + "-cages",
 		UID: cfg.CageUID, System: cfg.SystemPaths, TmpBytes: cfg.TmpBytes, Dir: dir, Hidden: deps.Forbidden,
-		Egress: cfg.egress(deps.Log), StartTimeout: cfg.StartTimeout.D(), KillTimeout: cfg.KillTimeout.D(), DrainWait: cfg.DrainWait.D(),
+		SpareIdle: cfg.CageSpare.D(),
+		Egress:    cfg.egress(deps.Log), StartTimeout: cfg.StartTimeout.D(), KillTimeout: cfg.KillTimeout.D(), DrainWait: cfg.DrainWait.D(),
 	})
 }

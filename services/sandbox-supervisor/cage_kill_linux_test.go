@@ -419,6 +419,10 @@ func waitFor(t testing.TB, what string, done func() bool) {
 // cgroup, no stub.
 func TestCagesLeakNothing(t *testing.T) {
 	opts := testkit.Options(t)
+	settings := settings{"CAGE_SPARE": "0s"} // which would come and go
+	opts.Getenv = func(name string) string {
+		return settings[strings.TrimPrefix(name, "KAGED_SERVICES_SANDBOX_SUPERVISOR_")]
+	}
 	h, err := host.New(opts, sandboxsupervisor.Module)
 	if err != nil {
 		t.Fatal(err)

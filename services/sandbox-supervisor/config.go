@@ -43,6 +43,9 @@ type Config struct {
 	SystemPaths []string `toml:"system_paths"`
 	// TmpBytes bounds what a cage's private folders hold together: /tmp, /var/tmp, /dev/shm, /run and its home.
 	TmpBytes int64 `toml:"tmp_bytes"`
+	// CageSpare is how long the beginnings of a cage are kept ready for the next one, after the last was made: a process of 4 MB,
+	// for a cage that is there in a third of the time. "0s" keeps none.
+	CageSpare config.Duration `toml:"cage_spare"`
 
 	// NetConnections is how many connections a cage may have open at once.
 	NetConnections int `toml:"net_connections"`
@@ -93,6 +96,7 @@ func DefaultConfig() Config {
 		DrainWait: config.Duration(250 * time.Millisecond), MaxCommands: 512, MaxCommandBytes: 1 << 20,
 		MaxCommandStrings: 16384, StdinBytes: 256 << 10, MaxCages: 256, CageUID: 59999,
 		SystemPaths: []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"}, TmpBytes: 512 << 20,
+		CageSpare:      config.Duration(time.Minute),
 		NetConnections: 256, NetResolveTimeout: config.Duration(5 * time.Second), NetConnectTimeout: config.Duration(10 * time.Second),
 		NetHelloTimeout: config.Duration(10 * time.Second), NetIdleTimeout: config.Duration(15 * time.Minute),
 		NetResolvedFor: config.Duration(30 * time.Second), NetResolvedNames: 1024, NetCredentialBody: 256 << 20,
@@ -179,6 +183,9 @@ func (c Config) validateCages() error {
 	}
 	if c.TmpBytes < 1<<20 || c.TmpBytes > 1<<40 {
 		return fmt.Errorf("tmp_bytes is %d; it must be between 1 MiB and 1 TiB", c.TmpBytes)
+	}
+	if c.CageSpare < 0 || c.CageSpare.D() > 24*time.Hour {
+		return fmt.Errorf("cage_spare is %s; it must be at most a day", c.CageSpare)
 	}
 	return nil
 }

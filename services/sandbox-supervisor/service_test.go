@@ -9,9 +9,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
+	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/testkit"
@@ -65,6 +67,7 @@ func TestConfig(t *testing.T) {
 		"credentials": func(c *sandboxsupervisor.Config) {
 			c.Credentials = map[string]sandboxsupervisor.Credential{"x:443": {Header: "A b", Value: "v"}}
 		},
+		"cage_spare":        func(c *sandboxsupervisor.Config) { c.CageSpare = config.Duration(48 * time.Hour) },
 		"session_processes": func(c *sandboxsupervisor.Config) { c.SessionProcesses = 0 },
 		"kept_output_bytes": func(c *sandboxsupervisor.Config) { c.KeptOutputBytes = -1 },
 		"ended_processes":   func(c *sandboxsupervisor.Config) { c.EndedProcesses = 0 },

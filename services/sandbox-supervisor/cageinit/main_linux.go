@@ -3,8 +3,9 @@
 // in the cage.
 //
 // It is started by package box in namespaces of its own and finds its socket as descriptor 3. What it is to build comes over
-// that (package blueprint), and afterwards the commands (packages commands and frame). It is small, static and has no cgo:
-// rights are given up by every thread at once, which the Go runtime can only do without cgo.
+// that (package blueprint), in two parts: what every cage has, and what this one is. The second may come much later than the
+// first, as an init may wait for its cage. Then come the commands (packages commands and frame). It is small, static and has no
+// cgo: rights are given up by every thread at once, which the Go runtime can only do without cgo.
 //
 // Goroutines: those of package commands, and one that drains signals. They end with the process.
 package main
@@ -32,11 +33,15 @@ import (
 const socket = 3
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == "hold" {
+	do := run
+	switch {
+	case len(os.Args) == 2 && os.Args[1] == blueprint.ArgHold:
 		_, _ = os.Stdin.Read(make([]byte, 1)) // its namespace is all that is wanted of it
 		return
+	case len(os.Args) == 2 && os.Args[1] == blueprint.ArgLaunch:
+		do = launch
 	}
-	if err := run(); err != nil {
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		syscall.Exit(1)
 	}
@@ -59,15 +64,13 @@ func run() error {
 		return err
 	}
 	catchSignals()
-	plan, files, err := receive(conn)
-	if err != nil {
-		return err
-	}
-	server, sockets, err := build(conn, plan, files)
+	b := &builder{top: -1, store: -1}
+	server, sockets, err := serve(conn, b)
+	b.close()
 	if err != nil {
 		var l *layerError
 		if !errors.As(err, &l) {
-			l = &layerError{layer: blueprint.LayerMount, err: err}
+			return err
 		}
 		return conn.Send(frame.Frame{Op: frame.OpFailed, Layer: l.layer, Cause: l.cause, Text: l.err.Error()})
 	}
@@ -91,20 +94,30 @@ func handOver(conn *frame.Conn, sockets []int) error {
 	return nil
 }
 
-// receive returns what is to be built and the files that belong to it.
-func receive(conn *frame.Conn) (plan blueprint.Plan, files []int, err error) {
+// serve builds what the supervisor asks for. It fails with a *layerError if something cannot be built.
+func serve(conn *frame.Conn, b *builder) (*commands.Server, []int, error) {
 	for {
 		f, fds, err := conn.Receive()
 		if err != nil {
-			return plan, nil, err
+			return nil, nil, err
 		}
-		files = append(files, fds...)
+		b.files = append(b.files, fds...)
 		switch f.Op {
+		case frame.OpPrepare:
+			if err := json.Unmarshal(f.Plan, &b.base); err != nil {
+				return nil, nil, err
+			}
+			if err := prepare(b); err != nil {
+				return nil, nil, err
+			}
 		case frame.OpFiles:
 		case frame.OpSetUp:
-			return plan, files, json.Unmarshal(f.Plan, &plan)
+			if err := json.Unmarshal(f.Plan, &b.plan); err != nil {
+				return nil, nil, err
+			}
+			return build(conn, b)
 		default:
-			return plan, nil, fmt.Errorf("the supervisor's first word was %q", f.Op)
+			return nil, nil, fmt.Errorf("the supervisor said %q", f.Op)
 		}
 	}
 }
@@ -131,41 +144,60 @@ type layerError struct {
 
 func (e *layerError) Error() string { return e.layer + ": " + e.err.Error() }
 
-// build builds the cage and returns the server of its commands and the sockets of its network, with no right left to this
-// process.
-func build(conn *frame.Conn, plan blueprint.Plan, files []int) (server *commands.Server, sockets []int, err error) {
-	if plan.Mark != 0 {
-		_ = proc.SetMark(plan.Mark) // where a limit is in the way, the supervisor knows the cage by its namespace
-	}
-	b := &builder{plan: plan, files: files, top: -1, store: -1}
-	defer b.close()
-	for _, step := range []struct {
-		layer string
-		do    func() error
-	}{
-		{blueprint.LayerMount, b.open},
-		{blueprint.LayerMount, b.root},
-		{blueprint.LayerMount, b.private},
-		{blueprint.LayerMount, b.system},
-		{blueprint.LayerMount, b.devices},
-		{blueprint.LayerPID, b.proc},
-		{blueprint.LayerMount, b.grants},
-		{blueprint.LayerMount, b.enter},
-		{blueprint.LayerUTS, func() error { return unix.Sethostname([]byte("cage")) }},
-		{blueprint.LayerNet, func() (err error) { sockets, err = netns.Setup(plan.Net); return err }},
-		{blueprint.LayerUser, b.noNamespaces},
-	} {
-		if err := step.do(); err != nil {
+// step is a part of building, and what it is a layer of.
+type step struct {
+	layer string
+	do    func() error
+}
+
+// take takes steps, up to the first that fails.
+func take(steps ...step) error {
+	for _, s := range steps {
+		if err := s.do(); err != nil {
 			var l *layerError
 			if errors.As(err, &l) {
-				return nil, nil, err
+				return err
 			}
-			return nil, nil, &layerError{layer: step.layer, err: err}
+			return &layerError{layer: s.layer, err: err}
 		}
 	}
-	server, err = commands.New(conn, commands.Options{Inner: true, Prepare: func() error { return prepareForker(plan) }, Place: tasks.Enter})
+	return nil
+}
+
+// prepare builds what every cage has.
+func prepare(b *builder) error {
+	if b.base.Mark != 0 {
+		_ = proc.SetMark(b.base.Mark) // where a limit is in the way, the supervisor knows the cage by its namespace
+	}
+	return take(
+		step{blueprint.LayerMount, b.open},
+		step{blueprint.LayerMount, b.root},
+		step{blueprint.LayerMount, b.private},
+		step{blueprint.LayerMount, b.system},
+		step{blueprint.LayerMount, b.devices},
+		step{blueprint.LayerPID, b.proc},
+		step{blueprint.LayerUTS, func() error { return unix.Sethostname([]byte("cage")) }},
+	)
+}
+
+// build builds the rest of the cage and returns the server of its commands and the sockets of its network, with no right left
+// to this process.
+func build(conn *frame.Conn, b *builder) (server *commands.Server, sockets []int, err error) {
+	err = take(
+		step{blueprint.LayerMount, b.openBinds},
+		step{blueprint.LayerMount, b.bound},
+		step{blueprint.LayerMount, b.hidden},
+		step{blueprint.LayerMount, b.grants},
+		step{blueprint.LayerMount, b.enter},
+		step{blueprint.LayerNet, func() (err error) { sockets, err = netns.Setup(b.plan.Net); return err }},
+		step{blueprint.LayerUser, b.noNamespaces},
+	)
 	if err != nil {
 		return nil, nil, err
 	}
-	return server, sockets, lock(plan)
+	server, err = commands.New(conn, commands.Options{Inner: true, Prepare: func() error { return prepareForker(b.plan) }, Place: tasks.Enter})
+	if err != nil {
+		return nil, nil, err
+	}
+	return server, sockets, lock(b.plan)
 }

@@ -17,9 +17,11 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/mounts"
 )
 
-// builder builds the file system of a cage. Everything that comes from outside is held by descriptors before the first mount
-// hides a path; from then on paths are resolved below the new root only, and through no link.
+// builder builds the file system of a cage. What comes from outside is held by descriptors before a mount hides its path; paths
+// inside are resolved below the new root only, and through no link. Until the root is entered the old one is there as it was, but
+// for /dev and /proc, of which nothing can be granted.
 type builder struct {
+	base  blueprint.Base
 	plan  blueprint.Plan
 	files []int // handed over by the supervisor; -1 for those that were attached
 
@@ -69,17 +71,17 @@ func openTree(dir int, name string, attr uint64) (tree int, st unix.Stat_t, err 
 	return tree, st, err
 }
 
-// open takes hold of everything that comes from outside.
+// open takes hold of everything that comes from outside and is in every cage.
 func (b *builder) open() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
-	for _, p := range b.plan.System {
+	for _, p := range b.base.System {
 		if err := b.openSystem(p); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
-	for _, name := range b.plan.Etc {
+	for _, name := range b.base.Etc {
 		if err := b.openEtc("/etc/" + name); err != nil {
 			return fmt.Errorf("/etc/%s: %w", name, err)
 		}
@@ -92,6 +94,11 @@ func (b *builder) open() error {
 		}
 		b.nodes = append(b.nodes, source{path: name, tree: tree, kind: st.Mode & unix.S_IFMT})
 	}
+	return nil
+}
+
+// openBinds takes hold of what is granted.
+func (b *builder) openBinds() error {
 	for _, bind := range b.plan.Binds {
 		s, err := b.openBind(bind)
 		if err != nil {
@@ -148,7 +155,7 @@ func (b *builder) openEtc(p string) error {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return nil
 	}
-	text := make([]byte, maxCopied)
+	text := make([]byte, st.Size)
 	n, err := unix.Read(fd, text)
 	if err != nil {
 		return err
@@ -188,12 +195,9 @@ func (b *builder) openBind(bind blueprint.Bind) (source, error) {
 
 var errChanged = errors.New("it was replaced while the cage was made")
 
-// root makes the new root and the store of the private folders, and goes there.
+// root makes the new root and goes there.
 func (b *builder) root() error {
-	point := "/tmp"
-	if _, err := os.Stat(point); err != nil {
-		point = "/usr" // what is below has been taken hold of
-	}
+	const point = "/dev" // of which the devices have been taken hold of
 	if err := unix.Mount("cage", point, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=4m,nr_inodes=4096"); err != nil {
 		return fmt.Errorf("root: %w", err)
 	}
@@ -204,20 +208,25 @@ func (b *builder) root() error {
 	return unix.Fchdir(b.top)
 }
 
+// storePoint is where the store of the private folders is mounted: over the old /proc, which nobody needs any more. It goes with
+// the old root, at once: letting go of a mount waits for every processor, so that once is better than twice.
+const storePoint = "/proc"
+
+// storeOptions are the mount options that bound the private folders.
+func storeOptions(bytes, inodes int64) string {
+	return "size=" + strconv.FormatInt(bytes, 10) + ",nr_inodes=" + strconv.FormatInt(inodes, 10)
+}
+
 // private makes the folders that are the cage's own. They share one store, and so one bound.
 func (b *builder) private() error {
-	options := "mode=0700,size=" + strconv.FormatInt(b.plan.TmpBytes, 10) + ",nr_inodes=" + strconv.FormatInt(b.plan.TmpInodes, 10)
-	// Over the old /proc, which nobody needs any more: it goes with the old root, at once. Letting go of a mount waits for every
-	// processor, so that once is better than twice.
-	const point = "/proc"
-	if err := unix.Mount("cage", point, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+	options := "mode=0700," + storeOptions(b.base.TmpBytes, b.base.TmpInodes)
+	if err := unix.Mount("cage", storePoint, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("private folders: %w", err)
 	}
 	var err error
-	if b.store, err = unix.Open(point, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+	if b.store, err = unix.Open(storePoint, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return err
 	}
-	ownHome := slices.ContainsFunc(b.plan.Binds, func(bind blueprint.Bind) bool { return bind.Own && bind.Path == blueprint.Home })
 	for _, f := range []struct {
 		path, name string
 		mode       uint32
@@ -228,9 +237,6 @@ func (b *builder) private() error {
 		{"/dev/shm", "shm", 0o1777},
 		{blueprint.Home, "home", 0o700},
 	} {
-		if f.path == blueprint.Home && ownHome {
-			continue
-		}
 		if err := unix.Mkdirat(b.store, f.name, f.mode); err != nil {
 			return err
 		}
@@ -245,6 +251,23 @@ func (b *builder) private() error {
 			return err
 		}
 		b.own = append(b.own, f.path)
+	}
+	return nil
+}
+
+// bound bounds the private folders as the plan says, and gives up those that are something else there.
+func (b *builder) bound() error {
+	for _, bind := range b.plan.Binds {
+		if bind.Own {
+			b.own = slices.DeleteFunc(b.own, func(p string) bool { return p == bind.Path })
+		}
+	}
+	if b.plan.TmpBytes == 0 {
+		return nil
+	}
+	options := storeOptions(b.plan.TmpBytes, b.plan.TmpInodes)
+	if err := unix.Mount("", storePoint, "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return fmt.Errorf("bounding private folders: %w", err)
 	}
 	return nil
 }
@@ -356,14 +379,19 @@ func (b *builder) system() error {
 		}
 		b.system_[i].text = nil
 	}
+	for p, text := range b.base.Texts {
+		if err := b.attach(source{path: p, tree: -1, text: []byte(text), kind: unix.S_IFREG}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hidden covers what no cage may see.
+func (b *builder) hidden() error {
 	for _, p := range b.plan.Hidden {
 		if err := b.hide(p); err != nil {
 			return fmt.Errorf("hiding %s: %w", p, err)
-		}
-	}
-	for p, text := range b.plan.Texts {
-		if err := b.attach(source{path: p, tree: -1, text: []byte(text), kind: unix.S_IFREG}); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -390,7 +418,7 @@ func (b *builder) hide(p string) error {
 		}
 		tree, _, err = openTree(b.store, "nothing", mounts.ReadOnly)
 	} else {
-		tree, _, err = openTree(unix.AT_FDCWD, "/dev/null", mounts.Device)
+		tree, _, err = openTree(b.top, "dev/null", mounts.Device)
 	}
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func (b *builder) devices() error {
 	if err := b.place(source{path: "/dev/pts", kind: unix.S_IFDIR}); err != nil {
 		return err
 	}
-	options := "newinstance,max=1024,ptmxmode=0666,mode=0620,gid=" + strconv.Itoa(b.plan.GID)
+	options := "newinstance,max=1024,ptmxmode=0666,mode=0620,gid=" + strconv.Itoa(b.base.GID)
 	if err := unix.Mount("devpts", "dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, options); err != nil {
 		return fmt.Errorf("devpts: %w", err)
 	}
@@ -56,7 +56,7 @@ func (b *builder) proc() error {
 	if err := unix.Mount("proc", "proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "hidepid=2"); err != nil {
 		return fmt.Errorf("mounting proc: %w", err)
 	}
-	if b.plan.Userns { // else they are the host's
+	if b.base.Userns { // else they are the host's
 		for _, name := range bounds {
 			fd, err := unix.Open("proc/sys/user/max_"+name+"_namespaces", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 			if errors.Is(err, unix.ENOENT) {

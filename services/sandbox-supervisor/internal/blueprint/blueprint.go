@@ -1,7 +1,8 @@
 // Package blueprint is what the supervisor tells the init of a cage to build: which trees are seen where, what else stands in
 // the root, what the processes in it may do.
 //
-// A [Plan] travels as JSON in a frame (package frame), after the files it speaks of. The init trusts it.
+// A [Base] and then a [Plan] travel as JSON in frames (package frame), the latter after the files it speaks of. The init trusts
+// them.
 package blueprint
 
 import "kaged.dev/services/sandbox-supervisor/internal/netns"
@@ -31,8 +32,8 @@ const (
 	LayerSeccomp  = "seccomp"
 )
 
-// Plan is a cage to build.
-type Plan struct {
+// Base is what the cages of one machine have in common: an init builds it before anybody knows what its cage is to be.
+type Base struct {
 	// Mark is the mark of the init itself; see package proc.
 	Mark uint64 `json:"mark"`
 	// Userns says that the init is in a user namespace of its own.
@@ -41,8 +42,6 @@ type Plan struct {
 	GID int `json:"gid"`
 	// System are the paths of the read-only system: folders are shown, links are made again, what is not there is left out.
 	System []string `json:"system,omitempty"`
-	// Hidden are paths in the system that are covered by nothing.
-	Hidden []string `json:"hidden,omitempty"`
 	// Etc are the names in /etc that are shown, as far as they are there and everybody may read them.
 	Etc []string `json:"etc,omitempty"`
 	// Texts are files with their text, by absolute path.
@@ -50,6 +49,15 @@ type Plan struct {
 	// TmpBytes and TmpInodes bound the private folders all together.
 	TmpBytes  int64 `json:"tmp_bytes"`
 	TmpInodes int64 `json:"tmp_inodes"`
+}
+
+// Plan is a cage to build on its base.
+type Plan struct {
+	// Hidden are paths in the system that are covered by nothing.
+	Hidden []string `json:"hidden,omitempty"`
+	// TmpBytes and TmpInodes bound the private folders in place of the base's, 0 for those.
+	TmpBytes  int64 `json:"tmp_bytes,omitempty"`
+	TmpInodes int64 `json:"tmp_inodes,omitempty"`
 	// Binds are the granted trees, those above before those in them.
 	Binds []Bind `json:"binds,omitempty"`
 	// Net is the network.

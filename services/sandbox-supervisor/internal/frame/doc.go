@@ -21,9 +21,15 @@ type Op string
 
 // What the supervisor asks for.
 const (
+	// OpLaunch asks the launcher for an init, by Plan, which is a blueprint.Launch. The answer is OpStarted with its PID and a
+	// file that stands for it (a pidfd), or OpFailed with the system's error number as Code.
+	OpLaunch Op = "launch"
+	// OpPrepare tells a cage's init what to begin with, by Plan, which is a blueprint.Base; it is the first frame it is sent. It
+	// is not answered, but for OpFailed.
+	OpPrepare Op = "prepare"
 	// OpFiles hands over files that a later OpSetUp speaks of; there is no answer.
 	OpFiles Op = "files"
-	// OpSetUp tells a cage's init what to build, by Plan; it is the first frame it is sent but for OpFiles. The answer is
+	// OpSetUp tells a cage's init what to build, by Plan; it is the next frame it is sent but for OpFiles. The answer is
 	// OpReady or OpFailed.
 	OpSetUp Op = "setup"
 	// OpStart starts a command. Its files are standard input, output and error where it has no terminal, then as many as Place
@@ -92,14 +98,14 @@ type Frame struct {
 	Signal int `json:"signal,omitempty"`
 	// PID is the main process of a command that runs, or the shim's own.
 	PID int `json:"pid,omitempty"`
-	// Plan is what a cage's init is to build; see package blueprint.
+	// Plan is what the launcher is to start, or a cage's init to build; see package blueprint.
 	Plan json.RawMessage `json:"plan,omitempty"`
 	// Layer is what of a cage could not be built.
 	Layer string `json:"layer,omitempty"`
 	// Cause and Text say why a command could not be started; Text is the system's reason.
 	Cause Cause  `json:"cause,omitempty"`
 	Text  string `json:"text,omitempty"`
-	// Code is the exit code of a command that was not ended by a signal.
+	// Code is the exit code of a command that was not ended by a signal, or an error number.
 	Code int `json:"code,omitempty"`
 	// Left is how many processes of an exited command could not be killed: 0, but where the system did not let go of one.
 	Left int `json:"left,omitempty"`

@@ -1,15 +1,11 @@
 package box
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
-	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"kaged.dev/pkg/crash"
@@ -18,20 +14,18 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 	"kaged.dev/services/sandbox-supervisor/internal/cgroup"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
-	"kaged.dev/services/sandbox-supervisor/internal/frame"
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
 // Box implements core.Box.
 type Box struct {
+	*inmate
 	boxes *Boxes
 	tier  tier
 	user  ids // the cage's, on the host
 	id    string
 	env   map[string]string
-	conn  *frame.Conn
 	link  *link.Link
-	cmd   *exec.Cmd
 	stubs *heldStubs // nil for none
 	gate  *gate
 
@@ -61,15 +55,6 @@ func (b *Box) serve() {
 	b.link.Lose(nil)
 	b.leave()
 	close(b.gone)
-}
-
-// kill kills the init: the kernel kills everything in its namespace then.
-func (b *Box) kill() { _ = b.cmd.Process.Kill() } // fails only if it has ended
-
-// reap waits for the init's end, which comes after that of everything in the box.
-func (b *Box) reap() {
-	b.conn.Close()
-	_ = b.cmd.Wait() // it was killed
 }
 
 // leave ends the gate and removes what the box has on the host.
@@ -148,28 +133,6 @@ func (b *Box) Close() {
 // Usage implements core.Box.
 func (b *Box) Usage() (core.Usage, int) {
 	return b.usage()
-}
-
-// logWriter writes what an init says before it dies to the log, line by line.
-type logWriter struct {
-	log  *slog.Logger
-	mu   sync.Mutex // guards line
-	line []byte
-}
-
-// Write implements io.Writer.
-func (w *logWriter) Write(data []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.line = append(w.line, data...)
-	for {
-		line, rest, found := bytes.Cut(w.line, []byte("\n"))
-		if !found && len(w.line) < 4096 {
-			return len(data), nil
-		}
-		w.log.Error("cage init: " + string(line))
-		w.line = append([]byte(nil), rest...)
-	}
 }
 
 var _ core.Box = (*Box)(nil)

@@ -3,20 +3,12 @@ package box
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
@@ -26,7 +18,6 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/cgroup"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
-	"kaged.dev/services/sandbox-supervisor/internal/proc"
 	"kaged.dev/services/sandbox-supervisor/internal/seccomp"
 )
 
@@ -52,6 +43,8 @@ type Options struct {
 	// StartTimeout is how long a box or a command may take to start, KillTimeout how long a box may take to report the end of
 	// a command it was told to kill. A box that takes longer is ended.
 	StartTimeout, KillTimeout time.Duration
+	// SpareIdle is how long an init is kept ready for the next box after the last one was made, none at all for 0.
+	SpareIdle time.Duration
 	// Egress is what their networks' gates have in common.
 	Egress egress.Options
 	// DrainWait is how long the output of a command that is gone is waited for.
@@ -63,7 +56,10 @@ type Boxes struct {
 	opts     Options
 	usernses usernses
 	stubs    stubs
-	count    atomic.Uint32 // of commands and inits, for their marks
+	launcher launcher
+	spares   *spares
+	later    sync.WaitGroup // of what is let go of after a box, and nobody waits for but Close
+	count    atomic.Uint32  // of commands and inits, for their marks
 	filters  map[seccomp.Profile]func() []byte
 	probed   func() core.Report
 	opened   atomic.Pointer[cgroup.Cages] // what cgroups returns, once it was called
@@ -77,6 +73,8 @@ type Boxes struct {
 func New(opts Options) *Boxes {
 	b := &Boxes{opts: opts, tiers: tiers(opts.UID), filters: map[seccomp.Profile]func() []byte{}}
 	b.stubs.dir, b.stubs.log = opts.Dir, opts.Log
+	b.launcher.log, b.launcher.timeout = &logWriter{log: opts.Log}, opts.StartTimeout
+	b.spares = newSpares(opts.SpareIdle, func(k kind) (*inmate, error) { return b.launch(k, -1) }, opts.Log)
 	b.cgroups = sync.OnceValue(func() *cgroup.Cages {
 		c := b.openCgroups()
 		b.opened.Store(c)
@@ -99,6 +97,9 @@ func (b *Boxes) Sweep() {
 
 // Close lets go of what was kept for the next box. There must be no box left.
 func (b *Boxes) Close() {
+	b.spares.close()
+	b.launcher.close()
+	b.later.Wait()
 	b.usernses.close()
 	if c := b.opened.Swap(nil); c != nil {
 		if err := c.Close(); err != nil {
@@ -137,124 +138,60 @@ var otherwise = map[string]bool{
 	blueprint.LayerUTS: true, blueprint.LayerCgroupNS: true,
 }
 
-// open makes a box of a tier.
+// open makes a box of a tier: of the spare init if there is one, and else of a new one, as also when nothing comes of the spare,
+// whose root is from the time when it was started. Then it begins to ready the next spare.
 func (b *Boxes) open(ctx context.Context, t tier, spec core.BoxSpec, attempt func(core.Attempt)) (*Box, error) {
-	program, err := image()
+	box, spare, err := b.start(ctx, t, spec, attempt, b.spares.take)
+	if err != nil && spare && ctx.Err() == nil {
+		box, _, err = b.start(ctx, t, spec, attempt, func(kind) *inmate { return nil })
+	}
 	if err != nil {
 		return nil, err
 	}
-	box, err := b.start(t, spec, program, attempt)
-	if err != nil {
-		return nil, err
+	b.spares.want(kind{t, box.user})
+	go box.serve()
+	return box, nil
+}
+
+// start starts a box with the init that take gives it, and with a new one if that is none. It reports which it was.
+func (b *Boxes) start(ctx context.Context, t tier, spec core.BoxSpec, attempt func(core.Attempt), take func(kind) *inmate) (
+	box *Box, spare bool, err error,
+) {
+	k := kind{t, t.userOf(spec.View.Root)}
+	box = &Box{
+		boxes: b, tier: t, user: k.user, id: spec.ID, gate: b.newGate(spec, attempt),
+		env: environment(spec.View.Env), gone: make(chan struct{}),
 	}
+	cgroup, err := box.limit(spec.View.Limits)
+	if err != nil {
+		return nil, false, err
+	}
+	if cgroup < 0 { // a spare is in none, and is not moved: that can take 30 ms
+		box.inmate = take(k)
+	}
+	if spare = box.inmate != nil; !spare {
+		if box.inmate, err = b.launch(k, cgroup); err != nil {
+			box.unlimit()
+			return nil, false, err
+		}
+	}
+	log := b.opts.Log.With("cage", spec.ID)
+	box.said.name(log)
+	box.link = link.New(box.conn, link.Options{
+		Log: log, Peer: "the cage's init", Inner: true, Abandon: box.kill,
+		StartTimeout: b.opts.StartTimeout, KillTimeout: b.opts.KillTimeout, DrainWait: b.opts.DrainWait,
+	})
+	box.started()
 	crash.At(crash.CageStarted)
 	if err := box.build(ctx, spec); err != nil {
 		box.kill()
 		box.reap()
 		box.leave()
-		return nil, err
+		return nil, spare, err
 	}
 	crash.At(crash.CageBuilt)
-	go box.serve()
-	return box, nil
+	return box, spare, nil
 }
-
-// namespaces are what every cage has of its own, besides its user namespace.
-const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
-
-// The capabilities that the init needs while it builds: without and with a user namespace of its own, in which it also bounds
-// others.
-var (
-	rightsWithout = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_NET_RAW, unix.CAP_SETPCAP}
-	rights        = append([]uintptr{unix.CAP_SYS_RESOURCE}, rightsWithout...)
-)
-
-// holdArgument makes the init do nothing; see makeUserns.
-const holdArgument = "hold"
-
-// start starts an init in its namespaces.
-func (b *Boxes) start(t tier, spec core.BoxSpec, program *os.File, attempt func(core.Attempt)) (*Box, error) {
-	conn, theirs, err := frame.Pair()
-	if err != nil {
-		return nil, unavailable(layerInit, err.Error(), "")
-	}
-	defer theirs.Close()
-	conn.Patience = b.opts.KillTimeout
-	box := &Box{
-		boxes: b, tier: t, user: t.userOf(spec.View.Root), id: spec.ID, gate: b.newGate(spec, attempt),
-		env: environment(spec.View.Env), conn: conn, gone: make(chan struct{}),
-	}
-	box.link = link.New(conn, link.Options{
-		Log: b.opts.Log.With("cage", spec.ID), Peer: "the cage's init", Inner: true, Abandon: box.kill,
-		StartTimeout: b.opts.StartTimeout, KillTimeout: b.opts.KillTimeout, DrainWait: b.opts.DrainWait,
-	})
-	box.cmd = &exec.Cmd{
-		Path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())), Args: []string{"kaged-cage"},
-		Env: []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}, Dir: "/",
-		Stderr: &logWriter{log: b.opts.Log.With("cage", spec.ID)}, ExtraFiles: []*os.File{theirs}, WaitDelay: time.Second,
-		SysProcAttr: box.attributes(),
-	}
-	if err := box.limit(spec.View.Limits); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	if err := box.cmd.Start(); err != nil {
-		conn.Close()
-		box.unlimit()
-		if !t.userns {
-			return nil, unavailable(blueprint.LayerMount, link.Reason(err), "")
-		}
-		return nil, unavailable(blueprint.LayerUser, link.Reason(err), userFix(err))
-	}
-	box.started()
-	return box, nil
-}
-
-// attributes are those of the init's process.
-func (box *Box) attributes() *syscall.SysProcAttr {
-	if !box.tier.userns {
-		return &syscall.SysProcAttr{
-			Setsid: true, Cloneflags: namespaces, AmbientCaps: rightsWithout,
-			Credential: &syscall.Credential{Uid: uint32(box.user.uid), Gid: uint32(box.user.gid)},
-		}
-	}
-	return &syscall.SysProcAttr{
-		Setsid: true, Cloneflags: unix.CLONE_NEWUSER | namespaces, AmbientCaps: rights,
-		UidMappings:                []syscall.SysProcIDMap{{ContainerID: blueprint.UID, HostID: box.user.uid, Size: 1}},
-		GidMappings:                []syscall.SysProcIDMap{{ContainerID: blueprint.GID, HostID: box.user.gid, Size: 1}},
-		GidMappingsEnableSetgroups: box.tier.groups,
-		Credential:                 &syscall.Credential{Uid: blueprint.UID, Gid: blueprint.GID, NoSetGroups: !box.tier.groups},
-	}
-}
-
-// userFix says how user namespaces are made to work.
-func userFix(err error) string {
-	switch {
-	case errors.Is(err, unix.ENOSPC):
-		return "sysctl -w user.max_user_namespaces=15000"
-	case errors.Is(err, unix.EPERM):
-		return "allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1, or in a container a seccomp profile that allows unshare and clone"
-	}
-	return ""
-}
-
-// initFix says how what an init could not do is made possible.
-func initFix(f frame.Frame) string {
-	if !strings.Contains(f.Text, unix.EPERM.Error()) && !strings.Contains(f.Text, unix.EACCES.Error()) {
-		return ""
-	}
-	switch f.Layer {
-	case blueprint.LayerPID:
-		return procFix
-	case blueprint.LayerMount, blueprint.LayerNet, blueprint.LayerUser:
-		return "let kaged use what its user namespaces give: on Ubuntu an AppArmor profile for it with \"userns,\", or " +
-			"sysctl -w kernel.apparmor_restrict_unprivileged_userns=0; in a container a seccomp profile that allows mounts"
-	}
-	return ""
-}
-
-// procFix gives the processes of a cage a /proc of their own where a container's is masked.
-const procFix = "in a container: an unmasked /proc (procMount: Unmasked with hostUsers: false), or CAP_SYS_ADMIN"
 
 // build has the init build the box, and returns when it has.
 func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
@@ -279,19 +216,14 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	if err := g.add(list); err != nil {
 		return err
 	}
-	inside := ids{blueprint.UID, blueprint.GID}
-	if !box.tier.userns {
-		inside = box.user
-	}
-	tmp := b.opts.TmpBytes
-	if memory := spec.View.Limits.Memory; memory > 0 {
-		tmp = min(tmp, memory/2) // what lies in them is memory of the cage's, and is to leave some
+	var tmp, inodes int64
+	if memory := spec.View.Limits.Memory; memory > 0 && memory/2 < b.opts.TmpBytes {
+		tmp = memory / 2 // what lies in the private folders is memory of the cage's, and is to leave some
+		inodes = tmpInodes(tmp)
 	}
 	profile := seccomp.Profile{Relaxed: spec.View.Relaxed, NoClone3: !box.tier.userns}
 	plan, err := json.Marshal(blueprint.Plan{
-		Mark: proc.Mark(b.opts.Name, b.count.Add(1)), Userns: box.tier.userns, GID: inside.gid,
-		System: b.opts.System, Hidden: b.opts.Hidden, Etc: etc, Texts: texts(inside), Net: box.gate.Plan(),
-		TmpBytes: tmp, TmpInodes: max(1024, tmp/4096), Processes: box.processes,
+		Hidden: b.opts.Hidden, Net: box.gate.Plan(), TmpBytes: tmp, TmpInodes: inodes, Processes: box.processes,
 		Binds: g.binds, Filter: b.filters[profile](),
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // measureEvery is how often it is measured what a box has written.
-const measureEvery = 500 * time.Millisecond
+const measureEvery = 100 * time.Millisecond
 
 // diskWatch ends a box that has written more than its limit. Its goroutine ends with the box.
 type diskWatch struct{ quit, done chan struct{} }
@@ -45,7 +45,7 @@ func (b *Box) watchDisk(limit int64, grants []cage.Grant, home string) *diskWatc
 func (b *Box) measure(w *diskWatch, limit int64, m *disk.Meter) {
 	tick := time.NewTicker(measureEvery)
 	defer tick.Stop()
-	held := func() []int { return proc.Descendants(b.cmd.Process.Pid) }
+	held := func() []int { return proc.Descendants(b.process.pid) }
 	for {
 		if m.Growth(limit, held) > limit {
 			b.end(core.ReasonDisk)

@@ -15,4 +15,21 @@ func (b *Boxes) WithoutUserns() bool {
 }
 
 // InitOf returns the process id of a box's init.
-func InitOf(b core.Box) int { return b.(*Box).cmd.Process.Pid }
+func InitOf(b core.Box) int { return b.(*Box).process.pid }
+
+// SpareOf returns the process id of the init that waits for the next box, 0 for none.
+func SpareOf(b *Boxes) int {
+	b.spares.mu.Lock()
+	defer b.spares.mu.Unlock()
+	if b.spares.have == nil {
+		return 0
+	}
+	return b.spares.have.init.process.pid
+}
+
+// LauncherOf returns the process id of what starts the inits.
+func LauncherOf(b *Boxes) int {
+	b.launcher.mu.Lock()
+	defer b.launcher.mu.Unlock()
+	return b.launcher.cmd.Process.Pid
+}

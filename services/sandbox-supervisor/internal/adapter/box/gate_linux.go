@@ -20,7 +20,7 @@ type gate struct {
 // newGate returns a gate for a box, which is not served yet.
 func (b *Boxes) newGate(spec core.BoxSpec, attempt func(core.Attempt)) *gate {
 	opts := b.opts.Egress
-	opts.Attempt, opts.Log = attempt, b.opts.Log.With("cage", spec.ID)
+	opts.Attempt, opts.Later, opts.Log = attempt, b.later.Go, b.opts.Log.With("cage", spec.ID)
 	return &gate{Gate: egress.New(spec.View.Net, opts), ended: make(chan struct{})}
 }
 

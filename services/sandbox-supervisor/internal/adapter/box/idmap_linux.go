@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
 // ids are a user and a group.
@@ -64,7 +66,7 @@ func makeUserns(owner, to ids) (*os.File, error) {
 	}
 	defer r.Close()
 	defer w.Close()
-	p, err := os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(program.Fd())), []string{"kaged-idmap", holdArgument}, &os.ProcAttr{
+	p, err := os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(program.Fd())), []string{"kaged-idmap", blueprint.ArgHold}, &os.ProcAttr{
 		Env: []string{}, Files: []*os.File{r},
 		Sys: &syscall.SysProcAttr{
 			Cloneflags:  unix.CLONE_NEWUSER,

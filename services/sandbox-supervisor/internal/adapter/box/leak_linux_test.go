@@ -16,8 +16,8 @@ import (
 // init, and no process in the cage; cages that come and go leave nothing either.
 func TestNothingLeaks(t *testing.T) {
 	dir := project(t)
-	all := boxes(t)
-	open(t, all, rw(dir)).Close() // what is kept for the next one is there
+	all := boxes(t, func(o *box.Options) { o.SpareIdle = 0 }) // which would come and go
+	open(t, all, rw(dir)).Close()                             // what is kept for the next one is there
 	before := openFiles(t)
 	x := open(t, all, rw(dir))
 	run(t, x, dir, "true")

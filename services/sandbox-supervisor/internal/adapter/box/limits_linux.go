@@ -8,6 +8,7 @@ import (
 
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
+	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 	"kaged.dev/services/sandbox-supervisor/internal/cgroup"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
@@ -52,7 +53,7 @@ func tryCgroup(c *cgroup.Cages) error {
 		return nil // no box will be made
 	}
 	return (&exec.Cmd{
-		Path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())), Args: []string{"kaged-cage", holdArgument}, Env: []string{}, Dir: "/",
+		Path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())), Args: []string{"kaged-cage", blueprint.ArgHold}, Env: []string{}, Dir: "/",
 		SysProcAttr: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd},
 	}).Run()
 }
@@ -70,13 +71,14 @@ func (b *Boxes) support(userns bool, controller string) (by, why string) {
 	return by, why
 }
 
-// limit readies what holds a box's limits, before its init starts. It fails with cage_unavailable naming the limit.
-func (b *Box) limit(limits dsl.Limits) error {
+// limit readies what holds a box's limits, before its init starts, and returns the descriptor of the cgroup that it is to start
+// in, -1 for none. It fails with cage_unavailable naming the limit.
+func (b *Box) limit(limits dsl.Limits) (cgroupFD int, err error) {
 	held := cgroup.Limits{}
 	if limits.CPU > 0 {
 		by, why := b.boxes.support(b.tier.userns, "cpu")
 		if by == "" {
-			return unavailable(layerCPU, why, delegate)
+			return -1, unavailable(layerCPU, why, delegate)
 		}
 		held.CPU = limits.CPU
 	}
@@ -98,24 +100,24 @@ func (b *Box) limit(limits dsl.Limits) error {
 			b.processes = limits.PIDs + initThreads
 			watched.pids = limits.PIDs
 		default:
-			return unavailable(layerPIDs, why, delegate)
+			return -1, unavailable(layerPIDs, why, delegate)
 		}
 	}
 	if watched != (watchedLimits{}) {
 		b.dog = newWatchdog(b, watched)
 	}
 	if held == (cgroup.Limits{}) {
-		return nil
+		return -1, nil
 	}
 	c, err := b.boxes.cgroups().Make(b.id, held, b.user.uid, b.tier.userns)
 	if err != nil {
-		return unavailable("limits", err.Error(), "")
+		return -1, unavailable("limits", err.Error(), "")
 	}
 	b.cgroup = c
 	if fd, ok := c.Init(); ok {
-		b.cmd.SysProcAttr.UseCgroupFD, b.cmd.SysProcAttr.CgroupFD = true, fd
+		return fd, nil
 	}
-	return nil
+	return -1, nil
 }
 
 // initThreads is how many threads an init may have: they count towards the bound of a namespace's processes. It has about eight.
@@ -124,7 +126,7 @@ const initThreads = 24
 // started begins to watch, when the init has started.
 func (b *Box) started() {
 	if b.cgroup != nil {
-		b.cgroup.Started(b.cmd.Process.Pid)
+		b.cgroup.Started(b.process.pid)
 	}
 	if b.dog != nil {
 		b.dog.start()
@@ -202,7 +204,7 @@ func (c *counted) Leave() core.Reason {
 // usage says what everything in the box uses: memory as its limit counts it where a cgroup does, and else as its processes
 // hold it; CPU time of all that ever ran, as the init has waited for all that has ended.
 func (b *Box) usage() (usage core.Usage, processes int) {
-	pid := b.cmd.Process.Pid
+	pid := b.process.pid
 	pids := proc.Descendants(pid)
 	usage = link.UsageOf(pids)
 	if init, err := proc.Read(pid); err == nil {
@@ -252,6 +254,6 @@ func (b *Boxes) limitLayers(userns bool) []core.Layer {
 	}
 	return append(layers, core.Layer{
 		Name: layerDisk, State: "best_effort", By: "measuring what has grown",
-		Reason: "project folders have no quota: what is written is measured twice a second, and the cage ended when it is too much",
+		Reason: "project folders have no quota: what is written is measured ten times a second, and the cage ended when it is too much",
 	})
 }

@@ -128,7 +128,7 @@ func (b *Boxes) tryNamespace(flag uintptr) error {
 	}
 	defer r.Close()
 	defer w.Close()
-	p, err := os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(program.Fd())), []string{"kaged-probe", holdArgument}, &os.ProcAttr{
+	p, err := os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(program.Fd())), []string{"kaged-probe", blueprint.ArgHold}, &os.ProcAttr{
 		Env: []string{}, Files: []*os.File{r},
 		Sys: &syscall.SysProcAttr{
 			Cloneflags:  unix.CLONE_NEWUSER | flag,

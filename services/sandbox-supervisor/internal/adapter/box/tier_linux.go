@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
 // tier is how boxes are enforced.
@@ -48,7 +50,7 @@ func tiers(cageUID int) []tier {
 	}
 	without := t
 	without.userns = false
-	for _, c := range append([]uintptr{unix.CAP_SETUID, unix.CAP_SETGID}, rightsWithout...) {
+	for _, c := range append(blueprint.Rights(false), unix.CAP_SETUID, unix.CAP_SETGID) {
 		if !capable(int(c)) {
 			return []tier{t}
 		}

@@ -93,7 +93,7 @@ type used struct {
 func (w *watchdog) look() {
 	marks := map[uint64]*used{}
 	var memory, threads int64
-	for _, pid := range proc.Descendants(w.box.cmd.Process.Pid) {
+	for _, pid := range proc.Descendants(w.box.process.pid) {
 		stat, err := proc.Read(pid)
 		if err != nil {
 			continue
@@ -188,7 +188,7 @@ func (c *watched) Files() ([]int, bool) { return nil, false }
 // Kill implements link.Place.
 func (c *watched) Kill() error {
 	var pids []int
-	for _, pid := range proc.Descendants(c.dog.box.cmd.Process.Pid) {
+	for _, pid := range proc.Descendants(c.dog.box.process.pid) {
 		if proc.MarkOf(pid) == c.mark {
 			pids = append(pids, pid)
 		}

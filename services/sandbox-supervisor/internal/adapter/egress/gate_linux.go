@@ -38,7 +38,7 @@ func New(rules []cage.Rule, opts Options) *Gate {
 func (g *Gate) Plan() netns.Plan { return g.table.plan }
 
 // Serve serves the sockets that Setup returned in the cage, which are its own from here on. It works until ctx ends and returns when
-// every connection is closed and every attempt is told. It fails at once if a socket is none of Setup's. A gate serves once.
+// every connection is closed and every attempt is told; the socket that watches is closed later (Options.Later). It fails at once if a socket is none of Setup's. A gate serves once.
 func (g *Gate) Serve(ctx context.Context, fds []int) error {
 	sockets, err := open(fds)
 	if err != nil {
@@ -71,6 +71,11 @@ func (g *Gate) Serve(ctx context.Context, fds []int) error {
 	<-ctx.Done()
 	sockets.close()
 	g.wg.Wait()
+	if sockets.watch != nil {
+		// The kernel lets go of such a socket only when every processor has been seen to be done with it, which takes it 5 to
+		// 30 ms.
+		g.opts.later(func() { sockets.watch.Close() })
+	}
 	g.attempts.close()
 	return err
 }
@@ -94,6 +99,7 @@ func open(fds []int) (*sockets, error) {
 	}
 	if failed != nil {
 		s.close()
+		s.watch.Close()
 		return nil, fmt.Errorf("a cage's sockets: %w", failed)
 	}
 	return s, nil
@@ -137,6 +143,7 @@ func (s *sockets) add(fd int) error {
 	return nil
 }
 
+// close closes all but the one that watches, whose reader it ends.
 func (s *sockets) close() {
 	for _, l := range s.streams {
 		l.Close()
@@ -145,10 +152,7 @@ func (s *sockets) close() {
 		conn.Close()
 	}
 	if s.watch != nil {
-		// The kernel closes such a socket only when every processor has been seen to be done with it, which takes it 5 to 30 ms:
-		// nobody waits for that.
 		_ = s.watch.SetReadDeadline(time.Unix(1, 0)) // its reader ends
-		go s.watch.Close()
 	}
 }
 

@@ -27,7 +27,18 @@ type Options struct {
 	// Attempt is told what is tried, one call at a time; it must not block. What is the same is told at once and then, as long
 	// as it goes on, once a second.
 	Attempt func(core.Attempt)
-	Log     *slog.Logger
+	// Later runs what takes its time and nobody is to wait for, in a goroutine; nil for at once.
+	Later func(func())
+	Log   *slog.Logger
+}
+
+// later runs f later.
+func (o *Options) later(f func()) {
+	if o.Later == nil {
+		f()
+		return
+	}
+	o.Later(f)
 }
 
 // Limits bound what a cage can make a gate do.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -171,7 +172,8 @@ func hog() {
 	fmt.Println("took it all")
 }
 
-// fill writes a file in the folder of its argument until it is stopped, at most a gigabyte.
+// fill writes a file in the folder of its argument until it is stopped, at most a gigabyte, and then stays on for a while: what
+// measures may come late.
 func fill() {
 	block := make([]byte, 1<<20)
 	for i := range block {
@@ -187,6 +189,7 @@ func fill() {
 		}
 	}
 	fmt.Println("wrote it all")
+	<-time.After(10 * time.Second)
 }
 
 // inodes makes empty files in the folder of its argument until it is stopped, at most two million.

@@ -1,0 +1,155 @@
+package box
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
+	"kaged.dev/services/sandbox-supervisor/internal/frame"
+)
+
+// launcher starts inits by a small process that does nothing else, as forking this one takes the longer the more memory it has. Its methods may be called by many at once.
+type launcher struct {
+	log     *logWriter
+	timeout time.Duration // of starting one init
+
+	mu   sync.Mutex // held while one is started; guards what follows
+	conn *frame.Conn
+	cmd  *exec.Cmd // nil while there is none
+}
+
+// initEnv is the environment of inits. They know how many threads are to work, and do not look for a limit of the CPU.
+var initEnv = []string{"GOMAXPROCS=2", "GOTRACEBACK=single", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
+
+// launch starts an init. The descriptors stay the caller's. It fails with the system's error if the init cannot be started, and with
+// cage_unavailable if the launcher cannot.
+func (l *launcher) launch(what blueprint.Launch, files ...int) (*process, error) {
+	plan, err := json.Marshal(what)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for again := false; ; again = true {
+		if l.cmd == nil {
+			if err := l.start(); err != nil {
+				return nil, err
+			}
+			again = true
+		}
+		answer, fds, err := l.ask(plan, files)
+		switch {
+		case err == nil && answer.Op == frame.OpStarted && len(fds) == 1:
+			return newProcess(answer.PID, fds[0])
+		case err == nil && answer.Code != 0:
+			return nil, syscall.Errno(answer.Code)
+		case err == nil:
+			err = fmt.Errorf("it said %q", answer.Op)
+		}
+		_ = l.cmd.Process.Kill() // its inits live on
+		l.end()
+		if again { // else it may have been killed while it had nothing to do
+			return nil, fault.Wrap(err, fault.CageUnavailable, "A cage cannot be made here: what starts its init has ended; the log has the reason.").
+				With("layer", layerInit)
+		}
+	}
+}
+
+// start starts the process.
+func (l *launcher) start() error {
+	program, err := image()
+	if err != nil {
+		return err
+	}
+	conn, theirs, err := frame.Pair()
+	if err != nil {
+		return unavailable(layerInit, err.Error(), "")
+	}
+	defer theirs.Close()
+	conn.Patience = l.timeout
+	cmd := &exec.Cmd{
+		Path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())), Args: []string{"kaged-cages", blueprint.ArgLaunch},
+		Env: initEnv, Dir: "/", Stderr: l.log, ExtraFiles: []*os.File{theirs}, WaitDelay: time.Second,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	if err := cmd.Start(); err != nil {
+		conn.Close()
+		return unavailable(layerInit, reasonOf(err), "")
+	}
+	l.conn, l.cmd = conn, cmd
+	return nil
+}
+
+// ask sends one request and returns its answer.
+func (l *launcher) ask(plan []byte, files []int) (frame.Frame, []int, error) {
+	late := time.AfterFunc(l.timeout, func() { _ = l.cmd.Process.Kill() })
+	defer late.Stop()
+	if err := l.conn.Send(frame.Frame{Op: frame.OpLaunch, Plan: plan}, files...); err != nil {
+		return frame.Frame{}, nil, err
+	}
+	return l.conn.Receive()
+}
+
+// end has the process end, which it does when the inits have that it has started.
+func (l *launcher) end() {
+	if l.cmd == nil {
+		return
+	}
+	l.conn.Close()
+	late := time.AfterFunc(l.timeout, func() { _ = l.cmd.Process.Kill() }) // fails only if it has ended
+	defer late.Stop()
+	_ = l.cmd.Wait() // how does not matter
+	l.cmd = nil
+}
+
+// close ends the process; a later launch starts another.
+func (l *launcher) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end()
+}
+
+// process is a process that this one has not started itself. Its methods may be called by many at once.
+type process struct {
+	pid  int
+	file *os.File // a pidfd
+	raw  syscall.RawConn
+}
+
+// newProcess returns a process, to which its pidfd belongs from here on.
+func newProcess(pid, pidfd int) (*process, error) {
+	if err := unix.SetNonblock(pidfd, true); err != nil {
+		unix.Close(pidfd)
+		return nil, err
+	}
+	file := os.NewFile(uintptr(pidfd), "process")
+	raw, err := file.SyscallConn()
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return &process{pid: pid, file: file, raw: raw}, nil
+}
+
+// kill kills the process if it has not ended.
+func (p *process) kill() {
+	_ = p.raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) }) // fails only after its end
+}
+
+// wait waits for the end of the process and lets go of it.
+func (p *process) wait() {
+	_ = p.raw.Read(func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return n > 0 || err != nil && err != unix.EINTR
+	})
+	p.file.Close()
+}
