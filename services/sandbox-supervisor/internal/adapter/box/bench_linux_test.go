@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
@@ -53,8 +54,11 @@ func BenchmarkExecTerminal(b *testing.B) {
 // benchmarkCreate makes cages, and nothing for a while before each.
 func benchmarkCreate(b *testing.B, idle time.Duration) {
 	dir := project(b)
-	all := boxes(b)
-	view := &cage.View{Root: dir, Grants: []cage.Grant{rw(dir)}}
+	benchmarkCreateOf(b, idle, &cage.View{Root: dir, Grants: []cage.Grant{rw(dir)}})
+}
+
+func benchmarkCreateOf(b *testing.B, idle time.Duration, view *cage.View) {
+	all := boxes(b, func(o *box.Options) { o.Dir = b.TempDir() })
 	create := func() core.Box {
 		x, err := all.Open(b.Context(), core.BoxSpec{ID: ident.New(), View: view}, func(core.Attempt) {})
 		if err != nil {
@@ -84,7 +88,17 @@ func wait(d time.Duration) {
 	}
 }
 
-func BenchmarkCreate(b *testing.B)     { benchmarkCreate(b, 0) }
+func BenchmarkCreate(b *testing.B) { benchmarkCreate(b, 0) }
+
+// A cage of a whole project, with its three dozen protected names, of which none is there.
+func BenchmarkCreateProject(b *testing.B) {
+	view, err := cage.Compile(&dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "project:/"}}}, project(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	benchmarkCreateOf(b, 0, view)
+}
+
 func BenchmarkCreateIdle(b *testing.B) { benchmarkCreate(b, time.Second) }
 
 // A hundred cages at once, what it takes until all are there, and what the init of each holds.
