@@ -53,6 +53,7 @@ if [ "$what" != run ]; then
 	[ -e /usr/include/stdlib.h ] || packages+=(libc6-dev)
 	need python3 python3 # what runs in cages in tests
 	need gdb gdb
+	need dlv delve
 fi
 if [ "$what" = bench ]; then
 	want rg ripgrep

@@ -80,6 +80,12 @@ git init -q new && cd new && echo one >one && git add one && git commit -qm firs
 			name: "gdb", needs: "gdb", relaxed: true, wants: "exited normally",
 			script: `gdb -q -nx -batch -ex 'break _exit' -ex run -ex 'info registers rip' -ex continue /bin/true 2>&1`,
 		},
+		{
+			name: "dlv", needs: "dlv", relaxed: true, wants: "main.sum() ./main.go:5 (hits goroutine(1):1 total:1)",
+			// Debian's is older than the compiler: it says so, and cannot read values.
+			script: gotools + `go build -gcflags='-N -l' -o debugged . && printf 'break main.sum\ncontinue\nregs\ncontinue\nexit\n' >dlv.txt &&
+dlv exec --check-go-version=false --allow-non-terminal-interactive=true --init dlv.txt ./debugged 2>&1 </dev/null`,
+		},
 		{name: "tar and find", needs: "tar", script: `tar -cf all.tar go python && tar -tf all.tar | grep main.go && find . -name '*.py' | xargs wc -l`, wants: "go/main.go"},
 	}
 }
