@@ -28,6 +28,8 @@ func launch() error {
 	if err != nil {
 		return err
 	}
+	// What is sent to every process of a service when it is to end is the supervisor's to act on, which still needs this one.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM)
 	go reap()
 	for {
 		f, fds, err := conn.Receive()

@@ -96,6 +96,7 @@ func handOver(conn *frame.Conn, sockets []int) error {
 
 // serve builds what the supervisor asks for. It fails with a *layerError if something cannot be built.
 func serve(conn *frame.Conn, b *builder) (*commands.Server, []int, error) {
+	var failed error // what every cage has cannot be had
 	for {
 		f, fds, err := conn.Receive()
 		if err != nil {
@@ -107,11 +108,12 @@ func serve(conn *frame.Conn, b *builder) (*commands.Server, []int, error) {
 			if err := json.Unmarshal(f.Plan, &b.base); err != nil {
 				return nil, nil, err
 			}
-			if err := prepare(b); err != nil {
-				return nil, nil, err
-			}
+			failed = prepare(b) // the answer to OpSetUp: who is still sending would only see that nobody reads
 		case frame.OpFiles:
 		case frame.OpSetUp:
+			if failed != nil {
+				return nil, nil, failed
+			}
 			if err := json.Unmarshal(f.Plan, &b.plan); err != nil {
 				return nil, nil, err
 			}

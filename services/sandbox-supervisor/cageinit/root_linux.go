@@ -247,7 +247,9 @@ func (b *builder) private() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.path, err)
 		}
-		if err := b.attach(source{path: f.path, tree: tree, kind: unix.S_IFDIR}); err != nil {
+		err = b.attach(source{path: f.path, tree: tree, kind: unix.S_IFDIR})
+		unix.Close(tree)
+		if err != nil {
 			return err
 		}
 		b.own = append(b.own, f.path)

@@ -25,7 +25,7 @@ const (
 	// file that stands for it (a pidfd), or OpFailed with the system's error number as Code.
 	OpLaunch Op = "launch"
 	// OpPrepare tells a cage's init what to begin with, by Plan, which is a blueprint.Base; it is the first frame it is sent. It
-	// is not answered, but for OpFailed.
+	// is not answered; if it fails, OpFailed is the answer to OpSetUp.
 	OpPrepare Op = "prepare"
 	// OpFiles hands over files that a later OpSetUp speaks of; there is no answer.
 	OpFiles Op = "files"

@@ -1,6 +1,10 @@
 package box
 
-import "kaged.dev/services/sandbox-supervisor/internal/core"
+import (
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+)
 
 // WithoutUserns makes boxes be made in the second way, which is else only taken where the first does not work. It reports
 // whether this process can try.
@@ -33,3 +37,14 @@ func LauncherOf(b *Boxes) int {
 	defer b.launcher.mu.Unlock()
 	return b.launcher.cmd.Process.Pid
 }
+
+// LayerOfLost returns the layer that is named where a launcher is lost.
+func LayerOfLost() string {
+	return layerOf(refusedStart(kind{tier: tier{userns: true}}, &lostError{unix.EPIPE}))
+}
+
+// LayerOf returns the layer that a refusal names.
+func LayerOf(err error) string { return layerOf(err) }
+
+// MayBeOtherwise returns whether another tier is tried where a layer cannot be had.
+func MayBeOtherwise(layer string) bool { return otherwise[layer] }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/fault"
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
@@ -48,6 +49,18 @@ func tmpInodes(bytes int64) int64 { return max(1024, bytes/4096) }
 // launch starts an init in namespaces of its own, and in the cgroup that is open as a descriptor unless that is -1, and has it
 // build what every box has.
 func (b *Boxes) launch(k kind, cgroup int) (*inmate, error) {
+	i, err := b.tryLaunch(k, cgroup)
+	if lost := (*lostError)(nil); errors.As(err, &lost) { // the launcher may have been killed while it had nothing to do
+		i, err = b.tryLaunch(k, cgroup)
+	}
+	if err != nil {
+		return nil, refusedStart(k, err)
+	}
+	return i, nil
+}
+
+// tryLaunch does what launch does, and fails as launcher.launch does.
+func (b *Boxes) tryLaunch(k kind, cgroup int) (*inmate, error) {
 	base, err := json.Marshal(blueprint.Base{
 		Mark: proc.Mark(b.opts.Name, b.count.Add(1)), Userns: k.tier.userns, GID: k.inside().gid,
 		System: b.opts.System, Etc: etc, Texts: texts(k.inside()), TmpBytes: b.opts.TmpBytes, TmpInodes: tmpInodes(b.opts.TmpBytes),
@@ -76,7 +89,7 @@ func (b *Boxes) launch(k kind, cgroup int) (*inmate, error) {
 	if err != nil {
 		conn.Close()
 		r.Close()
-		return nil, refusedStart(k, err)
+		return nil, err
 	}
 	conn.Patience = b.opts.KillTimeout
 	i := &inmate{conn: conn, process: process, said: &logWriter{log: b.opts.Log}, errors: r, silent: make(chan struct{})}
@@ -90,8 +103,12 @@ func (b *Boxes) launch(k kind, cgroup int) (*inmate, error) {
 
 // refusedStart is why an init of a kind cannot be started.
 func refusedStart(k kind, err error) error {
+	var lost *lostError
 	var errno syscall.Errno
 	switch {
+	case errors.As(err, &lost):
+		return fault.Wrap(err, fault.CageUnavailable, "A cage cannot be made here: what starts its init has ended; the log has the reason.").
+			With("layer", layerInit)
 	case !errors.As(err, &errno):
 		return err
 	case k.tier.userns:

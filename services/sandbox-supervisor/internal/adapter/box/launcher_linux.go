@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kaged.dev/pkg/fault"
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 )
@@ -22,16 +21,24 @@ type launcher struct {
 	log     *logWriter
 	timeout time.Duration // of starting one init
 
-	mu   sync.Mutex // held while one is started; guards what follows
-	conn *frame.Conn
-	cmd  *exec.Cmd // nil while there is none
+	mu     sync.Mutex // held while one is started; guards what follows
+	conn   *frame.Conn
+	cmd    *exec.Cmd // nil while there is none
+	closed bool
 }
+
+// lostError says that the launcher has ended over a request, or had to be: the init may have been started and may not. Its reason is
+// about the launcher and never about the init, so that nobody is to find a system's error in it.
+type lostError struct{ reason error }
+
+func (e *lostError) Error() string { return e.reason.Error() }
 
 // initEnv is the environment of inits. They know how many threads are to work, and do not look for a limit of the CPU.
 var initEnv = []string{"GOMAXPROCS=2", "GOTRACEBACK=single", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
 
-// launch starts an init. The descriptors stay the caller's. It fails with the system's error if the init cannot be started, and with
-// cage_unavailable if the launcher cannot.
+// launch starts an init. The descriptors stay the caller's. It fails with the system's error if the init cannot be started, with
+// cage_unavailable if the launcher cannot, and with a *lostError, after which they must be closed and never be sent again: an init
+// that was started ends by that.
 func (l *launcher) launch(what blueprint.Launch, files ...int) (*process, error) {
 	plan, err := json.Marshal(what)
 	if err != nil {
@@ -39,29 +46,26 @@ func (l *launcher) launch(what blueprint.Launch, files ...int) (*process, error)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for again := false; ; again = true {
-		if l.cmd == nil {
-			if err := l.start(); err != nil {
-				return nil, err
-			}
-			again = true
-		}
-		answer, fds, err := l.ask(plan, files)
-		switch {
-		case err == nil && answer.Op == frame.OpStarted && len(fds) == 1:
-			return newProcess(answer.PID, fds[0])
-		case err == nil && answer.Code != 0:
-			return nil, syscall.Errno(answer.Code)
-		case err == nil:
-			err = fmt.Errorf("it said %q", answer.Op)
-		}
-		_ = l.cmd.Process.Kill() // its inits live on
-		l.end()
-		if again { // else it may have been killed while it had nothing to do
-			return nil, fault.Wrap(err, fault.CageUnavailable, "A cage cannot be made here: what starts its init has ended; the log has the reason.").
-				With("layer", layerInit)
+	if l.closed {
+		return nil, unavailable(layerInit, "kaged is ending", "")
+	}
+	if l.cmd == nil {
+		if err := l.start(); err != nil {
+			return nil, err
 		}
 	}
+	answer, fds, err := l.ask(plan, files)
+	switch {
+	case err == nil && answer.Op == frame.OpStarted && len(fds) == 1:
+		return newProcess(answer.PID, fds[0])
+	case err == nil && answer.Code != 0:
+		return nil, syscall.Errno(answer.Code)
+	case err == nil:
+		err = fmt.Errorf("it said %q", answer.Op)
+	}
+	_ = l.cmd.Process.Kill() // its inits live on
+	l.end()
+	return nil, &lostError{err}
 }
 
 // start starts the process.
@@ -91,8 +95,7 @@ func (l *launcher) start() error {
 
 // ask sends one request and returns its answer.
 func (l *launcher) ask(plan []byte, files []int) (frame.Frame, []int, error) {
-	late := time.AfterFunc(l.timeout, func() { _ = l.cmd.Process.Kill() })
-	defer late.Stop()
+	defer l.killLate().Stop()
 	if err := l.conn.Send(frame.Frame{Op: frame.OpLaunch, Plan: plan}, files...); err != nil {
 		return frame.Frame{}, nil, err
 	}
@@ -105,16 +108,22 @@ func (l *launcher) end() {
 		return
 	}
 	l.conn.Close()
-	late := time.AfterFunc(l.timeout, func() { _ = l.cmd.Process.Kill() }) // fails only if it has ended
-	defer late.Stop()
+	defer l.killLate().Stop()
 	_ = l.cmd.Wait() // how does not matter
 	l.cmd = nil
 }
 
-// close ends the process; a later launch starts another.
+// killLate kills the process when it takes too long, unless it is stopped; if that is too late, it kills no other.
+func (l *launcher) killLate() *time.Timer {
+	process := l.cmd.Process
+	return time.AfterFunc(l.timeout, func() { _ = process.Kill() }) // fails only if it has ended
+}
+
+// close ends the process. None is started any more.
 func (l *launcher) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.closed = true
 	l.end()
 }
 
@@ -129,13 +138,13 @@ type process struct {
 func newProcess(pid, pidfd int) (*process, error) {
 	if err := unix.SetNonblock(pidfd, true); err != nil {
 		unix.Close(pidfd)
-		return nil, err
+		return nil, unavailable(layerInit, reasonOf(err), "")
 	}
 	file := os.NewFile(uintptr(pidfd), "process")
 	raw, err := file.SyscallConn()
 	if err != nil {
 		file.Close()
-		return nil, err
+		return nil, unavailable(layerInit, reasonOf(err), "")
 	}
 	return &process{pid: pid, file: file, raw: raw}, nil
 }
@@ -151,5 +160,7 @@ func (p *process) wait() {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 		return n > 0 || err != nil && err != unix.EINTR
 	})
+	// Where the launcher was killed an init is an orphan, and that is this process's to take note of if it is the first of a container.
+	_ = p.raw.Control(func(fd uintptr) { _ = unix.Waitid(unix.P_PIDFD, int(fd), nil, unix.WEXITED|unix.WNOHANG, nil) })
 	p.file.Close()
 }

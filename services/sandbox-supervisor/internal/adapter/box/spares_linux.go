@@ -28,12 +28,17 @@ type spares struct {
 // would take from what the last box is for.
 const settle = 20 * time.Millisecond
 
+// lookAfter is how often it is looked whether a spare is stale: it holds what was mounted when it was started, so that what was
+// unmounted meanwhile is busy.
+const lookAfter = time.Second
+
 // spare is an init that waits.
 type spare struct {
 	kind   kind
 	init   *inmate
-	mounts *os.File    // sees changes of what is mounted since the init was started
-	retire *time.Timer // ends it
+	mounts *os.File // sees changes of what is mounted since the init was started
+	until  time.Time
+	look   *time.Timer // sees whether it is to be ended
 }
 
 func newSpares(idle time.Duration, launch func(kind) (*inmate, error), log *slog.Logger) *spares {
@@ -43,19 +48,26 @@ func newSpares(idle time.Duration, launch func(kind) (*inmate, error), log *slog
 // take returns an init of a kind, and nil if there is none.
 func (s *spares) take(k kind) *inmate {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	found := s.have
-	s.have = nil
-	s.mu.Unlock()
 	if found == nil {
 		return nil
 	}
-	found.retire.Stop()
 	if found.kind != k || found.stale() {
-		s.end(found)
+		s.drop()
 		return nil
 	}
+	s.have = nil
+	found.look.Stop()
 	found.mounts.Close()
 	return found.init
+}
+
+// drop ends the spare, which nobody waits for but close. The caller holds mu.
+func (s *spares) drop() {
+	s.have.look.Stop()
+	s.wg.Go(s.have.end)
+	s.have = nil
 }
 
 // stale reports whether something was mounted, or is mounted no more, since the init was started: its root is from then.
@@ -94,7 +106,8 @@ func (s *spares) fill(k kind) {
 	s.making = false
 	kept := err == nil && !s.closed
 	if kept {
-		made.retire = time.AfterFunc(s.idle, func() { s.expire(made) })
+		made.until = time.Now().Add(s.idle)
+		made.look = time.AfterFunc(min(s.idle, lookAfter), func() { s.look(made) })
 		s.have = made
 	}
 	s.mu.Unlock()
@@ -122,28 +135,18 @@ func (s *spares) make(k kind) (*spare, error) {
 	return &spare{kind: k, init: init, mounts: mounts}, nil
 }
 
-// expire ends a spare that nobody took.
-func (s *spares) expire(old *spare) {
-	s.mu.Lock()
-	found := s.have == old
-	if found {
-		s.have = nil
-	}
-	s.mu.Unlock()
-	if found {
-		s.end(old)
-	}
-}
-
-// end ends a spare, which nobody waits for but close.
-func (s *spares) end(found *spare) {
+// look ends a spare that nobody took in its time, or that is stale.
+func (s *spares) look(waiting *spare) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		found.end()
-		return
+	left := time.Until(waiting.until)
+	switch {
+	case s.have != waiting:
+	case left <= 0 || waiting.stale():
+		s.drop()
+	default:
+		waiting.look.Reset(min(left, lookAfter))
 	}
-	s.wg.Go(found.end)
 }
 
 func (s *spare) end() {
@@ -155,15 +158,13 @@ func (s *spare) end() {
 // close ends the spare. None is made any more.
 func (s *spares) close() {
 	s.mu.Lock()
-	found := s.have
-	s.have, s.closed = nil, true
+	s.closed = true
 	if s.next != nil {
 		s.next.Stop()
 	}
-	s.mu.Unlock()
-	if found != nil {
-		found.retire.Stop()
-		found.end()
+	if s.have != nil {
+		s.drop()
 	}
+	s.mu.Unlock()
 	s.wg.Wait()
 }

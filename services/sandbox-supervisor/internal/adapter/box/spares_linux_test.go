@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,7 +12,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/ident"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
+	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
 // until waits for something to become true.
@@ -69,6 +75,12 @@ func TestSpareThatIsNoUse(t *testing.T) {
 	disturb := map[string]func(t *testing.T, b *box.Boxes, pid int){
 		"killed":          func(t *testing.T, _ *box.Boxes, pid int) { kill(t, pid) },
 		"launcher killed": func(t *testing.T, b *box.Boxes, pid int) { kill(t, box.LauncherOf(b)); kill(t, pid) },
+		"launcher stopped": func(t *testing.T, b *box.Boxes, pid int) {
+			if err := unix.Kill(box.LauncherOf(b), unix.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			kill(t, pid)
+		},
 	}
 	point := project(t)
 	if err := unix.Mount("none", point, "tmpfs", 0, "size=4k"); err == nil { // only root can
@@ -84,7 +96,7 @@ func TestSpareThatIsNoUse(t *testing.T) {
 	}
 	for name, disturb := range disturb {
 		t.Run(name, func(t *testing.T) {
-			b := boxes(t)
+			b := boxes(t, func(o *box.Options) { o.StartTimeout = 2 * time.Second })
 			open(t, b, rw(dir))
 			waiting := spare(t, b)
 			disturb(t, b, waiting)
@@ -124,5 +136,87 @@ func TestSpareGoes(t *testing.T) {
 	}
 	if after := openFiles(t); after > before+1 { // and the program of inits, in memory
 		t.Errorf("%d files are open, %d were before", after, before)
+	}
+}
+
+// A spare does not keep busy for long what was unmounted.
+func TestSpareLetsGoOfMounts(t *testing.T) {
+	t.Parallel()
+	point := project(t)
+	if err := unix.Mount("none", point, "tmpfs", 0, "size=4k"); err != nil {
+		t.Skip("only root can mount: ", err)
+	}
+	mounted := true
+	t.Cleanup(func() {
+		if mounted {
+			_ = unix.Unmount(point, 0)
+		}
+	})
+	b := boxes(t)
+	open(t, b, rw(project(t)))
+	waiting := spare(t, b)
+	if err := unix.Unmount(point, 0); err != nil {
+		t.Fatal(err)
+	}
+	mounted = false
+	until(t, "an end of the spare", func() bool { return gone(waiting) })
+}
+
+// The layer that cannot be had is named, however early the init finds that: by it another tier is tried.
+func TestFailedLayerIsNamed(t *testing.T) {
+	t.Parallel()
+	b := boxes(t, func(o *box.Options) { o.System = append(o.System, "/etc/passwd/none") })
+	for range 30 {
+		_, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Root: "/"}}, func(core.Attempt) {})
+		if layer := box.LayerOf(err); layer != blueprint.LayerMount {
+			t.Fatalf("the layer is %q: %v", layer, err)
+		}
+	}
+}
+
+// Where what starts inits is lost, that says nothing of user namespaces: no weaker tier is tried for it.
+func TestLostLauncherIsNoTier(t *testing.T) {
+	t.Parallel()
+	if layer := box.LayerOfLost(); layer == "" || box.MayBeOtherwise(layer) {
+		t.Errorf("it is layer %q", layer)
+	}
+}
+
+// A launcher outlives what a service manager sends to every process of a service that is to end.
+func TestLauncherStays(t *testing.T) {
+	t.Parallel()
+	b := boxes(t, func(o *box.Options) { o.SpareIdle = 0 })
+	dir := project(t)
+	open(t, b, rw(dir))
+	launcher := box.LauncherOf(b)
+	for _, sig := range []unix.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM} {
+		if err := unix.Kill(launcher, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, b, rw(dir))
+	if now := box.LauncherOf(b); now != launcher {
+		t.Errorf("the launcher is %d, it was %d", now, launcher)
+	}
+}
+
+// A process that gets the orphans, as the first of a container does, leaves no zombie of the inits of a launcher that was killed.
+func TestOrphanedInit(t *testing.T) { // alone: other tests leave orphans too
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
+	b := boxes(t, func(o *box.Options) { o.SpareIdle = 0 })
+	dir := project(t)
+	x := open(t, b, rw(dir))
+	init := box.InitOf(x)
+	kill(t, box.LauncherOf(b))
+	until(t, "an orphan", func() bool {
+		children, _ := proc.Children()
+		return slices.Contains(children, init)
+	})
+	x.Close()
+	if _, err := os.Stat("/proc/" + strconv.Itoa(init)); err == nil {
+		t.Error("a zombie is left")
 	}
 }
