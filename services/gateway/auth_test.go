@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os/user"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -214,6 +215,30 @@ func TestLaunch(t *testing.T) {
 	api.get(strings.TrimPrefix(fresh[len(fresh)-1][1], d.base)).into(t, &launched)
 	if !launched.GetOk() || launched.GetCsrfToken() == "" || launched.GetCsrfToken() != api.cookie("kaged_csrf") {
 		t.Errorf("launched %v with cookie %q", &launched, api.cookie("kaged_csrf"))
+	}
+}
+
+// Who opens its own launch URL, as each command of the terminal does, is no reason to put another into the log.
+func TestOwnLaunchIsNotAnnounced(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	control := gatewayv1.NewGatewayServiceClient(d.Dial("gateway"))
+	shown := func() int { return strings.Count(d.log.String(), "fresh launch URL") }
+	for shown() == 0 { // the one of the start
+		runtime.Gosched()
+	}
+	for _, own := range []bool{true, false} {
+		launch, err := control.IssueLaunch(t.Context(), &gatewayv1.IssueLaunchRequest{Own: own})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := shown()
+		if got := d.client().get(strings.TrimPrefix(launch.GetUrl(), d.base)); got.status >= 400 {
+			t.Fatalf("signing in: %d", got.status)
+		}
+		if announced := shown() > before; announced == own {
+			t.Errorf("own %t: announced %t", own, announced)
+		}
 	}
 }
 

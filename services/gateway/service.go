@@ -315,5 +315,5 @@ func (s *Service) LaunchURL(ctx context.Context) (string, error) {
 	if s.info.AuthMode != access.Loopback {
 		return s.uiURL(ctx)
 	}
-	return s.control.Launcher.Issue(ctx)
+	return s.control.Launcher.Issue(ctx, false)
 }

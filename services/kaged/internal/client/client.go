@@ -46,7 +46,7 @@ func SignInWith(ctx context.Context, conn grpc.ClientConnInterface) (*Client, er
 	if info.GetAuthMode() != "loopback" {
 		return c, c.bootstrap(ctx)
 	}
-	launch, err := gateway.IssueLaunch(ctx, &gatewayv1.IssueLaunchRequest{})
+	launch, err := gateway.IssueLaunch(ctx, &gatewayv1.IssueLaunchRequest{Own: true})
 	if err != nil {
 		return nil, err
 	}
