@@ -41,6 +41,7 @@ func main() {
 	case len(os.Args) == 2 && os.Args[1] == blueprint.ArgLaunch:
 		do = launch
 	}
+	_ = os.WriteFile("/proc/self/comm", []byte(os.Args[0]), 0) // what ps and top call it; it is run from a file without a name
 	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		syscall.Exit(1)

@@ -50,6 +50,12 @@ func TestSpare(t *testing.T) {
 	b := boxes(t)
 	first, second := project(t), project(t)
 	open(t, b, rw(first))
+	for pid, name := range map[int]string{spare(t, b): "kaged-cage\n", box.LauncherOf(b): "kaged-cages\n"} {
+		until(t, "the name "+name, func() bool {
+			comm, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+			return err == nil && string(comm) == name
+		})
+	}
 	for made, tries := 0, 0; made < 3; tries++ {
 		waiting := spare(t, b)
 		x := open(t, b, rw(second), ro(filepath.Join(second, "kept"), true))
