@@ -47,6 +47,12 @@ func TestUpAndDown(t *testing.T) {
 	if _, code := second.Rest(t); code != 3 || !strings.Contains(second.Stderr.String(), "data directory "+w.DataDir+" is in use by kaged pid ") {
 		t.Errorf("a second daemon ended with %d and said %q", code, second.Stderr)
 	}
+	for dir, want := range map[string]string{"/no/such": "There is no folder /no/such. (not_found)", w.Dir: "There is no .kaged/project.yaml in " + w.Dir + ". "} {
+		p := kagedtest.Command(t, "kaged", w.Env, "run", "--project", dir, "x")
+		if _, code := p.Rest(t); code != 1 || !strings.Contains(p.Stderr.String(), want) {
+			t.Errorf("kaged run in %s ended with %d and said %q", dir, code, p.Stderr)
+		}
+	}
 	d.Signal(syscall.SIGINT)
 	if out, code := d.Rest(t); code != 0 || out != "" {
 		t.Errorf("the daemon ended with %d and said %q more on stdout", code, out)

@@ -38,7 +38,9 @@ func (a App) cageExec(p *places) *cobra.Command {
 		Short: "Run a command in a cage",
 		Long: "Runs a command in a cage of its own, as a caged agent's commands run. FILE is the mapping of a `cage:` block of a project\n" +
 			"file; its project paths start at the project's folder. Paths inside equal those outside; the working folder is kept where the\n" +
-			"policy shows it, else it is /. Nothing is left of the cage when the command has ended. No daemon is needed.\n\n" +
+			"policy shows it, else it is /. No daemon is needed.\n\n" +
+			"Nothing is left of the cage when the command has ended; after a kill -9 of kaged what is left goes at the next start of kaged.\n" +
+			"So `state: persistent` has no effect: the home is empty at first and gone with the cage.\n\n" +
 			"Standard input goes to the command, and so do signals; with --tty it has a terminal. Connections that the policy does\n" +
 			"not allow are listed at the end.\n\n" +
 			"Exits as the command does, with 128+n where signal n ended it, 125 where kaged failed, 126 where the program cannot be run\n" +
@@ -59,6 +61,7 @@ func (a App) cageExec(p *places) *cobra.Command {
 			if err != nil {
 				return own(err)
 			}
+			a.warnPersistent(command.Policy)
 			box, err := workbench.OpenSandbox(workbench.Options{
 				ConfigPath: p.config, DataDir: p.dataDir, Getenv: a.Getenv, Stderr: a.Stderr, Modules: a.Modules,
 			})

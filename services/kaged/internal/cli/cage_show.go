@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"kaged.dev/pkg/fault"
 	"kaged.dev/services/kaged/internal/workbench"
 )
 
@@ -55,24 +53,6 @@ func (a App) cageShow(p *places) *cobra.Command {
 	cmd.Flags().StringVar(&project, "project", ".", "the project's folder")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print everything as one JSON object")
 	return cmd
-}
-
-// noSuchAgent turns the refusal of an agent's name into one that lists those there are.
-func noSuchAgent(err error) error {
-	if !errors.Is(err, fault.NotFound) {
-		return err
-	}
-	f := fault.From(err)
-	agents, _ := f.Details["agents"].([]any)
-	if len(agents) == 0 {
-		return &exitError{exitUsage, err}
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s It has:", f.Msg)
-	for _, name := range agents {
-		fmt.Fprintf(&b, "\n  %v", name)
-	}
-	return &exitError{exitUsage, errors.New(b.String())}
 }
 
 // writeCage writes for people what an agent may do: the sentence first, then a thing a line.

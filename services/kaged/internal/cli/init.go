@@ -72,7 +72,8 @@ func (a App) sayBinding(p *places, b scaffold.Binding) {
 	case !b.Usable:
 		fmt.Fprintf(a.Stdout, "\nNo model provider was found, so the project loads as pending. Set one of ANTHROPIC_API_KEY, OPENAI_API_KEY,\n"+
 			"GEMINI_API_KEY or start Ollama, then run `kaged init` again; or bind the alias yourself:\n"+
-			"  kaged config set models.%s PROVIDER:MODEL\n", scaffold.DefaultAlias)
+			"  kaged config set models.%s PROVIDER:MODEL\n"+
+			"A script can play the model, without a key: docs/reference/rehearsal.md of kaged.\n", scaffold.DefaultAlias)
 	case len(b.Aliases) == 0:
 		fmt.Fprintf(a.Stdout, "kept the model aliases of %s\n", p.config)
 	default:

@@ -158,7 +158,7 @@ func projectHere(f runFlags) error {
 		return nil
 	}
 	if info, err := os.Stat(f.project); err != nil || !info.IsDir() {
-		return fault.New(fault.NotFound, "There is no folder %s.", f.project)
+		return noFolder(f.project)
 	}
 	if _, err := os.Stat(filepath.Join(f.project, dsl.ProjectFile)); errors.Is(err, fs.ErrNotExist) {
 		return noProject(f.project)
@@ -166,8 +166,20 @@ func projectHere(f runFlags) error {
 	return nil
 }
 
+func noFolder(dir string) error {
+	return fault.New(fault.NotFound, "There is no folder %s.", absolute(dir))
+}
+
 func noProject(dir string) error {
-	return fault.New(fault.NotFound, "There is no %s in %s. Run `kaged init %s` to make it a project.", dsl.ProjectFile, dir, shellQuote(dir))
+	return fault.New(fault.NotFound, "There is no %s in %s. Run `kaged init %s` to make it a project.", dsl.ProjectFile, absolute(dir), shellQuote(dir))
+}
+
+// absolute is a path as it can be named to people; one that has no absolute form stays as it is.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 // work runs the prompt in a session and shows it.
@@ -234,10 +246,13 @@ func (a App) newSession(ctx context.Context, c *client.Client, project string) (
 		Warnings []string
 	}
 	if err := c.Do(ctx, http.MethodPost, "/api/v1/projects/load", map[string]any{"path": dir}, &loaded); err != nil {
-		if errors.Is(err, fault.NotFound) {
-			err = noProject(project)
+		switch {
+		case !errors.Is(err, fault.NotFound):
+			return "", err
+		case fault.From(err).Details["missing"] == "folder":
+			return "", noFolder(project)
 		}
-		return "", err
+		return "", noProject(project)
 	}
 	for _, w := range loaded.Warnings {
 		fmt.Fprintln(a.Stderr, "kaged: warning:", w)

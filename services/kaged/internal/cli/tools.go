@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"kaged.dev/pkg/fault"
 	"kaged.dev/services/kaged/internal/workbench"
 )
 
@@ -40,6 +43,24 @@ func (a App) bench(p *places, f toolFlags, dataDir string) (*workbench.Bench, er
 	return workbench.Open(workbench.Options{
 		ConfigPath: p.config, DataDir: dataDir, Root: root, Getenv: a.Getenv, Stderr: a.Stderr, Modules: a.Modules,
 	})
+}
+
+// noSuchAgent turns the refusal of an agent's name into one that lists those there are.
+func noSuchAgent(err error) error {
+	if !errors.Is(err, fault.NotFound) {
+		return err
+	}
+	f := fault.From(err)
+	agents, _ := f.Details["agents"].([]any)
+	if len(agents) == 0 {
+		return &exitError{exitUsage, err}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s It has:", f.Msg)
+	for _, name := range agents {
+		fmt.Fprintf(&b, "\n  %v", name)
+	}
+	return &exitError{exitUsage, errors.New(b.String())}
 }
 
 // infrastructure makes an error end the command with the code for what is not the tool's.

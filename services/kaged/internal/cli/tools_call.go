@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/kaged/internal/workbench"
 )
@@ -29,8 +30,9 @@ func (a App) toolsCall(p *places) *cobra.Command {
 			"JSON. `-` for JSON reads it from standard input; `-` for NAME reads a call a line, {\"tool\": NAME, \"params\": {...}},\n" +
 			"and makes them as one session. What a command prints while it runs goes to stderr. No daemon is needed, and what a call\n" +
 			"starts in the background ends with the last call.\n\n" +
-			"You have every tool and no cage; with --agent you have what that agent has. You count as having read the files you\n" +
-			"name, unless --strict. What needs approval is asked on a terminal, and denied without one.\n\n" +
+			"You have every tool and no cage; with --agent you have what that agent has, but `state: persistent` has no effect: the\n" +
+			"home is empty at first and gone with the cage of the call. You count as having read the files you name, unless\n" +
+			"--strict. What needs approval is asked on a terminal, and denied without one.\n\n" +
 			"Exits 0 when every call succeeded, 1 when one failed (the result is then {\"error\": ...}), 3 when one could not be\n" +
 			"made. Every call is recorded in " + workbench.AuditFile + " in the data directory.",
 		Example: "  kaged tools call search.grep '{\"pattern\": \"TODO\", \"output_mode\": \"count\"}'\n" +
@@ -203,10 +205,16 @@ func (c caller) identity(ctx context.Context, agent string) (workbench.Caller, e
 		return as, infrastructure(err)
 	}
 	as, err := c.bench.Agent(ctx, agent)
-	if errors.Is(err, fault.NotFound) || errors.Is(err, fault.DSLInvalid) {
+	switch {
+	case errors.Is(err, fault.NotFound):
+		return as, noSuchAgent(err)
+	case errors.Is(err, fault.DSLInvalid):
 		return as, &exitError{exitUsage, err}
+	case err != nil:
+		return as, infrastructure(err)
 	}
-	return as, infrastructure(err)
+	c.app.warnPersistent(dsl.CageFromProto(as.Cage))
+	return as, nil
 }
 
 // call makes one call and returns what to print. Its record is written before its result is.

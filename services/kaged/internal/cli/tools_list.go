@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kaged.dev/pkg/fault"
 	"kaged.dev/services/kaged/internal/workbench"
 )
 
@@ -31,10 +30,7 @@ func (a App) toolsList(p *places) *cobra.Command {
 				return err
 			}
 			listing, err := b.List(cmd.Context(), f.agent)
-			if err := errors.Join(err, b.Close()); err != nil {
-				if errors.Is(err, fault.NotFound) {
-					return &exitError{exitUsage, err}
-				}
+			if err := errors.Join(noSuchAgent(err), b.Close()); err != nil {
 				return err
 			}
 			for _, w := range listing.Warnings {

@@ -96,7 +96,7 @@ func (c *compilation) unread(paths []string) []string {
 func (s *Service) readSources(ctx context.Context, c *compilation, workspace, folder string, paths []string) error {
 	read, err := s.readFiles(ctx, workspace, folder, paths, nil)
 	if errors.Is(err, fault.NotFound) {
-		return noProject(folder)
+		return noProject(folder).With("missing", "folder")
 	}
 	if err != nil {
 		return err

@@ -84,13 +84,13 @@ func TestLoadRefusesPrompts(t *testing.T) {
 	}
 }
 
-// Without a project file there is nothing to load, and the answer names the folder. A-PROJ-LOAD-06.
+// Without a project file there is nothing to load, and the answer names the folder, and says if there is none. A-PROJ-LOAD-06.
 func TestLoadNothing(t *testing.T) {
 	f := newFixture(t)
-	for _, dir := range []string{f.folder(), "/no/such/folder"} {
+	for dir, missing := range map[string]any{f.folder(): nil, "/no/such/folder": "folder"} {
 		_, _, err := f.Load(f.ctx, "ada", dir)
-		if got := refused(t, err, fault.NotFound)["path"]; got != dir {
-			t.Errorf("details.path = %v, want %s", got, dir)
+		if got := refused(t, err, fault.NotFound); got["path"] != dir || got["missing"] != missing {
+			t.Errorf("details = %v, want path %s and missing %v", got, dir, missing)
 		}
 		if msg := fault.From(err).Msg; msg != ".kaged/project.yaml not found at the given path." {
 			t.Errorf("message = %q", msg)
