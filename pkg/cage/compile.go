@@ -1,6 +1,7 @@
 package cage
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -26,11 +27,12 @@ func Forbidden(paths ...string) Option {
 // Compile makes policy real for the project at root, an absolute folder, whose own links are followed. It looks at the file
 // system once: what a policy grants must be there, and be a file or a folder reached without links, as it is known by one
 // name then, inside and outside. It fails with cage_policy_invalid and the detail "field", such as cage.fs[2].path, if a
-// path is missing, relative, a link or behind one, of another kind, or must not be granted.
+// path is missing, relative, a link or behind one, of another kind, or must not be granted; the message begins with where that is
+// written, or with the field if that is not known.
 //
 // Whoever acts on the view later checks again, on descriptors: files change.
 func Compile(policy *dsl.Cage, root string, options ...Option) (*View, error) {
-	c := &compiler{policy: policy, grants: map[string]Grant{}, inProject: map[string]bool{}, gits: map[string]bool{}}
+	c := &compiler{policy: policy, grants: map[string]Grant{}, inProject: map[string]bool{}, written: map[string]string{}, gits: map[string]bool{}}
 	for _, o := range options {
 		o(c)
 	}
@@ -55,7 +57,7 @@ func Compile(policy *dsl.Cage, root string, options ...Option) (*View, error) {
 	for i, text := range policy.Net {
 		rule, err := ParseRule(text)
 		if err != nil {
-			return nil, invalid(fmt.Sprintf("cage.net.allow[%d]", i), "%v.", err)
+			return nil, invalid(entry{field: fmt.Sprintf("cage.net.allow[%d]", i)}, "%v.", err)
 		}
 		if !slices.ContainsFunc(v.Net, func(r Rule) bool { return r.String() == rule.String() }) {
 			v.Net = append(v.Net, rule)
@@ -69,37 +71,41 @@ type compiler struct {
 	policy    *dsl.Cage
 	forbidden []string
 	root      string
-	rootFD    int              // of root
-	systemFD  int              // of /
-	named     map[string]Grant // what the policy grants, by path
-	grants    map[string]Grant // and what is added to it
-	inProject map[string]bool  // which of them are written as paths of the project
-	gits      map[string]bool  // the folders of git that were looked at
+	rootFD    int               // of root
+	systemFD  int               // of /
+	named     map[string]Grant  // what the policy grants, by path
+	grants    map[string]Grant  // and what is added to it
+	inProject map[string]bool   // which of them are written as paths of the project
+	written   map[string]string // where those of the policy are written
+	gits      map[string]bool   // the folders of git that were looked at
 	pins      []string
 	partial   bool
 }
 
-func invalid(field, format string, args ...any) *fault.Error {
-	return fault.New(fault.CagePolicyInvalid, "%s: %s", field, fmt.Sprintf(format, args...)).With("field", field)
+// entry is a value of a policy: its field, such as cage.fs[2].path, and where it is written, as in [dsl.Mount].
+type entry struct{ field, at string }
+
+func invalid(e entry, format string, args ...any) *fault.Error {
+	return fault.New(fault.CagePolicyInvalid, "%s: %s", cmp.Or(e.at, e.field), fmt.Sprintf(format, args...)).With("field", e.field)
 }
 
 func (c *compiler) open(root string) error {
-	const field = "project_root"
+	e := entry{field: "project_root"}
 	if !filepath.IsAbs(root) || strings.ContainsRune(root, 0) {
-		return invalid(field, "The project's root %q is not an absolute path.", root)
+		return invalid(e, "The project's root %q is not an absolute path.", root)
 	}
 	real, err := filepath.EvalSymlinks(root)
 	if err != nil {
-		return invalid(field, "There is no folder at the project's root %s.", root)
+		return invalid(e, "There is no folder at the project's root %s.", root)
 	}
 	c.root = real
 	if c.systemFD, err = unix.Open("/", beneath.Path|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
-		return invalid(field, "The file system cannot be opened: %v.", err)
+		return invalid(e, "The file system cannot be opened: %v.", err)
 	}
 	c.rootFD, err = unix.Open(real, beneath.Path|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		unix.Close(c.systemFD)
-		return invalid(field, "The project's root %s cannot be opened: %v.", root, err)
+		return invalid(e, "The project's root %s cannot be opened: %v.", root, err)
 	}
 	for i, name := range c.forbidden {
 		if real, err := filepath.EvalSymlinks(name); err == nil {
@@ -119,15 +125,15 @@ func (c *compiler) paths() error {
 	for i, m := range c.policy.FS {
 		field := fmt.Sprintf("cage.fs[%d]", i)
 		if m.Mode != "ro" && m.Mode != "rw" {
-			return invalid(field+".mode", "The mode is %q; it is ro or rw.", m.Mode)
+			return invalid(entry{field + ".mode", m.At}, "The mode is %q; it is ro or rw.", m.Mode)
 		}
-		g, err := c.resolve(field+".path", m.Path)
+		g, err := c.resolve(entry{field + ".path", m.At}, m.Path)
 		if err != nil {
 			return err
 		}
 		g.Writable = m.Mode == "rw"
 		_, c.inProject[g.Path] = dsl.InProject(m.Path)
-		c.grants[g.Path] = g
+		c.grants[g.Path], c.written[g.Path] = g, m.At
 	}
 	return c.readOnly()
 }
@@ -136,10 +142,10 @@ func (c *compiler) paths() error {
 // written in the same way were held against each other before; see [dsl.Narrow].
 func (c *compiler) readOnly() error {
 	for i, name := range c.policy.ReadOnly {
-		field := fmt.Sprintf("cage.read_only[%d]", i)
-		g, err := c.resolve(field, name)
+		e := entry{field: fmt.Sprintf("cage.read_only[%d]", i)}
+		g, err := c.resolve(e, name)
 		if err != nil {
-			if _, base, rel, err := c.place(field, name); err == nil && !c.holder(filepath.Join(base, rel)).Writable {
+			if _, base, rel, err := c.place(e, name); err == nil && !c.holder(filepath.Join(base, rel)).Writable {
 				continue
 			}
 			return err
@@ -170,13 +176,13 @@ func (c *compiler) writableBetween(dir, path string, inProject bool) bool {
 }
 
 // resolve finds the file or folder that a policy names.
-func (c *compiler) resolve(field, name string) (Grant, error) {
-	at, base, rel, err := c.place(field, name)
+func (c *compiler) resolve(e entry, name string) (Grant, error) {
+	at, base, rel, err := c.place(e, name)
 	if err != nil {
 		return Grant{}, err
 	}
 	path := filepath.Join(base, rel)
-	if err := c.grantable(field, name, path); err != nil {
+	if err := c.grantable(e, name, path); err != nil {
 		return Grant{}, err
 	}
 	var st unix.Stat_t
@@ -186,7 +192,7 @@ func (c *compiler) resolve(field, name string) (Grant, error) {
 		unix.Close(fd)
 	}
 	if err != nil {
-		return Grant{}, unreachable(field, name, path, err)
+		return Grant{}, unreachable(e, name, path, err)
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
@@ -194,18 +200,18 @@ func (c *compiler) resolve(field, name string) (Grant, error) {
 	case unix.S_IFREG:
 		return Grant{Path: path}, nil
 	}
-	return Grant{}, invalid(field, "%s is %s; only files and folders can be granted.", name, kindOf(uint32(st.Mode)))
+	return Grant{}, invalid(e, "%s is %s; only files and folders can be granted.", name, kindOf(uint32(st.Mode)))
 }
 
 // place splits a path of a policy into a folder that is open and what is to be found below it.
-func (c *compiler) place(field, name string) (at int, base, rel string, err error) {
+func (c *compiler) place(e entry, name string) (at int, base, rel string, err error) {
 	at, base, rel = c.rootFD, c.root, ""
 	if rest, ok := dsl.InProject(name); ok {
 		rel = rest
 	} else if rel, ok = strings.CutPrefix(name, "/"); ok {
 		at, base = c.systemFD, "/"
 	} else {
-		return 0, "", "", invalid(field, "%q is relative; write project:/%s for the project's, or an absolute path.", name, name)
+		return 0, "", "", invalid(e, "%q is relative; write project:/%s for the project's, or an absolute path.", name, name)
 	}
 	rel = strings.TrimSuffix(rel, "/")
 	if rel == "" {
@@ -213,53 +219,53 @@ func (c *compiler) place(field, name string) (at int, base, rel string, err erro
 	}
 	for part := range strings.SplitSeq(rel, "/") {
 		if part == "" || part == "." || part == ".." || strings.ContainsRune(part, 0) {
-			return 0, "", "", invalid(field, "%q has an element that is empty, . or ..; write the path without.", name)
+			return 0, "", "", invalid(e, "%q has an element that is empty, . or ..; write the path without.", name)
 		}
 	}
 	return at, base, rel, nil
 }
 
 // grantable refuses what no policy can have.
-func (c *compiler) grantable(field, name, path string) error {
+func (c *compiler) grantable(e entry, name, path string) error {
 	if path == "/" {
-		return invalid(field, "%s is the whole file system, which cannot be granted; name the folders that are needed.", name)
+		return invalid(e, "%s is the whole file system, which cannot be granted; name the folders that are needed.", name)
 	}
 	for _, s := range dsl.Ungrantable {
 		if Below(path, s) {
-			return invalid(field, "%s lies in %s, which cannot be granted; a cage has its own.", path, s)
+			return invalid(e, "%s lies in %s, which cannot be granted; a cage has its own.", path, s)
 		}
 	}
 	for _, f := range c.forbidden {
 		switch {
 		case Below(path, f):
-			return invalid(field, "%s belongs to kaged itself (%s), which no agent can be granted.", path, f)
+			return invalid(e, "%s belongs to kaged itself (%s), which no agent can be granted.", path, f)
 		case Below(f, path):
-			return invalid(field, "%s holds %s, which belongs to kaged itself and which no agent can be granted; grant the folders below it that are needed.", name, f)
+			return invalid(e, "%s holds %s, which belongs to kaged itself and which no agent can be granted; grant the folders below it that are needed.", name, f)
 		}
 	}
 	return nil
 }
 
 // unreachable says why a path could not be opened, and what to write where it is a link.
-func unreachable(field, name, path string, cause error) error {
+func unreachable(e entry, name, path string, cause error) error {
 	part := ""
 	for element := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		part += "/" + element
 		var st unix.Stat_t
 		if err := unix.Lstat(part, &st); err == unix.ENOENT || err == unix.ENOTDIR {
-			return invalid(field, "There is nothing at %s; make it, or leave it out of the cage.", name)
+			return invalid(e, "There is nothing at %s; make it, or leave it out of the cage.", name)
 		} else if err != nil {
-			return invalid(field, "%s cannot be looked at: %v.", part, err)
+			return invalid(e, "%s cannot be looked at: %v.", part, err)
 		}
 		if st.Mode&unix.S_IFMT != unix.S_IFLNK {
 			continue
 		}
 		if real, err := filepath.EvalSymlinks(path); err == nil {
-			return invalid(field, "%s is a link; a cage grants real paths: write %s.", part, real)
+			return invalid(e, "%s is a link; a cage grants real paths: write %s.", part, real)
 		}
-		return invalid(field, "%s is a link that leads nowhere.", part)
+		return invalid(e, "%s is a link that leads nowhere.", part)
 	}
-	return invalid(field, "%s cannot be opened: %v.", name, cause)
+	return invalid(e, "%s cannot be opened: %v.", name, cause)
 }
 
 func kindOf(mode uint32) string {

@@ -120,6 +120,14 @@ func TestRefusedPaths(t *testing.T) {
 		if err == nil || f.Code != fault.CagePolicyInvalid || f.Details["field"] != "cage.fs[1].path" || !strings.Contains(f.Msg, want) {
 			t.Errorf("%q: %v, want %q", path, err, want)
 		}
+		if !strings.HasPrefix(f.Msg, "cage.fs[1].path: ") {
+			t.Errorf("%q: %v, want the field first", path, err)
+		}
+		p.FS[1].At = ".kaged/project.yaml:9:26"
+		_, err = cage.Compile(p, root, cage.Forbidden(root+"/data/db", "/no/such/config"))
+		if at := fault.From(err); at.Details["field"] != "cage.fs[1].path" || at.Msg != strings.Replace(f.Msg, "cage.fs[1].path", p.FS[1].At, 1) {
+			t.Errorf("%q: %v, want %s with the place where it is written", path, err, f.Msg)
+		}
 	}
 }
 

@@ -204,7 +204,8 @@ func (c *compiler) protectPath(path string, stub Grant) error {
 	if _, known := c.grants[path]; known {
 		return nil
 	}
-	if holder := c.holder(path); !holder.Writable {
+	holder := c.holder(path)
+	if !holder.Writable {
 		return nil
 	}
 	switch kind(path) {
@@ -213,7 +214,7 @@ func (c *compiler) protectPath(path string, stub Grant) error {
 			return nil
 		}
 	case unix.S_IFLNK:
-		return invalid("cage.fs", "%s is a link, which cannot be protected, and tools outside the cage run code that they find behind it. "+
+		return invalid(entry{"cage.fs", c.written[holder.Path]}, "%s is a link, which cannot be protected, and tools outside the cage run code that they find behind it. "+
 			"Put there what it leads to, remove it, or grant the folder without it.", path)
 	case unix.S_IFDIR:
 		stub = Grant{Dir: true}

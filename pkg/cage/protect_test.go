@@ -175,9 +175,14 @@ func TestSearchIsBounded(t *testing.T) {
 func TestProtectedLink(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "src/", ".envrc -> src")
-	_, err := cage.Compile(policy("rw ."), root)
-	if fault.From(err).Code != fault.CagePolicyInvalid || !strings.Contains(err.Error(), root+"/.envrc is a link") {
-		t.Error(err)
+	p := policy("ro ./src", "rw .")
+	for i, at := range []string{"", "policy.yaml:3:22"} {
+		p.FS[1].At = at
+		_, err := cage.Compile(p, root)
+		f := fault.From(err)
+		if want := []string{"cage.fs", at}[i] + ": " + root + "/.envrc is a link"; f.Code != fault.CagePolicyInvalid || !strings.HasPrefix(f.Msg, want) || f.Details["field"] != "cage.fs" {
+			t.Error(err)
+		}
 	}
 	compile(t, root, "ro .")
 }

@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -37,6 +38,8 @@ type Mount struct {
 	Mode string
 	// Path is absolute, or starts with project:/ for the project's root.
 	Path string
+	// At is where the path is written, file:line:column, "" if that is not known. It is no part of what a cage is.
+	At string `json:"-"`
 }
 
 // Limits bounds a cage; zero means no limit of its own.
@@ -99,18 +102,40 @@ var (
 	}}
 
 	limitsShape = &shape{kind: objectShape, doc: "What the cage may use.", fields: []field{
-		{name: "memory", shape: size("Memory of everything in it together, at least 16MiB: bytes, or 512MiB.")},
-		{name: "disk", shape: size("How much more the folders it writes may hold than before, at least 1MiB: bytes, or 2GiB.")},
+		{name: "memory", shape: sizeFrom(minMemory, "memory is %s; with less than %s nothing can start.", "Memory of everything in it together, at least 16MiB: bytes, or 512MiB.")},
+		{name: "disk", shape: sizeFrom(minDisk, "disk is %s and must be at least %s.", "How much more the folders it writes may hold than before, at least 1MiB: bytes, or 2GiB.")},
 		{name: "cpu", shape: &shape{kind: numberShape, min: 0.01, max: 1024, doc: "Cores, such as 1.5."}},
 		{name: "pids", shape: wholeNumber("Processes and threads.", 1, 4_194_304)},
-		{name: "walltime", shape: &shape{kind: stringShape, minLen: 2, maxLen: 40, pattern: durationPattern, doc: "The time of one invocation, at least 1s, such as 10m."}},
+		{name: "walltime", shape: walltimeShape},
 	}}
+
+	walltimeShape = &shape{
+		kind: stringShape, minLen: 1, maxLen: 40, pattern: durationPattern, doc: "The time of one invocation, at least 1s, such as 10m.",
+		sense: func(n *node) string {
+			if d, err := time.ParseDuration(n.text); err == nil && d < minWalltime {
+				return fmt.Sprintf("walltime is %s and must be at least %s.", Span(d), Span(minWalltime))
+			}
+			return ""
+		},
+	}
 )
 
 func size(doc string) *shape {
 	return &shape{kind: oneOfShape, doc: doc, options: []*shape{
 		wholeNumber("", 1, 1<<53), {kind: stringShape, minLen: 1, pattern: sizePattern},
 	}}
+}
+
+// sizeFrom is size where less than least makes no sense; low is what is said then, of both.
+func sizeFrom(least int64, low, doc string) *shape {
+	s := size(doc)
+	s.sense = func(n *node) string {
+		if v := bytesOf(n); v < least {
+			return fmt.Sprintf(low, Bytes(v), Bytes(least))
+		}
+		return ""
+	}
+	return s
 }
 
 // ParseCage reads a file that holds just the mapping of a cage: block. Its project paths stay relative to the project's
@@ -146,7 +171,8 @@ func buildCage(n *node, root func(*node) string) *Cage {
 		c.State = "ephemeral"
 	}
 	for _, item := range n.list("fs") {
-		c.FS = append(c.FS, Mount{Mode: item.str("mode"), Path: mountPath(item.str("path"), root(item.get("path")))})
+		path := item.get("path")
+		c.FS = append(c.FS, Mount{Mode: item.str("mode"), Path: mountPath(path.text, root(path)), At: path.pos.String()})
 	}
 	if net := n.get("net"); net != nil {
 		c.Net = net.strings("allow")
@@ -241,7 +267,7 @@ func (c *Cage) Proto() *commonv1.CagePolicy {
 		Env: maps.Clone(c.Env), ReadOnly: slices.Clone(c.ReadOnly),
 	}
 	for _, m := range c.FS {
-		p.Fs = append(p.Fs, &commonv1.CageMount{Mode: m.Mode, Path: m.Path})
+		p.Fs = append(p.Fs, &commonv1.CageMount{Mode: m.Mode, Path: m.Path, At: strings.ToValidUTF8(m.At, "\uFFFD")})
 	}
 	if c.Limits != (Limits{}) {
 		p.Limits = &commonv1.CageLimits{
@@ -262,7 +288,7 @@ func CageFromProto(p *commonv1.CagePolicy) *Cage {
 		State: p.GetState(), Env: maps.Clone(p.GetEnv()), ReadOnly: slices.Clone(p.GetReadOnly()),
 	}
 	for _, m := range p.GetFs() {
-		c.FS = append(c.FS, Mount{Mode: m.GetMode(), Path: m.GetPath()})
+		c.FS = append(c.FS, Mount{Mode: m.GetMode(), Path: m.GetPath(), At: m.GetAt()})
 	}
 	if l := p.GetLimits(); l != nil {
 		c.Limits = Limits{

@@ -46,7 +46,7 @@ func verifyRule(text string) error {
 	return err
 }
 
-// checkCage reports what in a cage makes no sense as a whole. n is the block it was built from, path its tree path.
+// checkCage warns of what in a cage makes no sense as a whole. n is the block it was built from, path its tree path.
 func checkCage(c *Cage, n *node, path string, diags *diagnostics) {
 	at := func(field string) (Position, string) {
 		if path == "" {
@@ -72,16 +72,6 @@ func checkCage(c *Cage, n *node, path string, diags *diagnostics) {
 			diags.warnf(CageDoubtful, pos, tree, "No tool asks for the capability %q; there are %s.", name, enumerate(capabilityNames(), "and"))
 		}
 	}
-	low := func(field string, wrong bool, format string, args ...any) {
-		if wrong {
-			pos, tree := at(field)
-			diags.errorf(InvalidValue, pos, tree, format, args...)
-		}
-	}
-	l := c.Limits
-	low("limits.memory", l.Memory > 0 && l.Memory < minMemory, "memory is %s; with less than %s nothing can start.", Bytes(l.Memory), Bytes(minMemory))
-	low("limits.disk", l.Disk > 0 && l.Disk < minDisk, "disk is %s and must be at least %s.", Bytes(l.Disk), Bytes(minDisk))
-	low("limits.walltime", l.Walltime > 0 && l.Walltime < minWalltime, "walltime is %s and must be at least %s.", Span(l.Walltime), Span(minWalltime))
 }
 
 func capabilityNames() []string {

@@ -29,7 +29,7 @@ var (
 			kind: mapShape, keys: envPattern, most: 64, values: &shape{kind: stringShape, maxLen: 32768, pattern: envValuePattern},
 			doc: `Variables of its environment; "${NAME}" hands on kaged's own variable NAME.`,
 		}},
-		{name: "timeout", shape: &shape{kind: stringShape, minLen: 2, maxLen: 40, pattern: durationPattern, doc: "How long a call may take, such as 30s."}},
+		{name: "timeout", shape: text("How long a call may take, such as 30s.", 40, durationPattern)},
 		{name: "max_output", shape: size("How much of its output is kept: bytes, or 50KiB.")},
 	}, forbidden: map[string]forbidden{
 		"command": {SchemaViolation, "There is no key command: a tool is no text for a shell; write the program under cmd and its arguments under args."},

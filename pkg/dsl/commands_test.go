@@ -77,6 +77,7 @@ func TestParseCommandsRefuses(t *testing.T) {
 		"a name twice":           {command("") + "  - {name: t, category: read, cmd: y}\n", `5:12: invalid_value: tools[1].name: There are two tools called "t".`},
 		"a program of a project": {"tools:\n  - {name: t, category: read, cmd: ./bin/x}\n", `2:36: invalid_value: tools[0].cmd: cmd is the name of a program or its absolute path; "./bin/x" would be looked for in the project, where agents can write.`},
 		"a number as argument":   {command("args: [-n, 5]\n"), `5:16: schema_violation: tools[0].args[1]: args[1] is text, not 5; put it in quotes if it is meant as text.`},
+		"a time without a unit":  {command("timeout: 30\n"), `5:14: schema_violation: tools[0].timeout: timeout is 30 and has no unit; write 30s or 30m.`},
 		"no such parameter":      {command("args: [\"{{resorce}}\"]\nparameters: {resource: {type: string}}\n"), `5:12: invalid_value: tools[0].args[0]: There is no parameter "resorce"; "resource" is meant, perhaps.` + "\n" + `6:18: invalid_value: tools[0].parameters.resource: No argument uses resource; write {{resource}} where its value belongs.`},
 		"an undeclared option":   {command("optional_args: {n: [\"-n\"]}\nparameters: {}\n"), `5:21: invalid_value: tools[0].optional_args.n: There is no parameter "n"; declare it under parameters.`},
 		"an option always given": {command("optional_args: {n: [\"-n\", \"{{n}}\"]}\nparameters: {n: {type: string}}\n"), `5:21: invalid_value: tools[0].optional_args.n: n is always given; say optional: true, or put its arguments under args.`},

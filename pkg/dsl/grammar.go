@@ -1,5 +1,7 @@
 package dsl
 
+import "regexp"
+
 // The limits of a project file that are not those of one value.
 const (
 	// Version is the version of the format that is read.
@@ -38,6 +40,8 @@ var (
 	sizePattern       = newPattern(`^[1-9][0-9]{0,5}(?:\.[0-9]{1,3})?(?:KiB|MiB|GiB|TiB|KB|MB|GB|TB)$`, "a size, such as 512MiB")
 	durationPattern   = newPattern(`^(?:[1-9][0-9]{0,5}h)?(?:[1-9][0-9]{0,5}m)?(?:[1-9][0-9]{0,5}s)?(?:[1-9][0-9]{0,5}ms)?$`,
 		"a duration, such as 90s, 10m or 1h30m")
+	// unitless is what needs only a unit to be a duration.
+	unitless = regexp.MustCompile(`^[1-9][0-9]{0,5}$`)
 )
 
 // The shapes of a project file. agentShape contains itself, so it is completed in init.

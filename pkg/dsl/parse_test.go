@@ -195,11 +195,12 @@ func TestReferencePath(t *testing.T) {
 	}
 }
 
-// A file that is just a cage block is read like the block in a project, with sizes and durations in their units.
+// A file that is just a cage block is read like the block in a project, with sizes and durations in their units; its paths keep
+// their places.
 func TestParseCage(t *testing.T) {
 	c, diags := ParseCage("policy.yaml", []byte("fs: [{mode: ro, path: ./}]\nlimits: {memory: 16777216, disk: 2000KB, cpu: 0.5, walltime: 1500ms}\n"))
 	want := &Cage{
-		FS: []Mount{{"ro", "project:/"}}, Seccomp: "default", State: "ephemeral",
+		FS: []Mount{{"ro", "project:/", "policy.yaml:1:23"}}, Seccomp: "default", State: "ephemeral",
 		Limits: Limits{Memory: 16 << 20, Disk: 2_000_000, CPU: 0.5, Walltime: 1500 * time.Millisecond},
 	}
 	if d := cmp.Diff(want, c); d != "" || diags != nil {
@@ -241,6 +242,10 @@ func TestCageProto(t *testing.T) {
 	}
 	if err := quick.Check(back, nil); err != nil {
 		t.Error(err)
+	}
+	foreign := Cage{FS: []Mount{{"ro", "project:/", "\xff.yaml:1:1"}}} // a file's name may be any bytes, a message's text may not
+	if at := foreign.Proto().GetFs()[0].GetAt(); at != "\uFFFD.yaml:1:1" {
+		t.Errorf("%q", at)
 	}
 	if CageFromProto((*Cage)(nil).Proto()) != nil {
 		t.Error("no cage became one")

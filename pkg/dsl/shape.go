@@ -53,6 +53,9 @@ type shape struct {
 	enum   []string
 	minLen int
 	maxLen int
+	// sense says in one sentence what is wrong with a value that fits but makes no sense, "" if nothing is. A JSON
+	// Schema does not know it.
+	sense func(*node) string
 
 	// min and max bound a number, both inclusive; above is exclusive and used where aboveSet.
 	min, max float64
@@ -95,8 +98,19 @@ func (c *checker) violation(pos Position, path, format string, args ...any) {
 	c.diags.errorf(SchemaViolation, pos, path, format, args...)
 }
 
-// check reports where n does not fit s. at is the place to name for what is missing in n.
+// check reports where n does not fit s or makes no sense there. at is the place to name for what is missing in n.
 func (c *checker) check(n *node, s *shape, path string, at Position) {
+	before := c.diags.errors
+	c.fits(n, s, path, at)
+	if s.sense == nil || c.diags.errors > before {
+		return
+	}
+	if says := s.sense(n); says != "" {
+		c.diags.errorf(InvalidValue, n.pos, path, "%s", says)
+	}
+}
+
+func (c *checker) fits(n *node, s *shape, path string, at Position) {
 	switch s.kind {
 	case anyShape:
 	case oneOfShape:
@@ -200,7 +214,9 @@ func (c *checker) list(n *node, s *shape, path string) {
 }
 
 func (c *checker) text(n *node, s *shape, path string) {
-	if n.kind != stringNode {
+	_, isNumber := n.number()
+	isDuration := s.pattern == durationPattern
+	if n.kind != stringNode && (!isDuration || !isNumber) {
 		what := "text"
 		if len(s.enum) > 0 {
 			what = enumerate(s.enum, "or")
@@ -216,6 +232,8 @@ func (c *checker) text(n *node, s *shape, path string) {
 		c.violation(n.pos, path, "%s must not be empty.", last(path))
 	case s.maxLen > 0 && length > s.maxLen:
 		c.violation(n.pos, path, "%s has %d characters; at most %d are allowed.", last(path), length, s.maxLen)
+	case isDuration && unitless.MatchString(n.text):
+		c.violation(n.pos, path, "%s is %s and has no unit; write %ss or %sm.", last(path), n.describe(), n.text, n.text)
 	case s.verify != nil && s.verify(n.text) != nil:
 		says := s.verify(n.text).Error()
 		c.violation(n.pos, path, "%s.", strings.ToUpper(says[:1])+says[1:])

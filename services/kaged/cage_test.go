@@ -142,8 +142,8 @@ func TestNoCageNoRun(t *testing.T) {
 	s := c.session()
 	outcome, _ := c.does(s, "shell.bash", map[string]any{"command": "true"})
 	run := c.lastRun(s)
-	if outcome != "failed" || run.Error == nil || run.Error.Code != "cage_policy_invalid" || !strings.Contains(run.Error.Message, "cage.fs[0].path") ||
-		run.CageStatus != "pending" {
+	if outcome != "failed" || run.Error == nil || run.Error.Code != "cage_policy_invalid" || !strings.HasPrefix(run.Error.Message, ".kaged/project.yaml:") ||
+		!strings.Contains(run.Error.Message, "project:/nowhere") || run.CageStatus != "pending" {
 		t.Errorf("the run %s: %+v", outcome, run)
 	}
 	if n := len(c.llm.Requests()); n > 0 {

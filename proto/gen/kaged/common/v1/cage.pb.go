@@ -137,7 +137,9 @@ type CageMount struct {
 	// "ro" or "rw".
 	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
 	// The path as written: project:/ or ./ is the project's root, otherwise absolute.
-	Path          string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// Where the path is written, file:line:column, for messages; empty if that is not known.
+	At            string `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -182,6 +184,13 @@ func (x *CageMount) GetMode() string {
 func (x *CageMount) GetPath() string {
 	if x != nil {
 		return x.Path
+	}
+	return ""
+}
+
+func (x *CageMount) GetAt() string {
+	if x != nil {
+		return x.At
 	}
 	return ""
 }
@@ -367,10 +376,11 @@ const file_kaged_common_v1_cage_proto_rawDesc = "" +
 	"\tread_only\x18\b \x03(\tR\breadOnly\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"C\n" +
 	"\tCageMount\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x12\n" +
-	"\x04path\x18\x02 \x01(\tR\x04path\"\x95\x01\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x0e\n" +
+	"\x02at\x18\x03 \x01(\tR\x02at\"\x95\x01\n" +
 	"\n" +
 	"CageLimits\x12!\n" +
 	"\fmemory_bytes\x18\x01 \x01(\x03R\vmemoryBytes\x12\x10\n" +
