@@ -3,7 +3,7 @@ package ignore
 import "strings"
 
 // class matches c against the bracket expression that begins behind the "[" at pattern[p-1]. It returns the place of the
-// closing "]", -1 if there is none, and whether c is in the class.
+// closing "]", -1 if there is none or no step left to find it, and whether c is in the class.
 func (w *wild) class(pattern string, p int, c byte) (int, bool) {
 	negated := at(pattern, p) == '!' || at(pattern, p) == '^'
 	if negated {
@@ -13,8 +13,9 @@ func (w *wild) class(pattern string, p int, c byte) (int, bool) {
 	var previous byte
 	for first := true; ; first = false {
 		ch := at(pattern, p)
+		w.left--
 		switch {
-		case ch == 0:
+		case ch == 0, w.left < 0:
 			return -1, false
 		case ch == ']' && !first:
 			return p, matched != negated
@@ -74,6 +75,7 @@ func (w *wild) named(pattern string, start int, c byte) (end int, in, ok bool) {
 		return -1, false, false
 	}
 	end = start + close
+	w.left -= close
 	if end == start || pattern[end-1] != ':' {
 		return start, false, false
 	}

@@ -3,16 +3,20 @@ package ignore
 import (
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // config is the values of a few keys of git's configuration, "section.key" in lower case. Later ones replace earlier.
 type config map[string]string
 
-// How deep files may include others, as in git, and how many are read for one repository: a file may include itself again and
-// again.
+// How deep files may include others, as in git, and what is spent on one repository, where a file may include itself again and
+// again under any number of conditions. What is beyond a bound counts as not there.
 const (
-	maxIncludes = 10
-	maxConfigs  = 100
+	maxIncludes   = 10
+	maxConfigs    = 100     // files, one that is read again counting again
+	maxConfigSize = 1 << 20 // bytes in all of them
+	maxConditions = 100_000 // steps of matching in all conditions
+	maxBranch     = 4096    // bytes of HEAD
 )
 
 // configReader reads configuration for one repository.
@@ -22,20 +26,39 @@ type configReader struct {
 	// mayRead says which files others may include; nil allows all.
 	mayRead func(real string) bool
 	values  config
-	files   int // that were read
+	// branch returns what is checked out, "" if that is no branch.
+	branch func() string
+	// What may still be spent: files, bytes of them, and steps.
+	files, steps int
+	bytes        int64
+}
+
+func newConfigReader(home, git string) *configReader {
+	return &configReader{
+		home: home, git: git, values: config{}, files: maxConfigs, bytes: maxConfigSize, steps: maxConditions,
+		branch: sync.OnceValue(func() string {
+			name, ok := strings.CutPrefix(strings.TrimSpace(string(readUpTo(filepath.Join(git, "HEAD"), maxBranch))), "ref: refs/heads/")
+			if !ok {
+				return ""
+			}
+			return name
+		}),
+	}
 }
 
 // read adds what stands in a file and what it includes.
 func (r *configReader) read(file string, depth int) {
-	if r.files++; r.files > maxConfigs || depth > maxIncludes {
+	if r.files--; r.files < 0 || depth > maxIncludes {
 		return
 	}
 	var mayRead func(string) bool
 	if depth > 0 {
 		mayRead = r.mayRead
 	}
+	content := readLinked(file, r.bytes, mayRead)
+	r.bytes -= int64(len(content))
 	section, name := "", ""
-	for line := range logicalLines(string(readLinked(file, mayRead))) {
+	for line := range logicalLines(string(content)) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "[") {
 			var rest string
@@ -87,12 +110,18 @@ func (r *configReader) holds(condition, file string) bool {
 		case !strings.HasPrefix(pattern, "/"):
 			pattern = "**/" + pattern
 		}
-		return wildmatch(below(pattern), r.git, true, kind == "gitdir/i")
+		return r.matches(pattern, r.git, kind == "gitdir/i")
 	case "onbranch":
-		branch, ok := strings.CutPrefix(strings.TrimSpace(string(readFile(filepath.Join(r.git, "HEAD")))), "ref: refs/heads/")
-		return ok && wildmatch(below(pattern), branch, true, false)
+		branch := r.branch()
+		return branch != "" && r.matches(pattern, branch, false)
 	}
 	return false
+}
+
+// matches reports whether the pattern of a condition matches text.
+func (r *configReader) matches(pattern, text string, fold bool) (matched bool) {
+	matched, r.steps = wildmatch(below(pattern), text, true, fold, r.steps)
+	return matched
 }
 
 // below makes a pattern that ends with a slash one for all that is there.
@@ -132,21 +161,25 @@ func header(line string) (section, name, rest string) {
 // logicalLines yields the lines of a text, those that end with a backslash joined with the next.
 func logicalLines(text string) func(func(string) bool) {
 	return func(yield func(string) bool) {
-		whole := ""
+		var whole strings.Builder
 		for line := range strings.Lines(text) {
 			line = strings.TrimRight(line, "\r\n")
 			slashes := len(line) - len(strings.TrimRight(line, `\`))
 			if slashes%2 == 1 {
-				whole += line[:len(line)-1]
+				whole.WriteString(line[:len(line)-1])
 				continue
 			}
-			if !yield(whole + line) {
+			if whole.Len() > 0 {
+				whole.WriteString(line)
+				line = whole.String()
+				whole.Reset()
+			}
+			if !yield(line) {
 				return
 			}
-			whole = ""
 		}
-		if whole != "" {
-			yield(whole)
+		if whole.Len() > 0 {
+			yield(whole.String())
 		}
 	}
 }

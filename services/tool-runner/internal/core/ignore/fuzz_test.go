@@ -88,7 +88,7 @@ func FuzzConfig(f *testing.F) {
 		if err := os.WriteFile(self, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		r := configReader{home: dir, git: dir, values: config{}}
+		r := newConfigReader(dir, dir)
 		r.mayRead = func(real string) bool { return strings.HasPrefix(real, dir) }
 		r.read(self, 0)
 	})

@@ -138,7 +138,7 @@ func (p *pattern) matches(subject string, fold bool, steps *int) (matched bool) 
 		cut := len(subject) - len(p.text)
 		return cut >= 0 && equal(p.text, subject[cut:], fold)
 	}
-	matched, *steps = wildmatchWithin(p.text, subject, !p.base, fold, *steps)
+	matched, *steps = wildmatch(p.text, subject, !p.base, fold, *steps)
 	return matched
 }
 

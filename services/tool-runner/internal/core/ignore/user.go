@@ -43,7 +43,8 @@ type rules struct {
 
 // rules returns what holds in the repository at top with the git folder git, or in none there if that is empty.
 func (u *User) rules(top, git string) rules {
-	r := configReader{home: u.home, git: git, values: config{"core.excludesfile": u.list}}
+	r := newConfigReader(u.home, git)
+	r.values["core.excludesfile"] = u.list
 	for _, file := range u.files {
 		r.read(file, 0)
 	}
@@ -62,20 +63,20 @@ func (u *User) rules(top, git string) rules {
 		mayRead = nil
 	}
 	// git stands at the top when it opens the file.
-	result.list = Parse(readLinked(r.place(excludes, filepath.Join(top, RepoName)), mayRead), result.fold)
+	result.list = Parse(readLinked(r.place(excludes, filepath.Join(top, RepoName)), MaxFile, mayRead), result.fold)
 	return result
 }
 
-// readLinked is readFile for files of the user, which often are links. mayRead is asked about where they lead; nil allows all.
-func readLinked(path string, mayRead func(real string) bool) []byte {
+// readLinked is readUpTo for files of the user, which often are links. mayRead is asked about where they lead; nil allows all.
+func readLinked(path string, limit int64, mayRead func(real string) bool) []byte {
 	if mayRead != nil {
 		real, err := filepath.EvalSymlinks(path)
 		if err != nil || !mayRead(real) {
 			return nil
 		}
-		return readFile(real)
+		return readUpTo(real, limit)
 	}
-	return openAndRead(path, 0, MaxFile)
+	return openAndRead(path, 0, limit)
 }
 
 // The sizes of object names.

@@ -13,8 +13,9 @@ const (
 	abortToStarStar
 )
 
-// The steps one pattern may take for one name, and all patterns together: "**" can still multiply, and a file may hold
-// thousands of patterns that do. A match that takes longer is none. Ordinary ones take as many steps as the name has bytes.
+// The steps one pattern may take for one name, and all patterns together: "**" can still multiply, a file may hold thousands
+// of patterns that do, and a class may be as long as the file. A match that takes longer is none. Ordinary ones take about as
+// many steps as the name has bytes.
 const (
 	maxSteps   = 20_000
 	maxSubject = 500_000
@@ -27,14 +28,8 @@ type wild struct {
 	left int  // steps it may take
 }
 
-// wildmatch reports whether text matches pattern.
-func wildmatch(pattern, text string, path, fold bool) bool {
-	matched, _ := wildmatchWithin(pattern, text, path, fold, maxSteps)
-	return matched
-}
-
-// wildmatchWithin is wildmatch within a number of steps; it returns those that are left.
-func wildmatchWithin(pattern, text string, path, fold bool, steps int) (matched bool, left int) {
+// wildmatch reports whether text matches pattern, and how many of the steps are left.
+func wildmatch(pattern, text string, path, fold bool, steps int) (matched bool, left int) {
 	w := wild{path: path, fold: fold, left: min(steps, maxSteps)}
 	before := w.left
 	matched = w.match(pattern, text) == match
@@ -107,6 +102,7 @@ func (w *wild) star(pattern string, p int, text string) outcome {
 	if p++; at(pattern, p) == '*' {
 		for at(pattern, p) == '*' {
 			p++
+			w.left--
 		}
 		rest := pattern[p:]
 		if w.path && (before < 0 || pattern[before] == '/') && (rest == "" || rest[0] == '/' || strings.HasPrefix(rest, `\/`)) {
