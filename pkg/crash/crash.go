@@ -42,12 +42,22 @@ const (
 	// SessionEndStored: the end of a session is committed; its processes are not told and no frame is out.
 	SessionEndStored Point = "session_end_stored"
 
+	// FileWritten: the new content of one more file is written beside the old one, whose mode and owner it has not.
+	FileWritten Point = "file_written"
 	// FilesStaged: the new files of a set of changes are written beside the old ones and none has taken its place.
 	FilesStaged Point = "files_staged"
+	// FileBegun: the writing over of one more file of a set is noted and has not begun.
+	FileBegun Point = "file_begun"
 	// FileCommitted: one more file of a set has taken its place.
 	FileCommitted Point = "file_committed"
 	// FilesCommitted: all files of a set have taken their places, which is noted; the old ones are still there.
 	FilesCommitted Point = "files_committed"
+	// FileTakenBack: one more file of a set that failed is what it was before.
+	FileTakenBack Point = "file_taken_back"
+	// FilesTakenBack: all files of a set that failed are what they were before, which is noted; the new ones are still there.
+	FilesTakenBack Point = "files_taken_back"
+	// FileCleared: one more file that stood beside another while a set was made or taken back is gone.
+	FileCleared Point = "file_cleared"
 
 	// ProcessNoted: a background process stands in the table and was not asked for.
 	ProcessNoted Point = "process_noted"
@@ -79,7 +89,7 @@ var points = []Point{
 	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored,
 	ApprovalStored, ApprovalAnswered,
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
-	FilesStaged, FileCommitted, FilesCommitted,
+	FileWritten, FilesStaged, FileBegun, FileCommitted, FilesCommitted, FileTakenBack, FilesTakenBack, FileCleared,
 	ProcessNoted, ProcessStarted,
 	CageNoted, CageStubHalf, CageStubMade, CageStarted, CageBuilt, CageEmpty, CageStubRemoved,
 }

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -59,9 +61,9 @@ type Change struct {
 // other, which is how long somebody else can see some files changed and others not. The originals are kept until the last one
 // succeeded. A process that is killed in between leaves a half-made set behind, which [Recover] takes back.
 //
-// A file with several hard links, one that is to be changed in place ([Path.InPlace]), or one whose owner or attributes cannot be passed on to a new file, is overwritten in
-// place, because replacing it would part it from what it is. A reader may then see it half written; killed in between, it is
-// restored by Recover.
+// A file with several hard links, one that is to be changed in place ([Path.InPlace]), or one whose owner or attributes cannot be
+// passed on to a new file, is overwritten in place, because replacing it would part it from what it is. A reader may then see it
+// half written; killed in between, it is restored by Recover, unless somebody has changed it since.
 //
 // What is written survives the death of any process. A power failure may take back the last seconds' changes, or part of a
 // set, but leaves no file empty or torn that had content; see [settle].
@@ -206,7 +208,7 @@ func (b *batch) lacking(key folderKey) error {
 func (b *batch) commit(before func(int)) error {
 	for i, s := range b.steps {
 		before(i)
-		if err := s.do(); err != nil {
+		if err := s.do(b); err != nil {
 			return b.undo(i+1, err)
 		}
 		crash.At(crash.FileCommitted)
@@ -221,19 +223,37 @@ func (b *batch) commit(before func(int)) error {
 	return nil
 }
 
+// overwriting notes that the file of a step is written over from now on.
+func (b *batch) overwriting(s *step) error {
+	s.begun = time.Now().UnixNano()
+	if err := b.journal.overwriting(b.id, slices.Index(b.steps, s), s.begun); err != nil {
+		return err
+	}
+	crash.At(crash.FileBegun)
+	return nil
+}
+
 // undo takes back the first n steps after err, and everything that was staged, and returns err. Where that fails too, it says
-// what could not be taken back; the temporary file stays then, because it may be the only copy.
+// what could not be taken back; the temporary file stays then, because it may be the only copy. No temporary file goes before
+// all steps are taken back: one that is missing says to [Recover] that the set was at its end.
 func (b *batch) undo(n int, err error) error {
 	var left *step
 	var cause error
+	undone := b.steps[n:len(b.steps):len(b.steps)]
 	for i := n - 1; i >= 0; i-- {
 		if failed := b.steps[i].undo(); failed != nil {
 			left, cause = b.steps[i], failed
 			continue
 		}
-		b.steps[i].finish()
+		undone = append(undone, b.steps[i])
+		crash.At(crash.FileTakenBack)
 	}
-	for _, s := range b.steps[n:] {
+	if n > 0 && len(undone) > 0 {
+		b.steps = undone
+		b.journal.undone(b)
+		crash.At(crash.FilesTakenBack)
+	}
+	for _, s := range undone {
 		s.finish()
 	}
 	for i := len(b.made) - 1; i >= 0; i-- {

@@ -56,6 +56,8 @@ const (
 	stateStaged = "staged"
 	// done: all steps are done and hold.
 	stateDone = "done"
+	// undone: none of the steps is done any more; the line names those whose temporary files may still be there.
+	stateUndone = "undone"
 	// ended: nothing is left to do.
 	stateEnded = "ended"
 )
@@ -64,8 +66,15 @@ const (
 type line struct {
 	Set   string       `json:"set"`
 	State string       `json:"state"`
-	Steps []stepLine   `json:"steps,omitempty"`
+	Steps []stepLine   `json:"steps,omitzero"` // nil for those of the line before
 	Dirs  []folderLine `json:"dirs,omitempty"`
+	Begun *begunLine   `json:"begun,omitempty"`
+}
+
+// begunLine says when the writing over of a file began, in nanoseconds since the Unix epoch.
+type begunLine struct {
+	Step int
+	At   int64
 }
 
 type folderLine struct {
@@ -80,12 +89,14 @@ type stepLine struct {
 	To        *folderLine `json:",omitempty"`
 	ToName    []byte      `json:",omitempty"`
 	Was, Made Version
+
+	begun int64 // by the lines that follow, zero if none says so
 }
 
 func lineOf(key folderKey) folderLine { return folderLine{[]byte(key.root.path), []byte(key.rel)} }
 
 func (b *batch) line(state string) line {
-	l := line{Set: b.id, State: state}
+	l := line{Set: b.id, State: state, Steps: []stepLine{}}
 	for _, s := range b.steps {
 		sl := stepLine{Kind: s.kind, Folder: lineOf(s.folder.key), Name: []byte(s.name), Temp: s.temp, Was: s.was, Made: s.made}
 		if s.toFolder != nil {
@@ -128,6 +139,26 @@ func (j *Journal) staged(b *batch) error {
 		return b.steps[0].path.Failure("changed", err)
 	}
 	return nil
+}
+
+// overwriting notes that the file of a step is written over from now on.
+func (j *Journal) overwriting(set string, step int, now int64) error {
+	if j == nil {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.write(line{Set: set, State: stateStaged, Begun: &begunLine{step, now}})
+}
+
+// undone notes that a set was taken back. That it may not be noted costs a later Recover the folders that were made for it.
+func (j *Journal) undone(b *batch) {
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_ = j.write(b.line(stateUndone))
 }
 
 func (j *Journal) done(set string) error {

@@ -10,7 +10,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -51,8 +53,16 @@ func recoverFile(name string, log *slog.Logger) error {
 		return err
 	}
 	var failed error
+	note := func(l line) error {
+		text, err := json.Marshal(l)
+		if err == nil {
+			// The last line may have been cut off.
+			_, err = f.Write(slices.Concat([]byte{'\n'}, text, []byte{'\n'}))
+		}
+		return err
+	}
 	for _, set := range unfinished(data) {
-		undone, err := set.takeBack()
+		undone, err := set.takeBack(note, log)
 		failed = errors.Join(failed, err)
 		for _, s := range set.Steps {
 			log.Warn("a change to a file was cut off", "set", set.Set, "file", filepath.Join(string(s.Folder.Root), string(s.Folder.Rel), string(s.Name)),
@@ -86,6 +96,9 @@ func unfinished(data []byte) []line {
 			if l.Steps == nil {
 				l.Steps, l.Dirs = known.Steps, known.Dirs
 			}
+			if at := l.Begun; at != nil && at.Step >= 0 && at.Step < len(l.Steps) {
+				l.Steps[at.Step].begun = at.At
+			}
 			sets[l.Set] = l
 		}
 	}
@@ -98,8 +111,9 @@ func unfinished(data []byte) []line {
 	return list
 }
 
-// takeBack undoes a set unless it was done, removes its temporary files, and reports whether it undid it.
-func (l line) takeBack() (undone bool, err error) {
+// takeBack undoes a set unless it was done, notes that, removes its temporary files, and reports whether the set is undone. A
+// file that was being written over and that somebody has changed since stays as it is, beside what it held before.
+func (l line) takeBack(note func(line) error, log *slog.Logger) (undone bool, err error) {
 	b, err := l.batch()
 	defer b.close()
 	if err != nil {
@@ -112,13 +126,25 @@ func (l line) takeBack() (undone bool, err error) {
 			}
 		}
 	}
+	undone = l.State == stateUndone
 	if l.State == stateStaged && !b.wasDone() {
-		for i := len(b.steps) - 1; i >= 0; i-- {
-			if err := b.steps[i].undo(); err != nil {
-				return false, fmt.Errorf("%s: %w", b.steps[i].name, err)
+		var back []*step
+		for _, s := range slices.Backward(b.steps) {
+			if s.changedSince() {
+				at := filepath.Join(s.folder.key.root.path, s.folder.key.rel)
+				log.Warn("a file has changed since kaged was killed while it wrote to it, and stays as it is; beside it is what it held before",
+					"set", l.Set, "file", filepath.Join(at, s.name), "before", filepath.Join(at, s.temp))
+				continue
 			}
+			if err := s.undo(); err != nil {
+				return false, fmt.Errorf("%s: %w", s.name, err)
+			}
+			back = append(back, s)
 		}
-		undone = true
+		b.steps, undone = back, true
+		if err := note(b.line(stateUndone)); err != nil {
+			return false, err
+		}
 	}
 	for _, s := range b.steps {
 		s.finish()
@@ -144,11 +170,23 @@ func (b *batch) wasDone() bool {
 	return false
 }
 
+// writingTime is how long writing over a file takes at the most. What changes a file later is no longer the process that began.
+const writingTime = 10 * time.Second
+
+// changedSince reports whether the step began to write over a file and somebody else has changed or replaced it since.
+func (s *step) changedSince() bool {
+	if s.kind != overwrite || s.begun == 0 {
+		return false
+	}
+	now := versionAt(s.folder.fd, s.name)
+	return now != s.was && (now.Ino != s.was.Ino || now.Mtime > s.begun+int64(writingTime))
+}
+
 // batch opens what a line is about. Steps in folders that are gone are left out: there is nothing to take back.
 func (l line) batch() (*batch, error) {
 	b := &batch{id: l.Set, folders: map[folderKey]*folder{}}
 	for _, sl := range l.Steps {
-		s := &step{kind: sl.Kind, name: string(sl.Name), temp: sl.Temp, toName: string(sl.ToName), was: sl.Was, made: sl.Made, begun: true}
+		s := &step{kind: sl.Kind, name: string(sl.Name), temp: sl.Temp, toName: string(sl.ToName), was: sl.Was, made: sl.Made, begun: sl.begun}
 		var err error
 		if s.folder, err = b.reopen(sl.Folder); err == nil && sl.To != nil {
 			s.toFolder, err = b.reopen(*sl.To)

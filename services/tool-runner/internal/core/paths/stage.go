@@ -6,6 +6,8 @@ import (
 	"path"
 
 	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/crash"
 )
 
 // stage does everything that can be done beside the files: it makes folders and writes the temporary files.
@@ -97,7 +99,11 @@ func (s *step) writeTemp(old *unix.Stat_t) error {
 	if s.kind == replace && (old.Nlink > 1 || s.path.InPlace) {
 		return s.copyOld()
 	}
-	fd, err := s.createTemp(0o666)
+	mode := uint32(0o666)
+	if s.source != nil {
+		mode = firstMode(old)
+	}
+	fd, err := s.createTemp(mode)
 	if err != nil {
 		return err
 	}
@@ -105,6 +111,7 @@ func (s *step) writeTemp(old *unix.Stat_t) error {
 	if err := writeAll(fd, s.data); err != nil {
 		return err
 	}
+	crash.At(crash.FileWritten)
 	if s.source != nil {
 		kept, err := s.takeForm(fd, old)
 		if err != nil {
@@ -134,6 +141,13 @@ func (s *step) createTemp(mode uint32) (int, error) {
 	return retry(func() (int, error) {
 		return unix.Openat(s.folder.fd, s.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 	})
+}
+
+// firstMode returns the mode in which a file that takes the form of an old one begins: never one by which somebody could open it
+// who could not open the old one. Its group is not yet that one's, so neither the group nor all get what not both may do.
+func firstMode(old *unix.Stat_t) uint32 {
+	both := old.Mode >> 3 & old.Mode & 0o7
+	return uint32(old.Mode&0o700 | both<<3 | both)
 }
 
 // takeForm gives a new file owner, attributes and mode of the old one and reports whether it has them all.

@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/crash"
 )
 
 type kind string
@@ -36,8 +38,8 @@ type step struct {
 	// was is what must be there before, made what we put there.
 	was, made Version
 	data      []byte
-	// begun says that the old file was, or may have been, written over.
-	begun bool
+	// begun is when the writing over of the old file began, in nanoseconds since the Unix epoch, zero if it did not.
+	begun int64
 	// to is where a move goes.
 	to       *Path
 	toFolder *folder
@@ -45,7 +47,7 @@ type step struct {
 }
 
 // do makes the change.
-func (s *step) do() error {
+func (s *step) do(b *batch) error {
 	dir := s.folder.fd
 	switch s.kind {
 	case create:
@@ -68,7 +70,7 @@ func (s *step) do() error {
 			return s.path.changed()
 		}
 	case overwrite:
-		return s.path.Failure("written", s.writeOver())
+		return s.path.Failure("written", s.writeOver(b))
 	case remove:
 		if versionAt(dir, s.name) != s.was {
 			return s.path.changed()
@@ -109,7 +111,7 @@ func (s *step) undo() error {
 			return exchange(dir, s.temp, s.name)
 		}
 	case overwrite:
-		if s.begun {
+		if s.begun != 0 {
 			return s.writeBack()
 		}
 	case remove:
@@ -132,11 +134,12 @@ func (s *step) undo() error {
 func (s *step) finish() {
 	if s.temp != "" && s.kind != move && s.folder.fd >= 0 {
 		unix.Unlinkat(s.folder.fd, s.temp, 0)
+		crash.At(crash.FileCleared)
 	}
 }
 
 // writeOver writes the new content into the file itself.
-func (s *step) writeOver() error {
+func (s *step) writeOver(b *batch) error {
 	fd, err := openBeneath(s.folder.fd, s.name, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == unix.ENOENT || err == unix.ELOOP || err == unix.ENXIO {
 		return s.path.changed()
@@ -152,7 +155,9 @@ func (s *step) writeOver() error {
 	if versionOf(&st) != s.was {
 		return s.path.changed()
 	}
-	s.begun = true
+	if err := b.overwriting(s); err != nil {
+		return err
+	}
 	if err := writeAll(fd, s.data); err != nil {
 		return err
 	}
