@@ -73,7 +73,7 @@ func newRoot(dir string, user *User) *Dir {
 	r := &repo{user: user, rules: user.rules(dir, common), tracked: func() *index { return nil }}
 	if own != "" {
 		r.exclude = Parse(readFile(filepath.Join(common, "info", "exclude")), r.fold)
-		r.tracked = sync.OnceValue(func() *index { return readIndex(own, r.hash) })
+		r.tracked = sync.OnceValue(func() *index { return readIndex(own, r.hash, &user.names) })
 	}
 	return &Dir{repo: r}
 }
@@ -199,24 +199,43 @@ func readFile(path string) []byte { return readUpTo(path, MaxFile) }
 func readUpTo(path string, limit int64) []byte { return openAndRead(path, unix.O_NOFOLLOW, limit) }
 
 func openAndRead(path string, flags int, limit int64) []byte {
+	f, size := open(path, flags, limit)
+	return readAll(f, size)
+}
+
+// open opens a regular file of at most limit bytes and returns its size; nil if it cannot be had.
+func open(path string, flags int, limit int64) (*os.File, int64) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|flags, 0)
 	if err != nil {
-		return nil
+		return nil, 0
 	}
-	return readFD(fd, limit)
+	return regular(fd, limit)
+}
+
+// regular takes over an open file if it is a regular one of at most limit bytes, else it closes it and returns nil.
+func regular(fd int, limit int64) (*os.File, int64) {
+	f := os.NewFile(uintptr(fd), FileName)
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() > limit {
+		f.Close()
+		return nil, 0
+	}
+	return f, info.Size()
 }
 
 // ReadFD returns the content of an open file if it is a small regular one, and closes it.
-func ReadFD(fd int) []byte { return readFD(fd, MaxFile) }
+func ReadFD(fd int) []byte {
+	f, size := regular(fd, MaxFile)
+	return readAll(f, size)
+}
 
-func readFD(fd int, limit int64) []byte {
-	f := os.NewFile(uintptr(fd), FileName)
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() > limit {
+// readAll returns the content of a file of about size bytes and closes it; nil for none.
+func readAll(f *os.File, size int64) []byte {
+	if f == nil {
 		return nil
 	}
-	content := make([]byte, info.Size())
+	defer f.Close()
+	content := make([]byte, size)
 	n, err := io.ReadFull(f, content)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return nil

@@ -2,13 +2,16 @@ package ignore
 
 import "path/filepath"
 
-// User is what holds for all repositories of the user kaged runs as, and how to find what holds in one.
+// User is what holds for all repositories of the user kaged runs as, and how to find what holds in one. It is for one walk:
+// all the names of tracked files that are kept for it share one room.
 type User struct {
 	home  string
 	files []string // the user's configuration, the last deciding
 	list  string   // the ignore file where no configuration names one
 	// MayRead says which files a repository's own configuration may name; nil allows all. The user's may name any.
 	MayRead func(real string) bool
+
+	names room // for what is tracked
 }
 
 // LoadUser finds the user's configuration. lookup reads the environment.
@@ -19,6 +22,7 @@ func LoadUser(lookup func(string) (string, bool)) *User {
 		dir = filepath.Join(home, ".config")
 	}
 	user := &User{home: home, list: filepath.Join(dir, "git", "ignore")}
+	user.names.left.Store(maxNames)
 	if value, ok := lookup("GIT_CONFIG_NOSYSTEM"); !ok || !isTrue(value) {
 		system, ok := lookup("GIT_CONFIG_SYSTEM")
 		if !ok {
