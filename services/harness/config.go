@@ -15,8 +15,12 @@ type Config struct {
 	CatalogueTTL config.Duration `toml:"catalogue_ttl"`
 	// MaxHistoryBytes is how large a conversation may be.
 	MaxHistoryBytes int `toml:"max_history_bytes"`
-	// ModelIdle is how long a provider may send nothing, MaxAnswerBytes how large one answer may be.
+	// ConnectTimeout is how long connecting to a provider may take.
+	ConnectTimeout config.Duration `toml:"connect_timeout"`
+	// ModelIdle is how long a provider may send nothing, ModelLongest how long one answer may be waited for in all, signs of
+	// life included, MaxAnswerBytes how large it may be.
 	ModelIdle      config.Duration `toml:"model_idle"`
+	ModelLongest   config.Duration `toml:"model_longest"`
 	MaxAnswerBytes int             `toml:"max_answer_bytes"`
 	// RetryTries is how often the last target of an alias is asked, RetryDelay the time between the first two tries, which
 	// doubles, RetryLongest the longest time that is waited.
@@ -32,7 +36,8 @@ func DefaultConfig() Config {
 	run := loop.DefaultLimits()
 	return Config{
 		CatalogueTTL: config.Duration(30 * time.Second), MaxHistoryBytes: 64 << 20,
-		ModelIdle: config.Duration(wire.DefaultIdle), MaxAnswerBytes: wire.DefaultMaxAnswer,
+		ConnectTimeout: config.Duration(wire.DefaultConnect),
+		ModelIdle:      config.Duration(wire.DefaultIdle), ModelLongest: config.Duration(wire.DefaultLongest), MaxAnswerBytes: wire.DefaultMaxAnswer,
 		RetryTries: run.Tries, RetryDelay: config.Duration(run.FirstDelay), RetryLongest: config.Duration(run.LongestDelay),
 		ParallelTools: run.Parallel,
 	}
@@ -49,8 +54,12 @@ func (c Config) Validate() error {
 		return fault.New(fault.BadRequest, "services.harness.catalogue_ttl must not be negative.")
 	case c.MaxHistoryBytes <= 0:
 		return fault.New(fault.BadRequest, "services.harness.max_history_bytes must be greater than zero.")
+	case c.ConnectTimeout <= 0:
+		return fault.New(fault.BadRequest, "services.harness.connect_timeout must be greater than zero.")
 	case c.ModelIdle <= 0:
 		return fault.New(fault.BadRequest, "services.harness.model_idle must be greater than zero.")
+	case c.ModelLongest <= 0:
+		return fault.New(fault.BadRequest, "services.harness.model_longest must be greater than zero.")
 	case c.MaxAnswerBytes <= 0:
 		return fault.New(fault.BadRequest, "services.harness.max_answer_bytes must be greater than zero.")
 	case c.RetryTries <= 0:

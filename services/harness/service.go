@@ -31,7 +31,7 @@ type Service struct {
 
 // New builds the service; nothing runs and nothing is dialled before Run.
 func New(cfg Config, deps Deps) (*Service, error) {
-	client := wire.NewClient()
+	client := wire.NewClient(cfg.ConnectTimeout.D())
 	srv := server.New(server.Deps{
 		Log: deps.Log, Workspaces: toolrunner.New(deps.ToolRunner, cfg.CatalogueTTL.D()),
 		Models: drivers(cfg, client), Prices: models.Prices{}, MaxHistoryBytes: cfg.MaxHistoryBytes,

@@ -44,6 +44,8 @@ func TestConfig(t *testing.T) {
 	for key, change := range map[string]func(*Config){
 		"catalogue_ttl":     func(c *Config) { c.CatalogueTTL = -1 },
 		"max_history_bytes": func(c *Config) { c.MaxHistoryBytes = 0 },
+		"connect_timeout":   func(c *Config) { c.ConnectTimeout = 0 },
+		"model_longest":     func(c *Config) { c.ModelLongest = 0 },
 		"model_idle":        func(c *Config) { c.ModelIdle = 0 },
 		"max_answer_bytes":  func(c *Config) { c.MaxAnswerBytes = 0 },
 		"retry_tries":       func(c *Config) { c.RetryTries = 0 },

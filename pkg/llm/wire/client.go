@@ -5,18 +5,26 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
-// maxErrorBody is how much of a refusal is read.
-const maxErrorBody = 64 << 10
+// DefaultConnect is how long [NewClient] takes to connect where nobody says otherwise.
+const DefaultConnect = 10 * time.Second
+
+const (
+	// maxErrorBody is how much of a refusal is read, errorBodyTime how long it is waited for: what the refusal means is in
+	// its status, and its sentence comes with it or not at all.
+	maxErrorBody  = 64 << 10
+	errorBodyTime = 5 * time.Second
+)
 
 // NewClient returns the client for all model calls of a process: its connections are kept and shared, enough of them
-// for some hundred streams at once, and compression is off because it would hold deltas back. It has no timeouts
-// beyond connecting: a call's own context and [Options].Idle end it. Proxies are those of the environment. Close its idle
-// connections when done.
-func NewClient() *http.Client {
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+// for some hundred streams at once, and compression is off because it would hold deltas back. Connecting may take as long
+// as connect says, and agreeing on TLS as long again; there are no other timeouts: a call's own context and its [Options]
+// end it. Proxies are those of the environment. Close its idle connections when done.
+func NewClient(connect time.Duration) *http.Client {
+	dialer := &net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}
 	return &http.Client{Transport: &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           dialer.DialContext,
@@ -25,7 +33,7 @@ func NewClient() *http.Client {
 		MaxIdleConns:          1024,
 		MaxIdleConnsPerHost:   512,
 		IdleConnTimeout:       90 * time.Second,
-		TLSHandshakeTimeout:   10 * time.Second,
+		TLSHandshakeTimeout:   connect,
 		ExpectContinueTimeout: time.Second,
 		DisableCompression:    true,
 	}}
@@ -71,8 +79,25 @@ func (t statusTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		return resp, err
 	}
+	// A body that breaks off or does not end changes nothing of what the status says.
+	return nil, &StatusError{Status: resp.StatusCode, Header: resp.Header, Body: errorBody(resp)}
+}
+
+// errorBody reads what is worth reading of an answer that is no stream, and closes it. What comes compressed though nobody
+// asked for it is not unpacked: it is no sentence, and nobody knows how large it would become.
+func errorBody(resp *http.Response) []byte {
 	defer resp.Body.Close()
-	// A body that breaks off does not change what the status says.
+	if encoded(resp.Header) {
+		return nil
+	}
+	late := time.AfterFunc(errorBodyTime, func() { resp.Body.Close() })
+	defer late.Stop()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	return nil, &StatusError{Status: resp.StatusCode, Header: resp.Header, Body: body}
+	return body
+}
+
+// encoded reports whether a body is other than the bytes it stands for.
+func encoded(h http.Header) bool {
+	e := h.Get("Content-Encoding")
+	return e != "" && !strings.EqualFold(e, "identity")
 }

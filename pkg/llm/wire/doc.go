@@ -3,7 +3,7 @@
 //
 // A driver builds a request with its provider's SDK and knows the meaning of its provider's events; the rest is here.
 // [Stream] runs a call: it opens the connection, feeds each event to the driver's [Decoder], bounds what an answer may
-// grow to, watches for silence, and turns every failure into one of the codes that llm.Driver promises. [NewClient]
+// grow to and how long it is waited for, watches for silence, and turns every failure into one of the codes that llm.Driver promises. [NewClient]
 // makes the HTTP client whose connections all calls share; [Client] makes any client safe for credentials: it follows
 // no redirects and reads only so much of an error page.
 //

@@ -130,12 +130,17 @@ func (r *run) fail(err error) error {
 		return r.parent.Err()
 	}
 	c := classifier{target: r.call.Target, accepted: r.out.accepted}
-	if errors.Is(context.Cause(r.ctx), errIdle) {
-		code := fault.ProviderUnreachable
-		if c.accepted {
-			code = fault.ProviderBadResponse
-		}
+	code := fault.ProviderUnreachable
+	if c.accepted {
+		code = fault.ProviderBadResponse
+	}
+	var status *StatusError
+	switch cause := context.Cause(r.ctx); {
+	case errors.As(err, &status): // an answer, however long the rest of it would have taken
+	case errors.Is(cause, errIdle):
 		return c.fault(errIdle, code, "Provider %s sent nothing for %v.", c.name(), r.call.Options.idle())
+	case errors.Is(cause, errEndless):
+		return c.fault(errEndless, code, "Provider %s came to no end within %v.", c.name(), r.call.Options.longest())
 	}
 	return c.classify(err)
 }

@@ -177,9 +177,10 @@ func period(s string) string {
 	return s + "."
 }
 
-// retryAfter reads how long a provider asks to wait, in milliseconds, whatever the case of its header's name.
+// retryAfter reads how long a provider asks to wait, in milliseconds, whatever the case of its header's name. A time to wait
+// for is one of the provider's clock, which is read from the same answer: the clock here may show another time.
 func retryAfter(h http.Header) (int64, bool) {
-	var ms, other string
+	var ms, other, date string
 	for k, v := range h {
 		if len(v) == 0 {
 			continue
@@ -189,6 +190,8 @@ func retryAfter(h http.Header) (int64, bool) {
 			ms = strings.TrimSpace(v[0])
 		case "retry-after":
 			other = strings.TrimSpace(v[0])
+		case "date":
+			date = strings.TrimSpace(v[0])
 		}
 	}
 	if n, err := strconv.ParseFloat(ms, 64); err == nil && n >= 0 {
@@ -198,7 +201,11 @@ func retryAfter(h http.Header) (int64, bool) {
 		return bounded(n * 1000), true
 	}
 	if at, err := http.ParseTime(other); err == nil {
-		return bounded(float64(max(0, time.Until(at).Milliseconds()))), true
+		now, err := http.ParseTime(date)
+		if err != nil {
+			now = time.Now()
+		}
+		return bounded(float64(max(0, at.Sub(now).Milliseconds()))), true
 	}
 	return 0, false
 }

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"kaged.dev/pkg/llm"
@@ -16,6 +17,7 @@ import (
 // The defaults of [Options].
 const (
 	DefaultIdle      = 5 * time.Minute
+	DefaultLongest   = time.Hour
 	DefaultMaxAnswer = 16 << 20
 )
 
@@ -37,6 +39,9 @@ type Options struct {
 	// Idle is how long a provider may send nothing at all, comments included, before and during an answer;
 	// 0 is DefaultIdle.
 	Idle time.Duration
+	// Longest is how long a provider may be waited for in one call, all in all: signs of life keep an answer from being
+	// silent, and an answer that consists of them ends all the same. 0 is DefaultLongest.
+	Longest time.Duration
 	// MaxAnswer is how many bytes an answer may have: text, thinking, tool input and opaque data together;
 	// 0 is DefaultMaxAnswer.
 	MaxAnswer int
@@ -47,6 +52,13 @@ func (o Options) idle() time.Duration {
 		return o.Idle
 	}
 	return DefaultIdle
+}
+
+func (o Options) longest() time.Duration {
+	if o.Longest > 0 {
+		return o.Longest
+	}
+	return DefaultLongest
 }
 
 func (o Options) maxAnswer() int {
@@ -90,7 +102,7 @@ func Stream(ctx context.Context, c Call) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		callCtx, cancel := context.WithCancelCause(ctx)
 		defer cancel(context.Canceled)
-		watch := newWatchdog(c.Options.idle(), cancel)
+		watch := newWatchdog(c.Options.idle(), c.Options.longest(), cancel)
 		defer watch.stop()
 		r := &run{call: c, parent: ctx, ctx: callCtx, watch: watch, yield: yield}
 		if err := r.do(); err != nil && !r.out.stopped {
@@ -123,7 +135,7 @@ func (r *run) do() error {
 	}
 	defer resp.Body.Close()
 	body := &watchedBody{src: resp.Body, watch: r.watch, left: int64(r.call.Options.maxAnswer()) * wireFactor}
-	if err := checkContentType(resp.Header.Get("Content-Type"), body); err != nil {
+	if err := checkStream(resp); err != nil {
 		return r.fail(err)
 	}
 	if err := r.read(NewReader(body, r.call.Options.maxAnswer()+eventSlack)); err != nil {
@@ -178,45 +190,63 @@ func (r *run) drain(body io.Reader) {
 	_, _ = io.CopyN(io.Discard, &watchedBody{src: body, watch: r.watch, left: drainBytes}, drainBytes)
 }
 
-// checkContentType refuses a successful answer that is no event stream. A JSON body may be an error that the server
-// sent with the wrong status.
-func checkContentType(contentType string, src io.Reader) error {
-	kind, _, _ := mime.ParseMediaType(contentType)
+// checkStream refuses a successful answer that is no event stream, or one that is compressed though nobody asked for it. A
+// JSON body may be an error that the server sent with the wrong status.
+func checkStream(resp *http.Response) error {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case kind == "application/json" || strings.HasSuffix(kind, "+json"):
-		body, err := io.ReadAll(io.LimitReader(src, maxErrorBody))
-		if err != nil {
-			return err
-		}
-		if e := bodyError(body); e != nil {
+		if e := bodyError(errorBody(resp)); e != nil {
 			return e
 		}
 		return errNotStream
-	case kind == "text/html":
+	case kind == "text/html" || encoded(resp.Header):
 		return errNotStream
 	}
 	return nil
 }
 
-// watchdog cancels a call when reading takes longer than its limit. It runs only while something is awaited, so that a
-// slow consumer is not taken for a silent provider.
+// watchdog cancels a call when one wait takes longer than its limit, or all of them together longer than what is left. It
+// runs only while something is awaited, so that a slow consumer is not taken for a silent provider.
 type watchdog struct {
-	limit time.Duration
-	timer *time.Timer
+	limit, left time.Duration
+	began       time.Time // of the wait under way, zero for none
+	last        atomic.Bool
+	timer       *time.Timer
 }
 
-// errIdle is the cause of a call that the watchdog cancelled.
-var errIdle = errors.New("the provider sent nothing")
+// The causes of a call that the watchdog cancelled.
+var (
+	errIdle    = errors.New("the provider sent nothing")
+	errEndless = errors.New("the provider came to no end")
+)
 
-func newWatchdog(limit time.Duration, cancel context.CancelCauseFunc) *watchdog {
-	w := &watchdog{limit: limit, timer: time.AfterFunc(limit, func() { cancel(errIdle) })}
+func newWatchdog(limit, longest time.Duration, cancel context.CancelCauseFunc) *watchdog {
+	w := &watchdog{limit: limit, left: longest}
+	w.timer = time.AfterFunc(limit, func() {
+		if w.last.Load() {
+			cancel(errEndless)
+			return
+		}
+		cancel(errIdle)
+	})
 	w.timer.Stop()
 	return w
 }
 
-func (w *watchdog) start() { w.timer.Reset(w.limit) }
+func (w *watchdog) start() {
+	w.began = time.Now()
+	w.last.Store(w.left < w.limit)
+	w.timer.Reset(min(w.limit, w.left))
+}
 
-func (w *watchdog) stop() { w.timer.Stop() }
+func (w *watchdog) stop() {
+	w.timer.Stop()
+	if !w.began.IsZero() {
+		w.left -= time.Since(w.began)
+		w.began = time.Time{}
+	}
+}
 
 // watchedBody is a body that may be silent and may grow only so much.
 type watchedBody struct {

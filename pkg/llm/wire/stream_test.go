@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -108,7 +109,7 @@ func TestStreamMemory(t *testing.T) {
 
 // The clients for model calls hold back no deltas, keep enough connections, and follow no redirects.
 func TestClients(t *testing.T) {
-	tr, ok := wire.NewClient().Transport.(*http.Transport)
+	tr, ok := wire.NewClient(time.Second).Transport.(*http.Transport)
 	if !ok || !tr.DisableCompression || tr.MaxIdleConnsPerHost < 100 || !tr.ForceAttemptHTTP2 || tr.ResponseHeaderTimeout != 0 {
 		t.Errorf("%+v", tr)
 	}

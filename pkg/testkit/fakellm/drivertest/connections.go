@@ -279,8 +279,15 @@ func (s Suite) environment(t *testing.T) {
 func memory(t *testing.T) (*fakellm.Server, *http.Client) {
 	srv := fakellm.New(t.Errorf)
 	srv.URL = "http://memory"
+	client := inMemory(t, srv)
+	t.Cleanup(srv.Close) // before its listener
+	return srv, client
+}
+
+// inMemory returns a client whose every request h answers, without a network.
+func inMemory(t *testing.T, h http.Handler) *http.Client {
 	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	hs := &http.Server{Handler: srv}
+	hs := &http.Server{Handler: h}
 	go func() { _ = hs.Serve(l) }()
 	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		client, server := net.Pipe()
@@ -292,11 +299,10 @@ func memory(t *testing.T) (*fakellm.Server, *http.Client) {
 		}
 	}}
 	t.Cleanup(func() {
-		srv.Close()
 		tr.CloseIdleConnections()
 		_ = hs.Close()
 	})
-	return srv, &http.Client{Transport: tr}
+	return &http.Client{Transport: tr}
 }
 
 type pipeListener struct {

@@ -130,7 +130,7 @@ func (s Suite) start(t *testing.T, opts wire.Options) (*fakellm.Server, llm.Driv
 
 // Client returns a client whose connections end with the test.
 func Client(t testing.TB) *http.Client {
-	c := wire.NewClient()
+	c := wire.NewClient(wire.DefaultConnect)
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -159,6 +159,8 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("NotAStream", s.notAStream)
 	t.Run("ErrorEvent", s.errorEvent)
 	t.Run("Silence", s.silence)
+	t.Run("Endless", s.endless)
+	t.Run("Compressed", s.compressed)
 	t.Run("TooMuch", s.tooMuch)
 	t.Run("Hold", s.hold)
 	t.Run("Cancel", s.cancel)

@@ -2,6 +2,8 @@ package drivertest
 
 import (
 	"bytes"
+	"compress/gzip"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -74,21 +76,43 @@ func (s Suite) refused(t *testing.T) {
 func (s Suite) retryAfter(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
-	date := time.Now().Add(90 * time.Second).UTC().Format(http.TimeFormat)
+	at := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+	const year = 365 * 24 * time.Hour
 	for _, c := range []struct {
 		name, value string
 		least, most int64
+		date        string // of the provider's clock, "" for one that is right
+		status      int
 	}{
-		{"retry-after", "2", 2000, 2000},
-		{"RETRY-AFTER", "0.5", 500, 500},
-		{"Retry-After-Ms", "1234", 1234, 1234},
-		{"Retry-After", date, 30_000, 90_000},
-		{"retry-after", "-3", -1, -1},
-		{"retry-after", "soon", -1, -1},
-		{"retry-after", "1e300", 86_400_000, 86_400_000},
+		{"retry-after", "2", 2000, 2000, "", 429},
+		{"RETRY-AFTER", "0.5", 500, 500, "", 429},
+		{"retry-after", "0", 0, 0, "", 429},
+		{"Retry-After-Ms", "1234", 1234, 1234, "", 429},
+		{"retry-after", "2", 2000, 2000, "", 503},
+		{"retry-after", "2", 2000, 2000, "", 529},
+		{"Retry-After", at(90 * time.Second), 30_000, 91_000, "", 429},
+		{"Retry-After", at(90*time.Second - year), 90_000, 90_000, at(-year), 429},
+		{"Retry-After", at(90*time.Second + year), 90_000, 90_000, at(year), 429},
+		{"Retry-After", at(90 * time.Second), 30_000, 90_000, "yesterday", 429},
+		{"Retry-After", at(-90 * time.Second), 0, 0, "", 429},
+		{"Retry-After", "Sunday, 06-Nov-94 08:49:37 GMT", 0, 0, "", 429},
+		{"retry-after", "-3", -1, -1, "", 429},
+		{"retry-after", "soon", -1, -1, "", 429},
+		{"retry-after", "", -1, -1, "", 429},
+		{"retry-after", "NaN", -1, -1, "", 429},
+		{"retry-after", "1e300", 86_400_000, 86_400_000, "", 429},
+		{"Retry-After", at(year), 86_400_000, 86_400_000, "", 429},
 	} {
-		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Status(429, "slow down", c.name, c.value)}))
-		f := Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, rateLimited)
+		headers := []string{c.name, c.value}
+		if c.date != "" {
+			headers = append(headers, "Date", c.date)
+		}
+		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Status(c.status, "slow down", headers...)}))
+		code := rateLimited
+		if c.status == 503 {
+			code = unreachable
+		}
+		f := Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, code)
 		got, ok := f.Details["retry_after_ms"].(int64)
 		if !ok {
 			got = -1
@@ -315,6 +339,110 @@ func (s Suite) silence(t *testing.T) {
 			<-time.After(wire.DefaultIdle + time.Second)
 		}
 	})
+}
+
+// endless: an answer that never ends is given up, whatever keeps it from being silent: signs of life, or a byte now and
+// then.
+func (s Suite) endless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, client := memory(t)
+		d := s.New(srv.Target(s.Driver), wire.Options{Client: client})
+		slowly := func(first fakellm.Step, again ...fakellm.Action) fakellm.Step {
+			for range 100 {
+				first = append(first, fakellm.Delay(wire.DefaultIdle-time.Second))
+				first = append(first, again...)
+			}
+			return first
+		}
+		for name, c := range map[string]struct {
+			step fakellm.Step
+			code fault.Code
+			text string
+		}{
+			"pings":    {slowly(fakellm.Step{}, fakellm.Ping()), badResponse, ""},
+			"comments": {slowly(fakellm.Step{fakellm.Say("well")}, fakellm.Raw(": yes\n\n")), badResponse, "well"},
+			"bytes":    {slowly(fakellm.Step{fakellm.Say("well")}, fakellm.Raw("d")), badResponse, "well"},
+			"nothing":  {slowly(fakellm.Step{}, fakellm.Raw(":")), unreachable, ""},
+		} {
+			srv.Script(fakellm.Steps(c.step))
+			start := time.Now()
+			r := Call(t, t.Context(), d, Ask("hello"))
+			if c.code == badResponse && !r.Accepted {
+				c.code = unreachable // a provider whose answer begins with its first word
+			}
+			if f := Fault(t, r.Err, c.code); !strings.Contains(f.Msg, "no end within 1h") || r.Text != c.text {
+				t.Errorf("%s: %q, text %q", name, f.Msg, r.Text)
+			}
+			if waited := time.Since(start); waited != wire.DefaultLongest {
+				t.Errorf("%s: given up after %v", name, waited)
+			}
+		}
+	})
+	t.Run("refusals", s.endlessRefusals)
+}
+
+// endlessRefusals: a refusal whose body never ends is what its status says, soon.
+func (s Suite) endlessRefusals(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		kind   string
+		code   fault.Code
+	}{
+		{401, "application/json", authFailed},
+		{429, "text/plain", rateLimited},
+		{500, "text/html", unreachable},
+		{200, "application/json", badResponse},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client := inMemory(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", c.kind)
+				w.WriteHeader(c.status)
+				for r.Context().Err() == nil {
+					_, _ = w.Write([]byte(" "))
+					_ = http.NewResponseController(w).Flush()
+					select {
+					case <-time.After(time.Second):
+					case <-r.Context().Done():
+					}
+				}
+			}))
+			d := s.New(llm.Target{Provider: "fake", Driver: s.Driver, BaseURL: "http://memory"}, wire.Options{Client: client})
+			start := time.Now()
+			f := Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, c.code)
+			if waited := time.Since(start); waited > 10*time.Second || c.status != 200 && f.Details["status"] != c.status {
+				t.Errorf("%d: after %v %v", c.status, waited, f.Details)
+			}
+		})
+	}
+}
+
+// compressed: what comes compressed though nobody asked for it is no answer and no sentence, and is not unpacked.
+func (s Suite) compressed(t *testing.T) {
+	t.Parallel()
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	zeros := make([]byte, 1<<20)
+	for range 3 {
+		_, _ = z.Write(zeros)
+	}
+	_ = z.Close()
+	for status, code := range map[int]fault.Code{200: badResponse, 401: authFailed, 500: unreachable} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Accept-Encoding") != "" {
+				t.Errorf("the request accepts %q", r.Header.Get("Accept-Encoding"))
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Header().Set("Content-Encoding", "gzip")
+			w.WriteHeader(status)
+			_, _ = w.Write(bomb.Bytes())
+		}))
+		d := s.New(llm.Target{Provider: "fake", Driver: s.Driver, BaseURL: srv.URL}, wire.Options{Client: Client(t), MaxAnswer: 1 << 16})
+		f := Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, code)
+		if want := strings.TrimSpace(fmt.Sprint(status, " ", http.StatusText(status))); status != 200 && !strings.HasSuffix(f.Msg, want+".") {
+			t.Errorf("%d: %q", status, f.Msg)
+		}
+		srv.Close()
+	}
 }
 
 // tooMuch: an endless answer, endless events and endless refusals end, and nothing grows without bound.
