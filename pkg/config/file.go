@@ -59,7 +59,7 @@ type Provider struct {
 	// Driver is the wire format: anthropic, openai, openai-chat, google or rehearsal. Empty means the provider's name,
 	// where that is a driver's.
 	Driver string `toml:"driver"`
-	// APIKey is the key, or "${VAR}".
+	// APIKey is "${VAR}", where the key is in the environment, or the key itself, which works and is warned of.
 	APIKey string `toml:"api_key"`
 	// BaseURL replaces the driver's own address.
 	BaseURL string `toml:"base_url"`

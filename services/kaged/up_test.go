@@ -147,7 +147,8 @@ func TestCommandsWaitForADaemonThatStarts(t *testing.T) {
 	}
 }
 
-// Two commands without a daemon share the one the first has started, and it stays until both are done.
+// Two commands without a daemon share the one the first has started, and it stays until both are done. Each says once that a
+// key stands in the configuration itself (H-PROV-CRED-02).
 func TestCommandsShareADaemon(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -181,6 +182,9 @@ func TestCommandsShareADaemon(t *testing.T) {
 	for name, p := range commands {
 		if out, code := p.Rest(t); code != 0 || out != "Done with "+name+".\n" {
 			t.Errorf("the %s ended with %d and said %q, %q", name, code, out, p.Stderr)
+		}
+		if said := p.Stderr.String(); strings.Count(said, "providers.fake.api_key") != 1 || strings.Contains(said, "sk-test") {
+			t.Errorf("of the key in the configuration the %s says %q", name, said)
 		}
 	}
 	if strings.Contains(commands["second"].Stderr.String(), "starting") {

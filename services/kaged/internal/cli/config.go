@@ -119,7 +119,27 @@ func doubts(f *config.File) []string {
 			list = append(list, fmt.Sprintf("providers.%s.api_key refers to ${%s}, which is not set here; it must be where `kaged up` or `kaged run` runs", name, missing[0]))
 		}
 	}
+	for _, key := range f.RawKeys() {
+		list = append(list, rawKey(f.Path, key))
+	}
 	return list
+}
+
+// rawKey says that a key of the configuration holds a credential, without repeating it.
+func rawKey(path, key string) string {
+	return fmt.Sprintf("%s in %s is the API key itself; keep it in the environment and refer to it as \"${NAME}\"", key, path)
+}
+
+// warnRawKeys says on stderr which credentials stand in the configuration themselves. A configuration that cannot be read is
+// for what comes next to refuse.
+func (a App) warnRawKeys(path string) {
+	f, err := config.Load(path)
+	if err != nil {
+		return
+	}
+	for _, key := range f.RawKeys() {
+		fmt.Fprintln(a.Stderr, "kaged: warning:", rawKey(path, key))
+	}
 }
 
 // count is a number with its noun.

@@ -46,6 +46,7 @@ func (a App) init(p *places) *cobra.Command {
 				return err
 			}
 			a.sayBinding(p, binding)
+			a.warnRawKeys(p.config)
 			a.warnUncageable(cmd.Context(), p)
 			next := fmt.Sprintf("The project %s is ready to be used:", made.Slug)
 			switch {

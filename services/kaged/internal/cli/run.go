@@ -130,6 +130,9 @@ func (a App) connect(ctx context.Context, p *places, f runFlags) (*client.Client
 	}
 	done := func() error { release(); return nil }
 	running, err := a.gateway(ctx, p, signIn)
+	if running {
+		a.warnRawKeys(p.config) // a daemon of our own says so itself
+	}
 	for err == nil && !running {
 		// A daemon would refuse it as well, once it had started.
 		if err = projectHere(f); err != nil {

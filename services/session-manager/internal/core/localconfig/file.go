@@ -7,12 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -111,17 +108,10 @@ func (f *File) load() {
 
 // warn tells of keys that stand in the file itself, where a backup or a shared screen shows them.
 func (f *File) warn(file *config.File) {
-	for _, name := range slices.Sorted(maps.Keys(file.Providers)) {
-		if rawKey(file.Providers[name].APIKey) {
-			f.log.Warn("an API key stands in the configuration itself; keep it in the environment and refer to it as ${NAME}",
-				"file", f.path, "key", "providers."+name+".api_key")
-		}
+	for _, key := range file.RawKeys() {
+		f.log.Warn("an API key stands in the configuration itself; keep it in the environment and refer to it as ${NAME}",
+			"file", f.path, "key", key)
 	}
-}
-
-// rawKey reports whether an api_key is a key rather than a reference to one.
-func rawKey(value string) bool {
-	return strings.TrimSpace(value) != "" && !strings.Contains(value, "${")
 }
 
 // invalid turns what is wrong with the file into the refusal of work that needs it.

@@ -242,12 +242,15 @@ func TestRawKeyIsWarnedOf(t *testing.T) {
 	if log.Len() > 0 {
 		t.Errorf("a reference is warned of: %s", &log)
 	}
-	write(t, path, "[providers.anthropic]\napi_key = \"sk-ant-0123\"\n")
+	write(t, path, "[providers.anthropic]\napi_key = \"sk-ant-0123\"\n[providers.proxy]\ndriver = \"openai\"\nbase_url = \"http://x\"\n"+
+		"headers = {Authorization = \"Bearer sk-ant-4567\", X-Team = \"blue\"}\n")
 	if target := read(t, source).RouteTo("anthropic:x").Targets[0]; target.APIKey != "sk-ant-0123" || target.Unusable != nil {
 		t.Errorf("a raw key leads to %+v", target)
 	}
 	read(t, source)
-	if got := log.String(); strings.Count(got, "providers.anthropic.api_key") != 1 || strings.Contains(got, "sk-ant") {
+	got := log.String()
+	if strings.Count(got, "providers.anthropic.api_key") != 1 || strings.Count(got, "providers.proxy.headers.Authorization") != 1 ||
+		strings.Count(got, "level=WARN") != 2 || strings.Contains(got, "sk-ant") {
 		t.Errorf("the log says %q", got)
 	}
 }

@@ -94,8 +94,7 @@ func (r *resolver) expand(key, value string) string {
 // the OpenAI kind that the operator runs may have none, and a proxy may take its credentials from a header.
 func needsKey(t llm.Target) bool {
 	for h := range t.Headers {
-		switch strings.ToLower(h) {
-		case "authorization", "x-api-key", "x-goog-api-key", "api-key":
+		if config.CarriesKey(h) {
 			return false
 		}
 	}
