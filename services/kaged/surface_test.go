@@ -153,7 +153,7 @@ func keys(m map[string]any) string { return strings.Join(slices.Sorted(maps.Keys
 // else's looks like what there is not.
 //
 // A-WIRE-SCOPE-01, -02, A-WIRE-VERS-01, A-WIRE-CTYPE-04, A-WIRE-IDS-01..03, -05, A-WIRE-TIME-01, -02, A-ERR-SHAPE-04,
-// A-ERR-CODE-04, -05, -08, A-ERR-5XX-01, A-URL-SESS-01, A-PROJ-GET-02, A-SESS-NEW-03, A-SESS-GET-01..03, A-SESS-LIST-03,
+// A-ERR-CODE-04, -05, -08, A-URL-SESS-01, A-PROJ-GET-02, A-SESS-NEW-03, A-SESS-GET-01..03, A-SESS-LIST-03,
 // A-MSG-LIST-02, -04, A-RUN-LIST-01, A-RUN-STATE-01, A-AUDIT-03, -05, A-WS-BP-01, A-WS-CTRL-06, A-CONTRA-05, -11.
 func TestTheSurfaceOfASession(t *testing.T) {
 	t.Parallel()
