@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"kaged.dev/pkg/config"
-	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/telemetry"
 	"kaged.dev/pkg/version"
@@ -101,7 +100,7 @@ func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 	return serve(ctx, h, held, stores, log, ready)
 }
 
-// serve runs the services until ctx ends, a service fails, or the embedded Postgres does.
+// serve runs the services until ctx ends, a service fails, or the embedded Postgres does for good.
 func serve(ctx context.Context, h *host.Host, held *lock, stores *stores, log *slog.Logger, ready func(Ready)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -118,10 +117,9 @@ func serve(ctx context.Context, h *host.Host, held *lock, stores *stores, log *s
 			ready(r)
 		})
 		background.Go(func() {
-			select {
-			case <-stores.failed():
-				cancel(fault.New(fault.Unavailable, "The embedded Postgres ended by itself; its log is in the data directory.").With("subsystem", "storage"))
-			case <-ctx.Done():
+			if err := stores.keep(ctx); err != nil {
+				log.Error("the stores are gone", "error", err)
+				cancel(err)
 			}
 		})
 	})

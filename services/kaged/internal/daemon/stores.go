@@ -25,7 +25,8 @@ type stores struct {
 	database host.Database
 	nats     host.NATS
 
-	postgres *pgembedded.Server // nil where another is used
+	embedded pgembedded.Options
+	postgres *pgembedded.Server // nil where another is used; keep replaces it
 	bus      *busembedded.Server
 	log      *slog.Logger
 }
@@ -33,7 +34,8 @@ type stores struct {
 // openStores starts what is not elsewhere, side by side. The caller closes them.
 func openStores(ctx context.Context, opts Options, file *config.File, log *slog.Logger) (*stores, error) {
 	s := &stores{
-		log: log,
+		log:      log,
+		embedded: pgembedded.Options{DataDir: opts.DataDir, Log: log.With("service", "postgres"), Getenv: opts.Getenv},
 		database: host.Database{
 			OwnerURL: config.Or(opts.DatabaseURL, file.Database.URL),
 			URL:      config.Or(opts.DatabaseAppURL, file.Database.AppURL),
@@ -46,7 +48,7 @@ func openStores(ctx context.Context, opts Options, file *config.File, log *slog.
 	var start errgroup.Group
 	if s.database.OwnerURL == "" {
 		start.Go(func() (err error) {
-			s.postgres, err = pgembedded.Start(ctx, pgembedded.Options{DataDir: opts.DataDir, Log: log.With("service", "postgres"), Getenv: opts.Getenv})
+			s.postgres, err = pgembedded.Start(ctx, s.embedded)
 			return err
 		})
 	}
@@ -97,12 +99,48 @@ func reachable(ctx context.Context, s *stores) error {
 	return nil
 }
 
-// failed is closed when the embedded Postgres has ended by itself; it is nil where another is used.
-func (s *stores) failed() <-chan struct{} {
+// An embedded Postgres that ends by itself is started again, unless it ends within shortLife of its start that many times in
+// a row: then starting is what it dies of.
+const (
+	shortLife  = 30 * time.Second
+	shortLives = 3
+)
+
+// keep starts the embedded Postgres again whenever it ends by itself, until ctx ends: somebody killed it, the kernel for want
+// of memory first of all. Nothing that was committed is lost, and services find it under the address it had. It fails with
+// unavailable if that cannot be done.
+func (s *stores) keep(ctx context.Context) error {
 	if s.postgres == nil {
 		return nil
 	}
-	return s.postgres.Done()
+	for lives := 0; ; {
+		began := time.Now()
+		select {
+		case <-s.postgres.Done():
+		case <-ctx.Done():
+			return nil
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		ended := s.postgres.Err()
+		if lives++; time.Since(began) >= shortLife {
+			lives = 1
+		}
+		if lives > shortLives {
+			return fault.Wrap(ended, fault.Unavailable, "The embedded Postgres ends by itself again and again; its log is in the data directory.").With("subsystem", "storage")
+		}
+		s.log.Warn("the embedded Postgres ended by itself and is started again", "error", ended)
+		_ = s.postgres.Stop(ctx) // gives up its locks
+		again, err := pgembedded.Start(ctx, s.embedded)
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return nil
+		case err != nil:
+			return fault.Wrap(err, fault.Unavailable, "The embedded Postgres ended by itself and cannot be started again; its log is in the data directory.").With("subsystem", "storage")
+		}
+		s.postgres = again
+	}
 }
 
 func (s *stores) close() {
