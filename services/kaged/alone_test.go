@@ -136,9 +136,14 @@ func reflect(t *testing.T, conn *grpc.ClientConn) []string {
 }
 
 // kill -9 of any one service while a command runs: the run ends with what was stored, the service comes back, and the
-// session takes the next message. The operator's socket survives where its gateway does.
+// session takes the next message. The operator's socket survives where its gateway does, every frame comes again byte for
+// byte, and no model is asked by looking. Where the run does not need the victim itself it goes on: the model reads that the
+// command broke off.
 func TestAnyServiceMayDie(t *testing.T) {
 	t.Parallel()
+	outcomes := map[string]string{
+		"gateway": "cancelled", "session-manager": "failed", "harness": "failed", "tool-runner": "completed", "sandbox-supervisor": "completed",
+	}
 	for _, victim := range serviceNames {
 		t.Run(victim, func(t *testing.T) {
 			t.Parallel()
@@ -174,14 +179,22 @@ func TestAnyServiceMayDie(t *testing.T) {
 					return s.Client.Do(t.Context(), http.MethodGet, "/api/v1/sessions/"+s.ID, nil, &session) == nil && session.State == "idle"
 				})
 			}
-			s.Until(t, "run.ended")
+			ended := string(s.Until(t, "run.ended").Payload)
+			if want := outcomes[victim]; !strings.Contains(ended, `"outcome":"`+want+`"`) || (want == "failed") != strings.Contains(ended, `"code":"interrupted"`) {
+				t.Errorf("the run ended with %s, want %s", ended, want)
+			}
 			if outcome := s.Run(t, "and again"); outcome != "completed" {
 				t.Errorf("the next run %s", outcome)
 			}
 			s.Contiguous(t)
+			asked := len(llm.Requests())
+			s.SameAgain(t)
 			page := kagedtest.Get[messagePage](t, s.Client, "/api/v1/sessions/"+s.ID+"/messages")
 			if len(page.Items) != 4 || page.Items[0].Content != "wait" || !strings.HasPrefix(page.Items[1].Content, "Waiting.") {
 				t.Errorf("messages: %+v", page.Items)
+			}
+			if n := len(llm.Requests()); n != asked || victim == "session-manager" && n != 2 {
+				t.Errorf("the model was asked %d times, %d of them before anybody looked", n, asked)
 			}
 			kagedtest.Eventually(t, "the command is gone", func() bool {
 				return !slices.ContainsFunc(kagedtest.Running(t, dir), func(p string) bool { return strings.Contains(p, "sleep 1000") })

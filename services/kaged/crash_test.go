@@ -46,7 +46,8 @@ var pointsOfARun = map[crash.Point]reached{
 }
 
 // kill -9 of the whole daemon, its stores included, at every named point of a run: what was on disk is there after the
-// restart, the session takes the next message, and looking at it asks no model.
+// restart, the session takes the next message, and looking at it asks no model. Every frame a client had seen comes again byte
+// for byte, numbers go on without a gap, and each run is told to have begun and ended once.
 func TestKilledAtEveryPointOfARun(t *testing.T) {
 	t.Parallel()
 	for _, point := range crash.Points() {
@@ -61,22 +62,27 @@ func TestKilledAtEveryPointOfARun(t *testing.T) {
 			w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic"))
 			dir := w.Project(t)
 			d := w.Up(t, []string{"KAGED_CRASH_AT=" + string(point)})
-			c := w.SignIn(t)
-			project := kagedtest.Post[struct{ ID string }](t, c, "/api/v1/projects/load", map[string]any{"path": dir})
-			session := kagedtest.Post[struct{ ID string }](t, c, "/api/v1/projects/"+project.ID+"/sessions", map[string]any{})
+			s := kagedtest.Create(t, w.SignIn(t), dir)
+			if point != crash.LeaseTaken { // which attaching does
+				s.Attach(t, nil)
+			}
 			// The answer may be lost with the daemon; what was stored may not.
-			_ = c.Do(t.Context(), "POST", "/api/v1/sessions/"+session.ID+"/messages", map[string]any{"content": "make it"}, nil)
+			_ = s.Client.Do(t.Context(), "POST", "/api/v1/sessions/"+s.ID+"/messages", map[string]any{"content": "make it"}, nil)
+			if s.Socket != nil {
+				s.UntilLost(t)
+			}
 			if _, code := d.Rest(t); code != 128+int(syscall.SIGKILL) {
 				t.Fatalf("the daemon ended with %d instead of being killed", code)
 			}
 			asked := len(llm.Requests())
 
 			w.Up(t, nil)
-			c = w.SignIn(t)
-			s := &kagedtest.Session{ID: session.ID, Project: project.ID, Client: c}
+			s.Client = w.SignIn(t)
 			kagedtest.Eventually(t, "the session is idle", func() bool {
-				return kagedtest.Get[struct{ State string }](t, c, "/api/v1/sessions/"+s.ID).State == "idle"
+				return kagedtest.Get[struct{ State string }](t, s.Client, "/api/v1/sessions/"+s.ID).State == "idle"
 			})
+			seen := s.Frames
+			s.Frames = nil
 			s.Attach(t, nil)
 			checkReached(t, s, want)
 			if _, err := os.Stat(filepath.Join(dir, "made.txt")); (err == nil) != want.file && !want.more {
@@ -88,7 +94,38 @@ func TestKilledAtEveryPointOfARun(t *testing.T) {
 			if outcome := s.Run(t, "once again"); outcome != "completed" {
 				t.Errorf("the next run %s", outcome)
 			}
+			s.Contiguous(t)
+			s.BeginsWith(t, seen)
+			checkOnce(t, s)
+			s.SameAgain(t)
 		})
+	}
+}
+
+// checkOnce: every run was told to have begun and ended once, and each of its messages.
+func checkOnce(t *testing.T, s *kagedtest.Session) {
+	t.Helper()
+	told := map[string]int{}
+	for _, f := range s.Frames {
+		var p struct {
+			RunID     string `json:"run_id"`
+			MessageID string `json:"message_id"`
+		}
+		switch f.Type {
+		case "run.started", "run.ended":
+			kagedtest.Payload(t, f, &p)
+			told[f.Type+" "+p.RunID]++
+		case "message.start", "message.end":
+			kagedtest.Payload(t, f, &p)
+			told[f.Type+" "+p.MessageID]++
+		}
+	}
+	for what, n := range told {
+		kind, id, _ := strings.Cut(what, " ")
+		other, paired := strings.CutSuffix(kind, "ended")
+		if n != 1 || paired && told[other+"started "+id] != 1 {
+			t.Errorf("%s was told %d times, its beginning %d times", what, n, told[other+"started "+id])
+		}
 	}
 }
 

@@ -63,6 +63,7 @@ func TestPostgresDiesDuringARun(t *testing.T) {
 		t.Errorf("the next run %s", outcome)
 	}
 	s.Contiguous(t)
+	s.SameAgain(t)
 	page := kagedtest.Get[messagePage](t, s.Client, "/api/v1/sessions/"+s.ID+"/messages")
 	var created int
 	if len(page.Items) == 4 {

@@ -44,14 +44,20 @@ func Post[T any](t testing.TB, c *client.Client, path string, body any) T {
 // Open loads the project in dir and creates a session that is attached from its first frame.
 func Open(t testing.TB, c *client.Client, dir string) *Session {
 	t.Helper()
+	s := Create(t, c, dir)
+	s.Attach(t, nil)
+	return s
+}
+
+// Create loads the project in dir and creates a session that nobody is attached to.
+func Create(t testing.TB, c *client.Client, dir string) *Session {
+	t.Helper()
 	project := Post[struct{ ID, State string }](t, c, "/api/v1/projects/load", map[string]any{"path": dir})
 	if project.State != "ready" {
 		t.Fatalf("the project is %s", project.State)
 	}
 	created := Post[struct{ ID, State string }](t, c, "/api/v1/projects/"+project.ID+"/sessions", map[string]any{})
-	s := &Session{ID: created.ID, Project: project.ID, Client: c}
-	s.Attach(t, nil)
-	return s
+	return &Session{ID: created.ID, Project: project.ID, Client: c}
 }
 
 // Attach opens the socket with what was seen so far; nil sees nothing and so gets everything.
@@ -144,6 +150,57 @@ func (s *Session) Seen() map[string]int64 {
 		}
 	}
 	return seen
+}
+
+// UntilLost reads frames until the socket ends without a word, and keeps them.
+func (s *Session) UntilLost(t testing.TB) {
+	t.Helper()
+	hang := time.AfterFunc(Limit, func() { t.Error("the socket does not end"); s.Socket.Close() })
+	defer hang.Stop()
+	for {
+		f, err := s.Socket.Read()
+		if err != nil {
+			return
+		}
+		s.Frames = append(s.Frames, f)
+	}
+}
+
+// SameAgain attaches anew from the first frame of the session and fails the test unless every frame that came before comes
+// again, byte for byte. The socket that is there is closed without a word.
+func (s *Session) SameAgain(t testing.TB) {
+	t.Helper()
+	s.Socket.Close()
+	again := Session{ID: s.ID, Project: s.Project, Client: s.Client}
+	again.Attach(t, nil)
+	defer again.Socket.Close()
+	again.BeginsWith(t, s.Frames)
+}
+
+// BeginsWith fails the test unless the session's frames are, byte for byte, these and then others. It reads on where they have
+// not come yet.
+func (s *Session) BeginsWith(t testing.TB, earlier []client.Frame) {
+	t.Helper()
+	want := map[string][]string{}
+	for _, f := range earlier {
+		if f.Seq > 0 && f.Channel != "control" {
+			want[f.Channel] = append(want[f.Channel], string(f.Raw))
+		}
+	}
+	for next := 0; len(want["output"])+len(want["events"]) > 0; next++ {
+		if next == len(s.Frames) {
+			s.Next(t)
+		}
+		f := s.Frames[next]
+		expected := want[f.Channel]
+		if len(expected) == 0 || f.Seq == 0 {
+			continue
+		}
+		if string(f.Raw) != expected[0] {
+			t.Fatalf("%s frame %d was\n%s\nand is\n%s", f.Channel, f.Seq, expected[0], f.Raw)
+		}
+		want[f.Channel] = expected[1:]
+	}
 }
 
 // Payload reads a frame's payload.
