@@ -12,6 +12,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/testkit/bustest"
 	sm "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/gateway"
 )
 
 const session = "01HZX0000000000000000000AA"
@@ -263,6 +264,53 @@ func TestBackpressure(t *testing.T) {
 	s = c.socket(session)
 	s.hello(fmt.Sprintf(`{"output":%d}`, last))
 	s.frames("output", q.all(session, "output", int(last)+1))
+}
+
+// Each channel has a limit of its own, whose default is the specification's: a slow client of events is let go after fewer bytes
+// than one of output, and one that asks and does not read the answers is let go, too (A-WS-BP-02).
+func TestBackpressureOfEachChannel(t *testing.T) {
+	t.Parallel()
+	if c := gateway.DefaultConfig(); c.OutputBuffer != 4<<20 || c.EventsBuffer != 64<<10 {
+		t.Errorf("the buffers are %d and %d", c.OutputBuffer, c.EventsBuffer)
+	}
+	d, q := onSession(t, setup{config: quick(map[string]any{"closing_timeout": "1m"})})
+	c := d.operator()
+	for name, flood := range map[string]func(*ws){
+		"events": func(*ws) {
+			for range 800 {
+				q.publishSized(session, "events", 1, 16<<10)
+			}
+		},
+		"control": func(s *ws) {
+			payload := `{"channels":["` + strings.Repeat("x", 60) + strings.Repeat(`","y`, 100) + `"]}`
+			for range 2000 {
+				err := s.conn.WriteMessage(websocket.TextMessage, []byte(`{"channel":"control","type":"subscribe","payload":`+payload+`}`))
+				if err != nil {
+					return // it was let go
+				}
+			}
+		},
+	} {
+		s := c.socket(session)
+		s.hello(`{}`)
+		s.send("subscribe", `{"channels":["events","output"]}`)
+		s.sync()
+		flood(s)
+		<-d.manager.released
+		for {
+			f, err := s.next()
+			if err != nil {
+				t.Fatalf("%s: the socket ended without a closing frame: %v", name, err)
+			}
+			if f.Type == "closing" {
+				if f.field("code") != "backpressure" || !strings.Contains(f.text, name) {
+					t.Errorf("%s: closing %s", name, f.text)
+				}
+				break
+			}
+		}
+		s.conn.Close()
+	}
 }
 
 // A client that is silent is let go, one that answers pings is not (A-WS-CLOSE-01, -04, A-WS-UP-04, A-TEST-05).
