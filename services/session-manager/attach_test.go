@@ -257,7 +257,8 @@ func TestHeldElsewhere(t *testing.T) {
 func TestStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	long := func(c *Config) { c.LeaseTTL = config.Duration(time.Hour) }
+	// However busy the machine is, the lease is given up and does not just run out.
+	long := func(c *Config) { c.LeaseTTL, c.Farewell = config.Duration(time.Hour), config.Duration(time.Minute) }
 	a := w.start("a", long)
 	s, other := a.session("ada"), a.session("ada")
 	w.harness.expect(func(p *play) {

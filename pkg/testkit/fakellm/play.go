@@ -313,14 +313,15 @@ func (p *player) flush() error {
 
 // words cuts text into words, each with the space before it. Long runs without spaces are cut too.
 func words(text string) []string {
+	const longest = 24
 	var out []string
 	for text != "" {
-		n := strings.IndexAny(text[1:], " \n") + 1
+		n := strings.IndexAny(text[1:min(len(text), longest+1)], " \n") + 1
 		if n == 0 {
 			n = len(text)
 		}
-		if n > 24 {
-			n = 24
+		if n > longest {
+			n = longest
 			for n > 1 && !utf8.RuneStart(text[n]) {
 				n--
 			}
