@@ -43,7 +43,7 @@ func permit(call *tool.Call, need tool.Requirement) error {
 	if err != nil {
 		return because(err, need)
 	}
-	path.InPlace = call.Access.GrantsFile(path.Abs())
+	path = call.Changing(path)
 	call.Paths = append(call.Paths, path)
 	if err := call.Access.Err(); err != nil {
 		return fault.From(err).With("required", need.String())

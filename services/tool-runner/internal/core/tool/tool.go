@@ -112,6 +112,13 @@ func (c *Call) Record(event string, fields map[string]any) {
 	c.Records = append(c.Records, audit.Record{Type: event, At: time.Now().UnixMilli(), Agent: c.From.Agent, Payload: fields})
 }
 
+// Changing returns a path as a change of it is to be made: in place where the caller's cage has this very file. Every path is taken
+// through it that is changed, the call's own and those found below one.
+func (c *Call) Changing(path paths.Path) paths.Path {
+	path.InPlace = c.Access.GrantsFile(path.Abs())
+	return path
+}
+
 // Owner is who commands of the call belong to.
 func (c *Call) Owner() command.Owner {
 	return command.Owner{

@@ -89,9 +89,7 @@ func editAst(d Deps) *tool.Entry {
 			return tool.Effect{Category: tool.Write}
 		},
 		Preview: func(ctx context.Context, call *tool.Call, p *editAstParams) (string, error) {
-			dry := *p
-			dry.DryRun = true
-			r, err := d.rewriteCode(ctx, call, &dry)
+			r, err := d.rewriteCode(ctx, call, p, false)
 			return r.Diff, err
 		},
 		Limits: []tool.Limit{
@@ -101,7 +99,9 @@ func editAst(d Deps) *tool.Entry {
 			tool.InBytes("syntax_file_bytes", limits.Syntax.FileBytes, "of the largest file that is parsed"),
 			tool.InBytes("diff_bytes", limits.DiffBytes, "of the diff in the answer"),
 		},
-		Run: d.rewriteCode,
+		Run: func(ctx context.Context, call *tool.Call, p *editAstParams) (editAstResult, error) {
+			return d.rewriteCode(ctx, call, p, !p.DryRun)
+		},
 	})
 }
 
@@ -137,8 +137,8 @@ type codeRewrite struct {
 	errors   []astParseError
 }
 
-// rewriteCode finds what the rewrites change, and makes the changes unless it is a dry run.
-func (d Deps) rewriteCode(ctx context.Context, call *tool.Call, p *editAstParams) (editAstResult, error) {
+// rewriteCode finds what the rewrites change, and makes the changes if apply is set. What is only shown is what would be done.
+func (d Deps) rewriteCode(ctx context.Context, call *tool.Call, p *editAstParams, apply bool) (editAstResult, error) {
 	w := &codeRewrite{deps: d, call: call, params: p}
 	bounded, cancel := context.WithTimeout(ctx, d.Limits.Search.Timeout)
 	defer cancel()
@@ -163,9 +163,9 @@ func (d Deps) rewriteCode(ctx context.Context, call *tool.Call, p *editAstParams
 	slices.SortFunc(w.found, func(a, b rewrite) int { return strings.Compare(a.file.Show, b.file.Show) })
 	a := &astAnswer{most: d.Limits.Search.OutputBytes, diffBytes: d.Limits.DiffBytes}
 	a.LimitReached = w.limit()
-	do := w.apply
-	if p.DryRun {
-		do = w.foresee
+	do := w.foresee
+	if apply {
+		do = w.apply
 	}
 	if err := do(ctx, a); err != nil {
 		return editAstResult{}, err
@@ -253,7 +253,7 @@ func (w *codeRewrite) infer(ctx context.Context) error {
 // maxExtensions is how many endings of file names a refusal tells of.
 const maxExtensions = 20
 
-// sources returns the files of the call that want chooses and the caller may see or, if it is for that, change.
+// sources returns the files of the call that want chooses and the caller may see or, unless it is a dry run, change.
 func (w *codeRewrite) sources(want func(paths.Path, string) bool) (*sources, error) {
 	start := w.call.Paths[0]
 	chosen, err := includes("glob", w.params.Glob, start)
@@ -429,7 +429,7 @@ func (w *codeRewrite) write(ctx context.Context, one *rewrite) ([]byte, error) {
 		return nil, changedMeanwhile(one.file)
 	}
 	after := structural.Apply(data, one.changes)
-	if err := paths.Apply(paths.Change{At: one.file, Was: was, Data: after}); err != nil {
+	if err := paths.Apply(paths.Change{At: w.call.Changing(one.file), Was: was, Data: after}); err != nil {
 		return nil, err
 	}
 	// Who knew the file knows it still: they see what changed. Who did not, has not read the rest.

@@ -286,6 +286,40 @@ func TestEditAstInACage(t *testing.T) {
 	b.fails(fault.CapabilityDenied, "edit.ast", in{"rewrites": log, "lang": "typescript", "path": "lib"})
 }
 
+// A file that the cage grants by itself stays that file, also where it was found below a folder: the box has it, and not its name.
+func TestEditAstKeepsGrantedFiles(t *testing.T) {
+	t.Parallel()
+	b := rewriteProject(t)
+	b.from.Agent, b.from.Cage = "primary.subagents.x", &dsl.Cage{FS: []dsl.Mount{
+		{Mode: "rw", Path: "./"}, {Mode: "ro", Path: "./src"}, {Mode: "rw", Path: "./src/b.ts"},
+	}}
+	before, err := os.Stat(filepath.Join(b.root, "src/b.ts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := b.rewrite(in{"rewrites": log, "lang": "typescript", "dry_run": false}); !r.Applied || r.FilesTouched != 1 {
+		t.Errorf("%+v", r)
+	}
+	after, err := os.Stat(filepath.Join(b.root, "src/b.ts"))
+	if err != nil || !os.SameFile(before, after) || b.content("src/b.ts") != "logger.debug(x)\n" {
+		t.Errorf("another file holds %q, %v", b.content("src/b.ts"), err)
+	}
+}
+
+// What an operator is asked about is what will be done: files the cage lets the agent only read are not in it.
+func TestEditAstAsksAboutWhatItWillDo(t *testing.T) {
+	t.Parallel()
+	b := rewriteProject(t, func(b *bench) { b.system = []string{"src"} })
+	b.from.Agent, b.from.Cage = "primary.subagents.x", &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./src/a.ts"}}}
+	o, err := b.do(t.Context(), "edit.ast", in{"rewrites": log, "lang": "typescript", "path": "src", "dry_run": false})
+	if err != nil || o.Approval == nil {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	if p := o.Approval.Preview; !strings.Contains(p, "b/src/b.ts") || strings.Contains(p, "a.ts") {
+		t.Errorf("asked about %s", p)
+	}
+}
+
 // Matches in each other are changed once, and rewrites apply in the order they are written (T-EDIT-AST-17).
 func TestEditAstNeverOverlaps(t *testing.T) {
 	t.Parallel()
