@@ -40,8 +40,8 @@ type Record struct {
 // Size is about how many bytes the record takes.
 func (r *Record) Size() int { return len(r.Type) + len(r.Agent) + length(r.Payload) }
 
-// Params returns a call's parameters fit to be recorded. Values longer than limit bytes are replaced by their size and hash,
-// secrets are masked. Input that is no JSON object is recorded as text, and by its size and hash what would be too long of many
+// Params returns a call's parameters fit to be recorded. Values longer than limit bytes or nested too deeply are replaced by their
+// size and hash, secrets are masked. Input that is no JSON object is recorded as text, and by its size and hash what would be too long of many
 // short values, or of long names.
 func Params(input []byte, limit int) any {
 	var value any
@@ -51,7 +51,7 @@ func Params(input []byte, limit int) any {
 	if err := json.Unmarshal(input, &value); err != nil {
 		return redact(string(input), limit)
 	}
-	value = redactValue("", value, limit)
+	value = redactValue("", value, limit, maxDepth)
 	if most := limit * maxValues; len(input) > most && length(value) > most {
 		return summary(string(input))
 	}
@@ -80,7 +80,15 @@ func length(value any) int {
 	return n
 }
 
-func redactValue(key string, value any, limit int) any {
+// redactValue replaces in a value what is too long and what lies deeper in it than depth, and masks secrets.
+func redactValue(key string, value any, limit, depth int) any {
+	if depth < 0 {
+		switch value.(type) {
+		case []any, map[string]any:
+			text, _ := json.Marshal(value) // it came out of JSON
+			return summary(string(text))
+		}
+	}
 	switch v := value.(type) {
 	case string:
 		if secretKey(key) && v != "" {
@@ -92,18 +100,22 @@ func redactValue(key string, value any, limit int) any {
 			return map[string]any{"redacted": true, "items": len(v)}
 		}
 		for i := range v {
-			v[i] = redactValue(key, v[i], limit)
+			v[i] = redactValue(key, v[i], limit, depth-1)
 		}
 	case map[string]any:
 		if len(v) > maxItems {
 			return map[string]any{"redacted": true, "items": len(v)}
 		}
 		for k := range v {
-			v[k] = redactValue(k, v[k], limit)
+			v[k] = redactValue(k, v[k], limit, depth-1)
 		}
 	}
 	return value
 }
+
+// maxDepth is how many lists and objects in each other are recorded; what is deeper is replaced by its size and hash. Messages may not
+// be nested as deeply as JSON may, and a record that nobody can read would take the whole answer with it.
+const maxDepth = 64
 
 // maxItems is how many entries of a list or object are recorded; longer ones are replaced by their length.
 const maxItems = 256

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"kaged.dev/services/tool-runner/internal/core/audit"
 )
 
@@ -56,6 +59,32 @@ func TestParams(t *testing.T) {
 		got, ok := audit.Params([]byte(long), 30).(map[string]any)
 		if !ok || got["redacted"] != true || got["bytes"] != len(long) || len(got) != 3 {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// However deeply parameters are nested, their record can be read where it arrives.
+func TestDeepParams(t *testing.T) {
+	t.Parallel()
+	for name, nest := range map[string][2]string{"lists": {"[", "]"}, "objects": {`{"a":`, "}"}} {
+		for _, depth := range []int{10, 64, 65, 5_000, 9_990} {
+			input := `{"path":` + strings.Repeat(nest[0], depth) + `"x"` + strings.Repeat(nest[1], depth) + `}`
+			got := audit.Params([]byte(input), 1<<10).(map[string]any)
+			payload, err := structpb.NewStruct(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := proto.Marshal(payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := proto.Unmarshal(data, &structpb.Struct{}); err != nil {
+				t.Errorf("%d %s: %v", depth, name, err)
+			}
+			text, err := json.Marshal(got)
+			if err != nil || strings.Contains(string(text), "redacted") != (depth > 64) {
+				t.Errorf("%d %s: %s, %v", depth, name, text, err)
+			}
 		}
 	}
 }
