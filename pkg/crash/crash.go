@@ -31,6 +31,8 @@ const (
 	ApprovalStored Point = "approval_stored"
 	// ApprovalAnswered: an operator's answer is committed; neither the harness nor a client knows it.
 	ApprovalAnswered Point = "approval_answered"
+	// CancelStored: that an operator wants a run to stop is committed, and the run has not ended.
+	CancelStored Point = "cancel_stored"
 	// RunEndBeforeStore: the run is over and its end is not committed.
 	RunEndBeforeStore Point = "run_end_before_store"
 	// RunEndStored: the end of the run is committed and its last frames are not published.
@@ -87,7 +89,7 @@ func Points() []Point {
 
 var points = []Point{
 	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored,
-	ApprovalStored, ApprovalAnswered,
+	ApprovalStored, ApprovalAnswered, CancelStored,
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
 	FileWritten, FilesStaged, FileBegun, FileCommitted, FilesCommitted, FileTakenBack, FilesTakenBack, FileCleared,
 	ProcessNoted, ProcessStarted,

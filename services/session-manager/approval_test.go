@@ -299,7 +299,7 @@ func TestKilledWhileAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.network(t)
-	first, kill := w.spawn(t, "one")
+	first, p := w.spawn(t, "one")
 	s, id := first.session("ada"), ident.New()
 	w.harness.expect(func(p *play) {
 		p.model()
@@ -308,7 +308,7 @@ func TestKilledWhileAsked(t *testing.T) {
 	})
 	posted := first.post("ada", s, "Do.")
 	w.await(s, "events", "approval.requested")
-	kill()
+	p.kill()
 	second := w.start("two")
 	run := second.run("ada", s, posted.GetRunId())
 	if run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED {

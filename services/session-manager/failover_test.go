@@ -58,6 +58,7 @@ func (c child) run() error {
 	}
 	cfg := DefaultConfig()
 	quick(&cfg)
+	cfg.CancelGrace = config.Duration(time.Hour) // what is not killed before does not end by itself
 	log := slog.New(slog.DiscardHandler)
 	service, err := New(cfg, Deps{
 		Log: log, Version: "test", Self: lease.Holder{Instance: ident.New(), Node: c.Node, Address: "unix:" + c.Listen},
@@ -96,8 +97,16 @@ func (w *world) network(t *testing.T) {
 	}
 }
 
-// spawn starts a session-manager in a process of its own, and returns a client of it and what kills it.
-func (w *world) spawn(t *testing.T, name string) (n *node, kill func()) {
+// process is a session-manager in a process of its own.
+type process struct{ *exec.Cmd }
+
+func (p process) kill() {
+	_ = p.Process.Kill()
+	_ = p.Wait()
+}
+
+// spawn starts a session-manager in a process of its own, with more in its environment, and returns a client of it.
+func (w *world) spawn(t *testing.T, name string, env ...string) (*node, process) {
 	t.Helper()
 	dir := t.TempDir()
 	c := child{
@@ -106,28 +115,24 @@ func (w *world) spawn(t *testing.T, name string) (n *node, kill func()) {
 	}
 	w.around(t, c.Around)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"="+string(mustJSON(c)))
+	cmd.Env = append(append(os.Environ(), childVariable+"="+string(mustJSON(c))), env...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	kill = func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	}
-	t.Cleanup(kill)
+	t.Cleanup(process{cmd}.kill)
 	conn, err := grpc.NewClient("unix:"+c.Listen, rpc.DialOptions()...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	n = &node{w: w, address: "unix:" + c.Listen, conn: conn}
+	n := &node{w: w, address: "unix:" + c.Listen, conn: conn}
 	n.clients()
 	eventually(t, "the child serves", func() error {
 		_, err := n.Projects.ListProjects(as(t, "ada"), &sessionmanagerv1.ListProjectsRequest{})
 		return err
 	})
-	return n, kill
+	return n, process{cmd}
 }
 
 // around serves harness and tool-runner on a socket.
@@ -151,7 +156,7 @@ func TestFailover(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.network(t)
-	first, kill := w.spawn(t, "one")
+	first, p := w.spawn(t, "one")
 	second := w.start("two")
 	reached := make(chan string, 8)
 	stay := func(name string) func(p *play) {
@@ -183,7 +188,7 @@ func TestFailover(t *testing.T) {
 		}
 		w.await(s, "output", "message.delta")
 	}
-	kill()
+	p.kill()
 	for name, s := range sessions {
 		run := second.run("ada", s, runs[name])
 		if run.GetOutcome() != "failed" || run.GetError().GetCode().String() != "ERROR_CODE_INTERRUPTED" || len(run.GetSteps()) != steps[name] {
@@ -215,7 +220,7 @@ func TestRestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.network(t)
-	first, kill := w.spawn(t, "one")
+	first, p := w.spawn(t, "one")
 	s := first.session("ada")
 	begun := make(chan struct{})
 	w.harness.expect(func(p *play) {
@@ -225,7 +230,7 @@ func TestRestart(t *testing.T) {
 	})
 	posted := first.post("ada", s, "Go.")
 	<-begun
-	kill()
+	p.kill()
 	second := w.start("one", func(c *Config) {
 		c.LeaseTTL = config.Duration(time.Hour)
 		c.SweepInterval = config.Duration(time.Hour)

@@ -57,7 +57,7 @@ func runFromRow(row db.GetRunRow) (record.Run, error) {
 		StopReason: llm.StopReason(row.StopReason), Steps: int(row.Steps), CompiledHash: row.CompiledHash,
 		Totals:    record.Totals{TokensIn: row.TokensIn, TokensOut: row.TokensOut, CostUSD: row.CostTotal},
 		CreatedAt: row.CreatedAt, StartedAt: row.StartedAt, EndedAt: row.EndedAt,
-		Cage: record.CageStatus(row.CageStatus),
+		Cage: record.CageStatus(row.CageStatus), CancelRequestedAt: row.CancelRequestedAt,
 	}
 	if err := json.Unmarshal(row.PromptHashes, &r.PromptHashes); err != nil {
 		return r, err

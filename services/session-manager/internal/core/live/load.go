@@ -84,7 +84,7 @@ func (g *Registry) recover(ctx context.Context, s *Session, l Loaded) error {
 		g.Log.Warn("whether an interrupted run is to go on is not known; it does not", "session", s.ID, "error", err)
 		return nil
 	}
-	if state == record.Idle {
+	if state == record.Idle && l.Run.CancelRequestedAt == 0 {
 		g.resumeLater(s, interrupted{l.Session, *l.Run, l.Tries, snapshot})
 	}
 	return nil

@@ -225,21 +225,6 @@ func (s *Session) CurrentRun() *runs.Run {
 	return s.run
 }
 
-// StopRun cancels the run at work here and waits until it has ended. It returns ctx's error if that ends first.
-func (s *Session) StopRun(ctx context.Context, reason string) error {
-	run := s.CurrentRun()
-	if run == nil {
-		return nil
-	}
-	run.Cancel(reason)
-	select {
-	case <-run.Done():
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // Flush waits until the frames of all changes so far are published; see [frames.Writer.Flush].
 func (s *Session) Flush(ctx context.Context) error { return s.frames.Flush(ctx) }
 

@@ -105,6 +105,8 @@ type Run struct {
 	CompiledHash                  string
 	PromptHashes                  map[string]string
 	CreatedAt, StartedAt, EndedAt int64
+	// CancelRequestedAt is when an operator wanted it to stop.
+	CancelRequestedAt int64
 	// Cage is whether its root agent works in a cage.
 	Cage CageStatus
 	// Asking are its requests for approval that are pending; only of a run whose session is being loaded.

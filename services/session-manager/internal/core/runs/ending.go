@@ -174,13 +174,16 @@ func about(run record.Run, s record.Session, requestID, event string, at int64, 
 	return r.Clean()
 }
 
-// Interrupted describes the end of a run whose process died: its stored steps are kept, it has failed as interrupted, and
-// the session is in the state next.
+// Interrupted describes the end of a run whose process died: its stored steps are kept, it has failed as interrupted, or was
+// cancelled where an operator had wanted that, and the session is in the state next.
 func Interrupted(render frames.Renderer, s record.Session, run record.Run, steps []transcript.Step, next record.State) (record.Change, error) {
 	e := ending{steps: steps, asking: run.Asking, Finished: Finished{
 		Outcome: Failed, Stop: llm.StopError,
 		Error: fault.New(fault.Interrupted, "The run was cut off when kaged stopped; its completed steps are kept."),
 	}}
+	if run.CancelRequestedAt > 0 {
+		e.Finished = Finished{Outcome: Cancelled, Stop: llm.StopAborted}
+	}
 	c := record.Change{At: now(), Session: record.Patch{State: next}}
 	err := e.write(render, run, s, "", &c)
 	return c, err

@@ -139,8 +139,23 @@ func (r *Run) Interrupted() bool { return r.interrupted }
 func (r *Run) Spec() Spec { return r.spec }
 
 // Cancel asks the run to stop and returns at once; [Run.Done] tells when it has. A run that is ending already ends as it
-// would have.
-func (r *Run) Cancel(reason string) { r.end(errCancelled, reason) }
+// would have. A harness that does not stop within the grace is cut off.
+func (r *Run) Cancel(reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.why != nil {
+		return
+	}
+	r.why = errCancelled
+	r.hurry()
+	if r.stream == nil {
+		r.stop(errCancelled)
+		return
+	}
+	cut := time.AfterFunc(r.CancelGrace, func() { r.stop(errCancelled) })
+	context.AfterFunc(r.ctx, func() { cut.Stop() })
+	go r.stream.Cancel(reason) // it may wait for the network; it ends with the stream
+}
 
 // Abandon ends the run here and writes nothing: the session belongs to another process now, or will.
 func (r *Run) Abandon() {
@@ -156,29 +171,11 @@ func (r *Run) Abandon() {
 func (r *Run) HandOver() {
 	r.mu.Lock()
 	r.boundary = true
-	waits := len(r.questions) > 0
+	waits := len(r.questions) > 0 && r.why == nil
 	r.mu.Unlock()
 	if waits {
 		r.Cut() // the step is not finished before an operator answers
 	}
-}
-
-// end asks the harness to stop, and cuts the stream if it does not within the grace.
-func (r *Run) end(why error, reason string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.why != nil {
-		return
-	}
-	r.why = why
-	r.hurry()
-	if r.stream == nil || why != errCancelled {
-		r.stop(why)
-		return
-	}
-	cut := time.AfterFunc(r.CancelGrace, func() { r.stop(why) })
-	context.AfterFunc(r.ctx, func() { cut.Stop() })
-	go r.stream.Cancel(reason) // it may wait for the network; it ends with the stream
 }
 
 func (r *Run) reason() error {
@@ -199,13 +196,24 @@ func (r *Run) atBoundary() bool {
 	return true
 }
 
-// Cut ends the run at once as HandOver would.
+// Cut ends the run at once as HandOver would. One that is ending already ends as it would have, only without waiting for the
+// harness: what an operator cancelled is not left to a holder who would resume it.
 func (r *Run) Cut() {
+	why := errInterrupted
 	if r.spec.Inputs.Snapshot.ResumeOnCrash {
-		r.Abandon()
-		return
+		why = errAbandoned
 	}
-	r.end(errInterrupted, "kaged is stopping.")
+	r.mu.Lock()
+	if r.why == nil {
+		r.why = why
+	}
+	why = r.why
+	r.mu.Unlock()
+	r.hurry()
+	r.stop(why)
+	if why == errAbandoned {
+		r.leave()
+	}
 }
 
 // work is the run.

@@ -351,6 +351,31 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
+// A run that was cancelled ends as cancelled though kaged stops before its harness has reacted, also where a run that is cut off
+// would go on in another.
+func TestCutWhileCancelled(t *testing.T) {
+	for _, resume := range []bool{false, true} {
+		for name, leave := range map[string]func(*runs.Run){
+			"cut": (*runs.Run).Cut, "handed over": func(r *runs.Run) { r.HandOver(); r.Cut() },
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness()
+				r, d := begin(t, h, resume)
+				h.events <- turn(1, true, "a")
+				<-h.stored
+				h.events <- runs.Asked{ID: "q", CallID: "a"}
+				synctest.Wait()
+				r.Cancel("enough")
+				leave(r)
+				<-r.Done()
+				if end := d.last().EndRun; end == nil || end.State != record.RunCancelled {
+					t.Errorf("%s, resume %v: %+v", name, resume, end)
+				}
+			})
+		}
+	}
+}
+
 // A run whose session belongs to another process writes nothing more and ends.
 func TestLeaseLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -54,8 +54,10 @@ func (s *Service) End(ctx context.Context, id string, confirm bool) (record.Sess
 // end stops the run and commits the end.
 func (s *Service) end(ctx context.Context, l *live.Session) error {
 	for range endTries {
-		if err := s.stop(ctx, l, "The session was ended."); err != nil {
-			return err
+		if run := l.CurrentRun(); run != nil {
+			if err := s.stop(ctx, l, run, "The session was ended."); err != nil {
+				return err
+			}
 		}
 		err := l.Update(ctx, crash.SessionEndStored, func(current record.Session) (record.Change, error) {
 			if current.State == record.Running {
@@ -76,17 +78,6 @@ func (s *Service) end(ctx context.Context, l *live.Session) error {
 		}
 	}
 	return fault.New(fault.Conflict, "The session keeps being given work; try again.").With("current_state", string(record.Running))
-}
-
-// stop cancels the run at work and waits for its end.
-func (s *Service) stop(ctx context.Context, l *live.Session, reason string) error {
-	bounded, cancel := context.WithTimeout(ctx, s.StopTimeout)
-	defer cancel()
-	err := l.StopRun(bounded, reason)
-	if err != nil && ctx.Err() == nil {
-		return fault.Wrap(err, fault.Unavailable, "The run was told to stop and has not ended yet; try again shortly.").With("subsystem", "harness")
-	}
-	return err
 }
 
 // endTools kills what runs for an ended session in its workspace. The session has ended whatever becomes of it.

@@ -57,30 +57,32 @@ func (q *Queries) EndRun(ctx context.Context, arg EndRunParams) error {
 const getRun = `-- name: GetRun :one
 select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
        coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,
-       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status
+       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status,
+       coalesce(cancel_requested_at, 0)::bigint as cancel_requested_at
 from runs where session_id = $1 and id = $2
 `
 
 type GetRunRow struct {
-	ID               string
-	SessionID        string
-	OwnerUserID      string
-	ProjectID        string
-	TriggerMessageID string
-	MessageID        string
-	State            string
-	StopReason       string
-	Error            string
-	TokensIn         int64
-	TokensOut        int64
-	CostTotal        *float64
-	Steps            int32
-	CompiledHash     string
-	PromptHashes     json.RawMessage
-	CreatedAt        int64
-	StartedAt        int64
-	EndedAt          int64
-	CageStatus       string
+	ID                string
+	SessionID         string
+	OwnerUserID       string
+	ProjectID         string
+	TriggerMessageID  string
+	MessageID         string
+	State             string
+	StopReason        string
+	Error             string
+	TokensIn          int64
+	TokensOut         int64
+	CostTotal         *float64
+	Steps             int32
+	CompiledHash      string
+	PromptHashes      json.RawMessage
+	CreatedAt         int64
+	StartedAt         int64
+	EndedAt           int64
+	CageStatus        string
+	CancelRequestedAt int64
 }
 
 func (q *Queries) GetRun(ctx context.Context, sessionID string, iD string) (GetRunRow, error) {
@@ -106,6 +108,7 @@ func (q *Queries) GetRun(ctx context.Context, sessionID string, iD string) (GetR
 		&i.StartedAt,
 		&i.EndedAt,
 		&i.CageStatus,
+		&i.CancelRequestedAt,
 	)
 	return i, err
 }
@@ -176,31 +179,33 @@ func (q *Queries) InsertStep(ctx context.Context, arg InsertStepParams) error {
 const listRuns = `-- name: ListRuns :many
 select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
        coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,
-       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status
+       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status,
+       coalesce(cancel_requested_at, 0)::bigint as cancel_requested_at
 from runs where session_id = $1 and (created_at, id) > ($2::bigint, $3::text)
 order by created_at, id limit $4
 `
 
 type ListRunsRow struct {
-	ID               string
-	SessionID        string
-	OwnerUserID      string
-	ProjectID        string
-	TriggerMessageID string
-	MessageID        string
-	State            string
-	StopReason       string
-	Error            string
-	TokensIn         int64
-	TokensOut        int64
-	CostTotal        *float64
-	Steps            int32
-	CompiledHash     string
-	PromptHashes     json.RawMessage
-	CreatedAt        int64
-	StartedAt        int64
-	EndedAt          int64
-	CageStatus       string
+	ID                string
+	SessionID         string
+	OwnerUserID       string
+	ProjectID         string
+	TriggerMessageID  string
+	MessageID         string
+	State             string
+	StopReason        string
+	Error             string
+	TokensIn          int64
+	TokensOut         int64
+	CostTotal         *float64
+	Steps             int32
+	CompiledHash      string
+	PromptHashes      json.RawMessage
+	CreatedAt         int64
+	StartedAt         int64
+	EndedAt           int64
+	CageStatus        string
+	CancelRequestedAt int64
 }
 
 func (q *Queries) ListRuns(ctx context.Context, sessionID string, afterAt int64, afterID string, rowLimit int32) ([]ListRunsRow, error) {
@@ -237,6 +242,7 @@ func (q *Queries) ListRuns(ctx context.Context, sessionID string, afterAt int64,
 			&i.StartedAt,
 			&i.EndedAt,
 			&i.CageStatus,
+			&i.CancelRequestedAt,
 		); err != nil {
 			return nil, err
 		}

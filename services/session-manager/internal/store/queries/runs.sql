@@ -24,13 +24,15 @@ select step, part, body, created_at from run_steps where run_id = @run_id order 
 -- name: GetRun :one
 select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
        coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,
-       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status
+       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status,
+       coalesce(cancel_requested_at, 0)::bigint as cancel_requested_at
 from runs where session_id = @session_id and id = @id;
 
 -- name: ListRuns :many
 select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
        coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,
-       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status
+       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status,
+       coalesce(cancel_requested_at, 0)::bigint as cancel_requested_at
 from runs where session_id = @session_id and (created_at, id) > (@after_at::bigint, @after_id::text)
 order by created_at, id limit @row_limit;
 
