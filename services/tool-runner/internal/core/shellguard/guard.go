@@ -51,7 +51,7 @@ func (v Verdict) Reasons(class Class) []string {
 }
 
 // Rules say which commands are not fine. A rule is a command's name, then words that must be among its arguments: "rm",
-// "mkfs*", "chmod 777", "git push --force". Words are patterns of [path.Match]; an option of one letter is also found among
+// "mkfs*", "chmod 777", "git push --force". Words are patterns of [path.Match] in which * stands for slashes too; an option of one letter is also found among
 // others ("-f" in "-df"); modes of chmod are compared as numbers.
 type Rules struct {
 	Blocked, Destructive []string
@@ -154,10 +154,11 @@ const (
 
 func (r *rule) fits(name string, args []word) fit {
 	found := certainly
+	open := operand(name, args)
 	for _, want := range r.words {
 		switch {
 		case among(want, name, args):
-		case !strings.HasPrefix(want, "-") && unknownOperand(args):
+		case !strings.HasPrefix(want, "-") && open != nil && open.mayBe(want):
 			found = perhaps
 		default:
 			return not
@@ -174,7 +175,7 @@ func among(want, name string, args []word) bool {
 		if !a.known {
 			continue
 		}
-		if ok, _ := path.Match(want, a.text); ok {
+		if ok, _ := path.Match(unslashed.Replace(want), unslashed.Replace(a.text)); ok {
 			return true
 		}
 		if option(want, a.text) {
@@ -183,6 +184,9 @@ func among(want, name string, args []word) bool {
 	}
 	return false
 }
+
+// unslashed hides slashes: an argument is one word, whatever * stands for in it.
+var unslashed = strings.NewReplacer("/", "\x01")
 
 // option reports whether an argument holds an option: as one of several letters, with a value, or cut short as far as
 // programs allow.
@@ -195,17 +199,29 @@ func option(want, arg string) bool {
 	return len(want) == 2 && want[0] == '-' && len(arg) > 1 && arg[0] == '-' && arg[1] != '-' && strings.Contains(arg[1:], want[1:])
 }
 
-// unknownOperand reports whether the first argument that is no option is not known.
-func unknownOperand(args []word) bool {
-	for _, a := range args {
-		if !a.known {
-			return true
-		}
-		if !strings.HasPrefix(a.text, "-") {
-			return false
+// operand returns the first argument that is no option, if it is not known.
+func operand(name string, args []word) *word {
+	if name == "git" {
+		args = args[gitCommandAt(args):]
+	}
+	for i := range args {
+		switch a := &args[i]; {
+		case !a.known:
+			return a
+		case !strings.HasPrefix(a.text, "-"):
+			return nil
 		}
 	}
-	return false
+	return nil
+}
+
+// mayBe reports whether a word that is not known may turn out to be what a rule wants.
+func (w *word) mayBe(want string) bool {
+	plain := want
+	if at := strings.IndexAny(want, `*?[\`); at >= 0 {
+		plain = want[:at]
+	}
+	return strings.HasPrefix(plain, w.lead) || plain != want && strings.HasPrefix(w.lead, plain)
 }
 
 // IsSystem reports whether a path as it is written is one of the system paths or below one.

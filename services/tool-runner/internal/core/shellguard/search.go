@@ -7,15 +7,15 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Bounds of a search. What goes past them counts as destructive.
+// Bounds of a search. What goes past them is not fine.
 const (
 	// maxDepth is how many texts may be inside one another, as in sh -c 'sh -c ...'.
 	maxDepth = 16
 	// maxNesting is how deep brackets and compound commands may be nested: the parser and the walk need memory for each.
 	maxNesting = 500
 	// maxWork is how many words and bytes of texts are looked at. It is some times what one text can hold: only text that
-	// starts the same words over and over in different ways needs more.
-	maxWork = 2 << 20
+	// is made to start the same words over and over in different ways needs more, and it is refused.
+	maxWork = 1 << 19
 	// maxShown is how many characters of a command a finding holds.
 	maxShown = 160
 )
@@ -42,26 +42,47 @@ type search struct {
 	guard    *Guard
 	findings []Finding
 	work     int
+	// judged are the commands that were looked at.
+	judged map[judgement]bool
+	// texts are the texts that were, each with how deep it was.
+	texts map[nested]bool
+	// holes are the arguments of [Open] that a shell would read.
+	holes []int
 	// source is the command that is being looked at, as it stands in the text.
 	source string
 	// typed says that the text may not be meant for a shell, so that what is unclear says nothing.
 	typed bool
 }
 
-func (g *Guard) search() *search { return &search{guard: g} }
+// judgement is a command as it was looked at; a command that is judged again is part of the same list of words.
+type judgement struct {
+	first *word
+	words int
+	in    inputKind
+	depth int
+}
+
+// nested is a text as it was looked at.
+type nested struct {
+	text  string
+	depth int
+}
+
+func (g *Guard) search() *search {
+	return &search{guard: g, judged: map[judgement]bool{}, texts: map[nested]bool{}}
+}
 
 func (s *search) add(class Class, reason string) {
-	f := Finding{class, shorten(s.source), reason}
 	count := 0
 	for _, have := range s.findings {
-		if have == f {
-			return
-		}
 		if have.Class == class {
 			count++
 		}
 	}
-	if count < MaxFindings {
+	if count >= MaxFindings {
+		return
+	}
+	if f := (Finding{class, shorten(s.source), reason}); !slices.Contains(s.findings, f) {
 		s.findings = append(s.findings, f)
 	}
 }
@@ -70,6 +91,23 @@ func (s *search) add(class Class, reason string) {
 func (s *search) unclear(reason string) {
 	if !s.typed {
 		s.add(Destructive, reason)
+	}
+}
+
+// hidden reports that there is more than can be looked at. Nobody needs that much, and not all of it is seen: a blocked command
+// must not hide there.
+func (s *search) hidden(reason string) {
+	if !s.typed {
+		s.add(Blocked, reason)
+	}
+}
+
+func (s *search) intricate() { s.hidden("it is too long or too intricate to be judged") }
+
+// unread notes words that are not known and that a shell would read.
+func (s *search) unread(list ...word) {
+	for _, w := range list {
+		s.holes = append(s.holes, w.holes...)
 	}
 }
 
@@ -94,6 +132,11 @@ func shorten(text string) string {
 
 // text judges shell text. Shells differ in what they make of it, so it is read both ways.
 func (s *search) text(text string, depth int) {
+	this := nested{text, depth}
+	if s.texts[this] {
+		return
+	}
+	s.texts[this] = true
 	outer := s.source
 	defer func() {
 		s.source = outer
@@ -105,18 +148,15 @@ func (s *search) text(text string, depth int) {
 	s.work += len(text)
 	switch {
 	case s.work > maxWork:
-		s.unclear("it is too long or too intricate to be judged")
+		s.intricate()
 		return
 	case depth > maxDepth:
 		s.source = text
-		s.unclear("texts for shells are nested too deep to be judged")
+		s.hidden("texts for shells are nested too deep to be judged")
 		return
 	case nesting(text) > maxNesting:
 		s.source = text
-		// Nobody nests so deep, and what stands before it is not seen either: a blocked command must not hide behind it.
-		if !s.typed {
-			s.add(Blocked, "its commands are nested too deep to be judged")
-		}
+		s.hidden("its commands are nested too deep to be judged")
 		return
 	}
 	understood := false

@@ -18,8 +18,10 @@ func (s *search) special(name string, args []word, in input, depth int) {
 		s.hash(args)
 	case ".", "source":
 		s.script(args, in, depth)
-	case "find", "fd", "fdfind":
+	case "find":
 		s.find(args, in, depth)
+	case "fd", "fdfind":
+		s.fd(args, in, depth)
 	case "git":
 		s.git(args, in, depth)
 	case "-": // of zsh
@@ -81,7 +83,7 @@ func (s *search) script(args []word, in input, depth int) {
 	}
 }
 
-// find judges what find and fd do with what they find.
+// find judges what find does with what it finds.
 func (s *search) find(args []word, in input, depth int) {
 	for i := 0; i < len(args); i++ {
 		if !args[i].known {
@@ -90,40 +92,49 @@ func (s *search) find(args []word, in input, depth int) {
 		switch args[i].text {
 		case "-delete":
 			s.add(Destructive, "it deletes what it finds")
-		case "-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch":
+		case "-exec", "-execdir", "-ok", "-okdir":
 			end := i + 1
 			for end < len(args) && !(args[end].known && (args[end].text == ";" || args[end].text == "+" && args[end-1].text == "{}")) {
 				end++
 			}
-			s.command(marked(args[i+1:end], "{}"), in, depth)
+			s.command(marked(args[i+1:end], []string{"{}"}), in, depth)
 			i = end
 		}
 	}
 }
 
-// git judges the texts and commands that git runs.
-func (s *search) git(args []word, in input, depth int) {
+// fdOptions are the options of fd of one letter, but for those that give a command.
+var fdOptions = options{short: "HIusigFalLp0qhV1d:E:t:e:S:o:j:c:C:"}
+
+// fd judges what fd does with what it finds.
+func (s *search) fd(args []word, in input, depth int) {
 	for i, a := range args {
-		if !a.known {
+		text, from := a.start(), -1
+		switch {
+		case text == "--exec" || text == "--exec-batch":
+			from = len(text)
+		case strings.HasPrefix(text, "--exec="), strings.HasPrefix(text, "--exec-batch="):
+			from = strings.IndexByte(text, '=') + 1
+		case len(text) > 1 && text[0] == '-' && text[1] != '-':
+			for j := 1; j < len(text) && from < 0; j++ {
+				if text[j] == 'x' || text[j] == 'X' {
+					from = j + 1
+				} else if fdOptions.letter(text[j]) == valued {
+					break
+				}
+			}
+		}
+		if from < 0 {
 			continue
 		}
-		next := args[i+1:]
-		_, text, is := strings.Cut(a.text, "=!")
-		switch {
-		case is && strings.HasPrefix(a.text, "alias."):
-			s.text(text, depth+1)
-		case a.text == "run" && i > 0 && args[i-1].text == "bisect":
-			s.command(next, in, depth)
-		case a.text == "foreach" && i > 0 && args[i-1].text == "submodule":
-			for len(next) > 0 && next[0].known && strings.HasPrefix(next[0].text, "-") {
-				next = next[1:]
-			}
-			s.eval(next, depth)
-		case a.text == "--exec" && len(next) > 0:
-			s.given(next[0], depth)
-		case strings.HasPrefix(a.text, "--exec="):
-			s.text(strings.TrimPrefix(a.text, "--exec="), depth+1)
+		list := args[i+1:]
+		if !a.known || from < len(text) {
+			list = append([]word{a.after(from)}, list...)
 		}
+		if end := slices.IndexFunc(list, func(w word) bool { return w.known && w.text == ";" }); end >= 0 {
+			list = list[:end]
+		}
+		s.command(marked(list, []string{"{"}), in, depth)
 	}
 }
 

@@ -17,6 +17,28 @@ type word struct {
 	split bool
 	// process says that the word names a process whose output is read: <(...).
 	process bool
+	// lead is what comes before the first part that is not known, of a word that is not known.
+	lead string
+	// holes are the numbers of the arguments of [Open] that the word holds, for one that is not known.
+	holes []int
+}
+
+// start is what the word certainly begins with.
+func (w word) start() string {
+	if w.known {
+		return w.text
+	}
+	return w.lead
+}
+
+// after is the word without its first bytes, which are known.
+func (w word) after(n int) word {
+	if w.known {
+		w.text = w.text[n:]
+	} else {
+		w.lead = w.lead[n:]
+	}
+	return w
 }
 
 // literals returns words that stand for themselves.
@@ -155,6 +177,9 @@ func (r *reader) literal(text string, quoted bool) {
 }
 
 func (r *reader) unknown(split bool) {
+	if r.word.known {
+		r.word.lead = r.b.String()
+	}
 	r.word.known = false
 	r.word.split = r.word.split || split
 	r.b.Reset()
