@@ -217,12 +217,14 @@ func Span(d time.Duration) string {
 	return text
 }
 
-// Bytes writes a size as the block does, in the largest unit that it is a whole number of.
+// Bytes writes a size as the block does: with the unit, binary or decimal, that it is the smallest whole number of, so that
+// 2GB is not shown as 1953125KiB.
 func Bytes(n int64) string {
-	for i, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
-		if size := int64(1) << (40 - 10*i); n >= size && n%size == 0 {
-			return strconv.FormatInt(n/size, 10) + unit
+	text, least := strconv.FormatInt(n, 10)+" bytes", n
+	for _, unit := range []string{"TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB", "KB"} {
+		if size := int64(units[unit]); n >= size && n%size == 0 && n/size < least {
+			text, least = strconv.FormatInt(n/size, 10)+unit, n/size
 		}
 	}
-	return strconv.FormatInt(n, 10) + " bytes"
+	return text
 }

@@ -1,6 +1,9 @@
 package dsl
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // The summary says what a policy grants in one line.
 func TestSummary(t *testing.T) {
@@ -12,6 +15,23 @@ func TestSummary(t *testing.T) {
 	} {
 		if got := policy.Summary(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Limits are shown as people write them: in the unit, binary or decimal, that needs the smallest whole number.
+func TestUnits(t *testing.T) {
+	for want, n := range map[string]int64{
+		"0 bytes": 0, "999 bytes": 999, "1KB": 1000, "1KiB": 1 << 10, "512MiB": 512 << 20, "1536MiB": 3 << 29, "2GiB": 2 << 30, "2GB": 2e9, "1500MB": 15e8,
+		"3TB": 3e12, "1TiB": 1 << 40, "1000KiB": 1000 << 10, "1025 bytes": 1025,
+	} {
+		if got := Bytes(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+	for want, d := range map[string]time.Duration{"1h30m": 90 * time.Minute, "1h": time.Hour, "10m": 10 * time.Minute, "1m30s": 90 * time.Second, "2s": 2 * time.Second} {
+		if got := Span(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}
 }

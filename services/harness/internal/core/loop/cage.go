@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 )
@@ -185,10 +186,12 @@ func (r *run) uncaged(reason string, cause error) *fault.Error {
 	limit := func(f *fault.Error) *fault.Error { return f.With("agent", r.agent.Path).With("limit", reason) }
 	switch reason {
 	case "walltime":
-		return limit(fault.New(fault.Timeout, "The time of the agent %s is over: limits.walltime of its cage is %s.", r.agent.Path, limits.Walltime))
+		return limit(fault.New(fault.Timeout,
+			"The time of the agent %s is over: limits.walltime of its cage is %s. Raise the limit, or give it less to do.", r.agent.Path, dsl.Span(limits.Walltime)))
 	case "disk":
 		return limit(fault.New(fault.CageLimitReached,
-			"The cage of the agent %s wrote more than its limits.disk of %d bytes; what was written stays. Raise the limit, or have it write less.", r.agent.Path, limits.Disk))
+			"The cage of the agent %s wrote more than its limits.disk of %s; what was written stays. Raise the limit, or have it write less.",
+			r.agent.Path, dsl.Bytes(limits.Disk)))
 	case "oom", "pids":
 		return limit(fault.New(fault.CageLimitReached, "The cage of the agent %s was ended at a limit (%s). Raise it, or have the agent do with less.", r.agent.Path, reason))
 	case "owner_ended":

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,13 +153,14 @@ func TestCageEndsTheRun(t *testing.T) {
 		outcome Outcome
 		code    fault.Code
 		reason  string
+		says    string
 	}{
-		{CageEnd{"walltime"}, Failed, fault.Timeout, "walltime"},
-		{CageEnd{"disk"}, Failed, fault.CageLimitReached, "disk"},
-		{CageEnd{"oom"}, Failed, fault.CageLimitReached, "oom"},
-		{CageEnd{"lost"}, Failed, fault.Interrupted, "lost"},
-		{fault.New(fault.Unavailable, "The sandbox went away."), Failed, fault.Interrupted, "lost"},
-		{CageEnd{"owner_ended"}, Cancelled, 0, "owner_ended"},
+		{CageEnd{"walltime"}, Failed, fault.Timeout, "walltime", "limits.walltime of its cage is 1m. Raise the limit, or "},
+		{CageEnd{"disk"}, Failed, fault.CageLimitReached, "disk", "its limits.disk of 7 bytes; what was written stays. Raise the limit, or "},
+		{CageEnd{"oom"}, Failed, fault.CageLimitReached, "oom", "at a limit (oom). Raise it, or "},
+		{CageEnd{"lost"}, Failed, fault.Interrupted, "lost", "was lost"},
+		{fault.New(fault.Unavailable, "The sandbox went away."), Failed, fault.Interrupted, "lost", "was lost"},
+		{CageEnd{"owner_ended"}, Cancelled, 0, "owner_ended", ""},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			t.Parallel()
@@ -169,7 +171,7 @@ func TestCageEndsTheRun(t *testing.T) {
 				return "", ctx.Err()
 			}
 			fin := b.run(t.Context())
-			if fin.Outcome != tt.outcome || tt.code != 0 && (fin.Err == nil || fin.Err.Code != tt.code) {
+			if fin.Outcome != tt.outcome || tt.code != 0 && (fin.Err == nil || fin.Err.Code != tt.code || !strings.Contains(fin.Err.Msg, tt.says)) {
 				t.Errorf("%+v", fin)
 			}
 			changed := of[CageChanged](b.sink)

@@ -128,7 +128,8 @@ func (r Reason) Explain(policy *dsl.Cage) string {
 		return "The command was killed because the agent's cage reached its limit of processes and threads" + limited("pids", number(limits.PIDs)) +
 			". Run fewer side by side, or ask the operator to raise the limit."
 	case OutOfTime:
-		return "The command was ended because the agent's time is over" + limited("walltime", duration(limits.Walltime)) + "."
+		return "The command was ended because the agent's time is over" + limited("walltime", duration(limits.Walltime)) +
+			". Its cage is gone; the operator can raise the limit."
 	case DiskFull:
 		return "The command was killed because the agent's cage wrote more than it may" + limited("disk", size(limits.Disk)) +
 			". Its cage is gone; what was written stays."
