@@ -141,8 +141,8 @@ func (c *compiler) paths() error {
 // readOnly takes back what an agent above may not write, of what is granted by paths that were written in the other way. Those
 // written in the same way were held against each other before; see [dsl.Narrow].
 func (c *compiler) readOnly() error {
-	for i, name := range c.policy.ReadOnly {
-		e := entry{field: fmt.Sprintf("cage.read_only[%d]", i)}
+	for i, place := range c.policy.ReadOnly {
+		name, e := place.Path, entry{fmt.Sprintf("cage.read_only[%d]", i), place.At}
 		g, err := c.resolve(e, name)
 		if err != nil {
 			if _, base, rel, err := c.place(e, name); err == nil && !c.holder(filepath.Join(base, rel)).Writable {

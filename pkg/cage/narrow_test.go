@@ -13,6 +13,7 @@ import (
 
 	"kaged.dev/pkg/cage"
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
 )
 
 // forest is a tree in which every place that means something to a policy may be granted.
@@ -71,7 +72,11 @@ func shown(c *dsl.Cage) string {
 	for _, m := range c.FS {
 		b.WriteString(m.Mode + " " + m.Path + "\n")
 	}
-	return b.String() + "read-only " + strings.Join(c.ReadOnly, " ")
+	b.WriteString("read-only")
+	for _, place := range c.ReadOnly {
+		b.WriteString(" " + place.Path)
+	}
+	return b.String()
 }
 
 func viewOf(t *rapid.T, c *dsl.Cage, root string) *cage.View {
@@ -124,6 +129,7 @@ func TestNarrowAcrossSpellings(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "src/secret/pub/", "src/x", "lib/")
 	parent := policy("rw ./src", "ro "+root+"/src/secret", "ro ./lib")
+	parent.FS[1].At = ".kaged/project.yaml:7:12"
 	child, excess := dsl.Narrow(parent, policy("rw ./src"))
 	if len(excess) > 0 {
 		t.Fatal(excess)
@@ -143,7 +149,10 @@ func TestNarrowAcrossSpellings(t *testing.T) {
 		t.Errorf("two levels down: %v", err)
 	}
 	must(t, os.RemoveAll(root+"/src/secret"))
-	if _, err = cage.Compile(child, root); err == nil {
-		t.Error("a place that is gone, and could be made anew, does not refuse the policy")
+	for _, c := range []*dsl.Cage{child, grandchild, dsl.CageFromProto(grandchild.Proto())} {
+		_, err = cage.Compile(c, root)
+		if f := fault.From(err); err == nil || !strings.HasPrefix(f.Msg, ".kaged/project.yaml:7:12: There is nothing at ") || f.Details["field"] != "cage.read_only[0]" {
+			t.Errorf("a place that is gone, and could be made anew, does not refuse the policy where it is written: %v", err)
+		}
 	}
 }

@@ -17,7 +17,7 @@ type Cage struct {
 	FS []Mount
 	// ReadOnly are paths that cannot be written although a grant of FS may turn out to hold them, because an agent above may not
 	// write them. They grant nothing. Only [Narrow] makes them.
-	ReadOnly []string
+	ReadOnly []Place
 	// Net are the reachable "host:port" pairs, see [ParseRule]; none means no network.
 	Net []string
 	// Seccomp is "default" or "relaxed".
@@ -40,6 +40,13 @@ type Mount struct {
 	Path string
 	// At is where the path is written, file:line:column, "" if that is not known. It is no part of what a cage is.
 	At string `json:"-"`
+}
+
+// Place names a path and grants nothing.
+type Place struct {
+	// Path and At are as those of a [Mount].
+	Path string
+	At   string `json:"-"`
 }
 
 // Limits bounds a cage; zero means no limit of its own.
@@ -264,7 +271,11 @@ func (c *Cage) Proto() *commonv1.CagePolicy {
 	}
 	p := &commonv1.CagePolicy{
 		NetAllow: slices.Clone(c.Net), Seccomp: c.Seccomp, Capabilities: slices.Clone(c.Capabilities), State: c.State,
-		Env: maps.Clone(c.Env), ReadOnly: slices.Clone(c.ReadOnly),
+		Env: maps.Clone(c.Env),
+	}
+	for _, place := range c.ReadOnly {
+		p.ReadOnly = append(p.ReadOnly, place.Path)
+		p.ReadOnlyAt = append(p.ReadOnlyAt, strings.ToValidUTF8(place.At, "\uFFFD"))
 	}
 	for _, m := range c.FS {
 		p.Fs = append(p.Fs, &commonv1.CageMount{Mode: m.Mode, Path: m.Path, At: strings.ToValidUTF8(m.At, "\uFFFD")})
@@ -285,7 +296,14 @@ func CageFromProto(p *commonv1.CagePolicy) *Cage {
 	}
 	c := &Cage{
 		Net: slices.Clone(p.GetNetAllow()), Seccomp: p.GetSeccomp(), Capabilities: slices.Clone(p.GetCapabilities()),
-		State: p.GetState(), Env: maps.Clone(p.GetEnv()), ReadOnly: slices.Clone(p.GetReadOnly()),
+		State: p.GetState(), Env: maps.Clone(p.GetEnv()),
+	}
+	for i, path := range p.GetReadOnly() {
+		place := Place{Path: path}
+		if at := p.GetReadOnlyAt(); i < len(at) {
+			place.At = at[i]
+		}
+		c.ReadOnly = append(c.ReadOnly, place)
 	}
 	for _, m := range p.GetFs() {
 		c.FS = append(c.FS, Mount{Mode: m.GetMode(), Path: m.GetPath(), At: m.GetAt()})

@@ -78,7 +78,7 @@ func (n *narrowing) inherit() {
 			n.out.FS = append(n.out.FS, p)
 		}
 		if slices.ContainsFunc(n.child.FS, func(m Mount) bool { return m.Mode == "rw" && kindOf(m.Path) != kindOf(p.Path) }) {
-			n.addReadOnly(p.Path)
+			n.addReadOnly(Place{p.Path, p.At})
 		}
 	}
 	for _, p := range n.parent.ReadOnly {
@@ -86,9 +86,9 @@ func (n *narrowing) inherit() {
 	}
 }
 
-func (n *narrowing) addReadOnly(path string) {
-	if !slices.Contains(n.out.ReadOnly, path) {
-		n.out.ReadOnly = append(n.out.ReadOnly, path)
+func (n *narrowing) addReadOnly(place Place) {
+	if !slices.ContainsFunc(n.out.ReadOnly, func(known Place) bool { return known.Path == place.Path }) {
+		n.out.ReadOnly = append(n.out.ReadOnly, place)
 	}
 }
 

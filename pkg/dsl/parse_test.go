@@ -226,6 +226,9 @@ func TestCageProto(t *testing.T) {
 		if len(c.FS) == 0 {
 			c.FS = nil
 		}
+		if len(c.ReadOnly) == 0 {
+			c.ReadOnly = nil
+		}
 		if len(c.Env) == 0 {
 			c.Env = nil
 		}
@@ -243,9 +246,12 @@ func TestCageProto(t *testing.T) {
 	if err := quick.Check(back, nil); err != nil {
 		t.Error(err)
 	}
-	foreign := Cage{FS: []Mount{{"ro", "project:/", "\xff.yaml:1:1"}}} // a file's name may be any bytes, a message's text may not
-	if at := foreign.Proto().GetFs()[0].GetAt(); at != "\uFFFD.yaml:1:1" {
-		t.Errorf("%q", at)
+	const at = "\xff.yaml:1:1" // a file's name may be any bytes, a message's text may not
+	foreign := Cage{FS: []Mount{{"ro", "project:/", at}}, ReadOnly: []Place{{"/x", at}}}
+	for _, at := range []string{foreign.Proto().GetFs()[0].GetAt(), foreign.Proto().GetReadOnlyAt()[0]} {
+		if at != "\uFFFD.yaml:1:1" {
+			t.Errorf("%q", at)
+		}
 	}
 	if CageFromProto((*Cage)(nil).Proto()) != nil {
 		t.Error("no cage became one")

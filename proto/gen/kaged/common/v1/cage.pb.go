@@ -40,7 +40,9 @@ type CagePolicy struct {
 	Limits *CageLimits `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Paths, written like those of fs, that cannot be written although a grant may turn out to hold them, because an agent above
 	// may not. They grant nothing.
-	ReadOnly      []string `protobuf:"bytes,8,rep,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	ReadOnly []string `protobuf:"bytes,8,rep,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	// Where each of read_only is written, in its order, as CageMount.at; shorter where that is not known.
+	ReadOnlyAt    []string `protobuf:"bytes,9,rep,name=read_only_at,json=readOnlyAt,proto3" json:"read_only_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -127,6 +129,13 @@ func (x *CagePolicy) GetLimits() *CageLimits {
 func (x *CagePolicy) GetReadOnly() []string {
 	if x != nil {
 		return x.ReadOnly
+	}
+	return nil
+}
+
+func (x *CagePolicy) GetReadOnlyAt() []string {
+	if x != nil {
+		return x.ReadOnlyAt
 	}
 	return nil
 }
@@ -363,7 +372,7 @@ var File_kaged_common_v1_cage_proto protoreflect.FileDescriptor
 
 const file_kaged_common_v1_cage_proto_rawDesc = "" +
 	"\n" +
-	"\x1akaged/common/v1/cage.proto\x12\x0fkaged.common.v1\"\xeb\x02\n" +
+	"\x1akaged/common/v1/cage.proto\x12\x0fkaged.common.v1\"\x8d\x03\n" +
 	"\n" +
 	"CagePolicy\x12*\n" +
 	"\x02fs\x18\x01 \x03(\v2\x1a.kaged.common.v1.CageMountR\x02fs\x12\x1b\n" +
@@ -373,7 +382,9 @@ const file_kaged_common_v1_cage_proto_rawDesc = "" +
 	"\x05state\x18\x05 \x01(\tR\x05state\x126\n" +
 	"\x03env\x18\x06 \x03(\v2$.kaged.common.v1.CagePolicy.EnvEntryR\x03env\x123\n" +
 	"\x06limits\x18\a \x01(\v2\x1b.kaged.common.v1.CageLimitsR\x06limits\x12\x1b\n" +
-	"\tread_only\x18\b \x03(\tR\breadOnly\x1a6\n" +
+	"\tread_only\x18\b \x03(\tR\breadOnly\x12 \n" +
+	"\fread_only_at\x18\t \x03(\tR\n" +
+	"readOnlyAt\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"C\n" +
