@@ -265,13 +265,22 @@ func (f *File) readModels(data []byte, models map[string]any) error {
 	return nil
 }
 
+// driverWanted says what a provider's driver must be, which is its name where it says nothing.
+func driverWanted(said, driver string) string {
+	hint := ""
+	if said == "" {
+		hint = "; set driver to one, or name the provider like it"
+	}
+	return fmt.Sprintf("driver %q is not one of %s%s", driver, strings.Join(Drivers, ", "), hint)
+}
+
 func (f *File) validate(data []byte) error {
 	for name, p := range f.Providers {
 		if strings.Contains(name, ":") {
 			return f.wrong(data, []string{"providers", name}, "a provider's name cannot hold a colon")
 		}
 		if d := p.DriverOf(name); !slices.Contains(Drivers, d) {
-			return f.wrong(data, []string{"providers", name}, fmt.Sprintf("driver %q is not one of %s", d, strings.Join(Drivers, ", ")))
+			return f.wrong(data, []string{"providers", name}, driverWanted(p.Driver, d))
 		}
 	}
 	for _, e := range entries(data) {

@@ -49,7 +49,7 @@ func TestUpAndDown(t *testing.T) {
 	}
 	for dir, want := range map[string]string{"/no/such": "There is no folder /no/such. (not_found)", w.Dir: "There is no .kaged/project.yaml in " + w.Dir + ". "} {
 		p := kagedtest.Command(t, "kaged", w.Env, "run", "--project", dir, "x")
-		if _, code := p.Rest(t); code != 1 || !strings.Contains(p.Stderr.String(), want) {
+		if _, code := p.Rest(t); code != 2 || !strings.Contains(p.Stderr.String(), want) {
 			t.Errorf("kaged run in %s ended with %d and said %q", dir, code, p.Stderr)
 		}
 	}
@@ -246,7 +246,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		"configuration": {"[models]\nfast = 3\n", []string{"up"}, 1, "local.toml:2:1: models.fast"},
 		"database":      {"", []string{"up", "--database-url", "postgres://nobody@127.0.0.1:1/none?connect_timeout=1"}, 1, "(unavailable)"},
-		"flag":          {"", []string{"up", "--nonsense"}, 2, "unknown flag"},
+		"flag":          {"", []string{"up", "--nonsense"}, 2, "there is no flag --nonsense"},
 		"command":       {"", []string{"nonsense"}, 2, "there is no command"},
 		"no prompt":     {"", []string{"run"}, 2, "a prompt is needed"},
 		"no address":    {"", []string{"up", "--listen", "192.0.2.1:1"}, 1, "The gateway cannot listen on 192.0.2.1:1: cannot assign requested address."},

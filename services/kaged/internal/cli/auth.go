@@ -37,10 +37,11 @@ func (a App) auth(p *places) *cobra.Command {
 }
 
 func (a App) printURL(resp interface{ GetUrl() string }, err error) error {
-	if err == nil {
-		fmt.Fprintln(a.Stdout, resp.GetUrl())
+	if err != nil {
+		return &exitError{exitFailed, err} // whatever is not found was not named by the command line
 	}
-	return err
+	fmt.Fprintln(a.Stdout, resp.GetUrl())
+	return nil
 }
 
 // withGateway calls the running gateway, over a socket that only the operator can open.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,14 +21,6 @@ import (
 
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
-)
-
-// The exit codes of a command that runs another, as shells have them: kaged's own failures, a program that cannot be run, and
-// one that is not there.
-const (
-	exitOwn       = 125
-	exitNotRun    = 126
-	exitNoProgram = 127
 )
 
 func (a App) cageExec(p *places) *cobra.Command {
@@ -75,7 +68,7 @@ func (a App) cageExec(p *places) *cobra.Command {
 			return err
 		},
 	}
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ownMisuse(cmd, "%s", err) })
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ownMisuse(cmd, "%s", flagSentence(cmd, err)) })
 	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
 	cmd.Flags().StringVar(&policy, "policy", "", "the file with the policy, - for standard input")
 	cmd.Flags().StringVar(&project, "project", ".", "the project's folder")
@@ -134,8 +127,11 @@ func (a App) readPolicy(name string) (*dsl.Cage, error) {
 	from := a.Stdin
 	if name != "-" {
 		f, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("there is no policy %s", name)
+		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("the policy cannot be read: %w", err)
 		}
 		defer f.Close()
 		from = f

@@ -38,12 +38,10 @@ func (a App) cageShow(p *places) *cobra.Command {
 				return err
 			}
 			shown, err := b.Cage(cmd.Context(), agent, p.dataDir, p.config)
-			if err := errors.Join(noSuchAgent(err), b.Close()); err != nil {
+			if err := errors.Join(err, b.Close()); err != nil {
 				return err
 			}
-			for _, w := range shown.Warnings {
-				fmt.Fprintln(a.Stderr, "kaged: warning:", w)
-			}
+			a.warn(shown.Warnings)
 			if asJSON {
 				return writeJSON(a.Stdout, shown)
 			}

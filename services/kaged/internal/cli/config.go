@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,6 +35,8 @@ func (a App) configCommand(p *places) *cobra.Command {
 		&cobra.Command{
 			Use:   "set KEY VALUE",
 			Short: "Set a key in place, keeping comments and order",
+			Long: "Writes the key into the configuration, which stays as it is otherwise. What it could not be used with then is refused; a\n" +
+				"name that nothing in it has yet, such as that of a provider, is a warning.",
 			Example: "  kaged config set models.smart-generalist anthropic:claude-opus-5-5\n  kaged config set limits.max_steps 30\n" +
 				"  kaged config set 'default_tools.\"shell.bash\".enabled' true",
 			Args: func(cmd *cobra.Command, list []string) error {
@@ -49,29 +52,60 @@ func (a App) configCommand(p *places) *cobra.Command {
 }
 
 // setConfig writes the value as it is where that makes a valid configuration, and as a string where it does not, so that
-// numbers, lists and texts can all be typed plainly.
+// numbers, lists and texts can all be typed plainly. What makes a good file a bad one is used wrongly.
 func (a App) setConfig(path, key, value string) error {
-	return config.Edit(path, func(data []byte) ([]byte, error) {
-		keyPath, err := config.Key(key)
-		if err != nil {
-			return nil, err
+	var doubtful []doubt
+	err := config.Edit(path, func(data []byte) ([]byte, error) {
+		var known []doubt
+		before, broken := config.Parse(path, data)
+		if broken == nil {
+			known = doubts(before)
 		}
-		out, err := config.Set(data, keyPath, value)
-		if err != nil {
-			var asText error
-			if out, asText = config.Set(data, keyPath, config.Quote(value)); asText == nil || !config.IsValue(value) {
-				err = asText
-			}
+		out, after, err := a.changed(path, data, key, value)
+		switch {
+		case err == nil:
+			doubtful = slices.DeleteFunc(doubts(after), func(d doubt) bool {
+				return slices.ContainsFunc(known, func(k doubt) bool { return k.about == d.about })
+			})
+			return out, nil
+		case broken == nil:
+			err = &exitError{exitUsage, err}
 		}
-		if err != nil {
-			return nil, err
-		}
-		f, err := config.Parse(path, out)
-		if err != nil {
-			return nil, err
-		}
-		return out, a.checkServices(f)
+		return nil, err
 	})
+	if err == nil {
+		a.warn(texts(doubtful))
+	}
+	return err
+}
+
+// changed returns a configuration with a key set, as text and as it is read.
+func (a App) changed(path string, data []byte, key, value string) ([]byte, *config.File, error) {
+	keyPath, err := config.Key(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := config.Set(data, keyPath, value)
+	if err != nil {
+		var asText error
+		if out, asText = config.Set(data, keyPath, config.Quote(value)); asText == nil || !config.IsValue(value) {
+			err = asText
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := config.Parse(path, out)
+	if err != nil {
+		return nil, nil, err
+	}
+	return out, f, a.checkServices(f)
+}
+
+func (a App) warn(texts []string) {
+	for _, text := range texts {
+		fmt.Fprintln(a.Stderr, "kaged: warning:", text)
+	}
 }
 
 func (a App) checkConfig(path string) error {
@@ -87,9 +121,7 @@ func (a App) checkConfig(path string) error {
 		absent = " (the file is not there yet; `kaged init` makes it)"
 	}
 	fmt.Fprintf(a.Stdout, "%s: %s, %s%s\n", path, count(len(f.Models), "alias", "aliases"), count(len(f.Providers), "provider", "providers"), absent)
-	for _, w := range doubts(f) {
-		fmt.Fprintln(a.Stderr, "kaged: warning:", w)
-	}
+	a.warn(texts(doubts(f)))
 	return nil
 }
 
@@ -103,24 +135,37 @@ func (a App) checkServices(f *config.File) error {
 	return err
 }
 
+// doubt is something that a configuration names and does not have: about tells it from others, text says it.
+type doubt struct{ about, text string }
+
+func texts(list []doubt) []string {
+	out := make([]string, len(list))
+	for i, d := range list {
+		out[i] = d.text
+	}
+	return out
+}
+
 // doubts are what a configuration names and does not have.
-func doubts(f *config.File) []string {
-	var list []string
+func doubts(f *config.File) []doubt {
+	var list []doubt
 	for _, alias := range slices.Sorted(maps.Keys(f.Models)) {
 		for _, target := range f.Models[alias] {
 			provider, _, _ := config.SplitTarget(target)
 			if _, there := f.Providers[provider]; !there {
-				list = append(list, fmt.Sprintf("models.%s goes to the provider %q, which is not configured; add [providers.%s]", alias, provider, provider))
+				list = append(list, doubt{"models." + alias + " " + provider, fmt.Sprintf("models.%s goes to the provider %q, which is not configured (%s); %s",
+					alias, provider, configured(f), providerFix(provider))})
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Providers)) {
 		if _, missing := config.Expand(f.Providers[name].APIKey); len(missing) > 0 {
-			list = append(list, fmt.Sprintf("providers.%s.api_key refers to ${%s}, which is not set here; it must be where `kaged up` or `kaged run` runs", name, missing[0]))
+			list = append(list, doubt{"providers." + name + " " + missing[0], fmt.Sprintf(
+				"providers.%s.api_key refers to ${%s}, which is not set here; it must be where `kaged up` or `kaged run` runs", name, missing[0])})
 		}
 	}
 	for _, key := range f.RawKeys() {
-		list = append(list, rawKey(f.Path, key))
+		list = append(list, doubt{key, rawKey(f.Path, key)})
 	}
 	return list
 }
@@ -140,6 +185,23 @@ func (a App) warnRawKeys(path string) {
 	for _, key := range f.RawKeys() {
 		fmt.Fprintln(a.Stderr, "kaged: warning:", rawKey(path, key))
 	}
+}
+
+// configured names the providers of a configuration.
+func configured(f *config.File) string {
+	if len(f.Providers) == 0 {
+		return "no provider is"
+	}
+	return "configured: " + strings.Join(slices.Sorted(maps.Keys(f.Providers)), ", ")
+}
+
+// providerFix is the command that adds a provider.
+func providerFix(name string) string {
+	if slices.Contains(config.Drivers, name) {
+		return fmt.Sprintf("`kaged config set providers.%s.api_key '${NAME}'` adds it, with NAME the variable that holds the key", name)
+	}
+	return fmt.Sprintf("`kaged config set providers.%s.driver DRIVER` adds it, with DRIVER one of %s",
+		shellQuote(name), strings.Join(config.Drivers, ", "))
 }
 
 // count is a number with its noun.

@@ -20,8 +20,7 @@ func WriteReference(w io.Writer) {
 		return ""
 	}}
 	fmt.Fprint(w, "# The kaged command\n\nGenerated from the command itself.\n\n"+
-		"stdout belongs to results; progress, logs and errors go to stderr. Exit codes: 0 done, 1 failed, 2 used wrongly,\n"+
-		"3 the data directory is in use, 130 cancelled.\n")
+		"stdout belongs to results; progress, logs and errors go to stderr.\n\n```\n"+exitCodes+"```\n")
 	writeCommand(w, a.root())
 }
 
@@ -30,8 +29,8 @@ func writeCommand(w io.Writer, cmd *cobra.Command) {
 		return
 	}
 	fmt.Fprintf(w, "\n## %s\n\n%s.\n", cmd.CommandPath(), cmd.Short)
-	if cmd.Long != "" {
-		fmt.Fprintf(w, "\n%s\n", cmd.Long)
+	if long := strings.TrimSuffix(cmd.Long, "\n\n"+exitCodes); long != "" {
+		fmt.Fprintf(w, "\n%s\n", long)
 	}
 	if cmd.Runnable() && !cmd.HasSubCommands() {
 		fmt.Fprintf(w, "\n```\n%s\n```\n", cmd.UseLine())

@@ -1,8 +1,7 @@
 // Package cli is the kaged command: what people type, and what scripts rely on. The daemon it starts is package daemon's,
 // everything else is a client of the public API.
 //
-// stdout belongs to results; progress, logs and errors go to stderr. Exit codes are those of interfaces: 0 done, 1 failed,
-// 2 used wrongly, 3 the data directory is in use, 130 cancelled.
+// stdout belongs to results; progress, logs and errors go to stderr. exit.go has the exit codes.
 package cli
 
 import (
@@ -19,16 +18,6 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/version"
-	"kaged.dev/services/kaged/internal/daemon"
-)
-
-// The exit codes.
-const (
-	exitOK        = 0
-	exitFailed    = 1
-	exitUsage     = 2
-	exitInUse     = 3
-	exitCancelled = 130
 )
 
 // App is the command with everything it takes from outside, so that tests can run it in their process.
@@ -55,21 +44,6 @@ func Main(modules []host.Module) int {
 	}.Run(ctx)
 }
 
-// exitError is an error that decides the exit code. Its message may be empty where all was said before.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-
-func (e *exitError) Unwrap() error { return e.err }
-
 // Run runs the command until it is done or ctx ends, and returns its exit code.
 func (a App) Run(ctx context.Context) int {
 	root := a.root()
@@ -80,47 +54,46 @@ func (a App) Run(ctx context.Context) int {
 	return a.exitCode(root.ExecuteContext(ctx))
 }
 
+// exitCode says what is wrong, if anything is, and returns the code for it.
 func (a App) exitCode(err error) int {
-	if err == nil {
-		return exitOK
+	if err != nil && !silent(err) {
+		fmt.Fprintln(a.Stderr, "kaged:", sentence(err))
 	}
-	var inUse *daemon.InUseError
-	if errors.As(err, &inUse) {
-		fmt.Fprintln(a.Stderr, "kaged:", inUse)
-		return exitInUse
-	}
-	var exit *exitError
-	if errors.As(err, &exit) {
-		if exit.err != nil {
-			fmt.Fprintln(a.Stderr, "kaged:", sentence(exit.err))
-		}
-		return exit.code
-	}
-	if errors.Is(err, context.Canceled) {
-		return exitCancelled
-	}
-	fmt.Fprintln(a.Stderr, "kaged:", sentence(err))
-	return exitFailed
+	return codeOf(err)
 }
 
-// sentence is what a person is shown of an error: the message, the code where there is one to look up, and the places in
-// the project file where there are any.
+// sentence is what a person is shown of an error: the message, the code where there is one to look up, and below it the places
+// in the project file, or the names there are, where the error has them.
 func sentence(err error) string {
 	var f *fault.Error
 	if !errors.As(err, &f) {
 		return err.Error()
 	}
-	places, _ := f.Details["errors"].([]any)
-	if f.Code != fault.DSLInvalid || len(places) == 0 {
-		return fmt.Sprintf("%s (%s)", f.Msg, f.Code)
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "The project file does not compile. (%s)", f.Code)
-	for _, item := range places {
-		e, _ := item.(map[string]any)
-		fmt.Fprintf(&b, "\n  %v:%v:%v: %v", e["file"], e["line"], e["column"], e["reason"])
+	fmt.Fprintf(&b, "%s (%s)", f.Msg, f.Code)
+	if agents, _ := f.Details["agents"].([]any); f.Code == fault.NotFound && len(agents) > 0 {
+		b.WriteString(" It has:")
+		for _, name := range agents {
+			fmt.Fprintf(&b, "\n  %v", name)
+		}
+	}
+	if places, _ := f.Details["errors"].([]any); f.Code == fault.DSLInvalid && len(places) > 0 {
+		b.Reset()
+		fmt.Fprintf(&b, "The project file does not compile. (%s)", f.Code)
+		for _, item := range places {
+			e, _ := item.(map[string]any)
+			b.WriteString("\n  " + place(e))
+		}
 	}
 	return b.String()
+}
+
+// place is a place in a file and what is wrong there; a file that is not there has no lines.
+func place(e map[string]any) string {
+	if fmt.Sprint(e["line"]) == "0" {
+		return fmt.Sprintf("%v: %v", e["file"], e["reason"])
+	}
+	return fmt.Sprintf("%v:%v:%v: %v", e["file"], e["line"], e["column"], e["reason"])
 }
 
 func usage(format string, args ...any) error {
@@ -137,21 +110,38 @@ type places struct {
 	config, dataDir string
 }
 
+// given refuses a place that is named and empty, as from a variable that is not set: it is not meant to be the default.
+func (p *places) given(cmd *cobra.Command, _ []string) error {
+	for name, value := range map[string]string{"config": p.config, "data-dir": p.dataDir} {
+		if value == "" && cmd.Flags().Changed(name) {
+			return cmd.FlagErrorFunc()(cmd, fmt.Errorf("--%s is empty", name))
+		}
+	}
+	return nil
+}
+
 func (a App) root() *cobra.Command {
 	var p places
 	root := &cobra.Command{
 		Use:   "kaged",
 		Short: "A self-hosted control room for coding agents",
 		Long: "kaged runs the coding agents a project describes in .kaged/project.yaml, streams everything they do,\n" +
-			"and keeps a record. Begin with `kaged init` in a project, then `kaged up`, or `kaged run \"PROMPT\"`.",
+			"and keeps a record. Begin with `kaged init` in a project, then `kaged up`, or `kaged run \"PROMPT\"`.\n\n" + exitCodes,
 		Version:       version.String(),
 		SilenceErrors: true, SilenceUsage: true,
-		Args: known, RunE: help,
+		Args: known, RunE: help, PersistentPreRunE: p.given,
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, "%s", err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, "%s", flagSentence(cmd, err)) })
 	root.PersistentFlags().StringVar(&p.config, "config", config.DefaultPath(a.Getenv), "the operator's configuration (KAGED_CONFIG)")
 	root.PersistentFlags().StringVar(&p.dataDir, "data-dir", config.DefaultDataDir(a.Getenv), "the data directory (KAGED_DATA_DIR)")
 	root.AddCommand(a.up(&p), a.run(&p), a.init(&p), a.ps(&p), a.auth(&p), a.tools(&p), a.cage(&p), a.doctor(&p), a.configCommand(&p), a.version())
+	root.SetHelpCommand(explain())
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" { // a group as all others are: it refuses what it does not have
+			cmd.Args, cmd.RunE = known, help
+		}
+	}
 	return root
 }
 
@@ -161,6 +151,21 @@ func group(name, short string) *cobra.Command {
 }
 
 func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+// explain is the help of a command by its name.
+func explain() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Explain a command",
+		RunE: func(cmd *cobra.Command, list []string) error {
+			about, unknown, err := cmd.Root().Find(list)
+			if err != nil || len(unknown) > 0 {
+				return errors.Join(err, known(about, unknown))
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
 
 // known refuses what is no command of a group, and names what may have been meant.
 func known(cmd *cobra.Command, list []string) error {

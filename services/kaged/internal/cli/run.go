@@ -41,7 +41,8 @@ func (a App) run(p *places) *cobra.Command {
 			"stderr. Uses the daemon that runs on the data directory, or starts one for the time of the run and of whatever\n" +
 			"other command comes to use it.\n" +
 			"A call that needs approval is asked about on the terminal, and denied where there is none; --yes approves it.\n" +
-			"Exits 0 when the run completed, 1 when it failed, 130 when it was cancelled.",
+			"Exits 0 when the run completed, 1 when it failed, 2 when there is no such project or session or its file does not\n" +
+			"compile, 130 when it was cancelled.",
 		Args: func(cmd *cobra.Command, list []string) error {
 			switch len(list) {
 			case 0:
@@ -257,9 +258,7 @@ func (a App) newSession(ctx context.Context, c *client.Client, project string) (
 		}
 		return "", noProject(project)
 	}
-	for _, w := range loaded.Warnings {
-		fmt.Fprintln(a.Stderr, "kaged: warning:", w)
-	}
+	a.warn(loaded.Warnings)
 	if loaded.State != "ready" {
 		var missing []string
 		for _, al := range loaded.Unresolved.Aliases {

@@ -33,8 +33,9 @@ func (a App) toolsCall(p *places) *cobra.Command {
 			"You have every tool and no cage; with --agent you have what that agent has, but `state: persistent` has no effect: the\n" +
 			"home is empty at first and gone with the cage of the call. You count as having read the files you name, unless\n" +
 			"--strict. What needs approval is asked on a terminal, and denied without one.\n\n" +
-			"Exits 0 when every call succeeded, 1 when one failed (the result is then {\"error\": ...}), 3 when one could not be\n" +
-			"made. Every call is recorded in " + workbench.AuditFile + " in the data directory.",
+			"Exits 0 when every call succeeded, 1 when one failed (the result is then {\"error\": ...}), 2 when there is no such\n" +
+			"project or agent or its file does not compile, 3 when a call could not be made.\n" +
+			"Every call is recorded in " + workbench.AuditFile + " in the data directory.",
 		Example: "  kaged tools call search.grep '{\"pattern\": \"TODO\", \"output_mode\": \"count\"}'\n" +
 			"  kaged tools call shell.bash '{\"command\": \"go test ./...\"}'\n" +
 			"  kaged tools call --agent primary.subagents.reviewer file.write '{\"path\": \"x\", \"content\": \"\"}'",
@@ -59,7 +60,7 @@ func (a App) toolsCall(p *places) *cobra.Command {
 			defer record.Close()
 			b, err := a.bench(p, f, p.dataDir)
 			if err != nil {
-				return startFailure(err)
+				return notStarted(err)
 			}
 			c := caller{app: a, bench: b, record: record, yes: yes}
 			err = c.run(cmd.Context(), f.agent, strict, next)
@@ -70,15 +71,6 @@ func (a App) toolsCall(p *places) *cobra.Command {
 	cmd.Flags().BoolVar(&strict, "strict", false, "know of no file before it was read, as an agent does")
 	cmd.Flags().BoolVar(&yes, "yes", false, "approve what needs approval")
 	return cmd
-}
-
-// startFailure is the error of a command whose services did not start; wrong usage stays what it is.
-func startFailure(err error) error {
-	var exit *exitError
-	if errors.As(err, &exit) {
-		return err
-	}
-	return infrastructure(err)
 }
 
 // toolCall is one call as it was asked for; wrong says why it cannot be made.
@@ -205,13 +197,8 @@ func (c caller) identity(ctx context.Context, agent string) (workbench.Caller, e
 		return as, infrastructure(err)
 	}
 	as, err := c.bench.Agent(ctx, agent)
-	switch {
-	case errors.Is(err, fault.NotFound):
-		return as, noSuchAgent(err)
-	case errors.Is(err, fault.DSLInvalid):
-		return as, &exitError{exitUsage, err}
-	case err != nil:
-		return as, infrastructure(err)
+	if err != nil {
+		return as, notStarted(err)
 	}
 	c.app.warnPersistent(dsl.CageFromProto(as.Cage))
 	return as, nil

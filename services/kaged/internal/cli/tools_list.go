@@ -30,12 +30,10 @@ func (a App) toolsList(p *places) *cobra.Command {
 				return err
 			}
 			listing, err := b.List(cmd.Context(), f.agent)
-			if err := errors.Join(noSuchAgent(err), b.Close()); err != nil {
+			if err := errors.Join(err, b.Close()); err != nil {
 				return err
 			}
-			for _, w := range listing.Warnings {
-				fmt.Fprintln(a.Stderr, "kaged: warning:", w)
-			}
+			a.warn(listing.Warnings)
 			if asJSON {
 				return writeJSON(a.Stdout, listing)
 			}

@@ -2,7 +2,6 @@ package workbench
 
 import (
 	"context"
-	"strings"
 
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
@@ -70,18 +69,20 @@ func warningsOf(resp *harnessv1.ExplainToolsResponse) []string {
 	return list
 }
 
-// refusal says what is wrong with the project, nil for nothing.
+// refusal says what is wrong with the project, nil for nothing: dsl_invalid with details.errors, as a daemon has it.
 func refusal(resp *harnessv1.ExplainToolsResponse) error {
-	var wrong []string
+	var wrong []any
 	for _, d := range resp.GetDiagnostics() {
 		if d.GetSeverity() != harnessv1.Severity_SEVERITY_WARNING {
-			wrong = append(wrong, "\n  "+sentence(d))
+			wrong = append(wrong, map[string]any{
+				"file": d.GetFile(), "line": d.GetLine(), "column": d.GetColumn(), "path": d.GetPath(), "kind": d.GetKind(), "reason": d.GetMessage(),
+			})
 		}
 	}
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fault.New(fault.DSLInvalid, "The project cannot be used:%s", strings.Join(wrong, ""))
+	return fault.New(fault.DSLInvalid, "The project file does not compile.").With("errors", wrong)
 }
 
 // read returns files of the project as the compiler takes them.

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagSentence says what is wrong with a flag, in the words of who typed it.
+func flagSentence(cmd *cobra.Command, err error) string {
+	var value *pflag.InvalidValueError
+	var missing *pflag.ValueRequiredError
+	var unknown *pflag.NotExistError
+	var syntax *pflag.InvalidSyntaxError
+	switch {
+	case errors.As(err, &value):
+		return fmt.Sprintf("--%s is %q and must be %s", value.GetFlag().Name, value.GetValue(), wantedOf(value))
+	case errors.As(err, &missing):
+		return fmt.Sprintf("--%s needs a value", missing.GetFlag().Name)
+	case errors.As(err, &unknown):
+		return unknownFlag(cmd.Flags(), unknown)
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("%s is no flag", syntax.GetSpecifiedFlag())
+	}
+	return err.Error()
+}
+
+func wantedOf(err *pflag.InvalidValueError) string {
+	switch kind := err.GetFlag().Value.Type(); {
+	case kind == "bool":
+		return "true or false, or have no value, which is true"
+	case errors.Is(err, strconv.ErrRange):
+		return "a smaller number"
+	case kind == "int":
+		return "a whole number"
+	default:
+		return "of the kind " + kind
+	}
+}
+
+// unknownFlag refuses a flag, and names the one that may have been meant.
+func unknownFlag(flags *pflag.FlagSet, err *pflag.NotExistError) string {
+	asked, name := "--"+err.GetSpecifiedName(), err.GetSpecifiedName()
+	if letters := err.GetSpecifiedShortnames(); letters != "" {
+		asked = "-" + letters
+		name, _, _ = strings.Cut(letters, "=")
+	}
+	best, least := "", 3 // more edits than two make another word
+	flags.VisitAll(func(f *pflag.Flag) {
+		if d := distance(name, f.Name); d < least && d < len(f.Name)-1 {
+			best, least = f.Name, d
+		}
+	})
+	if best != "" {
+		return fmt.Sprintf("there is no flag %s, perhaps you mean --%s", asked, best)
+	}
+	return "there is no flag " + asked
+}
+
+// distance is how many bytes are to be added, removed or replaced to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
