@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -18,9 +19,6 @@ import (
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/kaged/internal/workbench"
-
-	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
-	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
 func (a App) cageExec(p *places) *cobra.Command {
@@ -34,10 +32,12 @@ func (a App) cageExec(p *places) *cobra.Command {
 			"policy shows it, else it is /. No daemon is needed.\n\n" +
 			"Nothing is left of the cage when the command has ended; after a kill -9 of kaged what is left goes at the next start of kaged.\n" +
 			"So `state: persistent` has no effect: the home is empty at first and gone with the cage.\n\n" +
-			"Standard input goes to the command, and so do signals; with --tty it has a terminal. Connections that the policy does\n" +
-			"not allow are listed at the end.\n\n" +
+			"Standard input goes to the command, and so do signals, the first of those that end programs; the second ends the command\n" +
+			"and its cage at once. With --tty it has a terminal. Connections that the policy does not allow are told on stderr as they\n" +
+			"happen, with --tty when the command has ended; of many to one target the first is, and at the end how many are known of.\n\n" +
 			"Exits as the command does, with 128+n where signal n ended it, 125 where kaged failed, 126 where the program cannot be run\n" +
-			"and 127 where it is not there. What the cage killed it for is said on stderr: `kaged: killed: oom`, pids, walltime, disk or seccomp.",
+			"and 127 where it is not there. What the cage killed it for is said on stderr: `kaged: killed: oom`, pids, walltime, disk or\n" +
+			"seccomp, and in the next line which limit it was, how high it is and what to do.",
 		Example: "  kaged cage exec --policy cage.yaml -- go test ./...\n" +
 			"  kaged cage exec --policy cage.yaml --tty bash",
 		Args: func(cmd *cobra.Command, list []string) error {
@@ -61,7 +61,7 @@ func (a App) cageExec(p *places) *cobra.Command {
 			if err != nil {
 				return own(err)
 			}
-			err = a.execute(cmd.Context(), box, command, tty)
+			err = a.execute(cmd.Context(), box, command, tty, policyName(policy))
 			if closed := box.Close(); err == nil && closed != nil {
 				return own(closed)
 			}
@@ -123,6 +123,14 @@ func realPath(path string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
+// policyName is what a file of a policy is called to people.
+func policyName(file string) string {
+	if file == "-" {
+		return "the policy"
+	}
+	return file
+}
+
 func (a App) readPolicy(name string) (*dsl.Cage, error) {
 	from := a.Stdin
 	if name != "-" {
@@ -172,19 +180,43 @@ func (a App) inside() map[string]string {
 	return env
 }
 
-// execute runs a command and returns its end as this process's.
-func (a App) execute(ctx context.Context, box *workbench.Sandbox, c workbench.Command, tty bool) error {
-	// The command is told of Ctrl-C and ends by itself; whoever presses it again does not want to wait.
-	life, kill := context.WithCancel(context.WithoutCancel(ctx))
-	defer kill()
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
+// patience is how long a command may take to end after the first signal before it is said how to end it at once.
+const patience = time.Second
+
+// heed waits for the signals that end programs until done: the command gets the first and ends by itself; whoever sends a second
+// does not want to wait. quiet is for when nothing may be written.
+func (a App) heed(ctx context.Context, done <-chan struct{}, kill func(), quiet bool) {
+	select {
+	case <-ctx.Done():
+	case <-done:
+		return
+	}
+	waited := time.NewTimer(patience)
+	defer waited.Stop()
+	for {
 		select {
+		case <-waited.C:
+			if !quiet {
+				fmt.Fprintln(a.Stderr, "kaged: the command has got the signal and goes on; Ctrl-C again ends it and its cage at once")
+			}
 		case <-a.Hurry:
 			kill()
+			return
 		case <-done:
+			return
 		}
+	}
+}
+
+// execute runs a command and returns its end as this process's. from says where its policy is.
+func (a App) execute(ctx context.Context, box *workbench.Sandbox, c workbench.Command, tty bool, from string) error {
+	life, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	done, heeded := make(chan struct{}), make(chan struct{})
+	defer func() { close(done); <-heeded }()
+	go func() {
+		defer close(heeded)
+		a.heed(ctx, done, kill, tty)
 	}()
 	signals, forget := passSignals()
 	defer forget()
@@ -194,60 +226,41 @@ func (a App) execute(ctx context.Context, box *workbench.Sandbox, c workbench.Co
 		restore = sync.OnceFunc(a.attachTerminal(&c))
 	}
 	defer restore()
-	var refused refusedList
+	refused := refusedList{w: a.Stderr, later: tty}
 	c.Refused = refused.add
 	c.Output = func(stderr bool, data []byte) {
 		if stderr {
 			_, _ = a.Stderr.Write(data) // nobody listens any more; the command goes on
+			refused.midline = len(data) > 0 && data[len(data)-1] != '\n'
 		} else {
 			_, _ = a.Stdout.Write(data)
 		}
 	}
+	began := time.Now()
 	exited, err := box.Exec(life, c)
 	restore()
-	refused.write(a.Stderr)
-	if err != nil {
-		return startError(err, life.Err() != nil)
+	refused.end()
+	switch {
+	case err != nil && life.Err() != nil:
+		fmt.Fprintf(a.Stderr, "kaged: cut off after %s by the second signal; the cage is gone, and all that ran in it\n",
+			seconds(time.Since(began).Milliseconds()))
+		return &exitError{code: exitCancelled}
+	case err != nil:
+		return startError(err)
 	}
-	return a.ended(exited)
+	return a.ended(exited, c.Policy.Limits, from)
 }
 
 // startError is the end of this process for a command that did not get to say how it ended.
-func startError(err error, killed bool) error {
+func startError(err error) error {
 	f := fault.From(err)
 	switch {
-	case killed:
-		return &exitError{code: exitCancelled}
 	case f.Code != fault.ShellSpawnFailed || f.Details["program"] == nil:
 		return own(err)
 	case f.Details["missing"] == true:
 		return &exitError{exitNoProgram, err}
 	}
 	return &exitError{exitNotRun, err}
-}
-
-// killedFor are the words for what a cage ends a command for.
-var killedFor = map[sandboxsupervisorv1.KillReason]string{
-	sandboxsupervisorv1.KillReason_KILL_REASON_OOM:      "oom",
-	sandboxsupervisorv1.KillReason_KILL_REASON_PIDS:     "pids",
-	sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME: "walltime",
-	sandboxsupervisorv1.KillReason_KILL_REASON_DISK:     "disk",
-	sandboxsupervisorv1.KillReason_KILL_REASON_SECCOMP:  "seccomp",
-}
-
-// ended is the end of this process for a command that has ended.
-func (a App) ended(exited *sandboxsupervisorv1.ExecExited) error {
-	reason := exited.GetReason()
-	if word := killedFor[reason]; word != "" {
-		fmt.Fprintln(a.Stderr, "kaged: killed:", word)
-	}
-	switch code := int(exited.GetExitCode()); {
-	case reason == sandboxsupervisorv1.KillReason_KILL_REASON_LOST:
-		return own(errors.New("the cage was lost, and the command with it"))
-	case code != 0:
-		return &exitError{code: code}
-	}
-	return nil
 }
 
 // attachTerminal gives the command a terminal of the size of this one, whose keys go to the command as they are. restore
@@ -276,45 +289,4 @@ func (a App) attachTerminal(c *workbench.Command) (restore func()) {
 		forget()
 		_ = term.Restore(int(in.Fd()), state) // it is the terminal it was
 	}
-}
-
-// maxRefused is how many refused connections are listed.
-const maxRefused = 50
-
-// refusedList gathers the connections that a cage refused, each kind once.
-type refusedList struct {
-	list []*commonv1.NetworkAttempt
-	more int64
-}
-
-func (r *refusedList) add(a *commonv1.NetworkAttempt) {
-	for _, known := range r.list {
-		if known.GetTarget() == a.GetTarget() && known.GetRule() == a.GetRule() {
-			known.Count += a.GetCount()
-			return
-		}
-	}
-	if len(r.list) == maxRefused {
-		r.more += a.GetCount()
-		return
-	}
-	r.list = append(r.list, a)
-}
-
-func (r *refusedList) write(w io.Writer) {
-	for _, a := range r.list {
-		fmt.Fprintln(w, "kaged:", refusedLine(a.GetTarget(), a.GetRule(), a.GetCount()))
-	}
-	if r.more > 0 {
-		fmt.Fprintf(w, "kaged: %s more to other targets\n", count(int(r.more), "refused connection", "refused connections"))
-	}
-}
-
-// refusedLine says that a connection was refused.
-func refusedLine(target, why string, times int64) string {
-	line := "refused: " + brief(harmless(target), 300)
-	if times > 1 {
-		line += fmt.Sprintf(" (%d times)", times)
-	}
-	return line + ": " + brief(harmless(why), 300)
 }

@@ -153,8 +153,8 @@ func doubts(f *config.File) []doubt {
 		for _, target := range f.Models[alias] {
 			provider, _, _ := config.SplitTarget(target)
 			if _, there := f.Providers[provider]; !there {
-				list = append(list, doubt{"models." + alias + " " + provider, fmt.Sprintf("models.%s goes to the provider %q, which is not configured (%s); %s",
-					alias, provider, configured(f), providerFix(provider))})
+				list = append(list, doubt{"models." + alias + " " + provider, fmt.Sprintf(
+					"models.%s goes to the provider %q, which is not configured (%s); %s", alias, provider, configured(f), providerFix(provider))})
 			}
 		}
 	}

@@ -28,6 +28,9 @@ func (a App) doctor(p *places) *cobra.Command {
 		Args: nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report := a.checkup(cmd.Context(), p)
+			if err := cmd.Context().Err(); err != nil {
+				return err // half a look is no report
+			}
 			write := writeReport
 			if asJSON {
 				write = func(w io.Writer, r checkup.Report) error { return writeJSON(w, r) }

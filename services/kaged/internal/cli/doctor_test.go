@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 
@@ -36,5 +37,20 @@ func TestWriteReport(t *testing.T) {
 	out.Reset()
 	if err := writeReport(&out, checkup.Report{Cages: checkup.Cages{Unavailable: "no user namespaces"}}); err != nil || !strings.HasPrefix(out.String(), "Cages cannot be made here: no user namespaces\n") {
 		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+// Ctrl-C while it looks is no finding about the machine.
+func TestDoctorCancelled(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	app := App{
+		Args: []string{"--data-dir", t.TempDir(), "doctor"}, Getenv: func(string) string { return "" },
+		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
+	}
+	if code := app.Run(ctx); code != exitCancelled || out.Len()+errs.Len() > 0 {
+		t.Errorf("it ended with %d and printed %q, %q", code, out.String(), errs.String())
 	}
 }
