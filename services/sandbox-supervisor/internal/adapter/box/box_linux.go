@@ -25,9 +25,11 @@ type Box struct {
 	user  ids // the cage's, on the host
 	id    string
 	env   map[string]string
-	link  *link.Link
-	stubs *heldStubs // nil for none
-	gate  *gate
+	// places are where something can be in it.
+	places []string
+	link   *link.Link
+	stubs  *heldStubs // nil for none
+	gate   *gate
 
 	cgroup     *cgroup.Cage // nil for none
 	dog        *watchdog    // nil for none
@@ -92,14 +94,18 @@ func environment(view map[string]string) map[string]string {
 	return env
 }
 
-// merge returns an environment with the cage's own variables in it.
+// merge returns an environment with the cage's own variables in it, and of PATH what can be there.
 func (b *Box) merge(env []string) []string {
 	merged := make([]string, 0, len(env)+len(b.env))
 	for _, e := range env {
-		key, _, _ := strings.Cut(e, "=")
-		if _, own := b.env[key]; !own {
-			merged = append(merged, e)
+		key, value, _ := strings.Cut(e, "=")
+		if _, own := b.env[key]; own {
+			continue
 		}
+		if key == "PATH" {
+			e = "PATH=" + searched(value, b.places)
+		}
+		merged = append(merged, e)
 	}
 	for key, value := range b.env {
 		merged = append(merged, key+"="+value)

@@ -160,7 +160,7 @@ func (b *Boxes) start(ctx context.Context, t tier, spec core.BoxSpec, attempt fu
 	k := kind{t, t.userOf(spec.View.Root)}
 	box = &Box{
 		boxes: b, tier: t, user: k.user, id: spec.ID, gate: b.newGate(spec, attempt),
-		env: environment(spec.View.Env), gone: make(chan struct{}),
+		env: environment(spec.View.Env), places: places(b.opts.System, spec.View), gone: make(chan struct{}),
 	}
 	cgroup, err := box.limit(spec.View.Limits)
 	if err != nil {
