@@ -220,6 +220,9 @@ func Span(d time.Duration) string {
 // Bytes writes a size as the block does: with the unit, binary or decimal, that it is the smallest whole number of, so that
 // 2GB is not shown as 1953125KiB.
 func Bytes(n int64) string {
+	if n == 1 {
+		return "1 byte"
+	}
 	text, least := strconv.FormatInt(n, 10)+" bytes", n
 	for _, unit := range []string{"TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB", "KB"} {
 		if size := int64(units[unit]); n >= size && n%size == 0 && n/size < least {

@@ -22,7 +22,7 @@ func TestSummary(t *testing.T) {
 // Limits are shown as people write them: in the unit, binary or decimal, that needs the smallest whole number.
 func TestUnits(t *testing.T) {
 	for want, n := range map[string]int64{
-		"0 bytes": 0, "999 bytes": 999, "1KB": 1000, "1KiB": 1 << 10, "512MiB": 512 << 20, "1536MiB": 3 << 29, "2GiB": 2 << 30, "2GB": 2e9, "1500MB": 15e8,
+		"0 bytes": 0, "1 byte": 1, "999 bytes": 999, "1KB": 1000, "1KiB": 1 << 10, "512MiB": 512 << 20, "1536MiB": 3 << 29, "2GiB": 2 << 30, "2GB": 2e9, "1500MB": 15e8,
 		"3TB": 3e12, "1TiB": 1 << 40, "1000KiB": 1000 << 10, "1025 bytes": 1025,
 	} {
 		if got := Bytes(n); got != want {

@@ -40,8 +40,8 @@ func (a App) printURL(resp interface{ GetUrl() string }, err error) error {
 	if err != nil {
 		return &exitError{exitFailed, err} // whatever is not found was not named by the command line
 	}
-	fmt.Fprintln(a.Stdout, resp.GetUrl())
-	return nil
+	_, err = fmt.Fprintln(a.Stdout, resp.GetUrl())
+	return err
 }
 
 // withGateway calls the running gateway, over a socket that only the operator can open.

@@ -98,7 +98,7 @@ func (a App) caged(policyFile, project string, argv []string) (workbench.Command
 	}
 	root, err := realPath(project)
 	if err != nil {
-		return workbench.Command{}, fmt.Errorf("the project's folder %s cannot be found: %w", project, err)
+		return workbench.Command{}, noFolder(project)
 	}
 	view, err := cage.Compile(policy, root)
 	if err != nil {
@@ -150,6 +150,9 @@ func (a App) readPolicy(name string) (*dsl.Cage, error) {
 	}
 	if len(data) > maxPolicy {
 		return nil, fmt.Errorf("the policy %s is longer than %d bytes", name, maxPolicy)
+	}
+	if name == "-" {
+		name = "standard input"
 	}
 	policy, diagnostics := dsl.ParseCage(name, data)
 	var lines []string

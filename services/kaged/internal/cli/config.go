@@ -22,7 +22,7 @@ func (a App) configCommand(p *places) *cobra.Command {
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: "path", Short: "Print where the configuration is", Args: nothing,
-			RunE: func(*cobra.Command, []string) error { fmt.Fprintln(a.Stdout, p.config); return nil },
+			RunE: func(*cobra.Command, []string) error { _, err := fmt.Fprintln(a.Stdout, p.config); return err },
 		},
 		&cobra.Command{
 			Use:   "check",
@@ -120,9 +120,10 @@ func (a App) checkConfig(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		absent = " (the file is not there yet; `kaged init` makes it)"
 	}
-	fmt.Fprintf(a.Stdout, "%s: %s, %s%s\n", path, count(len(f.Models), "alias", "aliases"), count(len(f.Providers), "provider", "providers"), absent)
+	_, err = fmt.Fprintf(a.Stdout, "%s: %s, %s%s\n",
+		path, count(len(f.Models), "alias", "aliases"), count(len(f.Providers), "provider", "providers"), absent)
 	a.warn(texts(doubts(f)))
-	return nil
+	return err
 }
 
 // checkServices has each service read its table. A module builds its service without starting anything.

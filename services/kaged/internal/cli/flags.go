@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -27,6 +29,29 @@ func flagSentence(cmd *cobra.Command, err error) string {
 		return fmt.Sprintf("%s is no flag", syntax.GetSpecifiedFlag())
 	}
 	return err.Error()
+}
+
+// urlFlag refuses a --url that is none; an empty one is one that was not given.
+func urlFlag(cmd *cobra.Command, value string) error {
+	if value == "" {
+		return nil
+	}
+	if u, err := url.Parse(value); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return misused(cmd, "--url is %q and must be of the form http://HOST:PORT", value)
+	}
+	return nil
+}
+
+// listenFlag refuses an address that nobody can listen on.
+func listenFlag(cmd *cobra.Command, value string) error {
+	_, port, err := net.SplitHostPort(value)
+	if err == nil {
+		_, err = net.DefaultResolver.LookupPort(cmd.Context(), "tcp", port)
+	}
+	if err != nil {
+		return misused(cmd, "--listen is %q and must be of the form HOST:PORT, with a port from 0 to 65535", value)
+	}
+	return nil
 }
 
 func wantedOf(err *pflag.InvalidValueError) string {

@@ -61,6 +61,9 @@ func (a App) ps(p *places) *cobra.Command {
 		Example: "  kaged ps\n  kaged ps --session 01K0000000000000000000000A --json",
 		Args:    nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := urlFlag(cmd, address); err != nil {
+				return err
+			}
 			now, err := a.running(cmd.Context(), p, session, address)
 			if err != nil {
 				return err

@@ -194,8 +194,8 @@ func (a App) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			fmt.Fprintln(a.Stdout, "kaged", version.String())
-			return nil
+			_, err := fmt.Fprintln(a.Stdout, "kaged", version.String())
+			return err
 		},
 	}
 }

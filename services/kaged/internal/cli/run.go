@@ -93,7 +93,7 @@ func (f runFlags) check(cmd *cobra.Command) error {
 	if _, _, ok := config.SplitTarget(f.model); f.model != "" && !ok {
 		return misused(cmd, "--model is %q and must be of the form PROVIDER:MODEL", f.model)
 	}
-	return nil
+	return urlFlag(cmd, f.url)
 }
 
 func (a App) prompt(arg string) (string, error) {

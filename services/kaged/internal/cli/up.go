@@ -32,6 +32,9 @@ func (a App) up(p *places) *cobra.Command {
 			"  kaged ready URL\n\nThe URL signs a browser in, once; `kaged auth launch` prints another.",
 		Args: nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := listenFlag(cmd, f.listen); err != nil {
+				return err
+			}
 			a.warnAbsent(cmd, p.config)
 			var looking sync.WaitGroup // beside the start, which it need not hold up
 			defer looking.Wait()

@@ -4,6 +4,8 @@ package scaffold
 import (
 	"bytes"
 	"embed"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -52,7 +54,11 @@ func Write(p Project) (Made, error) {
 	if err != nil {
 		return Made{}, err
 	}
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Made{}, fault.New(fault.NotFound, "There is no folder %s; make it first.", dir)
+	}
+	if err != nil || !info.IsDir() {
 		return Made{}, fault.New(fault.NotFound, "%s is not a folder.", p.Dir)
 	}
 	m := Made{Slug: p.Slug}
