@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -227,29 +228,41 @@ func TestNetworkOfACagedAgent(t *testing.T) {
 	s := c.session()
 	outcome, result := c.does(s, "shell.bash", map[string]any{"cwd": "src", "command": "bash -c '" +
 		"exec 3<>/dev/tcp/" + host + "/" + port + " && printf \"GET / HTTP/1.0\\r\\n\\r\\n\" >&3 && cat <&3; " +
-		"exec 4<>/dev/tcp/elsewhere.example/443'; true"})
+		"exec 4<>/dev/tcp/elsewhere.example/443; exec 5<>/dev/udp/8.8.8.8/53; exec 6<>/dev/udp/2001:4860:4860::8888/53'; true"})
 	if outcome != "completed" || !strings.Contains(result, "served") {
 		t.Errorf("the run %s: %s", outcome, result)
 	}
+	type refusal struct {
+		Target, Reason string
+		Count          int
+	}
 	var said struct {
-		Refused []struct {
-			Target, Reason string
-			Count          int
-		} `json:"network_refused"`
+		Refused []refusal `json:"network_refused"`
 	}
 	if err := json.Unmarshal([]byte(result), &said); err != nil || len(said.Refused) == 0 || !strings.HasPrefix(said.Refused[0].Target, "elsewhere.example") ||
 		said.Refused[0].Reason == "" || said.Refused[0].Count < 1 {
 		t.Errorf("the model is told %s", result)
 	}
+	for _, target := range []string{"UDP", "UDP over IPv6"} {
+		if !slices.ContainsFunc(said.Refused, func(r refusal) bool { return r.Target == target && r.Count == 1 && r.Reason != "" }) {
+			t.Errorf("the model is not told of %s: %s", target, result)
+		}
+	}
 	allowed := map[any]any{}
 	for _, tried := range frames(t, s, "net.attempt") {
 		allowed[tried["target"]] = tried["allowed"]
 	}
-	if allowed[address] != true || allowed["elsewhere.example"] != false {
+	if allowed[address] != true || allowed["elsewhere.example"] != false || allowed["UDP"] != false || allowed["UDP over IPv6"] != false {
 		t.Errorf("shown are %v", allowed)
 	}
-	if records := types(c.recorded(s, "net.*")); !strings.Contains(records, "net.allowed") || !strings.Contains(records, "net.denied") {
-		t.Errorf("recorded are %s", records)
+	records := c.recorded(s, "net.*")
+	if types := types(records); !strings.Contains(types, "net.allowed") || !strings.Contains(types, "net.denied") {
+		t.Errorf("recorded are %s", types)
+	}
+	for _, target := range []string{"UDP", "UDP over IPv6"} {
+		if !slices.ContainsFunc(records, func(r map[string]any) bool { return r["target"] == target }) {
+			t.Errorf("%s is not among what is recorded: %v", target, records)
+		}
 	}
 }
 

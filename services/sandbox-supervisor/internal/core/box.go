@@ -52,7 +52,8 @@ type Box interface {
 // Attempt is something that was tried on the network.
 type Attempt struct {
 	At time.Time
-	// Target is "host:port", "host" for a lookup, or an address where no name was asked for.
+	// Target is "host:port", "host" for a lookup, an address where no name was asked for, or "UDP" or "UDP over IPv6" where only that
+	// is known.
 	Target string
 	// Allowed says whether it was let through; Rule is the policy's rule then, and else a sentence with why it was not.
 	Allowed bool

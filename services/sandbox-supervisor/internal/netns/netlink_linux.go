@@ -136,14 +136,23 @@ func (l *link) address(addr netip.Addr) error {
 
 // local makes every address in prefix this machine's own, as far as table is looked into.
 func (l *link) local(prefix netip.Prefix, table byte) error {
+	return l.create(unix.RTM_NEWROUTE, route(prefix, table, unix.RTN_LOCAL).with(unix.RTA_OIF, number(loopback)))
+}
+
+// unreachable has every address in prefix be out of reach, as far as table is looked into.
+func (l *link) unreachable(prefix netip.Prefix, table byte) error {
+	return l.create(unix.RTM_NEWROUTE, route(prefix, table, unix.RTN_UNREACHABLE))
+}
+
+func route(prefix netip.Prefix, table, kind byte) message {
 	body := message{
 		family(prefix.Addr()), byte(prefix.Bits()), 0, 0,
-		table, unix.RTPROT_BOOT, unix.RT_SCOPE_HOST, unix.RTN_LOCAL, 0, 0, 0, 0,
+		table, unix.RTPROT_BOOT, unix.RT_SCOPE_HOST, kind, 0, 0, 0, 0,
 	}
 	if prefix.Bits() > 0 {
 		body = body.with(unix.RTA_DST, prefix.Addr().AsSlice())
 	}
-	return l.create(unix.RTM_NEWROUTE, body.with(unix.RTA_OIF, number(loopback)))
+	return body
 }
 
 // rule has protocol, 0 for every one, look into table at that priority.

@@ -12,8 +12,9 @@ const backlog = 512
 
 // Setup sets up this process's network namespace, where it refuses one that is in use, and returns its sockets: those of Datagrams, those of
 // Streams in their order, and where the kernel can give it one that sees what is tried elsewhere (see watch). They do not
-// block, are closed on exec and are the caller's to close. Setup needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_NET_BIND_SERVICE over
-// the namespace. After an error no socket is left.
+// block. After them come the files that show how often UDP had no route (see Unrouted), of each family where UDP alone has none. All
+// are closed on exec and are the caller's to close. Setup needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_NET_BIND_SERVICE over
+// the namespace, and its /proc. After an error nothing is left open.
 func Setup(plan Plan) (fds []int, err error) {
 	defer func() {
 		if err != nil {
@@ -23,7 +24,8 @@ func Setup(plan Plan) (fds []int, err error) {
 			fds = nil
 		}
 	}()
-	if err := routes(plan); err != nil {
+	counters, err := routes(plan)
+	if err != nil {
 		return nil, err
 	}
 	for _, at := range plan.Datagrams {
@@ -46,35 +48,45 @@ func Setup(plan Plan) (fds []int, err error) {
 	if fd, err := watch(); err == nil {
 		fds = append(fds, fd)
 	}
+	for _, name := range counters {
+		if fd, err := openCounters(name); err == nil {
+			fds = append(fds, fd)
+		}
+	}
 	return fds, nil
 }
 
-// routes makes the addresses of plan this namespace's own.
-func routes(plan Plan) error {
+// routes makes the addresses of plan this namespace's own. It returns the counters of the families in which TCP always has a
+// route, so that UDP is what they count.
+func routes(plan Plan) (counters []string, err error) {
 	l, err := openLink()
 	if err != nil {
-		return fmt.Errorf("netlink: %w", err)
+		return nil, fmt.Errorf("netlink: %w", err)
 	}
 	defer l.close()
 	if err := l.up(); err != nil {
-		return fmt.Errorf("loopback up: %w", err)
+		return nil, fmt.Errorf("loopback up: %w", err)
 	}
 	if err := l.address(Own); err != nil {
-		return fmt.Errorf("address %s: %w", Own, err)
+		return nil, fmt.Errorf("address %s: %w", Own, err)
 	}
 	if err := l.local(Pool, unix.RT_TABLE_LOCAL); err != nil {
-		return fmt.Errorf("route %s: %w", Pool, err)
+		return nil, fmt.Errorf("route %s: %w", Pool, err)
 	}
 	for _, addr := range plan.Addresses {
 		// A route and no address: an IPv6 address is of use only some time after it was given.
 		if err := l.local(netip.PrefixFrom(addr, addr.BitLen()), unix.RT_TABLE_LOCAL); err != nil {
-			return fmt.Errorf("address %s: %w", addr, err)
+			return nil, fmt.Errorf("address %s: %w", addr, err)
 		}
 	}
 	// Where that cannot be had, nothing but sight is lost.
-	_ = l.everything6()
-	_ = l.everything4()
-	return nil
+	if err := l.everything4(plan.Addresses); err == nil {
+		counters = append(counters, counters4)
+	}
+	if err := l.everything6(); err == nil {
+		counters = append(counters, counters6)
+	}
+	return counters, nil
 }
 
 // socket returns a socket bound to at.

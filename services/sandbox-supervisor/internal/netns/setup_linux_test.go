@@ -3,6 +3,7 @@ package netns_test
 import (
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -40,10 +41,11 @@ func TestSetup(t *testing.T) {
 			t.Parallel()
 			space := netnstest.Open(t, way, plan())
 			defer closeAll(space.Sockets)
-			if want := len(plan().Datagrams) + len(plan().Streams) + 1; len(space.Sockets) != want {
-				t.Fatalf("%d sockets, want %d with the one that watches", len(space.Sockets), want)
+			sockets := len(plan().Datagrams) + len(plan().Streams) + 1
+			if len(space.Sockets) != sockets+2 {
+				t.Fatalf("%d descriptors, want %d with the one that watches and two that count", len(space.Sockets), sockets+2)
 			}
-			for _, fd := range space.Sockets {
+			for _, fd := range space.Sockets[:sockets] {
 				flags, _ := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 				if flags&unix.O_NONBLOCK == 0 {
 					t.Errorf("socket %d blocks", fd)
@@ -66,8 +68,8 @@ func TestSetup(t *testing.T) {
 				{"tcp", "[2606:4700::1111]:443", "refused"},
 				{"tcp", "127.0.0.1:8080", "refused"},
 				{"udp", "8.8.8.8:53", "unreachable"},
-				{"udp", "198.18.0.2:443", "unreachable"}, // QUIC
-				{"udp", "10.1.2.3:443", "unreachable"},
+				{"udp", "198.18.0.2:443", "no route"}, // QUIC
+				{"udp", "10.1.2.3:443", "no route"},
 				{"udp", "[2001:4860:4860::8888]:53", "unreachable"},
 			} {
 				conn, err := space.Dial(c.network, c.at)
@@ -87,7 +89,7 @@ func TestWatch(t *testing.T) {
 	t.Parallel()
 	space := netnstest.Open(t, netnstest.User, plan())
 	defer closeAll(space.Sockets)
-	watch := os.NewFile(uintptr(space.Sockets[len(space.Sockets)-1]), "watch")
+	watch := os.NewFile(uintptr(space.Sockets[len(space.Sockets)-3]), "watch")
 	defer watch.Close()
 	tried := []string{"198.18.0.2:443", "8.8.8.8:53", "[2606:4700::1111]:443", "198.18.0.2:8443"}
 	for _, at := range append([]string{"127.0.0.1:9", "[::1]:9"}, tried...) {
@@ -103,6 +105,90 @@ func TestWatch(t *testing.T) {
 		}
 		if at, ok := netns.Destination(packet[:n]); !ok || at.String() != want {
 			t.Errorf("saw %s, want %s", at, want)
+		}
+	}
+}
+
+// In each way to get a namespace it is counted, for each family, how often UDP to the outside was refused, and nothing else is: no
+// connection, no lookup, and no UDP to the addresses of the policy, by which some resolvers find out which is the best.
+func TestUnrouted(t *testing.T) {
+	t.Parallel()
+	for _, way := range netnstest.Ways() {
+		t.Run(string(way), func(t *testing.T) {
+			t.Parallel()
+			space := netnstest.Open(t, way, plan())
+			defer closeAll(space.Sockets)
+			counted := func() (n [2]uint64) {
+				t.Helper()
+				text := make([]byte, netns.CountersSize)
+				for i, fd := range space.Sockets[len(space.Sockets)-2:] {
+					length, err := unix.Pread(fd, text, 0)
+					if err != nil {
+						t.Fatal(err)
+					}
+					count, ipv6, ok := netns.Unrouted(text[:length])
+					if !ok || ipv6 != (i == 1) {
+						t.Fatalf("%t, IPv6 %t, in %s", ok, ipv6, text[:length])
+					}
+					n[i] = count
+				}
+				return n
+			}
+			for _, to := range []string{
+				"tcp 8.8.8.8:53", "tcp [2606:4700::1111]:443", "tcp 198.18.0.2:80", "tcp 224.0.0.251:80", "tcp 127.0.0.1:9",
+				"udp 127.0.0.1:9", "udp [::1]:9", "udp 198.18.0.1:9", // the cage's own
+				"udp 198.18.0.2:443", "udp 198.19.7.7:9", "udp 10.1.2.3:443", "udp [2001:db8::7]:443", // the policy's
+			} {
+				network, at, _ := strings.Cut(to, " ")
+				if conn, err := space.Dial(network, at); err == nil {
+					_, _ = conn.Write([]byte("x"))
+					conn.Close()
+				}
+			}
+			if n := counted(); n != [2]uint64{} {
+				t.Errorf("%d were counted that are no datagrams to the outside", n)
+			}
+			for at, want := range map[string][2]uint64{
+				"8.8.8.8:53": {1, 0}, "255.255.255.255:67": {1, 0}, "224.0.0.251:5353": {1, 0}, "[::ffff:9.9.9.9]:53": {1, 0},
+				"[2001:4860:4860::8888]:53": {0, 1}, "[ff02::fb]:5353": {0, 1},
+			} {
+				before := counted()
+				send := `import socket, sys
+family, _, _, _, to = socket.getaddrinfo(sys.argv[1], int(sys.argv[2]), type=socket.SOCK_DGRAM)[0]
+s = socket.socket(family, socket.SOCK_DGRAM)
+if family == socket.AF_INET: s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+try: s.sendto(b"x", to)
+except OSError as e: print(e)`
+				to := netip.MustParseAddrPort(at)
+				out, _ := space.Run(t, "/usr/bin/python3", "-c", send, to.Addr().String(), strconv.Itoa(int(to.Port())))
+				after := counted()
+				if got := [2]uint64{after[0] - before[0], after[1] - before[1]}; got != want || !strings.Contains(out, "Network is unreachable") {
+					t.Errorf("%s: %d were counted, want %d, of %s", at, got, want, out)
+				}
+			}
+		})
+	}
+}
+
+// What is not the beginning of counters counts nothing.
+func TestUnroutedText(t *testing.T) {
+	t.Parallel()
+	const (
+		four = "Ip: Forwarding OutNoRoutes ReasmOKs\nIp: 1 42 0\nIcmp: InMsgs\nIcmp: 7\n"
+		six  = "Ip6OutDiscards     \t1\nIp6OutNoRoutes     \t43\nIp6X 1\n"
+	)
+	if n, ipv6, ok := netns.Unrouted([]byte(four)); n != 42 || ipv6 || !ok {
+		t.Errorf("IPv4: %d, %t, %t", n, ipv6, ok)
+	}
+	if n, ipv6, ok := netns.Unrouted([]byte(six)); n != 43 || !ipv6 || !ok {
+		t.Errorf("IPv6: %d, %t, %t", n, ipv6, ok)
+	}
+	for _, text := range []string{
+		"", "\n", "Ip:", "Ip: OutNoRoutes\n", "Ip: OutNoRoutes\nIp: 42", "Ip: a OutNoRoutes\nIp:\n", "Ip: OutNoRoutes\nIp: x\n", "Ip: a\nIp: 1\n",
+		"Ip6OutNoRoutes 4", "Ip6OutNoRoutes\n", "Ip6OutNoRoutes -1\n",
+	} {
+		if n, _, ok := netns.Unrouted([]byte(text)); ok {
+			t.Errorf("%q counts %d", text, n)
 		}
 	}
 }

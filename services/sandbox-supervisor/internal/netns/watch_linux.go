@@ -19,7 +19,8 @@ const (
 
 // everything4 and everything6 have TCP connections to any address end here, where nobody listens and the kernel refuses them: so
 // they can be seen. Without that, on a kernel without policy routing, they have no route and are refused unseen. What is not TCP
-// has no route in either case, and fails where a datagram to a closed port here would be lost.
+// has no route in either case, and fails where a datagram to a closed port here would be lost. It is not seen, but counted (see
+// Unrouted).
 
 // everything6 is the simple case: TCP looks into a further table last.
 func (l *link) everything6() error {
@@ -30,11 +31,23 @@ func (l *link) everything6() error {
 }
 
 // everything4 has the local table know every address, because IPv4 refuses nothing in the name of an address that is not in it,
-// and gives what is not TCP another in its place. In that the addresses of names are missing too: a program that tries QUIC first
-// has no route, and turns to TCP at once.
-func (l *link) everything4() error {
+// and gives what is not TCP another in its place. In that the addresses of names are out of reach too: a program that tries QUIC first
+// fails, and turns to TCP at once. It fails with EHOSTUNREACH, which the kernel does not count: some resolvers (c-ares, gRPC's)
+// connect a UDP socket to each address they find, only to learn which is the best, and nothing is refused by that.
+func (l *link) everything4(addresses []netip.Addr) error {
 	for _, prefix := range []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.PrefixFrom(Own, Own.BitLen())} {
 		if err := l.local(prefix, datagrams); err != nil {
+			return err
+		}
+	}
+	if err := l.unreachable(Pool, datagrams); err != nil {
+		return err
+	}
+	for _, addr := range addresses {
+		if !addr.Is4() || addr == Own {
+			continue
+		}
+		if err := l.unreachable(netip.PrefixFrom(addr, addr.BitLen()), datagrams); err != nil {
 			return err
 		}
 	}

@@ -291,7 +291,8 @@ type NetworkAttempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When, in milliseconds.
 	At int64 `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
-	// What it wanted: "host:port", "host" for a lookup, an address where no name was asked for.
+	// What it wanted: "host:port", "host" for a lookup, an address where no name was asked for; "UDP" or "UDP over IPv6" where only
+	// that is known.
 	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
 	// Whether it was let through.
 	Allowed bool `protobuf:"varint,3,opt,name=allowed,proto3" json:"allowed,omitempty"`

@@ -1174,7 +1174,7 @@ type NetworkAttempted struct {
 	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// When.
 	At int64 `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`
-	// What it wanted: "host:port", "host" for a lookup, or an address.
+	// What it wanted: "host:port", "host" for a lookup, an address, or "UDP" or "UDP over IPv6" where only that is known.
 	Target string `protobuf:"bytes,4,opt,name=target,proto3" json:"target,omitempty"`
 	// Whether it was let through.
 	Allowed bool `protobuf:"varint,5,opt,name=allowed,proto3" json:"allowed,omitempty"`

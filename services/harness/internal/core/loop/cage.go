@@ -34,7 +34,8 @@ type CageOpened struct {
 // Attempt is a connection or a lookup that something in a cage tried.
 type Attempt struct {
 	At time.Time
-	// Target is "host:port", "host" for a lookup, or an address where no name was asked for.
+	// Target is "host:port", "host" for a lookup, an address where no name was asked for, or "UDP" or "UDP over IPv6" where only that
+	// is known.
 	Target string
 	// Allowed says whether it was let through. Rule is the policy's rule that did, or a sentence with why it was refused.
 	Allowed bool

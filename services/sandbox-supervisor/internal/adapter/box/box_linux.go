@@ -82,6 +82,7 @@ func (b *Box) Spawn(_ context.Context, spec core.Spec) (core.Process, error) {
 	if errors.Is(err, link.ErrOver) {
 		return nil, fault.New(fault.CageUnavailable, "The cage has ended.").With("cage_id", b.id)
 	}
+	b.gate.Began()
 	return p, err
 }
 

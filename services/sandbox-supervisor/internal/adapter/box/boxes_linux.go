@@ -159,9 +159,10 @@ func (b *Boxes) start(ctx context.Context, t tier, spec core.BoxSpec, attempt fu
 ) {
 	k := kind{t, t.userOf(spec.View.Root)}
 	box = &Box{
-		boxes: b, tier: t, user: k.user, id: spec.ID, gate: b.newGate(spec, attempt),
+		boxes: b, tier: t, user: k.user, id: spec.ID,
 		env: environment(spec.View.Env), places: places(b.opts.System, spec.View), gone: make(chan struct{}),
 	}
+	box.gate = b.newGate(spec, attempt, func() bool { return box.link.Busy() })
 	cgroup, err := box.limit(spec.View.Limits)
 	if err != nil {
 		return nil, false, err
@@ -178,7 +179,7 @@ func (b *Boxes) start(ctx context.Context, t tier, spec core.BoxSpec, attempt fu
 	log := b.opts.Log.With("cage", spec.ID)
 	box.said.name(log)
 	box.link = link.New(box.conn, link.Options{
-		Log: log, Peer: "the cage's init", Inner: true, Abandon: box.kill,
+		Log: log, Peer: "the cage's init", Inner: true, Abandon: box.kill, Ended: box.gate.Ended,
 		StartTimeout: b.opts.StartTimeout, KillTimeout: b.opts.KillTimeout, DrainWait: b.opts.DrainWait,
 	})
 	box.started()

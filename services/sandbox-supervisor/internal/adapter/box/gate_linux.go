@@ -17,10 +17,10 @@ type gate struct {
 	ended chan struct{}
 }
 
-// newGate returns a gate for a box, which is not served yet.
-func (b *Boxes) newGate(spec core.BoxSpec, attempt func(core.Attempt)) *gate {
+// newGate returns a gate for a box, which is not served yet. busy is not called before the first command has begun.
+func (b *Boxes) newGate(spec core.BoxSpec, attempt func(core.Attempt), busy func() bool) *gate {
 	opts := b.opts.Egress
-	opts.Attempt, opts.Later, opts.Log = attempt, b.later.Go, b.opts.Log.With("cage", spec.ID)
+	opts.Attempt, opts.Busy, opts.Later, opts.Log = attempt, busy, b.later.Go, b.opts.Log.With("cage", spec.ID)
 	return &gate{Gate: egress.New(spec.View.Net, opts), ended: make(chan struct{})}
 }
 

@@ -28,14 +28,27 @@ import (
 type network struct {
 	core.Box
 	dir      string
-	mu       sync.Mutex // guards attempts
+	told     chan struct{} // capacity 1: something was added to attempts
+	mu       sync.Mutex    // guards attempts
 	attempts []core.Attempt
+}
+
+// times returns how often it was told that target was refused.
+func (n *network) times(target string) (times int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, a := range n.attempts {
+		if a.Target == target && !a.Allowed {
+			times += a.Count
+		}
+	}
+	return times
 }
 
 // reach opens a box whose network leads to server under every name, and to nothing else.
 func reach(t *testing.T, server *httptest.Server, rules ...string) *network {
 	t.Helper()
-	n := &network{dir: project(t)}
+	n := &network{dir: project(t), told: make(chan struct{}, 1)}
 	view := &cage.View{Grants: []cage.Grant{rw(n.dir)}}
 	for _, text := range rules {
 		rule, err := cage.ParseRule(text)
@@ -79,6 +92,10 @@ func reach(t *testing.T, server *httptest.Server, rules ...string) *network {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.attempts = append(n.attempts, a)
+		select {
+		case n.told <- struct{}{}:
+		default:
+		}
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -117,6 +134,9 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("%s: %q, exit %d, want %q", command, out, end.Code, want)
 		}
 	}
+	if n.times("UDP")+n.times("UDP over IPv6") > 0 {
+		t.Errorf("what these programs do is taken for UDP to the outside: %+v", n.attempts)
+	}
 	for _, command := range []string{
 		"curl -sS --max-time 20 https://evil.example/", "curl -sS --max-time 20 https://example.com:8443/",
 		"curl -sS --max-time 20 http://169.254.169.254/", "curl -sS --max-time 20 'http://[2606:4700::1111]/'",
@@ -154,6 +174,60 @@ func TestNoNetwork(t *testing.T) {
 	if !n.tried("example.com", false) || !n.tried("93.184.216.34:80", false) {
 		t.Errorf("attempts are %+v", n.attempts)
 	}
+}
+
+// UDP to the outside is refused at once, and how often is told when the end of the command is, each time, however short it was and
+// whether it has a terminal; what a command tries that lives on is told meanwhile.
+func TestUDP(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	n := reach(t, server, "example.com:443")
+	for i, c := range []struct {
+		address, target string
+		terminal        bool
+	}{
+		{"8.8.8.8", "UDP", false},
+		{"8.8.8.8", "UDP", true},
+		{"2001:4860:4860::8888", "UDP over IPv6", false},
+		{"9.9.9.9", "UDP", false},
+		{"2001:4860:4860::8888", "UDP over IPv6", true},
+	} {
+		before := n.times(c.target)
+		out, end := run(t, n, n.dir, "exec bash -c 'echo x >/dev/udp/"+c.address+"/53'", func(s *core.Spec) {
+			if c.terminal {
+				s.Terminal = &core.Size{Cols: 80, Rows: 24}
+			}
+		})
+		if told := n.times(c.target) - before; told != 1 || !strings.Contains(out, "Network is unreachable") || end.Code != 1 {
+			t.Errorf("%d: %d times %s are told of one to %s that ended with %d: %s", i, told, c.target, c.address, end.Code, out)
+		}
+	}
+	p, err := n.Spawn(t.Context(), core.Spec{
+		Argv: []string{"/bin/bash", "-c", "while sleep 0.1; do echo x >/dev/udp/8.8.8.8/53; done"},
+		Dir:  n.dir, Env: []string{"PATH=/usr/bin:/bin"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		p.Copy(func(core.Stream, []byte) {})
+	}()
+	before := n.times("UDP")
+	for limit := time.Now().Add(20 * time.Second); n.times("UDP") == before; {
+		select {
+		case <-p.Exited():
+			t.Fatal("the command has ended")
+		case <-n.told:
+		case <-time.After(time.Until(limit)):
+			t.Fatal("nothing is told while the command runs")
+		}
+	}
+	p.Kill()
+	<-p.Exited()
+	<-copied
 }
 
 // The end of a box in the midst of traffic is the end of its connections outside too.

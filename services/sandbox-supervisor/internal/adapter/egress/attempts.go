@@ -39,7 +39,10 @@ func newAttempts(report func(core.Attempt)) *attempts {
 }
 
 // add tells or counts an attempt.
-func (a *attempts) add(target string, allowed bool, rule string) {
+func (a *attempts) add(target string, allowed bool, rule string) { a.addMany(target, allowed, rule, 1) }
+
+// addMany tells or counts n attempts of a kind.
+func (a *attempts) addMany(target string, allowed bool, rule string, n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -50,14 +53,14 @@ func (a *attempts) add(target string, allowed bool, rule string) {
 		if held.Count == 0 {
 			held.At = time.Now()
 		}
-		held.Count++
+		held.Count += n
 		return
 	}
 	if len(a.kinds) >= maxKinds {
-		a.more++
+		a.more += n
 		return
 	}
-	first := core.Attempt{At: time.Now(), Target: target, Allowed: allowed, Rule: rule, Count: 1}
+	first := core.Attempt{At: time.Now(), Target: target, Allowed: allowed, Rule: rule, Count: n}
 	held := first
 	held.Count = 0
 	a.kinds[k] = &held
@@ -78,6 +81,21 @@ func (a *attempts) lost(n int) {
 	a.more += n
 	if a.timer == nil {
 		a.timer = time.AfterFunc(together, a.tell)
+	}
+}
+
+// settle tells what was counted of each kind.
+func (a *attempts) settle() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return
+	}
+	for _, k := range a.order {
+		if held := a.kinds[k]; held.Count > 0 {
+			a.report(*held)
+			held.Count = 0
+		}
 	}
 }
 

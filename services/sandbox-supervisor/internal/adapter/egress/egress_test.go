@@ -119,6 +119,13 @@ func TestAttempts(t *testing.T) {
 		if got := said(); got != "b false x1; " {
 			t.Errorf("going on: %s, want a:1 held and b, which had stopped, at once", got)
 		}
+		a.addMany("b", false, "no", 7)
+		a.settle()
+		a.settle()
+		if got := said(); got != "a:1 true x1; b false x7; " {
+			t.Errorf("when a command has ended: %s, want what was held, once", got)
+		}
+		a.add("a:1", true, "a:1")
 		for n := range 1000 {
 			a.add(fmt.Sprint("flood", n), false, "no")
 		}

@@ -21,6 +21,7 @@ type Gate struct {
 	opts     Options
 	table    *table
 	attempts *attempts
+	unrouted *unrouted
 	slots    chan struct{} // one for each connection
 
 	wg sync.WaitGroup // every goroutine of Serve
@@ -28,22 +29,37 @@ type Gate struct {
 
 // New returns a gate for a cage with these rules.
 func New(rules []cage.Rule, opts Options) *Gate {
-	return &Gate{
+	g := &Gate{
 		opts: opts, table: newTable(rules, opts.Credentials), attempts: newAttempts(opts.Attempt),
 		slots: make(chan struct{}, opts.Connections),
 	}
+	g.unrouted = &unrouted{busy: opts.busy, found: func(target string, n uint64) { g.attempts.addMany(target, false, whyUDP, int(n)) }}
+	return g
 }
 
 // Plan returns what Setup is to set up in the cage. It is the same each time.
 func (g *Gate) Plan() netns.Plan { return g.table.plan }
 
-// Serve serves the sockets that Setup returned in the cage, which are its own from here on. It works until ctx ends and returns when
-// every connection is closed and every attempt is told; the socket that watches is closed later (Options.Later). It fails at once if a socket is none of Setup's. A gate serves once.
+// Began takes note that a command runs in the cage. What the kernel refuses without anybody seeing it is told at least once a second
+// from then on, until no command runs any more (Options.Busy).
+func (g *Gate) Began() { g.unrouted.began() }
+
+// Ended takes note that a command is gone. When it returns everything is told that is known to have been tried. That takes it as long as
+// reading two small files of /proc.
+func (g *Gate) Ended() {
+	g.unrouted.ended()
+	g.attempts.settle()
+}
+
+// Serve serves what Setup returned in the cage, which is its own from here on. It works until ctx ends and returns when
+// every connection is closed and every attempt is told; what sees and counts attempts is closed later (Options.Later). It fails at once
+// if a socket is none of Setup's. A gate serves once.
 func (g *Gate) Serve(ctx context.Context, fds []int) error {
 	sockets, err := open(fds)
 	if err != nil {
 		return err
 	}
+	g.unrouted.watch(sockets.counters)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	for _, l := range sockets.streams {
@@ -71,11 +87,10 @@ func (g *Gate) Serve(ctx context.Context, fds []int) error {
 	<-ctx.Done()
 	sockets.close()
 	g.wg.Wait()
-	if sockets.watch != nil {
-		// The kernel lets go of such a socket only when every processor has been seen to be done with it, which takes it 5 to
-		// 30 ms.
-		g.opts.later(func() { sockets.watch.Close() })
-	}
+	g.unrouted.close()
+	// The kernel lets go of the socket that watches only when every processor has been seen to be done with it, which takes it 5 to
+	// 30 ms, and with the counters the last of the cage's /proc goes.
+	g.opts.later(sockets.closeLate)
 	g.attempts.close()
 	return err
 }
@@ -84,7 +99,8 @@ func (g *Gate) Serve(ctx context.Context, fds []int) error {
 type sockets struct {
 	streams   []*net.TCPListener
 	datagrams []net.PacketConn
-	watch     *os.File
+	watch     *os.File   // nil for none
+	counters  []*os.File // no sockets
 }
 
 // open makes sockets of descriptors and closes all of them if it cannot.
@@ -99,7 +115,7 @@ func open(fds []int) (*sockets, error) {
 	}
 	if failed != nil {
 		s.close()
-		s.watch.Close()
+		s.closeLate()
 		return nil, fmt.Errorf("a cage's sockets: %w", failed)
 	}
 	return s, nil
@@ -111,6 +127,10 @@ func (s *sockets) add(fd int) error {
 		return fmt.Errorf("%d is no descriptor", fd)
 	}
 	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if errors.Is(err, unix.ENOTSOCK) {
+		s.counters = append(s.counters, file)
+		return nil
+	}
 	if err == nil && domain == unix.AF_PACKET {
 		s.watch = file
 		return nil
@@ -143,7 +163,17 @@ func (s *sockets) add(fd int) error {
 	return nil
 }
 
-// close closes all but the one that watches, whose reader it ends.
+// closeLate closes what close does not.
+func (s *sockets) closeLate() {
+	if s.watch != nil {
+		s.watch.Close()
+	}
+	for _, file := range s.counters {
+		file.Close()
+	}
+}
+
+// close closes all but the counters and the one that watches, whose reader it ends.
 func (s *sockets) close() {
 	for _, l := range s.streams {
 		l.Close()

@@ -55,6 +55,10 @@ func TestTheNetworkByName(t *testing.T) {
 			}
 			g.expect(t, "api.example.com:8080", true, "api.example.com:8080")
 			g.expect(t, "10.1.2.3:80", true, "10.1.2.3:80")
+			g.gate.Ended()
+			if g.has("UDP", false, "") || g.has("UDP over IPv6", false, "") {
+				t.Errorf("what these programs do is taken for UDP to the outside: %+v", g.attempts)
+			}
 
 			for _, c := range []struct {
 				url, target string
@@ -79,6 +83,10 @@ func TestTheNetworkByName(t *testing.T) {
 			}
 			if _, err := g.Dial("udp", "8.8.8.8:53"); err == nil {
 				t.Error("a datagram may go to 8.8.8.8:53")
+			}
+			g.gate.Ended()
+			if !g.has("UDP", false, "UDP does not leave a cage") {
+				t.Error("a datagram to 8.8.8.8:53 is not told")
 			}
 			lookups, dialled := w.asked()
 			for _, host := range lookups {

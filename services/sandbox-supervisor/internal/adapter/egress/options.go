@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// Options are what gates have in common, and Attempt, which is a cage's own.
+// Options are what gates have in common, and Attempt and Busy, which are a cage's own.
 type Options struct {
 	Limits
 	// Outside is the network that the gate connects to.
@@ -27,10 +27,15 @@ type Options struct {
 	// Attempt is told what is tried, one call at a time; it must not block. What is the same is told at once and then, as long
 	// as it goes on, once a second.
 	Attempt func(core.Attempt)
+	// Busy says whether a command runs in the cage; nil for never.
+	Busy func() bool
 	// Later runs what takes its time and nobody is to wait for, in a goroutine; nil for at once.
 	Later func(func())
 	Log   *slog.Logger
 }
+
+// busy returns whether a command runs.
+func (o *Options) busy() bool { return o.Busy != nil && o.Busy() }
 
 // later runs f later.
 func (o *Options) later(f func()) {

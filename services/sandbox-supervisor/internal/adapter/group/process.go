@@ -53,7 +53,7 @@ func (p *process) Exited() <-chan struct{} { return p.exited }
 func (p *process) End() core.End { return p.end }
 
 // Copy implements core.Process.
-func (p *process) Copy(sink func(core.Stream, []byte)) { p.streams.Copy(sink) }
+func (p *process) Copy(sink func(core.Stream, []byte)) { p.streams.Copy(sink, func() {}) }
 
 // Write implements core.Process.
 func (p *process) Write(data []byte) error { return p.streams.Write(data) }

@@ -29,6 +29,8 @@ type Options struct {
 	Inner bool
 	// Abandon kills the peer, which does not do its work.
 	Abandon func()
+	// Ended is called when a command is gone, or will be in a moment, before its end is known; nil for nothing to do. It must be quick.
+	Ended func()
 	// StartTimeout is how long a command may take to start, KillTimeout how long the peer may take to report the end of a
 	// command it was told to kill. A peer that takes longer is abandoned.
 	StartTimeout, KillTimeout time.Duration
@@ -100,6 +102,13 @@ func (l *Link) Lose(bury func()) {
 	for _, p := range lost {
 		p.finish(core.End{Signal: unix.SIGKILL, Lost: true})
 	}
+}
+
+// Busy says whether a command runs or is about to.
+func (l *Link) Busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.commands) > 0
 }
 
 // Terminate asks everything at the other end to end.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,6 +27,9 @@ type process struct {
 	streams *stdio.Streams
 	running bool
 	pid     int
+
+	ending  sync.Mutex // held while Ended runs; guards what follows
+	endedAt time.Time  // when Ended was called last
 
 	exited chan struct{}
 	end    core.End // set before exited is closed
@@ -84,6 +88,7 @@ func (p *process) finish(end core.End) {
 	if p.streams != nil {
 		p.streams.End(p.link.opts.DrainWait)
 	}
+	p.ended()
 	switch hit := p.leave(); {
 	case end.Lost:
 	case hit != core.ReasonNone:
@@ -92,6 +97,23 @@ func (p *process) finish(end core.End) {
 		p.end.Hit = core.ReasonSeccomp // in a cage the filter is what sends that
 	}
 	close(p.exited)
+}
+
+// aMoment is the most time between the end of a command's output and its own for which the two are taken for one.
+const aMoment = 10 * time.Millisecond
+
+// ended has Ended called: at the end of the output, which is seen, as a rule, while the peer still finds out that the command is
+// gone, so that nobody waits for it; and when the command is gone, unless that was a moment ago.
+func (p *process) ended() {
+	if p.link.opts.Ended == nil {
+		return
+	}
+	p.ending.Lock()
+	defer p.ending.Unlock()
+	if time.Since(p.endedAt) > aMoment {
+		p.endedAt = time.Now()
+		p.link.opts.Ended()
+	}
 }
 
 // discard lets go of what a process that was not started holds.
@@ -119,7 +141,7 @@ func (p *process) Exited() <-chan struct{} { return p.exited }
 func (p *process) End() core.End { return p.end }
 
 // Copy implements core.Process.
-func (p *process) Copy(sink func(core.Stream, []byte)) { p.streams.Copy(sink) }
+func (p *process) Copy(sink func(core.Stream, []byte)) { p.streams.Copy(sink, p.ended) }
 
 // Write implements core.Process.
 func (p *process) Write(data []byte) error { return p.streams.Write(data) }

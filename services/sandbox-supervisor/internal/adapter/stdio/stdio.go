@@ -128,8 +128,9 @@ func (s *Streams) End(wait time.Duration) {
 	close(s.ended)
 }
 
-// Copy hands over output as core.Process says, and closes the files at the end. It ends after End only.
-func (s *Streams) Copy(sink func(core.Stream, []byte)) {
+// Copy hands over output as core.Process says, and closes the files at the end. It ends after End only. When nobody can write any
+// more, which may be before that, it calls silent; of a terminal perhaps twice.
+func (s *Streams) Copy(sink func(core.Stream, []byte), silent func()) {
 	var turn sync.Mutex // held while sink runs
 	var wg sync.WaitGroup
 	for _, out := range s.outputs {
@@ -138,16 +139,17 @@ func (s *Streams) Copy(sink func(core.Stream, []byte)) {
 				turn.Lock()
 				defer turn.Unlock()
 				sink(out.stream, data)
-			})
+			}, silent)
 		})
 	}
 	wg.Wait()
+	silent()
 	<-s.ended
 	s.Close()
 }
 
 // copy hands over one output until its end.
-func (s *Streams) copy(out output, sink func([]byte)) {
+func (s *Streams) copy(out output, sink func([]byte), silent func()) {
 	buf := make([]byte, chunk)
 	for {
 		n, err := out.file.Read(buf)
@@ -166,6 +168,7 @@ func (s *Streams) copy(out output, sink func([]byte)) {
 				return
 			default:
 			}
+			silent()
 			<-s.ended
 			s.rest(out, buf, sink)
 			return

@@ -37,9 +37,9 @@ func terminal(t *testing.T) (*stdio.Streams, *os.File) {
 	return s, slave
 }
 
-// collect copies output until its end.
-func collect(s *stdio.Streams) (out, errs *bytes.Buffer, done chan struct{}) {
-	out, errs, done = &bytes.Buffer{}, &bytes.Buffer{}, make(chan struct{})
+// collect copies output until its end. silent has something when nobody can write any more.
+func collect(s *stdio.Streams) (out, errs *bytes.Buffer, silent, done chan struct{}) {
+	out, errs, silent, done = &bytes.Buffer{}, &bytes.Buffer{}, make(chan struct{}, 2), make(chan struct{})
 	go func() {
 		defer close(done)
 		s.Copy(func(from core.Stream, data []byte) {
@@ -48,9 +48,9 @@ func collect(s *stdio.Streams) (out, errs *bytes.Buffer, done chan struct{}) {
 			} else {
 				out.Write(data)
 			}
-		})
+		}, func() { silent <- struct{}{} })
 	}()
-	return out, errs, done
+	return out, errs, silent, done
 }
 
 // A terminal that somebody else keeps open does not hold up the end, and what was written before it is not lost.
@@ -58,7 +58,7 @@ func TestForeignHolder(t *testing.T) {
 	t.Parallel()
 	s, slave := terminal(t)
 	defer slave.Close()
-	out, _, done := collect(s)
+	out, _, _, done := collect(s)
 	if _, err := slave.WriteString("last words"); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestForeignWriter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, done := collect(s)
+	_, _, _, done := collect(s)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -107,7 +107,7 @@ func TestForeignWriter(t *testing.T) {
 func TestReopenedTerminal(t *testing.T) {
 	t.Parallel()
 	s, slave := terminal(t)
-	out, _, done := collect(s)
+	out, _, silent, done := collect(s)
 	if _, err := slave.WriteString("one "); err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +120,7 @@ func TestReopenedTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.Close()
+	<-silent
 	s.End(time.Second)
 	<-done
 	if out.String() != "one two" {
@@ -134,7 +135,7 @@ func TestPipes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, errs, done := collect(s)
+	out, errs, silent, done := collect(s)
 	if err := s.Write([]byte("in")); err != nil {
 		t.Fatal(err)
 	}
@@ -153,6 +154,7 @@ func TestPipes(t *testing.T) {
 		}
 		theirs[i].Close()
 	}
+	<-silent
 	s.End(time.Second)
 	<-done
 	if out.String() != "out" || errs.String() != "err" || s.Resize(core.Size{Cols: 1, Rows: 1}) {
@@ -167,7 +169,7 @@ func TestUnreadInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, done := collect(s)
+	_, _, _, done := collect(s)
 	wrote := make(chan error, 1)
 	go func() { wrote <- s.Write(make([]byte, 1<<20)) }()
 	theirs[1].Close()

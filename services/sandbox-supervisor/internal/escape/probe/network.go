@@ -213,7 +213,7 @@ func netFakeRange() *report {
 
 func netUDP() *report {
 	r := attack()
-	for _, ip := range []string{"8.8.8.8", "1.1.1.1", "9.9.9.9", "192.0.2.53"} {
+	for _, ip := range []string{"8.8.8.8", "1.1.1.1", "9.9.9.9", "192.0.2.53", "2001:4860:4860::8888", "::ffff:8.8.8.8"} {
 		_, err := dial(unix.SOCK_DGRAM, addr(ip, 53))
 		r.try("a way to "+ip, err)
 	}

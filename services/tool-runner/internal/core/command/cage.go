@@ -12,7 +12,8 @@ import (
 type Attempt struct {
 	// At is when, in milliseconds since the Unix epoch.
 	At int64
-	// Target is "host:port", "host" for a lookup, or an address where no name was asked for.
+	// Target is "host:port", "host" for a lookup, an address where no name was asked for, or "UDP" or "UDP over IPv6" where only that
+	// is known.
 	Target string
 	// Allowed says whether it was let through. Rule is the policy's rule that did, or a sentence with why it was refused.
 	Allowed bool

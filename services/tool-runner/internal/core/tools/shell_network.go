@@ -7,7 +7,7 @@ const maxRefusals = 20
 
 // refusal is a connection that the cage refused while a command ran.
 type refusal struct {
-	Target string `json:"target" doc:"What was wanted: host:port, a name, or an address."`
+	Target string `json:"target" doc:"What was wanted: host:port, a name, an address, or UDP, of which only the number is known."`
 	Reason string `json:"reason" doc:"Why it was refused."`
 	Count  int64  `json:"count" doc:"How often."`
 }
