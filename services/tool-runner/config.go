@@ -2,8 +2,12 @@ package toolrunner
 
 import (
 	"os"
+	"os/user"
+	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"kaged.dev/pkg/config"
@@ -23,7 +27,8 @@ import (
 type Config struct {
 	// AllowedPaths are folders outside the project that tools may reach, absolute or starting with ~/.
 	AllowedPaths []string `toml:"allowed_paths"`
-	// DeniedPaths are paths and glob patterns no tool may reach; they win over everything.
+	// DeniedPaths are paths and glob patterns no tool may reach, nor anything below them; they win over everything. One that starts with
+	// neither / nor ~/ is meant below the project's root.
 	DeniedPaths []string `toml:"denied_paths"`
 
 	// BlockedCommands are commands that never run, DestructiveCommands those that run only once an operator has approved
@@ -31,7 +36,7 @@ type Config struct {
 	BlockedCommands     []string `toml:"blocked_commands"`
 	DestructiveCommands []string `toml:"destructive_commands"`
 	// SystemPaths are paths that are changed only with an operator's approval, absolute, starting with ~/, or relative: those are
-	// meant in every folder of a project.
+	// meant in every folder of a project. One that is a link means what it leads to as well.
 	SystemPaths []string `toml:"system_paths"`
 
 	// LockWait is how long a call waits for another that changes the same file.
@@ -195,8 +200,9 @@ func system() []string {
 // maxSearchWorkers is from how many goroutines on a search waits for the disk or the kernel's locks.
 const maxSearchWorkers = 8
 
-// Validate refuses limits that would make every call fail.
+// Validate refuses limits that would make every call fail, and paths that name nothing.
 func (c Config) Validate() error {
+	home := homeFolder()
 	limits := reflect.ValueOf(c)
 	for i := range limits.NumField() {
 		if f := limits.Field(i); f.CanInt() && f.Int() <= 0 {
@@ -209,16 +215,58 @@ func (c Config) Validate() error {
 	if c.ExecMinTimeout > c.ExecMaxTimeout {
 		return fault.New(fault.BadRequest, "services.tool-runner.exec_min_timeout must not be greater than exec_max_timeout.")
 	}
-	return nil
+	if home == "" && !slices.Equal(c.SystemPaths, system()) && slices.ContainsFunc(c.SystemPaths, atHome) {
+		return fault.New(fault.BadRequest,
+			"services.tool-runner.system_paths names ~, and the user kaged runs as has no home; write the whole path.")
+	}
+	return c.rules(home).Check()
+}
+
+func (c Config) rules(home string) paths.Rules {
+	return paths.Rules{Allowed: c.AllowedPaths, Denied: c.DeniedPaths, Home: home}
+}
+
+// homeFolder returns the home of the user the service runs as, "" if it has none.
+func homeFolder() string {
+	if dir, err := os.UserHomeDir(); err == nil && filepath.IsAbs(dir) {
+		return dir
+	}
+	if u, err := user.Current(); err == nil && filepath.IsAbs(u.HomeDir) {
+		return u.HomeDir
+	}
+	return ""
+}
+
+// atHome reports whether a path is one below a home.
+func atHome(name string) bool { return name == "~" || strings.HasPrefix(name, "~/") }
+
+// systemPaths returns the system paths, and where those lead to that are links or lie behind one. Where there is no home there is
+// nothing below it.
+func (c Config) systemPaths(home string) []string {
+	var list []string
+	for _, name := range c.SystemPaths {
+		if atHome(name) && home == "" {
+			continue
+		}
+		list = append(list, name)
+		full := strings.TrimSuffix(name, "/**")
+		if atHome(name) {
+			full = filepath.Join(home, full[1:])
+		}
+		if real, err := filepath.EvalSymlinks(full); err == nil && filepath.IsAbs(full) && real != full {
+			list = append(list, real)
+		}
+	}
+	return list
 }
 
 // options returns the configuration as core reads it.
 func (c Config) options() core.Options {
-	home, _ := os.UserHomeDir()
+	home := homeFolder()
 	return core.Options{
-		Rules: paths.Rules{Allowed: c.AllowedPaths, Denied: c.DeniedPaths, Home: home},
+		Rules: c.rules(home),
 		Safety: shellguard.Rules{
-			Blocked: c.BlockedCommands, Destructive: c.DestructiveCommands, System: c.SystemPaths, Home: home,
+			Blocked: c.BlockedCommands, Destructive: c.DestructiveCommands, System: c.systemPaths(home), Home: home,
 		},
 		Dispatch: dispatch.Options{LockWait: c.LockWait.D(), Timeout: c.ToolTimeout.D(), AuditValue: c.AuditValueBytes},
 		Calls: calls.Options{

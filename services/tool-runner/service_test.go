@@ -479,11 +479,47 @@ func TestConfigIsValidated(t *testing.T) {
 		"read_bytes": func(c *toolrunner.Config) { c.ReadBytes = 0 }, "lock_wait": func(c *toolrunner.Config) { c.LockWait = -1 },
 		"shell_min_timeout": func(c *toolrunner.Config) { c.ShellMinTimeout = c.ShellMaxTimeout + 1 },
 		"exec_min_timeout":  func(c *toolrunner.Config) { c.ExecMinTimeout = c.ExecMaxTimeout + 1 },
+		"denied_paths":      func(c *toolrunner.Config) { c.DeniedPaths = []string{"secrets", "**/{a"} },
 	} {
 		cfg := toolrunner.DefaultConfig()
 		change(&cfg)
 		if err := cfg.Validate(); !errors.Is(err, fault.BadRequest) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Where a home lies behind a link, what is denied below it and what nobody changes unasked is so by every name.
+func TestHomeBehindALink(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "usr/home/me/.ssh"), 0o700), os.Symlink("usr/home", filepath.Join(dir, "home"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", filepath.Join(dir, "home/me"))
+	cfg := toolrunner.DefaultConfig()
+	cfg.AllowedPaths, cfg.DeniedPaths = []string{"~"}, []string{"~/.aws", "~/.kube/*"}
+	c, stop := startOn(t, cfg, toolrunner.Deps{})
+	defer stop()
+	for _, home := range []string{"home/me", "usr/home/me"} {
+		for _, name := range []string{".aws/key", ".kube/config"} {
+			input := fmt.Sprintf(`{"path":%q,"content":"x"}`, filepath.Join(dir, home, name))
+			if _, result := c.call("file.create", input); !errors.Is(fault.FromProto(result.GetError()), fault.CapabilityDenied) {
+				t.Errorf("%s: %v", input, result)
+			}
+		}
+		stream, err := c.RunTool(t.Context(), c.request("file.create", fmt.Sprintf(`{"path":%q,"content":"x"}`, filepath.Join(dir, home, ".ssh/id"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		event, err := stream.Recv()
+		if err != nil || event.GetApproval() == nil {
+			t.Errorf("%s: %v, %v", home, event, err)
+		}
+		if _, err := stream.Recv(); err != io.EOF {
+			t.Error(err)
 		}
 	}
 }

@@ -16,10 +16,11 @@ import (
 type Rules struct {
 	// Allowed are folders outside the project that tools may reach, absolute or starting with ~/.
 	Allowed []string
-	// Denied are paths and doublestar patterns that no tool may reach; they win over everything. A relative one is relative
-	// to the project's root.
+	// Denied are paths and doublestar patterns that no tool may reach, nor anything below them; they win over everything. A relative
+	// one is relative to the project's root. They are about real places: the part before the first component with a * ? [ or { is
+	// followed through links, and the rest is held against what is below. One with a [ or { denies the path of that very name too.
 	Denied []string
-	// Home is what ~ stands for.
+	// Home is what ~ stands for, absolute, "" for nothing; see [Rules.Check].
 	Home string
 	// Journal is where changes are written down while they are made, nil for nowhere.
 	Journal *Journal
@@ -51,7 +52,11 @@ func Open(projectRoot string, rules Rules) (*Space, error) {
 	}
 	s := &Space{project: project, given: filepath.Clean(projectRoot), denied: denials(rules, project.path)}
 	for _, name := range rules.Allowed {
-		if extra, err := openRoot(strings.TrimSuffix(expand(name, rules.Home, project.path), "/**"), rules.Journal); err == nil {
+		start, rest, known := rules.anchor(name, project.path)
+		if !known {
+			continue
+		}
+		if extra, err := openRoot(filepath.Join(start, rest), rules.Journal); err == nil {
 			s.allowed = append(s.allowed, extra)
 		}
 	}
@@ -213,16 +218,4 @@ func Show(rel string) string {
 func (p Path) Join(name string) Path {
 	show := strings.TrimSuffix(p.Show, "/") + "/" + name
 	return Path{root: p.root, Rel: path.Join(p.Rel, name), Show: show, Exists: true}
-}
-
-func expand(name, home, project string) string {
-	switch {
-	case name == "~":
-		return home
-	case strings.HasPrefix(name, "~/"):
-		return filepath.Join(home, name[2:])
-	case !filepath.IsAbs(name):
-		return filepath.Join(project, name)
-	}
-	return filepath.Clean(name)
 }
