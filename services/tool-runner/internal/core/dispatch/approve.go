@@ -49,7 +49,7 @@ func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Ca
 	ask := &tool.Approval{Tool: entry.Name(), Agent: call.From.Agent, Reasons: effect.Reasons}
 	commands := entry.Commands(call.Params)
 	for _, c := range commands {
-		verdict := judged(guard, c)
+		verdict := judged(guard.In(folder(call), call.Space.Root()), c)
 		if verdict.Class == shellguard.Blocked {
 			return 0, nil, fault.New(fault.CommandBlocked, "The command was not run. %s", strings.Join(verdict.Reasons(shellguard.Blocked), " ")).
 				With("required", "command:"+verdict.Findings[0].Command)
@@ -82,6 +82,21 @@ func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Ca
 		return effect.Category, ask, nil
 	}
 	return tool.Admin, ask, nil
+}
+
+// folder is where the commands of a call run: in the folder it asks for, else in the project's.
+func folder(call *tool.Call) string {
+	i := 0
+	for _, need := range call.Needs {
+		if need.Kind != tool.FS {
+			continue
+		}
+		if need.Mode == tool.ReadWrite && !need.Alone && !need.Tree {
+			return call.Paths[i].Abs()
+		}
+		i++
+	}
+	return call.Space.Root()
 }
 
 func judged(guard *shellguard.Guard, c tool.Command) shellguard.Verdict {

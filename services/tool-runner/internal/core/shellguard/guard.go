@@ -3,6 +3,7 @@ package shellguard
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -66,6 +67,8 @@ type Guard struct {
 	rules  []rule
 	system []string
 	home   string
+	// dir is where commands run, root the root of the project; both empty where nobody said.
+	dir, root string
 }
 
 type rule struct {
@@ -99,6 +102,13 @@ func New(rules Rules) (*Guard, error) {
 		g.system = append(g.system, path.Clean(atHome(strings.TrimSuffix(p, "/**"), rules.Home)))
 	}
 	return g, nil
+}
+
+// In returns the guard for commands that run in a folder of a project, both absolute.
+func (g *Guard) In(dir, root string) *Guard {
+	in := *g
+	in.dir, in.root = dir, root
+	return &in
 }
 
 // Text judges shell text.
@@ -232,12 +242,15 @@ func (g *Guard) IsSystem(name string) bool {
 			return false
 		}
 	}
-	for _, p := range g.system {
-		if below(name, p) || !path.IsAbs(p) && within(name, p) {
-			return true
-		}
+	if g.root != "" && path.IsAbs(name) {
+		return g.SystemPath(name, g.root) != ""
 	}
-	return false
+	return g.inAnyFolder(name) || slices.ContainsFunc(g.system, func(p string) bool { return below(name, p) })
+}
+
+// inAnyFolder reports whether a path is one of those that are meant in every folder.
+func (g *Guard) inAnyFolder(name string) bool {
+	return slices.ContainsFunc(g.system, func(p string) bool { return !path.IsAbs(p) && within(name, p) })
 }
 
 // SystemPath returns the rule that makes a file a system path, "" for none; abs is where it really is, root the project's
@@ -250,7 +263,7 @@ func (g *Guard) SystemPath(abs, root string) string {
 	}
 	for _, p := range g.system {
 		switch {
-		case !path.IsAbs(p) && within(rel, p), path.IsAbs(p) && below(abs, p) && !below(root, p):
+		case !path.IsAbs(p) && within(rel, p), path.IsAbs(p) && below(abs, p) && !(below(root, p) && below(abs, root)):
 			return p
 		}
 	}

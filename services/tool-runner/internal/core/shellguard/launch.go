@@ -22,6 +22,8 @@ type launch struct {
 	starts []int
 	// marks are what stands in the command where words are added.
 	marks []string
+	// dirs are the folders an option says the command runs in.
+	dirs []string
 	// told says that an option gave shell text.
 	told bool
 }
@@ -40,6 +42,8 @@ func (s *search) wrapped(w wrapper, args []word, in input, depth int) {
 		return
 	}
 	l.args = marked(args, l.marks)
+	defer func(dirs []string) { s.dirs = dirs }(s.dirs)
+	s.dirs = union(s.dirs, l.dirs)
 	for _, at := range l.starts {
 		l.start(at)
 	}
@@ -205,6 +209,8 @@ func (l *launch) option(names []string, value word, on place) {
 		if at := settings.FindString(value.start()); at != "" {
 			l.given(value.after(len(at)), l.depth)
 		}
+	case is(l.w.folder):
+		l.dirs = union(l.dirs, enter(l.search.dirs, value, l.guard.home))
 	case is(l.w.markers) && value.known:
 		mark := value.text
 		if mark == "" {

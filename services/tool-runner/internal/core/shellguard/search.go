@@ -44,10 +44,12 @@ type search struct {
 	work     int
 	// judged are the commands that were looked at.
 	judged map[judgement]bool
-	// texts are the texts that were, each with how deep it was.
+	// texts are the texts that were, each with where it runs and how deep it was.
 	texts map[nested]bool
 	// holes are the arguments of [Open] that a shell would read.
 	holes []int
+	// dirs are the folders a command may run in.
+	dirs []string
 	// source is the command that is being looked at, as it stands in the text.
 	source string
 	// typed says that the text may not be meant for a shell, so that what is unclear says nothing.
@@ -64,12 +66,16 @@ type judgement struct {
 
 // nested is a text as it was looked at.
 type nested struct {
-	text  string
-	depth int
+	text, dirs string
+	depth      int
 }
 
 func (g *Guard) search() *search {
-	return &search{guard: g, judged: map[judgement]bool{}, texts: map[nested]bool{}}
+	s := &search{guard: g, judged: map[judgement]bool{}, texts: map[nested]bool{}, dirs: []string{"?"}}
+	if g.dir != "" {
+		s.dirs = []string{g.dir}
+	}
+	return s
 }
 
 func (s *search) add(class Class, reason string) {
@@ -132,14 +138,14 @@ func shorten(text string) string {
 
 // text judges shell text. Shells differ in what they make of it, so it is read both ways.
 func (s *search) text(text string, depth int) {
-	this := nested{text, depth}
+	this := nested{text, strings.Join(s.dirs, "\x00"), depth}
 	if s.texts[this] {
 		return
 	}
 	s.texts[this] = true
-	outer := s.source
+	outer, dirs := s.source, s.dirs
 	defer func() {
-		s.source = outer
+		s.source, s.dirs = outer, dirs
 		if recover() != nil {
 			s.source = text
 			s.unclear("it cannot be read as shell commands")
@@ -161,13 +167,13 @@ func (s *search) text(text string, depth int) {
 	}
 	understood := false
 	for _, lang := range [...]syntax.LangVariant{syntax.LangBash, syntax.LangPOSIX} {
-		whole := true
+		whole, in := true, dirs
 		for stmt, err := range syntax.NewParser(syntax.Variant(lang)).StmtsSeq(strings.NewReader(text)) {
 			if err != nil {
 				whole = false // a shell runs what comes before a mistake
 				break
 			}
-			s.statement(text, stmt, depth)
+			in = s.statement(text, stmt, in, depth)
 		}
 		understood = understood || whole
 	}
@@ -202,10 +208,13 @@ func nesting(text string) int {
 	return deepest
 }
 
-// statement judges one statement of a text.
-func (s *search) statement(text string, stmt *syntax.Stmt, depth int) {
-	v := visitor{search: s, text: text, depth: depth, piped: map[*syntax.Stmt]input{}, inputs: []input{nothing}}
+// statement judges one statement of a text that runs in one of some folders, and returns where the next one may run.
+func (s *search) statement(text string, stmt *syntax.Stmt, in []string, depth int) []string {
+	f := folders{home: s.guard.home, at: map[*syntax.Stmt][]string{}, been: in}
+	ok, failed := f.follow(stmt, in)
+	v := visitor{search: s, text: text, depth: depth, folders: f.at, piped: map[*syntax.Stmt]input{}, inputs: []input{nothing}}
 	syntax.Walk(stmt, v.visit)
+	return union(ok, failed)
 }
 
 // visitor walks a statement, knowing what the standard input is where it stands.
@@ -213,6 +222,8 @@ type visitor struct {
 	*search
 	text  string
 	depth int
+	// folders are where statements may run.
+	folders map[*syntax.Stmt][]string
 	// piped are statements that read from a pipe.
 	piped map[*syntax.Stmt]input
 	// inputs are those of the nodes around, the last that of the node being visited.
@@ -227,6 +238,7 @@ func (v *visitor) visit(node syntax.Node) bool {
 	in := v.inputs[len(v.inputs)-1]
 	switch n := node.(type) {
 	case *syntax.Stmt:
+		v.dirs = v.folders[n]
 		if from, ok := v.piped[n]; ok {
 			in = from
 		}
@@ -294,14 +306,25 @@ func (v *visitor) redirected(stmt *syntax.Stmt, in input) input {
 			}
 		case syntax.DplIn:
 			in = input{computed, ""}
+		}
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.RdrIn, syntax.DplIn:
 		default:
-			if target.known && v.guard.IsSystem(target.text) {
+			if r.Op == syntax.DplOut && descriptor(target) {
+				continue
+			}
+			if name := v.system(target); name != "" {
 				v.source = v.span(stmt)
-				v.add(Destructive, "it writes to the system path "+target.text)
+				v.add(Destructive, "it writes to the system path "+name)
 			}
 		}
 	}
 	return in
+}
+
+// descriptor reports whether a word behind >& is a file descriptor, or closes one.
+func descriptor(w word) bool {
+	return w.known && strings.Trim(w.text, "0123456789") == "" || w.known && w.text == "-"
 }
 
 // literalDocument reports whether nothing is expanded in a here-document, because its delimiter is quoted.

@@ -137,33 +137,3 @@ func (s *search) fd(args []word, in input, depth int) {
 		s.command(marked(list, []string{"{"}), in, depth)
 	}
 }
-
-// writers are commands that change the paths they are given: all of them, or the last.
-var writers = map[string]bool{
-	"tee": true, "touch": true, "mkdir": true, "truncate": true, "chmod": true, "chown": true, "chgrp": true, "mv": true,
-	"rmdir": true, "unlink": true, "shred": true, "rm": true, "cp": false, "install": false, "ln": false, "rsync": false, "scp": false,
-}
-
-// writes looks for system paths that a command changes.
-func (s *search) writes(name string, args []word) {
-	all, ok := writers[name]
-	if name == "sed" && slices.ContainsFunc(args, func(a word) bool { return a.known && (option("-i", a.text) || option("--in-place", a.text)) }) {
-		all, ok = true, true
-	}
-	if !ok {
-		return
-	}
-	last := len(args) - 1
-	for i, a := range args {
-		text := a.text
-		if target, is := strings.CutPrefix(text, "--target-directory="); is {
-			text = target
-		} else if i != last && !all && !(i > 0 && args[i-1].known && args[i-1].text == "-t") {
-			continue
-		}
-		if a.known && s.guard.IsSystem(text) {
-			s.add(Destructive, "it changes the system path "+text)
-			return
-		}
-	}
-}

@@ -19,6 +19,9 @@ type word struct {
 	process bool
 	// lead is what comes before the first part that is not known, of a word that is not known.
 	lead string
+	// path is what a word that is not known stands for as a path, with ~ for the variable HOME and . for PWD; "" if more of it is
+	// not known.
+	path string
 	// holes are the numbers of the arguments of [Open] that the word holds, for one that is not known.
 	holes []int
 }
@@ -124,12 +127,23 @@ func read(w *syntax.Word) word {
 		r.part(part, false)
 	}
 	r.word.text = r.b.String()
+	if !r.word.known && !r.lost {
+		r.word.path = r.path.String()
+	}
 	return r.word
 }
 
 type reader struct {
 	word word
 	b    strings.Builder
+	// path is the word as a path, as far as it is not lost.
+	path strings.Builder
+	lost bool
+}
+
+func (r *reader) write(text string) {
+	r.b.WriteString(text)
+	r.path.WriteString(text)
 }
 
 func (r *reader) part(part syntax.WordPart, quoted bool) {
@@ -141,7 +155,7 @@ func (r *reader) part(part syntax.WordPart, quoted bool) {
 		if p.Dollar {
 			text, _, _ = expand.Format(new(expand.Config), text, nil) // without one it would share one with every other call
 		}
-		r.b.WriteString(text)
+		r.write(text)
 	case *syntax.DblQuoted:
 		for _, inner := range p.Parts {
 			r.part(inner, true)
@@ -149,6 +163,13 @@ func (r *reader) part(part syntax.WordPart, quoted bool) {
 	case *syntax.ProcSubst:
 		r.word.process = true
 		r.unknown(false)
+	case *syntax.ParamExp:
+		if folder := folderOf(p); folder != "" && r.path.Len() == 0 && !r.lost {
+			r.path.WriteString(folder)
+		} else {
+			r.lost = true
+		}
+		r.away(!quoted)
 	default:
 		r.unknown(!quoted)
 	}
@@ -162,21 +183,44 @@ func (r *reader) literal(text string, quoted bool) {
 		case c == '\\' && i+1 < len(text) && (!quoted || strings.IndexByte("$`\"\\\n", text[i+1]) >= 0):
 			i++
 			if text[i] != '\n' {
-				r.b.WriteByte(text[i])
+				r.write(text[i : i+1])
 			}
 		case !quoted && (c == '*' || c == '?' || c == '['):
 			if c == '[' && !strings.Contains(text[i:], "]") {
-				r.b.WriteByte(c)
+				r.write(text[i : i+1])
 				continue
 			}
 			r.unknown(true)
 		default:
-			r.b.WriteByte(c)
+			r.write(text[i : i+1])
 		}
 	}
 }
 
+// folderOf returns the folder that a variable surely holds, "" for others.
+func folderOf(p *syntax.ParamExp) string {
+	if p.Param == nil || p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil {
+		return ""
+	}
+	if p.Exp != nil && p.Exp.Op != syntax.DefaultUnset && p.Exp.Op != syntax.DefaultUnsetOrNull && p.Exp.Op != syntax.ErrorUnset && p.Exp.Op != syntax.ErrorUnsetOrNull {
+		return ""
+	}
+	switch p.Param.Value {
+	case "HOME":
+		return "~"
+	case "PWD":
+		return "."
+	}
+	return ""
+}
+
 func (r *reader) unknown(split bool) {
+	r.lost = true
+	r.away(split)
+}
+
+// away gives up what the word stands for so far.
+func (r *reader) away(split bool) {
 	if r.word.known {
 		r.word.lead = r.b.String()
 	}

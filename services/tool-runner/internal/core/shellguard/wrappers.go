@@ -16,6 +16,8 @@ type wrapper struct {
 	text string
 	// splits is an option whose value is split into words that come before the rest.
 	splits string
+	// folder are options whose value is the folder that the command runs in.
+	folder string
 	// settings is an option whose value sets an option of the program by its name, some of which are shell text.
 	settings string
 	// joined says that a shell reads the command, its words joined.
@@ -35,7 +37,7 @@ var wrappers = map[string]wrapper{
 	"env": {
 		options: options{"iu:C:S:0va:", "ignore-environment unset= chdir= split-string= null debug argv0= block-signal? " +
 			"default-signal? ignore-signal? list-signal-handling help version"},
-		assigns: true, splits: "S split-string",
+		assigns: true, splits: "S split-string", folder: "C chdir",
 	},
 	"sudo": {
 		options: options{
