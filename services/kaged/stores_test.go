@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	busembedded "kaged.dev/pkg/bus/embedded"
 	"kaged.dev/pkg/testkit/fakellm"
 	"kaged.dev/services/kaged/internal/kagedtest"
 )
@@ -102,5 +103,106 @@ func TestPostgresDiesAgainAndAgain(t *testing.T) {
 	}
 	if _, code := d.Rest(t); code != 1 || !strings.Contains(d.Stderr.String(), "kaged: The embedded Postgres ends by itself again and again; its log is in the data directory.") {
 		t.Errorf("the daemon ended with %d and said %s", code, d.Stderr.Tail(5))
+	}
+}
+
+// NATS goes away while a model writes and comes back: the run does not wait for it but ends and is stored, the client keeps its
+// socket and gets every frame, in order and once, and so does whoever comes later.
+func TestNATSGoesAndComesBack(t *testing.T) {
+	t.Parallel()
+	opts := busembedded.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Token: "alone"}
+	nats, err := busembedded.Start(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nats.Stop() })
+	llm := fakellm.Start(t)
+	gate := fakellm.NewGate()
+	llm.Handle(func(r *fakellm.Request) fakellm.Step {
+		switch {
+		case strings.Contains(r.LastText(), "again"):
+			return fakellm.Step{fakellm.Say("Still here.")}
+		case r.Turns() == 0:
+			return fakellm.Step{fakellm.Say("Well. "), fakellm.Wait(gate), fakellm.Deltas(200, 8, 0), fakellm.Tool("file.read", `{"path":"go.mod"}`)}
+		}
+		return fakellm.Step{fakellm.Say("Done.")}
+	})
+	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic")+"[services.gateway]\ngrace = \"1m\"\n")
+	w.Up(t, append(databaseEnv(t), "KAGED_NATS_URL="+nats.URL()))
+	s := kagedtest.Open(t, w.SignIn(t), w.Project(t))
+	s.Send(t, "write")
+	s.Until(t, "message.delta")
+	opts.Listen = nats.Addr()
+	nats.Stop()
+	gate.Open()
+	kagedtest.Eventually(t, "the run is over", func() bool {
+		return kagedtest.Get[struct{ State string }](t, s.Client, "/api/v1/sessions/"+s.ID).State == "idle"
+	})
+	page := kagedtest.Get[messagePage](t, s.Client, "/api/v1/sessions/"+s.ID+"/messages")
+	if len(page.Items) != 2 || !strings.HasSuffix(page.Items[1].Content, "Done.") {
+		t.Errorf("stored while NATS was away: %+v", page.Items)
+	}
+	if nats, err = busembedded.Start(opts); err != nil {
+		t.Fatal(err)
+	}
+	if ended := s.Until(t, "run.ended"); !strings.Contains(string(ended.Payload), `"outcome":"completed"`) {
+		t.Errorf("the run ended with %s", ended.Payload)
+	}
+	if outcome := s.Run(t, "once again"); outcome != "completed" {
+		t.Errorf("the next run %s", outcome)
+	}
+	text, ends := "", 0
+	for i := 0; ends < 2; i++ { // one channel may be ahead of the other
+		if i == len(s.Frames) {
+			s.Next(t)
+		}
+		var p struct{ Delta string }
+		switch f := s.Frames[i]; f.Type {
+		case "message.delta":
+			kagedtest.Payload(t, f, &p)
+			text += p.Delta
+		case "message.end":
+			ends++
+		}
+	}
+	s.Contiguous(t)
+	if want := "Well. " + fakellm.DeltaText(200, 8) + "Done.Still here."; text != want {
+		t.Errorf("the deltas are %q", text)
+	}
+	s.SameAgain(t)
+}
+
+// A client that comes back after its frames are gone is told so and has the stored messages; one that has seen nothing is not
+// refused (A-WS-REC-03).
+func TestResumeFailsOnceFramesAreGone(t *testing.T) {
+	t.Parallel()
+	llm := fakellm.Start(t)
+	llm.ScriptEach(fakellm.Steps(fakellm.Step{fakellm.Say("Hello.")}))
+	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic")+"[services.session-manager]\nframe_retention = \"1s\"\n")
+	w.Up(t, databaseEnv(t))
+	s := kagedtest.Open(t, w.SignIn(t), w.Project(t))
+	s.Run(t, "Hi.")
+	s.Socket.Close()
+	kagedtest.Eventually(t, "resuming fails", func() bool {
+		socket, err := s.Client.Attach(t.Context(), s.ID, map[string]int64{"output": 1, "events": 1}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer socket.Close()
+		f, err := socket.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Type == "closing" && !strings.Contains(string(f.Payload), `"code":"resume_failed"`) {
+			t.Errorf("closing %s", f.Raw)
+		}
+		return f.Type == "closing"
+	})
+	if page := kagedtest.Get[messagePage](t, s.Client, "/api/v1/sessions/"+s.ID+"/messages"); len(page.Items) != 2 {
+		t.Errorf("messages: %+v", page.Items)
+	}
+	s.Attach(t, nil)
+	if outcome := s.Run(t, "Hi again."); outcome != "completed" {
+		t.Errorf("the next run %s", outcome)
 	}
 }
