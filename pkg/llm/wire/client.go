@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"kaged.dev/pkg/version"
 )
 
 // DefaultConnect is how long [NewClient] takes to connect where nobody says otherwise.
@@ -38,6 +40,9 @@ func NewClient(connect time.Duration) *http.Client {
 		DisableCompression:    true,
 	}}
 }
+
+// UserAgent is how kaged names itself to providers, unless a target's headers name it otherwise.
+func UserAgent() string { return "kaged/" + version.String() }
 
 // Client returns base made safe for calls that carry a key: it follows no redirects, which would take the key to
 // another host; answers other than success become a [*StatusError] with a bounded part of the body, whatever the

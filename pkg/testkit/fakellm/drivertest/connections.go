@@ -201,7 +201,8 @@ func (s Suite) http2(t *testing.T) {
 	}
 }
 
-// target: base URL with a path, headers and key reach the provider; what cannot be used is refused without a call.
+// target: base URL with a path, headers and key reach the provider, which is told that kaged asks (H-SCOPE-03); what cannot
+// be used is refused without a call.
 func (s Suite) target(t *testing.T) {
 	t.Parallel()
 	srv := fakellm.Start(t)
@@ -225,6 +226,9 @@ func (s Suite) target(t *testing.T) {
 	bare.Tools, bare.System = nil, nil
 	if r := Call(t, t.Context(), s.New(target, wire.Options{Client: Client(t)}), bare); r.Err != nil {
 		t.Fatal(r.Err)
+	}
+	if got := srv.Requests()[2].Header.Values("User-Agent"); len(got) != 1 || got[0] != wire.UserAgent() || !strings.HasPrefix(got[0], "kaged/") {
+		t.Errorf("kaged names itself %q", got)
 	}
 	if got := srv.Requests()[2].Header.Values("Authorization"); len(got) != 1 || got[0] != "Custom token" {
 		t.Errorf("the configured header is sent as %q", got)

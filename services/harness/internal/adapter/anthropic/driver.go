@@ -68,6 +68,7 @@ func (d *Driver) open(ctx context.Context, client *http.Client, params sdk.Messa
 		option.WithHTTPClient(client),
 		option.WithMaxRetries(0),
 		option.WithJSONSet("stream", true),
+		option.WithHeader("User-Agent", wire.UserAgent()),
 	}
 	if d.target.APIKey != "" {
 		opts = append(opts, option.WithAPIKey(d.target.APIKey))

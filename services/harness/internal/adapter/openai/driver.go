@@ -92,6 +92,7 @@ func (d *Driver) open(ctx context.Context, client *http.Client, params any) (*ht
 		option.WithHTTPClient(client),
 		option.WithMaxRetries(0),
 		option.WithJSONSet("stream", true),
+		option.WithHeader("User-Agent", wire.UserAgent()),
 	}
 	if d.target.APIKey != "" {
 		opts = append(opts, option.WithAPIKey(d.target.APIKey))
