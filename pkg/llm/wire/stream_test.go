@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -116,5 +117,29 @@ func TestClients(t *testing.T) {
 	c := wire.Client(nil)
 	if c.Timeout != 0 || !errors.Is(c.CheckRedirect(nil, nil), http.ErrUseLastResponse) {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A provider that takes a connection and says nothing on it is given up after the time to connect, and is unreachable.
+func TestConnectTimeout(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	client := wire.NewClient(10 * time.Millisecond)
+	defer client.CloseIdleConnections()
+	c := call(nil, wire.Options{Client: client})
+	c.Open = func(ctx context.Context, client *http.Client) (*http.Response, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+silent.Addr().String(), nil)
+		if err != nil {
+			return nil, err
+		}
+		return client.Do(req)
+	}
+	for _, err := range wire.Stream(t.Context(), c) {
+		if !errors.Is(err, fault.ProviderUnreachable) || !strings.Contains(err.Error(), "it took too long") {
+			t.Errorf("the error is %v", err)
+		}
 	}
 }
