@@ -113,6 +113,33 @@ func TestStubsOfTheKilled(t *testing.T) {
 	}
 }
 
+// Who ends a cage that had stubs removes also what was left by others of its data directory, whether they were killed or somebody
+// relied on it.
+func TestStubsOfOthers(t *testing.T) {
+	t.Parallel()
+	dir, journals := project(t), t.TempDir()
+	killed := project(t)
+	write(t, journals+"/killed.stubs", `[{"path":"`+killed+`/.kaged","dir":true}]`, 0o600)
+	plant(t, killed, ".kaged/")
+	in := func(o *box.Options) { o.Dir = journals }
+	first, second := boxes(t, in), boxes(t, in)
+	made := openView(t, first, compile(t, dir))
+	relies := openView(t, second, compile(t, dir)) // sees stubs that it has not made
+	made.Close()
+	if got := names(t, dir); len(got) == 0 {
+		t.Error("a stub that a cage relies on is gone")
+	}
+	if got := names(t, killed); len(got) != 0 {
+		t.Errorf("what a killed supervisor left stands: %v", got)
+	}
+	relies.Close()
+	for _, dir := range []string{dir, journals} {
+		if got := names(t, dir); len(got) != 0 {
+			t.Errorf("what is left is %v", got)
+		}
+	}
+}
+
 // What an agent keeps in its home is there for its next cage, where its policy says so; it belongs to whom the data directory
 // does, and no other agent sees it.
 func TestPersistentState(t *testing.T) {

@@ -1,0 +1,118 @@
+package stub
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/crash"
+	"kaged.dev/services/sandbox-supervisor/internal/mounts"
+)
+
+// Suffix ends the name of a journal.
+const Suffix = ".stubs"
+
+// Stub is a folder or a file that is made to be covered.
+type Stub struct {
+	Path string `json:"path"`
+	Dir  bool   `json:"dir,omitempty"`
+	Text string `json:"text,omitempty"`
+}
+
+// Unlock lets go of a lock and of its descriptor. Closing alone would leave the lock to a process that is being forked, and
+// has all descriptors until it executes something.
+func Unlock(fd int) {
+	_ = unix.Flock(fd, unix.LOCK_UN)
+	unix.Close(fd)
+}
+
+// Same returns whether fd is what is at a path.
+func Same(fd int, path string) bool {
+	var a, b unix.Stat_t
+	return unix.Fstat(fd, &a) == nil && unix.Lstat(path, &b) == nil && a.Dev == b.Dev && a.Ino == b.Ino
+}
+
+// Remove removes a stub unless somebody relies on it. It reports whether it needs not be thought of any more: it is gone, or is
+// no stub any more because somebody uses it.
+func Remove(x Stub) (gone bool) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, x.Path, &unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return true
+	}
+	defer Unlock(fd)
+	if errors.Is(unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
+		return false
+	}
+	parent, _, err := mounts.Find(unix.AT_FDCWD, filepath.Dir(x.Path))
+	if err != nil {
+		return true
+	}
+	defer unix.Close(parent)
+	name := filepath.Base(x.Path)
+	if x.Dir {
+		_ = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR) // refused if there is anything in it
+		crash.At(crash.CageStubRemoved)
+		return true
+	}
+	var st unix.Stat_t
+	text := make([]byte, len(x.Text)+1)
+	n, err := unix.Read(fd, text)
+	if err == nil && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && strings.HasPrefix(x.Text, string(text[:n])) && Same(fd, x.Path) {
+		_ = unix.Unlinkat(parent, name, 0) // also where who made it was killed before it had written all
+		crash.At(crash.CageStubRemoved)
+	}
+	return true
+}
+
+// Sweep removes the stubs in the journals of a folder whose supervisors have ended, or have nobody who relies on them any more, and those
+// journals. It removes a stub by remove, which does as [Remove]. What cannot be removed it tells.
+func Sweep(dir string, remove func(Stub) (gone bool), failed func(journal string, err error)) {
+	names, err := filepath.Glob(filepath.Join(dir, "*"+Suffix))
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		if err := sweep(name, remove); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed(name, err)
+		}
+	}
+}
+
+// sweep removes the stubs of one journal, and the journal when they are gone.
+func sweep(name string, remove func(Stub) (gone bool)) error {
+	file, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil // its supervisor lives
+	}
+	defer func() { _ = unix.Flock(int(file.Fd()), unix.LOCK_UN) }()
+	data, err := io.ReadAll(file)
+	if err != nil {
+		return err
+	}
+	var list []Stub
+	if json.Unmarshal(data, &list) != nil {
+		list = nil // killed while it was written: nothing had been made
+	}
+	for _, x := range slices.Backward(list) {
+		if !remove(x) {
+			return nil // somebody relies on it
+		}
+	}
+	if !Same(int(file.Fd()), name) {
+		return nil
+	}
+	return os.Remove(name)
+}
