@@ -42,11 +42,12 @@ type Cage struct {
 	into   bool         // processes can be started in a cgroup
 	pid    atomic.Int64 // of the init
 
-	init *Leaf  // of the cage's init, in cgroup2; nil where there is none
-	box  string // the folder of its commands, in cgroup2; "" where there is none
-	cpu  *os.File
-	oom  *oomEvents // of version 1; nil without a limit there
-	pids *os.File   // pids.events of box in cgroup2; nil without a limit there
+	init    *Leaf    // of the cage's init, in cgroup2; nil where there is none
+	box     string   // the folder of its commands, in cgroup2; "" where there is none
+	limited []string // the controllers of cgroup2 that limit it, sorted
+	cpu     *os.File
+	oom     *oomEvents // of version 1; nil without a limit there
+	pids    *os.File   // pids.events of box in cgroup2; nil without a limit there
 
 	mu       sync.Mutex // guards what follows
 	commands map[*Command]struct{}
@@ -152,24 +153,29 @@ func (c *Cage) makeV2() (err error) {
 		return err
 	}
 	c.box = box
-	var limited []string
-	for controller, set := range map[string]bool{
-		"memory": c.limits.Memory > 0, "pids": c.limits.PIDs > 0, "cpu": c.limits.CPU > 0,
-	} {
-		if set && c.cages.has(controller) {
-			limited = append(limited, controller)
-		}
-	}
-	slices.Sort(limited)
-	if err := enable(dir, limited...); err != nil {
+	c.limited = c.cages.inV2(map[string]bool{"memory": c.limits.Memory > 0, "pids": c.limits.PIDs > 0, "cpu": c.limits.CPU > 0})
+	if err := enable(dir, c.limited...); err != nil {
 		return err
 	}
-	for _, controller := range limited {
+	for _, controller := range c.limited {
 		if err := c.limitV2(box, controller); err != nil {
 			return err
 		}
 	}
-	return enable(box, limited...)
+	return enable(box, c.limited...)
+}
+
+// inV2 returns those of the controllers that cgroup2 has for cages.
+func (c *Cages) inV2(wanted map[string]bool) (has []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, controller := range c.v2has {
+		if wanted[controller] {
+			has = append(has, controller)
+		}
+	}
+	slices.Sort(has)
+	return has
 }
 
 // limitV2 sets one limit of the commands' cgroup.

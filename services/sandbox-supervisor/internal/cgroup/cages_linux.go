@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -28,14 +29,19 @@ type Limits struct {
 // methods may be called by many at once.
 type Cages struct {
 	name   string
+	ours   func(pid int) bool
 	v1     map[string]*home // by controller
-	v2     string           // the folder in cgroup2, "" where there can be none
+	own    string           // this process's own folder in cgroup2, when it started
+	v2     string           // the cages' folder in cgroup2, "" where there can be none
 	v2lock *os.File
-	v2has  []string          // the controllers that v2 has
-	why    map[string]string // why a controller cannot be had
 	watch  *watcher
 	work   sync.WaitGroup // kills and removals
 	mkdir  func(path string) error
+
+	mu    sync.Mutex       // guards what follows
+	v2has []string         // the controllers that v2 has
+	why   map[string]error // why a controller cannot be had
+	aside *os.File         // the folder that this process has moved to, locked; nil if it has not
 }
 
 // home is this process's own place in a hierarchy of version 1.
@@ -47,9 +53,10 @@ type home struct {
 
 // OpenCages makes the folders of a supervisor's cages in every hierarchy that has something for them: prefix names its data
 // directory, instance this start of it. Folders of the same prefix whose supervisor was killed are removed, with what runs in
-// them. What cannot be had is not there; see [Cages.Support].
-func OpenCages(prefix, instance string) (*Cages, error) {
-	c := &Cages{name: prefix + instance, v1: map[string]*home{}, why: map[string]string{}, mkdir: mkdir}
+// them. What cannot be had is not there; see [Cages.Support]. ours knows processes that this one has started, or had started, also when
+// they are nobody's children any more.
+func OpenCages(prefix, instance string, ours func(pid int) bool) (*Cages, error) {
+	c := &Cages{name: prefix + instance, ours: ours, v1: map[string]*home{}, why: map[string]error{}, mkdir: mkdir}
 	h, err := find()
 	if err != nil {
 		return nil, err
@@ -62,14 +69,14 @@ func OpenCages(prefix, instance string) (*Cages, error) {
 		if dir := h.v1[controller]; dir != "" {
 			if c.v1[controller], err = openHome(dir, c.name); err != nil {
 				delete(c.v1, controller)
-				c.why[controller] = fmt.Sprintf("cgroup v1 %s: %v", controller, Cause(err))
+				c.why[controller] = fmt.Errorf("cgroup v1 %s: %w", controller, Cause(err))
 			}
 		}
 	}
 	if err := c.openV2(h.v2); err != nil {
 		for _, controller := range controllers {
-			if c.v1[controller] == nil && c.why[controller] == "" {
-				c.why[controller] = fmt.Sprintf("cgroup v2: %v", Cause(err))
+			if c.v1[controller] == nil && c.why[controller] == nil {
+				c.why[controller] = fmt.Errorf("cgroup v2: %w", Cause(err))
 			}
 		}
 	}
@@ -153,14 +160,41 @@ func sweep(dir, prefix string, remove func(path string) error) {
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix) {
 			continue
 		}
-		path := filepath.Join(dir, e.Name())
-		f, err := lock(path)
-		if err != nil {
-			continue
-		}
-		_ = remove(path)
-		f.Close()
+		sweepOne(filepath.Join(dir, e.Name()), remove)
 	}
+}
+
+// sweepOne removes a folder whose lock nobody has.
+func sweepOne(path string, remove func(path string) error) {
+	f, err := lock(path)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	_ = remove(path)
+}
+
+// SweepLeft kills and removes what a killed supervisor has left in its folders, of version 1 and of cgroup2.
+func SweepLeft(v1, v2 []string) {
+	for _, path := range v1 {
+		sweepOne(path, removeV1)
+	}
+	for _, path := range v2 {
+		sweepOne(path, remove)
+	}
+}
+
+// Folders are those that are left in version 1 and in cgroup2 if this process is killed.
+func (c *Cages) Folders() (v1, v2 []string) {
+	for _, controller := range controllers {
+		if h := c.v1[controller]; h != nil {
+			v1 = append(v1, h.dir)
+		}
+	}
+	if c.v2 != "" {
+		v2 = append(v2, c.v2)
+	}
+	return v1, v2
 }
 
 // openV2 makes the cages' folder below own, in cgroup2, with as many controllers as can be had.
@@ -177,20 +211,13 @@ func (c *Cages) openV2(own string) error {
 		os.Remove(dir)
 		return err
 	}
-	c.v2 = tree.path
+	c.own, c.v2 = own, tree.path
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, controller := range controllers {
-		if c.v1[controller] != nil || c.why[controller] != "" {
-			continue
+		if c.v1[controller] == nil && c.why[controller] == nil {
+			c.grant(controller)
 		}
-		if err := grant(own, controller, c.name); err != nil {
-			c.why[controller] = err.Error()
-			continue
-		}
-		if err := enable(dir, controller); err != nil {
-			c.why[controller] = err.Error()
-			continue
-		}
-		c.v2has = append(c.v2has, controller)
 	}
 	return nil
 }
@@ -198,24 +225,97 @@ func (c *Cages) openV2(own string) error {
 // errShared says that a cgroup cannot hand out controllers while processes are in it that are not kaged's to move.
 var errShared = errors.New("other processes share kaged's cgroup: start it in one of its own, with systemd by Delegate=yes")
 
-// grant lets the cgroups below own use a controller. cgroup2 does not allow that while processes are in own: this process and
-// those it has started are moved aside, as a service with delegation is to do; others are left alone.
-func grant(own, controller, name string) error {
-	available, err := os.ReadFile(filepath.Join(own, "cgroup.controllers"))
+// grant lets cages use a controller of cgroup2, or notes why they cannot. The caller holds mu.
+func (c *Cages) grant(controller string) {
+	err := c.handOut(controller)
+	if err == nil {
+		err = enable(c.v2, controller)
+	}
+	if err != nil {
+		c.why[controller] = err
+		return
+	}
+	delete(c.why, controller)
+	c.v2has = append(c.v2has, controller)
+}
+
+// handOut lets the cgroups below own use a controller. cgroup2 does not allow that while processes are in own: this process and
+// those it has started are moved aside, as a service with delegation is to do; others are left alone. The caller holds mu.
+func (c *Cages) handOut(controller string) error {
+	available, err := os.ReadFile(filepath.Join(c.own, "cgroup.controllers"))
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(strings.Fields(string(available)), controller) {
 		return fmt.Errorf("cgroup v2 does not hand the %s controller to kaged's cgroup; with systemd, Delegate=yes does", controller)
 	}
-	err = enable(own, controller)
+	err = enable(c.own, controller)
 	if !errors.Is(err, unix.EBUSY) {
 		return err
 	}
-	if err := moveAside(own, filepath.Join(own, name+"-self")); err != nil {
+	if err := c.moveAside(); err != nil {
 		return err
 	}
-	return enable(own, controller)
+	return enable(c.own, controller)
+}
+
+// moveAside moves this process and what it has started from own into a cgroup beside the cages'. It fails if others are in own too. The
+// caller holds mu.
+func (c *Cages) moveAside() error {
+	path := filepath.Join(c.own, c.name+"-self")
+	if c.aside == nil {
+		if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		aside, err := lock(path) // before anything is in it: who looks for what was left kills what nobody has locked
+		if err != nil {
+			return err
+		}
+		c.aside = aside
+	}
+	for range 10 { // what is started meanwhile is moved the next time
+		pids := processesIn(c.own)
+		if len(pids) == 0 {
+			return nil
+		}
+		for _, pid := range pids {
+			if !c.mine(pid) {
+				return errShared
+			}
+		}
+		for _, pid := range pids {
+			if err := put(filepath.Join(path, "cgroup.procs"), strconv.Itoa(pid)); err != nil && !errors.Is(err, unix.ESRCH) {
+				return err
+			}
+		}
+	}
+	return errShared
+}
+
+// mine returns whether a process is this one, or was started by it or by what it has started.
+func (c *Cages) mine(pid int) bool {
+	self := os.Getpid()
+	for range 1000 {
+		if pid == self || pid > 1 && c.ours(pid) {
+			return true
+		}
+		if pid <= 1 {
+			return false
+		}
+		data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil {
+			return true // it has ended
+		}
+		rest := string(data[strings.LastIndexByte(string(data), ')')+1:])
+		fields := strings.Fields(rest)
+		if len(fields) < 2 {
+			return false
+		}
+		if pid, err = strconv.Atoi(fields[1]); err != nil {
+			return false
+		}
+	}
+	return false
 }
 
 // enable lets the cgroups below dir use controllers.
@@ -237,17 +337,26 @@ func enable(dir string, controllers ...string) error {
 }
 
 // Support says how a controller, one of memory, pids and cpu, limits cages: by, such as "cgroup v1 memory", or why it does not.
-// Without into an init cannot start a process in a cgroup, which cgroup2 needs.
+// Without into an init cannot start a process in a cgroup, which cgroup2 needs. What stood in the way and may have gone is tried again.
 func (c *Cages) Support(controller string, into bool) (by, why string) {
-	switch {
-	case c.v1[controller] != nil:
+	if c.v1[controller] != nil {
 		return "cgroup v1 " + controller, ""
-	case c.has(controller) && !into:
-		return "", "cgroup v2 " + controller + ": without a user namespace no process can be started in a cgroup"
-	case c.has(controller):
-		return "cgroup v2 " + controller, ""
 	}
-	return "", c.why[controller]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if errors.Is(c.why[controller], errShared) {
+		c.grant(controller)
+	}
+	switch {
+	case !slices.Contains(c.v2has, controller):
+		if err := c.why[controller]; err != nil {
+			why = err.Error()
+		}
+		return "", why
+	case !into:
+		return "", "cgroup v2 " + controller + ": without a user namespace no process can be started in a cgroup"
+	}
+	return "cgroup v2 " + controller, ""
 }
 
 // Trial returns a folder in cgroup2 to try whether a process can be started in one, and what removes it; false where there is
@@ -265,8 +374,12 @@ func (c *Cages) Trial() (fd int, remove func(), ok bool) {
 
 // WithoutV2 gives up cgroup2, in which no process can be started, for a reason. There must be no cage yet.
 func (c *Cages) WithoutV2(reason error) {
-	for _, controller := range c.v2has {
-		c.why[controller] = "cgroup v2: no process can be started in a cgroup: " + reason.Error()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, controller := range controllers {
+		if c.v1[controller] == nil && (c.why[controller] == nil || errors.Is(c.why[controller], errShared)) {
+			c.why[controller] = fmt.Errorf("cgroup v2: no process can be started in a cgroup: %w", reason)
+		}
 	}
 	_ = remove(c.v2) // what stays is found at the next start
 	c.v2lock.Close()
@@ -285,6 +398,9 @@ func (c *Cages) Close() error {
 	if c.v2 != "" {
 		failed = append(failed, remove(c.v2))
 		c.v2lock.Close()
+	}
+	if c.aside != nil { // this process is in it
+		c.aside.Close()
 	}
 	return errors.Join(failed...)
 }

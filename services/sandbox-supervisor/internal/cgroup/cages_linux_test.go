@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,7 +28,7 @@ var entering sync.Mutex
 func openCages(name string) (*Cages, error) {
 	entering.Lock()
 	defer entering.Unlock()
-	return OpenCages(name, ident.New())
+	return OpenCages(name, ident.New(), func(int) bool { return false })
 }
 
 // open makes cgroups for cages, and removes them when the test ends.
@@ -275,7 +276,7 @@ func fakeV2(t *testing.T) *Cages {
 		t.Fatal(err)
 	}
 	t.Cleanup(watch.close)
-	c := &Cages{name: "kaged", v1: map[string]*home{}, why: map[string]string{}, watch: watch, v2: t.TempDir(), v2has: controllers}
+	c := &Cages{name: "kaged", v1: map[string]*home{}, why: map[string]error{}, watch: watch, v2: t.TempDir(), v2has: controllers}
 	c.mkdir = func(path string) error {
 		if err := os.Mkdir(path, 0o755); err != nil {
 			return err
@@ -364,8 +365,9 @@ func TestV2Files(t *testing.T) {
 	}
 }
 
-// A cgroup that has processes of its own cannot hand out controllers: kaged's are moved aside, other people's are not. It is
-// tried with any controller that cgroup2 has here.
+// A cgroup that has processes of its own cannot hand out controllers: kaged's are moved aside, also those that are nobody's children any more,
+// and no other supervisor takes them for left. Other people's are not moved, and as soon as they have gone there are limits. It is tried
+// with any controller that cgroup2 has here.
 func TestGrant(t *testing.T) {
 	parent, err := own()
 	if err != nil {
@@ -374,60 +376,114 @@ func TestGrant(t *testing.T) {
 	}
 	available := strings.Fields(content(t, filepath.Join(parent, "cgroup.controllers")))
 	if len(available) == 0 {
-		if err := grant(parent, "memory", "kaged"); err == nil || !strings.Contains(err.Error(), "Delegate=yes") {
+		c := &Cages{name: "kaged", own: parent}
+		if err := c.handOut("memory"); err == nil || !strings.Contains(err.Error(), "Delegate=yes") {
 			t.Errorf("without a controller: %v", err)
 		}
 		t.Log("cgroup2 has no controllers here")
 		return
 	}
+	defer func(all []string) { controllers = all }(controllers)
+	controller := available[0]
+	controllers = available[:1]
 	dir := filepath.Join(parent, "kaged-test-"+ident.New())
 	tree, err := openAt(dir)
 	if err != nil {
 		t.Logf("the own cgroup is not ours to change: %v", err)
 		return
 	}
-	if !strings.Contains(content(t, filepath.Join(parent, "cgroup.subtree_control")), available[0]) {
-		if err := enable(parent, available[0]); err != nil {
-			t.Logf("the own cgroup is not ours to change: %v", err)
-			if err := tree.Remove(); err != nil {
-				t.Error(err)
-			}
-			return
-		}
-		defer func() { // as it was
-			if err := put(filepath.Join(parent, "cgroup.subtree_control"), "-"+available[0]); err != nil {
-				t.Error(err)
-			}
-		}()
-	}
-	child := exec.Command("/bin/sleep", "1000")
-	leaf, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(leaf)
-	child.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: leaf}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
 	defer func() {
 		if err := tree.Remove(); err != nil {
 			t.Error(err)
 		}
-		_ = child.Wait() // it was killed with the tree
 	}()
-	if err := enable(dir, available[0]); !errors.Is(err, unix.EBUSY) {
+	if !strings.Contains(content(t, filepath.Join(parent, "cgroup.subtree_control")), controller) {
+		if err := enable(parent, controller); err != nil {
+			t.Logf("the own cgroup is not ours to change: %v", err)
+			return
+		}
+		defer func() { // as it was, once nothing is below
+			if err := tree.Remove(); err != nil {
+				t.Error(err)
+			}
+			if err := put(filepath.Join(parent, "cgroup.subtree_control"), "-"+controller); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	child, orphan, stranger := startIn(t, dir, false), startIn(t, dir, true), startIn(t, dir, true)
+	if err := enable(dir, controller); !errors.Is(err, unix.EBUSY) {
 		t.Fatalf("a cgroup with processes hands out a controller: %v", err)
 	}
-	if err := grant(dir, available[0], "kaged"); err != nil {
+	watch, err := newWatcher()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if pids := processesIn(filepath.Join(dir, "kaged-self")); len(pids) != 1 || pids[0] != child.Process.Pid {
-		t.Errorf("moved aside are %v", pids)
+	c := &Cages{name: "kaged", v1: map[string]*home{}, why: map[string]error{}, mkdir: mkdir, watch: watch, ours: func(pid int) bool { return pid == orphan }}
+	if err := c.openV2(dir); err != nil {
+		t.Fatal(err)
 	}
-	if mine(1) && os.Getpid() != 1 {
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if by, why := c.Support(controller, true); by != "" || why != errShared.Error() {
+		t.Errorf("beside a stranger's process the controller is by %q, because of %q", by, why)
+	}
+	if pids := processesIn(dir); len(pids) != 3 {
+		t.Errorf("in the cgroup are only %v", pids)
+	}
+	if err := unix.Kill(stranger, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); slices.Contains(processesIn(dir), stranger); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("a killed process stays")
+		}
+	}
+	if by, why := c.Support(controller, true); by == "" {
+		t.Errorf("the controller is not there because of %q", why)
+	}
+	sweep(dir, "kaged", remove)
+	moved := processesIn(filepath.Join(dir, "kaged-self"))
+	slices.Sort(moved)
+	if want := []int{min(child, orphan), max(child, orphan)}; !slices.Equal(moved, want) {
+		t.Errorf("moved aside are %v, want %v", moved, want)
+	}
+	if c.mine(1) && os.Getpid() != 1 {
 		t.Error("the first process is taken for ours")
 	}
+}
+
+// startIn starts a process in a cgroup, and returns its id: a child of this one, or what nobody's child is any more. It ends with the cgroup.
+func startIn(t *testing.T, dir string, orphan bool) (pid int) {
+	t.Helper()
+	folder, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(folder)
+	attr := &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: folder}
+	if orphan {
+		cmd := exec.Command("/bin/sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")
+		cmd.SysProcAttr = attr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pid, err = strconv.Atoi(strings.TrimSpace(string(out))); err != nil {
+			t.Fatal(err)
+		}
+		return pid
+	}
+	cmd := exec.Command("/bin/sleep", "1000")
+	cmd.SysProcAttr = attr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Wait() }) // it was killed with its cgroup
+	return cmd.Process.Pid
 }
 
 // What an init's placing costs, and what a command's cgroups do (cages.md: 0.27 to 1.35 ms where the pid is written 8 to 27).

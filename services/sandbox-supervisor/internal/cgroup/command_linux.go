@@ -83,7 +83,7 @@ func (c *Command) make() (err error) {
 	if err := os.Chown(filepath.Join(path, "cgroup.procs"), cage.uid, -1); err != nil && !errors.Is(err, unix.EPERM) {
 		return err
 	}
-	if cage.limits.Memory > 0 && cage.cages.has("memory") {
+	if slices.Contains(cage.limited, "memory") {
 		if err := put(filepath.Join(path, "memory.oom.group"), "1"); err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (c *Command) make() (err error) {
 			return err
 		}
 	}
-	if cage.limits.PIDs > 0 && cage.cages.has("pids") {
+	if slices.Contains(cage.limited, "pids") {
 		// With a limit of its own, as high as the cage's, the count of a command that is alone is its own.
 		if err := put(filepath.Join(path, "pids.max"), strconv.FormatInt(cage.limits.PIDs, 10)); err != nil {
 			return err
@@ -99,11 +99,6 @@ func (c *Command) make() (err error) {
 		return c.count(path, count{hit: HitPIDs, key: "max"}, "pids.events")
 	}
 	return nil
-}
-
-// has returns whether cgroup2 has a controller for cages.
-func (c *Cages) has(controller string) bool {
-	return slices.Contains(c.v2has, controller)
 }
 
 // enterV1 makes the command's folder in a hierarchy of version 1.

@@ -30,7 +30,8 @@ func (b *Boxes) openCgroups() *cgroup.Cages {
 	if b.opts.Cgroups == "" {
 		return nil
 	}
-	c, err := cgroup.OpenCages(b.opts.Cgroups, b.opts.Name)
+	family := proc.Mark(b.opts.Name, 0)
+	c, err := cgroup.OpenCages(b.opts.Cgroups, b.opts.Name, func(pid int) bool { return proc.Family(proc.MarkOf(pid), family) })
 	if err != nil {
 		b.opts.Log.Info("cages have no cgroups", "reason", err)
 		return nil
