@@ -248,6 +248,12 @@ func (h *holder) nothingLeft(t *testing.T, processes []int) {
 		return err != nil && !opened(h.data+"/", "/kaged-"+strings.ToLower(strings.TrimSpace(read(t, filepath.Join(h.data, "node")))))
 	})
 	restart(t, h.data)
+	h.clean(t)
+}
+
+// clean fails the test if something of the supervisor's is on the host.
+func (h *holder) clean(t *testing.T) {
+	t.Helper()
 	if left := cgroups(t, h.data); len(left) > 0 {
 		t.Errorf("cgroups are left: %v", left)
 	}
@@ -282,21 +288,39 @@ func below(dir string) (found []string) {
 	return found
 }
 
-// When the supervisor is killed, every cage is gone at once with everything in it; and after the next start nothing of them
-// is on the host: no process, no mount, no cgroup, no stub, no file.
+// When the supervisor is killed, every cage is gone at once with everything in it, and nothing of them is on the host: no process, no mount,
+// no cgroup, no stub, no file. That does not take another start, nor that what starts inits, the inits or the shim run: they may be stopped.
 func TestKilledSupervisorOfCages(t *testing.T) {
 	t.Parallel()
-	h := startHolder(t, 2, "")
-	h.until(t, "running", 4)
-	processes := descendants(t, h.cmd.Process.Pid)
-	if len(processes) < 2*5 {
-		t.Errorf("only %v run", processes)
+	for _, stopped := range [][]string{nil, {"kaged-cages"}, {"kaged-cage"}, {"kaged-cages", "kaged-cage", "kaged-shim"}} {
+		t.Run(fmt.Sprint("stopped=", stopped), func(t *testing.T) {
+			t.Parallel()
+			h := startHolder(t, 2, "")
+			h.until(t, "running", 4)
+			if len(below(h.project)) == 0 {
+				t.Error("there are no stubs")
+			}
+			processes := descendants(t, h.cmd.Process.Pid)
+			if len(processes) < 2*5 {
+				t.Errorf("only %v run", processes)
+			}
+			for _, pid := range processes {
+				comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+				if err == nil && slices.Contains(stopped, strings.TrimSpace(string(comm))) {
+					freeze(t, pid)
+				}
+			}
+			if err := h.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = h.cmd.Wait()
+			for _, pid := range processes {
+				gone(t, pid)
+			}
+			h.clean(t)
+			h.nothingLeft(t, nil)
+		})
 	}
-	if err := h.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = h.cmd.Wait()
-	h.nothingLeft(t, processes)
 }
 
 // The same if it is killed while it makes twenty cages at once, wherever each of them is.

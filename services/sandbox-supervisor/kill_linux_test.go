@@ -177,23 +177,28 @@ func restart(t *testing.T, data string) {
 	testkit.Stop(t, r)
 }
 
-// When the supervisor is killed, everything it ever started is gone, the shim last; and after the next start no cgroup of
-// it is there either.
+// When the supervisor is killed, everything it ever started is gone, the shim last, even one that was stopped; and no cgroup of it is
+// there any more, though nobody starts again.
 func TestKilledSupervisor(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"auto", "off"} {
-		t.Run("cgroups="+way, func(t *testing.T) {
-			t.Parallel()
-			v := startVictim(t, way)
-			v.kill(t)
-			for _, pid := range append(v.pids, v.shim) {
-				gone(t, pid)
-			}
-			restart(t, v.data)
-			if left := cgroups(t, v.data); len(left) > 0 {
-				t.Errorf("cgroups are left: %v", left)
-			}
-		})
+		for _, stopped := range []bool{false, true} {
+			t.Run(fmt.Sprintf("cgroups=%s stopped=%v", way, stopped), func(t *testing.T) {
+				t.Parallel()
+				v := startVictim(t, way)
+				if stopped {
+					freeze(t, v.shim)
+				}
+				v.kill(t)
+				for _, pid := range append(v.pids, v.shim) {
+					gone(t, pid)
+				}
+				if left := cgroups(t, v.data); len(left) > 0 {
+					t.Errorf("cgroups are left: %v", left)
+				}
+				restart(t, v.data)
+			})
+		}
 	}
 }
 
@@ -204,13 +209,13 @@ func TestKilledTogether(t *testing.T) {
 		t.Run("cgroups="+way, func(t *testing.T) {
 			t.Parallel()
 			v := startVictim(t, way)
-			// Stopped, the shim cannot see the supervisor's end.
-			freeze(t, v.shim)
-			v.kill(t)
+			// Stopped, the supervisor cannot see the shim's end.
+			freeze(t, v.cmd.Process.Pid)
 			if err := unix.Kill(v.shim, unix.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 			gone(t, v.shim)
+			v.kill(t)
 			for _, pid := range v.pids {
 				if stillThere(pid) == nil {
 					t.Errorf("process %d was gone too early to prove anything", pid)
@@ -353,7 +358,7 @@ func TestIgnoredSignalsAreNotHandedOn(t *testing.T) {
 	}
 	cmd := exec.Command("/bin/sh", "-c", `trap "" HUP INT QUIT TERM PIPE USR1 TSTP CHLD; exec "$@"`, "sh", exe, "exec grep ^SigIgn /proc/self/status")
 	cmd.Env = append(os.Environ(), "KAGED_TEST_HELPER=supervisor", "KAGED_TEST_DATA="+t.TempDir(),
-		"KAGED_SERVICES_SANDBOX_SUPERVISOR_CGROUPS=off") // a killed supervisor's cgroups would stay: nobody starts here again
+		"KAGED_SERVICES_SANDBOX_SUPERVISOR_CGROUPS=off") // nobody waits here until what a killed supervisor had is gone
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -6,20 +6,35 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
+	"kaged.dev/services/sandbox-supervisor/internal/cgroup"
 	"kaged.dev/services/sandbox-supervisor/internal/commands"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
+	"kaged.dev/services/sandbox-supervisor/internal/proc"
+	"kaged.dev/services/sandbox-supervisor/internal/stub"
 )
 
-// launch starts inits until the supervisor is gone, and then waits until they are, which its end is also the end of.
+// launcher starts inits until the supervisor is gone. Then it makes an end of them, and of what a supervisor that was killed has left on the
+// host.
 //
 // A process that is to have a user namespace is a copy of the one that starts it, with all its page tables, until it executes
 // another program: that takes a supervisor of 200 MB 11 ms in which none of its threads can touch a new page, and this process
 // 1 ms.
+type launcher struct {
+	conn *frame.Conn
+
+	leave      blueprint.Leave
+	supervisor int // stands for its process, -1 for none
+
+	reaping sync.Mutex // held while it is taken note of inits that have ended
+}
+
 func launch() error {
 	if err := commands.CloseInherited(socket); err != nil {
 		return fmt.Errorf("inherited files: %w", err)
@@ -30,42 +45,112 @@ func launch() error {
 	}
 	// What is sent to every process of a service when it is to end is the supervisor's to act on, which still needs this one.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM)
-	go reap()
+	l := &launcher{conn: conn, supervisor: -1}
+	go l.reap()
+	ordered, err := l.serve()
+	if err != nil {
+		return err
+	}
+	l.bury()
+	if !ordered {
+		l.tidy()
+	}
+	return nil
+}
+
+// serve does what the supervisor asks for until it is gone. It reports whether that is in order.
+func (l *launcher) serve() (ordered bool, err error) {
 	for {
-		f, fds, err := conn.Receive()
-		if err != nil { // the supervisor has ended
-			for err == nil || errors.Is(err, unix.EINTR) || !errors.Is(err, unix.ECHILD) {
-				_, err = unix.Wait4(-1, nil, 0, nil)
-			}
-			return nil
-		}
-		pid, pidfd, err := start(f, fds)
-		for _, fd := range fds {
-			unix.Close(fd)
-		}
-		var errno syscall.Errno
+		f, fds, err := l.conn.Receive()
 		switch {
-		case err == nil:
-			err = conn.Send(frame.Frame{Op: frame.OpStarted, PID: pid}, pidfd)
-			unix.Close(pidfd)
-		case errors.As(err, &errno):
-			err = conn.Send(frame.Frame{Op: frame.OpFailed, Code: int(errno)})
+		case err != nil:
+			return false, nil
+		case f.Op == frame.OpEnd:
+			return true, nil
+		case f.Op == frame.OpLeave:
+			err = l.note(f, fds)
+		default:
+			err = l.answer(f, fds)
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
 }
 
+// note takes note of what is to be removed.
+func (l *launcher) note(f frame.Frame, fds []int) error {
+	var leave blueprint.Leave
+	if err := json.Unmarshal(f.Plan, &leave); err != nil {
+		return err
+	}
+	if len(fds) != 1 {
+		return fmt.Errorf("the supervisor said %q with %d files", f.Op, len(fds))
+	}
+	if l.supervisor >= 0 {
+		unix.Close(l.supervisor)
+	}
+	l.leave, l.supervisor = leave, fds[0]
+	return nil
+}
+
+// answer starts an init.
+func (l *launcher) answer(f frame.Frame, fds []int) error {
+	pid, pidfd, err := start(f, fds)
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+	var errno syscall.Errno
+	switch {
+	case err == nil:
+		defer unix.Close(pidfd)
+		return l.conn.Send(frame.Frame{Op: frame.OpStarted, PID: pid}, pidfd)
+	case errors.As(err, &errno):
+		return l.conn.Send(frame.Frame{Op: frame.OpFailed, Code: int(errno)})
+	}
+	return err
+}
+
 // reap takes note of inits that have ended, so that they go. The supervisor knows of their ends by their pidfds.
-func reap() {
+func (l *launcher) reap() {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
 	for range ended {
+		l.reaping.Lock()
 		for pid := 1; pid > 0; {
 			pid, _ = unix.Wait4(-1, nil, unix.WNOHANG, nil)
 		}
+		l.reaping.Unlock()
 	}
+}
+
+// bury kills the inits that are left, and with them everything in their cages, and returns when they are gone. They see the supervisor's end
+// too, save one that was stopped.
+func (l *launcher) bury() {
+	l.reaping.Lock() // for good: an id is nobody else's as long as nobody takes note of its end
+	for {
+		inits, _ := proc.Children()
+		for _, pid := range inits {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// dying is how long the supervisor may take to be gone once its end of the socket is closed: what it has locked is locked until then.
+const dying = 10 * time.Second
+
+// tidy removes what the supervisor has left. What cannot be removed now is left to the next one.
+func (l *launcher) tidy() {
+	if l.supervisor < 0 || !proc.Ended(l.supervisor, dying) {
+		return
+	}
+	if l.leave.Journals != "" {
+		stub.Sweep(l.leave.Journals, stub.Remove, func(string, error) {})
+	}
+	cgroup.SweepLeft(l.leave.V1, l.leave.V2)
 }
 
 // start starts one init and returns its process. It fails with what the system said.

@@ -3,7 +3,8 @@
 // The supervisor runs its own executable a second time as the shim and talks to it over a socket (package frame). What it
 // does there is package commands. The shim is the subreaper of everything it starts: a daemon that forks twice, changes its
 // session and empties its environment is still its child in the end, so nothing gets away. When its socket ends, which the
-// death of the supervisor brings about, it kills all it ever started and ends.
+// death of the supervisor brings about, it kills all it ever started and ends. Then it also removes the cgroups of a supervisor that was
+// killed.
 //
 // Every main function of a program that runs the sandbox supervisor begins with
 //
@@ -27,6 +28,9 @@ const Misplaced = "-kaged-shim-needs-its-own-main"
 
 // Socket is the descriptor at which the shim finds its end of the connection to the supervisor.
 const Socket = 3
+
+// Leaf is the name of the shim's own cgroup in its supervisor's tree, where there are cgroups.
+const Leaf = "shim"
 
 // Invoked reports whether this process was started to be a shim. Main functions ask before they do anything else.
 func Invoked() bool { return len(os.Args) == 2 && os.Args[0] == Name && os.Args[1] == Misplaced }

@@ -5,11 +5,14 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/services/sandbox-supervisor/internal/cgroup"
 	"kaged.dev/services/sandbox-supervisor/internal/commands"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
+	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
 // Main is the shim. It works until the supervisor's end of the socket is closed, kills what it started, and ends the
@@ -30,6 +33,10 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	supervisor, err := unix.PidfdOpen(os.Getppid(), 0)
+	if err != nil {
+		supervisor = -1 // what it leaves is left to the next one
+	}
 	if err := isolate(); err != nil {
 		return err
 	}
@@ -37,9 +44,15 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	s.Serve(frame.Frame{Op: frame.OpReady, PID: os.Getpid()})
+	ordered := s.Serve(frame.Frame{Op: frame.OpReady, PID: os.Getpid()})
+	if !ordered && supervisor >= 0 && proc.Ended(supervisor, dying) { // it has the cgroups locked until then
+		_ = cgroup.Abandon(Leaf) // what stays is found by the next supervisor
+	}
 	return nil
 }
+
+// dying is how long a killed supervisor may take to be gone once its end of the socket is closed.
+const dying = 10 * time.Second
 
 // isolate makes the process what a shim is: the subreaper of its descendants, closed to them, holding nothing of the
 // process that started it.

@@ -1,6 +1,10 @@
 package blueprint
 
-import "golang.org/x/sys/unix"
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 // The arguments that make the program of inits do something else: nothing until it is killed, and starting inits.
 const (
@@ -32,4 +36,19 @@ func Rights(userns bool) []uintptr {
 		list = append(list, unix.CAP_SYS_RESOURCE)
 	}
 	return list
+}
+
+// Leave is what a supervisor leaves on the host if it is killed, for the launcher to remove. It travels as JSON in a frame, with a file
+// that stands for the supervisor's process (a pidfd).
+type Leave struct {
+	// Journals is the folder of the journals of stubs, empty for none.
+	Journals string `json:"journals,omitempty"`
+	// V1 and V2 are folders of cgroups, of version 1 and of cgroup2.
+	V1 []string `json:"v1,omitempty"`
+	V2 []string `json:"v2,omitempty"`
+}
+
+// Equal reports whether two are the same.
+func (l Leave) Equal(m Leave) bool {
+	return l.Journals == m.Journals && slices.Equal(l.V1, m.V1) && slices.Equal(l.V2, m.V2)
 }

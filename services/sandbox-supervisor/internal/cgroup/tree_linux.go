@@ -17,8 +17,11 @@ import (
 // settle is how long the processes of a killed cgroup may take to be gone.
 const settle = 5 * time.Second
 
-// Tree is the folder of one supervisor.
-type Tree struct{ path string }
+// Tree is the folder of one supervisor, which has it locked as long as it lives.
+type Tree struct {
+	path string
+	lock *os.File // nil for one that is not locked
+}
 
 // Open makes the tree called name below this process's own cgroup. A tree of that name is a leftover: what runs in it is
 // killed. Open fails where there is no cgroup2 hierarchy, where this user may not make cgroups in it, and where the kernel
@@ -28,7 +31,80 @@ func Open(name string) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openAt(filepath.Join(parent, name))
+	path := filepath.Join(parent, name)
+	for {
+		t, err := openAt(path)
+		if err != nil {
+			return nil, err
+		}
+		if t.lock, err = os.Open(path); err == nil {
+			err = unix.Flock(int(t.lock.Fd()), unix.LOCK_EX) // who removes what was left holds it for a moment
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.close()
+			os.Remove(path)
+			return nil, err
+		}
+		if err == nil && isAt(t.lock, path) {
+			return t, nil
+		}
+		t.close() // it was removed before it was locked
+	}
+}
+
+// isAt returns whether a file is what is at a path.
+func isAt(file *os.File, path string) bool {
+	a, err1 := file.Stat()
+	b, err2 := os.Lstat(path)
+	return err1 == nil && err2 == nil && os.SameFile(a, b)
+}
+
+// SweepTrees kills and removes the trees below this process's own cgroup whose names begin with prefix and whose supervisors were killed.
+func SweepTrees(prefix string) {
+	if dir, err := own(); err == nil {
+		sweep(dir, prefix, remove)
+	}
+}
+
+// Abandon removes the tree in which this process is, in a leaf of that name, when nothing else is left in it and its supervisor is gone.
+// For that the process leaves it.
+func Abandon(leaf string) error {
+	dir, err := own()
+	if err != nil {
+		return err
+	}
+	tree := filepath.Dir(dir)
+	if filepath.Base(dir) != leaf || !strings.HasPrefix(filepath.Base(tree), "kaged-") {
+		return nil
+	}
+	held, err := lock(tree)
+	if err != nil {
+		return err // the next supervisor has it
+	}
+	defer held.Close()
+	if err := put(filepath.Join(filepath.Dir(tree), "cgroup.procs"), "0"); err != nil {
+		return err
+	}
+	return removeEmpty(tree, held)
+}
+
+// removeEmpty removes a cgroup and those below it, in which nothing is, as long as it is what is held.
+func removeEmpty(path string, held *os.File) error {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := removeEmpty(filepath.Join(path, e.Name()), nil); err != nil {
+				return err
+			}
+		}
+	}
+	if held != nil && !isAt(held, path) {
+		return nil
+	}
+	return rmdir(path)
 }
 
 func openAt(path string) (*Tree, error) {
@@ -66,7 +142,16 @@ func (t *Tree) Leaf(name string) (*Leaf, error) {
 }
 
 // Remove kills what runs in the tree and removes it.
-func (t *Tree) Remove() error { return remove(t.path) }
+func (t *Tree) Remove() error {
+	defer t.close()
+	return remove(t.path)
+}
+
+func (t *Tree) close() {
+	if t.lock != nil {
+		t.lock.Close()
+	}
+}
 
 // Leaf is the cgroup of one command. Its methods may be called by many at once, also after it was removed.
 type Leaf struct {

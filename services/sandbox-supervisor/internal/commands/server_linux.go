@@ -115,23 +115,29 @@ func (s *Server) onForker(do func()) {
 }
 
 // Serve tells the peer that everything is ready, with files, and works until the connection ends. Where the process is no
-// first of a namespace, everything it ever started is killed and gone when Serve returns.
-func (s *Server) Serve(ready frame.Frame, files ...int) {
+// first of a namespace, everything it ever started is killed and gone when Serve returns. It reports whether the peer has told that it ends,
+// as opposed to one that was killed.
+func (s *Server) Serve(ready frame.Frame, files ...int) (ordered bool) {
 	go s.reap()
 	if err := s.conn.Send(ready, files...); err == nil {
-		s.serve()
+		ordered = s.serve()
 	}
 	if !s.opts.Inner {
 		s.end()
 	}
+	return ordered
 }
 
-// serve does what the supervisor asks for until the socket ends.
-func (s *Server) serve() {
+// serve does what the supervisor asks for until that ends. It reports whether it has told so.
+func (s *Server) serve() (ordered bool) {
 	for {
 		f, fds, err := s.conn.Receive()
 		if err != nil {
-			return
+			return false
+		}
+		if f.Op == frame.OpEnd {
+			closeAll(fds)
+			return true
 		}
 		if f.Op == frame.OpStart {
 			// Beside the loop: a folder on a network that hangs must not keep others from being killed.

@@ -67,6 +67,21 @@ func Open(fd int) (*Conn, error) {
 // Close ends the connection; the other end receives io.EOF.
 func (c *Conn) Close() error { return c.file.Close() }
 
+// End closes the connection after an OpEnd, by which the other end knows that this one has not died. It never waits: to one that does not
+// read, or while a Send waits, only the connection's end is told.
+func (c *Conn) End() error {
+	if c.send.TryLock() {
+		data, err := json.Marshal(Frame{Op: OpEnd})
+		if err == nil {
+			_ = c.raw.Control(func(fd uintptr) {
+				_ = unix.Sendmsg(int(fd), append([]byte{last}, data...), nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+			})
+		}
+		c.send.Unlock()
+	}
+	return c.Close()
+}
+
 // Send sends a frame with descriptors, which stay the caller's to close. It blocks while the other end does not read, at most
 // for Patience.
 func (c *Conn) Send(f Frame, fds ...int) error {

@@ -73,7 +73,7 @@ type Boxes struct {
 func New(opts Options) *Boxes {
 	b := &Boxes{opts: opts, tiers: tiers(opts.UID), filters: map[seccomp.Profile]func() []byte{}}
 	b.stubs.dir, b.stubs.log = opts.Dir, opts.Log
-	b.launcher.log, b.launcher.timeout = &logWriter{log: opts.Log}, opts.StartTimeout
+	b.launcher.log, b.launcher.timeout, b.launcher.leave = &logWriter{log: opts.Log}, opts.StartTimeout, b.leave
 	b.spares = newSpares(opts.SpareIdle, func(k kind) (*inmate, error) { return b.launch(k, -1) }, opts.Log)
 	b.cgroups = sync.OnceValue(func() *cgroup.Cages {
 		c := b.openCgroups()
@@ -85,6 +85,18 @@ func New(opts Options) *Boxes {
 	}
 	b.probed = sync.OnceValue(b.probe)
 	return b
+}
+
+// leave is what is left on the host if this process is killed.
+func (b *Boxes) leave() blueprint.Leave {
+	var leave blueprint.Leave
+	if b.opts.Dir != "" {
+		leave.Journals, _ = filepath.Abs(b.opts.Dir) // the launcher works elsewhere; without a working folder there is none for it
+	}
+	if c := b.opened.Load(); c != nil {
+		leave.V1, leave.V2 = c.Folders()
+	}
+	return leave
 }
 
 // Sweep removes what killed supervisors have left on the host.

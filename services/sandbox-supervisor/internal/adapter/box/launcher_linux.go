@@ -14,6 +14,7 @@ import (
 
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
+	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
 // launcher starts inits by a small process that does nothing else, as forking this one takes the longer the more memory it has. Its methods may be called by many at once.
@@ -21,9 +22,14 @@ type launcher struct {
 	log     *logWriter
 	timeout time.Duration // of starting one init
 
+	// leave is what is to be removed from the host when this process ends without having done so.
+	leave func() blueprint.Leave
+
 	mu     sync.Mutex // held while one is started; guards what follows
 	conn   *frame.Conn
-	cmd    *exec.Cmd // nil while there is none
+	cmd    *exec.Cmd       // nil while there is none
+	wait   func() error    // for the end of cmd
+	told   blueprint.Leave // what it knows of leave
 	closed bool
 }
 
@@ -55,6 +61,7 @@ func (l *launcher) launch(what blueprint.Launch, files ...int) (*process, error)
 			return nil, err
 		}
 	}
+	l.tell()
 	answer, fds, err := l.ask(plan, files)
 	switch {
 	case err == nil && answer.Op == frame.OpStarted && len(fds) == 1:
@@ -86,12 +93,33 @@ func (l *launcher) start() error {
 		Env: initEnv, Dir: "/", Stderr: l.log, ExtraFiles: []*os.File{theirs}, WaitDelay: time.Second,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
-	if err := cmd.Start(); err != nil {
+	if l.wait, err = proc.Start(cmd); err != nil {
 		conn.Close()
 		return unavailable(layerInit, reasonOf(err), "")
 	}
-	l.conn, l.cmd = conn, cmd
+	l.conn, l.cmd, l.told = conn, cmd, blueprint.Leave{}
 	return nil
+}
+
+// tell tells the process what is to be removed when this one is killed, if it does not know. Where that fails it will not be removed before
+// the next start of kaged.
+func (l *launcher) tell() {
+	now := l.leave()
+	if now.Equal(l.told) {
+		return
+	}
+	plan, err := json.Marshal(now)
+	if err != nil {
+		return
+	}
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(self)
+	if l.conn.Send(frame.Frame{Op: frame.OpLeave, Plan: plan}, self) == nil {
+		l.told = now
+	}
 }
 
 // ask sends one request and returns its answer.
@@ -103,14 +131,14 @@ func (l *launcher) ask(plan []byte, files []int) (frame.Frame, []int, error) {
 	return l.conn.Receive()
 }
 
-// end has the process end, which it does when the inits have that it has started.
+// end has the process end, which it does when the inits have that it has started. Nothing of theirs is left on the host.
 func (l *launcher) end() {
 	if l.cmd == nil {
 		return
 	}
-	l.conn.Close()
 	defer l.killLate().Stop()
-	_ = l.cmd.Wait() // how does not matter
+	_ = l.conn.End()
+	_ = l.wait() // how does not matter
 	l.cmd = nil
 }
 

@@ -226,6 +226,8 @@ func (h *Host) openTree() *cgroup.Tree {
 	if !h.opts.Cgroups {
 		return nil
 	}
+	node := "kaged-" + strings.ToLower(h.opts.Node)
+	cgroup.SweepTrees(node + "-") // of those that worked beside another and were killed; only they know their names
 	tree, err := cgroup.Open("kaged-" + strings.ToLower(h.name))
 	if err != nil {
 		h.opts.Log.Info("commands are told apart by their marks: there are no cgroups for them", "reason", err)

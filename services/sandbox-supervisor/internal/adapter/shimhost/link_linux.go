@@ -24,15 +24,13 @@ import (
 // errCgroup says that a cgroup was made and that no process can be started in it.
 var errCgroup = errors.New("a process cannot be started in a cgroup")
 
-// ownLeaf is the name of the shim's own cgroup.
-const ownLeaf = "shim"
-
 // shimProcess is one shim.
 type shimProcess struct {
 	host *Host
 	conn *frame.Conn
 	link *link.Link
 	cmd  *exec.Cmd
+	wait func() error // for the end of cmd
 	tree *cgroup.Tree // nil for none
 	leaf *cgroup.Leaf // the shim's own, nil for none
 }
@@ -60,13 +58,13 @@ func start(h *Host, tree *cgroup.Tree) (*shimProcess, error) {
 		WaitDelay: time.Second,
 	}
 	if tree != nil {
-		if s.leaf, err = tree.Leaf(ownLeaf); err != nil {
+		if s.leaf, err = tree.Leaf(shim.Leaf); err != nil {
 			conn.Close()
 			return nil, fmt.Errorf("%w: %w", errCgroup, err)
 		}
 		s.cmd.SysProcAttr.UseCgroupFD, s.cmd.SysProcAttr.CgroupFD = true, s.leaf.FD()
 	}
-	if err := s.cmd.Start(); err != nil {
+	if s.wait, err = proc.Start(s.cmd); err != nil {
 		conn.Close()
 		s.removeLeaf()
 		if tree != nil {
@@ -105,7 +103,7 @@ func (s *shimProcess) awaitReady() error {
 
 // serve reads what the shim says until the shim or ctx ends. Then it makes an end of the shim and of what it left behind.
 func (s *shimProcess) serve(ctx context.Context) {
-	stop := context.AfterFunc(ctx, func() { s.conn.Close() }) // the shim kills everything and ends
+	stop := context.AfterFunc(ctx, func() { _ = s.conn.End() }) // the shim kills everything and ends
 	s.link.Serve()
 	s.host.set(nil, nil) // commands that come from now on wait for another shim
 	if stop() {
@@ -121,7 +119,7 @@ func (s *shimProcess) reap() {
 	s.conn.Close()
 	late := time.AfterFunc(s.host.opts.KillTimeout, s.kill)
 	defer late.Stop()
-	if err := s.cmd.Wait(); err != nil {
+	if err := s.wait(); err != nil {
 		s.host.opts.Log.Warn("the shim ended", "reason", err)
 	}
 }
