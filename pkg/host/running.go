@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -123,6 +124,9 @@ func (r *running) stop(patience context.Context, l limits) error {
 	r.serves.Wait()
 	if r.socket != "" {
 		os.Remove(r.socket)
+		if dir := filepath.Dir(r.socket); dir == shortDir(r.host.opts.DataDir) {
+			os.Remove(dir) // it stays while another service has its socket there
+		}
 	}
 	if r.runErr != nil && !errors.Is(r.runErr, context.Canceled) {
 		return fmt.Errorf("%s: %w", r.Name, r.runErr)
@@ -162,6 +166,17 @@ func isLoopback(hostport string) bool {
 
 // listenUnix makes a socket only its owner may use. A socket nobody answers on is a leftover and is replaced.
 func listenUnix(path, dataDir string) (net.Listener, error) {
+	for range 10 {
+		l, err := tryListenUnix(path, dataDir)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return l, err
+		}
+	}
+	return tryListenUnix(path, dataDir)
+}
+
+// tryListenUnix does that. It fails with fs.ErrNotExist if another service has stopped meanwhile and has taken the folder with it.
+func tryListenUnix(path, dataDir string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}

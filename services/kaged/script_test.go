@@ -32,6 +32,11 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GOCACHE", goEnv("GOCACHE"))
 			env.Setenv("KAGED_DATA_DIR", filepath.Join(env.WorkDir, "data"))
 			env.Setenv("KAGED_CONFIG", filepath.Join(env.WorkDir, "local.toml"))
+			env.Defer(func() {
+				if left := kagedtest.ControlGroups(env.Getenv("KAGED_DATA_DIR")); len(left) > 0 {
+					t.Errorf("control groups are left: %v", left)
+				}
+			})
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"models": startModels},

@@ -323,6 +323,45 @@ func TestKilledSupervisorOfCages(t *testing.T) {
 	}
 }
 
+// A stub stands as long as anybody is in the cage that it protects something from, whoever may have been killed: the next supervisor removes
+// it when the cage is gone.
+func TestStubsOutlastTheSupervisor(t *testing.T) {
+	t.Parallel()
+	h := startHolder(t, 1, "")
+	h.until(t, "running", 2)
+	stubs := below(h.project)
+	processes := descendants(t, h.cmd.Process.Pid)
+	init := 0
+	for _, name := range []string{"kaged-cage", "kaged-cages"} {
+		for _, pid := range processes {
+			if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil || strings.TrimSpace(string(comm)) != name {
+				continue
+			}
+			if name == "kaged-cages" { // which would make an end of the init
+				if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+				gone(t, pid)
+			} else if len(descendants(t, pid)) > 0 { // it is no spare
+				freeze(t, pid)
+				init = pid
+			}
+		}
+	}
+	if err := h.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = h.cmd.Wait()
+	restart(t, h.data)
+	if now := below(h.project); len(stubs) == 0 || !slices.Equal(now, stubs) {
+		t.Errorf("while the cage is there the stubs are %v, they were %v", now, stubs)
+	}
+	if err := unix.Kill(init, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	h.nothingLeft(t, processes)
+}
+
 // The same if it is killed while it makes twenty cages at once, wherever each of them is.
 func TestKilledWhileMakingCages(t *testing.T) {
 	t.Parallel()

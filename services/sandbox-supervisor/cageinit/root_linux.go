@@ -23,7 +23,7 @@ import (
 type builder struct {
 	base  blueprint.Base
 	plan  blueprint.Plan
-	files []int // handed over by the supervisor; -1 for those that were attached
+	files []int // handed over by the supervisor; -1 for those that were attached. What is no grant stays open: the lock on the stubs
 
 	system_ []source // read-only system folders and what is shown of /etc
 	nodes   []source // devices

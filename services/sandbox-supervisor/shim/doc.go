@@ -29,6 +29,9 @@ const Misplaced = "-kaged-shim-needs-its-own-main"
 // Socket is the descriptor at which the shim finds its end of the connection to the supervisor.
 const Socket = 3
 
+// Supervisor is the descriptor at which it finds what stands for the supervisor's process (a pidfd), where there is such a thing.
+const Supervisor = 4
+
 // Leaf is the name of the shim's own cgroup in its supervisor's tree, where there are cgroups.
 const Leaf = "shim"
 

@@ -29,13 +29,14 @@ func run() error {
 	if kind, err := unix.GetsockoptInt(Socket, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
 		return fmt.Errorf("descriptor %d is not the supervisor's socket", Socket)
 	}
+	supervisor := -1
+	if err := unix.PidfdSendSignal(Supervisor, 0, nil, 0); err != unix.EBADF { // whatever else may be there is not the supervisor's
+		supervisor = Supervisor
+		unix.CloseOnExec(supervisor)
+	}
 	conn, err := frame.Open(Socket)
 	if err != nil {
 		return err
-	}
-	supervisor, err := unix.PidfdOpen(os.Getppid(), 0)
-	if err != nil {
-		supervisor = -1 // what it leaves is left to the next one
 	}
 	if err := isolate(); err != nil {
 		return err
@@ -59,7 +60,7 @@ const dying = 10 * time.Second
 func isolate() error {
 	// A name to be found by; without one it would be called "exe".
 	_ = os.WriteFile("/proc/self/comm", []byte(Name), 0)
-	if err := commands.CloseInherited(Socket); err != nil {
+	if err := commands.CloseInherited(Supervisor); err != nil {
 		return fmt.Errorf("inherited files: %w", err)
 	}
 	if err := unix.Chdir("/"); err != nil {

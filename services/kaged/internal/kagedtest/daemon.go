@@ -2,6 +2,7 @@ package kagedtest
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,8 +31,26 @@ func NewWorld(t testing.TB, toml string, env ...string) *World {
 	// What a killed daemon had started ends by itself, and the folder can go when it has.
 	t.Cleanup(func() {
 		Eventually(t, "everything of this test has ended", func() bool { return len(Running(t, dir)) == 0 })
+		Eventually(t, "no control group of this test is there", func() bool { return len(ControlGroups(w.DataDir)) == 0 })
 	})
 	return w
+}
+
+// ControlGroups returns the control groups of the kageds that work, or have worked, on a data directory.
+func ControlGroups(dataDir string) (found []string) {
+	node, err := os.ReadFile(filepath.Join(dataDir, "node"))
+	if err != nil {
+		return nil // none has
+	}
+	prefix := "kaged-" + strings.ToLower(strings.TrimSpace(string(node)))
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), prefix) {
+			found = append(found, path)
+			return fs.SkipDir
+		}
+		return nil // what goes while it is looked at is gone
+	})
+	return found
 }
 
 // Configure replaces the configuration.

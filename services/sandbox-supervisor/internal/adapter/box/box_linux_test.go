@@ -32,7 +32,7 @@ func TestUnprivileged(t *testing.T) {
 		return
 	}
 	const user = 54321
-	dir, err := os.MkdirTemp("", "")
+	dir, err := os.MkdirTemp("", "kaged-box-") // one of a test would be below a folder of root's alone
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -229,6 +229,12 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	if err := g.add(list); err != nil {
 		return err
 	}
+	switch journal, err := held.held(); { // no grant is it: the init keeps it
+	case err != nil:
+		return unavailable("journal", reasonOf(err), "")
+	case journal >= 0:
+		g.files = append(g.files, journal)
+	}
 	var tmp, inodes int64
 	if memory := spec.View.Limits.Memory; memory > 0 && memory/2 < b.opts.TmpBytes {
 		tmp = memory / 2 // what lies in the private folders is memory of the cage's, and is to leave some

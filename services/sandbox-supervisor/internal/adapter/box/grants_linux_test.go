@@ -80,7 +80,7 @@ func TestPinned(t *testing.T) {
 // What no cage may see is not seen where it lies in the system either.
 func TestHidden(t *testing.T) {
 	t.Parallel()
-	system, err := os.MkdirTemp("", "")
+	system, err := os.MkdirTemp("", "kaged-box-")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,8 @@ import (
 //
 // Whoever relies on a protected path, of this process or another, has it locked (shared); who removes a stub must have it alone.
 // A stub that goes would take the mount over it along, in every cage. What is to be removed is written down before it is made,
-// in one file for each cage, locked as long as its supervisor lives: so the next supervisor finds what a killed one left.
+// in one file for each cage, locked (shared) as long as its supervisor or its init lives: so whoever comes next finds what a killed one left,
+// and not before nobody is in the cage.
 type stubs struct {
 	dir string // the folder of the journals, "" for none
 	log *slog.Logger
@@ -116,7 +117,7 @@ func newJournal(path string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil { // who sweeps holds it for a moment only
+		if err := unix.Flock(int(file.Fd()), unix.LOCK_SH); err != nil { // who sweeps holds it for a moment only
 			file.Close()
 			return nil, err
 		}
@@ -125,6 +126,21 @@ func newJournal(path string) (*os.File, error) {
 		}
 		file.Close()
 	}
+}
+
+// held returns the journal opened and locked once more, to be read only, for the init to have until it ends; -1 where there is none.
+func (h *heldStubs) held() (fd int, err error) {
+	if h.journal == nil {
+		return -1, nil
+	}
+	if fd, err = unix.Open(h.journal.Name(), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return -1, err
+	}
+	if err := unix.Flock(fd, unix.LOCK_SH); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // lock locks a protected path, and makes a stub if nothing is there. It reports whether anything is there then.

@@ -57,6 +57,11 @@ func start(h *Host, tree *cgroup.Tree) (*shimProcess, error) {
 		// Should something hold the shim's standard error open, its end is not waited for longer.
 		WaitDelay: time.Second,
 	}
+	if self, err := unix.PidfdOpen(os.Getpid(), 0); err == nil { // without it, what a killed supervisor leaves is left to the next one
+		file := os.NewFile(uintptr(self), "supervisor")
+		defer file.Close()
+		s.cmd.ExtraFiles = append(s.cmd.ExtraFiles, file)
+	}
 	if tree != nil {
 		if s.leaf, err = tree.Leaf(shim.Leaf); err != nil {
 			conn.Close()
