@@ -2,6 +2,8 @@ package kaged_test
 
 import (
 	"errors"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -97,4 +99,32 @@ func TestKilledSupervisorEndsItsCages(t *testing.T) {
 	h.ready(t)
 	id, _ = h.hold(t)
 	h.busy(t, id)
+}
+
+// kill -9 of a command in a cage that needs no daemon leaves nothing on the host, though nobody starts kaged again.
+func TestKilledCageExec(t *testing.T) {
+	t.Parallel()
+	w := kagedtest.NewWorld(t, "")
+	dir := filepath.Join(w.Dir, "project")
+	kagedtest.Write(t, dir, "src/a", "a\n")
+	policy := filepath.Join(w.Dir, "cage.yaml")
+	kagedtest.Write(t, w.Dir, "cage.yaml", "fs:\n  - {mode: rw, path: ./src}\nlimits: {memory: 64MiB, pids: 50}\n")
+	p := kagedtest.Command(t, "kaged", w.Env, "cage", "exec", "--policy", policy, "--project", dir, "--", "sh", "-c", "echo up; sleep 1000")
+	if line := p.Line(t); line != "up" {
+		t.Fatalf("it wrote %q", line)
+	}
+	left := func() []string {
+		stubs, err := filepath.Glob(filepath.Join(dir, "src", ".*"))
+		journals, err2 := filepath.Glob(filepath.Join(w.DataDir, "cages", "*"))
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		return slices.Concat(stubs, journals, kagedtest.ControlGroups(w.DataDir))
+	}
+	if len(left()) < 2 {
+		t.Errorf("of the cage there is only %v on the host", left())
+	}
+	p.Kill()
+	<-p.Done()
+	kagedtest.Eventually(t, "nothing is left", func() bool { return len(left()) == 0 })
 }

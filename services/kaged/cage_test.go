@@ -93,7 +93,7 @@ func TestBackgroundProcessesKeepTheCage(t *testing.T) {
 	}
 }
 
-// kill -9 of the daemon takes every cage along, and its next start removes what stood outside of them.
+// kill -9 of the daemon takes every cage along, and what stood outside of them is removed.
 func TestKilledDaemonLeavesNoCage(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, "{fs: [{mode: rw, path: .}], capabilities: [shell]}")
@@ -106,8 +106,8 @@ func TestKilledDaemonLeavesNoCage(t *testing.T) {
 	c.daemon.Kill()
 	c.daemon.Rest(t)
 	kagedtest.Eventually(t, "what ran in the cage has ended", func() bool { return len(c.marked()) == 0 })
-	c.up()
 	kagedtest.Eventually(t, "nothing is left", func() bool { return len(c.left(cage)) == 0 })
+	c.up()
 	if now := c.running(s); len(now.Processes)+len(now.Cages) > 0 {
 		t.Errorf("after the next start runs %+v", now)
 	}

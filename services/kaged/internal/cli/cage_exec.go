@@ -30,7 +30,7 @@ func (a App) cageExec(p *places) *cobra.Command {
 		Long: "Runs a command in a cage of its own, as a caged agent's commands run. FILE is the mapping of a `cage:` block of a project\n" +
 			"file; its project paths start at the project's folder. Paths inside equal those outside; the working folder is kept where the\n" +
 			"policy shows it, else it is /. No daemon is needed.\n\n" +
-			"Nothing is left of the cage when the command has ended; after a kill -9 of kaged what is left goes at the next start of kaged.\n" +
+			"Nothing is left of the cage when the command has ended, nor a moment after a kill -9 of kaged.\n" +
 			"So `state: persistent` has no effect: the home is empty at first and gone with the cage.\n\n" +
 			"Standard input goes to the command, and so do signals, the first of those that end programs; the second ends the command\n" +
 			"and its cage at once. With --tty it has a terminal. Connections that the policy does not allow are told on stderr as they\n" +
