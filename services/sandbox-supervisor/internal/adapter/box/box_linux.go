@@ -6,7 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
@@ -37,6 +39,8 @@ type Box struct {
 	processes  int64        // the bound of processes that the init sets, 0 for none
 	bestEffort []string
 
+	killed sync.Once
+	late   *time.Timer  // ends the connection to an init that does not end; set when killed is done
 	ended  atomic.Int32 // the core.Reason for which it was ended from here
 	closed atomic.Bool  // Close was called
 	gone   chan struct{}
@@ -52,20 +56,36 @@ func (b *Box) serve() {
 			b.why = ended
 		}
 	}
-	b.kill()
-	b.reap()
-	b.link.Lose(nil)
-	b.leave()
+	b.bury()
 	close(b.gone)
 }
 
-// leave ends the gate and removes what the box has on the host.
-func (b *Box) leave() {
+// kill kills the init. If it does not end in time, it is served no longer.
+func (b *Box) kill() {
+	b.inmate.kill()
+	b.killed.Do(func() { b.late = time.AfterFunc(b.boxes.opts.KillTimeout, func() { b.conn.Close() }) })
+}
+
+// bury kills what is in the box and removes what it has on the host. What cannot be killed is not waited for; stubs that it might need stand
+// until a box ends after it has.
+func (b *Box) bury() {
+	b.kill()
+	b.late.Stop()
+	ended := b.reap(b.boxes.opts.KillTimeout)
+	b.link.Lose(nil)
 	b.gate.close()
 	crash.At(crash.CageEmpty)
+	if !ended {
+		b.boxes.opts.Log.Error("processes of a cage are left that cannot be killed", "cage", b.id, "init", b.process.pid)
+		b.process.giveUp()
+	}
 	b.unlimit()
-	if b.stubs != nil {
+	switch {
+	case b.stubs == nil:
+	case ended:
 		b.stubs.release()
+	default:
+		b.stubs.abandon()
 	}
 }
 

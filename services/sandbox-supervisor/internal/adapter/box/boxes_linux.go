@@ -197,9 +197,7 @@ func (b *Boxes) start(ctx context.Context, t tier, spec core.BoxSpec, attempt fu
 	box.started()
 	crash.At(crash.CageStarted)
 	if err := box.build(ctx, spec); err != nil {
-		box.kill()
-		box.reap()
-		box.leave()
+		box.bury()
 		return nil, spare, err
 	}
 	crash.At(crash.CageBuilt)

@@ -120,14 +120,16 @@ func refusedStart(k kind, err error) error {
 // kill kills the init: the kernel kills everything in its namespace then.
 func (i *inmate) kill() { i.process.kill() }
 
-// reap waits for the init's end, which comes after that of everything in the box.
-func (i *inmate) reap() {
+// reap waits for the init's end, which comes after that of everything in the box, at most for limit. It reports whether it came: what
+// hangs in a device or a dead network file system cannot be killed.
+func (i *inmate) reap(limit time.Duration) (ended bool) {
 	i.conn.Close()
-	i.process.wait()
+	ended = i.process.wait(limit)
 	// Nobody else has the other end.
 	_ = i.errors.SetReadDeadline(time.Now().Add(time.Second))
 	<-i.silent
 	i.errors.Close()
+	return ended
 }
 
 // userFix says how user namespaces are made to work.

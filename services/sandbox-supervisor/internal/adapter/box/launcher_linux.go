@@ -69,7 +69,10 @@ func (l *launcher) launch(what blueprint.Launch, files ...int) (*process, error)
 	case err == nil && answer.Code != 0:
 		return nil, syscall.Errno(answer.Code)
 	case err == nil:
-		err = fmt.Errorf("it said %q", answer.Op)
+		err = fmt.Errorf("it said %q with %d files", answer.Op, len(fds))
+	}
+	for _, fd := range fds {
+		unix.Close(fd)
 	}
 	_ = l.cmd.Process.Kill() // its inits live on
 	l.end()
@@ -183,13 +186,21 @@ func (p *process) kill() {
 	_ = p.raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) }) // fails only after its end
 }
 
-// wait waits for the end of the process and lets go of it.
-func (p *process) wait() {
-	_ = p.raw.Read(func(fd uintptr) bool {
+// wait waits for the end of the process, at most for limit. It reports whether it came, and lets go of the process then.
+func (p *process) wait(limit time.Duration) (ended bool) {
+	_ = p.file.SetReadDeadline(time.Now().Add(limit))
+	err := p.raw.Read(func(fd uintptr) bool {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 		return n > 0 || err != nil && err != unix.EINTR
 	})
+	if err != nil {
+		return false
+	}
 	// Where the launcher was killed an init is an orphan, and that is this process's to take note of if it is the first of a container.
 	_ = p.raw.Control(func(fd uintptr) { _ = unix.Waitid(unix.P_PIDFD, int(fd), nil, unix.WEXITED|unix.WNOHANG, nil) })
 	p.file.Close()
+	return true
 }
+
+// giveUp lets go of a process that nobody waits for any more.
+func (p *process) giveUp() { p.file.Close() }

@@ -32,6 +32,9 @@ const settle = 20 * time.Millisecond
 // unmounted meanwhile is busy.
 const lookAfter = time.Second
 
+// killWait is how long a spare that is killed may take to end. It has nothing to hang in.
+const killWait = 10 * time.Second
+
 // spare is an init that waits.
 type spare struct {
 	kind   kind
@@ -152,7 +155,9 @@ func (s *spares) look(waiting *spare) {
 func (s *spare) end() {
 	s.mounts.Close()
 	s.init.kill()
-	s.init.reap()
+	if !s.init.reap(killWait) {
+		s.init.process.giveUp()
+	}
 }
 
 // close ends the spare. None is made any more.

@@ -253,6 +253,20 @@ func (s *stubs) remove(x stub.Stub) (gone bool) {
 	return true
 }
 
+// abandon lets go of the paths and leaves the stubs to who looks for what was left, which is also done now: they stand as long as the init has
+// the journal locked.
+func (h *heldStubs) abandon() {
+	for _, fd := range h.locks {
+		stub.Unlock(fd)
+	}
+	h.locks = nil
+	if h.journal != nil {
+		_ = unix.Flock(int(h.journal.Fd()), unix.LOCK_UN)
+		h.journal.Close()
+	}
+	h.stubs.sweep()
+}
+
 // sweep removes the stubs that killed supervisors have left, and those of boxes that are gone that somebody else relied on.
 func (s *stubs) sweep() {
 	if s.dir == "" {
