@@ -68,7 +68,7 @@ type Config struct {
 	ApprovalTimeout config.Duration `toml:"approval_timeout"`
 	// ToolsTimeout is how long killing what runs for an ended session may take.
 	ToolsTimeout config.Duration `toml:"tools_timeout"`
-	// ResumeTimeout is how long to try to resume a run while what it needs is not there yet, as after a start.
+	// ResumeTimeout is how long to try to resume a run while its workspace or the harness is not there yet, as after a start.
 	ResumeTimeout config.Duration `toml:"resume_timeout"`
 	// CutGrace is how long runs may take to store their end when the time to stop has come, Farewell how long the last
 	// frames of a session may take to be published before its socket is told.

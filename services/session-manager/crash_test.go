@@ -7,14 +7,9 @@ import (
 	"testing"
 
 	"kaged.dev/pkg/crash"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
-
-// doomed starts a session-manager in a process of its own that dies at a point.
-func (w *world) doomed(t *testing.T, name string, at crash.Point) (*node, process) {
-	t.Helper()
-	return w.spawn(t, name, crash.Variable+"="+string(at))
-}
 
 // died waits until the process has killed itself.
 func (p process) died(t *testing.T) {
@@ -44,7 +39,7 @@ func TestKilledWhileCancelled(t *testing.T) {
 			w := newWorld(t)
 			w.network(t)
 			w.harness.root.OnCrash = crashPolicy(true)
-			first, p := w.doomed(t, "one", crash.CancelStored)
+			first, p := w.spawn(t, "one", crash.Variable+"="+string(crash.CancelStored))
 			s := first.session("ada")
 			begun := make(chan struct{})
 			w.harness.expect(func(p *play) {
@@ -71,5 +66,46 @@ func TestKilledWhileCancelled(t *testing.T) {
 				t.Errorf("%d runs began for two messages", n)
 			}
 		})
+	}
+}
+
+// A run that was cut off by a kill goes on also where the process that put it in order is killed at that, before the new run has
+// begun.
+func TestKilledBeforeTheResumption(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.network(t)
+	w.harness.root.OnCrash = crashPolicy(true)
+	first, p := w.spawn(t, "one")
+	s := first.session("ada")
+	stored := make(chan struct{})
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.turn(1, true, call("c1", "file.write", `{}`))
+		p.tool(1, "c1", "file.write", `{}`, "written")
+		p.done(1)
+		close(stored)
+		p.hang()
+	})
+	posted := first.post("ada", s, "Write.")
+	<-stored
+	w.harness.next()
+	p.kill()
+	_, p = w.launch(t, "one", crash.Variable+"="+string(crash.RecoveryStored))
+	p.died(t)
+	if n := len(w.harness.began); n != 0 {
+		t.Fatalf("%d runs began before the process died", n)
+	}
+
+	third := w.start("one")
+	if run := third.run("ada", s, posted.GetRunId()); run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED || len(run.GetSteps()) != 1 {
+		t.Errorf("run = %v", run)
+	}
+	next := w.harness.next()
+	if h := next.history; len(h) != 3 || h[2].GetBlocks()[0].GetToolResult().GetContent() != "written" {
+		t.Errorf("it was given %v", h)
+	}
+	if run := third.run("ada", s, next.start.GetRunId()); run.GetOutcome() != "completed" {
+		t.Errorf("the second run = %v", run)
 	}
 }

@@ -108,6 +108,17 @@ func (p process) kill() {
 // spawn starts a session-manager in a process of its own, with more in its environment, and returns a client of it.
 func (w *world) spawn(t *testing.T, name string, env ...string) (*node, process) {
 	t.Helper()
+	n, p := w.launch(t, name, env...)
+	eventually(t, "the child serves", func() error {
+		_, err := n.Projects.ListProjects(as(t, "ada"), &sessionmanagerv1.ListProjectsRequest{})
+		return err
+	})
+	return n, p
+}
+
+// launch does so without waiting for it.
+func (w *world) launch(t *testing.T, name string, env ...string) (*node, process) {
+	t.Helper()
 	dir := t.TempDir()
 	c := child{
 		Node: name, Owner: w.owner, App: w.app, NATS: w.bus.URL, Config: w.config,
@@ -128,10 +139,6 @@ func (w *world) spawn(t *testing.T, name string, env ...string) (*node, process)
 	t.Cleanup(func() { conn.Close() })
 	n := &node{w: w, address: "unix:" + c.Listen, conn: conn}
 	n.clients()
-	eventually(t, "the child serves", func() error {
-		_, err := n.Projects.ListProjects(as(t, "ada"), &sessionmanagerv1.ListProjectsRequest{})
-		return err
-	})
 	return n, process{cmd}
 }
 

@@ -1,9 +1,12 @@
 package sessionmanager
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +174,118 @@ func TestResume(t *testing.T) {
 	}
 	if got := n.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
 		t.Errorf("the session is %s", got)
+	}
+}
+
+// A run that is to be resumed is so by the next process, where the one that ended it stops while what the run needs is not there.
+func TestResumeByTheNextProcess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.harness.root.OnCrash = crashPolicy(true)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.turn(1, true, call("c1", "file.write", `{}`))
+		p.tool(1, "c1", "file.write", `{}`, "written")
+		p.done(1)
+		w.tools.leave(true)
+		p.crash()
+	})
+	first := n.run("ada", s, n.post("ada", s, "Write.").GetRunId())
+	w.harness.next()
+	n.Stop()
+	w.tools.leave(false)
+	n = w.start("b")
+	second := w.harness.next()
+	if h := second.history; len(h) != 3 || h[2].GetBlocks()[0].GetToolResult().GetContent() != "written" {
+		t.Errorf("it was given %v", h)
+	}
+	if got := n.run("ada", s, second.start.GetRunId()); got.GetOutcome() != "completed" || got.GetTriggerMessageId() != first.GetTriggerMessageId() {
+		t.Errorf("the second run = %v", got)
+	}
+	if records := n.recorded("ada", s); times(records, "run.resumed") != 1 || times(records, "run.not_resumed") != 0 {
+		t.Errorf("%v", records)
+	}
+}
+
+// A resumed run begins only when the harness has it: one that is away for long costs no try.
+func TestResumeWaitsForTheHarness(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.harness.root.OnCrash = crashPolicy(true)
+	n := w.start("a", func(c *Config) { c.ResumeLimit = 1 })
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.model()
+		w.harness.away.Store(true)
+		p.crash()
+	})
+	n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
+	w.harness.next()
+	eventually(t, "the harness is asked again", func() error {
+		if n := w.harness.refused.Load(); n < 3 {
+			return fmt.Errorf("%d times so far", n)
+		}
+		return nil
+	})
+	w.harness.away.Store(false)
+	if got := n.run("ada", s, w.harness.next().start.GetRunId()); got.GetOutcome() != "completed" {
+		t.Errorf("the second run = %v", got)
+	}
+	resp, err := n.Sessions.ListRuns(as(t, "ada"), &sessionmanagerv1.ListRunsRequest{SessionId: s})
+	if err != nil || len(resp.GetItems()) != 2 {
+		t.Errorf("runs = %v, %v", resp.GetItems(), err)
+	}
+}
+
+// A run that cannot be resumed is given up with a record of why, once and for all; a message that comes meanwhile, and the end
+// of the session, are that too.
+func TestResumeGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.harness.root.OnCrash = crashPolicy(true)
+	n := w.start("a")
+	s, ended := n.session("ada"), n.session("ada")
+	prompt := filepath.Join(w.project, "prompt.md")
+	w.harness.expect(func(p *play) {
+		p.model()
+		if err := os.Rename(prompt, prompt+".away"); err != nil {
+			t.Error(err)
+		}
+		p.crash()
+	})
+	n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
+	eventually(t, "the record says so", func() error {
+		if records := n.recorded("ada", s); times(records, "run.not_resumed") != 1 {
+			return fmt.Errorf("%v", records)
+		}
+		return nil
+	})
+	if err := os.Rename(prompt+".away", prompt); err != nil {
+		t.Fatal(err)
+	}
+	w.harness.expect(func(p *play) {
+		p.model()
+		w.tools.leave(true)
+		p.crash()
+	})
+	n.run("ada", ended, n.post("ada", ended, "Go.").GetRunId())
+	if _, err := n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: ended, Confirm: true}); err != nil {
+		t.Error(err)
+	}
+	n.Stop()
+	w.tools.leave(false)
+	admin := w.connect(w.owner)
+	defer admin.Close(context.WithoutCancel(t.Context()))
+	left := 0
+	if err := admin.QueryRow(t.Context(), "select count(*) from session_manager.sessions where resume_run is not null").Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d runs are to go on, %v", left, err)
+	}
+	n = w.start("a")
+	n.run("ada", s, n.post("ada", s, "Again.").GetRunId())
+	if got := len(w.harness.began); got != 3 {
+		t.Errorf("%d runs began for three messages", got)
 	}
 }
 

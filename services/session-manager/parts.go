@@ -69,7 +69,7 @@ func (s *Service) build(pool *pgxpool.Pool) *parts {
 			Harness:  harnessrun.New(s.deps.Harness, s.cfg.HarnessTimeout.D(), s.deps.NoSandbox),
 			Renderer: framejson.Renderer{}, Config: config, Log: log,
 			HoldBack: s.cfg.HoldBack.D(), CancelGrace: s.cfg.CancelGrace.D(),
-			ApprovalTimeout: s.cfg.ApprovalTimeout.D(),
+			ApprovalTimeout: s.cfg.ApprovalTimeout.D(), Resumptions: s.cfg.ResumeLimit,
 		},
 	})
 	conversations = sessions.New(sessions.Deps{
@@ -93,7 +93,7 @@ func (s *Service) build(pool *pgxpool.Pool) *parts {
 func (c Config) live() live.Config {
 	return live.Config{
 		LeaseTTL: c.LeaseTTL.D(), UnloadAfter: c.UnloadAfter.D(), Sweep: c.SweepInterval.D(), LoadTimeout: c.LoadTimeout.D(),
-		Settle: c.SettleTimeout.D(), Buffer: c.FrameBuffer, Batch: c.FrameBatch, Resumes: c.ResumeLimit, Flush: c.SeqInterval.D(),
+		Settle: c.SettleTimeout.D(), Buffer: c.FrameBuffer, Batch: c.FrameBatch, Flush: c.SeqInterval.D(),
 		ResumeFor: c.ResumeTimeout.D(), CutGrace: c.CutGrace.D(), Farewell: c.Farewell.D(),
 	}
 }

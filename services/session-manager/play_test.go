@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ type toolRunner struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	mu    sync.Mutex // guards the fields below
 	ended []string
-	away  bool // fail what ends sessions, and what asks about them
+	away  bool // fail what ends sessions, what asks about them, and what reads projects
 	// runs are the sessions something runs for, each a process and a cage.
 	runs []string
 }
@@ -36,6 +37,12 @@ func (r *toolRunner) conn(t testing.TB) *grpc.ClientConn {
 }
 
 func (r *toolRunner) ReadProject(_ context.Context, req *toolrunnerv1.ReadProjectRequest) (*toolrunnerv1.ReadProjectResponse, error) {
+	r.mu.Lock()
+	away := r.away
+	r.mu.Unlock()
+	if away {
+		return nil, fault.New(fault.Unavailable, "The workspace is away.")
+	}
 	resp := &toolrunnerv1.ReadProjectResponse{Root: req.GetRoot()}
 	for _, p := range req.GetPaths() {
 		content, err := os.ReadFile(filepath.Join(req.GetRoot(), p))
@@ -48,6 +55,13 @@ func (r *toolRunner) ReadProject(_ context.Context, req *toolrunnerv1.ReadProjec
 		})
 	}
 	return resp, nil
+}
+
+// leave makes the workspace be away, or back.
+func (r *toolRunner) leave(yes bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.away = yes
 }
 
 func (r *toolRunner) EndSession(_ context.Context, req *toolrunnerv1.EndSessionRequest) (*toolrunnerv1.EndSessionResponse, error) {
@@ -94,6 +108,10 @@ type harness struct {
 	mu    sync.Mutex // guards the fields below
 	plays []func(*play)
 	began chan *play
+
+	// away says that no run can be given to it; refused counts those that were not.
+	away    atomic.Bool
+	refused atomic.Int64
 }
 
 func newHarness(t testing.TB) *harness {
@@ -102,9 +120,24 @@ func newHarness(t testing.TB) *harness {
 	}}
 }
 
-func (h *harness) conn(t testing.TB) *grpc.ClientConn {
+func (h *harness) conn(t testing.TB) grpc.ClientConnInterface {
 	conn, _ := serve(t, func(s grpc.ServiceRegistrar) { harnessv1.RegisterHarnessServiceServer(s, h) })
-	return conn
+	return way{conn, h}
+}
+
+// way is how session-managers reach the harness.
+type way struct {
+	grpc.ClientConnInterface
+	h *harness
+}
+
+// NewStream implements [grpc.ClientConnInterface].
+func (w way) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if w.h.away.Load() {
+		w.h.refused.Add(1)
+		return nil, fault.New(fault.Unavailable, "The harness is away.")
+	}
+	return w.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 }
 
 // expect says how the next run goes. Runs that nothing is said about say hello.

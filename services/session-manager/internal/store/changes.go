@@ -87,8 +87,8 @@ func lost(err error) error {
 // queue words a change.
 func queue(ctx context.Context, p *pipeline, session string, c record.Change) error {
 	q := db.New(p)
-	if !c.Session.Empty() {
-		if err := q.PatchSession(ctx, patchParams(session, c)); err != nil {
+	if patch := c.Fields(); !patch.Empty() {
+		if err := q.PatchSession(ctx, patchParams(session, patch, c.At)); err != nil {
 			return err
 		}
 	}
@@ -160,16 +160,16 @@ func queueRun(ctx context.Context, q *db.Queries, c record.Change) error {
 	return nil
 }
 
-func patchParams(session string, c record.Change) db.PatchSessionParams {
+func patchParams(session string, patch record.Patch, at int64) db.PatchSessionParams {
 	p := db.PatchSessionParams{
-		ID: session, At: c.At, BlockedReason: c.Session.BlockedReason, Label: c.Session.Label, Model: c.Session.Model,
-		MaxSteps: c.Session.MaxSteps, MaxOutputTokens: c.Session.MaxOutputTokens,
+		ID: session, At: at, BlockedReason: patch.BlockedReason, Label: patch.Label, Model: patch.Model,
+		MaxSteps: patch.MaxSteps, MaxOutputTokens: patch.MaxOutputTokens, ResumeRun: patch.ResumeRun,
 	}
-	if c.Session.State != "" {
-		p.State = (*string)(&c.Session.State)
+	if patch.State != "" {
+		p.State = (*string)(&patch.State)
 	}
-	if c.Session.AuditHead != nil {
-		p.AuditHeadHash, p.AuditHeadItems = &c.Session.AuditHead.Hash, &c.Session.AuditHead.Items
+	if patch.AuditHead != nil {
+		p.AuditHeadHash, p.AuditHeadItems = &patch.AuditHead.Hash, &patch.AuditHead.Items
 	}
 	return p
 }

@@ -56,19 +56,26 @@ func (s *Sessions) Load(ctx context.Context, session string) (live.Loaded, error
 	if err := s.loadFrames(ctx, &l); err != nil {
 		return l, fail(err, "load frames")
 	}
-	if l.Session.State != record.Running || l.Session.CurrentRun == "" {
-		return l, nil
+	if l.Session.State == record.Running && l.Session.CurrentRun != "" {
+		l.Run, err = s.loadRun(ctx, &l, l.Session.CurrentRun)
+	} else if l.Session.ResumeRun != "" {
+		l.Resume, err = s.loadRun(ctx, &l, l.Session.ResumeRun)
 	}
-	run, err := s.Run(ctx, session, l.Session.CurrentRun)
+	return l, err
+}
+
+// loadRun reads a run that is to be put in order, and how often its message was tried.
+func (s *Sessions) loadRun(ctx context.Context, l *live.Loaded, id string) (*record.Run, error) {
+	run, err := s.Run(ctx, l.Session.ID, id)
 	if err != nil {
-		return l, err
+		return nil, err
 	}
 	if run.Asking, err = s.pending(ctx, run.ID); err != nil {
-		return l, fail(err, "load approvals")
+		return nil, fail(err, "load approvals")
 	}
-	tries, err := db.New(s.pool).CountTries(ctx, session, run.TriggerMessageID)
-	l.Run, l.Tries = &run, int(tries)
-	return l, fail(err, "load run")
+	tries, err := db.New(s.pool).CountTries(ctx, l.Session.ID, run.TriggerMessageID)
+	l.Tries = int(tries)
+	return &run, fail(err, "load run")
 }
 
 // loadFrames reads where the channels stand and what is still to be published.

@@ -94,10 +94,11 @@ func sessionFromRow(row db.GetSessionRow) (record.Session, error) {
 		},
 		CompiledHash: row.CompiledHash, ProjectPath: row.ProjectPath, Workspace: row.Workspace, ResumeFrom: row.ResumeFrom,
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, EndedAt: row.EndedAt, MessageCount: row.MessageCount,
-		AuditHead: record.AuditHead{Hash: row.AuditHeadHash, Items: row.AuditHeadItems},
+		AuditHead: record.AuditHead{Hash: row.AuditHeadHash, Items: row.AuditHeadItems}, ResumeRun: row.ResumeRun,
 	}
 	if row.RunID != "" && !record.RunState(row.RunState).Over() {
 		out.CurrentRun, out.CurrentMessage, out.Cage = row.RunID, row.RunMessage, record.CageStatus(row.RunCage)
+		out.CancelRequested = row.RunCancelled
 	}
 	out.Totals = record.Totals{TokensIn: row.TokensIn, TokensOut: row.TokensOut}
 	if row.CostKnown {

@@ -127,7 +127,7 @@ func TestApply(t *testing.T) {
 	}
 	why := fault.New(fault.Interrupted, "Cut\x00 off.").With("quote", "a\x00b").WithHTTP(503)
 	end := record.Change{
-		At: 220, Session: record.Patch{State: record.Idle, BlockedReason: is(""), Model: is(""), MaxSteps: is(int32(0))},
+		At: 220, Session: record.Patch{State: record.Idle, ResumeRun: &run.ID, BlockedReason: is(""), Model: is(""), MaxSteps: is(int32(0))},
 		EndRun: &record.RunEnd{
 			RunID: run.ID, State: record.RunFailed, StopReason: llm.StopError, Error: why, Steps: 1,
 			Totals: record.Totals{TokensIn: 3, TokensOut: 2, CostUSD: is(0.5)},
@@ -158,6 +158,10 @@ func TestApply(t *testing.T) {
 	said, err := s.Session(t.Context(), "ada", n.ID)
 	if d := cmp.Diff(end.On(middle.On(begin.On(n))), said, cmpopts.EquateEmpty()); d != "" || err != nil {
 		t.Errorf("the store has another session than the changes say: %s %v", d, err)
+	}
+	loaded, err := s.Load(t.Context(), n.ID)
+	if err != nil || loaded.Run != nil || loaded.Resume == nil || loaded.Resume.ID != run.ID || loaded.Resume.CancelRequestedAt != 210 || loaded.Tries != 1 {
+		t.Errorf("what is to go on is loaded as %+v, %v", loaded, err)
 	}
 	for _, c := range []record.Change{begin, middle} {
 		if err := s.Apply(t.Context(), f, c, true); err != nil {
@@ -303,7 +307,8 @@ func TestTakeAtOnce(t *testing.T) {
 	}
 }
 
-// A run at work without a holder is found; one with a holder, and one that waits for a slot, is not.
+// A run at work without a holder is found, and one that is to go on in another until that begins or its session ends; one with a
+// holder, and one that waits for a slot, is not.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)
@@ -322,8 +327,26 @@ func TestAbandoned(t *testing.T) {
 	begin("a", 60_000, record.RunRunning)
 	begin("a", 0, record.RunPending)
 	lost := begin("a", 0, record.RunRunning)
+	resumable := func(next ...record.Change) string {
+		n := addOne(t, s, nil)
+		f := take(t, s, n.ID, "a", 0).Fence
+		for _, c := range append([]record.Change{{Session: record.Patch{ResumeRun: is("r")}}}, next...) {
+			if err := s.Apply(t.Context(), f, c, false); err != nil {
+				t.Fatal(err)
+			}
+			n = c.On(n)
+			if got, err := s.Session(t.Context(), "ada", n.ID); err != nil || got.ResumeRun != n.ResumeRun {
+				t.Errorf("%q is to go on instead of %q, %v", got.ResumeRun, n.ResumeRun, err)
+			}
+		}
+		return n.ID
+	}
+	waits := resumable()
+	resumable(record.Change{Session: record.Patch{State: record.Ended}})
+	resumable(record.Change{NewRun: &record.Run{ID: ident.New(), SessionID: waits, State: record.RunCompleted}})
+	resumable(record.Change{Session: record.Patch{ResumeRun: is("")}})
 	ids, err := s.Abandoned(t.Context(), 10)
-	if d := cmp.Diff([]string{lost}, ids); d != "" || err != nil {
+	if d := cmp.Diff([]string{lost, waits}, ids); d != "" || err != nil {
 		t.Error(d, err)
 	}
 }

@@ -46,6 +46,6 @@ type Store interface {
 	ReleaseNode(ctx context.Context, node, except string) (int64, error)
 	// Held fails with stale_lease if another process has taken the lease.
 	Held(ctx context.Context, f Fence) error
-	// Abandoned returns up to limit sessions that have a run at work and no holder.
+	// Abandoned returns up to limit sessions that have a run at work, or one that is to go on in another, and no holder.
 	Abandoned(ctx context.Context, limit int) ([]string, error)
 }

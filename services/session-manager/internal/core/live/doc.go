@@ -6,7 +6,8 @@
 //
 // What a holder left behind is put in order in three steps. The channels of its frames are marked, so that it is refused
 // from then on if it still lives. Frames that the store lists and the stream does not have are published. A run that was at
-// work ends as interrupted with the steps that are stored, and where the project wants it, a new run goes on from there.
+// work ends as interrupted with the steps that are stored, and where the project wants it, a new run goes on from there: the
+// change that ends the one says so, and the change that begins the other takes it back, so that the wish outlives this process.
 // This happens at start, in a sweep for runs whose holder is gone, and whenever such a session is acquired.
 //
 // Every change of a session goes through [Session.Update] or [Session.Commit], one at a time, so that frames that tell of

@@ -7,8 +7,6 @@ import (
 
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/pkg/ident"
-	"kaged.dev/services/session-manager/internal/core/audit"
 	"kaged.dev/services/session-manager/internal/core/frames"
 	"kaged.dev/services/session-manager/internal/core/projects"
 	"kaged.dev/services/session-manager/internal/core/record"
@@ -48,144 +46,66 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 		Progress: g.ledger.Note,
 		Lost:     func(err error) { g.drop(s, err) },
 	}, start)
-	if loaded.Run == nil {
-		return s, nil
-	}
-	if err := g.recover(ctx, s, loaded); err != nil {
-		closing, cancel := context.WithCancel(ctx)
-		cancel()
-		s.frames.Close(closing)
-		return nil, err
+	if loaded.Run != nil {
+		if err := g.recover(ctx, s, loaded); err != nil {
+			closing, cancel := context.WithCancel(ctx)
+			cancel()
+			s.frames.Close(closing)
+			return nil, err
+		}
+	} else if loaded.Resume != nil {
+		g.resumeLater(s, interrupted{*loaded.Resume, loaded.Tries})
 	}
 	return s, nil
 }
 
 // recover ends the run that the holder before left at work, and lets it go on in a new one where the project wants that.
 func (g *Registry) recover(ctx context.Context, s *Session, l Loaded) error {
+	resume, err := g.resumes(ctx, l)
+	if err != nil {
+		return err
+	}
 	steps, err := g.Store.Steps(ctx, l.Run.ID)
 	if errors.Is(err, fault.Unavailable) {
 		return err
 	}
-	state := record.Idle
 	if err == nil {
-		err = g.endInterrupted(ctx, s, l, steps, state)
+		err = g.endInterrupted(ctx, s, l, steps, record.Idle, resume)
 	}
 	if err != nil && !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.StaleLease) && ctx.Err() == nil {
 		g.Log.Error("an interrupted run cannot be put in order; the session has failed", "session", s.ID, "run", l.Run.ID, "error", err)
-		state = record.Failed
-		err = g.endInterrupted(ctx, s, l, nil, state)
+		err = g.endInterrupted(ctx, s, l, nil, record.Failed, false)
 	}
 	if err != nil {
 		return err
 	}
 	g.Log.Info("an interrupted run was ended", "session", s.ID, "run", l.Run.ID, "steps", len(steps))
-	snapshot, err := g.Projects.Snapshot(ctx, l.Session.CompiledHash)
-	if err != nil {
-		g.Log.Warn("whether an interrupted run is to go on is not known; it does not", "session", s.ID, "error", err)
-		return nil
-	}
-	if state == record.Idle && l.Run.CancelRequestedAt == 0 {
-		g.resumeLater(s, interrupted{l.Session, *l.Run, l.Tries, snapshot})
+	if s.Record().ResumeRun == l.Run.ID {
+		g.resumeLater(s, interrupted{*l.Run, l.Tries})
 	}
 	return nil
 }
 
+// resumes reports whether the run that was left at work is to go on in a new one. It fails with unavailable.
+func (g *Registry) resumes(ctx context.Context, l Loaded) (bool, error) {
+	snapshot, err := g.Projects.Snapshot(ctx, l.Session.CompiledHash)
+	switch {
+	case errors.Is(err, fault.Unavailable), ctx.Err() != nil:
+		return false, err
+	case err != nil:
+		g.Log.Warn("whether an interrupted run is to go on is not known; it does not", "session", l.Session.ID, "error", err)
+		return false, nil
+	}
+	return g.Runs.Resumes(snapshot, l.Tries), nil
+}
+
 // endInterrupted ends a run with the steps that are kept of it.
-func (g *Registry) endInterrupted(ctx context.Context, s *Session, l Loaded, steps []transcript.Step, next record.State) error {
-	change, err := runs.Interrupted(g.Runs.Renderer, l.Session, *l.Run, steps, next)
+func (g *Registry) endInterrupted(ctx context.Context, s *Session, l Loaded, steps []transcript.Step, next record.State, resume bool) error {
+	change, err := runs.Interrupted(g.Runs.Renderer, l.Session, *l.Run, steps, next, resume)
 	if err != nil {
 		return err
 	}
 	return s.Update(ctx, crash.RecoveryStored, func(record.Session) (record.Change, error) { return change, nil }, nil)
-}
-
-// interrupted is a run that was cut off.
-type interrupted struct {
-	session record.Session
-	run     record.Run
-	// tries is how many runs the message has had.
-	tries    int
-	snapshot *projects.Snapshot
-}
-
-// resumeLater begins a run that goes on where another was cut off, if the project wants that and it has not been tried too
-// often. It returns at once.
-func (g *Registry) resumeLater(s *Session, was interrupted) {
-	if !was.snapshot.ResumeOnCrash || was.tries > g.Resumes {
-		return
-	}
-	if held, err := g.hold(s); !held || err != nil {
-		return
-	}
-	g.work.Go(func() {
-		defer g.release(s)
-		g.resume(s, was)
-	})
-}
-
-// resume begins a run that answers the same message as the interrupted one and goes on from its last completed step.
-func (g *Registry) resume(s *Session, was interrupted) {
-	ctx, cancel := context.WithTimeout(g.ctx, g.ResumeFor)
-	defer cancel()
-	var inputs projects.Inputs
-	var history []record.Message
-	err := g.persist(ctx, s, func() (err error) {
-		if inputs, err = g.Projects.Prepare(ctx, PinOf(s.Record())); err == nil {
-			history, err = s.History(ctx)
-		}
-		return err
-	})
-	if err != nil {
-		g.Log.Warn("an interrupted run was not resumed", "session", s.ID, "run", was.run.ID, "error", err)
-		return
-	}
-	run := record.Run{
-		ID: ident.New(), SessionID: s.ID, Owner: was.run.Owner, ProjectID: was.run.ProjectID,
-		TriggerMessageID: was.run.TriggerMessageID, MessageID: ident.New(), State: record.RunRunning,
-		CompiledHash: was.snapshot.Hash, PromptHashes: inputs.PromptHashes,
-		Cage: runs.CageAtStart(inputs.Snapshot),
-	}
-	var spec runs.Spec
-	err = s.Update(ctx, "", func(current record.Session) (record.Change, error) {
-		next, err := current.State.On(record.Posted)
-		if err != nil {
-			return record.Change{}, err
-		}
-		if current.MessageCount != int64(len(history)) {
-			return record.Change{}, fault.New(fault.Conflict, "The session was used in between.")
-		}
-		at := time.Now().UnixMilli()
-		run.CreatedAt, run.StartedAt = at, at
-		spec = runs.Spec{
-			Session: current, Run: run, RequestID: ident.New(), Inputs: inputs, Tries: was.tries + 1,
-			Stored: record.History(history),
-		}
-		c := record.Change{At: at, NewRun: &run, Session: record.Patch{State: next}}
-		c.Audit = append(c.Audit, resumed(current, run, was.run.ID, spec.RequestID))
-		err = runs.Announce(g.Runs.Renderer, &c, run, current.BlockedReason)
-		return c, err
-	}, func() { s.Begin(s.Ready(spec)) })
-	if err != nil {
-		g.Log.Warn("an interrupted run was not resumed", "session", s.ID, "run", was.run.ID, "error", err)
-	}
-}
-
-// persist calls f until it does not fail with unavailable, the session is gone, or ctx ends.
-func (g *Registry) persist(ctx context.Context, s *Session, f func() error) error {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		err := f()
-		if !errors.Is(err, fault.Unavailable) {
-			return err
-		}
-		select {
-		case <-s.gone:
-			return err
-		default:
-		}
-		if !wait(ctx, pause) {
-			return err
-		}
-	}
 }
 
 // PinOf returns what a session holds on to of its project.
@@ -194,13 +114,4 @@ func PinOf(s record.Session) projects.Pin {
 		Owner: s.Owner, ProjectID: s.ProjectID, Root: s.ProjectPath, Workspace: s.Workspace,
 		CompiledHash: s.CompiledHash, ModelOverride: s.Overrides.Model, KnownPrompts: s.PromptHashes,
 	}
-}
-
-// resumed records that a run goes on where another was cut off.
-func resumed(s record.Session, run record.Run, before, requestID string) audit.Record {
-	r := audit.Record{
-		TS: run.CreatedAt, EventType: "run.resumed", UserID: s.Owner, RequestID: requestID, ProjectID: s.ProjectID, SessionID: s.ID,
-		RunID: run.ID, Payload: map[string]any{"interrupted_run": before, "message_id": run.TriggerMessageID},
-	}
-	return r.Clean()
 }

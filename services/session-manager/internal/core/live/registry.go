@@ -35,7 +35,9 @@ type Loaded struct {
 	Session record.Session
 	// Run is the run that is pending or at work, nil for none.
 	Run *record.Run
-	// Tries is how many runs that run's message has had, itself included.
+	// Resume is a run that was cut off and is to go on in a new one, nil for none.
+	Resume *record.Run
+	// Tries is how many runs the message of either has had, itself included.
 	Tries int
 	// Stored are the noted numbers of the channels, Outbox the frames still to be published.
 	Stored [frames.Channels]int64
@@ -64,11 +66,9 @@ type Config struct {
 	Settle time.Duration
 	// Buffer and Batch bound frames, as [frames.Config] says.
 	Buffer, Batch int
-	// Resumes is how often one message is resumed after crashes.
-	Resumes int
 	// Flush is how often the numbers of published frames are noted.
 	Flush time.Duration
-	// ResumeFor is how long to try to resume a run while what it needs is not there yet, as after a start.
+	// ResumeFor is how long to try to resume a run while its workspace or the harness is not there yet, as after a start.
 	ResumeFor time.Duration
 	// CutGrace is how long runs may take to store their end when the time to stop has come, Farewell how long the last
 	// frames may take to be published.

@@ -88,6 +88,7 @@ func (s *Session) Commit(ctx context.Context, c record.Change, between crash.Poi
 		return err
 	}
 	defer s.unlock()
+	c = c.Given(s.Record())
 	s.number(c.Outbox)
 	again := false
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -201,9 +202,8 @@ func (s *Session) Begin(run *runs.Run) {
 			s.run = nil
 		}
 		s.mu.Unlock()
-		if r.Interrupted() {
-			spec := r.Spec()
-			s.g.resumeLater(s, interrupted{spec.Session, spec.Run, spec.Tries, spec.Inputs.Snapshot})
+		if s.Record().ResumeRun == r.ID() {
+			s.g.resumeLater(s, interrupted{r.Spec().Run, r.Spec().Tries})
 		}
 		s.g.release(s)
 	})

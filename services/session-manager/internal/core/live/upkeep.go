@@ -97,7 +97,7 @@ func (g *Registry) renew(ctx context.Context) {
 	}
 }
 
-// sweep makes sessions live whose run has no holder, which ends the run.
+// sweep makes sessions live whose run has no holder, which ends the run, and those that have one to resume, which begins it.
 func (g *Registry) sweep(ctx context.Context) {
 	ids, err := g.Store.Abandoned(ctx, sweepBatch)
 	if err != nil {
@@ -206,6 +206,13 @@ func (g *Registry) shut() {
 	if g.refuse == nil {
 		g.refuse = stopping()
 	}
+}
+
+// refused returns why this process takes no new work, nil if it does.
+func (g *Registry) refused() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.refuse
 }
 
 // awaitRuns waits until no session of the list has a run, or ctx ends.

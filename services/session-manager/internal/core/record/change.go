@@ -46,6 +46,8 @@ type Patch struct {
 	MaxSteps        *int32
 	MaxOutputTokens *int32
 	AuditHead       *AuditHead
+	// ResumeRun is a run that is to go on in a new one, "" for none any more.
+	ResumeRun *string
 }
 
 // Empty reports whether the patch changes nothing.
@@ -62,28 +64,51 @@ func (p Patch) On(s Session) Session {
 	set(&s.Overrides.MaxSteps, p.MaxSteps)
 	set(&s.Overrides.MaxOutputTokens, p.MaxOutputTokens)
 	set(&s.AuditHead, p.AuditHead)
+	set(&s.ResumeRun, p.ResumeRun)
 	return s
+}
+
+// Fields returns what the change does to the session's own fields. Where a run begins, or the session ends, none is left to
+// go on.
+func (c Change) Fields() Patch {
+	p := c.Session
+	if c.NewRun != nil || p.State == Ended {
+		p.ResumeRun = new(string)
+	}
+	return p
+}
+
+// Given returns the change for a session that is s: a run whose cancellation is on disk is not to go on in a new one, also
+// where it was cut off before it heard of that.
+func (c Change) Given(s Session) Change {
+	if c.EndRun != nil && s.CancelRequested {
+		c.Session.ResumeRun = nil
+	}
+	return c
 }
 
 // On returns s as it is after the change, as the store would read it back.
 func (c Change) On(s Session) Session {
-	if !c.Session.Empty() {
-		s = c.Session.On(s)
+	if patch := c.Fields(); !patch.Empty() {
+		s = patch.On(s)
 		s.UpdatedAt = c.At
-		if c.Session.State == Ended {
+		if patch.State == Ended {
 			s.EndedAt = c.At
 		}
 	}
 	s.MessageCount += int64(len(c.Messages))
 	if c.NewRun != nil {
 		s.CurrentRun, s.CurrentMessage, s.PromptHashes = c.NewRun.ID, c.NewRun.TriggerMessageID, c.NewRun.PromptHashes
-		s.Cage = c.NewRun.Cage
+		s.Cage, s.CancelRequested = c.NewRun.Cage, false
+	}
+	if c.CancelRequested != "" && c.CancelRequested == s.CurrentRun {
+		s.CancelRequested = true
 	}
 	if c.Cage != nil {
 		s.Cage = c.Cage.Status
 	}
 	if c.EndRun != nil {
-		s.CurrentRun, s.CurrentMessage, s.Cage = "", "", ""
+		s.CurrentRun, s.CurrentMessage, s.Cage, s.CancelRequested = "", "", "", false
 		s.Totals = s.Totals.plus(c.EndRun.Totals)
 	}
 	return s

@@ -38,6 +38,10 @@ type Session struct {
 	AuditHead AuditHead
 	// CurrentRun is the run that is pending or at work, with the message that caused it.
 	CurrentRun, CurrentMessage string
+	// CancelRequested says that an operator wants that run to stop.
+	CancelRequested bool
+	// ResumeRun is a run that was cut off and is to go on in a new one, until that begins or it is given up.
+	ResumeRun string
 	// Cage is whether the root agent of that run works in a cage, "" without a run.
 	Cage CageStatus
 	// PromptHashes are the prompts of its last run: path to SHA-256.

@@ -8,6 +8,23 @@ import (
 	"kaged.dev/services/session-manager/internal/core/record"
 )
 
+// A run that is cut off after an operator wanted it to stop is not to go on in another.
+func TestCancelledDoesNotGoOn(t *testing.T) {
+	id := "r"
+	s := record.Change{NewRun: &record.Run{ID: id}}.On(record.Session{})
+	end := record.Change{EndRun: &record.RunEnd{RunID: id}, Session: record.Patch{ResumeRun: &id}}
+	if got := end.Given(s).On(s).ResumeRun; got != id {
+		t.Errorf("the run to go on is %q", got)
+	}
+	if other := (record.Change{CancelRequested: "other"}).On(s); other.CancelRequested {
+		t.Error("the cancellation of a run that is over counts for the next")
+	}
+	s = record.Change{CancelRequested: id}.On(s)
+	if got := end.Given(s).On(s); got.ResumeRun != "" || got.CancelRequested {
+		t.Errorf("the session is %+v", got)
+	}
+}
+
 var states = []record.State{record.Idle, record.Queued, record.Running, record.Paused, record.Failed, record.Ended}
 
 // A session goes through its life by these steps and no others; what an ended session refuses is gone, what another refuses

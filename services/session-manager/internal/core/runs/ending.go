@@ -20,6 +20,8 @@ type ending struct {
 	asking []record.Approval
 	// provider and model answered first, "" if none did.
 	provider, model string
+	// resume says that a new run is to go on from there.
+	resume bool
 }
 
 // outcomes are the states of runs that ended so.
@@ -29,6 +31,8 @@ var outcomes = map[Outcome]record.RunState{
 
 // describe writes the end of a run into a change.
 func (e *ending) describe(r *Run, c *record.Change) error {
+	// Whoever cancels a run that is cut off at this moment does not want it to go on.
+	e.resume = e.Error != nil && e.Error.Code == fault.Interrupted && r.reason() == nil && r.Resumes(r.spec.Inputs.Snapshot, r.spec.Tries)
 	return e.write(r.Renderer, r.spec.Run, r.spec.Session, r.spec.RequestID, c)
 }
 
@@ -46,6 +50,9 @@ func (e *ending) write(render frames.Renderer, run record.Run, s record.Session,
 		c.Session.State = record.Idle
 	}
 	c.Session.BlockedReason = e.blocked()
+	if e.resume {
+		c.Session.ResumeRun = &run.ID
+	}
 	if err := closing(render, c, s, requestID, e.asking); err != nil {
 		return err
 	}
@@ -175,14 +182,17 @@ func about(run record.Run, s record.Session, requestID, event string, at int64, 
 }
 
 // Interrupted describes the end of a run whose process died: its stored steps are kept, it has failed as interrupted, or was
-// cancelled where an operator had wanted that, and the session is in the state next.
-func Interrupted(render frames.Renderer, s record.Session, run record.Run, steps []transcript.Step, next record.State) (record.Change, error) {
-	e := ending{steps: steps, asking: run.Asking, Finished: Finished{
+// cancelled where an operator had wanted that, and the session is in the state next. With resume a new run is to go on from
+// there, unless it was cancelled.
+func Interrupted(
+	render frames.Renderer, s record.Session, run record.Run, steps []transcript.Step, next record.State, resume bool,
+) (record.Change, error) {
+	e := ending{steps: steps, asking: run.Asking, resume: resume, Finished: Finished{
 		Outcome: Failed, Stop: llm.StopError,
 		Error: fault.New(fault.Interrupted, "The run was cut off when kaged stopped; its completed steps are kept."),
 	}}
 	if run.CancelRequestedAt > 0 {
-		e.Finished = Finished{Outcome: Cancelled, Stop: llm.StopAborted}
+		e.Finished, e.resume = Finished{Outcome: Cancelled, Stop: llm.StopAborted}, false
 	}
 	c := record.Change{At: now(), Session: record.Patch{State: next}}
 	err := e.write(render, run, s, "", &c)

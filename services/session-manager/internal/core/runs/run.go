@@ -50,6 +50,13 @@ type Deps struct {
 	CancelGrace time.Duration
 	// ApprovalTimeout is how long a tool call waits for an operator before it counts as denied.
 	ApprovalTimeout time.Duration
+	// Resumptions is how often one message is resumed after crashes.
+	Resumptions int
+}
+
+// Resumes reports whether a run of a message that has had so many goes on in a new one where it is cut off.
+func (d Deps) Resumes(of *projects.Snapshot, tries int) bool {
+	return of.ResumeOnCrash && tries <= d.Resumptions
 }
 
 // Why a run's context ends early.
@@ -80,8 +87,6 @@ type Run struct {
 	ready   chan struct{}
 	opened  Stream
 	unready error
-	// interrupted is set before over is called.
-	interrupted bool
 
 	mu     sync.Mutex // guards the fields below
 	stream Stream     // nil until the run is under way
@@ -108,6 +113,16 @@ func Ready(deps Deps, spec Spec) *Run {
 	return r
 }
 
+// Taken waits until the harness has the run. It fails with why it cannot be given it, and with ctx's error.
+func (r *Run) Taken(ctx context.Context) error {
+	select {
+	case <-r.ready:
+		return r.unready
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Drop takes a run back from the harness whose row was not stored.
 func (r *Run) Drop() {
 	r.leave()
@@ -131,9 +146,6 @@ func (r *Run) ID() string { return r.spec.Run.ID }
 
 // Done is closed when the run has ended.
 func (r *Run) Done() <-chan struct{} { return r.done }
-
-// Interrupted reports whether the run was cut off by the death of its harness. It is valid once the run is over.
-func (r *Run) Interrupted() bool { return r.interrupted }
 
 // Spec returns what the run was begun with.
 func (r *Run) Spec() Spec { return r.spec }
@@ -232,7 +244,6 @@ func (r *Run) work() {
 	}
 	close(r.jobs)
 	<-kept
-	r.interrupted = r.reason() == nil && ending.Error != nil && ending.Error.Code == fault.Interrupted
 }
 
 // open lets the harness go on with the run.
@@ -252,7 +263,7 @@ func (r *Run) open() (Stream, error) {
 		return nil, why
 	}
 	if err := r.opened.Go(); err != nil {
-		return nil, err
+		return nil, cutOff(err)
 	}
 	crash.At(crash.RunDispatched)
 	return r.opened, nil

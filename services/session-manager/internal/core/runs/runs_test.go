@@ -93,6 +93,9 @@ func (d *desk) last() record.Change {
 	return d.changes[len(d.changes)-1]
 }
 
+// resumes reports whether the run's end says that a new one is to go on from there.
+func (d *desk) resumes() bool { return d.last().Session.ResumeRun != nil }
+
 // harness plays a run; the test sends its events and takes its answers.
 type harness struct {
 	events  chan runs.Event
@@ -103,6 +106,7 @@ type harness struct {
 	gone    chan struct{} // closed when the run may ask models
 	taken   context.Context
 	failure error
+	deaf    error // what telling the run to go fails with
 }
 
 func newHarness() *harness {
@@ -121,7 +125,7 @@ type stream struct {
 
 func (s *stream) Go() error {
 	close(s.gone)
-	return nil
+	return s.deaf
 }
 
 func (s *stream) Recv() (runs.Event, error) {
@@ -180,9 +184,9 @@ func ready(t *testing.T, h *harness, resume bool) *runs.Run {
 	}
 	return runs.Ready(runs.Deps{
 		Harness: h, Renderer: renderer{}, Config: source, Log: slog.New(slog.DiscardHandler),
-		HoldBack: 50 * time.Millisecond, CancelGrace: 5 * time.Second, ApprovalTimeout: time.Minute,
+		HoldBack: 50 * time.Millisecond, CancelGrace: 5 * time.Second, ApprovalTimeout: time.Minute, Resumptions: 1,
 	}, runs.Spec{
-		Session: record.Session{ID: "s", Owner: "ada", ProjectID: "p"}, Run: record.Run{ID: "r", SessionID: "s", MessageID: "m"}, RequestID: "q",
+		Session: record.Session{ID: "s", Owner: "ada", ProjectID: "p"}, Run: record.Run{ID: "r", SessionID: "s", MessageID: "m"}, RequestID: "q", Tries: 1,
 		Inputs: projects.Inputs{Config: cfg, Snapshot: &projects.Snapshot{Outline: projects.Outline{ResumeOnCrash: resume}}},
 	})
 }
@@ -310,7 +314,7 @@ func TestCancel(t *testing.T) {
 		<-h.stored
 		r.Cancel("enough")
 		<-r.Done()
-		if took := time.Since(d.begun); took != 5*time.Second || d.last().EndRun.State != record.RunCancelled || r.Interrupted() {
+		if took := time.Since(d.begun); took != 5*time.Second || d.last().EndRun.State != record.RunCancelled || d.resumes() {
 			t.Errorf("after %v: %+v", took, d.last().EndRun)
 		}
 	})
@@ -343,7 +347,7 @@ func TestHandOver(t *testing.T) {
 				case !resume && cut != last.Messages[0].Blocks[1].Result.IsError:
 					t.Errorf("cut %v: message = %+v", cut, last.Messages[0])
 				}
-				if len(h.stored) != 0 || r.Interrupted() {
+				if len(h.stored) != 0 || d.resumes() {
 					t.Errorf("cut %v: the harness was told to go on", cut)
 				}
 			})
@@ -384,7 +388,7 @@ func TestLeaseLost(t *testing.T) {
 		d.refuse = fault.New(fault.StaleLease, "gone")
 		h.events <- turn(1, true, "a")
 		<-r.Done()
-		if got := d.said(); !cmp.Equal(got, []string{"0s over"}) || r.Interrupted() {
+		if got := d.said(); !cmp.Equal(got, []string{"0s over"}) {
 			t.Errorf("said %q", got)
 		}
 
@@ -409,13 +413,20 @@ func TestLeaseLost(t *testing.T) {
 func TestBrokenStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
-		r, d := begin(t, h, false)
+		r, d := begin(t, h, true)
 		h.events <- turn(1, true)
 		<-h.stored
 		close(h.events)
 		<-r.Done()
-		if e := d.last().EndRun.Error; e.Code != fault.Interrupted || !r.Interrupted() {
+		if e := d.last().EndRun.Error; e.Code != fault.Interrupted || !d.resumes() {
 			t.Errorf("error = %v", e)
+		}
+		h = newHarness()
+		h.deaf = fault.New(fault.Unavailable, "gone")
+		r, d = begin(t, h, true)
+		<-r.Done()
+		if e := d.last().EndRun.Error; e.Code != fault.Interrupted || !d.resumes() {
+			t.Errorf("error = %v of a harness that is lost before the run goes", e)
 		}
 		for code, failure := range map[fault.Code]error{
 			fault.Unavailable: fault.New(fault.Unavailable, "nobody"), fault.CageUnavailable: fault.New(fault.CageUnavailable, "no"),
@@ -423,9 +434,9 @@ func TestBrokenStream(t *testing.T) {
 		} {
 			h = newHarness()
 			h.failure = failure
-			r, d = begin(t, h, false)
+			r, d = begin(t, h, true)
 			<-r.Done()
-			if e := d.last().EndRun.Error; e.Code != code || r.Interrupted() {
+			if e := d.last().EndRun.Error; e.Code != code || d.resumes() {
 				t.Errorf("error = %v, want %s", e, code)
 			}
 		}

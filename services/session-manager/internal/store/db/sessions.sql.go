@@ -60,9 +60,9 @@ select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label
        coalesce(s.model_override, '')::text as model_override, coalesce(s.max_steps_override, 0)::int as max_steps_override,
        coalesce(s.max_output_tokens_override, 0)::int as max_output_tokens_override, s.compiled_hash, s.project_path, s.workspace,
        coalesce(s.resume_from, '')::text as resume_from, (s.next_ordinal - 1)::bigint as message_count, s.audit_head_hash, s.audit_head_items,
-       s.created_at, s.updated_at, coalesce(s.ended_at, 0)::bigint as ended_at,
+       s.created_at, s.updated_at, coalesce(s.ended_at, 0)::bigint as ended_at, coalesce(s.resume_run, '')::text as resume_run,
        coalesce(r.id, '')::text as run_id, coalesce(r.state, '')::text as run_state, coalesce(r.trigger_message_id, '')::text as run_message,
-       coalesce(r.cage_status, '')::text as run_cage,
+       coalesce(r.cage_status, '')::text as run_cage, (r.cancel_requested_at is not null)::bool as run_cancelled,
        coalesce(r.prompt_hashes, '{}')::jsonb as prompt_hashes,
        coalesce(t.tokens_in, 0)::bigint as tokens_in, coalesce(t.tokens_out, 0)::bigint as tokens_out,
        (t.cost_total is not null)::bool as cost_known, coalesce(t.cost_total, 0)::double precision as cost_total
@@ -93,10 +93,12 @@ type GetSessionRow struct {
 	CreatedAt               int64
 	UpdatedAt               int64
 	EndedAt                 int64
+	ResumeRun               string
 	RunID                   string
 	RunState                string
 	RunMessage              string
 	RunCage                 string
+	RunCancelled            bool
 	PromptHashes            json.RawMessage
 	TokensIn                int64
 	TokensOut               int64
@@ -127,10 +129,12 @@ func (q *Queries) GetSession(ctx context.Context, iD string, anyOwner bool, owne
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.EndedAt,
+		&i.ResumeRun,
 		&i.RunID,
 		&i.RunState,
 		&i.RunMessage,
 		&i.RunCage,
+		&i.RunCancelled,
 		&i.PromptHashes,
 		&i.TokensIn,
 		&i.TokensOut,
@@ -315,10 +319,11 @@ update sessions set
     max_steps_override = case when $6::int is null then max_steps_override else nullif($6::int, 0) end,
     max_output_tokens_override = case when $7::int is null then max_output_tokens_override
                                       else nullif($7::int, 0) end,
-    audit_head_hash = coalesce($8::text, audit_head_hash),
-    audit_head_items = coalesce($9::int, audit_head_items),
+    resume_run = case when $8::text is null then resume_run else nullif($8::text, '') end,
+    audit_head_hash = coalesce($9::text, audit_head_hash),
+    audit_head_items = coalesce($10::int, audit_head_items),
     updated_at = $2::bigint
-where id = $10
+where id = $11
 `
 
 type PatchSessionParams struct {
@@ -329,6 +334,7 @@ type PatchSessionParams struct {
 	Model           *string
 	MaxSteps        *int32
 	MaxOutputTokens *int32
+	ResumeRun       *string
 	AuditHeadHash   *string
 	AuditHeadItems  *int32
 	ID              string
@@ -344,6 +350,7 @@ func (q *Queries) PatchSession(ctx context.Context, arg PatchSessionParams) erro
 		arg.Model,
 		arg.MaxSteps,
 		arg.MaxOutputTokens,
+		arg.ResumeRun,
 		arg.AuditHeadHash,
 		arg.AuditHeadItems,
 		arg.ID,

@@ -34,6 +34,9 @@ select exists (select from session_leases where session_id = @session_id and hol
 select assert_lease(@session_id, @holder, @epoch);
 
 -- name: AbandonedSessions :many
-select r.session_id from runs r left join session_leases l on l.session_id = r.session_id
-where r.state = 'running' and (l.session_id is null or l.expires_at <= (extract(epoch from clock_timestamp()) * 1000)::bigint)
-order by r.session_id limit @row_limit;
+select w.session_id from (
+    select session_id from runs where state = 'running' union select id from sessions where resume_run is not null
+) w
+left join session_leases l on l.session_id = w.session_id
+where l.session_id is null or l.expires_at <= (extract(epoch from clock_timestamp()) * 1000)::bigint
+order by w.session_id limit @row_limit;

@@ -26,9 +26,9 @@ select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label
        coalesce(s.model_override, '')::text as model_override, coalesce(s.max_steps_override, 0)::int as max_steps_override,
        coalesce(s.max_output_tokens_override, 0)::int as max_output_tokens_override, s.compiled_hash, s.project_path, s.workspace,
        coalesce(s.resume_from, '')::text as resume_from, (s.next_ordinal - 1)::bigint as message_count, s.audit_head_hash, s.audit_head_items,
-       s.created_at, s.updated_at, coalesce(s.ended_at, 0)::bigint as ended_at,
+       s.created_at, s.updated_at, coalesce(s.ended_at, 0)::bigint as ended_at, coalesce(s.resume_run, '')::text as resume_run,
        coalesce(r.id, '')::text as run_id, coalesce(r.state, '')::text as run_state, coalesce(r.trigger_message_id, '')::text as run_message,
-       coalesce(r.cage_status, '')::text as run_cage,
+       coalesce(r.cage_status, '')::text as run_cage, (r.cancel_requested_at is not null)::bool as run_cancelled,
        coalesce(r.prompt_hashes, '{}')::jsonb as prompt_hashes,
        coalesce(t.tokens_in, 0)::bigint as tokens_in, coalesce(t.tokens_out, 0)::bigint as tokens_out,
        (t.cost_total is not null)::bool as cost_known, coalesce(t.cost_total, 0)::double precision as cost_total
@@ -71,6 +71,7 @@ update sessions set
     max_steps_override = case when sqlc.narg('max_steps')::int is null then max_steps_override else nullif(sqlc.narg('max_steps')::int, 0) end,
     max_output_tokens_override = case when sqlc.narg('max_output_tokens')::int is null then max_output_tokens_override
                                       else nullif(sqlc.narg('max_output_tokens')::int, 0) end,
+    resume_run = case when sqlc.narg('resume_run')::text is null then resume_run else nullif(sqlc.narg('resume_run')::text, '') end,
     audit_head_hash = coalesce(sqlc.narg('audit_head_hash')::text, audit_head_hash),
     audit_head_items = coalesce(sqlc.narg('audit_head_items')::int, audit_head_items),
     updated_at = @at::bigint
