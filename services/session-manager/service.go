@@ -100,8 +100,8 @@ func (s *Service) Drain(ctx context.Context) {
 	}
 }
 
-// Run implements host.Service. It fails if the schema cannot be used, such as one of a newer version; a database that is
-// away is waited for.
+// Run implements host.Service. It fails if the schema cannot be used, such as one of a newer version, or the service cannot be
+// made ready in it; a database that is away is waited for.
 func (s *Service) Run(ctx context.Context) error {
 	pool, err := s.openPool(ctx)
 	if pool == nil {
@@ -117,7 +117,10 @@ func (s *Service) Run(ctx context.Context) error {
 
 	p := s.build(pool)
 	if err := s.boot(ctx, p); err != nil {
-		return nil // ctx has ended
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
 	}
 	work.Go(func() { p.keepPartitions(streaming) })
 	work.Go(func() { p.sessions.TellWorkspaces(ctx) })

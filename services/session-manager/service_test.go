@@ -3,6 +3,7 @@ package sessionmanager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,27 @@ func TestNewerSchema(t *testing.T) {
 	}
 	admin.Close(t.Context())
 	if err := w.service(owner, app).Run(t.Context()); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "newer") {
+		t.Errorf("the service ended with %v", err)
+	}
+}
+
+// What keeps the service from being made ready in its database, other than a database that is away, ends it with the cause.
+func TestBootFails(t *testing.T) {
+	t.Parallel()
+	owner, app := pgtest.URLs(t)
+	pool, err := postgres.Open(t.Context(), postgres.Config{OwnerURL: owner, URL: app}, migrations.Files, migrations.Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.Close()
+	w := &world{t: t, harness: newHarness(t), tools: &toolRunner{}}
+	admin := w.connect(owner)
+	if _, err := admin.Exec(t.Context(), "drop function session_manager.audit_ensure_partitions"); err != nil {
+		t.Fatal(err)
+	}
+	admin.Close(t.Context())
+	err = w.service(owner, app).Run(t.Context())
+	if !errors.Is(err, fault.Internal) || !strings.Contains(fmt.Sprint(errors.Unwrap(err)), "audit_ensure_partitions") {
 		t.Errorf("the service ended with %v", err)
 	}
 }
