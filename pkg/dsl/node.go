@@ -105,31 +105,44 @@ func (n *node) with(key string, keyPos Position, value *node) *node {
 	return &c
 }
 
-// merge returns base with over laid on it: maps merge key by key, everything else replaces, and a null removes its key.
+// merge returns base with over laid on it: maps merge key by key, everything else replaces, and a null removes its key. It takes
+// time linear in what both hold, since agents can write either.
 func merge(base, over *node) *node {
-	if base == nil || base.kind != mapNode || over.kind != mapNode {
+	if over.kind != mapNode {
 		return over
 	}
-	out := base
-	for _, e := range over.entries {
-		switch old := out.get(e.key); {
-		case e.value.kind == nullNode:
-			out = out.with(e.key, e.keyPos, nil)
-		case old == nil:
-			out = out.with(e.key, e.keyPos, withoutNulls(e.value))
-		default:
-			out = out.with(e.key, e.keyPos, merge(old, e.value))
+	if base == nil || base.kind != mapNode {
+		base = &node{kind: mapNode, pos: over.pos}
+	}
+	laid := over.index()
+	out := &node{kind: mapNode, pos: base.pos, entries: make([]entry, 0, len(base.entries)+len(over.entries))}
+	known := make(map[string]bool, len(base.entries))
+	for _, e := range base.entries {
+		known[e.key] = true
+		if i, ok := laid[e.key]; ok {
+			e = entry{e.key, over.entries[i].keyPos, merge(e.value, over.entries[i].value)}
+			if e.value.kind == nullNode {
+				continue
+			}
 		}
+		out.entries = append(out.entries, e)
+	}
+	for _, e := range over.entries {
+		if known[e.key] || e.value.kind == nullNode {
+			continue
+		}
+		out.entries = append(out.entries, entry{e.key, e.keyPos, merge(nil, e.value)})
 	}
 	return out
 }
 
-// withoutNulls removes the nulls that a map of an overlay uses to delete keys, where there is nothing to delete.
-func withoutNulls(n *node) *node {
-	if n.kind != mapNode {
-		return n
+// index returns where each key of a map stands.
+func (n *node) index() map[string]int {
+	places := make(map[string]int, len(n.entries))
+	for i, e := range n.entries {
+		places[e.key] = i
 	}
-	return merge(&node{kind: mapNode, pos: n.pos}, n)
+	return places
 }
 
 // value returns n as encoding/json would decode it.

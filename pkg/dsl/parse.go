@@ -36,7 +36,7 @@ func (r Result) Failed() bool {
 
 // Parse reads a project from the files known so far. It is pure: ask again with the wanted files until none are wanted.
 func Parse(files []File) Result {
-	l := &loader{files: make(map[string]File, len(files))}
+	l := &loader{files: make(map[string]File, len(files)), parsed: map[string]*node{}, right: map[string]*node{}, tokens: maxProjectTokens}
 	for _, f := range files {
 		l.files[f.Path] = f
 	}
@@ -62,8 +62,11 @@ type loader struct {
 	wanted     []string
 	agents     int
 	references bool
-	// parsed keeps documents by folder: a project may be referred to many times.
-	parsed map[string]*node
+	// parsed keeps files, and right the folders' documents as they are without overrides: a project may be referred to many
+	// times.
+	parsed, right map[string]*node
+	// tokens is how many more YAML tokens are read.
+	tokens int
 }
 
 func (l *loader) want(path string) {
@@ -94,8 +97,10 @@ func (l *loader) document(root string, ref Position, tree string, overrides *nod
 		l.diags.errorf(ParseError, Position{File: overlayPath}, tree, "The overlay cannot be used: %s.", sentence(overlayFile.Reason))
 		return nil, false
 	}
+	if doc := l.right[root]; doc != nil && overrides == nil {
+		return doc, overlayFile.Present
+	}
 	doc, ok := l.yaml(mainFile, nil), true
-
 	if overlayFile.Present {
 		nothing := &node{kind: mapNode}
 		over := l.yaml(overlayFile, nothing)
@@ -112,6 +117,9 @@ func (l *loader) document(root string, ref Position, tree string, overrides *nod
 	}
 	if !l.checkDocument(doc, tree) {
 		return nil, overlayFile.Present
+	}
+	if overrides == nil {
+		l.right[root] = doc
 	}
 	return doc, overlayFile.Present
 }
@@ -138,10 +146,7 @@ func (l *loader) yaml(f File, empty *node) *node {
 	if n, ok := l.parsed[f.Path]; ok {
 		return n
 	}
-	n := parseYAML(f.Path, f.Content, &l.diags, empty)
-	if l.parsed == nil {
-		l.parsed = map[string]*node{}
-	}
+	n := parsePart(f.Path, f.Content, &l.diags, empty, &l.tokens)
 	l.parsed[f.Path] = n
 	return n
 }
@@ -208,6 +213,7 @@ func (l *loader) reference(e entry, tree string, depth int, chain []string) *nod
 	}
 	doc, _ := l.document(root, ref.pos, tree, e.value.get("overrides"))
 	if doc == nil {
+		l.agents++ // one that cannot be read costs as much as one that can
 		return nil
 	}
 	agent := l.agent(doc.get("primary"), tree, depth+1, append(slices.Clone(chain), root))

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/quick"
@@ -78,6 +79,53 @@ func TestReferencesCannotMultiplyWithoutBound(t *testing.T) {
 	r := parse(t, file)
 	if len(r.Diagnostics) == 0 || r.Diagnostics[0].Kind != DepthExceeded {
 		t.Error(r.Diagnostics)
+	}
+}
+
+// References that lead to nothing stop at the limit as those do that lead to agents.
+func TestReferencesThatFailAreCounted(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(head + "  model: m\n  system_prompt: ./p.md\n  subagents:\n")
+	for i := range 5 {
+		fmt.Fprintf(&b, "    a%d:\n      model: m\n      system_prompt: ./p.md\n      subagents:\n", i)
+		for j := range 64 {
+			fmt.Fprintf(&b, "        b%d: {path: ./x}\n", j)
+		}
+	}
+	r := parse(t, only(b.String()))
+	// Of 320 references 251 are looked at; two more errors say that there are too many agents.
+	if end := r.Diagnostics[len(r.Diagnostics)-1]; end.Kind != TooMany || !strings.Contains(end.Message, "203 more") {
+		t.Error(end)
+	}
+}
+
+// Files that may be read each are refused where they are too long together.
+func TestProjectTooLong(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(head + "  model: m\n  system_prompt: ./p.md\n  subagents:\n")
+	for i := range 64 {
+		fmt.Fprintf(&b, "    a%d: {path: ./x%d}\n", i, i)
+	}
+	long := head + "  model: m\n  system_prompt: ./p.md\n  description: [" + strings.Repeat("a, ", maxTokens/3) + "]\n"
+	r := parse(t, func(path string) File {
+		if path == ProjectFile {
+			return File{Path: path, Present: true, Content: []byte(b.String())}
+		}
+		return File{Path: path, Present: !strings.HasSuffix(path, OverlayFile), Content: []byte(long)}
+	})
+	if !slices.ContainsFunc(r.Diagnostics, func(d Diagnostic) bool { return strings.Contains(d.Message, "YAML tokens together") }) {
+		t.Error(r.Diagnostics)
+	}
+}
+
+// Laying one map on another takes no more than what both hold.
+func TestMergeIsLinear(t *testing.T) {
+	wide := &node{kind: mapNode}
+	for i := range 5000 {
+		wide.entries = append(wide.entries, entry{key: fmt.Sprint(i), value: &node{kind: intNode}})
+	}
+	if n := testing.AllocsPerRun(1, func() { merge(wide, wide) }); n > 500 {
+		t.Errorf("%.0f allocations for two maps of 5000 keys", n)
 	}
 }
 

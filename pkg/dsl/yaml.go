@@ -23,11 +23,19 @@ const (
 	maxTokens   = 20_000
 	maxNesting  = 200
 	maxNodes    = 50_000
+	// maxProjectTokens bounds all files of a project together.
+	maxProjectTokens = 10 * maxTokens
 )
 
 // parseYAML returns the one document of a file, nil with a diagnostic where it cannot be read. Where there is none it
 // returns empty, or nil with a diagnostic if that is nil.
-func parseYAML(file string, data []byte, diags *diagnostics, empty *node) (root *node) {
+func parseYAML(file string, data []byte, diags *diagnostics, empty *node) *node {
+	enough := maxTokens + 1
+	return parsePart(file, data, diags, empty, &enough)
+}
+
+// parsePart is parseYAML for one file of several, which together may have so many tokens: it takes the file's from them.
+func parsePart(file string, data []byte, diags *diagnostics, empty *node, tokens *int) (root *node) {
 	fail := func(pos Position, format string, args ...any) {
 		pos.File = file
 		diags.errorf(ParseError, pos, "", format, args...)
@@ -47,12 +55,17 @@ func parseYAML(file string, data []byte, diags *diagnostics, empty *node) (root 
 			fail(Position{Line: 1, Column: 1}, "The file is not YAML that can be read.")
 		}
 	}()
-	tokens := lexer.Tokenize(string(data))
-	if pos, what := tooComplex(tokens); what != "" {
+	list := lexer.Tokenize(string(data))
+	if pos, what := tooComplex(list); what != "" {
 		fail(pos, "The file %s.", what)
 		return nil
 	}
-	parsed, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if *tokens -= len(list); *tokens < 0 {
+		fail(Position{Line: 1, Column: 1}, "The files of the project are longer than kaged reads: they have more than %d YAML tokens together.",
+			maxProjectTokens)
+		return nil
+	}
+	parsed, err := parser.Parse(list, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		var located yaml.Error
 		if errors.As(err, &located) && located.GetToken() != nil {

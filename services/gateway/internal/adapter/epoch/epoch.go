@@ -22,16 +22,17 @@ type Cache struct {
 	maxAge time.Duration
 	minAge time.Duration
 
-	fetching sync.Mutex // held while session-manager is asked, so that one question serves all who wait
-	mu       sync.Mutex // guards the fields below
+	fetching chan struct{} // holds a token while session-manager is asked, so that one question serves all who wait
+	mu       sync.Mutex    // guards the fields below
 	secret   []byte
 	at       time.Time // of the last question that was answered
 	failed   time.Time // of the last question that was not
+	failure  error     // what came of that
 }
 
 // New returns an empty cache. The secret is used for at most maxAge, and asked for at most once in minAge.
 func New(client sessionmanagerv1.OperatorServiceClient, maxAge, minAge time.Duration) *Cache {
-	return &Cache{client: client, maxAge: maxAge, minAge: minAge}
+	return &Cache{client: client, maxAge: maxAge, minAge: minAge, fetching: make(chan struct{}, 1)}
 }
 
 // Current implements access.Secrets.
@@ -47,37 +48,69 @@ func (c *Cache) Set(secret []byte) {
 	c.secret, c.at = secret, time.Now()
 }
 
-// fresh returns a secret that is not older than age, or the one it has where session-manager does not answer.
+// fresh returns a secret that is not older than age, or the one it has where session-manager does not answer. Without one,
+// a question that fails fails for all who waited for it.
 func (c *Cache) fresh(ctx context.Context, age time.Duration) ([]byte, error) {
-	if secret, old := c.get(age); !old {
-		return secret, nil
-	}
-	c.fetching.Lock()
-	defer c.fetching.Unlock()
 	secret, old := c.get(age)
 	if !old {
 		return secret, nil
 	}
+	since := time.Now()
+	select {
+	case c.fetching <- struct{}{}:
+		defer func() { <-c.fetching }()
+	case <-ctx.Done():
+		return nil, unavailable(ctx.Err())
+	}
+	if secret, old = c.get(age); !old {
+		return secret, nil
+	}
+	if err := c.failedSince(since); err != nil && secret == nil {
+		return nil, err
+	}
+	return c.fetch(ctx, secret)
+}
+
+// fetch asks session-manager. Where it does not answer, kept is returned unless it is nil.
+func (c *Cache) fetch(ctx context.Context, kept []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	resp, err := c.client.GetAuthEpoch(ctx, &sessionmanagerv1.GetAuthEpochRequest{})
-	switch {
-	case err == nil && len(resp.GetSecret()) > 0:
+	if err == nil && len(resp.GetSecret()) > 0 {
 		c.Set(resp.GetSecret())
 		return resp.GetSecret(), nil
-	case secret != nil:
-		c.mu.Lock()
-		c.failed = time.Now()
-		c.mu.Unlock()
-		return secret, nil
-	case err == nil:
+	}
+	if err == nil {
 		err = errors.New("session-manager returned an empty secret")
 	}
-	return nil, fault.Wrap(err, fault.Unavailable, "Sign-in does not work yet; try again shortly.").With("subsystem", "session-manager")
+	err = unavailable(err)
+	if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		c.mu.Lock()
+		c.failed, c.failure = time.Now(), err
+		c.mu.Unlock()
+	}
+	if kept != nil {
+		return kept, nil
+	}
+	return nil, err
+}
+
+func unavailable(cause error) error {
+	return fault.Wrap(cause, fault.Unavailable, "Sign-in does not work yet; try again shortly.").With("subsystem", "session-manager")
 }
 
 func (c *Cache) get(age time.Duration) (secret []byte, old bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.secret, c.secret == nil || time.Since(c.at) >= age && time.Since(c.failed) >= c.minAge
+}
+
+// failedSince returns what became of a question that failed after since, nil if there was none.
+func (c *Cache) failedSince(since time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed.After(since) {
+		return c.failure
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package epoch_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,5 +61,46 @@ func TestCache(t *testing.T) {
 		want("old, nobody answered just now", "c", 5, c.Current)
 		c.Set([]byte("d"))
 		want("set", "d", 5, c.Current)
+	})
+}
+
+// hanging is a session-manager that takes its time and then does not answer.
+type hanging struct {
+	sessionmanagerv1.OperatorServiceClient
+	asked int
+}
+
+func (h *hanging) GetAuthEpoch(ctx context.Context, _ *sessionmanagerv1.GetAuthEpochRequest, _ ...grpc.CallOption) (*sessionmanagerv1.GetAuthEpochResponse, error) {
+	h.asked++
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// While session-manager hangs and no secret is known yet, one question fails for all who wait for it, and who gives up waiting
+// does not wait.
+func TestManyWaitForOneQuestion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &hanging{}
+		c := epoch.New(h, 5*time.Second, time.Second)
+		begun := time.Now()
+		var waiting sync.WaitGroup
+		for range 10 {
+			waiting.Go(func() {
+				if _, err := c.Current(t.Context()); !errors.Is(err, fault.Unavailable) {
+					t.Errorf("who waits is told %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		hasty, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := c.Current(hasty); !errors.Is(err, fault.Unavailable) || time.Since(begun) != time.Second {
+			t.Errorf("who gives up after a second is told %v after %v", err, time.Since(begun))
+		}
+		waiting.Wait()
+		if h.asked != 1 || time.Since(begun) != 5*time.Second {
+			t.Errorf("asked %d times in %v, want once, for 5 s", h.asked, time.Since(begun))
+		}
 	})
 }
