@@ -56,8 +56,8 @@ type Targets []string
 
 // Provider is a model provider.
 type Provider struct {
-	// Driver is the wire format: anthropic, openai, openai-chat, google or rehearsal. Empty means the provider's name,
-	// where that is a driver's.
+	// Driver is the wire format: anthropic, openai, openai-chat, google (not spoken yet: runs that would use it fail) or
+	// rehearsal. Empty means the provider's name, where that is a driver's.
 	Driver string `toml:"driver"`
 	// APIKey is "${VAR}", where the key is in the environment, or the key itself, which works and is warned of.
 	APIKey string `toml:"api_key"`
@@ -87,9 +87,9 @@ const MaxSteps = 100
 
 // Limits bounds work on this daemon. Zero means that the file says nothing, and the default.
 type Limits struct {
-	// SessionsPerProject is how many sessions of one project may run at once; 4 by default.
+	// SessionsPerProject is how many sessions of one project may run at once; 4 by default. Not in force yet.
 	SessionsPerProject int `toml:"sessions_per_project"`
-	// SessionsPerOperator is how many sessions of one operator may run at once; 16 by default.
+	// SessionsPerOperator is how many sessions of one operator may run at once; 16 by default. Not in force yet.
 	SessionsPerOperator int `toml:"sessions_per_operator"`
 	// MaxSteps is the most model calls of a run whose project says nothing; 20 by default.
 	MaxSteps int `toml:"max_steps"`

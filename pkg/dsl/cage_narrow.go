@@ -121,6 +121,9 @@ func (n *narrowing) rights() {
 	if n.child.Seccomp == "relaxed" && n.parent.Seccomp != "relaxed" {
 		n.report("seccomp", "The agent above has the default system calls, so this one cannot have the relaxed ones.")
 	}
+	if n.child.State == "persistent" && n.parent.State != "persistent" {
+		n.report("state", "The agent above keeps nothing between its runs, so this one cannot be persistent.")
+	}
 	for i, name := range n.child.Capabilities {
 		switch {
 		case slices.Contains(n.parent.Capabilities, name):
