@@ -29,6 +29,9 @@ type pubAck struct {
 	Error     *jetstream.APIError `json:"error"`
 }
 
+// MaxBody returns how many bytes the body of a batch may have, as the server said when it was last connected.
+func (f *Frames) MaxBody() int64 { return f.conn.MaxPayload() - headerRoom }
+
 // Publish stores a batch and returns when the server has it. It fails with
 //
 //   - fault.StaleLease if ExpectLast is not the subject's last message and that message is not this batch: another writer
@@ -46,7 +49,7 @@ func (f *Frames) Publish(ctx context.Context, b Batch) (Ack, error) {
 	if err := b.check(); err != nil {
 		return Ack{}, err
 	}
-	if limit := f.conn.MaxPayload() - headerRoom; limit > 0 && int64(len(b.Body)) > limit {
+	if limit := f.MaxBody(); limit > 0 && int64(len(b.Body)) > limit {
 		return Ack{}, fault.New(fault.PayloadTooLarge, "A batch of frames has %d bytes and NATS takes %d.", len(b.Body), limit).With("limit_bytes", limit)
 	}
 	ack, err := f.publishOnce(ctx, subj, b)
@@ -84,7 +87,7 @@ func (f *Frames) refused(ctx context.Context, b Batch, cause *jetstream.APIError
 	switch cause.ErrorCode {
 	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
-		return Ack{}, fault.Wrap(cause, fault.PayloadTooLarge, "A batch of frames is larger than the stream takes.").With("limit_bytes", f.conn.MaxPayload())
+		return Ack{}, fault.Wrap(cause, fault.PayloadTooLarge, "A batch of frames is larger than the stream takes.").With("limit_bytes", f.MaxBody())
 	default:
 		return Ack{}, unavailable(cause, "NATS refused to store a message.")
 	}

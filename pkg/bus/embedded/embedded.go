@@ -42,6 +42,8 @@ type Options struct {
 	Log *slog.Logger
 	// MaxStore and MaxMemory bound what streams may take on disk and in memory, in bytes; 0 means the defaults.
 	MaxStore, MaxMemory int64
+	// MaxPayload bounds a message, in bytes; 0 means 1 MiB, which is what kaged wants.
+	MaxPayload int32
 	// Listen opens a TCP port too, host:port, for tests that cut connections; port 0 picks one. Token is then required.
 	Listen, Token string
 }
@@ -84,7 +86,10 @@ func serverOptions(opts Options) (*server.Options, error) {
 	o := &server.Options{
 		ServerName: "kaged", DontListen: opts.Listen == "", NoSigs: true,
 		JetStream: true, StoreDir: opts.StoreDir, DisableJetStreamBanner: true,
-		JetStreamMaxStore: opts.MaxStore, JetStreamMaxMemory: opts.MaxMemory, MaxPayload: maxPayload,
+		JetStreamMaxStore: opts.MaxStore, JetStreamMaxMemory: opts.MaxMemory, MaxPayload: opts.MaxPayload,
+	}
+	if o.MaxPayload <= 0 {
+		o.MaxPayload = maxPayload
 	}
 	if o.JetStreamMaxStore <= 0 {
 		o.JetStreamMaxStore = DefaultMaxStore

@@ -143,8 +143,12 @@ func (rd *reader) finish(d *llm.Done) error {
 	return nil
 }
 
+// maxName bounds in bytes what a model may call a tool and a call. Both are repeated wherever the call is told of.
+const maxName = 256
+
 // clean returns blocks as they are stored and sent: valid UTF-8, without those that say nothing, and with call ids that
-// no other call of the conversation has.
+// no other call of the conversation has. A name that is too long is cut, and names no tool; an id that is too long is
+// replaced.
 func (r *run) clean(blocks []llm.Block) []llm.Block {
 	out := make([]llm.Block, 0, len(blocks))
 	for _, b := range blocks {
@@ -156,8 +160,8 @@ func (r *run) clean(blocks []llm.Block) []llm.Block {
 				Text: valid(b.Thinking.Text), Opaque: b.Thinking.Opaque, Driver: b.Thinking.Driver,
 			}})
 		case b.Call != nil:
-			call := llm.ToolCall{ID: valid(b.Call.ID), Name: valid(b.Call.Name), Input: valid(b.Call.Input)}
-			if _, taken := r.callIDs[call.ID]; taken || call.ID == "" {
+			call := llm.ToolCall{ID: valid(b.Call.ID), Name: shortName(valid(b.Call.Name)), Input: valid(b.Call.Input)}
+			if _, taken := r.callIDs[call.ID]; taken || call.ID == "" || len(call.ID) > maxName {
 				call.ID = "call_" + ident.New()
 			}
 			r.callIDs[call.ID] = struct{}{}
@@ -168,3 +172,6 @@ func (r *run) clean(blocks []llm.Block) []llm.Block {
 }
 
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// shortName returns what of valid text fits into maxName, without a last character that is not whole.
+func shortName(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxName)], "") }

@@ -195,3 +195,22 @@ func TestCallIDsAreUnique(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A name or an id of a call is repeated wherever the call is told of: what a model makes longer than any tool's is cut or
+// replaced, and the run goes on.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("ö", 1<<20)
+	b := newBench(t, wants(call(long, "x"+long, "{}")), says("Done."))
+	if fin := b.run(t.Context()); fin.Outcome != Completed {
+		t.Fatalf("%+v", fin)
+	}
+	got := results(b.model.requests[1])[0]
+	if !got.IsError || got.Name != "x"+strings.Repeat("ö", 127) || len(got.CallID) > maxName {
+		t.Errorf("the result of a call with %d bytes of name and %d of id says %.300q", len(got.Name), len(got.CallID), got.Content)
+	}
+	for _, f := range of[ToolFinished](b.sink) {
+		if n := len(fmt.Sprintf("%+v", f)); n > 16<<10 {
+			t.Errorf("what is told of the call takes %d bytes", n)
+		}
+	}
+}

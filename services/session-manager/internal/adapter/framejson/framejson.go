@@ -16,11 +16,13 @@ import (
 // Renderer implements [frames.Renderer].
 type Renderer struct{}
 
-// What of a frame's limit its texts may take, inside their JSON strings, when they must be shortened.
+// What of a frame's limit its texts may take, inside their JSON strings, when they must be shortened. nameShare is for
+// each name and id that is not kaged's own: of tools, calls, models, agents.
 const (
 	inputShare  = frames.Limit / 4
 	outputShare = frames.MaxText - inputShare
 	errorShare  = 16 << 10
+	nameShare   = 512
 )
 
 // Append implements [frames.Renderer].
@@ -70,11 +72,11 @@ func message(p frames.Payload) proto.Message {
 	switch p := p.(type) {
 	case frames.MessageStart:
 		return &gatewayv1.MessageStart{
-			MessageId: p.MessageID, RunId: p.RunID, Role: p.Role, Provider: p.Provider, Model: p.Model, Rehearsal: p.Rehearsal,
-			StartedAt: p.StartedAt,
+			MessageId: p.MessageID, RunId: p.RunID, Role: p.Role, Provider: name(p.Provider), Model: name(p.Model),
+			Rehearsal: p.Rehearsal, StartedAt: p.StartedAt,
 		}
 	case frames.MessageToolOutput:
-		return &gatewayv1.MessageToolOutput{MessageId: p.MessageID, ToolCallId: p.ToolCallID, Stream: p.Stream, Text: p.Text}
+		return &gatewayv1.MessageToolOutput{MessageId: p.MessageID, ToolCallId: name(p.ToolCallID), Stream: name(p.Stream), Text: p.Text}
 	case frames.MessageEnd:
 		return &gatewayv1.MessageEnd{
 			MessageId: p.MessageID, EndedAt: p.EndedAt, StopReason: string(p.StopReason), Usage: wire.FrameUsage(p.Usage),
@@ -84,24 +86,25 @@ func message(p frames.Payload) proto.Message {
 		return &gatewayv1.RunStarted{RunId: p.RunID, MessageId: p.MessageID}
 	case frames.RunRetry:
 		return &gatewayv1.RunRetry{
-			RunId: p.RunID, Error: failure(p.Error), Attempt: int32(p.Attempt), DelayMs: p.DelayMS, Provider: p.Provider, Model: p.Model,
+			RunId: p.RunID, Error: failure(p.Error), Attempt: int32(p.Attempt), DelayMs: p.DelayMS, Provider: name(p.Provider),
+			Model: name(p.Model),
 		}
 	case frames.RunEnded:
 		return &gatewayv1.RunEnded{RunId: p.RunID, Outcome: p.Outcome, Error: failure(p.Error)}
 	case frames.RunCage:
 		return &gatewayv1.RunCage{
-			RunId: p.RunID, AgentPath: p.AgentPath, CageStatus: p.Status, Tier: p.Tier, BestEffort: few(p.BestEffort),
-			Policy: cut(p.Policy, policyShare), Ended: p.Ended,
+			RunId: p.RunID, AgentPath: name(p.AgentPath), CageStatus: name(p.Status), Tier: name(p.Tier), BestEffort: few(p.BestEffort),
+			Policy: cut(p.Policy, policyShare), Ended: name(p.Ended),
 		}
 	case frames.NetworkAttempted:
 		return &gatewayv1.NetworkAttempted{
-			RunId: p.RunID, AgentPath: p.AgentPath, At: p.At, Target: cut(p.Target, targetShare), Allowed: p.Allowed,
+			RunId: p.RunID, AgentPath: name(p.AgentPath), At: p.At, Target: cut(p.Target, targetShare), Allowed: p.Allowed,
 			Rule: cut(p.Rule, targetShare), Count: p.Count,
 		}
 	case frames.ApprovalResolved:
 		return &gatewayv1.ApprovalResolved{
-			ApprovalId: p.ApprovalID, RunId: p.RunID, ToolCallId: p.ToolCallID, State: p.State, ResolvedBy: unlessEmpty(p.ResolvedBy),
-			Comment: p.Comment, ResolvedAt: p.ResolvedAt,
+			ApprovalId: p.ApprovalID, RunId: p.RunID, ToolCallId: name(p.ToolCallID), State: p.State,
+			ResolvedBy: unlessEmpty(name(p.ResolvedBy)), Comment: cut(p.Comment, errorShare), ResolvedAt: p.ResolvedAt,
 		}
 	case frames.SessionState:
 		return &gatewayv1.SessionStateChanged{State: p.State, BlockedReason: p.BlockedReason}
@@ -111,7 +114,7 @@ func message(p frames.Payload) proto.Message {
 
 func appendCall(dst []byte, p frames.MessageToolCall) ([]byte, error) {
 	start := len(dst)
-	m := &gatewayv1.MessageToolCall{MessageId: p.MessageID, Id: p.Call.ID, Name: p.Call.Name, Input: wire.Value(p.Call.Input)}
+	m := &gatewayv1.MessageToolCall{MessageId: p.MessageID, Id: name(p.Call.ID), Name: name(p.Call.Name), Input: wire.Value(p.Call.Input)}
 	dst, err := wirejson.Append(dst, m)
 	if err != nil || len(dst)-start <= frames.Limit {
 		return dst, err
@@ -123,8 +126,8 @@ func appendCall(dst []byte, p frames.MessageToolCall) ([]byte, error) {
 func appendResult(dst []byte, p frames.MessageToolResult) ([]byte, error) {
 	start := len(dst)
 	m := &gatewayv1.MessageToolResult{
-		MessageId: p.MessageID, ToolCallId: p.Result.CallID, Name: p.Result.Name, Input: wire.Value(p.Input), Output: p.Result.Content,
-		IsError: p.Result.IsError, DurationMs: p.DurationMS,
+		MessageId: p.MessageID, ToolCallId: name(p.Result.CallID), Name: name(p.Result.Name), Input: wire.Value(p.Input),
+		Output: p.Result.Content, IsError: p.Result.IsError, DurationMs: p.DurationMS,
 	}
 	dst, err := wirejson.Append(dst, m)
 	if err != nil || len(dst)-start <= frames.Limit {
@@ -163,7 +166,7 @@ const (
 func appendApproval(dst []byte, p frames.ApprovalRequested) ([]byte, error) {
 	start := len(dst)
 	m := &gatewayv1.ApprovalRequested{
-		ApprovalId: p.ApprovalID, RunId: p.RunID, MessageId: p.MessageID, ToolCallId: p.ToolCallID, Subject: wire.Subject(p.Subject),
+		ApprovalId: p.ApprovalID, RunId: p.RunID, MessageId: p.MessageID, ToolCallId: name(p.ToolCallID), Subject: wire.Subject(p.Subject),
 		RequestedAt: p.RequestedAt, ExpiresAt: p.ExpiresAt,
 	}
 	dst, err := wirejson.Append(dst, m)
@@ -172,6 +175,7 @@ func appendApproval(dst []byte, p frames.ApprovalRequested) ([]byte, error) {
 	}
 	m.Truncated = true
 	s := m.GetSubject()
+	s.Tool, s.AgentPath = name(s.GetTool()), name(s.GetAgentPath())
 	s.Command, s.Preview, s.Cwd = cut(s.GetCommand(), commandShare), cut(s.GetPreview(), previewShare), cut(s.GetCwd(), reasonShare)
 	s.Reasons, s.Paths = few(s.GetReasons()), few(s.GetPaths())
 	return wirejson.Append(dst[:start], m)
@@ -208,6 +212,9 @@ func failure(e *fault.Error) *commonv1.Error {
 	}
 	return p
 }
+
+// name shortens a name or an id.
+func name(s string) string { return cut(s, nameShare) }
 
 // cut shortens s to what fits into budget bytes of JSON.
 func cut(s string, budget int) string { return s[:frames.Fit(s, budget)] }

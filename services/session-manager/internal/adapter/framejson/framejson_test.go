@@ -198,6 +198,29 @@ func TestLimit(t *testing.T) {
 	})
 }
 
+// What a payload repeats of others' names and ids, however long, leaves it within its limit.
+func TestLongNames(t *testing.T) {
+	long, text := strings.Repeat("\x01", 1<<20), strings.Repeat("x", 2*frames.Limit)
+	for _, p := range []frames.Payload{
+		frames.MessageStart{Provider: long, Model: long},
+		frames.MessageDelta{Delta: text[:frames.MaxText]},
+		frames.MessageToolCall{Call: llm.ToolCall{ID: long, Name: long, Input: text}},
+		frames.MessageToolOutput{ToolCallID: long, Stream: long, Text: text[:frames.MaxText]},
+		frames.MessageToolResult{Result: llm.ToolResult{CallID: long, Name: long, Content: text}, Input: text},
+		frames.RunRetry{Error: fault.New(fault.Internal, "%s", text), Provider: long, Model: long},
+		frames.RunCage{AgentPath: long, Status: long, Tier: long, BestEffort: []string{long, long}, Policy: long, Ended: long},
+		frames.NetworkAttempted{AgentPath: long, Target: long, Rule: long},
+		frames.ApprovalRequested{ToolCallID: long, Subject: frames.Subject{
+			Tool: long, AgentPath: long, Reasons: []string{long}, Command: long, Cwd: long, Paths: []string{long}, Preview: long,
+		}},
+		frames.ApprovalResolved{ToolCallID: long, ResolvedBy: long, Comment: long},
+	} {
+		if out := render(t, p); len(out) > frames.Limit || !json.Valid([]byte(out)) {
+			t.Errorf("%T takes %d bytes", p, len(out))
+		}
+	}
+}
+
 // A failure whose details are no JSON is shown without them.
 func TestOddDetails(t *testing.T) {
 	odd := fault.New(fault.Internal, "No.").With("n", math.NaN())

@@ -73,6 +73,10 @@ func (s *Stream) connect(ctx context.Context) (*connection, error) {
 		conn.Close()
 		return nil, err
 	}
+	if most := f.MaxBody(); most < frames.MaxFrame {
+		s.log.Warn("NATS takes less than the largest frame: longer ones are shortened; raise its max_payload",
+			"frame_bytes", most, "largest_frame_bytes", frames.MaxFrame)
+	}
 	return &connection{conn, f}, nil
 }
 

@@ -6,8 +6,9 @@
 // marker there, so a writer that was overtaken is refused by the stream itself and reports that it is lost.
 //
 // Nothing is ever dropped or reordered because the stream is away: the writer tries again until it is told to stop, its
-// buffer fills up, and [Writer.Emit] blocks, so whoever produces frames is read no further. Frames that tell of a change of
-// state are [Durable]: they are listed in the store in the transaction of the change and struck out once they are
+// buffer fills up, and [Writer.Emit] blocks, so whoever produces frames is read no further. A message that is larger than the
+// stream takes holds up nothing either: it is divided, and a frame that is too large alone is shortened. Frames that tell of a
+// change of state are [Durable]: they are listed in the store in the transaction of the change and struck out once they are
 // published, so that the next holder publishes what a crash left over.
 package frames
 
@@ -100,8 +101,8 @@ type Stream interface {
 	Created(ctx context.Context) (time.Time, error)
 	// Tail returns a channel's last message.
 	Tail(ctx context.Context, session string, c Channel) (Tail, error)
-	// Append appends m. It returns ErrConflict if the channel's last message is not m.After; any other error leaves open
-	// whether m was appended.
+	// Append appends m. It returns ErrConflict if the channel's last message is not m.After, and fault.PayloadTooLarge if m
+	// is larger than the stream takes; any other error leaves open whether m was appended.
 	Append(ctx context.Context, m Message) (Ack, error)
 }
 

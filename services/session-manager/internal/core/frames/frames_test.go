@@ -37,6 +37,7 @@ type stream struct {
 	down    bool
 	appends int
 	gate    chan struct{} // Append waits for it if set
+	limit   int           // the most bytes of a message, 0 for any
 }
 
 type stored struct {
@@ -89,6 +90,9 @@ func (s *stream) Append(ctx context.Context, m frames.Message) (frames.Ack, erro
 	}
 	if before || s.down {
 		return frames.Ack{}, errAway
+	}
+	if s.limit > 0 && len(m.Data) > s.limit {
+		return frames.Ack{}, fault.New(fault.PayloadTooLarge, "Too large.")
 	}
 	var at uint64
 	if last := s.last(m.Session, m.Channel); last != nil {
@@ -317,6 +321,63 @@ func TestCancelledWait(t *testing.T) {
 		w.EmitDurable([]frames.Durable{durable(1, "x")})
 		if w.lost != nil || !errors.Is(w.Flush(t.Context()), fault.Unavailable) {
 			t.Errorf("lost = %v", w.lost)
+		}
+	})
+}
+
+// A stream that takes less than a message holds up nothing: what waits together goes out in parts.
+func TestDivided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		s := newStream()
+		s.gate, s.limit = make(chan struct{}), 200
+		w := open(t, s, 1, frames.Start{})
+		defer w.Close(ctx)
+		for i := range 21 {
+			w.Emit(t.Context(), frame(i))
+			synctest.Wait()
+		}
+		close(s.gate)
+		if err := w.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.read(t, frames.Output, 1); len(got) != 21 || got[20] != `message.delta {"n":20}` {
+			t.Errorf("output = %q", got)
+		}
+		if w.Acked() != [2]int64{21, 0} {
+			t.Errorf("acked %v", w.Acked())
+		}
+	})
+}
+
+// A frame that the stream does not take keeps its number and its fields, says that it is truncated, and those behind it
+// follow; also what a crash left over.
+func TestTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		s := newStream()
+		s.limit = 1300
+		long := strings.Repeat("ö<", 1000)
+		huge := func(kind string) frames.Frame {
+			payload := fmt.Sprintf(`{"id":"i","input":{"a":[%s1],"b":%q},"list":[%[1]s1],"n":7,"text":%[2]q}`, strings.Repeat("1,", 999), long)
+			return frames.Frame{Channel: frames.Events, Type: kind, Payload: []byte(payload)}
+		}
+		w := &desk{}
+		w.Writer = frames.New(w.config(s, 1), frames.Start{TakeOver: true, Outbox: []frames.Durable{{Frame: huge("left.over"), N: 1, ID: "r.1"}}})
+		defer w.Close(ctx)
+		w.EmitDurable([]frames.Durable{{Frame: huge("run.ended"), N: 2, ID: "r.2"}, durable(3, "session.state")})
+		if err := w.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+		kept := strings.Repeat("ö<", 85)
+		short := ` {"id":"i","input":{"a":[],"b":"` + kept + `"},"list":[],"n":7,"text":"` + kept + `","truncated":true}`
+		if d := cmp.Diff([]string{"left.over" + short, "run.ended" + short, `session.state {"n":3}`}, s.read(t, frames.Events, 1)); d != "" {
+			t.Error(d)
+		}
+		if !cmp.Equal(w.published, []int64{1, 2, 3}) || w.Acked() != [2]int64{0, 3} || !w.Idle() {
+			t.Errorf("published %v, acked %v", w.published, w.Acked())
 		}
 	})
 }

@@ -20,11 +20,12 @@ type Renderer interface {
 	Append(dst []byte, p Payload) ([]byte, error)
 }
 
-// Limit is the largest payload in bytes, and MaxText the longest text, as it is in JSON, of a frame whose text is split
-// rather than shortened.
+// Limit is the largest payload in bytes, MaxFrame the largest frame, and MaxText the longest text, as it is in JSON, of a
+// frame whose text is split rather than shortened.
 const (
-	Limit   = 256 << 10
-	MaxText = Limit - 4<<10
+	Limit    = 256 << 10
+	MaxFrame = Limit + 128
+	MaxText  = Limit - 4<<10
 )
 
 // MessageStart says that a model answers.

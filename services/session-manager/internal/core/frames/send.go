@@ -14,35 +14,59 @@ const (
 	lastPause  = time.Second
 )
 
-// send publishes b behind the message at after. It tries until it succeeds, the writer is closed, or it turns out that
-// another holder took over, which is stale_lease.
+// send publishes b behind the message at after; see append.
 func (w *Writer) send(c Channel, b *batch, after uint64) (Ack, error) {
-	m := Message{
+	return w.append(Message{
 		Session: w.cfg.Session, Channel: c, Epoch: w.cfg.Epoch,
 		First: b.first, Count: b.count, ID: b.id, Data: *b.buf, After: after,
-	}
+	})
+}
+
+// append publishes m. It tries until it succeeds, the writer is closed, or it turns out that another holder took over, which
+// is stale_lease. What the stream finds too large is divided and, where it is one frame, shortened.
+func (w *Writer) append(m Message) (Ack, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		ack, err := w.cfg.Stream.Append(w.ctx, m)
-		if err == nil {
+		switch {
+		case err == nil:
 			return ack, nil
-		}
-		if errors.Is(err, ErrConflict) {
+		case errors.Is(err, ErrConflict):
 			var stored bool
 			if ack, stored, err = w.settle(&m); err != nil || stored {
 				return ack, err
 			}
 			continue
+		case errors.Is(err, fault.PayloadTooLarge) && m.Count > 1:
+			return w.inHalves(m)
+		case errors.Is(err, fault.PayloadTooLarge):
+			if short := shortened(m.Data); len(short) < len(m.Data) {
+				w.cfg.Log.Error("a frame is shortened: the stream does not take it whole", "session", w.cfg.Session,
+					"channel", m.Channel.String(), "seq", m.First, "bytes", len(m.Data), "error", err)
+				m.Data = short
+				continue
+			}
 		}
 		if w.ctx.Err() != nil {
 			return Ack{}, errClosed
 		}
 		if pause == firstPause {
-			w.cfg.Log.Warn("frames wait: the stream does not take them", "session", w.cfg.Session, "channel", c.String(), "error", err)
+			w.cfg.Log.Warn("frames wait: the stream does not take them", "session", w.cfg.Session, "channel", m.Channel.String(), "error", err)
 		}
 		if !wait(w.ctx, pause) {
 			return Ack{}, errClosed
 		}
 	}
+}
+
+// inHalves publishes a message of several frames as two.
+func (w *Writer) inHalves(m Message) (Ack, error) {
+	first, second := divide(m)
+	ack, err := w.append(first)
+	if err != nil {
+		return ack, err
+	}
+	second.After = ack.Place
+	return w.append(second)
 }
 
 // settle finds out why the stream refused m. Either an earlier try of m was stored after all, or the channel's messages
