@@ -47,7 +47,8 @@ type Change struct {
 	// Remove says that the file goes away, Move where it goes to.
 	Remove bool
 	Move   *Path
-	// Like names the file a new one takes mode and owner from, nil for none.
+	// Like names another file the new one takes mode, owner and attributes from. Nil says that it takes those of the file it replaces,
+	// if there is one. With Like, what is there makes way for a file of its own, as if it were removed.
 	Like *Path
 }
 
@@ -146,14 +147,14 @@ func (b *batch) plan(changes []Change) error {
 			}
 		case c.Was == Version{}:
 			s.kind, s.source = create, nil
-			if c.Like != nil {
-				if s.source, err = b.folder(*c.Like); err != nil {
-					return err
-				}
-				s.sourceName = path.Base(c.Like.Rel)
-			}
 		default:
 			s.kind = replace
+		}
+		if c.Like != nil {
+			if s.source, err = b.folder(*c.Like); err != nil {
+				return err
+			}
+			s.sourceName, s.apart = path.Base(c.Like.Rel), true
 		}
 		b.steps = append(b.steps, s)
 	}

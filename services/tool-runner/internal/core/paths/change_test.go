@@ -74,7 +74,7 @@ func at(t failer, space *paths.Space, name string) (paths.Path, paths.Version) {
 func TestApply(t *testing.T) {
 	t.Parallel()
 	root, space := project(t, paths.Rules{Journal: journal(t)})
-	for name, mode := range map[string]fs.FileMode{"edit": 0o751, "gone": 0o600, "old/moved": 0o640, "both": 0o755 | fs.ModeSetuid} {
+	for name, mode := range map[string]fs.FileMode{"edit": 0o751, "gone": 0o600, "old/moved": 0o640, "both": 0o755 | fs.ModeSetuid, "swapped": 0o644} {
 		must(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
 		must(t, os.WriteFile(filepath.Join(root, name), []byte(name), 0o600))
 		must(t, os.Chmod(filepath.Join(root, name), mode))
@@ -87,6 +87,7 @@ func TestApply(t *testing.T) {
 	bothTo, _ := at(t, space, "new/both")
 	fresh, _ := at(t, space, "new/deep/fresh")
 	like, _ := at(t, space, "like")
+	swapped, wasSwapped := at(t, space, "swapped")
 	must(t, paths.Apply(
 		paths.Change{At: edit, Was: wasEdit, Data: []byte("edited")},
 		paths.Change{At: gone, Was: wasGone, Remove: true},
@@ -94,10 +95,11 @@ func TestApply(t *testing.T) {
 		paths.Change{At: both, Was: wasBoth, Move: &bothTo, Data: []byte("both changed")},
 		paths.Change{At: fresh, Data: []byte("fresh")},
 		paths.Change{At: like, Data: []byte{}, Like: &edit},
+		paths.Change{At: swapped, Was: wasSwapped, Data: []byte("swapped"), Like: &gone},
 	))
 	want := map[string]string{
 		".": "folder", "old": "folder", "new": "folder", "new/deep": "folder",
-		"edit": `-rwxr-x--x "edited"`, "like": `-rwxr-x--x ""`, "new/both": `urwxr-xr-x "both changed"`,
+		"edit": `-rwxr-x--x "edited"`, "like": `-rwxr-x--x ""`, "swapped": `-rw------- "swapped"`, "new/both": `urwxr-xr-x "both changed"`,
 		"new/deep/moved": `-rw-r----- "old/moved"`, "new/deep/fresh": tree(t, root)["new/deep/fresh"],
 	}
 	if got := tree(t, root); !maps.Equal(got, want) || !strings.HasSuffix(got["new/deep/fresh"], `"fresh"`) {

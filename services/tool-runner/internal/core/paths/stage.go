@@ -81,22 +81,28 @@ func (s *step) stage() error {
 			return s.to.Taken()
 		}
 	}
-	if s.kind != create && versionOf(&st) != s.was {
+	was := versionOf(&st)
+	if s.kind == replace && s.apart {
+		was = versionAt(s.folder.fd, s.name)
+	}
+	if s.kind != create && was != s.was {
 		return s.path.changed()
 	}
-	if s.kind == remove || s.kind == move {
-		if s.path.InPlace {
-			return s.path.held()
-		}
+	leaves := s.kind == remove || s.kind == move
+	if s.path.InPlace && (leaves || s.apart) {
+		return s.path.held()
+	}
+	if leaves {
 		return nil
 	}
 	return s.path.Failure("written", s.writeTemp(&st))
 }
 
 // writeTemp writes the new file under its temporary name, in the form of the old one. Where a new file cannot be what the old
-// one is, the step becomes one that writes over the old one.
+// one is, the step becomes one that writes over the old one, unless it is that file's form alone that is taken.
 func (s *step) writeTemp(old *unix.Stat_t) error {
-	if s.kind == replace && (old.Nlink > 1 || s.path.InPlace) {
+	keepsFile := s.kind == replace && !s.apart
+	if keepsFile && (old.Nlink > 1 || s.path.InPlace) {
 		return s.copyOld()
 	}
 	mode := uint32(0o666)
@@ -117,7 +123,7 @@ func (s *step) writeTemp(old *unix.Stat_t) error {
 		if err != nil {
 			return err
 		}
-		if !kept && s.kind == replace && s.writable() {
+		if !kept && keepsFile && s.writable() {
 			if err := unix.Unlinkat(s.folder.fd, s.temp, 0); err != nil {
 				return err
 			}

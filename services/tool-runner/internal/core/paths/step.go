@@ -35,6 +35,7 @@ type step struct {
 	// source and sourceName are the file whose form a new one takes, nil for none.
 	source     *folder
 	sourceName string
+	apart      bool // the source is another file than the one that is replaced
 	// was is what must be there before, made what we put there.
 	was, made Version
 	data      []byte

@@ -56,6 +56,60 @@ func (b *bench) files() map[string]string {
 	return found
 }
 
+// A file that moves takes its mode along, also to a place where another one was.
+func TestPatchMovesModes(t *testing.T) {
+	t.Parallel()
+	update := func(from, to string) string { return "*** Update File: " + from + "\n*** Move to: " + to + "\n" }
+	for name, c := range map[string]struct {
+		sections []string
+		want     map[string]string
+	}{
+		"over a deleted file": {[]string{"*** Delete File: a\n", update("b.sh", "a")}, map[string]string{"a": "b.sh 0755"}},
+		"with a change": {
+			[]string{"*** Delete File: a\n", update("b.sh", "a") + "-b.sh\n+changed\n"}, map[string]string{"a": "changed 0755"},
+		},
+		"over a file with another name": {
+			[]string{"*** Delete File: linked\n", update("b.sh", "linked")}, map[string]string{"linked": "b.sh 0755", "other": "linked 0600"},
+		},
+		"a swap through a third name": {
+			[]string{update("a", "third"), update("b.sh", "a"), update("third", "b.sh")}, map[string]string{"a": "b.sh 0755", "b.sh": "a 0644"},
+		},
+		"a chain": {
+			[]string{update("a", "new"), update("b.sh", "a"), update("linked", "b.sh")},
+			map[string]string{"new": "a 0644", "a": "b.sh 0755", "b.sh": "linked 0600", "other": "linked 0600"},
+		},
+		"deleted and added": {[]string{"*** Delete File: b.sh\n", "*** Add File: b.sh\n+new\n"}, map[string]string{"b.sh": "new 0755"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			for name, mode := range map[string]fs.FileMode{"a": 0o644, "b.sh": 0o755, "linked": 0o600} {
+				if err := os.Chmod(b.write(name, name+"\n"), mode); err != nil {
+					t.Fatal(err)
+				}
+				b.read(name)
+			}
+			if err := os.Link(filepath.Join(b.root, "linked"), filepath.Join(b.root, "other")); err != nil {
+				t.Fatal(err)
+			}
+			b.ok("edit.patch", envelope(c.sections...), nil)
+			for name, want := range c.want {
+				info, err := os.Stat(filepath.Join(b.root, name))
+				if err != nil {
+					t.Error(err)
+				} else if got := fmt.Sprintf("%s %#o", strings.TrimSpace(b.content(name)), info.Mode().Perm()); got != want {
+					t.Errorf("%s is %s, want %s", name, got, want)
+				}
+			}
+			for name := range b.files() {
+				if strings.HasSuffix(name, ".tmp") {
+					t.Errorf("left %s", name)
+				}
+			}
+		})
+	}
+}
+
 // The specification's example: files are added, updated and deleted by one patch, and each has its diff (T-T20-PATCH-01 to -05).
 func TestPatch(t *testing.T) {
 	t.Parallel()

@@ -225,7 +225,11 @@ func TestGrantedFileStaysItself(t *testing.T) {
 		t.Error(b.content("notes"))
 	}
 	b.ok("file.write", in{"path": "notes", "content": "last\n"}, nil)
-	for _, patch := range []string{"*** Delete File: notes\n", "*** Update File: notes\n*** Move to: src/moved\n@@\n-last\n+x\n"} {
+	b.ok("file.read", in{"path": "src/x"}, nil)
+	for _, patch := range []string{
+		"*** Delete File: notes\n", "*** Update File: notes\n*** Move to: src/moved\n@@\n-last\n+x\n",
+		"*** Delete File: notes\n*** Update File: src/x\n*** Move to: notes\n",
+	} {
 		f := b.fails(fault.CapabilityDenied, "edit.patch", in{"patch": "*** Begin Patch\n" + patch + "*** End Patch\n"})
 		if f.Details["required"] != "rw:fs:./notes" || b.content("src/moved") != "(none)" {
 			t.Error(f)

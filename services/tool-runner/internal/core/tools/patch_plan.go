@@ -258,8 +258,8 @@ func (w *planned) settle() {
 			continue
 		case !f.exists && f.now.from != nil && f.now.from.now == nil:
 			continue // it is moved here
-		case !f.exists && f.now.from != nil:
-			// Another file takes the place of the one that comes here.
+		case f.now.from != nil && f.now.from != f:
+			// It comes from a place that another file takes, or takes one that a file has left or is deleted at.
 			c.Like = &f.now.from.path
 		}
 		w.changes = append(w.changes, c)
