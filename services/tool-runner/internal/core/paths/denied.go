@@ -34,7 +34,8 @@ func (r Rules) Check() error {
 				key, text)
 		}
 		if i >= len(r.Allowed) && strings.ContainsAny(rest, meta) && !doublestar.ValidatePattern(rest) {
-			return fault.New(fault.BadRequest, `services.tool-runner.%s holds %q, which is no pattern; write \ before a [ or { that is meant as such.`,
+			return fault.New(fault.BadRequest,
+				`services.tool-runner.%s holds %q, which is no pattern; write \ before a [ or { that is meant as such.`,
 				key, text)
 		}
 	}
