@@ -11,7 +11,6 @@ import (
 
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/env"
 	"kaged.dev/services/tool-runner/internal/core/paths"
@@ -201,9 +200,6 @@ func (t cliTool) environment(root string, caged bool) map[string]string {
 	return vars
 }
 
-// killedCode is the exit code of a program that was ended for taking too long.
-const killedCode = 137
-
 // usable returns the program and its arguments, or why a call with these values fails whatever happens.
 func (t cliTool) usable(values tool.Values) ([]string, error) {
 	argv, err := t.argv(t.command, values)
@@ -242,44 +238,28 @@ func (t cliTool) run(ctx context.Context, call *tool.Call, values *tool.Values) 
 	}
 	timedOut := exit.Reason == command.TimedOut
 	if timedOut {
-		result.ExitCode = killedCode
+		result.ExitCode = command.KilledCode
 	}
-	fields := map[string]any{
-		"command": audit.Shorten(strings.Join(argv, " "), t.Limits.AuditRunes), "cwd": "./", "exit_code": result.ExitCode,
-		"timed_out": timedOut, "timeout_ms": timeout.Milliseconds(), "duration_ms": exit.Duration.Milliseconds(),
-	}
-	if result.Killed != "" {
-		fields["killed"] = result.Killed
-	}
-	call.Record(audit.ShellExecuted, fields)
+	call.RecordExecuted(tool.Executed{
+		Command: strings.Join(argv, " "), Cwd: "./", ExitCode: result.ExitCode, TimedOut: timedOut, Timeout: timeout, Duration: exit.Duration,
+		Killed: result.Killed,
+	}, t.Limits.AuditRunes)
 	return result, t.ended(exit.Reason, result)
 }
 
-// failure sorts out why there is no exit: what the model can act on is a result, that nobody could be asked is not.
+// failure sorts out why there is no exit.
 func (t cliTool) failure(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded):
-		return fault.Wrap(err, fault.Timeout, "%s ran longer than %s and the sandbox did not report its end.", t.command.Name, t.command.Timeout)
-	case errors.Is(err, fault.ShellSpawnFailed):
+	if errors.Is(err, fault.ShellSpawnFailed) && ctx.Err() == nil {
 		return fault.Wrap(err, fault.ShellSpawnFailed, "The program %s cannot be started: %s", t.command.Program, fault.From(err).Msg)
-	case errors.Is(err, fault.CageUnavailable), errors.Is(err, fault.CagePolicyInvalid), errors.Is(err, fault.Interrupted), errors.Is(err, fault.InvalidParams):
-		return err
 	}
-	return tool.Infrastructure(err)
+	return tool.NotExecuted(ctx, err, t.command.Name, t.command.Timeout)
 }
 
 // ended returns an error for a program that was ended from outside.
 func (t cliTool) ended(reason command.Reason, so Result) error {
-	switch reason {
-	case command.TimedOut:
+	if reason == command.TimedOut {
 		return fault.New(fault.Timeout, "%s was stopped after %s.", t.command.Name, t.command.Timeout).
 			With("stdout", so.Stdout).With("stderr", so.Stderr).With("exit_code", so.ExitCode)
-	case command.Cancelled, command.OwnerEnded:
-		return tool.Infrastructure(fault.New(fault.Cancelled, "The command was cancelled."))
-	case command.Lost:
-		return fault.New(fault.Interrupted, "The command was cut off because its sandbox went away; what it had done is done.")
 	}
-	return nil
+	return tool.EndedBy(reason)
 }

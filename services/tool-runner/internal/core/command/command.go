@@ -56,6 +56,9 @@ const (
 	BadSystemCall
 )
 
+// KilledCode is the exit code that is shown of a command that was ended for taking too long, whatever signal it died of.
+const KilledCode = 137
+
 // Exit is how a command ended.
 type Exit struct {
 	// Code is its exit code, or 128 plus the signal that ended it.

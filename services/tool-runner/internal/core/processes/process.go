@@ -68,9 +68,6 @@ type Process struct {
 	News bool `json:"-"`
 }
 
-// killedCode is the exit code of what was ended for taking too long, whatever signal it died of.
-const killedCode = 137
-
 // exit notes how the process ended. now is when that was learned.
 func (p *Process) exit(e command.Exit, now time.Time) {
 	if e.Reason == command.Lost {
@@ -81,7 +78,7 @@ func (p *Process) exit(e command.Exit, now time.Time) {
 	p.EndedAt = p.StartedAt + e.Duration.Milliseconds()
 	switch e.Reason {
 	case command.TimedOut:
-		p.Reason, p.ExitCode = TimedOut, killedCode
+		p.Reason, p.ExitCode = TimedOut, command.KilledCode
 	case command.Cancelled:
 		p.Reason = Killed
 	case command.OwnerEnded:

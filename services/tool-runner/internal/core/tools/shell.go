@@ -2,12 +2,10 @@ package tools
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/env"
 	"kaged.dev/services/tool-runner/internal/core/paths"
@@ -32,9 +30,6 @@ type ShellLimits struct {
 	Exec    ExecLimits
 	Process ProcessLimits
 }
-
-// killedCode is the exit code of a command that was ended for taking too long, whatever signal it died of.
-const killedCode = 137
 
 // shellJob is a command for /bin/sh.
 type shellJob struct {
@@ -68,36 +63,10 @@ func (d Deps) execute(ctx context.Context, call *tool.Call, job shellJob) (comma
 	defer cancel()
 	exit, err := d.Commands.Run(bounded, d.spec(call, job), job.output)
 	if err != nil {
-		return exit, shellFailure(ctx, err, job.timeout)
+		return exit, tool.NotExecuted(ctx, err, "The command", job.timeout)
 	}
 	call.CageOver = call.CageOver || call.From.CageID != "" && exit.Reason.EndsCage()
 	return exit, nil
-}
-
-// shellRecord is how a command fared.
-type shellRecord struct {
-	command, cwd string
-	exitCode     int
-	timedOut     bool
-	timeout      time.Duration
-	duration     time.Duration
-	process      string // the background process it was, "" for none
-	killed       string // the limit of its cage that ended it, "" for none
-}
-
-// recordShell writes down that a command was run.
-func (d Deps) recordShell(call *tool.Call, r shellRecord) {
-	fields := map[string]any{
-		"command": audit.Shorten(r.command, d.Limits.Shell.AuditRunes), "cwd": r.cwd, "exit_code": r.exitCode,
-		"timed_out": r.timedOut, "timeout_ms": r.timeout.Milliseconds(), "duration_ms": r.duration.Milliseconds(),
-	}
-	if r.process != "" {
-		fields["process_id"] = r.process
-	}
-	if r.killed != "" {
-		fields["killed"] = r.killed
-	}
-	call.Record(audit.ShellExecuted, fields)
 }
 
 // check refuses what the schema cannot tell. field is the parameter that names the working directory.
@@ -126,29 +95,4 @@ func clamp(asked *schema.Int, byDefault, least, most time.Duration) time.Duratio
 	}
 	ms := min(max(int64(*asked), least.Milliseconds()), most.Milliseconds())
 	return time.Duration(ms) * time.Millisecond
-}
-
-// shellFailure sorts out why there is no exit: what the model can act on is a result, that nobody could be asked is not.
-func shellFailure(ctx context.Context, err error, timeout time.Duration) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded):
-		return fault.Wrap(err, fault.Timeout, "The command ran longer than %s and the sandbox did not report its end.", timeout)
-	case errors.Is(err, fault.ShellSpawnFailed), errors.Is(err, fault.CageUnavailable), errors.Is(err, fault.CagePolicyInvalid),
-		errors.Is(err, fault.Interrupted), errors.Is(err, fault.InvalidParams), errors.Is(err, fault.RateLimited):
-		return err
-	}
-	return tool.Infrastructure(err)
-}
-
-// endedBy returns an error for a command that was ended for a reason that is not its own.
-func endedBy(reason command.Reason) error {
-	switch reason {
-	case command.Cancelled, command.OwnerEnded:
-		return tool.Infrastructure(fault.New(fault.Cancelled, "The command was cancelled."))
-	case command.Lost:
-		return fault.New(fault.Interrupted, "The command was cut off because its sandbox went away; what it had done is done.")
-	}
-	return nil
 }

@@ -132,16 +132,16 @@ func (d Deps) runExec(ctx context.Context, call *tool.Call, p *shellExecParams) 
 	stderr.Finish()
 	timedOut := exit.Reason == command.TimedOut
 	if timedOut {
-		exit.Code = killedCode
+		exit.Code = command.KilledCode
 	}
 	result := shellExecResult{Status: string(processes.Exited), ExitCode: &exit.Code, TimedOut: timedOut}
 	result.Stdout, result.Stderr = share(stdout, stderr, limits.OutputRunes)
 	result.Killed, result.Note, result.NetworkRefused = exit.Reason.Word(), exit.Reason.Explain(call.From.Cage), refused
-	d.recordShell(call, shellRecord{
-		command: p.Command, cwd: cwd.Show, exitCode: exit.Code, timedOut: timedOut, timeout: job.timeout, duration: exit.Duration,
-		killed: result.Killed,
-	})
-	return result, endedBy(exit.Reason)
+	call.RecordExecuted(tool.Executed{
+		Command: p.Command, Cwd: cwd.Show, ExitCode: exit.Code, TimedOut: timedOut, Timeout: job.timeout, Duration: exit.Duration,
+		Killed: result.Killed,
+	}, d.Limits.Shell.AuditRunes)
+	return result, tool.EndedBy(exit.Reason)
 }
 
 // share returns two outputs that together are at most limit characters, notes apart. If one has to give way it is the longer.
@@ -166,7 +166,7 @@ func (d Deps) startProcess(ctx context.Context, call *tool.Call, job shellJob) (
 		Command: shown, Cwd: job.cwd.Show, Terminal: job.terminal, Timeout: job.timeout,
 	}, d.spec(call, job))
 	if err != nil {
-		return shellExecResult{}, shellFailure(ctx, err, d.Limits.Shell.Grace)
+		return shellExecResult{}, tool.NotExecuted(ctx, err, "The command", d.Limits.Shell.Grace)
 	}
 	call.Record(audit.ProcessStarted, map[string]any{
 		"process_id": p.ID, "command": audit.Shorten(job.command, d.Limits.Shell.AuditRunes), "cwd": job.cwd.Show,

@@ -246,11 +246,11 @@ func (d Deps) recordEnd(call *tool.Call, p processes.Process) {
 			"process_id": p.ID, "command": audit.Shorten(p.Command, d.Limits.Shell.AuditRunes), "cwd": p.Cwd,
 		})
 	default:
-		d.recordShell(call, shellRecord{
-			command: p.Command, cwd: p.Cwd, exitCode: p.ExitCode, timedOut: p.Reason == processes.TimedOut, timeout: p.Timeout,
-			duration: time.Duration(p.EndedAt-p.StartedAt) * time.Millisecond, process: p.ID,
-			killed: command.ReasonOf(string(p.Reason)).Word(),
-		})
+		call.RecordExecuted(tool.Executed{
+			Command: p.Command, Cwd: p.Cwd, ExitCode: p.ExitCode, TimedOut: p.Reason == processes.TimedOut, Timeout: p.Timeout,
+			Duration: time.Duration(p.EndedAt-p.StartedAt) * time.Millisecond, Process: p.ID,
+			Killed: command.ReasonOf(string(p.Reason)).Word(),
+		}, d.Limits.Shell.AuditRunes)
 	}
 }
 

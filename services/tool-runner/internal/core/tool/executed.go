@@ -1,0 +1,63 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/audit"
+	"kaged.dev/services/tool-runner/internal/core/command"
+)
+
+// Executed is how a command fared.
+type Executed struct {
+	Command, Cwd string
+	ExitCode     int
+	TimedOut     bool
+	Timeout      time.Duration
+	Duration     time.Duration
+	Process      string // the background process it was, "" for none
+	Killed       string // the limit of its cage that ended it, "" for none
+}
+
+// RecordExecuted writes down that a command was run, with the first characters of it.
+func (c *Call) RecordExecuted(e Executed, characters int) {
+	fields := map[string]any{
+		"command": audit.Shorten(e.Command, characters), "cwd": e.Cwd, "exit_code": e.ExitCode,
+		"timed_out": e.TimedOut, "timeout_ms": e.Timeout.Milliseconds(), "duration_ms": e.Duration.Milliseconds(),
+	}
+	if e.Process != "" {
+		fields["process_id"] = e.Process
+	}
+	if e.Killed != "" {
+		fields["killed"] = e.Killed
+	}
+	c.Record(audit.ShellExecuted, fields)
+}
+
+// NotExecuted sorts out why there is no exit of a command, which is called so in a sentence: what the model can act on is a
+// result, that nobody could be asked is not.
+func NotExecuted(ctx context.Context, err error, called string, timeout time.Duration) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.Wrap(err, fault.Timeout, "%s ran longer than %s and the sandbox did not report its end.", called, timeout)
+	case errors.Is(err, fault.ShellSpawnFailed), errors.Is(err, fault.CageUnavailable), errors.Is(err, fault.CagePolicyInvalid),
+		errors.Is(err, fault.Interrupted), errors.Is(err, fault.InvalidParams), errors.Is(err, fault.RateLimited):
+		return err
+	}
+	return Infrastructure(err)
+}
+
+// EndedBy returns an error for a command that was ended for a reason that is not its own.
+func EndedBy(reason command.Reason) error {
+	switch reason {
+	case command.Cancelled, command.OwnerEnded:
+		return Infrastructure(fault.New(fault.Cancelled, "The command was cancelled."))
+	case command.Lost:
+		return fault.New(fault.Interrupted, "The command was cut off because its sandbox went away; what it had done is done.")
+	}
+	return nil
+}
