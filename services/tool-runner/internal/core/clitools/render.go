@@ -60,17 +60,9 @@ func (r *renderer) add(args []dsl.Template) {
 			return
 		}
 		arg := r.render(t)
-		if r.err == nil && strings.HasPrefix(arg, "-") && !r.ended && r.chosen(t) {
-			r.refuse(t[0].Parameter, "would begin an argument with a hyphen, which the program would take for an option")
-		}
 		r.ended = r.ended || len(t) == 1 && t[0].Text == "--"
 		r.out = append(r.out, arg)
 	}
-}
-
-// chosen says whether an argument begins with a value that the caller could choose freely.
-func (r *renderer) chosen(t dsl.Template) bool {
-	return t[0].Parameter != "" && !r.parameter(t[0].Parameter).Fixed()
 }
 
 func (r *renderer) render(t dsl.Template) string {
@@ -86,10 +78,24 @@ func (r *renderer) render(t dsl.Template) string {
 			r.refuse(part.Parameter, "holds a NUL")
 		case len(value) > r.limit:
 			r.refuse(part.Parameter, "is longer than "+strconv.Itoa(r.limit)+" bytes")
+		case !r.ended && !r.parameter(part.Parameter).Fixed():
+			r.optionless(part.Parameter, b.String(), value)
 		}
 		b.WriteString(value)
 	}
 	return b.String()
+}
+
+// optionless refuses a value that the caller chose and that would make an option of an argument, or choose which one it is.
+// before is what the argument begins with.
+func (r *renderer) optionless(parameter, before, value string) {
+	_, text := r.values[parameter].(string)
+	switch {
+	case before == "" && strings.HasPrefix(value, "-"):
+		r.refuse(parameter, "would begin an argument with a hyphen, which the program would take for an option")
+	case text && value != "" && strings.HasPrefix(before, "-") && !strings.Contains(before, "="):
+		r.refuse(parameter, "would choose which option the argument is")
+	}
 }
 
 func (r *renderer) parameter(name string) *dsl.CommandParameter {
