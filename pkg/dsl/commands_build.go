@@ -161,7 +161,6 @@ func (b *commandBuilder) arguments() {
 		path := ".args[" + strconv.Itoa(i) + "]"
 		b.c.Args = append(b.c.Args, b.argument(arg, path, implicit, ""))
 	}
-	b.shellText(b.c.Args, 0, ".args")
 	if optional := b.item.get("optional_args"); optional != nil {
 		for _, e := range optional.entries {
 			path := ".optional_args." + e.key
@@ -178,7 +177,6 @@ func (b *commandBuilder) arguments() {
 				o.Args = append(o.Args, b.argument(arg, path+"["+strconv.Itoa(i)+"]", false, e.key))
 			}
 			b.c.Optional = append(b.c.Optional, o)
-			b.shellText(append(slices.Clone(b.c.Args), o.Args...), len(b.c.Args), path)
 		}
 	}
 	for _, p := range b.c.Parameters {
@@ -218,36 +216,6 @@ func (b *commandBuilder) argument(n *node, path string, implicit bool, given str
 		}
 	}
 	return t
-}
-
-// shells are the programs that read an argument behind -c as a program of its own.
-var shells = []string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "fish", "busybox", "su"}
-
-// commandOption is an option behind which a shell's text stands, alone or with others.
-var commandOption = regexp.MustCompile(`^-[A-Za-z]*c$`)
-
-// shellText refuses values inside a shell's text, where they would be read as commands. Those before from are known to be
-// none.
-func (b *commandBuilder) shellText(args []Template, from int, where string) {
-	shell := isShell(b.c.Program)
-	for i, t := range args {
-		if i >= max(from, 1) && shell && len(args[i-1]) == 1 && commandOption.MatchString(args[i-1][0].Text) && b.free(t) {
-			b.errorf(b.item.pos, where, "In %q the shell would read the value as commands; put it behind as an argument of its own, and write \"$1\" here.", clip(t.String()))
-		}
-		shell = shell || len(t) == 1 && isShell(t[0].Text)
-	}
-}
-
-func isShell(program string) bool {
-	return slices.Contains(shells, program[strings.LastIndexByte(program, '/')+1:])
-}
-
-// free says whether an argument holds a value that the caller chooses.
-func (b *commandBuilder) free(t Template) bool {
-	return slices.ContainsFunc(t, func(part TemplatePart) bool {
-		p := b.find(part.Parameter)
-		return p != nil && !p.Fixed()
-	})
 }
 
 // leading is the text of the parts before a placeholder; a placeholder among them counts for nothing.

@@ -1,15 +1,17 @@
 // Package clitools makes tools of the commands an operator declares in tools.yaml.
 //
-// A call runs one program with a list of arguments. Nothing of it ever passes a shell: values are validated by the schema
-// that the parameters are, put into the arguments they belong to, and reach the program as they are. A value cannot become
-// an option: where it would begin an argument with a hyphen the call is refused, unless the operator wrote down the value
-// or a -- before it; and an option's name is never made of a value, which the file is refused for.
+// A call runs one program with a list of arguments. No value passes a shell: values are validated by the schema
+// that the parameters are, put into the arguments they belong to, and reach the program as they are. A file is refused in which
+// a shell that the operator declared, or a program that shellguard knows to hand its arguments to one, would read a value as
+// commands. A value cannot become an option: where it would begin an argument with a hyphen the call is refused, unless the
+// operator wrote down the value or a -- before it; and no value that the caller chooses is part of an option's name.
 //
 // The file is the operator's. What agents can write, a project's folder for one, is never read for commands, and no program
 // is looked for there.
 package clitools
 
 import (
+	"fmt"
 	"strings"
 
 	"kaged.dev/pkg/dsl"
@@ -29,6 +31,10 @@ func Load(file string, data []byte, builtin []*tool.Entry, deps Deps) (entries [
 	for i := range commands {
 		if why := unusable(commands[i].Name, builtin); why != "" {
 			diagnostics = append(diagnostics, dsl.Diagnostic{Kind: dsl.InvalidValue, Pos: commands[i].Pos, Message: why})
+		}
+		for _, text := range shellText(&commands[i]) {
+			diagnostics = append(diagnostics, dsl.Diagnostic{Kind: dsl.InvalidValue, Pos: commands[i].Pos, Message: fmt.Sprintf(
+				"In %q of %s a shell would read the value as commands; put it behind as an argument of its own, and write \"$1\" here.", text, commands[i].Name)})
 		}
 	}
 	var wrong []dsl.Diagnostic

@@ -61,7 +61,7 @@ func (s *search) shell(args []word, in input, depth int) {
 	for len(args) > 0 {
 		a := args[0]
 		if !a.known {
-			if a.process || a.split || a.text == "" {
+			if !text && (a.process || a.split || a.text == "") {
 				s.unclear("what the shell runs is made when it runs")
 				return
 			}

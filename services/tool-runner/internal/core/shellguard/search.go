@@ -46,7 +46,7 @@ type search struct {
 	judged map[judgement]bool
 	// texts are the texts that were, each with where it runs and how deep it was.
 	texts map[nested]bool
-	// holes are the arguments of [Open] that a shell would read.
+	// holes are the arguments of [Read] that a shell would read.
 	holes []int
 	// dirs are the folders a command may run in.
 	dirs []string

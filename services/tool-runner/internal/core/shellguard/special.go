@@ -35,6 +35,7 @@ func (s *search) eval(args []word, depth int) {
 	}
 	text, ok := join(args)
 	if !ok {
+		s.unread(args...)
 		s.unclear("what eval runs is made when it runs")
 		return
 	}

@@ -22,7 +22,7 @@ type word struct {
 	// path is what a word that is not known stands for as a path, with ~ for the variable HOME and . for PWD; "" if more of it is
 	// not known.
 	path string
-	// holes are the numbers of the arguments of [Open] that the word holds, for one that is not known.
+	// holes are the numbers of the arguments of [Read] that the word holds, for one that is not known.
 	holes []int
 }
 
