@@ -34,7 +34,8 @@ func Load(file string, data []byte, builtin []*tool.Entry, deps Deps) (entries [
 		}
 		for _, text := range shellText(&commands[i]) {
 			diagnostics = append(diagnostics, dsl.Diagnostic{Kind: dsl.InvalidValue, Pos: commands[i].Pos, Message: fmt.Sprintf(
-				"In %q of %s a shell would read the value as commands; put it behind as an argument of its own, and write \"$1\" here.", text, commands[i].Name)})
+				"In %q of %s a shell would read the value as commands; put it behind as an argument of its own, and write \"$1\" here.",
+				text, commands[i].Name)})
 		}
 	}
 	var wrong []dsl.Diagnostic

@@ -76,6 +76,9 @@ func (f *folders) command(stmt *syntax.Stmt, in []string) (ok, failed []string) 
 		f.inside(c.Word, in)
 		out := in
 		for _, item := range c.Items {
+			for _, pattern := range item.Patterns {
+				f.inside(pattern, in)
+			}
 			out = union(out, union(f.list(item.Stmts, in)))
 		}
 		return out, out

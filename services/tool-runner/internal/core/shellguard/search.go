@@ -238,7 +238,9 @@ func (v *visitor) visit(node syntax.Node) bool {
 	in := v.inputs[len(v.inputs)-1]
 	switch n := node.(type) {
 	case *syntax.Stmt:
-		v.dirs = v.folders[n]
+		if at, ok := v.folders[n]; ok {
+			v.dirs = at
+		}
 		if from, ok := v.piped[n]; ok {
 			in = from
 		}
