@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
@@ -32,7 +34,36 @@ func Unmarshal(data []byte, m proto.Message) error {
 	if err != nil {
 		return err
 	}
-	return d.message(tok, m.ProtoReflect(), "")
+	return d.message(tok, m.ProtoReflect(), nil)
+}
+
+// path is where a value is: within in, under a key or at an index. A nil path is the whole. Its text is made only for an
+// error: the texts of all paths together can be far longer than the JSON.
+type path struct {
+	in      *path
+	key     string
+	element bool
+	index   int
+}
+
+// String returns the path as errors show it.
+func (p *path) String() string {
+	var up []*path
+	for ; p != nil; p = p.in {
+		up = append(up, p)
+	}
+	var b strings.Builder
+	for _, p := range slices.Backward(up) {
+		switch {
+		case p.element:
+			fmt.Fprintf(&b, "[%d]", p.index)
+		case b.Len() > 0:
+			b.WriteString("." + p.key)
+		default:
+			b.WriteString(p.key)
+		}
+	}
+	return b.String()
 }
 
 // check finds what is wrong with data as JSON, so that the decoder walks only what is well-formed.
@@ -86,28 +117,28 @@ func (d decoder) next() (json.Token, error) {
 	return tok, nil
 }
 
-func (d decoder) message(tok json.Token, m protoreflect.Message, path string) error {
+func (d decoder) message(tok json.Token, m protoreflect.Message, at *path) error {
 	switch v := m.Interface().(type) {
 	case *structpb.Value:
-		return d.value(tok, v, path)
+		return d.value(tok, v, at)
 	case *structpb.Struct:
 		if tok != json.Delim('{') {
-			return mismatch(path, "an object", tok)
+			return mismatch(at, "an object", tok)
 		}
-		return d.structure(v, path)
+		return d.structure(v, at)
 	case *structpb.ListValue:
 		if tok != json.Delim('[') {
-			return mismatch(path, "an array", tok)
+			return mismatch(at, "an array", tok)
 		}
-		return d.listValue(v, path)
+		return d.listValue(v, at)
 	}
 	if tok != json.Delim('{') {
-		return mismatch(path, "an object", tok)
+		return mismatch(at, "an object", tok)
 	}
 	t := tableOf(m.Descriptor())
 	seen := make([]bool, len(t.fields))
-	return d.object(path, func(key, at string, tok json.Token) error {
-		i, known := t.byName[key]
+	return d.object(at, func(at *path, tok json.Token) error {
+		i, known := t.byName[at.key]
 		if !known {
 			return d.skip(tok)
 		}
@@ -119,23 +150,21 @@ func (d decoder) message(tok json.Token, m protoreflect.Message, path string) er
 	})
 }
 
-// object calls each for every key of the object whose brace was just read, with the first token of its value.
-func (d decoder) object(path string, each func(key, at string, tok json.Token) error) error {
+// object calls each for every key of the object whose brace was just read, with the first token of its value. The path is
+// each's only until it returns, here and in array.
+func (d decoder) object(in *path, each func(at *path, tok json.Token) error) error {
+	at := &path{in: in}
 	for d.dec.More() {
 		key, err := d.next()
 		if err != nil {
 			return err
 		}
-		name, _ := key.(string)
+		at.key, _ = key.(string)
 		tok, err := d.next()
 		if err != nil {
 			return err
 		}
-		at := name
-		if path != "" {
-			at = path + "." + name
-		}
-		if err := each(name, at, tok); err != nil {
+		if err := each(at, tok); err != nil {
 			return err
 		}
 	}
@@ -144,13 +173,14 @@ func (d decoder) object(path string, each func(key, at string, tok json.Token) e
 }
 
 // array calls each for every element of the array whose bracket was just read, with its first token.
-func (d decoder) array(path string, each func(at string, tok json.Token) error) error {
-	for i := 0; d.dec.More(); i++ {
+func (d decoder) array(in *path, each func(at *path, tok json.Token) error) error {
+	at := &path{in: in, element: true}
+	for ; d.dec.More(); at.index++ {
 		tok, err := d.next()
 		if err != nil {
 			return err
 		}
-		if err := each(fmt.Sprintf("%s[%d]", path, i), tok); err != nil {
+		if err := each(at, tok); err != nil {
 			return err
 		}
 	}
@@ -177,22 +207,22 @@ func (d decoder) skip(tok json.Token) error {
 	}
 }
 
-func (d decoder) field(tok json.Token, f *field, m protoreflect.Message, path string) error {
+func (d decoder) field(tok json.Token, f *field, m protoreflect.Message, at *path) error {
 	if tok == nil && !f.holdsNull() {
 		return nil
 	}
 	if oneof := f.fd.ContainingOneof(); f.member && m.WhichOneof(oneof) != nil {
-		return invalid(path, "%s and %s exclude each other.", path, m.WhichOneof(oneof).Name())
+		return invalid(at, "%s and %s exclude each other.", at, m.WhichOneof(oneof).Name())
 	}
 	switch {
 	case f.list:
-		return d.list(tok, f, m.Mutable(f.fd).List(), path)
+		return d.list(tok, f, m.Mutable(f.fd).List(), at)
 	case f.mapped:
-		return d.mapping(tok, f, m.Mutable(f.fd).Map(), path)
+		return d.mapping(tok, f, m.Mutable(f.fd).Map(), at)
 	case f.kind == protoreflect.MessageKind:
-		return d.message(tok, m.Mutable(f.fd).Message(), path)
+		return d.message(tok, m.Mutable(f.fd).Message(), at)
 	}
-	v, err := scalar(tok, f.fd, f.enum, path)
+	v, err := scalar(tok, f.fd, f.enum, at)
 	if err != nil {
 		return err
 	}
@@ -205,11 +235,11 @@ func (f *field) holdsNull() bool {
 	return !f.list && !f.mapped && f.kind == protoreflect.MessageKind && f.fd.Message().FullName() == "google.protobuf.Value"
 }
 
-func (d decoder) list(tok json.Token, f *field, list protoreflect.List, path string) error {
+func (d decoder) list(tok json.Token, f *field, list protoreflect.List, at *path) error {
 	if tok != json.Delim('[') {
-		return mismatch(path, "an array", tok)
+		return mismatch(at, "an array", tok)
 	}
-	return d.array(path, func(at string, tok json.Token) error {
+	return d.array(at, func(at *path, tok json.Token) error {
 		if f.kind == protoreflect.MessageKind {
 			return d.message(tok, list.AppendMutable().Message(), at)
 		}
@@ -222,17 +252,17 @@ func (d decoder) list(tok json.Token, f *field, list protoreflect.List, path str
 	})
 }
 
-func (d decoder) mapping(tok json.Token, f *field, m protoreflect.Map, path string) error {
+func (d decoder) mapping(tok json.Token, f *field, m protoreflect.Map, at *path) error {
 	if tok != json.Delim('{') {
-		return mismatch(path, "an object", tok)
+		return mismatch(at, "an object", tok)
 	}
 	value := f.fd.MapValue()
 	var enum *enumTable
 	if ed := value.Enum(); ed != nil {
 		enum = enumOf(ed)
 	}
-	return d.object(path, func(key, at string, tok json.Token) error {
-		k, err := mapKey(key, f.fd.MapKey(), at)
+	return d.object(at, func(at *path, tok json.Token) error {
+		k, err := mapKey(at.key, f.fd.MapKey(), at)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -207,6 +208,23 @@ func TestUnmarshalRefuses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Reading costs what the JSON is long, and not what all its paths are: only an error prints one.
+func TestUnmarshalIsLinear(t *testing.T) { // not parallel: it counts what the process allocates
+	const many = 10_000
+	long := strings.Repeat("k", 100<<10)
+	data := []byte(`{"label":{"` + long + `":[` + strings.Repeat(`0,{"a":1},`, many/2) + `1e999]}}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := wirejson.Unmarshal(data, &sessionmanagerv1.UpdateSessionRequest{})
+	runtime.ReadMemStats(&after)
+	if diff := cmp.Diff([]string{"label." + long + "[10000]"}, fault.From(err).Details["fields"]); diff != "" {
+		t.Errorf("details.fields, want -, got +:\n%s", diff)
+	}
+	if got := after.TotalAlloc - before.TotalAlloc; got > uint64(100*len(data)) {
+		t.Errorf("%d bytes of JSON took %d bytes to read; their paths have %d", len(data), got, many*len(long))
 	}
 }
 

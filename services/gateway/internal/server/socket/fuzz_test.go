@@ -56,3 +56,30 @@ func FuzzHandle(f *testing.F) {
 		}
 	})
 }
+
+// A frame of one client, however long it takes to read, keeps nobody waiting who passes frames on: it is read, payload
+// included, before the socket is locked.
+func TestFramesAreReadUnlocked(t *testing.T) {
+	t.Parallel()
+	s := newSocket(New(Deps{Log: slog.New(slog.DiscardHandler)}), "S", ident.Caller{})
+	defer s.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, frame := range []string{
+		`{"channel":"control","type":1}`,
+		`{"channel":"control","type":"hello","payload":{"resume_from_seq":{"output":"1"}}}`,
+		`{"channel":"control","type":"subscribe","payload":{"channels":[1]}}`,
+		`{"channel":"control","type":"unsubscribe","payload":[]}`,
+	} {
+		done := make(chan error, 1)
+		go func() { done <- s.handle([]byte(frame)) }()
+		select {
+		case err := <-done:
+			if fault.CodeOf(err) != fault.ValidationFailed {
+				t.Errorf("%s: %v", frame, err)
+			}
+		case <-time.After(20 * time.Second): // a defect
+			t.Fatalf("%s is not read while the socket is locked", frame)
+		}
+	}
+}

@@ -45,7 +45,9 @@ func (s *Socket) read() {
 			s.close(codePolicy, "Binary frames belong to a PTY channel, and none is open.")
 			continue
 		}
-		s.touch()
+		if !s.touch() {
+			continue
+		}
 		if err := s.handle(data); err != nil {
 			s.close(codePolicy, fault.From(err).Msg)
 		}
@@ -71,13 +73,15 @@ func (s *Socket) next() (kind int, data []byte, err error) {
 	return kind, data, err
 }
 
-// touch notes that the client is there.
-func (s *Socket) touch() {
+// touch notes that the client is there. It reports whether what the client sends still counts.
+func (s *Socket) touch() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.phase < closing {
-		_ = s.conn.SetReadDeadline(time.Now().Add(s.hub.deps.Limits.Idle))
+	if s.phase >= closing {
+		return false
 	}
+	_ = s.conn.SetReadDeadline(time.Now().Add(s.hub.deps.Limits.Idle))
+	return true
 }
 
 // probe finds out at once whether the client is still there, because somebody else wants its session: a client that does
@@ -101,38 +105,69 @@ func (s *Socket) leave() {
 	s.signal()
 }
 
-// handle does what a frame of the client says. It fails with what makes the frame a breach of the protocol.
+// handle does what a frame of the client says. It fails with what makes the frame a breach of the protocol. Whoever passes
+// live batches on waits for mu, so nothing that takes as long as the client likes is done under it.
 func (s *Socket) handle(data []byte) error {
+	f, err := parse(data)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.phase >= closing {
 		return nil
 	}
-	var f gatewayv1.ClientFrame
-	if err := wirejson.Unmarshal(data, &f); err != nil {
-		return err
-	}
-	if f.GetChannel() != names[laneControl] {
-		return fault.New(fault.BadRequest, "A client sends on control only, not on %q.", clip(f.GetChannel()))
-	}
-	if (f.GetType() == "hello") != (s.phase == greeting) {
+	if (f.kind == "hello") != (s.phase == greeting) {
 		return fault.New(fault.BadRequest, "The first frame must be hello, and no other.")
 	}
-	switch f.GetType() {
+	switch f.kind {
 	case "hello":
-		return s.hello(&f)
+		s.hello(f.hello.GetResumeFromSeq())
 	case "ping":
 		s.control("pong", &gatewayv1.Empty{})
-		return nil
 	case "subscribe":
-		return s.choose(&f, s.subscribe)
+		s.choose(f.channels.GetChannels(), s.subscribe)
 	case "unsubscribe":
-		return s.choose(&f, s.unsubscribe)
+		s.choose(f.channels.GetChannels(), s.unsubscribe)
 	case "pty.resize":
 		s.control("error", toError(fault.New(fault.NotFound, "There is no PTY of this invocation.")))
-		return nil
+	default:
+		return fault.New(fault.BadRequest, "There is no control frame %q.", clip(f.kind))
 	}
-	return fault.New(fault.BadRequest, "There is no control frame %q.", clip(f.GetType()))
+	return nil
+}
+
+// request is a frame of the client with the payload of its kind.
+type request struct {
+	kind     string
+	hello    gatewayv1.Hello
+	channels gatewayv1.Channels // of subscribe and unsubscribe
+}
+
+// parse reads a frame. It fails with what makes it a breach of the protocol, wherever the socket stands.
+func parse(data []byte) (*request, error) {
+	var f gatewayv1.ClientFrame
+	if err := wirejson.Unmarshal(data, &f); err != nil {
+		return nil, err
+	}
+	if f.GetChannel() != names[laneControl] {
+		return nil, fault.New(fault.BadRequest, "A client sends on control only, not on %q.", clip(f.GetChannel()))
+	}
+	r := &request{kind: f.GetType()}
+	switch r.kind {
+	case "hello":
+		if err := payload(&f, &r.hello); err != nil {
+			return nil, err
+		}
+		for name, seen := range r.hello.GetResumeFromSeq() {
+			if seen < 0 {
+				return nil, fault.New(fault.BadRequest, "resume_from_seq.%s must not be negative.", clip(name))
+			}
+		}
+	case "subscribe", "unsubscribe":
+		return r, payload(&f, &r.channels)
+	}
+	return r, nil
 }
 
 // maxShown is how much of a client's text a sentence repeats, in bytes.
@@ -153,16 +188,7 @@ func payload(f *gatewayv1.ClientFrame, m proto.Message) error {
 }
 
 // hello greets the client and takes up the channels it has seen a part of. mu is held.
-func (s *Socket) hello(f *gatewayv1.ClientFrame) error {
-	var hello gatewayv1.Hello
-	if err := payload(f, &hello); err != nil {
-		return err
-	}
-	for name, seen := range hello.GetResumeFromSeq() {
-		if seen < 0 {
-			return fault.New(fault.BadRequest, "resume_from_seq.%s must not be negative.", clip(name))
-		}
-	}
+func (s *Socket) hello(resume map[string]int64) {
 	s.phase = open
 	welcome := &gatewayv1.Welcome{SessionId: s.session, ServerSeq: make(map[string]int64, lanes)}
 	for lane := laneOutput; lane < lanes; lane++ {
@@ -170,30 +196,29 @@ func (s *Socket) hello(f *gatewayv1.ClientFrame) error {
 	}
 	s.control("welcome", welcome)
 	for lane := laneOutput; lane < lanes; lane++ {
-		seen, given := hello.GetResumeFromSeq()[names[lane]]
+		seen, given := resume[names[lane]]
 		if s.lanes[lane].begin = given && seen == 0; seen > 0 {
 			s.warn(lane)
 			s.obey(lane, channel.Batch{}, s.lanes[lane].splice.Resume(seen))
 		}
 	}
-	return nil
 }
 
-// choose applies do to each channel that a subscribe or unsubscribe names. mu is held.
-func (s *Socket) choose(f *gatewayv1.ClientFrame, do func(lane int)) error {
-	var channels gatewayv1.Channels
-	if err := payload(f, &channels); err != nil {
-		return err
-	}
-	for _, name := range channels.GetChannels() {
-		lane := laneOf(name)
-		if lane == laneControl {
-			s.control("error", toError(noChannel(name)))
-			continue
+// choose applies do to each of some channels, until the client is found not to read the answers. mu is held.
+func (s *Socket) choose(channels []string, do func(lane int)) {
+	var done [lanes]bool
+	for _, name := range channels {
+		if s.phase >= closing {
+			return
 		}
-		do(lane)
+		switch lane := laneOf(name); {
+		case lane == laneControl:
+			s.control("error", toError(noChannel(name)))
+		case !done[lane]:
+			done[lane] = true
+			do(lane)
+		}
 	}
-	return nil
 }
 
 func noChannel(name string) error {
