@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/testkit"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
@@ -124,9 +125,7 @@ func TestForkBombs(t *testing.T) {
 				client := serve(t, set)
 				dir := t.TempDir()
 				for file, text := range map[string]string{"go": "", "hop": "#!/bin/sh\n[ -e \"$DIR/go\" ] || exit\nsetsid \"$DIR/hop\" &\n"} {
-					if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o755); err != nil {
-						t.Fatal(err)
-					}
+					testkit.WriteProgram(t, filepath.Join(dir, file), []byte(text))
 				}
 				defer os.Remove(filepath.Join(dir, "go"))
 				for _, rest := range []string{"sleep 0.1", "sleep 1000"} {

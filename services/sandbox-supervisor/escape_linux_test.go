@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/testkit"
 	"kaged.dev/services/sandbox-supervisor/internal/escape"
 )
 
@@ -61,9 +62,7 @@ func place(t testing.TB, uid int) string {
 		t.Fatal(err)
 	}
 	for name, data := range map[string][]byte{"probe": probe, "self": self} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteProgram(t, filepath.Join(dir, name), data)
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -313,9 +312,7 @@ func TestCatalogue(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "probe")
-	if err := os.WriteFile(path, probe, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, path, probe)
 	out, err := exec.CommandContext(t.Context(), path, "list").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -366,9 +367,7 @@ func TestMissingProgramsAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"initdb", "postgres"} {
-		if err := os.WriteFile(filepath.Join(old, name), []byte("#!/bin/sh\necho 'postgres (PostgreSQL) 12.1'\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteProgram(t, filepath.Join(old, name), []byte("#!/bin/sh\necho 'postgres (PostgreSQL) 12.1'\n"))
 	}
 	bin = old
 	_, err = Start(t.Context(), Options{DataDir: dataDir(t), Getenv: env})

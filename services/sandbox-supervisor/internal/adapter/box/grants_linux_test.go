@@ -13,6 +13,7 @@ import (
 	"kaged.dev/pkg/cage"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/testkit"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
@@ -230,9 +231,7 @@ func TestForeignCalls(t *testing.T) {
 	dir := project(t)
 	// mov $20, %eax; int $0x80; xor %ebx, %ebx; mov $1, %eax; int $0x80: getpid and exit as 32-bit programs call.
 	program := []byte{0xb8, 20, 0, 0, 0, 0xcd, 0x80, 0x31, 0xdb, 0xb8, 1, 0, 0, 0, 0xcd, 0x80}
-	if err := os.WriteFile(dir+"/foreign", elf(program), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, dir+"/foreign", elf(program))
 	b := open(t, boxes(t), rw(dir))
 	_, end := run(t, b, dir, "", func(s *core.Spec) { s.Argv = []string{dir + "/foreign"} })
 	if end.Signal != unix.SIGSYS || end.Hit != core.ReasonSeccomp {

@@ -17,6 +17,7 @@ import (
 
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/testkit"
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/clitools"
 	"kaged.dev/services/tool-runner/internal/core/command/commandtest"
@@ -86,9 +87,7 @@ func newBench(t *testing.T, file string) *bench {
 // program writes a shell script that can be run.
 func (b *bench) program(path, script string) {
 	b.t.Helper()
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-		b.t.Fatal(err)
-	}
+	testkit.WriteProgram(b.t, path, []byte("#!/bin/sh\n"+script+"\n"))
 }
 
 func (b *bench) do(name, input string) dispatch.Outcome {
