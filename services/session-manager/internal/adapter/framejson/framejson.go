@@ -112,12 +112,16 @@ func message(p frames.Payload) proto.Message {
 	return nil
 }
 
+// appendCall and appendResult make a value of their input only where it can fit: as one, a text takes many times its size.
 func appendCall(dst []byte, p frames.MessageToolCall) ([]byte, error) {
 	start := len(dst)
-	m := &gatewayv1.MessageToolCall{MessageId: p.MessageID, Id: name(p.Call.ID), Name: name(p.Call.Name), Input: wire.Value(p.Call.Input)}
-	dst, err := wirejson.Append(dst, m)
-	if err != nil || len(dst)-start <= frames.Limit {
-		return dst, err
+	m := &gatewayv1.MessageToolCall{MessageId: p.MessageID, Id: name(p.Call.ID), Name: name(p.Call.Name)}
+	if len(p.Call.Input) <= frames.Limit {
+		m.Input = wire.Value(p.Call.Input)
+		var err error
+		if dst, err = wirejson.Append(dst, m); err != nil || len(dst)-start <= frames.Limit {
+			return dst, err
+		}
 	}
 	m.Input, m.Truncated = structpb.NewStringValue(cut(p.Call.Input, frames.MaxText)), true
 	return wirejson.Append(dst[:start], m)
@@ -126,24 +130,26 @@ func appendCall(dst []byte, p frames.MessageToolCall) ([]byte, error) {
 func appendResult(dst []byte, p frames.MessageToolResult) ([]byte, error) {
 	start := len(dst)
 	m := &gatewayv1.MessageToolResult{
-		MessageId: p.MessageID, ToolCallId: name(p.Result.CallID), Name: name(p.Result.Name), Input: wire.Value(p.Input),
-		Output: p.Result.Content, IsError: p.Result.IsError, DurationMs: p.DurationMS,
+		MessageId: p.MessageID, ToolCallId: name(p.Result.CallID), Name: name(p.Result.Name), IsError: p.Result.IsError,
+		DurationMs: p.DurationMS,
 	}
-	dst, err := wirejson.Append(dst, m)
-	if err != nil || len(dst)-start <= frames.Limit {
-		return dst, err
+	var err error
+	if len(p.Input)+len(p.Result.Content) <= frames.Limit {
+		m.Input, m.Output = wire.Value(p.Input), p.Result.Content
+		if dst, err = wirejson.Append(dst, m); err != nil || len(dst)-start <= frames.Limit {
+			return dst, err
+		}
 	}
-	m.Truncated = true
-	if short := cut(p.Input, inputShare); short != p.Input {
-		m.Input = structpb.NewStringValue(short)
+	m.Output, m.Truncated = cut(p.Result.Content, outputShare), true
+	short := cut(p.Input, inputShare)
+	if short == p.Input {
+		m.Input = wire.Value(p.Input)
+		if dst, err = wirejson.Append(dst[:start], m); err != nil || len(dst)-start <= frames.Limit {
+			return dst, err
+		}
+		// Numbers can be longer than they were written.
 	}
-	m.Output = cut(p.Result.Content, outputShare)
-	dst, err = wirejson.Append(dst[:start], m)
-	if err != nil || len(dst)-start <= frames.Limit {
-		return dst, err
-	}
-	// Numbers can be longer than they were written.
-	m.Input = structpb.NewStringValue(cut(p.Input, inputShare))
+	m.Input = structpb.NewStringValue(short)
 	return wirejson.Append(dst[:start], m)
 }
 

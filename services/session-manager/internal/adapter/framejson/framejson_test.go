@@ -3,6 +3,7 @@ package framejson_test
 import (
 	"encoding/json"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -217,6 +218,27 @@ func TestLongNames(t *testing.T) {
 	} {
 		if out := render(t, p); len(out) > frames.Limit || !json.Valid([]byte(out)) {
 			t.Errorf("%T takes %d bytes", p, len(out))
+		}
+	}
+}
+
+// Input and output of megabytes cost no more than the frame that shows a part of them.
+func TestLargeInput(t *testing.T) { // not parallel: it counts what the process allocates
+	input, output := "["+strings.Repeat("0,", 2<<20)+"0]", strings.Repeat("\x01", 4<<20)
+	for _, p := range []frames.Payload{
+		frames.MessageToolCall{Call: llm.ToolCall{Input: input}},
+		frames.MessageToolResult{Input: input},
+		frames.MessageToolResult{Input: "[]", Result: llm.ToolResult{Content: output}},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		out, err := framejson.Renderer{}.Append(nil, p)
+		runtime.ReadMemStats(&after)
+		if err != nil || len(out) > frames.Limit || !strings.Contains(string(out), `,"truncated":true`) {
+			t.Errorf("%T takes %d bytes, %v", p, len(out), err)
+		}
+		if got := after.TotalAlloc - before.TotalAlloc; got > 16*frames.Limit {
+			t.Errorf("%T: a frame of %d bytes took %d", p, len(out), got)
 		}
 	}
 }
