@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/fault"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
@@ -71,7 +72,8 @@ func (r *toolRunner) EndSession(_ context.Context, req *toolrunnerv1.EndSessionR
 		return nil, fault.New(fault.Unavailable, "The workspace is away.")
 	}
 	r.ended = append(r.ended, req.GetSessionId())
-	return &toolrunnerv1.EndSessionResponse{}, nil
+	payload, err := structpb.NewStruct(map[string]any{"process_id": "p", "run_id": "r"})
+	return &toolrunnerv1.EndSessionResponse{Audit: []*commonv1.AuditRecord{{EventType: "shell.executed", AgentPath: "primary", Payload: payload}}}, err
 }
 
 // ListProcesses lists what runs.

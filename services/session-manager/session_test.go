@@ -18,6 +18,7 @@ import (
 	"kaged.dev/pkg/ident"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/core/audit"
 	"kaged.dev/services/session-manager/internal/store"
 )
 
@@ -418,6 +419,17 @@ func TestEndIsToldInTheEnd(t *testing.T) {
 		}
 		return err
 	})
+	// What it ended is recorded with the news, once, also where two have told it.
+	pool := b.parts.Load().pool
+	if err := store.NewSessions(pool).ToolsEnded(t.Context(), untold, []audit.Record{{EventType: "shell.executed"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{told, untold} {
+		records, _, err := store.NewAudit(pool).Query(t.Context(), audit.Query{Owner: "ada", SessionID: s, Types: []string{"shell.executed"}, Limit: 10})
+		if err != nil || len(records) != 1 || records[0].RunID != "r" || records[0].AgentPath != "primary" || records[0].ProjectID != "music" {
+			t.Errorf("recorded: %+v, %v", records, err)
+		}
+	}
 }
 
 // Unregistering a project ends its sessions, wherever they are held. A-PROJ-DEL-01.

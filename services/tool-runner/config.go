@@ -12,6 +12,7 @@ import (
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/redact"
 	"kaged.dev/services/tool-runner/internal/core"
 	"kaged.dev/services/tool-runner/internal/core/calls"
 	"kaged.dev/services/tool-runner/internal/core/clitools"
@@ -146,7 +147,7 @@ func DefaultConfig() Config {
 	return Config{
 		BlockedCommands:     []string{"rm", "sudo", "shutdown", "reboot", "mkfs*", "dd", "chmod 777"},
 		DestructiveCommands: destructive(), SystemPaths: system(),
-		LockWait: config.Duration(5 * time.Second), ToolTimeout: config.Duration(120 * time.Second), AuditValueBytes: 1 << 10,
+		LockWait: config.Duration(5 * time.Second), ToolTimeout: config.Duration(120 * time.Second), AuditValueBytes: redact.ValueBytes,
 		KeptResults: 256, KeptBytes: 64 << 20, KeptFor: config.Duration(10 * time.Minute),
 		OutputEvery: config.Duration(25 * time.Millisecond), OutputBytes: 256 << 10,
 		ReadRecordSessions: 4096, ReadRecordFiles: 8192,

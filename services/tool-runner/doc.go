@@ -1,8 +1,8 @@
 // Package toolrunner is the service that runs the tools of agents, where a project's files are.
 //
 // A call comes in over gRPC (internal/server), is known by its session and id so that it happens once (internal/core/calls),
-// and goes through the dispatcher (internal/core/dispatch): resolve, record, guard, validate, scope, permit, bound, lock,
-// run. The tools themselves stand in internal/core/tools, one file each, declared once with their parameters, needs and
+// and goes through the dispatcher (internal/core/dispatch): resolve, record, guard, validate, scope, permit, approve, bound,
+// lock, run. The tools themselves stand in internal/core/tools, one file each, declared once with their parameters, needs and
 // aliases; what they share stands beside them: paths (where a tool may reach), reads (what an agent has seen), ignore and
 // search (what git ignores, what a pattern finds), edit (text and diffs), patch (what the hunks of a
 // patch mean in a file), syntax (parsing), structural (patterns that are code), env (what a command's environment holds).

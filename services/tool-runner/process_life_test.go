@@ -78,8 +78,18 @@ func TestProcessesEndWithTheirSession(t *testing.T) {
 	for strings.Count(all, "pid") < 2 {
 		all += w.until(id, "pid")
 	}
-	if _, err := w.EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{SessionId: "s1"}); err != nil {
-		t.Fatal(err)
+	// Their ends come with the answer, and again for who asks again: the first answer may be lost, with the tool runner too.
+	for range 2 {
+		resp, err := w.EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{SessionId: "s1"})
+		if err != nil || len(resp.GetAudit()) != 1 {
+			t.Fatalf("%v, %v", resp, err)
+		}
+		r, payload := resp.GetAudit()[0], resp.GetAudit()[0].GetPayload().AsMap()
+		if r.GetEventType() != "shell.executed" || r.GetAgentPath() != "primary" || payload["process_id"] != id || payload["exit_code"] != 137.0 ||
+			!strings.HasPrefix(payload["command"].(string), "trap") || payload["session_id"] != "s1" {
+			t.Errorf("recorded: %v", r)
+		}
+		w.restartRunner(t)
 	}
 	if left := alive(all); len(left) > 0 {
 		t.Errorf("alive are %v", left)
@@ -92,6 +102,9 @@ func TestProcessesEndWithTheirSession(t *testing.T) {
 			t.Errorf("the other session's: %v", a)
 		}
 		w.restartRunner(t)
+	}
+	if resp, err := w.EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{SessionId: "s1"}); err != nil || len(resp.GetAudit()) > 0 {
+		t.Errorf("after somebody was told: %v, %v", resp, err)
 	}
 }
 

@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/telemetry"
 	"kaged.dev/pkg/version"
 
@@ -188,6 +190,9 @@ func (b *Bench) Call(ctx context.Context, as Caller, call Call) (Outcome, error)
 		}
 		if result := last.GetResult(); result != nil {
 			out.Records = append(out.Records, result.GetAudit()...)
+			if f := fault.FromProto(result.GetError()); f != nil && ctx.Err() != nil {
+				return out, f
+			}
 			out.Content, out.Failed = result.GetContent(), result.GetError() != nil
 			return out, nil
 		}
@@ -203,11 +208,17 @@ func (b *Bench) Call(ctx context.Context, as Caller, call Call) (Outcome, error)
 	}
 }
 
+// patience is how long a call that is cancelled may take to end before nobody waits for its records.
+const patience = 5 * time.Second
+
 // run makes one request and returns its last event.
 func (b *Bench) run(ctx context.Context, req *toolrunnerv1.RunToolRequest, show func(string)) (*toolrunnerv1.RunToolEvent, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := b.tools.RunTool(ctx, req)
+	lasting, stop := rpc.Lasting(ctx, patience, func(ctx context.Context) error {
+		_, err := b.tools.CancelTool(ctx, &toolrunnerv1.CancelToolRequest{SessionId: b.session, CallId: req.GetCallId()})
+		return err
+	})
+	defer stop()
+	stream, err := b.tools.RunTool(lasting, req)
 	if err != nil {
 		return nil, err
 	}

@@ -141,8 +141,21 @@ func (s *Sessions) ToolsToEnd(ctx context.Context, endedUntil int64, limit int) 
 }
 
 // ToolsEnded implements [sessions.Store].
-func (s *Sessions) ToolsEnded(ctx context.Context, session string) error {
-	return fail(db.New(s.pool).ToolsEnded(ctx, session), "note that a workspace was told")
+func (s *Sessions) ToolsEnded(ctx context.Context, session string, ended []audit.Record) error {
+	return fail(postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		of, err := db.New(tx).ToolsEnded(ctx, session)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil // another has noted it, with the records
+		}
+		if err != nil {
+			return err
+		}
+		for i := range ended {
+			ended[i].UserID, ended[i].ProjectID, ended[i].SessionID = of.OwnerUserID, of.ProjectID, session
+			ended[i].RunID, _ = ended[i].Payload["run_id"].(string)
+		}
+		return AppendAudit(ctx, tx, ended)
+	}), "note that a workspace was told")
 }
 
 // Owned implements [sessions.Store].

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/calls"
 	"kaged.dev/services/tool-runner/internal/core/catalogue"
 	"kaged.dev/services/tool-runner/internal/core/clitools"
@@ -78,6 +79,8 @@ type Runner struct {
 	parsers    *syntax.Parsers
 	project    project.Options
 	journal    *paths.Journal // nil for none
+	// shell bounds what is recorded of commands.
+	shell tools.ShellLimits
 }
 
 // New returns a runner of the whole catalogue. What an earlier process left half changed it takes back first, so that no call
@@ -89,7 +92,7 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	}
 	r := &Runner{
 		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), commands: deps.Commands, project: opts.Project,
-		cages: deps.Cages, inventory: deps.Inventory,
+		cages: deps.Cages, inventory: deps.Inventory, shell: opts.Tools.Shell,
 		processes: processes.New(deps.Background, deps.Log, opts.Processes),
 		parsers:   syntax.NewParsers(opts.Tools.Syntax.Parsers),
 	}
@@ -148,6 +151,9 @@ func (r *Runner) Run(ctx context.Context, call *tool.Call, show func(stream, tex
 	}, show)
 }
 
+// Cancel cancels a call; see [calls.Calls.Cancel].
+func (r *Runner) Cancel(session, id string) error { return r.calls.Cancel(session, id) }
+
 // digest stands for what a call asks for.
 func digest(call *tool.Call) calls.Digest {
 	sum := sha256.New()
@@ -179,11 +185,17 @@ func (r *Runner) ReadProject(ctx context.Context, req project.Request) (string, 
 	return project.Read(ctx, r.project, req)
 }
 
-// EndSession cancels a session's calls, forgets what it read and ends its commands, those in the background too.
-func (r *Runner) EndSession(ctx context.Context, session string) error {
+// EndSession cancels a session's calls, forgets what it read and ends its commands, those in the background too. It returns
+// the records of those whose end nobody was told of; see [processes.Table.EndSession].
+func (r *Runner) EndSession(ctx context.Context, session string) ([]audit.Record, error) {
 	r.calls.EndSession(session)
 	r.reads.EndSession(session)
-	return r.processes.EndSession(ctx, session, func(ctx context.Context) error { return r.commands.EndSession(ctx, session) })
+	ended, err := r.processes.EndSession(ctx, session, func(ctx context.Context) error { return r.commands.EndSession(ctx, session) })
+	records := make([]audit.Record, len(ended))
+	for i, p := range ended {
+		records[i] = r.shell.EndRecord(p)
+	}
+	return records, err
 }
 
 // Stop cancels every call and returns when all have ended.

@@ -6,10 +6,12 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// EndSession forgets a session's read records and ends its processes.
+// EndSession forgets a session's read records and ends its processes, and returns the records of their ends.
 func (s *Server) EndSession(ctx context.Context, req *toolrunnerv1.EndSessionRequest) (*toolrunnerv1.EndSessionResponse, error) {
-	if err := s.runner.EndSession(ctx, req.GetSessionId()); err != nil {
+	ended, err := s.runner.EndSession(ctx, req.GetSessionId())
+	if err != nil {
 		return nil, err
 	}
-	return &toolrunnerv1.EndSessionResponse{}, nil
+	records, err := recordsToProto(ended)
+	return &toolrunnerv1.EndSessionResponse{Audit: records}, err
 }

@@ -1571,6 +1571,98 @@ func (x *ToolResult) GetCageOver() bool {
 	return false
 }
 
+// CancelToolRequest names the call.
+type CancelToolRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The call, as in RunToolRequest.
+	CallId        string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelToolRequest) Reset() {
+	*x = CancelToolRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelToolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelToolRequest) ProtoMessage() {}
+
+func (x *CancelToolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelToolRequest.ProtoReflect.Descriptor instead.
+func (*CancelToolRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CancelToolRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *CancelToolRequest) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+// CancelToolResponse is empty: what became of the call goes to whoever waits for it.
+type CancelToolResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelToolResponse) Reset() {
+	*x = CancelToolResponse{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelToolResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelToolResponse) ProtoMessage() {}
+
+func (x *CancelToolResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelToolResponse.ProtoReflect.Descriptor instead.
+func (*CancelToolResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{19}
+}
+
 // EndSessionRequest names the session.
 type EndSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1582,7 +1674,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1686,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1699,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EndSessionRequest) GetSessionId() string {
@@ -1617,16 +1709,18 @@ func (x *EndSessionRequest) GetSessionId() string {
 	return ""
 }
 
-// EndSessionResponse is empty.
+// EndSessionResponse says what the end of the session ended.
 type EndSessionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ends of background processes that nobody has recorded, to be stored once.
+	Audit         []*v1.AuditRecord `protobuf:"bytes,1,rep,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +1732,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1651,7 +1745,14 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *EndSessionResponse) GetAudit() []*v1.AuditRecord {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
 }
 
 // HoldCageRequest describes the cage of an invocation.
@@ -1667,7 +1768,7 @@ type HoldCageRequest struct {
 
 func (x *HoldCageRequest) Reset() {
 	*x = HoldCageRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1679,7 +1780,7 @@ func (x *HoldCageRequest) String() string {
 func (*HoldCageRequest) ProtoMessage() {}
 
 func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1692,7 +1793,7 @@ func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageRequest.ProtoReflect.Descriptor instead.
 func (*HoldCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HoldCageRequest) GetCageId() string {
@@ -1726,7 +1827,7 @@ type HoldCageEvent struct {
 
 func (x *HoldCageEvent) Reset() {
 	*x = HoldCageEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1839,7 @@ func (x *HoldCageEvent) String() string {
 func (*HoldCageEvent) ProtoMessage() {}
 
 func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1852,7 @@ func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageEvent.ProtoReflect.Descriptor instead.
 func (*HoldCageEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *HoldCageEvent) GetEvent() isHoldCageEvent_Event {
@@ -1830,7 +1931,7 @@ type CageOpened struct {
 
 func (x *CageOpened) Reset() {
 	*x = CageOpened{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1943,7 @@ func (x *CageOpened) String() string {
 func (*CageOpened) ProtoMessage() {}
 
 func (x *CageOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +1956,7 @@ func (x *CageOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageOpened.ProtoReflect.Descriptor instead.
 func (*CageOpened) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CageOpened) GetTier() string {
@@ -1897,7 +1998,7 @@ type CageEnded struct {
 
 func (x *CageEnded) Reset() {
 	*x = CageEnded{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1909,7 +2010,7 @@ func (x *CageEnded) String() string {
 func (*CageEnded) ProtoMessage() {}
 
 func (x *CageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1922,7 +2023,7 @@ func (x *CageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageEnded.ProtoReflect.Descriptor instead.
 func (*CageEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CageEnded) GetReason() string {
@@ -1943,7 +2044,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1955,7 +2056,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1968,7 +2069,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListProcessesRequest) GetSessionId() string {
@@ -1991,7 +2092,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2003,7 +2104,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2016,7 +2117,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListProcessesResponse) GetProcesses() []*v1.RunningProcess {
@@ -2144,11 +2245,17 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x04tool\x18\x04 \x01(\tR\x04tool\x12\x1f\n" +
 	"\vduration_ms\x18\x05 \x01(\x03R\n" +
 	"durationMs\x12\x1b\n" +
-	"\tcage_over\x18\x06 \x01(\bR\bcageOver\"2\n" +
+	"\tcage_over\x18\x06 \x01(\bR\bcageOver\"K\n" +
+	"\x11CancelToolRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x17\n" +
+	"\acall_id\x18\x02 \x01(\tR\x06callId\"\x14\n" +
+	"\x12CancelToolResponse\"2\n" +
 	"\x11EndSessionRequest\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x01 \x01(\tR\tsessionId\"\x14\n" +
-	"\x12EndSessionResponse\"f\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"H\n" +
+	"\x12EndSessionResponse\x122\n" +
+	"\x05audit\x18\x01 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"f\n" +
 	"\x0fHoldCageRequest\x12\x17\n" +
 	"\acage_id\x18\x01 \x01(\tR\x06cageId\x12:\n" +
 	"\acontext\x18\x02 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"\xc8\x01\n" +
@@ -2187,11 +2294,13 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x16LIMIT_UNIT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10LIMIT_UNIT_BYTES\x10\x01\x12\x1b\n" +
 	"\x17LIMIT_UNIT_MILLISECONDS\x10\x02\x12\x14\n" +
-	"\x10LIMIT_UNIT_COUNT\x10\x032\xc5\x04\n" +
+	"\x10LIMIT_UNIT_COUNT\x10\x032\xa4\x05\n" +
 	"\x11ToolRunnerService\x12`\n" +
 	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\x12Z\n" +
 	"\tListTools\x12%.kaged.toolrunner.v1.ListToolsRequest\x1a&.kaged.toolrunner.v1.ListToolsResponse\x12S\n" +
-	"\aRunTool\x12#.kaged.toolrunner.v1.RunToolRequest\x1a!.kaged.toolrunner.v1.RunToolEvent0\x01\x12V\n" +
+	"\aRunTool\x12#.kaged.toolrunner.v1.RunToolRequest\x1a!.kaged.toolrunner.v1.RunToolEvent0\x01\x12]\n" +
+	"\n" +
+	"CancelTool\x12&.kaged.toolrunner.v1.CancelToolRequest\x1a'.kaged.toolrunner.v1.CancelToolResponse\x12V\n" +
 	"\bHoldCage\x12$.kaged.toolrunner.v1.HoldCageRequest\x1a\".kaged.toolrunner.v1.HoldCageEvent0\x01\x12f\n" +
 	"\rListProcesses\x12).kaged.toolrunner.v1.ListProcessesRequest\x1a*.kaged.toolrunner.v1.ListProcessesResponse\x12]\n" +
 	"\n" +
@@ -2211,7 +2320,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(FileState)(0),                // 0: kaged.toolrunner.v1.FileState
 	(Category)(0),                 // 1: kaged.toolrunner.v1.Category
@@ -2234,74 +2343,79 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(*ApprovalNeeded)(nil),        // 18: kaged.toolrunner.v1.ApprovalNeeded
 	(*ToolOutput)(nil),            // 19: kaged.toolrunner.v1.ToolOutput
 	(*ToolResult)(nil),            // 20: kaged.toolrunner.v1.ToolResult
-	(*EndSessionRequest)(nil),     // 21: kaged.toolrunner.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),    // 22: kaged.toolrunner.v1.EndSessionResponse
-	(*HoldCageRequest)(nil),       // 23: kaged.toolrunner.v1.HoldCageRequest
-	(*HoldCageEvent)(nil),         // 24: kaged.toolrunner.v1.HoldCageEvent
-	(*CageOpened)(nil),            // 25: kaged.toolrunner.v1.CageOpened
-	(*CageEnded)(nil),             // 26: kaged.toolrunner.v1.CageEnded
-	(*ListProcessesRequest)(nil),  // 27: kaged.toolrunner.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil), // 28: kaged.toolrunner.v1.ListProcessesResponse
-	nil,                           // 29: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	(*structpb.Struct)(nil),       // 30: google.protobuf.Struct
-	(*v1.Error)(nil),              // 31: kaged.common.v1.Error
-	(*v1.CagePolicy)(nil),         // 32: kaged.common.v1.CagePolicy
-	(*v1.ApprovalSubject)(nil),    // 33: kaged.common.v1.ApprovalSubject
-	(*v1.AuditRecord)(nil),        // 34: kaged.common.v1.AuditRecord
-	(*v1.NetworkAttempt)(nil),     // 35: kaged.common.v1.NetworkAttempt
-	(*v1.RunningProcess)(nil),     // 36: kaged.common.v1.RunningProcess
-	(*v1.RunningCage)(nil),        // 37: kaged.common.v1.RunningCage
+	(*CancelToolRequest)(nil),     // 21: kaged.toolrunner.v1.CancelToolRequest
+	(*CancelToolResponse)(nil),    // 22: kaged.toolrunner.v1.CancelToolResponse
+	(*EndSessionRequest)(nil),     // 23: kaged.toolrunner.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),    // 24: kaged.toolrunner.v1.EndSessionResponse
+	(*HoldCageRequest)(nil),       // 25: kaged.toolrunner.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),         // 26: kaged.toolrunner.v1.HoldCageEvent
+	(*CageOpened)(nil),            // 27: kaged.toolrunner.v1.CageOpened
+	(*CageEnded)(nil),             // 28: kaged.toolrunner.v1.CageEnded
+	(*ListProcessesRequest)(nil),  // 29: kaged.toolrunner.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil), // 30: kaged.toolrunner.v1.ListProcessesResponse
+	nil,                           // 31: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	(*structpb.Struct)(nil),       // 32: google.protobuf.Struct
+	(*v1.Error)(nil),              // 33: kaged.common.v1.Error
+	(*v1.CagePolicy)(nil),         // 34: kaged.common.v1.CagePolicy
+	(*v1.ApprovalSubject)(nil),    // 35: kaged.common.v1.ApprovalSubject
+	(*v1.AuditRecord)(nil),        // 36: kaged.common.v1.AuditRecord
+	(*v1.NetworkAttempt)(nil),     // 37: kaged.common.v1.NetworkAttempt
+	(*v1.RunningProcess)(nil),     // 38: kaged.common.v1.RunningProcess
+	(*v1.RunningCage)(nil),        // 39: kaged.common.v1.RunningCage
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
-	29, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	31, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
 	5,  // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
 	0,  // 2: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
 	13, // 3: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	30, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	30, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	32, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	32, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
 	1,  // 6: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
 	11, // 7: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
 	8,  // 8: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
 	9,  // 9: kaged.toolrunner.v1.Tool.limits:type_name -> kaged.toolrunner.v1.ToolLimit
 	10, // 10: kaged.toolrunner.v1.Tool.availability:type_name -> kaged.toolrunner.v1.Availability
 	2,  // 11: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
-	31, // 12: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
-	30, // 13: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
+	33, // 12: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
+	32, // 13: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
 	7,  // 14: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
-	32, // 15: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
+	34, // 15: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
 	14, // 16: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
 	13, // 17: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
 	16, // 18: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
 	19, // 19: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
 	20, // 20: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
 	18, // 21: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
-	33, // 22: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
-	34, // 23: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
-	31, // 24: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	34, // 25: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
-	13, // 26: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	25, // 27: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
-	35, // 28: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	26, // 29: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
-	36, // 30: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
-	37, // 31: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
-	3,  // 32: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
-	6,  // 33: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
-	15, // 34: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
-	23, // 35: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
-	27, // 36: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
-	21, // 37: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	4,  // 38: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	12, // 39: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	17, // 40: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	24, // 41: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
-	28, // 42: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
-	22, // 43: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	38, // [38:44] is the sub-list for method output_type
-	32, // [32:38] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	35, // 22: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
+	36, // 23: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
+	33, // 24: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	36, // 25: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	36, // 26: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
+	13, // 27: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	27, // 28: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
+	37, // 29: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	28, // 30: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
+	38, // 31: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	39, // 32: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	3,  // 33: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
+	6,  // 34: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
+	15, // 35: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
+	21, // 36: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
+	25, // 37: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
+	29, // 38: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
+	23, // 39: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	4,  // 40: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	12, // 41: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	17, // 42: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	22, // 43: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
+	26, // 44: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
+	30, // 45: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
+	24, // 46: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	40, // [40:47] is the sub-list for method output_type
+	33, // [33:40] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_kaged_toolrunner_v1_tool_runner_service_proto_init() }
@@ -2314,7 +2428,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 		(*RunToolEvent_Result)(nil),
 		(*RunToolEvent_Approval)(nil),
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23].OneofWrappers = []any{
 		(*HoldCageEvent_Opened)(nil),
 		(*HoldCageEvent_Network)(nil),
 		(*HoldCageEvent_Ended)(nil),
@@ -2325,7 +2439,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc), len(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ const (
 	ToolRunnerService_ReadProject_FullMethodName   = "/kaged.toolrunner.v1.ToolRunnerService/ReadProject"
 	ToolRunnerService_ListTools_FullMethodName     = "/kaged.toolrunner.v1.ToolRunnerService/ListTools"
 	ToolRunnerService_RunTool_FullMethodName       = "/kaged.toolrunner.v1.ToolRunnerService/RunTool"
+	ToolRunnerService_CancelTool_FullMethodName    = "/kaged.toolrunner.v1.ToolRunnerService/CancelTool"
 	ToolRunnerService_HoldCage_FullMethodName      = "/kaged.toolrunner.v1.ToolRunnerService/HoldCage"
 	ToolRunnerService_ListProcesses_FullMethodName = "/kaged.toolrunner.v1.ToolRunnerService/ListProcesses"
 	ToolRunnerService_EndSession_FullMethodName    = "/kaged.toolrunner.v1.ToolRunnerService/EndSession"
@@ -39,10 +40,15 @@ type ToolRunnerServiceClient interface {
 	// ListTools returns the catalogue in its canonical order, and, for a caller that is named, what it can use of it.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
 	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool that
-	// fails is a result with an error; the RPC fails only for infrastructure. The same call_id in the same session runs
-	// once: a repeated call waits for, or is given, the first one's result. The last event is the result, or says that an
-	// operator has to approve the call: then nothing was done, and the same call with a grant does it.
+	// fails is a result with an error, and so is one that was cancelled; the RPC fails only for infrastructure. The same call_id
+	// in the same session runs once: a repeated call waits for, or is given, the first one's result. The last event is the
+	// result, or says that an operator has to approve the call: then nothing was done, and the same call with a grant does it.
+	// The end of the last stream that waits for a call cancels it, and then nobody is given its records; CancelTool keeps them.
 	RunTool(ctx context.Context, in *RunToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunToolEvent], error)
+	// CancelTool cancels a call that runs. Whoever waits for it is given its end as a result with error cancelled and with the
+	// records of what was done until then. Fails with not_found if no such call is known, which is no failure of the caller's: it
+	// may have ended, or not have come yet.
+	CancelTool(ctx context.Context, in *CancelToolRequest, opts ...grpc.CallOption) (*CancelToolResponse, error)
 	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event is opened,
 	// then what was tried on the network, and, when the cage ends before the stream does, ended, which is the last. Where kaged runs with
 	// --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with cage_policy_invalid and cage_unavailable
@@ -51,7 +57,8 @@ type ToolRunnerServiceClient interface {
 	// ListProcesses says what runs in the workspace, for one session or all: the commands of tool calls and the cages, the
 	// oldest first.
 	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
-	// EndSession forgets a session's read records and ends its processes.
+	// EndSession forgets a session's read records and ends its processes. It returns the records of processes whose end nobody
+	// has recorded; asked again, it returns them again.
 	EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error)
 }
 
@@ -101,6 +108,16 @@ func (c *toolRunnerServiceClient) RunTool(ctx context.Context, in *RunToolReques
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolRunnerService_RunToolClient = grpc.ServerStreamingClient[RunToolEvent]
+
+func (c *toolRunnerServiceClient) CancelTool(ctx context.Context, in *CancelToolRequest, opts ...grpc.CallOption) (*CancelToolResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CancelToolResponse)
+	err := c.cc.Invoke(ctx, ToolRunnerService_CancelTool_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *toolRunnerServiceClient) HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -153,10 +170,15 @@ type ToolRunnerServiceServer interface {
 	// ListTools returns the catalogue in its canonical order, and, for a caller that is named, what it can use of it.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
 	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool that
-	// fails is a result with an error; the RPC fails only for infrastructure. The same call_id in the same session runs
-	// once: a repeated call waits for, or is given, the first one's result. The last event is the result, or says that an
-	// operator has to approve the call: then nothing was done, and the same call with a grant does it.
+	// fails is a result with an error, and so is one that was cancelled; the RPC fails only for infrastructure. The same call_id
+	// in the same session runs once: a repeated call waits for, or is given, the first one's result. The last event is the
+	// result, or says that an operator has to approve the call: then nothing was done, and the same call with a grant does it.
+	// The end of the last stream that waits for a call cancels it, and then nobody is given its records; CancelTool keeps them.
 	RunTool(*RunToolRequest, grpc.ServerStreamingServer[RunToolEvent]) error
+	// CancelTool cancels a call that runs. Whoever waits for it is given its end as a result with error cancelled and with the
+	// records of what was done until then. Fails with not_found if no such call is known, which is no failure of the caller's: it
+	// may have ended, or not have come yet.
+	CancelTool(context.Context, *CancelToolRequest) (*CancelToolResponse, error)
 	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event is opened,
 	// then what was tried on the network, and, when the cage ends before the stream does, ended, which is the last. Where kaged runs with
 	// --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with cage_policy_invalid and cage_unavailable
@@ -165,7 +187,8 @@ type ToolRunnerServiceServer interface {
 	// ListProcesses says what runs in the workspace, for one session or all: the commands of tool calls and the cages, the
 	// oldest first.
 	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
-	// EndSession forgets a session's read records and ends its processes.
+	// EndSession forgets a session's read records and ends its processes. It returns the records of processes whose end nobody
+	// has recorded; asked again, it returns them again.
 	EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error)
 	mustEmbedUnimplementedToolRunnerServiceServer()
 }
@@ -185,6 +208,9 @@ func (UnimplementedToolRunnerServiceServer) ListTools(context.Context, *ListTool
 }
 func (UnimplementedToolRunnerServiceServer) RunTool(*RunToolRequest, grpc.ServerStreamingServer[RunToolEvent]) error {
 	return status.Error(codes.Unimplemented, "method RunTool not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) CancelTool(context.Context, *CancelToolRequest) (*CancelToolResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CancelTool not implemented")
 }
 func (UnimplementedToolRunnerServiceServer) HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error {
 	return status.Error(codes.Unimplemented, "method HoldCage not implemented")
@@ -263,6 +289,24 @@ func _ToolRunnerService_RunTool_Handler(srv interface{}, stream grpc.ServerStrea
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolRunnerService_RunToolServer = grpc.ServerStreamingServer[RunToolEvent]
 
+func _ToolRunnerService_CancelTool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CancelToolRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolRunnerServiceServer).CancelTool(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolRunnerService_CancelTool_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolRunnerServiceServer).CancelTool(ctx, req.(*CancelToolRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ToolRunnerService_HoldCage_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(HoldCageRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -324,6 +368,10 @@ var ToolRunnerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTools",
 			Handler:    _ToolRunnerService_ListTools_Handler,
+		},
+		{
+			MethodName: "CancelTool",
+			Handler:    _ToolRunnerService_CancelTool_Handler,
 		},
 		{
 			MethodName: "ListProcesses",

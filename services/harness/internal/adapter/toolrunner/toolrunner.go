@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/rpc"
 	"kaged.dev/services/harness/internal/core"
 	"kaged.dev/services/harness/internal/core/loop"
 
@@ -115,11 +116,20 @@ func schemaOf(s *structpb.Struct) (json.RawMessage, error) {
 	return text, nil
 }
 
+// patience is how long a call that is cancelled may take to end before nobody waits for its records.
+const patience = 5 * time.Second
+
 // Run runs one call. See [loop.Tools].
 func (r *Runner) Run(ctx context.Context, call loop.ToolRequest, output func(stream, text string)) (loop.ToolOutcome, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := r.client.RunTool(ctx, requestToProto(call))
+	if err := ctx.Err(); err != nil {
+		return loop.ToolOutcome{}, err
+	}
+	lasting, stop := rpc.Lasting(ctx, patience, func(ctx context.Context) error {
+		_, err := r.client.CancelTool(ctx, &toolrunnerv1.CancelToolRequest{SessionId: call.Context.SessionID, CallId: call.CallID})
+		return err
+	})
+	defer stop()
+	stream, err := r.client.RunTool(lasting, requestToProto(call))
 	if err != nil {
 		return loop.ToolOutcome{}, err
 	}
@@ -139,7 +149,7 @@ func (r *Runner) Run(ctx context.Context, call loop.ToolRequest, output func(str
 			if ev.GetApproval() != nil {
 				return questionFromProto(ev.GetApproval()), nil
 			}
-			return outcomeFromProto(ev.GetResult()), nil
+			return outcomeFromProto(ev.GetResult())
 		}
 	}
 }
@@ -185,7 +195,8 @@ func questionFromProto(p *toolrunnerv1.ApprovalNeeded) loop.ToolOutcome {
 	return out
 }
 
-func outcomeFromProto(p *toolrunnerv1.ToolResult) loop.ToolOutcome {
+// outcomeFromProto returns what came of a call. One that was cancelled has no outcome but its records.
+func outcomeFromProto(p *toolrunnerv1.ToolResult) (loop.ToolOutcome, error) {
 	out := loop.ToolOutcome{
 		Content: p.GetContent(), Err: fault.FromProto(p.GetError()),
 		Duration: time.Duration(p.GetDurationMs()) * time.Millisecond, CageOver: p.GetCageOver(),
@@ -193,7 +204,10 @@ func outcomeFromProto(p *toolrunnerv1.ToolResult) loop.ToolOutcome {
 	for _, a := range p.GetAudit() {
 		out.Audit = append(out.Audit, recordFromProto(a))
 	}
-	return out
+	if out.Err != nil && out.Err.Code == fault.Cancelled {
+		return loop.ToolOutcome{Audit: out.Audit, CageOver: out.CageOver}, out.Err
+	}
+	return out, nil
 }
 
 func recordFromProto(a *commonv1.AuditRecord) loop.Record {

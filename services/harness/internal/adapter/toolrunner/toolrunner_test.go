@@ -32,11 +32,21 @@ type fake struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	lists int
 	run   func(*toolrunnerv1.RunToolRequest, grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error
-	hold  func(*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error
+	// cancel is called by CancelTool, and run ends; nil is a tool runner that knows no such call.
+	cancel func()
+	hold   func(*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error
 }
 
 func (f *fake) HoldCage(req *toolrunnerv1.HoldCageRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error {
 	return f.hold(req, stream)
+}
+
+func (f *fake) CancelTool(_ context.Context, req *toolrunnerv1.CancelToolRequest) (*toolrunnerv1.CancelToolResponse, error) {
+	if f.cancel == nil || req.GetSessionId() != "s" || req.GetCallId() != "c" {
+		return nil, fault.New(fault.NotFound, "There is none.")
+	}
+	f.cancel()
+	return &toolrunnerv1.CancelToolResponse{}, nil
 }
 
 func (f *fake) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) (*toolrunnerv1.ListToolsResponse, error) {
@@ -156,6 +166,43 @@ func TestRun(t *testing.T) {
 	c := got.GetContext()
 	if got.GetCallId() != "c" || c.GetCaller() != "primary" || c.GetCage().GetState() != "ephemeral" || c.GetOperatorId() != "o" || len(c.GetTools()) != 1 {
 		t.Errorf("%v", got)
+	}
+}
+
+// A caller that leaves cancels its call and is given the records of what was done; where the call is not known it waits for
+// nothing.
+func TestCancel(t *testing.T) {
+	for name, known := range map[string]bool{"known": true, "unknown": false} {
+		t.Run(name, func(t *testing.T) {
+			cancelled := make(chan struct{})
+			f := &fake{run: func(_ *toolrunnerv1.RunToolRequest, stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
+				if err := send(stream, "running"); err != nil {
+					return err
+				}
+				select {
+				case <-cancelled:
+				case <-stream.Context().Done():
+					return stream.Context().Err()
+				}
+				return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: &toolrunnerv1.ToolResult{
+					Content: "{}", Error: fault.New(fault.Cancelled, "Cancelled.").Proto(), Audit: []*commonv1.AuditRecord{{EventType: "shell.executed"}},
+				}}})
+			}}
+			if known {
+				f.cancel = func() { close(cancelled) }
+			}
+			ctx, leave := context.WithCancel(t.Context())
+			out, err := open(t, f, time.Hour).Run(ctx, loop.ToolRequest{CallID: "c", Context: &loop.ToolContext{SessionID: "s"}}, func(string, string) { leave() })
+			if !errors.Is(err, fault.Cancelled) {
+				t.Errorf("error %v", err)
+			}
+			if known != (len(out.Audit) == 1) {
+				t.Errorf("records %+v", out.Audit)
+			}
+			if _, err := open(t, f, time.Hour).Run(ctx, loop.ToolRequest{Context: &loop.ToolContext{}}, nil); !errors.Is(err, context.Canceled) {
+				t.Errorf("a call of one who has left: %v", err)
+			}
+		})
 	}
 }
 

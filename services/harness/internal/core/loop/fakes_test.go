@@ -144,6 +144,9 @@ func (f *tools) Run(ctx context.Context, req ToolRequest, output func(stream, te
 		return ToolOutcome{}, ctx.Err()
 	}
 	if e := fault.From(err); e != nil {
+		if e.Code == fault.Cancelled {
+			return ToolOutcome{Audit: []Record{{Type: "known"}}}, err
+		}
 		if e.Code == fault.Unavailable || e.Code == fault.Interrupted {
 			return ToolOutcome{}, err
 		}

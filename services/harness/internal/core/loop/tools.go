@@ -2,8 +2,6 @@ package loop
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -11,6 +9,7 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/redact"
 )
 
 // toolTurn is the tool calls of one turn on their way.
@@ -110,7 +109,11 @@ func (t *toolTurn) one(ctx context.Context, i int) {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
+		known := out
 		out = t.run.brokenOff(c, err, time.Since(began), asked)
+		if out.CageOver = known.CageOver; len(known.Audit) > 0 {
+			out.Audit = known.Audit
+		}
 	}
 	if out.CageOver && t.run.cage != nil {
 		t.run.cage.over.Store(true)
@@ -204,9 +207,8 @@ func (r *run) neverRan(c llm.ToolCall, cause error) ToolOutcome {
 }
 
 // failedCall is the outcome of a call that the tool runner gave none for. The tool runner's records of it are lost, so
-// the loop makes them, without the parameters.
+// the loop makes them.
 func (r *run) failedCall(c llm.ToolCall, f *fault.Error, took time.Duration) ToolOutcome {
-	sum := sha256.Sum256([]byte(c.Input))
 	now := time.Now()
 	record := func(event string, payload map[string]any) Record {
 		payload["tool_name"], payload["request_id"] = r.canonicalName(c.Name), r.start.RequestID
@@ -214,9 +216,7 @@ func (r *run) failedCall(c llm.ToolCall, f *fault.Error, took time.Duration) Too
 		return Record{Type: event, At: now, AgentPath: r.agent.Path, Payload: payload}
 	}
 	return ToolOutcome{Content: failureText(f), Err: f, Duration: took, Audit: []Record{
-		record("tool.called", map[string]any{"params": map[string]any{
-			"redacted": true, "bytes": len(c.Input), "sha256": hex.EncodeToString(sum[:]),
-		}}),
+		record("tool.called", map[string]any{"params": redact.Params([]byte(c.Input), redact.ValueBytes)}),
 		record("tool.completed", map[string]any{"success": false, "error_code": f.Code.String(), "duration_ms": took.Milliseconds()}),
 	}}
 }

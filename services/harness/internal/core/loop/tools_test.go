@@ -144,7 +144,7 @@ func TestToolRequest(t *testing.T) {
 }
 
 // A tool runner that is gone, breaks off, or panics gives the model a result that says what is not known, and the record
-// an entry without the parameters; the run goes on.
+// an entry with what was asked for, secrets masked; the run goes on.
 func TestToolRunnerFailures(t *testing.T) {
 	for name, tt := range map[string]struct {
 		run  func(context.Context, string) (string, error)
@@ -155,7 +155,7 @@ func TestToolRunnerFailures(t *testing.T) {
 		"panics": {func(context.Context, string) (string, error) { panic("secret") }, fault.Internal},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, wants(call("c1", "file.write", `{"token":"hidden"}`)), says("I see."))
+			b := newBench(t, wants(call("c1", "file.write", `{"path":"a.txt","token":"hidden"}`)), says("I see."))
 			b.tools.run["file.write"] = tt.run
 			if fin := b.run(t.Context()); fin.Outcome != Completed {
 				t.Fatalf("%+v", fin)
@@ -171,7 +171,24 @@ func TestToolRunnerFailures(t *testing.T) {
 			if !slices.Equal(types, []string{"tool.called", "tool.completed"}) {
 				t.Error(types)
 			}
+			if d := cmp.Diff(map[string]any{"path": "a.txt", "token": "[masked]"}, f.Audit[0].Payload["params"]); d != "" {
+				t.Error(d)
+			}
 		})
+	}
+}
+
+// What the tool runner has recorded of a call that was cancelled is what is recorded, and nothing is made up beside it.
+func TestCancelledCallsKeepTheirRecords(t *testing.T) {
+	b := newBench(t, wants(call("c1", "file.write", "{}")), says("I see."))
+	b.tools.run["file.write"] = func(context.Context, string) (string, error) { return "", fault.New(fault.Cancelled, "x") }
+	b.run(t.Context())
+	f := of[ToolFinished](b.sink)[0]
+	if f.Err == nil || f.Err.Code != fault.Cancelled || !strings.Contains(f.Result.Content, "may have had effects") {
+		t.Errorf("%+v", f)
+	}
+	if len(f.Audit) != 1 || f.Audit[0].Type != "known" {
+		t.Errorf("recorded is %+v", f.Audit)
 	}
 }
 

@@ -99,7 +99,8 @@ type Tools interface {
 	// Catalogue returns the tools there are.
 	Catalogue(ctx context.Context) (core.Catalogue, error)
 	// Run runs one call. A tool that fails is an outcome; an error means that the tool runner could not be asked or broke
-	// off. output is called in order, never at the same time, and not after Run has returned.
+	// off, or that the call was cancelled, by the end of ctx or otherwise. The outcome then still holds the tool runner's
+	// records of the call, if it gave any. output is called in order, never at the same time, and not after Run has returned.
 	Run(ctx context.Context, call ToolRequest, output func(stream, text string)) (ToolOutcome, error)
 	// Hold makes the cage of an agent's invocation, to be known by id, and returns when it is there. It lives until ctx ends,
 	// longer only while background processes run in it. Hold fails with cage_policy_invalid and cage_unavailable if it cannot be made.

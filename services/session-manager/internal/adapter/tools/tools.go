@@ -7,7 +7,9 @@ import (
 	"google.golang.org/grpc"
 
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+	"kaged.dev/services/session-manager/internal/core/audit"
 	"kaged.dev/services/session-manager/internal/core/sessions"
+	"kaged.dev/services/session-manager/internal/wire"
 )
 
 // Tools implements [sessions.Tools].
@@ -21,9 +23,9 @@ func New(conn grpc.ClientConnInterface) *Tools {
 }
 
 // EndSession implements [sessions.Tools]. It waits for a tool-runner that is being restarted, as long as ctx lasts.
-func (t *Tools) EndSession(ctx context.Context, _, session string) error {
-	_, err := t.client.EndSession(ctx, &toolrunnerv1.EndSessionRequest{SessionId: session}, grpc.WaitForReady(true))
-	return err
+func (t *Tools) EndSession(ctx context.Context, _, session string) ([]audit.Record, error) {
+	resp, err := t.client.EndSession(ctx, &toolrunnerv1.EndSessionRequest{SessionId: session}, grpc.WaitForReady(true))
+	return wire.FromAudit(resp.GetAudit()), err
 }
 
 // Running implements [sessions.Tools].

@@ -84,10 +84,11 @@ func (s *Service) end(ctx context.Context, l *live.Session) error {
 func (s *Service) endTools(ctx context.Context, of record.Untold) error {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.ToolsTimeout)
 	defer cancel()
-	if err := s.Tools.EndSession(bounded, of.Workspace, of.Session); err != nil {
+	ended, err := s.Tools.EndSession(bounded, of.Workspace, of.Session)
+	if err != nil {
 		return err
 	}
-	return s.Store.ToolsEnded(bounded, of.Session)
+	return s.Store.ToolsEnded(bounded, of.Session, ended)
 }
 
 // TellWorkspaces tells workspaces of ended sessions that they have not heard of, because the process that ended them died

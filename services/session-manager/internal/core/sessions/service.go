@@ -38,9 +38,10 @@ type Store interface {
 	// Open returns the sessions of a project that have not ended.
 	Open(ctx context.Context, owner, project string) ([]string, error)
 	// ToolsToEnd returns up to limit sessions that ended at or before a moment, in milliseconds, and whose workspace may not
-	// have heard of it, oldest first. ToolsEnded notes that it has.
+	// have heard of it, oldest first. ToolsEnded notes that it has, and appends the records of what that ended there; noted
+	// again, it does nothing.
 	ToolsToEnd(ctx context.Context, endedUntil int64, limit int) ([]record.Untold, error)
-	ToolsEnded(ctx context.Context, session string) error
+	ToolsEnded(ctx context.Context, session string, ended []audit.Record) error
 	// Ordinal returns a message's place in its session. It fails with not_found.
 	Ordinal(ctx context.Context, session, message string) (int64, error)
 	// Messages returns up to limit messages of a session after an ordinal, and whether there are more. It returns fewer where
@@ -71,8 +72,9 @@ type Projects interface {
 
 // Tools is what runs for sessions in their workspaces.
 type Tools interface {
-	// EndSession ends what runs for a session. Ending it twice is like ending it once.
-	EndSession(ctx context.Context, workspace, session string) error
+	// EndSession ends what runs for a session and returns the records of what it ended; whose they are is for the caller to
+	// say. Ending it twice is like ending it once, and returns the same records.
+	EndSession(ctx context.Context, workspace, session string) ([]audit.Record, error)
 	// Running returns what runs for a session, or for all where that is empty, the oldest first. It fails with unavailable.
 	Running(ctx context.Context, workspace, session string) (Running, error)
 }

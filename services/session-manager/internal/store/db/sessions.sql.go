@@ -358,13 +358,21 @@ func (q *Queries) PatchSession(ctx context.Context, arg PatchSessionParams) erro
 	return err
 }
 
-const toolsEnded = `-- name: ToolsEnded :exec
-update sessions set tools_to_end = false where id = $1
+const toolsEnded = `-- name: ToolsEnded :one
+update sessions set tools_to_end = false where id = $1 and tools_to_end returning owner_user_id, project_id
 `
 
-func (q *Queries) ToolsEnded(ctx context.Context, id string) error {
-	_, err := q.db.Exec(ctx, toolsEnded, id)
-	return err
+type ToolsEndedRow struct {
+	OwnerUserID string
+	ProjectID   string
+}
+
+// No row where it was noted before.
+func (q *Queries) ToolsEnded(ctx context.Context, id string) (ToolsEndedRow, error) {
+	row := q.db.QueryRow(ctx, toolsEnded, id)
+	var i ToolsEndedRow
+	err := row.Scan(&i.OwnerUserID, &i.ProjectID)
+	return i, err
 }
 
 const toolsToEnd = `-- name: ToolsToEnd :many

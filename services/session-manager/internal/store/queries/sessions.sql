@@ -56,8 +56,9 @@ select id from sessions where owner_user_id = @owner and id = any(@ids::text[]);
 -- name: ToolsToEnd :many
 select id, workspace from sessions where tools_to_end and ended_at <= @ended_until::bigint order by ended_at limit @row_limit;
 
--- name: ToolsEnded :exec
-update sessions set tools_to_end = false where id = @id;
+-- name: ToolsEnded :one
+-- No row where it was noted before.
+update sessions set tools_to_end = false where id = @id and tools_to_end returning owner_user_id, project_id;
 
 -- name: PatchSession :exec
 -- A null leaves a field, '' and 0 clear it.

@@ -48,7 +48,7 @@ func (s *Sandbox) Run(ctx context.Context, spec command.Spec, output func([]byte
 	for {
 		event, err := st.Recv()
 		if err != nil {
-			return command.Exit{}, ended(ctx, err, started)
+			return command.Exit{Started: started}, ended(ctx, err, started)
 		}
 		switch e := event.GetEvent().(type) {
 		case *sandboxsupervisorv1.ExecEvent_Started:
@@ -64,7 +64,9 @@ func (s *Sandbox) Run(ctx context.Context, spec command.Spec, output func([]byte
 				spec.Refused(attemptFromProto(e.Refused))
 			}
 		case *sandboxsupervisorv1.ExecEvent_Exited:
-			return exitFromProto(e.Exited), nil
+			exit := exitFromProto(e.Exited)
+			exit.Started = true
+			return exit, nil
 		}
 	}
 }

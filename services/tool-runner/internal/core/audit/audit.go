@@ -1,15 +1,10 @@
 // Package audit makes the records of tool calls: what was called by whom with what, and what came of it. Records are
 // returned with the call's result and stored by session-manager; nothing here is kept.
 //
-// What a record shows is bounded and masked: a long value becomes its size and hash, a secret becomes [masked].
+// What a record shows is bounded and masked, see [kaged.dev/pkg/redact].
 package audit
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"strings"
-)
+import "time"
 
 // The events of tool calls.
 const (
@@ -19,7 +14,8 @@ const (
 	FileWritten   = "file.written"
 	FileEdited    = "file.edited"
 	ShellExecuted = "shell.executed"
-	// A background process has been started; shell.executed follows when its end becomes known, or that it was lost.
+	// A background process has been started; shell.executed follows when a call learns of its end or its session ends, or that it
+	// was lost.
 	ProcessStarted = "process.started"
 	ProcessLost    = "process.lost"
 	// ApprovalRequested is a call that waits for an operator; session-manager records the answer.
@@ -40,27 +36,6 @@ type Record struct {
 // Size is about how many bytes the record takes.
 func (r *Record) Size() int { return len(r.Type) + len(r.Agent) + length(r.Payload) }
 
-// Params returns a call's parameters fit to be recorded. Values longer than limit bytes or nested too deeply are replaced by their
-// size and hash, secrets are masked. Input that is no JSON object is recorded as text, and by its size and hash what would be too long of many
-// short values, or of long names.
-func Params(input []byte, limit int) any {
-	var value any
-	if len(input) == 0 {
-		return map[string]any{}
-	}
-	if err := json.Unmarshal(input, &value); err != nil {
-		return redact(string(input), limit)
-	}
-	value = redactValue("", value, limit, maxDepth)
-	if most := limit * maxValues; len(input) > most && length(value) > most {
-		return summary(string(input))
-	}
-	return value
-}
-
-// maxValues is how many values of the greatest length the parameters of one call are recorded as they are.
-const maxValues = 32
-
 // length is about how many bytes a value takes.
 func length(value any) int {
 	const number = 8
@@ -80,80 +55,32 @@ func length(value any) int {
 	return n
 }
 
-// redactValue replaces in a value what is too long and what lies deeper in it than depth, and masks secrets.
-func redactValue(key string, value any, limit, depth int) any {
-	if depth < 0 {
-		switch value.(type) {
-		case []any, map[string]any:
-			text, _ := json.Marshal(value) // it came out of JSON
-			return summary(string(text))
-		}
-	}
-	switch v := value.(type) {
-	case string:
-		if secretKey(key) && v != "" {
-			return masked
-		}
-		return redact(v, limit)
-	case []any:
-		if len(v) > maxItems {
-			return map[string]any{"redacted": true, "items": len(v)}
-		}
-		for i := range v {
-			v[i] = redactValue(key, v[i], limit, depth-1)
-		}
-	case map[string]any:
-		if len(v) > maxItems {
-			return map[string]any{"redacted": true, "items": len(v)}
-		}
-		for k := range v {
-			v[k] = redactValue(k, v[k], limit, depth-1)
-		}
-	}
-	return value
+// Command is how a command fared, as shell.executed records it.
+type Command struct {
+	// Line is what was run, shortened and masked, and Cwd where.
+	Line, Cwd string
+	// ExitCode is nil where nobody knows how it ended.
+	ExitCode *int
+	TimedOut bool
+	// Timeout is how long it might run, Duration how long it did.
+	Timeout, Duration time.Duration
+	// Process is the background process it was and Killed the limit of its cage that ended it, "" for none. Failure is the
+	// code of what its call failed with, "" if it did not.
+	Process, Killed, Failure string
 }
 
-// maxDepth is how many lists and objects in each other are recorded; what is deeper is replaced by its size and hash. Messages may not
-// be nested as deeply as JSON may, and a record that nobody can read would take the whole answer with it.
-const maxDepth = 64
-
-// maxItems is how many entries of a list or object are recorded; longer ones are replaced by their length.
-const maxItems = 256
-
-func redact(text string, limit int) any {
-	if len(text) > limit {
-		return summary(text)
+// Fields are the payload of a record about it.
+func (c Command) Fields() map[string]any {
+	fields := map[string]any{
+		"command": c.Line, "cwd": c.Cwd, "timed_out": c.TimedOut, "timeout_ms": c.Timeout.Milliseconds(), "duration_ms": c.Duration.Milliseconds(),
 	}
-	return Mask(text)
-}
-
-// summary stands for a text that is too long to be recorded.
-func summary(text string) map[string]any {
-	sum := sha256.Sum256([]byte(text))
-	return map[string]any{"redacted": true, "bytes": len(text), "sha256": hex.EncodeToString(sum[:])}
-}
-
-// Shorten returns the first n runes of text, masked.
-func Shorten(text string, n int) string {
-	text = Mask(text)
-	count := 0
-	for i := range text {
-		if count++; count > n {
-			return text[:i]
+	if c.ExitCode != nil {
+		fields["exit_code"] = *c.ExitCode
+	}
+	for name, value := range map[string]string{"process_id": c.Process, "killed": c.Killed, "error_code": c.Failure} {
+		if value != "" {
+			fields[name] = value
 		}
 	}
-	return text
+	return fields
 }
-
-// secretKey reports whether a value under this name is a secret whatever it looks like.
-func secretKey(key string) bool {
-	key = strings.ToLower(key)
-	for _, word := range secretWords {
-		if strings.Contains(key, word) {
-			return true
-		}
-	}
-	return false
-}
-
-var secretWords = []string{"password", "passwd", "secret", "token", "api_key", "apikey", "api-key", "authorization", "credential", "private_key"}

@@ -222,6 +222,18 @@ func sizeOf(o *dispatch.Outcome) int {
 	return n
 }
 
+// Cancel cancels a call; whoever waits for it is given what comes of it. It fails with not_found for a call that is not known,
+// and does nothing to one that has ended.
+func (c *Calls) Cancel(session, id string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.sessions[session]; s != nil && s.calls[id] != nil {
+		s.calls[id].cancel()
+		return nil
+	}
+	return fault.New(fault.NotFound, "There is no call %.80q in the session.", id).With("call_id", id)
+}
+
 // EndSession cancels the calls of a session and forgets them all.
 func (c *Calls) EndSession(id string) {
 	c.mu.Lock()

@@ -11,6 +11,8 @@ import (
 
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/redact"
+	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/env"
 	"kaged.dev/services/tool-runner/internal/core/paths"
@@ -223,28 +225,37 @@ func (t cliTool) run(ctx context.Context, call *tool.Call, values *tool.Values) 
 	stderr := text.NewScreen(int(t.command.MaxOutput), func(s string) { call.Emit("stderr", s) })
 	bounded, cancel := context.WithTimeout(ctx, timeout+t.Limits.Grace)
 	defer cancel()
+	began := time.Now()
 	exit, err := t.Commands.Run(bounded, command.Spec{
 		Owner: call.Owner(), Argv: argv, Dir: call.Space.Root(), Timeout: timeout, Stderr: stderr.Write,
 		Env:  t.environment(call.Space.Root(), call.From.Cage != nil && !t.NoSandbox),
 		Cage: call.From.Cage, CageID: call.From.CageID, Root: call.Space.Root(),
 	}, stdout.Write)
+	record := audit.Command{
+		Line: redact.Shorten(strings.Join(argv, " "), t.Limits.AuditRunes), Cwd: "./", Timeout: timeout, Duration: time.Since(began),
+	}
 	if err != nil {
-		return Result{}, t.failure(ctx, err)
+		err = t.failure(ctx, err)
+		if record.Failure = fault.CodeOf(err).String(); exit.Started {
+			call.Record(audit.ShellExecuted, record.Fields())
+		}
+		return Result{}, err
 	}
 	call.CageOver = call.CageOver || call.From.CageID != "" && exit.Reason.EndsCage()
 	result := Result{
 		Stdout: stdout.Finish(), Stderr: stderr.Finish(), ExitCode: exit.Code, Killed: exit.Reason.Word(),
 		Note: exit.Reason.Explain(call.From.Cage),
 	}
-	timedOut := exit.Reason == command.TimedOut
-	if timedOut {
+	record.TimedOut, record.Duration, record.Killed = exit.Reason == command.TimedOut, exit.Duration, result.Killed
+	if record.TimedOut {
 		result.ExitCode = command.KilledCode
 	}
-	call.RecordExecuted(tool.Executed{
-		Command: strings.Join(argv, " "), Cwd: "./", ExitCode: result.ExitCode, TimedOut: timedOut, Timeout: timeout, Duration: exit.Duration,
-		Killed: result.Killed,
-	}, t.Limits.AuditRunes)
-	return result, t.ended(exit.Reason, result)
+	record.ExitCode = &result.ExitCode
+	if err = t.ended(exit.Reason, result); err != nil {
+		record.Failure = fault.CodeOf(err).String()
+	}
+	call.Record(audit.ShellExecuted, record.Fields())
+	return result, err
 }
 
 // failure sorts out why there is no exit.

@@ -66,6 +66,8 @@ type Exit struct {
 	// Signal is the name of that signal, empty for none.
 	Signal string
 	Reason Reason
+	// Started says that it ran; with an error of [Runner.Run], that it had begun to.
+	Started bool
 	// Duration is how long it ran.
 	Duration time.Duration
 }

@@ -106,7 +106,7 @@ type Outcome struct {
 }
 
 // Dispatch runs a call to its end. An error is not the call's but the machinery's; the outcome then still holds the
-// records.
+// records, and of a call that was cancelled after its tool was reached the fault.
 func (d *Dispatcher) Dispatch(ctx context.Context, call *tool.Call) (Outcome, error) {
 	began := time.Now()
 	var out Outcome
@@ -127,7 +127,14 @@ func (d *Dispatcher) Dispatch(ctx context.Context, call *tool.Call) (Outcome, er
 		return out, nil
 	}
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) || tool.IsInfrastructure(err) {
-		return out, fault.From(err)
+		f := fault.From(err)
+		if call.Acted && f.Code == fault.Cancelled {
+			out.Fault = shown(f)
+			if out.Result, err = failure(out.Fault); err != nil {
+				return out, err
+			}
+		}
+		return out, f
 	}
 	out.Fault = shown(fault.From(err))
 	out.Result, err = failure(out.Fault)

@@ -9,7 +9,7 @@
 //	validate     JSON Schema, typed parameters                 invalid_params
 //	scope        root-only tools                               principal_scope_violation
 //	permit       paths resolved, cage and operator's rules     invalid_params, capability_denied, seccomp_insufficient
-//	approve      category, blocked commands, operator    command_blocked, approval_required, or the question
+//	approve      category, blocked commands, operator          command_blocked, approval_required, timeout, or the question
 //	bound        the time of tools that keep none themselves   timeout
 //	lock         one call at a time per changed path           file_busy
 //	run          the tool

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/redact"
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
@@ -16,7 +17,7 @@ func recording(limit int) behaviour {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
 			began := time.Now()
 			if call.Grant == "" { // else it was recorded when the question was asked
-				call.Record(audit.ToolCalled, named(entry, call, map[string]any{"params": audit.Params(call.Input, limit)}))
+				call.Record(audit.ToolCalled, named(entry, call, map[string]any{"params": redact.Params(call.Input, limit)}))
 			}
 			result, err := next.Run(ctx, call)
 			var needs *tool.NeedsApproval
@@ -44,7 +45,7 @@ func recording(limit int) behaviour {
 func asked(a *tool.Approval, limit int) map[string]any {
 	fields := map[string]any{"reasons": anys(a.Reasons), "paths": anys(a.Paths)}
 	if a.Command != "" {
-		fields["command"], fields["cwd"] = audit.Shorten(a.Command, limit), a.Cwd
+		fields["command"], fields["cwd"] = redact.Shorten(a.Command, limit), a.Cwd
 	}
 	return fields
 }
@@ -53,7 +54,7 @@ func asked(a *tool.Approval, limit int) map[string]any {
 func anys(texts []string) []any {
 	list := make([]any, len(texts))
 	for i, t := range texts {
-		list[i] = audit.Mask(t)
+		list[i] = redact.Mask(t)
 	}
 	return list
 }

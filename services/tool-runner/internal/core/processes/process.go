@@ -64,8 +64,8 @@ type Process struct {
 	End   int64 `json:"-"`
 	// Unread is how many bytes no poll has shown yet.
 	Unread int64 `json:"-"`
-	// News says that its end has just become known, to nobody before.
-	News bool `json:"-"`
+	// News says that its end is known and nobody was told of it before.
+	News bool `json:"news,omitempty"`
 }
 
 // exit notes how the process ended. now is when that was learned.

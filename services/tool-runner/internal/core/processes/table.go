@@ -51,7 +51,6 @@ type entry struct {
 	Process
 	starting bool  // it is on its way: that its host does not know it says nothing
 	read     int64 // up to which byte polls have shown its output
-	news     bool  // its end is known and nobody was told
 }
 
 // New returns the table of host's processes.
@@ -71,7 +70,7 @@ func (t *Table) Start(ctx context.Context, p Process, spec command.Spec) (Proces
 	s.mu.Lock()
 	i := slices.IndexFunc(s.list, func(old *entry) bool { return old.Call == p.Call && old.Agent == p.Agent })
 	if i >= 0 {
-		known := s.list[i].tell()
+		known := t.tell(s, s.list[i])
 		s.mu.Unlock()
 		return known, nil
 	}
@@ -118,9 +117,9 @@ func (t *Table) List(ctx context.Context, sessionID, agent string) ([]Process, e
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := []Process{}
-	for _, e := range s.list {
+	for _, e := range slices.Clone(s.list) { // to tell of one may forget another
 		if e.visible(agent) {
-			list = append(list, e.tell())
+			list = append(list, t.tell(s, e))
 		}
 	}
 	return list, nil
@@ -150,14 +149,26 @@ func (t *Table) End(ctx context.Context, sessionID, agent, id string) (Process, 
 	return t.settle(s, e, known, late(ctx, err))
 }
 
-// EndSession ends the processes of a session and notes how they ended. What it said of them stays to be read for a while.
-func (t *Table) EndSession(ctx context.Context, sessionID string, end func(context.Context) error) error {
+// EndSession ends the processes of a session and notes how they ended. What it said of them stays to be read for a while. It
+// returns those whose end is news; it stays news, so that a caller whom the answer does not reach can ask again.
+func (t *Table) EndSession(ctx context.Context, sessionID string, end func(context.Context) error) ([]Process, error) {
 	if err := end(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	s := t.open(sessionID)
 	defer t.close(s)
-	return t.refresh(ctx, s)
+	if err := t.refresh(ctx, s); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var news []Process
+	for _, e := range s.list {
+		if e.News {
+			news = append(news, e.Process)
+		}
+	}
+	return news, nil
 }
 
 // reach does something to a process that runs.
@@ -239,7 +250,7 @@ func (t *Table) settle(s *session, e *entry, known command.Process, err error) (
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return e.tell(), nil
+	return t.tell(s, e), nil
 }
 
 // learn notes what the host said of a process: what is known of it, or by its error that it knows none, or by another error
@@ -273,16 +284,19 @@ func (e *entry) learn(known command.Process, isKnown bool) bool {
 	case known.Exit != nil:
 		e.exit(*known.Exit, time.Now())
 	}
-	e.news = e.Status != Running
-	return e.news
+	e.News = e.Status != Running
+	return e.News
 }
 
-// tell returns the process as its readers see it; whoever is told of its end first learns that it is news. The caller holds
+// tell returns a process as its readers see it; whoever is told of its end first learns that it is news. The caller holds
 // the session.
-func (e *entry) tell() Process {
+func (t *Table) tell(s *session, e *entry) Process {
 	p := e.Process
-	p.Unread, p.News = e.unread(), e.news
-	e.news = false
+	p.Unread = e.unread()
+	if e.News {
+		e.News = false
+		t.save(s)
+	}
 	return p
 }
 
@@ -338,11 +352,12 @@ func (t *Table) makeRoom() {
 	}
 }
 
-// save keeps a session's table, without the oldest of too many ended processes. The caller holds the session.
+// save keeps a session's table, without the oldest of too many ended processes; one whose end is news is kept until somebody
+// was told. The caller holds the session.
 func (t *Table) save(s *session) {
 	ended := 0
 	for i := len(s.list) - 1; i >= 0; i-- {
-		if s.list[i].Status == Running {
+		if s.list[i].Status == Running || s.list[i].News {
 			continue
 		}
 		if ended++; ended > t.opts.Ended {

@@ -177,11 +177,11 @@ func TestEndSession(t *testing.T) {
 		}
 		return nil
 	}
-	if err := table.EndSession(t.Context(), "s", end); err != nil || asked != 1 || h.listed != 0 {
+	if _, err := table.EndSession(t.Context(), "s", end); err != nil || asked != 1 || h.listed != 0 {
 		t.Errorf("without processes: %v, asked %d, listed %d", err, asked, h.listed)
 	}
 	id := begin(t, table, "c")
-	if err := table.EndSession(t.Context(), "s", end); err != nil {
+	if _, err := table.EndSession(t.Context(), "s", end); err != nil {
 		t.Error(err)
 	}
 	h.set(func() { clear(h.processes) })
@@ -189,7 +189,7 @@ func TestEndSession(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	failed := errors.New("no")
-	if err := table.EndSession(t.Context(), "s", func(context.Context) error { return failed }); !errors.Is(err, failed) {
+	if _, err := table.EndSession(t.Context(), "s", func(context.Context) error { return failed }); !errors.Is(err, failed) {
 		t.Errorf("EndSession says %v", err)
 	}
 }

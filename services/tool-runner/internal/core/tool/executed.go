@@ -6,35 +6,8 @@ import (
 	"time"
 
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/command"
 )
-
-// Executed is how a command fared.
-type Executed struct {
-	Command, Cwd string
-	ExitCode     int
-	TimedOut     bool
-	Timeout      time.Duration
-	Duration     time.Duration
-	Process      string // the background process it was, "" for none
-	Killed       string // the limit of its cage that ended it, "" for none
-}
-
-// RecordExecuted writes down that a command was run, with the first characters of it.
-func (c *Call) RecordExecuted(e Executed, characters int) {
-	fields := map[string]any{
-		"command": audit.Shorten(e.Command, characters), "cwd": e.Cwd, "exit_code": e.ExitCode,
-		"timed_out": e.TimedOut, "timeout_ms": e.Timeout.Milliseconds(), "duration_ms": e.Duration.Milliseconds(),
-	}
-	if e.Process != "" {
-		fields["process_id"] = e.Process
-	}
-	if e.Killed != "" {
-		fields["killed"] = e.Killed
-	}
-	c.Record(audit.ShellExecuted, fields)
-}
 
 // NotExecuted sorts out why there is no exit of a command, which is called so in a sentence: what the model can act on is a
 // result, that nobody could be asked is not.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/redact"
+	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/env"
 	"kaged.dev/services/tool-runner/internal/core/paths"
@@ -57,16 +59,37 @@ func (d Deps) spec(call *tool.Call, job shellJob) command.Spec {
 	}
 }
 
-// execute runs a command to its end.
+// execute runs a command to its end and writes down that it was run, also where nobody learns how it ended. It fails if the
+// command was ended for a reason that is not its own.
 func (d Deps) execute(ctx context.Context, call *tool.Call, job shellJob) (command.Exit, error) {
 	bounded, cancel := context.WithTimeout(ctx, job.timeout+d.Limits.Shell.Grace)
 	defer cancel()
+	began := time.Now()
 	exit, err := d.Commands.Run(bounded, d.spec(call, job), job.output)
-	if err != nil {
-		return exit, tool.NotExecuted(ctx, err, "The command", job.timeout)
+	record := audit.Command{Line: d.Limits.Shell.recorded(job.command), Cwd: job.cwd.Show, Timeout: job.timeout, Duration: time.Since(began)}
+	if err == nil {
+		if exit.Reason == command.TimedOut {
+			exit.Code = command.KilledCode
+		}
+		call.CageOver = call.CageOver || call.From.CageID != "" && exit.Reason.EndsCage()
+		record.ExitCode, record.TimedOut = &exit.Code, exit.Reason == command.TimedOut
+		record.Duration, record.Killed = exit.Duration, exit.Reason.Word()
+		err = tool.EndedBy(exit.Reason)
+	} else {
+		err = tool.NotExecuted(ctx, err, "The command", job.timeout)
 	}
-	call.CageOver = call.CageOver || call.From.CageID != "" && exit.Reason.EndsCage()
-	return exit, nil
+	if err != nil {
+		record.Failure = fault.CodeOf(err).String()
+	}
+	if exit.Started {
+		call.Record(audit.ShellExecuted, record.Fields())
+	}
+	return exit, err
+}
+
+// recorded returns a command as it is recorded.
+func (l ShellLimits) recorded(command string) string {
+	return redact.Shorten(command, l.AuditRunes)
 }
 
 // check refuses what the schema cannot tell. field is the parameter that names the working directory.

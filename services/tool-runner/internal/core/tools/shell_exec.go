@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"kaged.dev/pkg/redact"
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/processes"
@@ -130,18 +131,10 @@ func (d Deps) runExec(ctx context.Context, call *tool.Call, p *shellExecParams) 
 	}
 	stdout.Finish()
 	stderr.Finish()
-	timedOut := exit.Reason == command.TimedOut
-	if timedOut {
-		exit.Code = command.KilledCode
-	}
-	result := shellExecResult{Status: string(processes.Exited), ExitCode: &exit.Code, TimedOut: timedOut}
+	result := shellExecResult{Status: string(processes.Exited), ExitCode: &exit.Code, TimedOut: exit.Reason == command.TimedOut}
 	result.Stdout, result.Stderr = share(stdout, stderr, limits.OutputRunes)
 	result.Killed, result.Note, result.NetworkRefused = exit.Reason.Word(), exit.Reason.Explain(call.From.Cage), refused
-	call.RecordExecuted(tool.Executed{
-		Command: p.Command, Cwd: cwd.Show, ExitCode: exit.Code, TimedOut: timedOut, Timeout: job.timeout, Duration: exit.Duration,
-		Killed: result.Killed,
-	}, d.Limits.Shell.AuditRunes)
-	return result, tool.EndedBy(exit.Reason)
+	return result, nil
 }
 
 // share returns two outputs that together are at most limit characters, notes apart. If one has to give way it is the longer.
@@ -160,7 +153,7 @@ func share(stdout, stderr *text.Ends, limit int) (string, string) {
 
 // startProcess starts a command that outlives the call.
 func (d Deps) startProcess(ctx context.Context, call *tool.Call, job shellJob) (shellExecResult, error) {
-	shown := audit.Shorten(job.command, commandShown)
+	shown := redact.Shorten(job.command, commandShown)
 	p, err := d.Processes.Start(ctx, processes.Process{
 		Session: call.From.SessionID, Run: call.From.RunID, Call: call.ID, Agent: call.From.Agent,
 		Command: shown, Cwd: job.cwd.Show, Terminal: job.terminal, Timeout: job.timeout,
@@ -169,7 +162,7 @@ func (d Deps) startProcess(ctx context.Context, call *tool.Call, job shellJob) (
 		return shellExecResult{}, tool.NotExecuted(ctx, err, "The command", d.Limits.Shell.Grace)
 	}
 	call.Record(audit.ProcessStarted, map[string]any{
-		"process_id": p.ID, "command": audit.Shorten(job.command, d.Limits.Shell.AuditRunes), "cwd": job.cwd.Show,
+		"process_id": p.ID, "command": d.Limits.Shell.recorded(job.command), "cwd": job.cwd.Show,
 		"timeout_ms": job.timeout.Milliseconds(),
 	})
 	return shellExecResult{Status: string(p.Status), ProcessID: p.ID}, nil

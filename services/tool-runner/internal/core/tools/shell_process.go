@@ -239,19 +239,28 @@ func note(call *tool.Call, p processes.Process) string {
 
 // recordEnd writes down how a process ended, for the first who learns of it.
 func (d Deps) recordEnd(call *tool.Call, p processes.Process) {
-	switch {
-	case !p.News:
-	case p.Status == processes.Lost:
-		call.Record(audit.ProcessLost, map[string]any{
-			"process_id": p.ID, "command": audit.Shorten(p.Command, d.Limits.Shell.AuditRunes), "cwd": p.Cwd,
-		})
-	default:
-		call.RecordExecuted(tool.Executed{
-			Command: p.Command, Cwd: p.Cwd, ExitCode: p.ExitCode, TimedOut: p.Reason == processes.TimedOut, Timeout: p.Timeout,
+	if p.News {
+		r := d.Limits.Shell.EndRecord(p)
+		call.Record(r.Type, r.Payload)
+	}
+}
+
+// EndRecord is the record of how a process ended, made for the call that started it.
+func (l ShellLimits) EndRecord(p processes.Process) audit.Record {
+	r := audit.Record{Type: audit.ProcessLost, At: p.EndedAt, Agent: p.Agent, Payload: map[string]any{
+		"process_id": p.ID, "command": l.recorded(p.Command), "cwd": p.Cwd,
+	}}
+	if p.Status != processes.Lost {
+		r.Type, r.Payload = audit.ShellExecuted, audit.Command{
+			Line: l.recorded(p.Command), Cwd: p.Cwd, ExitCode: &p.ExitCode, TimedOut: p.Reason == processes.TimedOut, Timeout: p.Timeout,
 			Duration: time.Duration(p.EndedAt-p.StartedAt) * time.Millisecond, Process: p.ID,
 			Killed: command.ReasonOf(string(p.Reason)).Word(),
-		}, d.Limits.Shell.AuditRunes)
+		}.Fields()
 	}
+	for name, value := range map[string]string{"session_id": p.Session, "run_id": p.Run, "call_id": p.Call, "caller": p.Agent} {
+		r.Payload[name] = value
+	}
+	return r
 }
 
 // described returns a process as the model is shown it, an empty result for none.

@@ -81,9 +81,9 @@ func (s *Shell) Run(ctx context.Context, spec command.Spec, output func([]byte))
 	gone.Wait()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	if err := ctx.Err(); err != nil {
-		return command.Exit{}, err
+		return command.Exit{Started: true}, err
 	}
-	return command.Exit{Code: code(cmd.ProcessState), Reason: reason, Duration: time.Since(began)}, nil
+	return command.Exit{Code: code(cmd.ProcessState), Reason: reason, Started: true, Duration: time.Since(began)}, nil
 }
 
 // find looks a program up in the PATH of the command, not in the test's.

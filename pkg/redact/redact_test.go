@@ -1,4 +1,4 @@
-package audit_test
+package redact_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"kaged.dev/services/tool-runner/internal/core/audit"
+	"kaged.dev/pkg/redact"
 )
 
 // What looks like a secret is masked, what does not is left alone.
@@ -24,7 +24,7 @@ func TestMask(t *testing.T) {
 		"-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- tail": "[masked] tail",
 		"a eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl b":                    "a [masked] b",
 	} {
-		if got := audit.Mask(text); got != want {
+		if got := redact.Mask(text); got != want {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
@@ -39,7 +39,7 @@ func TestParams(t *testing.T) {
 		`{"content":"0123456789012345678901234567890"}`:                          `{"content":{"bytes":31,"redacted":true,"sha256":"0ca68b5e8d3e18c1d6a01ac7e1e16cdc5d2f24a4e0ba3eda7a31a0bd6cc9b3f6"}}`,
 		``: `{}`, `{"a":`: `"{\"a\":"`, `[1]`: `[1]`,
 	} {
-		got, err := json.Marshal(audit.Params([]byte(input), 30))
+		got, err := json.Marshal(redact.Params([]byte(input), 30))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestParams(t *testing.T) {
 		}
 	}
 	many := `{"list":[` + strings.TrimSuffix(strings.Repeat("1,", 1000), ",") + `]}`
-	if got, _ := json.Marshal(audit.Params([]byte(many), 30)); string(got) != `{"list":{"items":1000,"redacted":true}}` {
+	if got, _ := json.Marshal(redact.Params([]byte(many), 30)); string(got) != `{"list":{"items":1000,"redacted":true}}` {
 		t.Errorf("a long list became %s", got)
 	}
 	for name, long := range map[string]string{
@@ -56,7 +56,7 @@ func TestParams(t *testing.T) {
 		"many values":  `{"a":["` + strings.Repeat(strings.Repeat("x", 29)+`","`, 100) + `"]}`,
 		"nested lists": `{"a":` + strings.Repeat("["+strings.Repeat("1,", 100), 9) + `1` + strings.Repeat("]", 9) + `}`,
 	} {
-		got, ok := audit.Params([]byte(long), 30).(map[string]any)
+		got, ok := redact.Params([]byte(long), 30).(map[string]any)
 		if !ok || got["redacted"] != true || got["bytes"] != len(long) || len(got) != 3 {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -69,7 +69,7 @@ func TestDeepParams(t *testing.T) {
 	for name, nest := range map[string][2]string{"lists": {"[", "]"}, "objects": {`{"a":`, "}"}} {
 		for _, depth := range []int{10, 64, 65, 5_000, 9_990} {
 			input := `{"path":` + strings.Repeat(nest[0], depth) + `"x"` + strings.Repeat(nest[1], depth) + `}`
-			got := audit.Params([]byte(input), 1<<10).(map[string]any)
+			got := redact.Params([]byte(input), 1<<10).(map[string]any)
 			payload, err := structpb.NewStruct(got)
 			if err != nil {
 				t.Fatal(err)
@@ -100,10 +100,10 @@ func strip(s string) string {
 // Shortening counts characters.
 func TestShorten(t *testing.T) {
 	t.Parallel()
-	if got := audit.Shorten(strings.Repeat("é", 300), 200); got != strings.Repeat("é", 200) {
+	if got := redact.Shorten(strings.Repeat("é", 300), 200); got != strings.Repeat("é", 200) {
 		t.Errorf("%d bytes", len(got))
 	}
-	if got := audit.Shorten("short", 200); got != "short" {
+	if got := redact.Shorten("short", 200); got != "short" {
 		t.Errorf("%q", got)
 	}
 }
