@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/shellguard"
@@ -15,7 +16,7 @@ import (
 // approving holds a call to the rules of its category, which is that of what this call does and not of what its tool may
 // do: what only looks runs, what changes something runs where somebody attends, and the rest only once an operator has
 // allowed it. Where nobody can be asked, a job's policy must name the tool of any call that changes something.
-func approving(guard *shellguard.Guard) behaviour {
+func approving(guard *shellguard.Guard, limit time.Duration) behaviour {
 	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
 			call.System = func(abs string) bool { return guard.SystemPath(abs, call.Space.Root()) != "" }
@@ -31,7 +32,11 @@ func approving(guard *shellguard.Guard) behaviour {
 				}
 			case category == tool.Admin:
 				// Nobody is asked about a call that would fail, and everybody sees what it would change.
-				if ask.Preview, err = entry.Preview(ctx, call); err != nil {
+				err := within(ctx, limit, entry, func(ctx context.Context) (err error) {
+					ask.Preview, err = entry.Preview(ctx, call)
+					return err
+				})
+				if err != nil {
 					return tool.Result{}, err
 				}
 				if call.Grant != ask.Fingerprint() {

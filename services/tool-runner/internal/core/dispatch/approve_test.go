@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,7 +56,11 @@ func judged(t *testing.T) (d *dispatch.Dispatcher, root, outside string, ran *[]
 	}
 	look, write, run, admin := spec("x.look", tool.Read), spec("x.write", tool.Write), spec("x.run", tool.Write), spec("x.admin", tool.Admin)
 	write.Needs = func(p *runParams) []tool.Requirement { return []tool.Requirement{tool.ChangePath("path", p.Path)} }
-	write.Preview = func(_ context.Context, call *tool.Call, p *runParams) (string, error) {
+	write.Preview = func(ctx context.Context, call *tool.Call, p *runParams) (string, error) {
+		if strings.HasSuffix(p.Path, "slow") {
+			<-ctx.Done()
+			return "", ctx.Err()
+		}
 		if strings.HasSuffix(p.Path, "bad") {
 			return "", fault.New(fault.FileNotRead, "Read it first.")
 		}
@@ -209,6 +214,28 @@ func TestUnattended(t *testing.T) {
 		if err != nil || out.Approval != nil || c.want == 0 && out.Fault != nil || c.want != 0 && !errors.Is(out.Fault, c.want) {
 			t.Errorf("%s %s listed %v: %v, %v", c.tool, c.input, c.listed, out.Fault, err)
 		}
+	}
+}
+
+// To show what a call would change takes no longer than the call may; it ends as a timeout, or as its caller's leaving.
+func TestPreviewIsBounded(t *testing.T) {
+	t.Parallel()
+	d, root, outside, ran := judged(t)
+	synctest.Test(t, func(t *testing.T) {
+		slow := func() *tool.Call { return judgedCall(t, root, "x.write", `{"path":"`+outside+`/slow"}`) }
+		began := time.Now()
+		out, err := d.Dispatch(t.Context(), slow())
+		if err != nil || !errors.Is(out.Fault, fault.Timeout) || out.Approval != nil || time.Since(began) != time.Minute {
+			t.Errorf("%v, %v after %s", out.Fault, err, time.Since(began))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if _, err := d.Dispatch(ctx, slow()); !errors.Is(err, fault.Cancelled) {
+			t.Errorf("error %v", err)
+		}
+	})
+	if len(*ran) > 0 {
+		t.Error("it was done")
 	}
 }
 

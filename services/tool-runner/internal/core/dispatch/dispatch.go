@@ -30,7 +30,8 @@ type Options struct {
 	Guard *shellguard.Guard
 	// LockWait is how long a call waits for another to finish with a path.
 	LockWait time.Duration
-	// Timeout bounds tools that do not bound themselves.
+	// Timeout bounds tools that do not bound themselves, and what every tool does to show what it would change. The time that
+	// an operator takes to answer is part of neither.
 	Timeout time.Duration
 	// AuditValue is the longest value in bytes that is recorded as it is.
 	AuditValue int
@@ -64,7 +65,7 @@ func New(catalogue []*tool.Entry, opts Options) (*Dispatcher, error) {
 	held := newLocks()
 	around := []behaviour{
 		recording(opts.AuditValue), guarding(opts.Log), validating, scoping, permitting(opts.Rules, d.views),
-		approving(opts.Guard),
+		approving(opts.Guard, opts.Timeout),
 		bounding(opts.Timeout), locking(held, opts.LockWait),
 	}
 	for _, entry := range catalogue {

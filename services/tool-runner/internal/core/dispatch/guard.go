@@ -34,14 +34,23 @@ func bounding(limit time.Duration) behaviour {
 		if entry.OwnTimeout {
 			return next
 		}
-		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
-			bounded, cancel := context.WithTimeout(ctx, limit)
-			defer cancel()
-			result, err := next.Run(bounded, call)
-			if err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-				err = fault.Wrap(err, fault.Timeout, "The tool %s was stopped after %s.", entry.Name(), limit)
-			}
+		return wrapped{next, func(ctx context.Context, call *tool.Call) (result tool.Result, err error) {
+			err = within(ctx, limit, entry, func(ctx context.Context) (err error) {
+				result, err = next.Run(ctx, call)
+				return err
+			})
 			return result, err
 		}}
 	}
+}
+
+// within does a part of a call in a time.
+func within(ctx context.Context, limit time.Duration, entry *tool.Entry, do func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := do(bounded)
+	if err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = fault.Wrap(err, fault.Timeout, "The tool %s was stopped after %s.", entry.Name(), limit)
+	}
+	return err
 }
