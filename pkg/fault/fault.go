@@ -8,9 +8,11 @@ package fault
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -186,18 +188,29 @@ func FromProto(p *commonv1.Error) *Error {
 	return e
 }
 
+// detailValue returns a detail as JSON can hold it: lists and objects of whatever Go type stay lists and objects.
 func detailValue(v any) *structpb.Value {
-	switch v := v.(type) {
-	case int:
-		return structpb.NewNumberValue(float64(v))
-	case []string:
-		list := make([]*structpb.Value, len(v))
-		for i, s := range v {
-			list[i] = structpb.NewStringValue(strings.ToValidUTF8(s, "\uFFFD"))
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.String:
+		if _, number := v.(json.Number); !number {
+			return structpb.NewStringValue(strings.ToValidUTF8(r.String(), "\uFFFD"))
+		}
+	case reflect.Slice, reflect.Array:
+		if r.Type().Elem().Kind() == reflect.Uint8 {
+			break // bytes are a text
+		}
+		list := make([]*structpb.Value, r.Len())
+		for i := range list {
+			list[i] = detailValue(r.Index(i).Interface())
 		}
 		return structpb.NewListValue(&structpb.ListValue{Values: list})
-	case string:
-		return structpb.NewStringValue(strings.ToValidUTF8(v, "\uFFFD"))
+	case reflect.Map:
+		fields := make(map[string]*structpb.Value, r.Len())
+		for entries := r.MapRange(); entries.Next(); {
+			name := strings.ToValidUTF8(fmt.Sprint(entries.Key().Interface()), "\uFFFD")
+			fields[name] = detailValue(entries.Value().Interface())
+		}
+		return structpb.NewStructValue(&structpb.Struct{Fields: fields})
 	}
 	if pv, err := structpb.NewValue(v); err == nil {
 		return pv

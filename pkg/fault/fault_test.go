@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -89,7 +90,9 @@ func TestForeignErrorsShowNothing(t *testing.T) {
 func TestProtoRoundTrip(t *testing.T) {
 	e := fault.Wrap(errors.New("cause"), fault.DSLInvalid, "Validation failed.").
 		With("errors", []any{map[string]any{"line": float64(3)}}).With("fields", []string{"path"}).With("n", 7).
-		With("odd", struct{ A int }{1}).With("broken", "a\xffb").WithHTTP(422)
+		With("odd", struct{ A int }{1}).With("broken", "a\xffb").WithHTTP(422).
+		With("places", []int{3, 7}).With("failures", []any{map[string]any{"places": []int{1}, "text": "a\xff"}}).
+		With("by_line", map[int][]string{2: {"x"}}).With("none", nil)
 	p := e.Proto()
 	raw, err := proto.Marshal(p)
 	if err != nil {
@@ -105,6 +108,14 @@ func TestProtoRoundTrip(t *testing.T) {
 	}
 	if got.Details["n"] != 7.0 || got.Details["odd"] != "{1}" || got.Details["broken"] != "a\uFFFDb" {
 		t.Errorf("details read back as %v", got.Details)
+	}
+	for name, want := range map[string]any{
+		"places": []any{3.0, 7.0}, "failures": []any{map[string]any{"places": []any{1.0}, "text": "a\uFFFD"}},
+		"by_line": map[string]any{"2": []any{"x"}}, "none": nil, "errors": []any{map[string]any{"line": 3.0}},
+	} {
+		if !reflect.DeepEqual(got.Details[name], want) {
+			t.Errorf("%s reads back as %#v", name, got.Details[name])
+		}
 	}
 	if fault.FromProto(&commonv1.Error{Code: 9999}).Code != fault.Internal {
 		t.Error("an unknown code is not internal")
