@@ -84,6 +84,10 @@ type Error struct {
 	Err error
 }
 
+// CommitUnknown is set to true in the details of a failure that leaves open whether a change was stored: it has happened as a
+// whole or not at all, and only reading tells which.
+const CommitUnknown = "commit_unknown"
+
 // New makes an Error; format and args make its message.
 func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Msg: fmt.Sprintf(format, args...)}

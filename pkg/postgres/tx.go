@@ -22,13 +22,10 @@ const (
 // pingLimit bounds a readiness check.
 const pingLimit = 2 * time.Second
 
-// CommitUnknown is set to true in the details of the fault that [InTx] returns when the connection was lost while the
-// commit was on its way: the transaction has happened as a whole or not at all, and only reading tells which.
-const CommitUnknown = "commit_unknown"
-
 // InTx runs fn in a transaction and commits it if fn returns nil. A serialization failure or a deadlock starts it again
 // from the beginning, a few times, so fn must have no effect outside tx and must be safe to call repeatedly. Errors of
-// fn are classified, so that a *fault.Error of fn's own comes back unchanged. tx is dead when fn returns.
+// fn are classified, so that a *fault.Error of fn's own comes back unchanged; one that was lost while the commit was on its way
+// has [fault.CommitUnknown]. tx is dead when fn returns.
 func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error {
 	pause := txPause
 	for attempt := 1; ; attempt++ {
@@ -62,15 +59,15 @@ func runTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) (err 
 	}
 	committing = true
 	err = tx.Commit(ctx)
-	if err == nil || errors.Is(err, pgx.ErrTxCommitRollback) || refusedCommit(err) {
+	if err == nil || errors.Is(err, pgx.ErrTxCommitRollback) || Refused(err) {
 		return err
 	}
-	return unavailable(err, "The database connection was lost while a change was being stored; it may or may not have been.").With(CommitUnknown, true)
+	return unavailable(err, "The database connection was lost while a change was being stored; it may or may not have been.").With(fault.CommitUnknown, true)
 }
 
-// refusedCommit reports whether the server answered that it did not commit. A session that ends says so as fatal,
-// before the commit or after it.
-func refusedCommit(err error) bool {
+// Refused reports whether the server answered that a transaction, or a statement that is one by itself, did not happen. A
+// session that ends says so as fatal, before a commit or after it, which is no such answer.
+func Refused(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR"
 }

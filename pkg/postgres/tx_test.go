@@ -99,7 +99,7 @@ func TestALostCommitIsUnknown(t *testing.T) {
 		exec(t, pool, "select pg_terminate_backend($1)", tx.Conn().PgConn().PID())
 		return nil
 	})
-	if f := wantFault(t, err, fault.Unavailable); f.Details[postgres.CommitUnknown] != true {
+	if f := wantFault(t, err, fault.Unavailable); f.Details[fault.CommitUnknown] != true {
 		t.Errorf("details are %v", f.Details)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/fault"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
@@ -283,6 +284,49 @@ func TestBrokenConnections(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// A message that was stored just before the database stopped is there, its run goes on, and the session takes the next one: that
+// a server stops says nothing about what it did before.
+func TestStopsAfterTheCommit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tap := w.tap("Remember this.")
+	n := w.start("a")
+	s := n.session("ada")
+	n.attach("ada", s, false)
+	for _, content := range []string{"Remember this.", "And this."} {
+		if run := n.run("ada", s, n.post("ada", s, content).GetRunId()); run.GetOutcome() != "completed" {
+			t.Errorf("run = %v", run)
+		}
+	}
+	if !tap.taken.Load() {
+		t.Error("no answer was taken away")
+	}
+	if got := len(n.messages("ada", s)); got != 4 {
+		t.Errorf("%d messages", got)
+	}
+}
+
+// A session whose change the store refuses, though nothing speaks against it here, is read again: the two may be apart.
+func TestRefusedChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	hold := n.attach("ada", s, false)
+	admin := w.connect(w.owner)
+	defer admin.Close(context.WithoutCancel(t.Context()))
+	if _, err := admin.Exec(t.Context(), "alter table session_manager.sessions add constraint odd check (label <> 'odd') not valid"); err != nil {
+		t.Fatal(err)
+	}
+	label := "odd"
+	_, err := n.Sessions.UpdateSession(as(t, "ada"), &sessionmanagerv1.UpdateSessionRequest{Id: s, Label: structpb.NewStringValue(label)})
+	refused(t, err, fault.Internal)
+	if got := hold.ended(); got.GetCode() != "server_shutdown" {
+		t.Errorf("the hold ended with %v", got)
+	}
+	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
 }
 
 func repeat(n int, f func(*play)) []func(*play) {

@@ -74,14 +74,13 @@ func refused(f lease.Fence, err error) error {
 	return fail(err, "change session")
 }
 
-// lost notes that an answer of the server was lost on its way, so that the change may have been committed.
+// lost notes that an answer of the server was lost on its way, or was not about the change, so that it may have been committed.
 func lost(err error) error {
-	var pg *pgconn.PgError
-	if err == nil || errors.As(err, &pg) || pgconn.SafeToRetry(err) {
+	if err == nil || postgres.Refused(err) || pgconn.SafeToRetry(err) {
 		return err
 	}
 	return fault.Wrap(err, fault.Unavailable, "The database connection was lost while a change was being stored; it may or may not have been.").
-		With("subsystem", "storage").With(postgres.CommitUnknown, true)
+		With("subsystem", "storage").With(fault.CommitUnknown, true)
 }
 
 // queue words a change.

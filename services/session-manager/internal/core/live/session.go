@@ -114,13 +114,16 @@ func (s *Session) Commit(ctx context.Context, c record.Change, between crash.Poi
 
 // Update changes the session as decide says, which is given it as it is and cannot be overtaken. then, unless nil, is
 // called when the change is committed, before any other change. Update fails with decide's error, and with unavailable if
-// the store is away. If it cannot be found out whether the change was committed, the session is dropped: whoever acquires
-// it next finds what there is.
+// the store is away or the session leaves this process. If it cannot be found out whether the change was committed, or the
+// store refuses what should be right, the session is dropped: whoever acquires it next finds what there is.
 func (s *Session) Update(ctx context.Context, between crash.Point, decide func(record.Session) (record.Change, error), then func()) error {
 	if err := s.lock(ctx); err != nil {
 		return err
 	}
 	defer s.unlock()
+	if s.left() {
+		return fault.New(fault.Unavailable, "The session leaves this process; ask again shortly.").With("subsystem", "session-manager")
+	}
 	c, err := decide(s.Record())
 	if err != nil {
 		return err
@@ -130,10 +133,10 @@ func (s *Session) Update(ctx context.Context, between crash.Point, decide func(r
 	if unknown(err) {
 		err = s.settle(ctx, c, err)
 	}
-	if errors.Is(err, fault.StaleLease) {
-		s.g.drop(s, err)
-	}
 	if err != nil {
+		if !harmless(err) {
+			s.g.drop(s, err)
+		}
 		return err
 	}
 	s.applied(c, between)
@@ -145,13 +148,21 @@ func (s *Session) Update(ctx context.Context, between crash.Point, decide func(r
 
 // unknown reports whether a failure leaves open if the change was committed.
 func unknown(err error) bool {
-	return err != nil && fault.From(err).Details[CommitUnknown] == true
+	return err != nil && fault.From(err).Details[fault.CommitUnknown] == true
 }
 
-// CommitUnknown is the detail of a failure that leaves open whether a change was committed.
-const CommitUnknown = "commit_unknown"
+// harmless reports whether a failure means that nothing was stored and the store holds what this process thinks it does.
+func harmless(err error) bool {
+	switch fault.CodeOf(err) {
+	case fault.Unavailable:
+		return !unknown(err)
+	case fault.Cancelled, fault.DeadlineExceeded:
+		return true
+	}
+	return false
+}
 
-// settle applies a change again whose answer was lost.
+// settle applies a change again whose answer was lost, and returns the loss if it cannot be found out what became of it.
 func (s *Session) settle(ctx context.Context, c record.Change, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.g.Settle)
 	defer cancel()
@@ -161,7 +172,6 @@ func (s *Session) settle(ctx context.Context, c record.Change, cause error) erro
 			return err
 		}
 		if !wait(ctx, pause) {
-			s.g.drop(s, cause)
 			return cause
 		}
 	}
