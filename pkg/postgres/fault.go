@@ -21,6 +21,7 @@ const (
 	uniqueViolation       = "23505"
 	serializationFailure  = "40001"
 	deadlockDetected      = "40P01"
+	lockNotAvailable      = "55P03"
 	readOnlyTransaction   = "25006"
 	unknownDatabase       = "3D000"
 )
@@ -31,7 +32,7 @@ func unavailable(err error, format string, args ...any) *fault.Error {
 
 // Classify says what an error of pgx means. The database being away, starting, stopping, full, read-only or out of
 // connections becomes fault.Unavailable with details.subsystem "storage"; a serialization failure or deadlock that was
-// not retried becomes the same with its own sentence; an ended context becomes fault.Cancelled or
+// not retried, and a lock that did not come in time, become the same with a sentence of their own; an ended context becomes fault.Cancelled or
 // fault.DeadlineExceeded. A *fault.Error and every other error (pgx.ErrNoRows, a violated constraint, wrong SQL) are
 // returned as they are. Causes stay in the chain. Classify(nil) is nil.
 func Classify(err error) error {
@@ -43,7 +44,7 @@ func Classify(err error) error {
 		return err
 	case isUnavailable(err):
 		return unavailable(err, "The database cannot be reached right now.")
-	case isRetryable(err):
+	case isRetryable(err), sqlState(err) == lockNotAvailable:
 		return unavailable(err, "The database is too busy with conflicting work; try again.")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fault.From(err)

@@ -329,6 +329,49 @@ func TestRefusedChange(t *testing.T) {
 	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
 }
 
+// A message to a session that somebody else keeps locked fails after a while, and holds up none to another session.
+func TestLockedSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a", func(c *Config) { c.RunStarts = 1 })
+	locked, other := n.session("ada"), n.session("ada")
+	admin := w.connect(w.owner)
+	defer admin.Close(context.WithoutCancel(t.Context()))
+	watcher := w.connect(w.owner)
+	defer watcher.Close(context.WithoutCancel(t.Context()))
+	tx, err := admin.Begin(t.Context())
+	if err == nil {
+		_, err = tx.Exec(t.Context(), "select from session_manager.sessions where id = $1 for update", locked)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error, 1)
+	go func() {
+		content := "Hi."
+		_, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: locked, Content: &content})
+		failed <- err
+	}()
+	eventually(t, "the message waits for the lock", func() error {
+		var waits bool
+		err := watcher.QueryRow(t.Context(), "select exists (select from pg_stat_activity where $1::int = any(pg_blocking_pids(pid)))",
+			admin.PgConn().PID()).Scan(&waits)
+		if err == nil && !waits && len(failed) == 0 {
+			err = errors.New("it does not")
+		}
+		return err
+	})
+	n.run("ada", other, n.post("ada", other, "Hi.").GetRunId())
+	refused(t, <-failed, fault.Unavailable)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.run("ada", locked, n.post("ada", locked, "Again.").GetRunId())
+	if got := len(n.messages("ada", locked)); got != 2 {
+		t.Errorf("%d messages", got)
+	}
+}
+
 func repeat(n int, f func(*play)) []func(*play) {
 	out := make([]func(*play), n)
 	for i := range out {

@@ -41,7 +41,7 @@ func (s *Sessions) Take(ctx context.Context, session string, by lease.Holder, li
 
 // Renew implements [lease.Store].
 func (s *Sessions) Renew(ctx context.Context, instance string, list []string, lifetime int64) ([]string, error) {
-	held, err := db.New(s.pool).RenewLeases(ctx, lifetime, instance, list)
+	held, err := db.New(s.pool).RenewLeases(ctx, instance, list, lifetime)
 	return held, fail(err, "renew leases")
 }
 

@@ -50,12 +50,13 @@ func (s *Sessions) Create(ctx context.Context, n record.Session, forkFrom string
 	}), "create session")
 }
 
-// fork copies the messages of a session that are not superseded into a new one. The source takes no message meanwhile.
+// fork copies the messages of a session that are not superseded into a new one: those that are there when it begins. The source
+// is not held meanwhile, because messages are only added.
 func fork(ctx context.Context, q *db.Queries, from, to string) error {
-	if _, err := q.HoldSession(ctx, from); errors.Is(err, pgx.ErrNoRows) {
-		return record.NotFound(from)
-	} else if err != nil {
+	if exists, err := q.SessionExists(ctx, from); err != nil {
 		return err
+	} else if !exists {
+		return record.NotFound(from)
 	}
 	originals, err := q.ForkedMessages(ctx, from)
 	if err != nil || len(originals) == 0 {

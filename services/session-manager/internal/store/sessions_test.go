@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -281,6 +282,50 @@ func TestLeases(t *testing.T) {
 	}
 	if fourth := take(t, s, n.ID, "c", 60_000); fourth.Epoch != 4 || fourth.Before == "" {
 		t.Errorf("taken from the dead = %+v", fourth)
+	}
+}
+
+// Leases are renewed while a change of one of the sessions is under way, so that one that takes long costs no session its holder;
+// and a lease that has run out is not taken from a change that is under way.
+func TestRenewDuringAChange(t *testing.T) {
+	t.Parallel()
+	s, pool := kept(t)
+	busy, other := addOne(t, s, nil), addOne(t, s, nil)
+	f := take(t, s, busy.ID, "a", 0).Fence
+	take(t, s, other.ID, "a", 0)
+	change, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer change.Rollback(context.WithoutCancel(t.Context()))
+	if _, err := change.Exec(t.Context(), "select assert_lease($1, $2, $3)", f.Session, f.Holder, f.Epoch); err != nil {
+		t.Fatal(err)
+	}
+	taken := make(chan error, 1)
+	go func() {
+		_, err := s.Take(t.Context(), busy.ID, lease.Holder{Instance: "b", Address: "at b"}, 60_000)
+		taken <- err
+	}()
+	for waits := false; !waits; {
+		err := pool.QueryRow(t.Context(), "select exists (select from pg_stat_activity where $1::int = any(pg_blocking_pids(pid)))",
+			change.Conn().PgConn().PID()).Scan(&waits)
+		if err != nil || len(taken) > 0 {
+			t.Fatal("the lease was taken from a change that is under way", err)
+		}
+	}
+	held, err := s.Renew(t.Context(), "a", []string{busy.ID, other.ID}, 60_000)
+	slices.Sort(held)
+	if d := cmp.Diff([]string{busy.ID, other.ID}, held); d != "" || err != nil { // ids are in the order of their making
+		t.Error(d, err)
+	}
+	if _, err := s.Take(t.Context(), other.ID, lease.Holder{Instance: "b"}, 60_000); !errors.Is(err, fault.StaleLease) {
+		t.Errorf("the other lease was not renewed: %v", err)
+	}
+	if err := change.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-taken; !errors.Is(err, fault.StaleLease) {
+		t.Errorf("a lease that was renewed meanwhile was taken: %v", err)
 	}
 }
 

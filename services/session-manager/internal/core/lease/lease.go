@@ -38,7 +38,8 @@ type Store interface {
 	// Take takes the lease of a session that nobody else holds. It fails with stale_lease (details.holder is the holder's
 	// address) while somebody does.
 	Take(ctx context.Context, session string, by Holder, lifetime int64) (Taken, error)
-	// Renew renews leases of an instance and returns the sessions among those given whose lease it still holds.
+	// Renew renews leases of an instance and returns the sessions among those given whose lease it still holds. It waits for no
+	// change that is under way; a lease that is being taken counts as held, and the next renewal tells.
 	Renew(ctx context.Context, instance string, sessions []string, lifetime int64) ([]string, error)
 	// Release gives leases up. A lease somebody else has taken is left alone.
 	Release(ctx context.Context, list []Fence) error

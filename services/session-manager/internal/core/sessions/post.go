@@ -74,22 +74,26 @@ func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 }
 
 // start stores the message and begins its run, which the harness gets ready meanwhile. One that was not stored is taken back
-// from the harness.
+// from the harness. A turn is waited for when the session is this message's, so that a session somebody else changes holds up
+// no other.
 func (p *posting) start(l *live.Session) error {
-	select {
-	case p.s.starts <- struct{}{}:
-		defer func() { <-p.s.starts }()
-	case <-p.ctx.Done():
-		return p.ctx.Err()
-	}
 	var ready *runs.Run
 	err := l.Update(p.ctx, crash.MessageStored, func(current record.Session) (record.Change, error) {
 		c, err := p.decide(current)
-		if err == nil {
-			ready = l.Ready(p.spec)
+		if err != nil {
+			return c, err
 		}
-		return c, err
+		select {
+		case p.s.starts <- struct{}{}:
+		case <-p.ctx.Done():
+			return c, p.ctx.Err()
+		}
+		ready = l.Ready(p.spec)
+		return c, nil
 	}, func() { l.Begin(ready) })
+	if ready != nil {
+		<-p.s.starts
+	}
 	if err != nil && ready != nil {
 		ready.Drop()
 	}

@@ -26,8 +26,8 @@ import (
 
 // Store is what is read of sessions, and how they come to be.
 type Store interface {
-	// Create adds a session of a registered project. With a session to fork from, which is locked meanwhile, its messages
-	// that are not superseded are copied. It fails with not_found if the project is not there any more.
+	// Create adds a session of a registered project. With a session to fork from, its messages so far that are not superseded
+	// are copied. It fails with not_found if the project is not there any more.
 	Create(ctx context.Context, s record.Session, forkFrom string, created audit.Record) error
 	// Session returns a session of an operator. It fails with not_found.
 	Session(ctx context.Context, owner, id string) (record.Session, error)
@@ -89,7 +89,7 @@ type Peers interface {
 type Config struct {
 	// MaxContent is the largest message in bytes.
 	MaxContent int
-	// RunStarts is how many messages are taken in at the same time.
+	// RunStarts is how many messages are stored, and their runs made ready, at the same time.
 	RunStarts int
 	// StopTimeout is how long cancelling a run may take.
 	StopTimeout time.Duration
@@ -118,7 +118,7 @@ type Deps struct {
 // [Service.TellWorkspaces] is its one goroutine.
 type Service struct {
 	Deps
-	starts chan struct{} // holds a token per message that is being taken in
+	starts chan struct{} // holds a token per message that is being stored
 }
 
 // New returns a Service.

@@ -93,13 +93,21 @@ func (q *Queries) ReleaseNode(ctx context.Context, node string, spared string) (
 }
 
 const renewLeases = `-- name: RenewLeases :many
-update session_leases set expires_at = (extract(epoch from clock_timestamp()) * 1000)::bigint + $1::bigint
-where holder = $2 and session_id = any($3::text[])
-returning session_id
+with mine as (select m.session_id from session_leases m where m.holder = $1 and m.session_id = any($2::text[])),
+free as (
+    select f.session_id from session_leases f where f.holder = $1 and f.session_id = any($2::text[])
+    for no key update skip locked
+),
+renewed as (
+    update session_leases l set expires_at = (extract(epoch from clock_timestamp()) * 1000)::bigint + $3::bigint
+    from free where l.session_id = free.session_id
+)
+select mine.session_id from mine
 `
 
-func (q *Queries) RenewLeases(ctx context.Context, lifetime int64, holder string, sessionIds []string) ([]string, error) {
-	rows, err := q.db.Query(ctx, renewLeases, lifetime, holder, sessionIds)
+// A row that somebody has locked is left for the next time: one must not keep the others from being renewed.
+func (q *Queries) RenewLeases(ctx context.Context, holder string, sessionIds []string, lifetime int64) ([]string, error) {
+	rows, err := q.db.Query(ctx, renewLeases, holder, sessionIds, lifetime)
 	if err != nil {
 		return nil, err
 	}

@@ -144,17 +144,6 @@ func (q *Queries) GetSession(ctx context.Context, iD string, anyOwner bool, owne
 	return i, err
 }
 
-const holdSession = `-- name: HoldSession :one
-select id from sessions where id = $1 for share
-`
-
-func (q *Queries) HoldSession(ctx context.Context, id string) (string, error) {
-	row := q.db.QueryRow(ctx, holdSession, id)
-	var id_2 string
-	err := row.Scan(&id_2)
-	return id_2, err
-}
-
 const insertSession = `-- name: InsertSession :exec
 
 insert into sessions (id, owner_user_id, project_id, label, compiled_hash, project_path, workspace, resume_from, created_by, created_at, updated_at)
@@ -356,6 +345,17 @@ func (q *Queries) PatchSession(ctx context.Context, arg PatchSessionParams) erro
 		arg.ID,
 	)
 	return err
+}
+
+const sessionExists = `-- name: SessionExists :one
+select exists (select from sessions where id = $1)
+`
+
+func (q *Queries) SessionExists(ctx context.Context, id string) (bool, error) {
+	row := q.db.QueryRow(ctx, sessionExists, id)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }
 
 const toolsEnded = `-- name: ToolsEnded :one

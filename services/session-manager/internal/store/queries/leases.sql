@@ -15,9 +15,17 @@ returning epoch, coalesce((select holder from before), '')::text as before;
 select address from session_leases where session_id = @session_id and holder not in ('', '-');
 
 -- name: RenewLeases :many
-update session_leases set expires_at = (extract(epoch from clock_timestamp()) * 1000)::bigint + @lifetime::bigint
-where holder = @holder and session_id = any(@session_ids::text[])
-returning session_id;
+-- A row that somebody has locked is left for the next time: one must not keep the others from being renewed.
+with mine as (select m.session_id from session_leases m where m.holder = @holder and m.session_id = any(@session_ids::text[])),
+free as (
+    select f.session_id from session_leases f where f.holder = @holder and f.session_id = any(@session_ids::text[])
+    for no key update skip locked
+),
+renewed as (
+    update session_leases l set expires_at = (extract(epoch from clock_timestamp()) * 1000)::bigint + @lifetime::bigint
+    from free where l.session_id = free.session_id
+)
+select mine.session_id from mine;
 
 -- name: ReleaseLeases :exec
 update session_leases l set holder = '', expires_at = 0

@@ -5,8 +5,8 @@ insert into sessions (id, owner_user_id, project_id, label, compiled_hash, proje
 values (@id, @owner, @project_id, nullif(@label::text, ''), @compiled_hash, @project_path, @workspace, nullif(@resume_from::text, ''),
         @owner, @created_at, @created_at);
 
--- name: HoldSession :one
-select id from sessions where id = @id for share;
+-- name: SessionExists :one
+select exists (select from sessions where id = @id);
 
 -- name: ForkedMessages :many
 select id from messages where session_id = @session_id and not superseded order by ordinal;
