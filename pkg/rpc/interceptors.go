@@ -16,8 +16,9 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// MaxMessage is the largest gRPC message in bytes, in either direction. Nothing kaged sends comes near it: history goes in
-// chunks and each tool result in a message of its own.
+// MaxMessage is the largest gRPC message in bytes, in either direction. History goes in chunks and each tool result in a
+// message of its own, but a model's turn is one message, so what may be in a turn is bounded by it; answers of the API that
+// could be larger are shortened to fit.
 const MaxMessage = 16 << 20
 
 // reconnect is how a lost connection is tried again. The usual wait of up to two minutes would keep a service unreachable

@@ -212,8 +212,16 @@ func TestTheClientsOwnFaults(t *testing.T) {
 	}
 	large := strings.Repeat("x", rpc.MaxMessage)
 	_, err = toolrunnerv1.NewToolRunnerServiceClient(w.conn).EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{SessionId: large})
-	if !errors.Is(err, fault.PayloadTooLarge) {
-		t.Errorf("a message past the limit: %v", err)
+	tooLarge(t, "a message past the limit", err)
+	tooLarge(t, "a status of the transport", rpc.FromStatus(status.Error(codes.ResourceExhausted, "trying to send message larger than max")))
+}
+
+// tooLarge checks that err says in kaged's words that a message is larger than one may be.
+func tooLarge(t *testing.T, what string, err error) {
+	t.Helper()
+	f := fault.From(err)
+	if f.Code != fault.PayloadTooLarge || f.Details["limit_bytes"] != rpc.MaxMessage || strings.Contains(f.Msg, "max") {
+		t.Errorf("%s: %s %q %v", what, f.Code, f.Msg, f.Details)
 	}
 }
 

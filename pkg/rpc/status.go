@@ -56,7 +56,11 @@ func FromStatus(err error) error {
 			return fault.FromProto(e)
 		}
 	}
-	return fault.Wrap(err, classOf(st.Code()), "%s", classMessage(st))
+	f := fault.Wrap(err, classOf(st.Code()), "%s", classMessage(st))
+	if st.Code() == codes.ResourceExhausted {
+		f = f.With("limit_bytes", MaxMessage)
+	}
+	return f
 }
 
 func isFault(err error) bool {
@@ -98,6 +102,8 @@ func classMessage(st *status.Status) string {
 		return "The work was cancelled."
 	case codes.DeadlineExceeded:
 		return "The work took longer than its limit."
+	case codes.ResourceExhausted:
+		return "What was sent, or asked for, is larger than one message between the parts of kaged may be."
 	case codes.Internal, codes.Unknown, codes.DataLoss:
 		return "Something went wrong inside kaged; the log has the cause."
 	}

@@ -3,6 +3,7 @@ package sessionservice
 import (
 	"math"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/llm"
@@ -107,6 +108,26 @@ var approvalStates = map[record.ApprovalState]sessionmanagerv1.ApprovalState{
 	record.ApprovalClosed:   sessionmanagerv1.ApprovalState_APPROVAL_STATE_CLOSED,
 }
 
+// approvals returns requests for approval of one answer. A request alone is shown whole: it came as one message.
+func approvals(list []record.Approval) []*sessionmanagerv1.Approval {
+	out, weights := make([]*sessionmanagerv1.Approval, len(list)), make([]int, len(list))
+	for i, a := range list {
+		out[i] = approval(a)
+		weights[i] = proto.Size(out[i])
+	}
+	most := level(weights, answerBytes)
+	for i, a := range out {
+		if weights[i] <= most {
+			continue
+		}
+		s := a.GetSubject()
+		share := most / 8
+		s.Command, s.Preview, s.Cwd = shorten(s.GetCommand(), 4*share), shorten(s.GetPreview(), share), shorten(s.GetCwd(), share/2)
+		s.Reasons, s.Paths = few(s.GetReasons(), share), few(s.GetPaths(), share)
+	}
+	return out
+}
+
 func approval(a record.Approval) *sessionmanagerv1.Approval {
 	return &sessionmanagerv1.Approval{
 		Id: a.ID, SessionId: a.SessionID, RunId: a.RunID, ToolCallId: a.CallID, State: approvalStates[a.State], Subject: wire.Subject(a.Subject),
@@ -120,10 +141,26 @@ var roles = map[record.Role]sessionmanagerv1.MessageRole{
 	record.Subagent: sessionmanagerv1.MessageRole_MESSAGE_ROLE_SUBAGENT, record.System: sessionmanagerv1.MessageRole_MESSAGE_ROLE_SYSTEM,
 }
 
-func message(m record.Message) *sessionmanagerv1.SessionMessage {
+// messages returns messages of one answer.
+func messages(list []record.Message) []*sessionmanagerv1.SessionMessage {
+	weights := make([]int, len(list))
+	for i, m := range list {
+		weights[i] = overhead + len(m.Content) + sum(weigh(m.Blocks))
+	}
+	most := level(weights, answerBytes)
+	out := make([]*sessionmanagerv1.SessionMessage, len(list))
+	for i, m := range list {
+		out[i] = message(m, most)
+	}
+	return out
+}
+
+// message returns a message of which content and parts take at most most bytes together.
+func message(m record.Message, most int) *sessionmanagerv1.SessionMessage {
+	content := shorten(m.Content, level([]int{len(m.Content), sum(weigh(m.Blocks))}, most))
 	return &sessionmanagerv1.SessionMessage{
-		Id: m.ID, SessionId: m.SessionID, Role: roles[m.Role], SubagentInvocationId: m.SubagentInvocationID, Content: m.Content,
-		Parts: parts(m.Blocks, partsBytes), CreatedAt: m.CreatedAt, Superseded: m.Superseded, RunId: text(m.RunID),
+		Id: m.ID, SessionId: m.SessionID, Role: roles[m.Role], SubagentInvocationId: m.SubagentInvocationID, Content: content,
+		Parts: parts(m.Blocks, most-len(content)), CreatedAt: m.CreatedAt, Superseded: m.Superseded, RunId: text(m.RunID),
 		Metadata: metadata(m.Metadata),
 	}
 }
@@ -134,66 +171,8 @@ func metadata(m *transcript.Metadata) *sessionmanagerv1.MessageMetadata {
 	}
 	return &sessionmanagerv1.MessageMetadata{
 		Provider: m.Provider, Model: m.Model, StopReason: string(m.StopReason), Usage: wire.FrameUsage(m.Usage),
-		Stats: wire.FrameStats(m.Stats), ErrorMessage: m.ErrorMessage, ErrorCode: m.ErrorCode, ErrorStatus: int32(m.ErrorStatus),
+		Stats: wire.FrameStats(m.Stats), ErrorMessage: shorten(m.ErrorMessage, errorBytes), ErrorCode: m.ErrorCode, ErrorStatus: int32(m.ErrorStatus),
 	}
-}
-
-// partsBytes is how large the parts of one message may be together. It keeps one gRPC message within its limit, whatever
-// tools have said; only runs of many large results come near it.
-const partsBytes = 8 << 20
-
-// parts returns blocks as the API shows them. Where they are larger than most together, long texts are shortened alike.
-func parts(blocks []llm.Block, most int) []*sessionmanagerv1.MessagePart {
-	limit := math.MaxInt
-	if size(blocks) > most {
-		limit = most / (2 * len(blocks))
-	}
-	inputs := map[string]*structpb.Value{}
-	out := make([]*sessionmanagerv1.MessagePart, 0, len(blocks))
-	for _, b := range blocks {
-		switch {
-		case b.Text != nil:
-			out = append(out, &sessionmanagerv1.MessagePart{Type: "text", Text: shorten(b.Text.Text, limit)})
-		case b.Thinking != nil:
-			out = append(out, &sessionmanagerv1.MessagePart{Type: "thinking", Text: shorten(b.Thinking.Text, limit)})
-		case b.Call != nil:
-			input := wire.Value(shorten(b.Call.Input, limit))
-			inputs[b.Call.ID] = input
-			out = append(out, &sessionmanagerv1.MessagePart{Type: "tool_call", Id: b.Call.ID, Name: b.Call.Name, Input: input})
-		case b.Result != nil:
-			out = append(out, &sessionmanagerv1.MessagePart{
-				Type: "tool_result", ToolCallId: b.Result.CallID, Name: b.Result.Name, Input: inputs[b.Result.CallID],
-				Output: shorten(b.Result.Content, limit), IsError: b.Result.IsError,
-			})
-		}
-	}
-	return out
-}
-
-func size(blocks []llm.Block) int {
-	n := 0
-	for _, b := range blocks {
-		switch {
-		case b.Text != nil:
-			n += len(b.Text.Text)
-		case b.Thinking != nil:
-			n += len(b.Thinking.Text)
-		case b.Call != nil:
-			n += 2 * len(b.Call.Input) // with the call and with its result
-		case b.Result != nil:
-			n += len(b.Result.Content)
-		}
-	}
-	return n
-}
-
-const ellipsis = "… [shortened]"
-
-func shorten(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return s[:wire.Whole(s, max(limit-len(ellipsis), 0))] + ellipsis
 }
 
 var runStates = map[record.RunState]sessionmanagerv1.RunState{
@@ -237,20 +216,26 @@ func run(d sessions.RunDetail) *sessionmanagerv1.Run {
 		CostTotal: r.Totals.CostUSD, Error: wire.Error(r.Error), CompiledHash: r.CompiledHash, PromptHashes: r.PromptHashes,
 		CageStatus: string(r.Cage),
 	}
-	for _, s := range d.Steps {
-		out.Steps = append(out.Steps, step(s, partsBytes/len(d.Steps)))
+	blocks, weights := make([][]llm.Block, len(d.Steps)), make([]int, len(d.Steps))
+	for i, s := range d.Steps {
+		blocks[i] = withResults(s)
+		weights[i] = overhead + sum(weigh(blocks[i]))
+	}
+	most := level(weights, answerBytes)
+	for i, s := range d.Steps {
+		out.Steps = append(out.Steps, &sessionmanagerv1.RunStep{
+			Step: int32(s.Step), Parts: parts(blocks[i], most), StopReason: string(s.Stop), Provider: s.Provider, Model: s.Model,
+			Usage: wire.FrameUsage(transcript.UsageOf(s.Usage)), Stats: wire.FrameStats(s.Stats), CreatedAt: s.At,
+		})
 	}
 	return out
 }
 
-// step returns a step with the results of its tools among its parts.
-func step(s transcript.Step, most int) *sessionmanagerv1.RunStep {
+// withResults returns a step's blocks with the results of its tools among them.
+func withResults(s transcript.Step) []llm.Block {
 	blocks := s.Blocks
 	for i := range s.Results {
 		blocks = append(blocks[:len(blocks):len(blocks)], llm.Block{Result: &s.Results[i]})
 	}
-	return &sessionmanagerv1.RunStep{
-		Step: int32(s.Step), Parts: parts(blocks, most), StopReason: string(s.Stop), Provider: s.Provider, Model: s.Model,
-		Usage: wire.FrameUsage(transcript.UsageOf(s.Usage)), Stats: wire.FrameStats(s.Stats), CreatedAt: s.At,
-	}
+	return blocks
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
-	"kaged.dev/services/session-manager/internal/core/page"
 )
 
 // ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time.
@@ -16,5 +15,5 @@ func (s *Server) ListApprovals(ctx context.Context, req *sessionmanagerv1.ListAp
 	if err != nil {
 		return nil, err
 	}
-	return &sessionmanagerv1.ListApprovalsResponse{Items: page.Map(p, approval).Items, NextCursor: p.NextCursor(), HasMore: p.HasMore()}, nil
+	return &sessionmanagerv1.ListApprovalsResponse{Items: approvals(p.Items), NextCursor: p.NextCursor(), HasMore: p.HasMore()}, nil
 }

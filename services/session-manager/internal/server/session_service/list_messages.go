@@ -4,7 +4,6 @@ import (
 	"context"
 
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
-	"kaged.dev/services/session-manager/internal/core/page"
 )
 
 // ListMessages lists the messages in order, a page at a time.
@@ -16,5 +15,5 @@ func (s *Server) ListMessages(ctx context.Context, req *sessionmanagerv1.ListMes
 	if err != nil {
 		return nil, err
 	}
-	return &sessionmanagerv1.ListMessagesResponse{Items: page.Map(p, message).Items, NextCursor: p.NextCursor(), HasMore: p.HasMore()}, nil
+	return &sessionmanagerv1.ListMessagesResponse{Items: messages(p.Items), NextCursor: p.NextCursor(), HasMore: p.HasMore()}, nil
 }

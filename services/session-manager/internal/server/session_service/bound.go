@@ -1,0 +1,154 @@
+package sessionservice
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/rpc"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/wire"
+)
+
+// answerBytes is how large what an answer shows of conversations may be together: one gRPC message, with room for the rest.
+// Whatever models and tools have said, it is kept: longer texts are shortened alike until it fits. Only what is shown is;
+// the store has it whole.
+const answerBytes = rpc.MaxMessage / 4 * 3
+
+// overhead is about what a part has besides its texts, nameBytes what is shown of a name or an id of others, and errorBytes
+// what is shown of a failure.
+const (
+	overhead   = 32
+	nameBytes  = 1 << 10
+	errorBytes = 64 << 10
+)
+
+// ellipsis ends what was shortened.
+const ellipsis = "… [shortened]"
+
+// level returns the most that each of some sizes may keep so that they have at most budget together.
+func level(sizes []int, budget int) int {
+	for i, size := range slices.Sorted(slices.Values(sizes)) {
+		if share := max(budget, 0) / (len(sizes) - i); size > share {
+			return share
+		}
+		budget -= size
+	}
+	return math.MaxInt
+}
+
+// weigh returns about how many bytes each block takes as a part, and no less.
+func weigh(blocks []llm.Block) []int {
+	weights, inputs := make([]int, len(blocks)), map[string]int{}
+	for i, b := range blocks {
+		switch {
+		case b.Text != nil:
+			weights[i] = overhead + len(b.Text.Text)
+		case b.Thinking != nil:
+			weights[i] = overhead + len(b.Thinking.Text)
+		case b.Call != nil:
+			inputs[b.Call.ID] = weighJSON(b.Call.Input)
+			weights[i] = overhead + len(b.Call.ID) + len(b.Call.Name) + inputs[b.Call.ID]
+		case b.Result != nil:
+			weights[i] = overhead + len(b.Result.CallID) + len(b.Result.Name) + len(b.Result.Content) + inputs[b.Result.CallID]
+		}
+	}
+	return weights
+}
+
+// weighJSON returns about how many bytes JSON takes as a google.protobuf.Value, and no less: each value in it, which a
+// comma or a bracket announces, takes up to ten more.
+func weighJSON(s string) int {
+	return len(s) + 10*(1+strings.Count(s, ",")+strings.Count(s, "[")+strings.Count(s, "{"))
+}
+
+func sum(sizes []int) int {
+	n := 0
+	for _, size := range sizes {
+		n += size
+	}
+	return n
+}
+
+// parts returns blocks as the API shows them, in at most most bytes: where they have more, long ones are shortened alike, and
+// where there are still too many, the last part says that the rest is missing.
+func parts(blocks []llm.Block, most int) []*sessionmanagerv1.MessagePart {
+	limit := level(weigh(blocks), most-most/8)
+	inputs := map[string]input{}
+	out := make([]*sessionmanagerv1.MessagePart, 0, len(blocks))
+	used := overhead
+	for _, b := range blocks {
+		p := part(b, limit, inputs)
+		if p == nil {
+			continue
+		}
+		if used += proto.Size(p) + overhead/2; used > most {
+			return append(out, &sessionmanagerv1.MessagePart{Type: "text", Text: ellipsis})
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// input is what a call was made with, as its JSON and as it is shown.
+type input struct {
+	text  string
+	value *structpb.Value
+}
+
+// part returns one block within about limit bytes, nil for a block of no kind. A call's input goes into inputs, where its
+// result finds it.
+func part(b llm.Block, limit int, inputs map[string]input) *sessionmanagerv1.MessagePart {
+	switch {
+	case b.Text != nil:
+		return &sessionmanagerv1.MessagePart{Type: "text", Text: shorten(b.Text.Text, limit)}
+	case b.Thinking != nil:
+		return &sessionmanagerv1.MessagePart{Type: "thinking", Text: shorten(b.Thinking.Text, limit)}
+	case b.Call != nil:
+		in := input{b.Call.Input, value(b.Call.Input, limit)}
+		inputs[b.Call.ID] = in
+		return &sessionmanagerv1.MessagePart{
+			Type: "tool_call", Id: shorten(b.Call.ID, nameBytes), Name: shorten(b.Call.Name, nameBytes), Input: in.value,
+		}
+	case b.Result != nil:
+		in, called := inputs[b.Result.CallID]
+		if called && proto.Size(in.value)+len(b.Result.Content) > limit {
+			in.value = value(in.text, limit/2)
+		}
+		return &sessionmanagerv1.MessagePart{
+			Type: "tool_result", ToolCallId: shorten(b.Result.CallID, nameBytes), Name: shorten(b.Result.Name, nameBytes),
+			Input: in.value, Output: shorten(b.Result.Content, limit-proto.Size(in.value)), IsError: b.Result.IsError,
+		}
+	}
+	return nil
+}
+
+// value returns JSON as the value it stands for, and where that would be larger than limit as its text, shortened to limit: a
+// value takes up to five times the room of its text, in memory even more.
+func value(text string, limit int) *structpb.Value {
+	if weighJSON(text) > limit {
+		return structpb.NewStringValue(shorten(text, limit))
+	}
+	return wire.Value(text)
+}
+
+func shorten(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return s[:wire.Whole(s, max(limit-len(ellipsis), 0))] + ellipsis
+}
+
+// few returns the first of a list of texts, within limit together.
+func few(texts []string, limit int) []string {
+	for i, s := range texts {
+		if limit -= len(s) + overhead; limit < 0 {
+			return append(slices.Clone(texts[:i]), ellipsis)
+		}
+	}
+	return texts
+}
