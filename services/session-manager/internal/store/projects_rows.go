@@ -3,16 +3,16 @@ package store
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 
 	"kaged.dev/services/session-manager/internal/core/projects"
+	"kaged.dev/services/session-manager/internal/core/transcript"
 	"kaged.dev/services/session-manager/internal/store/db"
 )
 
 // saveParams is a project as its row. What project files say is cleaned of what Postgres cannot hold.
 func saveParams(p projects.Project) (db.SaveProjectParams, error) {
 	params := db.SaveProjectParams{
-		Owner: p.Owner, ID: p.ID, Path: p.Path, Description: withoutNUL(p.Description), DslVersion: int32(p.DSLVersion),
+		Owner: p.Owner, ID: p.ID, Path: p.Path, Description: transcript.Storable(p.Description), DslVersion: int32(p.DSLVersion),
 		State: string(p.State), CompiledHash: p.CompiledHash, RulesHash: p.RulesHash, Workspace: p.Workspace,
 		RegisteredAt: p.RegisteredAt, UpdatedAt: p.UpdatedAt,
 	}
@@ -63,11 +63,6 @@ func projectFromRow(row db.Project) (projects.Project, error) {
 		}
 	}
 	return p, nil
-}
-
-// withoutNUL returns s with U+FFFD for NUL and for what is not UTF-8.
-func withoutNUL(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 // toJSON encodes v for a jsonb column, which holds no NUL. encoding/json replaces what is not UTF-8 itself.

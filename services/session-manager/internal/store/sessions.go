@@ -13,7 +13,6 @@ import (
 	"kaged.dev/pkg/postgres"
 	"kaged.dev/services/session-manager/internal/core/audit"
 	"kaged.dev/services/session-manager/internal/core/page"
-	"kaged.dev/services/session-manager/internal/core/projects"
 	"kaged.dev/services/session-manager/internal/core/record"
 	"kaged.dev/services/session-manager/internal/store/db"
 )
@@ -28,12 +27,10 @@ func NewSessions(pool *pgxpool.Pool) *Sessions { return &Sessions{pool} }
 // Create implements [sessions.Store].
 func (s *Sessions) Create(ctx context.Context, n record.Session, forkFrom string, created audit.Record) error {
 	return fail(postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		q := db.New(tx)
-		if _, err := q.HoldProject(ctx, n.Owner, n.ProjectID); errors.Is(err, pgx.ErrNoRows) {
-			return projects.NotFound(n.ProjectID)
-		} else if err != nil {
+		if err := HoldProject(ctx, tx, n.Owner, n.ProjectID); err != nil {
 			return err
 		}
+		q := db.New(tx)
 		err := q.InsertSession(ctx, db.InsertSessionParams{
 			ID: n.ID, Owner: n.Owner, ProjectID: n.ProjectID, Label: n.Label, CompiledHash: n.CompiledHash,
 			ProjectPath: n.ProjectPath, Workspace: n.Workspace, ResumeFrom: forkFrom, CreatedAt: n.CreatedAt,
