@@ -10,7 +10,7 @@ import (
 // went to, and by variables that are known (T-SAFE-02).
 func TestSystemPaths(t *testing.T) {
 	t.Parallel()
-	g := newGuard(t).In("/work/p", "/work/p")
+	g := newGuard(t).In("/src/p", "/src/p")
 	for _, text := range []string{
 		"echo x 1<> ~/.ssh/config", "echo x <>/etc/hosts", "echo x >| /etc/hosts", "echo x &> /etc/hosts", "echo x &>> /etc/hosts", "echo x >& /etc/hosts",
 		"cp --target-directory /etc x", "cp -t/etc x", "cp -at /etc x", "cp --targ=/etc x", "cp x -t /etc", "mv -t /etc x", "mv --target /etc x", "install -m 644 -t /usr/bin x", "install -Dt /usr/bin x",
@@ -29,7 +29,7 @@ func TestSystemPaths(t *testing.T) {
 			t.Errorf("%q: %v %v", text, v.Class, v.Findings)
 		}
 	}
-	hooks := newGuard(t).In("/work/p/.git/hooks", "/work/p")
+	hooks := newGuard(t).In("/src/p/.git/hooks", "/src/p")
 	for _, text := range []string{"cat > pre-commit", "tee -a x", "touch ./x", "cp ../x .", "sed -i s/a/b/ x", "chmod +x pre-commit", "cd sub; touch x"} {
 		if v := hooks.Text(text); v.Class != shellguard.Destructive {
 			t.Errorf("%q in .git/hooks: %v %v", text, v.Class, v.Findings)
@@ -43,7 +43,7 @@ func TestSystemPaths(t *testing.T) {
 // What only reads them, and what writes elsewhere, needs nobody; a project that lies in a system folder is its own.
 func TestOtherPaths(t *testing.T) {
 	t.Parallel()
-	g := newGuard(t).In("/work/p", "/work/p")
+	g := newGuard(t).In("/src/p", "/src/p")
 	for _, text := range []string{
 		"sed -i s/a/b/ src/x.go", "sed -i '/etc/d' x", "sed -i -e /etc/d x", "sed -n /etc/p /etc/hosts", "sed s/a/b/ /etc/hosts", "sed -ni.bak s/a/b/p x", "sed -s -e p /etc/hosts", "perl -ne print /etc/hosts",
 		"perl -pi -e s/a/b/ x", "cp -t d x y", "cp --target-directory d /etc/hosts", "cp -r /etc/skel d", "install -m 755 x bin/", "ln -s /usr/bin/x y", "touch -r /etc/hosts x", "chmod --reference=/etc/hosts x",
