@@ -6,6 +6,7 @@ import (
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm/wire"
+	"kaged.dev/pkg/rpc"
 	"kaged.dev/services/harness/internal/core/loop"
 )
 
@@ -18,7 +19,7 @@ type Config struct {
 	// ConnectTimeout is how long connecting to a provider may take.
 	ConnectTimeout config.Duration `toml:"connect_timeout"`
 	// ModelIdle is how long a provider may send nothing, ModelLongest how long one answer may be waited for in all, signs of
-	// life included, MaxAnswerBytes how large it may be.
+	// life included, MaxAnswerBytes how large it may be, at most 16 MiB, which is what one message to session-manager carries.
 	ModelIdle      config.Duration `toml:"model_idle"`
 	ModelLongest   config.Duration `toml:"model_longest"`
 	MaxAnswerBytes int             `toml:"max_answer_bytes"`
@@ -62,6 +63,9 @@ func (c Config) Validate() error {
 		return fault.New(fault.BadRequest, "services.harness.model_longest must be greater than zero.")
 	case c.MaxAnswerBytes <= 0:
 		return fault.New(fault.BadRequest, "services.harness.max_answer_bytes must be greater than zero.")
+	case c.MaxAnswerBytes > rpc.MaxMessage:
+		return fault.New(fault.BadRequest, "services.harness.max_answer_bytes must be at most %d, which is what one message to session-manager can carry.",
+			rpc.MaxMessage)
 	case c.RetryTries <= 0:
 		return fault.New(fault.BadRequest, "services.harness.retry_tries must be greater than zero.")
 	case c.RetryDelay <= 0 || c.RetryLongest < c.RetryDelay:

@@ -59,6 +59,10 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
+	c := DefaultConfig()
+	if c.MaxAnswerBytes++; c.Validate() == nil || !strings.Contains(c.Validate().Error(), "at most 16777216") {
+		t.Errorf("an answer larger than one message: %v", c.Validate())
+	}
 }
 
 // toolRunner is a tool runner whose tools are functions. It keeps the requests it was given.

@@ -101,6 +101,9 @@ func (o *Output) Take(n int) { o.take(n) }
 // holds a call.
 func (o *Output) Finish(stop llm.StopReason, usage llm.Usage) {
 	o.Accept()
+	for _, p := range o.parts {
+		o.take(len(p.ID) + len(p.Name))
+	}
 	blocks := o.blocks(stop)
 	for _, b := range blocks {
 		if b.Call != nil {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -42,8 +43,8 @@ type Options struct {
 	// Longest is how long a provider may be waited for in one call, all in all: signs of life keep an answer from being
 	// silent, and an answer that consists of them ends all the same. 0 is DefaultLongest.
 	Longest time.Duration
-	// MaxAnswer is how many bytes an answer may have: text, thinking, tool input and opaque data together;
-	// 0 is DefaultMaxAnswer.
+	// MaxAnswer is how many bytes an answer may have: text, thinking, calls with their names and ids, and opaque data
+	// together, and of each block a little more than it takes to say where it begins; 0 is DefaultMaxAnswer.
 	MaxAnswer int
 }
 
@@ -169,16 +170,13 @@ func (r *run) read(events *Reader) error {
 			if r.parent.Err() != nil {
 				return err
 			}
-			if end := r.call.Decoder.End(r.out); end != nil || r.out.done != nil {
-				return end
+			if err := cmp.Or(r.call.Decoder.End(r.out), r.out.err); err != nil || r.out.done != nil {
+				return err
 			}
 			return &brokenOff{err}
 		}
-		if err := r.call.Decoder.Decode(ev, r.out); err != nil {
+		if err := cmp.Or(r.call.Decoder.Decode(ev, r.out), r.out.err); err != nil {
 			return err
-		}
-		if r.out.err != nil {
-			return r.out.err
 		}
 	}
 	return nil

@@ -108,6 +108,42 @@ func TestStreamMemory(t *testing.T) {
 	}
 }
 
+// caller is a decoder that makes a call of each event's data, and finishes at the last.
+type caller struct{ atEnd bool }
+
+// Decode opens a call.
+func (c *caller) Decode(ev wire.Event, out *wire.Output) error {
+	p := out.Open(wire.KindCall)
+	p.ID, p.Name = "id", string(ev.Data)
+	if !c.atEnd {
+		out.Finish(llm.StopToolUse, llm.Usage{})
+	}
+	return nil
+}
+
+// End finishes the answer.
+func (c *caller) End(out *wire.Output) error {
+	out.Finish(llm.StopToolUse, llm.Usage{})
+	return nil
+}
+
+// What a call is named counts towards the size of an answer as everything does, wherever the answer ends.
+func TestNamesCount(t *testing.T) {
+	for _, atEnd := range []bool{false, true} {
+		for name, want := range map[string]error{"short": nil, strings.Repeat("n", 1000): fault.ProviderBadResponse} {
+			c := call(&body{Reader: strings.NewReader("data: " + name + "\n\n")}, wire.Options{MaxAnswer: 1000})
+			c.Decoder = &caller{atEnd}
+			var last error
+			for _, err := range wire.Stream(t.Context(), c) {
+				last = err
+			}
+			if !errors.Is(last, want) {
+				t.Errorf("a name of %d bytes: %v", len(name), last)
+			}
+		}
+	}
+}
+
 // The clients for model calls hold back no deltas, keep enough connections, and follow no redirects.
 func TestClients(t *testing.T) {
 	tr, ok := wire.NewClient(time.Second).Transport.(*http.Transport)

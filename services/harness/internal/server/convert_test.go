@@ -13,6 +13,7 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/rpc"
 	"kaged.dev/services/harness/internal/core"
 	"kaged.dev/services/harness/internal/core/loop"
 
@@ -151,6 +152,22 @@ func TestEvents(t *testing.T) {
 	for _, stop := range []llm.StopReason{llm.StopEnd, llm.StopLength, llm.StopToolUse, llm.StopError, llm.StopAborted} {
 		if stopsToProto[stop] == 0 {
 			t.Errorf("%s has no number", stop)
+		}
+	}
+}
+
+// The largest answer that the configuration allows is one message, however it is made up.
+func TestTheLargestTurnIsOneMessage(t *testing.T) {
+	const perBlock = 256 // what a block takes of an answer besides its bytes
+	name := strings.Repeat("n", 64)
+	calls := make([]llm.Block, rpc.MaxMessage/(perBlock+2*len(name)))
+	for i := range calls {
+		calls[i] = llm.Block{Call: &llm.ToolCall{ID: name, Name: name, Input: "{}"}}
+	}
+	for _, blocks := range [][]llm.Block{{{Text: &llm.Text{Text: strings.Repeat("x", rpc.MaxMessage-perBlock)}}}, calls} {
+		ev, err := eventToProto(loop.Turn{Step: 1, Blocks: blocks, Stop: llm.StopToolUse, Target: llm.Target{Provider: "anthropic", Model: name}})
+		if n := proto.Size(ev); err != nil || n > rpc.MaxMessage {
+			t.Errorf("a turn of %d blocks takes %d bytes, %v", len(blocks), n, err)
 		}
 	}
 }
