@@ -203,8 +203,8 @@ func unlessEmpty(s string) *string {
 	return &s
 }
 
-// maxDetails is the most room that the details of a failure get, as protobuf.
-const maxDetails = 64 << 10
+// maxDetails is the most room that the details of a failure get, as protobuf; as JSON they may take six times that.
+const maxDetails = 32 << 10
 
 // failure returns a failure as clients are shown it. Its details may quote what a provider said, which has no bound.
 func failure(e *fault.Error) *commonv1.Error {

@@ -209,6 +209,7 @@ func TestLongNames(t *testing.T) {
 		frames.MessageToolOutput{ToolCallID: long, Stream: long, Text: text[:frames.MaxText]},
 		frames.MessageToolResult{Result: llm.ToolResult{CallID: long, Name: long, Content: text}, Input: text},
 		frames.RunRetry{Error: fault.New(fault.Internal, "%s", text), Provider: long, Model: long},
+		frames.RunEnded{Error: fault.New(fault.Internal, "%s", long).With("quote", long[:63<<10])},
 		frames.RunCage{AgentPath: long, Status: long, Tier: long, BestEffort: []string{long, long}, Policy: long, Ended: long},
 		frames.NetworkAttempted{AgentPath: long, Target: long, Rule: long},
 		frames.ApprovalRequested{ToolCallID: long, Subject: frames.Subject{

@@ -15,8 +15,8 @@ type Payload interface {
 
 // Renderer writes payloads as clients read them.
 type Renderer interface {
-	// Append appends p as JSON to dst, at most Limit bytes: what is too long is shortened, and says so. The stored message
-	// has it whole.
+	// Append appends p as JSON to dst, at most Limit bytes where its texts have at most MaxText: what else is too long is
+	// shortened, and the input and the output of a tool say so. The stored message has them whole.
 	Append(dst []byte, p Payload) ([]byte, error)
 }
 

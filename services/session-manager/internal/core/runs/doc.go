@@ -1,8 +1,9 @@
 // Package runs carries out runs: it gives the harness what a run depends on, relays what comes back as frames, and stores
 // every step before the harness goes on.
 //
-// A run has two sides. The relay reads the harness's events in order and turns each into a frame at once; it never waits
-// for the store. What must be kept it hands to the keeper, which commits it, in order, and only then lets the harness know.
+// A run has two sides. The relay reads the harness's events in order and turns each into a frame at once. What must be kept
+// it hands to the keeper, which commits it, in order, and only then lets the harness know; the relay waits for the store only
+// while sixteen things to keep are waiting already.
 // So the model's words reach the screen while a step is being committed, and no tool that changes anything runs before the
 // turn that asked for it is on disk. A turn the harness does not wait for is held back for a moment, because its results
 // follow at once where its tools only look; then both go in one transaction.
