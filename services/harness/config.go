@@ -64,8 +64,8 @@ func (c Config) Validate() error {
 	case c.MaxAnswerBytes <= 0:
 		return fault.New(fault.BadRequest, "services.harness.max_answer_bytes must be greater than zero.")
 	case c.MaxAnswerBytes > rpc.MaxMessage:
-		return fault.New(fault.BadRequest, "services.harness.max_answer_bytes must be at most %d, which is what one message to session-manager can carry.",
-			rpc.MaxMessage)
+		return fault.New(fault.BadRequest,
+			"services.harness.max_answer_bytes must be at most %d, which is what one message to session-manager can carry.", rpc.MaxMessage)
 	case c.RetryTries <= 0:
 		return fault.New(fault.BadRequest, "services.harness.retry_tries must be greater than zero.")
 	case c.RetryDelay <= 0 || c.RetryLongest < c.RetryDelay:

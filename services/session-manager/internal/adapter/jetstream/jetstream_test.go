@@ -46,7 +46,8 @@ func TestSmallMessages(t *testing.T) {
 		Session: "S1", Epoch: 1, Stream: stream, Buffer: 1 << 20, Batch: 256 << 10, Log: log,
 		Held: func(context.Context) error { return nil }, Progress: func(frames.Progress) {}, Lost: func(error) {},
 	}, frames.Start{})
-	long := frames.Frame{Channel: frames.Output, Type: "message.tool_call", Payload: []byte(`{"id":"c","input":"` + strings.Repeat("x", 200<<10) + `"}`)}
+	payload := `{"id":"c","input":"` + strings.Repeat("x", 200<<10) + `"}`
+	long := frames.Frame{Channel: frames.Output, Type: "message.tool_call", Payload: []byte(payload)}
 	defer w.Close(ctx)
 	for _, f := range []frames.Frame{long, {Channel: frames.Output, Type: "message.end", Payload: []byte(`{}`)}} {
 		if err := w.Emit(ctx, f); err != nil {

@@ -361,11 +361,13 @@ func TestTooLarge(t *testing.T) {
 		s.limit = 1300
 		long := strings.Repeat("ö<", 1000)
 		huge := func(kind string) frames.Frame {
-			payload := fmt.Sprintf(`{"id":"i","input":{"a":[%s1],"b":%q},"list":[%[1]s1],"n":7,"text":%[2]q}`, strings.Repeat("1,", 999), long)
+			ones := strings.Repeat("1,", 999)
+			payload := fmt.Sprintf(`{"id":"i","input":{"a":[%s1],"b":%q},"list":[%[1]s1],"n":7,"text":%[2]q}`, ones, long)
 			return frames.Frame{Channel: frames.Events, Type: kind, Payload: []byte(payload)}
 		}
 		w := &desk{}
-		w.Writer = frames.New(w.config(s, 1), frames.Start{TakeOver: true, Outbox: []frames.Durable{{Frame: huge("left.over"), N: 1, ID: "r.1"}}})
+		left := frames.Durable{Frame: huge("left.over"), N: 1, ID: "r.1"}
+		w.Writer = frames.New(w.config(s, 1), frames.Start{TakeOver: true, Outbox: []frames.Durable{left}})
 		defer w.Close(ctx)
 		w.EmitDurable([]frames.Durable{{Frame: huge("run.ended"), N: 2, ID: "r.2"}, durable(3, "session.state")})
 		if err := w.Flush(ctx); err != nil {
@@ -373,7 +375,8 @@ func TestTooLarge(t *testing.T) {
 		}
 		kept := strings.Repeat("ö<", 85)
 		short := ` {"id":"i","input":{"a":[],"b":"` + kept + `"},"list":[],"n":7,"text":"` + kept + `","truncated":true}`
-		if d := cmp.Diff([]string{"left.over" + short, "run.ended" + short, `session.state {"n":3}`}, s.read(t, frames.Events, 1)); d != "" {
+		want := []string{"left.over" + short, "run.ended" + short, `session.state {"n":3}`}
+		if d := cmp.Diff(want, s.read(t, frames.Events, 1)); d != "" {
 			t.Error(d)
 		}
 		if !cmp.Equal(w.published, []int64{1, 2, 3}) || w.Acked() != [2]int64{0, 3} || !w.Idle() {

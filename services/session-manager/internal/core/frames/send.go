@@ -50,7 +50,8 @@ func (w *Writer) append(m Message) (Ack, error) {
 			return Ack{}, errClosed
 		}
 		if pause == firstPause {
-			w.cfg.Log.Warn("frames wait: the stream does not take them", "session", w.cfg.Session, "channel", m.Channel.String(), "error", err)
+			w.cfg.Log.Warn("frames wait: the stream does not take them", "session", w.cfg.Session,
+				"channel", m.Channel.String(), "error", err)
 		}
 		if !wait(w.ctx, pause) {
 			return Ack{}, errClosed

@@ -48,7 +48,7 @@ func TestAnswersFit(t *testing.T) {
 	for name, blocks := range map[string][]llm.Block{
 		"two long texts":         {said(long), said(long)},
 		"a list of numbers":      {called("c", numbers(1<<20)), answered("c", "ok")},
-		"lists of numbers":       {called("c", numbers(1<<18)), answered("c", "ok"), called("d", numbers(1<<18)), answered("d", "ok"), called("e", numbers(1<<18))},
+		"lists of numbers":       {called("c", numbers(1<<18)), answered("c", "ok"), called("d", numbers(1<<18)), called("e", numbers(1<<18))},
 		"long input and output":  {called("c", `"`+long+`"`), answered("c", long)},
 		"a long name and id":     {called(long, "{}"), answered(long, "ok"), {Call: &llm.ToolCall{Name: long}}},
 		"a result without call":  {answered("c", long+long)},
@@ -61,7 +61,8 @@ func TestAnswersFit(t *testing.T) {
 				content += b.Text.Text
 			}
 		}
-		short := record.Message{ID: "short", Content: "Hi.", Blocks: []llm.Block{said("Hi."), called("s", `{"a":[1,2]}`), answered("s", "ok")}}
+		short := record.Message{ID: "short", Content: "Hi."}
+		short.Blocks = []llm.Block{said("Hi."), called("s", `{"a":[1,2]}`), answered("s", "ok")}
 		want := message(short, math.MaxInt)
 		large := record.Message{ID: "large", Content: content, Blocks: blocks, Metadata: &transcript.Metadata{ErrorMessage: long}}
 		list := messages([]record.Message{short, large, large})
@@ -78,15 +79,16 @@ func TestAnswersFit(t *testing.T) {
 		for _, b := range blocks {
 			turn := transcript.Step{Turn: transcript.Turn{Blocks: []llm.Block{b}}}
 			if b.Result != nil {
-				turn = transcript.Step{Turn: transcript.Turn{Blocks: []llm.Block{called(b.Result.CallID, numbers(1<<20))}}, Results: []llm.ToolResult{*b.Result}}
+				turn.Blocks, turn.Results = []llm.Block{called(b.Result.CallID, numbers(1<<20))}, []llm.ToolResult{*b.Result}
 			}
 			if steps = append(steps, turn); len(steps) == 5 {
 				break
 			}
 		}
 		r := run(sessions.RunDetail{Steps: steps})
-		if n := proto.Size(&sessionmanagerv1.GetRunResponse{Run: r}); n > rpc.MaxMessage || r.GetSteps()[0].GetParts()[0].GetText() != "Hi." {
-			t.Errorf("%s: a run takes %d bytes and begins with %.200v", name, n, r.GetSteps()[0])
+		first := r.GetSteps()[0].GetParts()[0].GetText()
+		if n := proto.Size(&sessionmanagerv1.GetRunResponse{Run: r}); n > rpc.MaxMessage || first != "Hi." {
+			t.Errorf("%s: a run takes %d bytes and begins with %.200q", name, n, first)
 		}
 	}
 }
@@ -121,7 +123,8 @@ func TestApprovalsFit(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 3<<20)
 	large := record.Approval{ID: "large", Subject: frames.Subject{
-		Tool: "shell.bash", Command: long, Preview: long, Cwd: "./", Reasons: []string{"why", long}, Paths: slices.Repeat([]string{"./a"}, 100_000),
+		Tool: "shell.bash", Command: long, Preview: long, Cwd: "./", Reasons: []string{"why", long},
+		Paths: slices.Repeat([]string{"./a"}, 100_000),
 	}}
 	small := record.Approval{ID: "small", Subject: frames.Subject{Tool: "shell.bash", Command: "rm -r x", Reasons: []string{"It removes."}}}
 	got := approvals([]record.Approval{small, large, large, large, small})
