@@ -33,7 +33,7 @@ func New(rules []cage.Rule, opts Options) *Gate {
 		opts: opts, table: newTable(rules, opts.Credentials), attempts: newAttempts(opts.Attempt),
 		slots: make(chan struct{}, opts.Connections),
 	}
-	g.unrouted = &unrouted{busy: opts.busy, found: func(target string, n uint64) { g.attempts.addMany(target, false, whyUDP, int(n)) }}
+	g.unrouted = newUnrouted(opts.busy, func(target string, n uint64) { g.attempts.addMany(target, false, whyUDP, int(n)) })
 	return g
 }
 
@@ -45,7 +45,7 @@ func (g *Gate) Plan() netns.Plan { return g.table.plan }
 func (g *Gate) Began() { g.unrouted.began() }
 
 // Ended takes note that a command is gone. When it returns everything is told that is known to have been tried. That takes it as long as
-// reading two small files of /proc.
+// reading two small files of /proc, and at the very beginning as long as it takes Serve to begin, without which it does not return.
 func (g *Gate) Ended() {
 	g.unrouted.ended()
 	g.attempts.settle()
@@ -57,6 +57,7 @@ func (g *Gate) Ended() {
 func (g *Gate) Serve(ctx context.Context, fds []int) error {
 	sockets, err := open(fds)
 	if err != nil {
+		g.unrouted.watch(nil)
 		return err
 	}
 	g.unrouted.watch(sockets.counters)

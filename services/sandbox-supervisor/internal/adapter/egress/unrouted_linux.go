@@ -21,6 +21,7 @@ const (
 type unrouted struct {
 	busy  func() bool
 	found func(target string, n uint64)
+	ready chan struct{} // closed by watch
 
 	mu       sync.Mutex // guards what follows, and is held while found is called
 	counters []counter
@@ -35,8 +36,13 @@ type counter struct {
 	told uint64 // of the count
 }
 
-// watch begins to look at files, which may be closed after close.
+func newUnrouted(busy func() bool, found func(target string, n uint64)) *unrouted {
+	return &unrouted{busy: busy, found: found, ready: make(chan struct{})}
+}
+
+// watch begins to look at files, which may be closed after close. It is called once.
 func (u *unrouted) watch(files []*os.File) {
+	defer close(u.ready)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, file := range files {
@@ -68,8 +74,9 @@ func (u *unrouted) tick() {
 	}
 }
 
-// ended takes note that a command has ended.
+// ended takes note that a command has ended, and waits for watch: a command can be quicker than the gate that is to serve it.
 func (u *unrouted) ended() {
+	<-u.ready
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.closed {

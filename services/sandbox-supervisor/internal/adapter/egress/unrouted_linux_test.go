@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -78,13 +79,36 @@ func TestUDPIsToldMeanwhile(t *testing.T) {
 	g.expect(t, "UDP over IPv6", false, "UDP does not leave a cage")
 }
 
+// A command may have ended before the gate is served: its end waits for that.
+func TestUDPBeforeTheGateIsServed(t *testing.T) {
+	t.Parallel()
+	counter, err := os.Open("/proc/self/net/snmp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer counter.Close()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUnrouted(func() bool { return false }, func(string, uint64) {})
+		ended := make(chan struct{})
+		go func() { defer close(ended); u.ended() }()
+		synctest.Wait()
+		select {
+		case <-ended:
+			t.Fatal("the end was told of before anything was looked at")
+		default:
+		}
+		u.watch([]*os.File{counter})
+		<-ended
+	})
+}
+
 // The counters are looked at as long as commands run, and once more, and not while nothing runs.
 func TestPaceOfLooking(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var running atomic.Bool
 		asked := 0
-		u := &unrouted{busy: func() bool { asked++; return running.Load() }, found: func(string, uint64) {}}
+		u := newUnrouted(func() bool { asked++; return running.Load() }, func(string, uint64) {})
 		looks := func() int {
 			synctest.Wait()
 			u.mu.Lock()
