@@ -234,10 +234,15 @@ func (w *word) mayBe(want string) bool {
 	return strings.HasPrefix(plain, w.lead) || plain != want && strings.HasPrefix(w.lead, plain)
 }
 
+// harmless are devices that hold nothing, or nothing of the system's, and the names that shells take for connections.
+var harmless = [...]string{
+	"/dev/null", "/dev/zero", "/dev/tty", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/shm", "/dev/pts", "/dev/tcp", "/dev/udp",
+}
+
 // IsSystem reports whether a path as it is written is one of the system paths or below one.
 func (g *Guard) IsSystem(name string) bool {
 	name = path.Clean(atHome(name, g.home))
-	for _, harmless := range [...]string{"/dev/null", "/dev/zero", "/dev/tty", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/shm", "/dev/pts"} {
+	for _, harmless := range harmless {
 		if below(name, harmless) {
 			return false
 		}

@@ -49,7 +49,7 @@ func TestOtherPaths(t *testing.T) {
 		"perl -pi -e s/a/b/ x", "cp -t d x y", "cp --target-directory d /etc/hosts", "cp -r /etc/skel d", "install -m 755 x bin/", "ln -s /usr/bin/x y", "touch -r /etc/hosts x", "chmod --reference=/etc/hosts x",
 		"chmod 644 x", "mkdir -p a/b", "mv a b", "mv -t d a b", "ls 2>&1", "cd /etc && ls 2>&1", "cd .git && ls 2>&1 >/dev/null", "cd .git && cat HEAD && cd .. && touch x", "cd /usr/include && grep -r x .",
 		"(cd /etc && ls); touch x", "cd /tmp; touch x", "cd sub && go test ./... > out.txt", "cd sub; make; cd ..; touch x", "cd - ; touch x", "cd; touch x", "cd $D && touch x", "echo $(cd /etc && ls) > x",
-		"cd /etc | cat; touch x", "cd /etc & touch x", "cd /etc && cat hosts > ~/x", "echo x > $HOME/x", "echo x > $D/x", "cat <> /dev/tty", "echo x > $PWD/x", "curl -s u > x", "curl -o x u", "wget -O - u", "tar xf x -C d",
+		"cd /etc | cat; touch x", "cd /etc & touch x", "cd /etc && cat hosts > ~/x", "echo x > $HOME/x", "echo x > $D/x", "cat <> /dev/tty", "exec 3<>/dev/tcp/h/80", "echo x > /dev/udp/h/53", "echo x > $PWD/x", "curl -s u > x", "curl -o x u", "wget -O - u", "tar xf x -C d",
 		"tar -C /etc -cf x.tar .", "tar czf x.tgz -C /usr/share a", "unzip -d d x", "sort -o x y", "find /etc -name x -fprint out", "rsync -a /etc/ d/", "scp h:/etc/hosts .", "dd_x", "git -C /usr/src/x log", "make -C /usr/src",
 		"diff <(sort /etc/a) <(sort b)", "env -C sub touch x", "npm install", "cat > x <<E\n/etc\nE", "tee x /dev/null", "for f in *.go; do gofmt -w $f; done", "patch -p1 < x", "test -d d || mkdir d",
 	} {
