@@ -503,7 +503,12 @@ func TestCagesLeakNothing(t *testing.T) {
 	settled := func() [3]int {
 		return [3]int{openFiles(t), len(descendants(t, os.Getpid())), len(cgroups(t, opts.DataDir))}
 	}
-	before := settled()
+	before, now := settled(), [3]int{}
+	defer func() {
+		if t.Failed() {
+			t.Errorf("files, processes and cgroups are %v, were %v; in the project stand %v", now, before, noStubs(root))
+		}
+	}()
 	c := mustHold(t, client, root, grantsWork())
 	for i := range 300 {
 		start := shell(t, "(setsid sleep 1000 &) ; true", pipes, c.in)
@@ -518,7 +523,7 @@ func TestCagesLeakNothing(t *testing.T) {
 		one(alone)
 	}
 	waitFor(t, "what was used to be given back", func() bool {
-		now := settled()
+		now = settled()
 		return now[0] <= before[0] && now[1] <= before[1] && now[2] <= before[2] && len(noStubs(root)) == 0
 	})
 }
