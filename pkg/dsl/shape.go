@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"kaged.dev/pkg/spelling"
 )
 
 // shapeKind is what a shape describes.
@@ -396,30 +398,9 @@ func nearest(key string, fields []field) string {
 		return ""
 	}
 	for _, f := range fields {
-		if d := distance(strings.ToLower(key), f.name); d < best && d < len(f.name)/2+1 {
+		if d := spelling.Distance(strings.ToLower(key), f.name); d < best && d < len(f.name)/2+1 {
 			best, name = d, f.name
 		}
 	}
 	return name
-}
-
-// distance is the Levenshtein distance of two short strings.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

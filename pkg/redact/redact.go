@@ -24,7 +24,7 @@ func Params(input []byte, limit int) any {
 		return redact(string(input), limit)
 	}
 	value = redactValue("", value, limit, maxDepth)
-	if most := limit * maxValues; len(input) > most && length(value) > most {
+	if most := limit * maxValues; len(input) > most && Length(value) > most {
 		return summary(string(input))
 	}
 	return value
@@ -33,8 +33,8 @@ func Params(input []byte, limit int) any {
 // maxValues is how many values of the greatest length the parameters of one call are recorded as they are.
 const maxValues = 32
 
-// length is about how many bytes a value takes.
-func length(value any) int {
+// Length is about how many bytes a value of plain JSON types takes.
+func Length(value any) int {
 	const number = 8
 	n := number
 	switch v := value.(type) {
@@ -42,11 +42,11 @@ func length(value any) int {
 		n += len(v)
 	case []any:
 		for i := range v {
-			n += length(v[i])
+			n += Length(v[i])
 		}
 	case map[string]any:
 		for k := range v {
-			n += len(k) + length(v[k])
+			n += len(k) + Length(v[k])
 		}
 	}
 	return n

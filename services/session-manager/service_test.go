@@ -78,9 +78,9 @@ func (w *world) service(owner, app string) *Service {
 	return service
 }
 
-// A database of a newer version ends the service with a sentence instead of being waited for.
-func TestNewerSchema(t *testing.T) {
-	t.Parallel()
+// spoilt returns a service whose database was migrated and then changed by a statement.
+func spoilt(t *testing.T, statement string) *Service {
+	t.Helper()
 	owner, app := pgtest.URLs(t)
 	pool, err := postgres.Open(t.Context(), postgres.Config{OwnerURL: owner, URL: app}, migrations.Files, migrations.Schema)
 	if err != nil {
@@ -89,11 +89,17 @@ func TestNewerSchema(t *testing.T) {
 	pool.Close()
 	w := &world{t: t, harness: newHarness(t), tools: &toolRunner{}}
 	admin := w.connect(owner)
-	if _, err := admin.Exec(t.Context(), "update session_manager.schema_version set version = version + 1"); err != nil {
+	if _, err := admin.Exec(t.Context(), statement); err != nil {
 		t.Fatal(err)
 	}
 	admin.Close(t.Context())
-	if err := w.service(owner, app).Run(t.Context()); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "newer") {
+	return w.service(owner, app)
+}
+
+// A database of a newer version ends the service with a sentence instead of being waited for.
+func TestNewerSchema(t *testing.T) {
+	t.Parallel()
+	if err := spoilt(t, "update session_manager.schema_version set version = version + 1").Run(t.Context()); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "newer") {
 		t.Errorf("the service ended with %v", err)
 	}
 }
@@ -101,19 +107,7 @@ func TestNewerSchema(t *testing.T) {
 // What keeps the service from being made ready in its database, other than a database that is away, ends it with the cause.
 func TestBootFails(t *testing.T) {
 	t.Parallel()
-	owner, app := pgtest.URLs(t)
-	pool, err := postgres.Open(t.Context(), postgres.Config{OwnerURL: owner, URL: app}, migrations.Files, migrations.Schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool.Close()
-	w := &world{t: t, harness: newHarness(t), tools: &toolRunner{}}
-	admin := w.connect(owner)
-	if _, err := admin.Exec(t.Context(), "drop function session_manager.audit_ensure_partitions"); err != nil {
-		t.Fatal(err)
-	}
-	admin.Close(t.Context())
-	err = w.service(owner, app).Run(t.Context())
+	err := spoilt(t, "drop function session_manager.audit_ensure_partitions").Run(t.Context())
 	if !errors.Is(err, fault.Internal) || !strings.Contains(fmt.Sprint(errors.Unwrap(err)), "audit_ensure_partitions") {
 		t.Errorf("the service ended with %v", err)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"kaged.dev/pkg/spelling"
 )
 
 // flagSentence says what is wrong with a flag, in the words of who typed it.
@@ -76,7 +78,7 @@ func unknownFlag(flags *pflag.FlagSet, err *pflag.NotExistError) string {
 	}
 	best, least := "", 3 // more edits than two make another word
 	flags.VisitAll(func(f *pflag.Flag) {
-		if d := distance(name, f.Name); d < least && d < len(f.Name)-1 {
+		if d := spelling.Distance(name, f.Name); d < least && d < len(f.Name)-1 {
 			best, least = f.Name, d
 		}
 	})
@@ -84,25 +86,4 @@ func unknownFlag(flags *pflag.FlagSet, err *pflag.NotExistError) string {
 		return fmt.Sprintf("there is no flag %s, perhaps you mean --%s", asked, best)
 	}
 	return "there is no flag " + asked
-}
-
-// distance is how many bytes are to be added, removed or replaced to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

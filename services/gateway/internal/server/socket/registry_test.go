@@ -34,10 +34,10 @@ type relay struct {
 	url string
 }
 
-func newRelay(t *testing.T) *relay {
+func newRelay(t *testing.T, hold func(context.Context) channel.Hold) *relay {
 	hub := socket.New(socket.Deps{
 		Log:    slog.New(slog.DiscardHandler),
-		Attach: func(ctx context.Context, _ string, _ bool) (channel.Hold, error) { return lasting{ctx}, nil },
+		Attach: func(ctx context.Context, _ string, _ bool) (channel.Hold, error) { return hold(ctx), nil },
 		Stored: func(context.Context, string, string, int64) iter.Seq2[channel.Batch, error] {
 			return func(func(channel.Batch, error) bool) {}
 		},
@@ -119,7 +119,7 @@ func (r *relay) came(want int) {
 // they have gone, however they go, and then nothing of them is left (H-STREAM-RELAY-02).
 func TestTheRegistryFillsAndDrains(t *testing.T) {
 	t.Parallel()
-	r := newRelay(t)
+	r := newRelay(t, func(ctx context.Context) channel.Hold { return lasting{ctx} })
 	const sessions, each = 50, 2
 	conns := map[string][]*websocket.Conn{}
 	for i := range sessions {

@@ -4,7 +4,11 @@
 // What a record shows is bounded and masked, see [kaged.dev/pkg/redact].
 package audit
 
-import "time"
+import (
+	"time"
+
+	"kaged.dev/pkg/redact"
+)
 
 // The events of tool calls.
 const (
@@ -34,26 +38,7 @@ type Record struct {
 }
 
 // Size is about how many bytes the record takes.
-func (r *Record) Size() int { return len(r.Type) + len(r.Agent) + length(r.Payload) }
-
-// length is about how many bytes a value takes.
-func length(value any) int {
-	const number = 8
-	n := number
-	switch v := value.(type) {
-	case string:
-		n += len(v)
-	case []any:
-		for i := range v {
-			n += length(v[i])
-		}
-	case map[string]any:
-		for k := range v {
-			n += len(k) + length(v[k])
-		}
-	}
-	return n
-}
+func (r *Record) Size() int { return len(r.Type) + len(r.Agent) + redact.Length(r.Payload) }
 
 // Command is how a command fared, as shell.executed records it.
 type Command struct {
