@@ -16,7 +16,7 @@ LDFLAGS  := -s -w -X kaged.dev/pkg/version.number=$(VERSION)
 ARGS     ?=
 BENCH    ?= .
 
-.PHONY: help up demo test check generate build bench fuzz fmt clean setup setup-test setup-bench
+.PHONY: help up demo test check generate build bench fuzz fmt hooks clean setup setup-test setup-bench
 
 help: ## Say what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ fuzz: ## Run every fuzz target for FUZZTIME each (default 30s)
 
 fmt: tools ## Format the code
 	@gofumpt -l -w $$(git ls-files '*.go' | grep -v '^proto/gen/')
+
+hooks: ## Check commit messages as they are written (git hook)
+	@install -m 0755 scripts/commit-msg "$$(git rev-parse --git-path hooks)/commit-msg"
 
 clean: ## Remove what was built
 	@rm -rf $(BIN) bench.json

@@ -28,6 +28,11 @@ for arch in amd64 arm64; do
 done
 
 git grep -nE '(^|[^A-Za-z])/(work|farm)/' -- . ':!*.sum' ':!scripts/check.sh' && note "paths of one machine in the tree"
-bash -n scripts/*.sh examples/*.sh .ci/run || note "a script does not parse"
+bash -n scripts/*.sh scripts/commit-msg examples/*.sh .ci/run || note "a script does not parse"
+# Commit subjects have had their form since this commit; a shallow clone without it has nothing to compare with.
+since=bdfbaa6
+if git cat-file -e "$since^{commit}" 2>/dev/null; then
+	scripts/commit-msg --range "$since..HEAD" || note "commit subjects: see docs/STYLE.md"
+fi
 [ $fail = 0 ] && echo "check: ok"
 exit $fail
