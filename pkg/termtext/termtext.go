@@ -1,0 +1,169 @@
+// Package termtext makes text of others safe to show on a terminal: a model's words, a command that waits for approval, a
+// file's name, another program's message.
+//
+// A terminal obeys control characters, reorders what stands between bidi controls, and shows invisible characters as if they
+// were absent. Two policies stand against that:
+//
+//   - [Text] and [Writer] are for prose that people read: they remove such characters and keep everything that is seen.
+//   - [Quote], [Cut], [Line] and [Lines] are for decisions: they escape such characters, so that none is missed.
+//
+// No output of these functions moves the cursor other than forward or to the next line. Bytes that are not UTF-8 never pass.
+// Pipes and JSON carry the exact bytes; neither policy is for them.
+package termtext
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// control reports whether r is removed from prose: control characters but newline and tab, bidi controls, and format
+// characters without a shape. Joiners stay, because scripts and emoji need them, and so do the signs of Arabic and other
+// scripts that Unicode counts as format characters though they are seen.
+func control(r rune) bool {
+	switch {
+	case r == '\n', r == '\t', r == zwnj, r == zwj:
+		return false
+	case unicode.Is(unicode.Prepended_Concatenation_Mark, r):
+		return false
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+const (
+	zwnj, zwj    = '\u200c', '\u200d'
+	blackFlag    = '\U0001F3F4'
+	brailleBlank = '\u2800' // the Braille pattern without dots
+)
+
+// maxMarks is how many combining marks in a row are shown on one letter.
+const maxMarks = 4
+
+// sight tells which characters of a text are visible where they stand.
+type sight struct {
+	prev  rune
+	marks int // how many combining marks in a row prev ends
+}
+
+// visible reports whether r, the next character, can be told from its absence and from a space. The ASCII space is the only
+// blank. A combining mark belongs to the letter before it: behind anything else, or in a pile, it draws over its neighbours.
+func (s *sight) visible(r rune) bool {
+	prev, mark := s.prev, unicode.Is(unicode.M, r)
+	s.prev = r
+	if mark {
+		s.marks++
+		if s.marks > maxMarks || !unicode.In(prev, unicode.L, unicode.M) {
+			return false
+		}
+	} else {
+		s.marks = 0
+	}
+	return strconv.IsPrint(r) && r != brailleBlank &&
+		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// escaped returns s with every character escaped that is not visible and not in keep, as Go writes it: \n, \x1b, \u202e,
+// \U000e0041. A backslash goes before each character of also.
+func escaped(s, also, keep string) string {
+	var b strings.Builder
+	var seen sight
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		visible := seen.visible(r)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case strings.ContainsRune(keep, r):
+			b.WriteRune(r)
+		case strings.ContainsRune(also, r):
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case !visible:
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		default:
+			b.WriteRune(r)
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// Quote returns s as one line in double quotes. [strconv.Unquote] returns s again.
+func Quote(s string) string {
+	return `"` + escaped(s, `"\`, "") + `"`
+}
+
+// Cut returns s as Quote does if s has at most n characters. Otherwise its length comes first, then its beginning and its
+// end, each quoted: `(5000 characters, 3 lines) "begin" … "end"`, together n characters of s.
+func Cut(s string, n int) string {
+	length := utf8.RuneCountInString(s)
+	if length <= n {
+		return Quote(s)
+	}
+	tail := n / 4
+	return "(" + counted(s, length) + ") " + Quote(s[:offset(s, n-tail)]) + " … " + Quote(s[offset(s, length-tail):])
+}
+
+func counted(s string, length int) string {
+	text := strconv.Itoa(length) + " characters"
+	if lines := strings.Count(s, "\n") + 1; lines > 1 {
+		text += ", " + strconv.Itoa(lines) + " lines"
+	}
+	return text
+}
+
+// offset returns where the character number n of s begins, in bytes.
+func offset(s string, n int) int {
+	at := 0
+	for ; n > 0 && at < len(s); n-- {
+		_, size := utf8.DecodeRuneInString(s[at:])
+		at += size
+	}
+	return at
+}
+
+// Line returns s as one line without quotes, characters that are not visible escaped. Backslashes and quotes stay, so that
+// code and paths read as they are.
+func Line(s string) string {
+	return escaped(s, "", "")
+}
+
+// Lines is Line for a text of several lines: newlines and tabs stay.
+func Lines(s string) string {
+	return escaped(s, "", "\n\t")
+}
+
+// Name returns s if it is plain, and quoted otherwise.
+func Name(s string) string {
+	if Plain(s) {
+		return s
+	}
+	return Quote(s)
+}
+
+// Plain reports whether s is one line of UTF-8 in which every character is visible.
+func Plain(s string) bool {
+	return escaped(s, "", "") == s
+}
+
+// JSON returns a JSON text of the same value: characters that are not visible become escapes of JSON.
+func JSON(text string) string {
+	var b strings.Builder
+	var seen sight
+	for _, r := range text {
+		switch visible := seen.visible(r); {
+		case visible, r == '\n', r == '\r', r == '\t':
+			b.WriteRune(r)
+		case r < 0x10000:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return b.String()
+}
