@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/termtext"
 )
 
 // Line is one thing about a view.
@@ -90,11 +90,11 @@ func (v *View) names(chosen func(Grant) bool) []string {
 	return names
 }
 
-// name is how a path is shown; one with control characters, which whoever made it may have chosen to look like more than a
-// path, is quoted.
+// name is how a path is shown: from the project's root where it is in the project, and quoted if a character of it is not
+// visible, for the agent may have chosen it to look like more than a path.
 func (v *View) name(path string) string {
-	if strings.ContainsFunc(path, unicode.IsControl) {
-		return strconv.Quote(path)
+	if !termtext.Plain(path) {
+		return termtext.Quote(path)
 	}
 	if rel, err := filepath.Rel(v.Root, path); err == nil && filepath.IsLocal(rel) {
 		if rel == "." {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 
@@ -48,37 +49,43 @@ func (a App) terminal() io.ReadWriteCloser {
 	return tty
 }
 
+// atTerminal reports whether [App.terminal] has a terminal.
+func (a App) atTerminal() bool {
+	terminal := a.terminal()
+	if terminal == nil {
+		return false
+	}
+	terminal.Close()
+	return true
+}
+
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// ask shows what a call would do and returns whether the answer was yes. Anything else is no.
+// ask shows what a call would do and returns whether the answer was yes. Any other answer is no; an s shows what was cut and
+// asks again.
 func ask(terminal io.ReadWriter, subject *commonv1.ApprovalSubject) bool {
-	fmt.Fprintf(terminal, "%s needs your approval:\n", subject.GetTool())
-	for _, reason := range subject.GetReasons() {
-		fmt.Fprintf(terminal, "  %s\n", harmless(reason))
+	cut := describe(terminal, subject, shownCharacters, shownLines)
+	answers := bufio.NewReader(terminal)
+	for {
+		if cut {
+			fmt.Fprint(terminal, "Do it? [y/N, s shows all of it] ")
+		} else {
+			fmt.Fprint(terminal, "Do it? [y/N] ")
+		}
+		answer, err := answers.ReadString('\n')
+		if err != nil {
+			return false
+		}
+		switch strings.ToLower(strings.TrimSpace(answer)) {
+		case "y", "yes":
+			return true
+		case "s":
+			describe(terminal, subject, math.MaxInt, math.MaxInt)
+		default:
+			return false
+		}
 	}
-	if subject.GetCommand() != "" {
-		fmt.Fprintf(terminal, "  command: %s\n", harmless(subject.GetCommand()))
-	}
-	if subject.GetCwd() != "" {
-		fmt.Fprintf(terminal, "  in:      %s\n", harmless(subject.GetCwd()))
-	}
-	for _, path := range subject.GetPaths() {
-		fmt.Fprintf(terminal, "  changes: %s\n", harmless(path))
-	}
-	if subject.GetPreview() != "" {
-		fmt.Fprintf(terminal, "%s\n", harmless(strings.TrimRight(subject.GetPreview(), "\n")))
-	}
-	fmt.Fprint(terminal, "Do it? [y/N] ")
-	answer, err := bufio.NewReader(terminal).ReadString('\n')
-	if err != nil {
-		return false
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return true
-	}
-	return false
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/termtext"
 	"kaged.dev/services/kaged/internal/client"
 
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
@@ -116,8 +117,7 @@ func (t *attendant) answer(ctx context.Context, r request) {
 	case ctx.Err() != nil:
 		return // somebody else answered, or it is over
 	case errors.Is(err, fault.ApprovalRequired):
-		t.say("denied: %s", sentence(err))
-		body["decision"], body["comment"] = "deny", "Nobody is there who could approve it."
+		body["decision"], body["comment"] = "deny", noTerminal
 	case err != nil:
 		body["decision"] = "deny"
 	}
@@ -130,13 +130,23 @@ func (t *attendant) say(format string, args ...any) {
 	fmt.Fprintf(t.app.Stderr, "kaged: "+format+"\n", args...)
 }
 
+// noTerminal is the comment of a denial without an operator.
+const noTerminal = "There is no terminal to ask on; --yes approves it."
+
 // waits is the line that says that a call waits for approval.
 func (r request) waits() string {
-	return fmt.Sprintf("? %s needs approval: %s", r.Subject.Tool, brief(strings.Join(r.Subject.Reasons, " "), 300))
+	line := "? " + termtext.Line(r.Subject.Tool) + " needs approval: "
+	if subject := subjectLine(r.Subject.proto()); subject != "" {
+		line += subject + ": "
+	}
+	return line + brief(strings.Join(r.Subject.Reasons, " "), 300)
 }
 
 // ended is the line that says what became of a request.
 func (r request) ended() string {
+	if r.Comment == noTerminal {
+		return "! " + r.State + " automatically: " + r.Comment
+	}
 	line := "! " + r.State
 	if r.ResolvedBy != "" {
 		line += " by " + brief(r.ResolvedBy, 80)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"kaged.dev/pkg/termtext"
 )
 
 // outline is a JSON value on one line of at most n characters, as people write things down: an object as its fields, a text
@@ -66,29 +68,26 @@ func field(value json.RawMessage) string {
 	return compact.String()
 }
 
-// brief is text on one line, cut to n characters, with nothing in it that moves a terminal's cursor. White space that runs on
-// is one space.
+// brief is text on one line, cut to n characters, in which every character that a terminal would not show is an escape. A run of
+// white space is one space.
 func brief(text string, n int) string {
 	var b strings.Builder
 	count, blank := 0, false
-	for _, r := range text {
+	for at, r := range text {
 		space := r == '\n' || r == '\t' || r == '\r' || r == ' '
 		if space && blank {
 			continue
 		}
 		if count++; count > n {
-			b.WriteString("…")
-			break
+			return termtext.Line(b.String()) + "…"
 		}
 		blank = space
-		switch {
-		case space:
+		if space {
 			b.WriteByte(' ')
-		case r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0 || r == utf8.RuneError:
-			b.WriteByte('?')
-		default:
-			b.WriteRune(r)
+		} else {
+			_, size := utf8.DecodeRuneInString(text[at:])
+			b.WriteString(text[at : at+size])
 		}
 	}
-	return b.String()
+	return termtext.Line(b.String())
 }

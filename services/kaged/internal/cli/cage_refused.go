@@ -67,9 +67,9 @@ func (r *refusedList) line(text string) {
 
 // refusedLine says that a connection was refused.
 func refusedLine(target, why string, times int64) string {
-	line := "refused: " + brief(harmless(target), 300)
+	line := "refused: " + brief(target, 300)
 	if times > 1 {
 		line += fmt.Sprintf(" (%d times)", times)
 	}
-	return line + ": " + brief(harmless(why), 300)
+	return line + ": " + brief(why, 300)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kaged.dev/pkg/termtext"
 	"kaged.dev/services/kaged/internal/workbench"
 )
 
@@ -59,10 +60,10 @@ func writeCage(w io.Writer, c workbench.Cage) error {
 		_, err := fmt.Fprintf(w, "%s of %s has no cage: it may do what kaged itself may do on this machine.\n", c.Agent, c.Project)
 		return err
 	}
-	fmt.Fprintf(w, "%s of %s %s.\n\n", c.Agent, c.Project, harmless(c.May))
+	fmt.Fprintf(w, "%s of %s %s.\n\n", c.Agent, c.Project, termtext.Line(c.May))
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, line := range c.Says[1:] {
-		fmt.Fprintf(tab, "%s\t%s\n", line.About, harmless(line.Text))
+		fmt.Fprintf(tab, "%s\t%s\n", line.About, termtext.Line(line.Text))
 	}
 	return tab.Flush()
 }

@@ -14,6 +14,7 @@ import (
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/termtext"
 	"kaged.dev/pkg/version"
 )
 
@@ -104,7 +105,7 @@ func (a App) changed(path string, data []byte, key, value string) ([]byte, *conf
 
 func (a App) warn(texts []string) {
 	for _, text := range texts {
-		fmt.Fprintln(a.Stderr, "kaged: warning:", text)
+		fmt.Fprintln(a.Stderr, "kaged: warning:", termtext.Lines(text))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/termtext"
 	"kaged.dev/services/kaged/internal/checkup"
 	"kaged.dev/services/kaged/internal/workbench"
 
@@ -89,7 +90,7 @@ func writeReport(w io.Writer, r checkup.Report) error {
 	}
 	fmt.Fprintln(tab, "CHECK\tSTATE\tFOUND")
 	for _, c := range r.Checks {
-		fmt.Fprintf(tab, "%s\t%s\t%s\n", c.Name, c.State, harmless(c.Detail))
+		fmt.Fprintf(tab, "%s\t%s\t%s\n", c.Name, c.State, termtext.Line(c.Detail))
 	}
 	if err := tab.Flush(); err != nil {
 		return err
@@ -120,10 +121,10 @@ func byOrFix(by, fix string) string {
 func writeGap(w io.Writer, name, reason, fix string) {
 	fmt.Fprintf(w, "\n%s", name)
 	if reason != "" {
-		fmt.Fprintf(w, ": %s", harmless(reason))
+		fmt.Fprintf(w, ": %s", termtext.Lines(reason))
 	}
 	fmt.Fprintln(w)
 	if fix != "" {
-		fmt.Fprintf(w, "  to mend it: %s\n", harmless(fix))
+		fmt.Fprintf(w, "  to mend it: %s\n", termtext.Lines(fix))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"kaged.dev/pkg/termtext"
 	"kaged.dev/services/kaged/internal/client"
 )
 
@@ -13,6 +14,7 @@ import (
 type printer struct {
 	out, progress io.Writer
 	json          bool
+	asks          bool              // whether the operator is asked about approvals, who then needs no line about them
 	midLine       bool              // whether out stands inside a line
 	calls         map[string]string // what each call does, by its id
 	written       bool              // the message is complete
@@ -20,7 +22,12 @@ type printer struct {
 	outcome       string            // how it ended
 }
 
+// newPrinter returns a printer of a run. Prose on a terminal loses what the terminal would obey; anything else that out may be,
+// such as a pipe, gets the model's exact text.
 func newPrinter(out, progress io.Writer, asJSON bool) *printer {
+	if !asJSON {
+		out = prose(out)
+	}
 	return &printer{out: out, progress: progress, json: asJSON, calls: map[string]string{}}
 }
 
@@ -67,7 +74,7 @@ func (p *printer) show(f client.Frame, run string) {
 	if f.Type == "run.ended" && m.RunID == run {
 		p.ended, p.outcome = true, m.Outcome
 		if m.Error != nil {
-			p.step("failed: %s (%s)", m.Error.Message, m.Error.Code)
+			p.step("failed: %s (%s)", termtext.Line(m.Error.Message), termtext.Line(m.Error.Code))
 		}
 	}
 	if p.json {
@@ -79,12 +86,12 @@ func (p *printer) show(f client.Frame, run string) {
 		if m.Rehearsal {
 			label += " (rehearsal: a script plays the model)"
 		}
-		p.step("model %s", label)
+		p.step("model %s", termtext.Line(label))
 	case "message.delta":
 		p.delta(m.Kind, m.Delta)
 	case "message.tool_call":
 		p.calls[m.ID] = m.Name
-		p.step("→ %s %s", m.Name, outline(string(m.Input), 160))
+		p.step("→ %s %s", termtext.Line(m.Name), outline(string(m.Input), 160))
 	case "message.tool_result":
 		p.result(m.Name, m.Output, m.IsError)
 	case "message.end":
@@ -95,10 +102,10 @@ func (p *printer) show(f client.Frame, run string) {
 		p.cage(f, run)
 	case "run.retry":
 		if m.Error != nil {
-			p.step("retrying in %.1f s: %s (%s)", float64(m.DelayMS)/1000, m.Error.Message, m.Error.Code)
+			p.step("retrying in %.1f s: %s (%s)", float64(m.DelayMS)/1000, termtext.Line(m.Error.Message), m.Error.Code)
 		}
 	case "closing":
-		p.step("the daemon closes the connection: %s", m.Reason)
+		p.step("the daemon closes the connection: %s", termtext.Line(m.Reason))
 	}
 }
 
@@ -107,6 +114,7 @@ func (p *printer) approval(f client.Frame, run string) {
 	var r request
 	switch {
 	case json.Unmarshal(f.Payload, &r) != nil || r.RunID != run:
+	case f.Type == "approval.requested" && p.asks:
 	case f.Type == "approval.requested":
 		p.step("%s", r.waits())
 	default:
@@ -134,13 +142,13 @@ func (p *printer) cage(f client.Frame, run string) {
 			p.step("! %s", refusedLine(m.Target, m.Rule, m.Count))
 		}
 	case m.Ended != "":
-		p.step("! the cage ended: %s", brief(harmless(m.Ended), 40))
+		p.step("! the cage ended: %s", brief(m.Ended, 40))
 	case m.CageStatus == "uncaged":
 		p.step("! no cage: kaged runs with --no-sandbox, so the agent's commands may do what you may do")
 	default:
-		p.step("caged (%s): %s", m.Tier, brief(harmless(m.Policy), 200))
+		p.step("caged (%s): %s", m.Tier, brief(m.Policy, 200))
 		for _, held := range m.BestEffort {
-			p.step("  best effort: %s", brief(harmless(held), 200))
+			p.step("  best effort: %s", brief(held, 200))
 		}
 	}
 }
@@ -149,7 +157,7 @@ func (p *printer) delta(kind, text string) {
 	if kind != "text" || text == "" {
 		return
 	}
-	io.WriteString(p.out, harmless(text))
+	io.WriteString(p.out, text)
 	p.midLine = !strings.HasSuffix(text, "\n")
 }
 
@@ -158,7 +166,7 @@ func (p *printer) result(name, output string, failed bool) {
 	if failed {
 		mark = "✗"
 	}
-	p.step("%s %s %s", mark, name, outline(output, 160))
+	p.step("%s %s %s", mark, termtext.Line(name), outline(output, 160))
 }
 
 type usageView struct {
@@ -187,6 +195,14 @@ func (p *printer) end(reason string, usage *usageView, stats *statsView) {
 	}
 }
 
+// prose returns w itself, or if w is a terminal, a writer to it that removes what the terminal would obey or not show.
+func prose(w io.Writer) io.Writer {
+	if isTerminal(w) {
+		return termtext.NewWriter(w)
+	}
+	return w
+}
+
 // step writes a line of progress, on a line of its own also where both streams are one terminal.
 func (p *printer) step(format string, args ...any) {
 	p.endLine()
@@ -198,14 +214,4 @@ func (p *printer) endLine() {
 		io.WriteString(p.out, "\n")
 		p.midLine = false
 	}
-}
-
-// harmless is text without what moves a terminal's cursor or sets its title: a model's words are not to be trusted.
-func harmless(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return -1
-		}
-		return r
-	}, text)
 }

@@ -28,7 +28,7 @@ func TestPrinter(t *testing.T) {
 		frame(t, "events", "run.started", `{"run_id":"R"}`),
 		frame(t, "output", "message.start", `{"provider":"p","model":"m","rehearsal":true}`),
 		frame(t, "output", "message.delta", `{"kind":"thinking","delta":"hmm"}`),
-		frame(t, "output", "message.delta", `{"kind":"text","delta":"Hello\u001b[2J"}`),
+		frame(t, "output", "message.delta", `{"kind":"text","delta":"Hello\u001b[2J\u202e"}`),
 		frame(t, "output", "message.tool_call", `{"id":"1","name":"file.read","input":{"path":"a\tb"}}`),
 		frame(t, "output", "message.tool_result", `{"tool_call_id":"1","name":"file.read","output":"{\"error\":{\"code\":\"file_not_found\",\"message\":\"It is not there.\",\"hint\":\"List the folder.\"}}","is_error":true}`),
 		frame(t, "events", "run.cage", `{"run_id":"R","cage_status":"caged","tier":"userns","policy":"fs rw project:/","best_effort":["Memory is watched."]}`),
@@ -51,7 +51,7 @@ func TestPrinter(t *testing.T) {
 	if !over || outcome != "failed" {
 		t.Errorf("the end gave %v %q", over, outcome)
 	}
-	if got := out.String(); got != "Hello[2J\n" {
+	if got := out.String(); got != "Hello\x1b[2J\u202e\n" {
 		t.Errorf("stdout: %q", got)
 	}
 	for _, want := range []string{
@@ -83,7 +83,7 @@ func TestPrinterJSON(t *testing.T) {
 // What is shown on one line stays on it.
 func TestBrief(t *testing.T) {
 	t.Parallel()
-	if got := brief("a\n  b\x1b[31m\u0085é", 100); got != "a b?[31m?é" {
+	if got := brief("a\n  b\x1b[31m\u0085é\u202e\xff", 100); got != `a b\x1b[31m\u0085é\u202e\xff` {
 		t.Errorf("brief = %q", got)
 	}
 	if got := brief(strings.Repeat("é", 10), 3); got != "ééé…" {
@@ -97,7 +97,7 @@ func TestOutline(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"command":"go test ./..."}`:                                 "command=“go test ./...”",
 		`{"path":"a.go","limit":3,"all":true,"x":false,"y":null}`:     "path=a.go limit=3 all=true",
-		`{"stdout":"ok\n\nmore \u001b[2J","stderr":"","exit_code":0}`: "stdout=“ok more ?[2J” exit_code=0",
+		`{"stdout":"ok\n\nmore \u001b[2J","stderr":"","exit_code":0}`: `stdout=“ok more \x1b[2J” exit_code=0`,
 		`{"files":["a","b"],"none":[],"in":{"a": 1}}`:                 `files=["a","b"] in={"a":1}`,
 		`{"error":{"code":"x","message":"No."}}`:                      "No. (x)",
 		`{"new":"x y","path":"a.go"}`:                                 "path=a.go new=“x y”",

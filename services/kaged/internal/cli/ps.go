@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/termtext"
 	"kaged.dev/services/kaged/internal/client"
 )
 
@@ -115,8 +116,8 @@ func writeRunning(w io.Writer, now running, at time.Time) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tab, "SESSION\tAGENT\tCAGE\tPID\tSINCE\tMEM\tCPU\tCOMMAND")
 	line := func(session, agent, cage, pid string, since, memory, cpu int64, what string) {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", session, harmless(agent), cage, pid,
-			ago(at, since), mebibytes(memory), seconds(cpu), brief(harmless(what), 100))
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", session, termtext.Line(agent), cage, pid,
+			ago(at, since), mebibytes(memory), seconds(cpu), brief(what, 100))
 	}
 	shown := map[string]bool{}
 	for _, c := range now.Cages {

@@ -27,7 +27,7 @@ func TestWriteRunning(t *testing.T) {
 		"SESSION  AGENT                     CAGE      PID  SINCE   MEM     CPU    COMMAND",
 		"S2       primary.subagents.tester  00CAGE01  -    1m2s    5.0MiB  0.00s  (cage, userns, 1 process)",
 		"S2       primary.subagents.tester  00CAGE01  8    1m1s    0.0MiB  0.00s  go test",
-		"S1       primary                   -         7    1h0m0s  1.0MiB  1.50s  free[2J x",
+		"S1       primary                   -         7    1h0m0s  1.0MiB  1.50s  free\\x1b[2J x",
 		"S3       primary                   00GONE01  9    0s      0.0MiB  0.00s  late",
 		"",
 	}, "\n")

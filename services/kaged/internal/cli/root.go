@@ -17,6 +17,7 @@ import (
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/termtext"
 	"kaged.dev/pkg/version"
 )
 
@@ -57,7 +58,7 @@ func (a App) Run(ctx context.Context) int {
 // exitCode says what is wrong, if anything is, and returns the code for it.
 func (a App) exitCode(err error) int {
 	if err != nil && !silent(err) {
-		fmt.Fprintln(a.Stderr, "kaged:", sentence(err))
+		fmt.Fprintln(a.Stderr, "kaged:", termtext.Lines(sentence(err)))
 	}
 	return codeOf(err)
 }

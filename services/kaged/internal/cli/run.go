@@ -41,6 +41,8 @@ func (a App) run(p *places) *cobra.Command {
 			"stderr. Uses the daemon that runs on the data directory, or starts one for the time of the run and of whatever\n" +
 			"other command comes to use it.\n" +
 			"A call that needs approval is asked about on the terminal, and denied where there is none; --yes approves it.\n" +
+			"On a terminal the agent's text loses control, bidi and other invisible characters; a pipe and --json get it exactly.\n" +
+			"Approvals show such characters as escapes.\n" +
 			"Exits 0 when the run completed, 1 when it failed, 2 when there is no such project or session or its file does not\n" +
 			"compile, 130 when it was cancelled.",
 		Args: func(cmd *cobra.Command, list []string) error {
@@ -223,6 +225,7 @@ func (a App) work(ctx context.Context, c *client.Client, f runFlags, prompt stri
 		return err
 	}
 	show := newPrinter(a.Stdout, a.Stderr, f.json)
+	show.asks = !f.yes && a.atTerminal()
 	outcome, err := a.follow(ctx, c, socket, session, posted.RunID, f.yes, show)
 	if err != nil {
 		return err

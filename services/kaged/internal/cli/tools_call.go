@@ -14,6 +14,7 @@ import (
 
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/termtext"
 	"kaged.dev/services/kaged/internal/workbench"
 )
 
@@ -62,7 +63,7 @@ func (a App) toolsCall(p *places) *cobra.Command {
 			if err != nil {
 				return notStarted(err)
 			}
-			c := caller{app: a, bench: b, record: record, yes: yes}
+			c := caller{app: a, bench: b, record: record, yes: yes, progress: prose(a.Stderr)}
 			err = c.run(cmd.Context(), f.agent, strict, next)
 			return errors.Join(err, infrastructure(b.Close()))
 		},
@@ -158,6 +159,8 @@ type caller struct {
 	bench  *workbench.Bench
 	record *workbench.Audit
 	yes    bool
+	// progress is given what commands print while they run.
+	progress io.Writer
 }
 
 // run makes all calls, one after the other, and fails if one failed.
@@ -181,6 +184,9 @@ func (c caller) run(ctx context.Context, agent string, strict bool, next func() 
 			return err
 		}
 		failed = failed || !ok
+		if isTerminal(c.app.Stdout) {
+			content = termtext.JSON(content)
+		}
 		if _, err := fmt.Fprintln(c.app.Stdout, content); err != nil {
 			return infrastructure(fault.Wrap(err, fault.Internal, "The result cannot be written: %v.", err))
 		}
@@ -211,7 +217,7 @@ func (c caller) call(ctx context.Context, as workbench.Caller, call toolCall) (c
 	}
 	out, err := c.bench.Call(ctx, as, workbench.Call{
 		Tool: call.tool, Input: call.input, Approve: c.app.approver(ctx, c.yes),
-		Show: func(text string) { io.WriteString(c.app.Stderr, harmless(text)) },
+		Show: func(text string) { io.WriteString(c.progress, text) },
 	})
 	if aerr := c.record.Append(out.Records); err == nil && aerr != nil {
 		return "", false, infrastructure(aerr)

@@ -114,14 +114,14 @@ func TestEffectiveCategory(t *testing.T) {
 		{"x.run", `{"command":"git push --force","env":{"Z":"","GIT_SSH_COMMAND":"sh -c 'x'","A;B":"1"}}`, 0, &tool.Approval{
 			Tool: "x.run", Agent: "primary", Cwd: "./",
 			Command: "export 'A;B=1' \"GIT_SSH_COMMAND=sh -c 'x'\" 'Z='\ngit push --force",
-			Reasons: []string{"git push --force: git push --force is on the operator's list of destructive commands."},
+			Reasons: []string{"git push --force is on the operator's list of destructive commands."},
 		}},
 		{"x.run", `{"argv":["git","push","--force","a b"]}`, 0, &tool.Approval{
 			Tool: "x.run", Agent: "primary", Command: "git push --force 'a b'", Cwd: "./",
-			Reasons: []string{"git push --force 'a b': git push --force is on the operator's list of destructive commands."},
+			Reasons: []string{"git push --force is on the operator's list of destructive commands."},
 		}},
 		{"x.run", `{"command":"$X"}`, 0, &tool.Approval{
-			Tool: "x.run", Agent: "primary", Command: "$X", Cwd: "./", Reasons: []string{"$X: the name of the command is made when it runs."},
+			Tool: "x.run", Agent: "primary", Command: "$X", Cwd: "./", Reasons: []string{"the name of the command is made when it runs."},
 		}},
 		{"x.write", `{"path":"` + outside + `/f"}`, 0, &tool.Approval{
 			Tool: "x.write", Agent: "primary", Paths: []string{outside + "/f"}, Preview: "diff of " + outside + "/f",

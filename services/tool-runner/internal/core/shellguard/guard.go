@@ -26,6 +26,8 @@ type Verdict struct {
 	Class Class
 	// Findings say why, in the order they stand in the text, at most [MaxFindings] of each class.
 	Findings []Finding
+	// whole is the text that was judged, shortened as the commands of findings are.
+	whole string
 }
 
 // MaxFindings bounds the findings of a class that are kept.
@@ -40,11 +42,15 @@ type Finding struct {
 	Reason string
 }
 
-// Reasons returns the findings of a class as sentences, each with its command.
+// Reasons returns the findings of a class as sentences, each with its command unless that is the whole text.
 func (v Verdict) Reasons(class Class) []string {
 	var list []string
 	for _, f := range v.Findings {
-		if f.Class == class {
+		switch {
+		case f.Class != class:
+		case f.Command == v.whole:
+			list = append(list, f.Reason+".")
+		default:
 			list = append(list, fmt.Sprintf("%s: %s.", f.Command, f.Reason))
 		}
 	}
@@ -115,7 +121,7 @@ func (g *Guard) In(dir, root string) *Guard {
 func (g *Guard) Text(text string) Verdict {
 	s := g.search()
 	s.text(text, 0)
-	return s.verdict()
+	return s.verdict(text)
 }
 
 // Typed judges text that is typed into a program which may be a shell or anything else. Only what is certainly a command
@@ -124,7 +130,7 @@ func (g *Guard) Typed(text string) Verdict {
 	s := g.search()
 	s.typed = true
 	s.text(text, 0)
-	return s.verdict()
+	return s.verdict(text)
 }
 
 // Argv judges a program with its arguments, which no shell reads.
@@ -132,7 +138,7 @@ func (g *Guard) Argv(argv []string) Verdict {
 	s := g.search()
 	s.source = Quote(argv)
 	s.command(literals(argv), nothing, 0)
-	return s.verdict()
+	return s.verdict(Quote(argv))
 }
 
 // match holds a command against the rules and reports the worst that fits.

@@ -160,6 +160,15 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+// A reason does not repeat a command that is the whole text.
+func TestReasonsOfOneCommand(t *testing.T) {
+	t.Parallel()
+	v := newGuard(t).Text("git push --force origin main")
+	if got := strings.Join(v.Reasons(shellguard.Destructive), "|"); got != "git push --force* is on the operator's list of destructive commands." {
+		t.Error(got)
+	}
+}
+
 // The lists are the operator's: what is not on them is fine, and a rule that is none is refused.
 func TestRulesAreTheOperators(t *testing.T) {
 	t.Parallel()

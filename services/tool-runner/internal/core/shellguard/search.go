@@ -117,8 +117,9 @@ func (s *search) unread(list ...word) {
 	}
 }
 
-func (s *search) verdict() Verdict {
-	v := Verdict{Findings: s.findings}
+// verdict returns the findings about text.
+func (s *search) verdict(text string) Verdict {
+	v := Verdict{Findings: s.findings, whole: shorten(text)}
 	for _, f := range s.findings {
 		v.Class = max(v.Class, f.Class)
 	}
