@@ -14,9 +14,11 @@ import (
 // watchInterval is how often a watcher's service is asked.
 const watchInterval = time.Second
 
-// health answers gRPC health checks by asking the service each time, so that it never tells what was.
+// health answers gRPC health checks by asking the service each time, so that no answer is older than its question. The names it
+// knows are those of the server's gRPC services and "", the whole server; all have the state of the service.
 type health struct {
 	healthpb.UnimplementedHealthServer
+	services map[string]bool             // the names that are known besides ""; set before the server serves
 	ready    func(context.Context) error // nil for a service that is always ready
 	timeout  time.Duration               // of one question to it
 	stopping chan struct{}
@@ -29,6 +31,14 @@ func newHealth(s Service, timeout time.Duration) *health {
 		h.ready = r.Ready
 	}
 	return h
+}
+
+// serves takes the names of a server's services. It is called once they are registered and before the server serves.
+func (h *health) serves(s *grpc.Server) {
+	h.services = map[string]bool{}
+	for name := range s.GetServiceInfo() {
+		h.services[name] = true
+	}
 }
 
 func (h *health) stop() { h.once.Do(func() { close(h.stopping) }) }
@@ -49,18 +59,41 @@ func (h *health) status(ctx context.Context) healthpb.HealthCheckResponse_Servin
 	return healthpb.HealthCheckResponse_SERVING
 }
 
-// Check answers for the whole server; the name of a service is not looked at.
-func (h *health) Check(ctx context.Context, _ *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
+// knows reports whether a name is the server's.
+func (h *health) knows(service string) bool { return service == "" || h.services[service] }
+
+// Check implements the protocol's Check. It fails with NOT_FOUND for a service that the server does not have.
+func (h *health) Check(ctx context.Context, req *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
+	if !h.knows(req.GetService()) {
+		return nil, status.Errorf(codes.NotFound, "There is no service %q here; reflection lists those there are.", req.GetService())
+	}
 	return &healthpb.HealthCheckResponse{Status: h.status(ctx)}, nil
 }
 
-// Watch sends the status now and whenever it has changed, until the caller leaves or the server stops.
-func (h *health) Watch(_ *healthpb.HealthCheckRequest, stream grpc.ServerStreamingServer[healthpb.HealthCheckResponse]) error {
+// List implements the protocol's List: the state of every name.
+func (h *health) List(ctx context.Context, _ *healthpb.HealthListRequest) (*healthpb.HealthListResponse, error) {
+	now := &healthpb.HealthCheckResponse{Status: h.status(ctx)}
+	list := map[string]*healthpb.HealthCheckResponse{"": now}
+	for name := range h.services {
+		list[name] = now
+	}
+	return &healthpb.HealthListResponse{Statuses: list}, nil
+}
+
+// Watch sends the status now and whenever it has changed, until the caller leaves or the server stops. As the protocol has it, the
+// status of a service that the server does not have is SERVICE_UNKNOWN, and the stream stays open.
+func (h *health) Watch(req *healthpb.HealthCheckRequest, stream grpc.ServerStreamingServer[healthpb.HealthCheckResponse]) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
+	current := h.status
+	if !h.knows(req.GetService()) {
+		current = func(context.Context) healthpb.HealthCheckResponse_ServingStatus {
+			return healthpb.HealthCheckResponse_SERVICE_UNKNOWN
+		}
+	}
 	last := healthpb.HealthCheckResponse_UNKNOWN
 	for {
-		if now := h.status(stream.Context()); now != last {
+		if now := current(stream.Context()); now != last {
 			if err := stream.Send(&healthpb.HealthCheckResponse{Status: now}); err != nil {
 				return err
 			}
@@ -71,7 +104,7 @@ func (h *health) Watch(_ *healthpb.HealthCheckRequest, stream grpc.ServerStreami
 		case <-stream.Context().Done():
 			return nil
 		case <-h.stopping:
-			if last != healthpb.HealthCheckResponse_NOT_SERVING {
+			if last == healthpb.HealthCheckResponse_SERVING {
 				return stream.Send(&healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_NOT_SERVING})
 			}
 			return status.Error(codes.Unavailable, "The service is stopping.")

@@ -75,6 +75,7 @@ func (r *running) start(failed chan<- error) error {
 	grpc_health_v1.RegisterHealthServer(r.server, r.health)
 	reflection.Register(r.server)
 	r.service.Register(r.server)
+	r.health.serves(r.server)
 	r.serve(r.memory, failed)
 	if listener != nil {
 		r.serve(listener, failed)
