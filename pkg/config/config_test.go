@@ -169,6 +169,43 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// A secret may come from the file that its twin names; a twin that leads nowhere and two sources for one secret are refused.
+func TestWithFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	url, empty := filepath.Join(dir, "url"), filepath.Join(dir, "empty")
+	for path, text := range map[string]string{url: "nats://s3cret@nats:4222\n", empty: " \n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		env        map[string]string
+		want, fail string
+	}{
+		"neither":      {map[string]string{}, "", ""},
+		"the variable": {map[string]string{"KAGED_NATS_URL": "nats://x"}, "nats://x", ""},
+		"the file":     {map[string]string{"KAGED_NATS_URL_FILE": url}, "nats://s3cret@nats:4222", ""},
+		"both":         {map[string]string{"KAGED_NATS_URL": "nats://x", "KAGED_NATS_URL_FILE": url}, "", "are both set"},
+		"no file":      {map[string]string{"KAGED_NATS_URL_FILE": filepath.Join(dir, "none")}, "", "cannot be read: no such file"},
+		"empty file":   {map[string]string{"KAGED_DATABASE_URL_FILE": empty}, "", "is empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			getenv, err := config.WithFiles(func(k string) string { return c.env[k] })
+			if c.fail != "" {
+				if !errors.Is(err, fault.BadRequest) || !strings.Contains(err.Error(), c.fail) {
+					t.Errorf("got %v, want a refusal that says %q", err, c.fail)
+				}
+				return
+			}
+			if err != nil || getenv("KAGED_NATS_URL") != c.want {
+				t.Errorf("got %q, %v, want %q", getenv("KAGED_NATS_URL"), err, c.want)
+			}
+		})
+	}
+}
+
 // References are replaced from the environment and the missing ones are named.
 func TestExpand(t *testing.T) {
 	t.Setenv("KAGED_TEST_KEY", "s3cret")

@@ -1,9 +1,13 @@
 package config
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"kaged.dev/pkg/fault"
 )
 
 // DefaultListen is where the gateway listens.
@@ -31,6 +35,47 @@ func DefaultPath(getenv func(string) string) string {
 		return "/etc/kaged/local.toml"
 	}
 	return filepath.Join(Or(getenv("XDG_CONFIG_HOME"), filepath.Join(getenv("HOME"), ".config")), "kaged", "local.toml")
+}
+
+// fileTwins are the variables that may be given as the name of a file, in NAME_FILE: those that hold secrets.
+var fileTwins = []string{"KAGED_DATABASE_URL", "KAGED_DATABASE_APP_URL", "KAGED_NATS_URL"}
+
+// WithFiles returns an environment in which each of the variables that hold secrets may come from a file: KAGED_NATS_URL_FILE names
+// the file whose text, without white space around it, is KAGED_NATS_URL. It fails with bad_request where a file cannot be read or is
+// empty, and where a variable and its twin are both set.
+func WithFiles(getenv func(string) string) (func(string) string, error) {
+	read := map[string]string{}
+	for _, name := range fileTwins {
+		path := getenv(name + "_FILE")
+		if path == "" {
+			continue
+		}
+		if getenv(name) != "" {
+			return nil, fault.New(fault.BadRequest, "%s and %s_FILE are both set; unset one of them.", name, name)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fault.Wrap(err, fault.BadRequest, "%s_FILE names %s, which cannot be read: %s.", name, path, reason(err))
+		}
+		if read[name] = strings.TrimSpace(string(data)); read[name] == "" {
+			return nil, fault.New(fault.BadRequest, "%s_FILE names %s, which is empty.", name, path)
+		}
+	}
+	return func(name string) string {
+		if v := read[name]; v != "" {
+			return v
+		}
+		return getenv(name)
+	}, nil
+}
+
+// reason returns the system's words without the path.
+func reason(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
 }
 
 // Or returns the first that is not empty.

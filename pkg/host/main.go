@@ -116,6 +116,11 @@ func (b binary) checkHealth(ctx context.Context) error {
 
 // serve runs the modules until ctx ends.
 func (b binary) serve(ctx context.Context) error {
+	getenv, err := config.WithFiles(b.getenv)
+	if err != nil {
+		return err
+	}
+	b.getenv = getenv
 	file, err := config.Load(b.configPath)
 	if err != nil {
 		return err

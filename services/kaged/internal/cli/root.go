@@ -40,8 +40,13 @@ type App struct {
 func Main(modules []host.Module) int {
 	ctx, hurry, stop := host.Interrupts(context.Background())
 	defer stop()
+	getenv, err := config.WithFiles(os.Getenv)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "kaged:", sentence(err))
+		return exitFailed
+	}
 	return App{
-		Args: os.Args[1:], Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Modules: modules, Hurry: hurry,
+		Args: os.Args[1:], Getenv: getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Modules: modules, Hurry: hurry,
 	}.Run(ctx)
 }
 
