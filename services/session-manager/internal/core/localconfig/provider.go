@@ -40,9 +40,15 @@ func (c *Config) target(target string) Target {
 				name, name),
 		}
 	}
-	t := p.target
+	t, unusable := p.target, p.unusable
 	t.Model = model
-	return Target{Target: t, Unusable: p.unusable}
+	if expanded, missing := config.Expand(model); len(missing) == 0 {
+		t.Model = expanded
+	} else if unusable == nil {
+		unusable = notConfigured(name, "The model %s refers to ${%s}, which is not set where kaged runs.", target, missing[0]).
+			With("variable", missing[0])
+	}
+	return Target{Target: t, Unusable: unusable}
 }
 
 func notConfigured(name, format string, args ...any) *fault.Error {
