@@ -6,6 +6,7 @@ import (
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/services/gateway/internal/core/access"
 )
 
 // Config is [services.gateway]. Sizes are bytes.
@@ -15,6 +16,9 @@ type Config struct {
 	// Auth is "loopback" or "sidecar"; empty means loopback in a user deployment and sidecar in a system one. The flag
 	// --insecure overrides it.
 	Auth string `toml:"auth"`
+	// Operator is the user id that a launch URL signs in; empty means the name of the operating system's user. Set it where the same
+	// operator's kaged may run under several uids: sessions belong to this id.
+	Operator string `toml:"operator"`
 	// SidecarNonce is the secret that the sign-in proxy sends in X-Kaged-Auth-Nonce.
 	SidecarNonce string `toml:"sidecar_nonce"`
 	// CSRFSameSite is the SameSite of the CSRF cookie: "lax" or "strict".
@@ -113,6 +117,9 @@ func (c Config) Validate() error {
 	}
 	if c.CSRFSameSite != "lax" && c.CSRFSameSite != "strict" {
 		return fault.New(fault.BadRequest, `csrf_same_site must be "lax" or "strict", not %q.`, c.CSRFSameSite)
+	}
+	if c.Operator != "" && !access.ValidUser(c.Operator) {
+		return fault.New(fault.BadRequest, "operator must be printable ASCII, at most 256 bytes, not %q.", c.Operator)
 	}
 	for _, v := range []struct {
 		key   string

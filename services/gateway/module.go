@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"os/user"
 	"strings"
 
@@ -26,7 +27,7 @@ func newModule(env *host.Env) (host.Service, error) {
 		UIURL:          env.UIURL,
 		Insecure:       env.Insecure,
 		NoSandbox:      env.NoSandbox,
-		Operator:       operator(),
+		Operator:       cmp.Or(cfg.Operator, operator()),
 		SessionManager: env.Dial("session-manager"),
 		DialAddress:    env.DialAddress,
 		NATS:           bus.Config{URL: env.NATS.URL, InProcess: env.NATS.InProcess, Name: "gateway " + env.Instance, Log: env.Log},

@@ -141,6 +141,9 @@ func named(c Credentials) Identity {
 }
 
 // printable reports whether s can travel as a header between services.
+// ValidUser reports whether a text may be a user id: printable ASCII, from 1 to 256 bytes.
+func ValidUser(s string) bool { return s != "" && printable(s) }
+
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
