@@ -9,6 +9,12 @@ import (
 	"kaged.dev/pkg/rpc"
 )
 
+// The defaults of [host] for how long a stop may take.
+const (
+	DefaultDrainGrace  = 10 * time.Second
+	DefaultStopTimeout = 3 * time.Second
+)
+
 // limits are the durations of a host.
 type limits struct {
 	drainGrace, stopTimeout, readyTimeout time.Duration
@@ -35,8 +41,8 @@ func limitsOf(opts Options) (limits, error) {
 		}
 	}
 	return limits{
-		drainGrace:   cmp.Or(opts.DrainGrace, h.DrainGrace.D(), 10*time.Second),
-		stopTimeout:  cmp.Or(h.StopTimeout.D(), 3*time.Second),
+		drainGrace:   cmp.Or(opts.DrainGrace, h.DrainGrace.D(), DefaultDrainGrace),
+		stopTimeout:  cmp.Or(h.StopTimeout.D(), DefaultStopTimeout),
 		readyTimeout: cmp.Or(h.ReadyTimeout.D(), 2*time.Second),
 		keepalive: rpc.Keepalive{
 			Interval: cmp.Or(h.Keepalive.D(), rpc.DefaultKeepalive.Interval), Timeout: cmp.Or(h.KeepaliveTimeout.D(), rpc.DefaultKeepalive.Timeout),
