@@ -13,14 +13,15 @@ import (
 	"kaged.dev/pkg/beneath"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ownpath"
 )
 
 // Option changes how a policy is compiled.
 type Option func(*compiler)
 
-// Forbidden names absolute paths that no policy can grant, nor a folder they lie in: kaged's own data and config. Those that
-// are not there are ignored; links in them are followed.
-func Forbidden(paths ...string) Option {
+// Forbidden names places of kaged's own. No policy can grant one, nor a folder it lies in, whether it is there or not; nor make
+// writable a link that led to it, or a folder such a link lies in. With the zero Path among them every policy is refused.
+func Forbidden(paths ...ownpath.Path) Option {
 	return func(c *compiler) { c.forbidden = append(c.forbidden, paths...) }
 }
 
@@ -69,7 +70,7 @@ func Compile(policy *dsl.Cage, root string, options ...Option) (*View, error) {
 // compiler makes one view.
 type compiler struct {
 	policy    *dsl.Cage
-	forbidden []string
+	forbidden []ownpath.Path
 	root      string
 	rootFD    int               // of root
 	systemFD  int               // of /
@@ -107,11 +108,6 @@ func (c *compiler) open(root string) error {
 		unix.Close(c.systemFD)
 		return invalid(e, "The project's root %s cannot be opened: %v.", root, err)
 	}
-	for i, name := range c.forbidden {
-		if real, err := filepath.EvalSymlinks(name); err == nil {
-			c.forbidden[i] = real
-		}
-	}
 	return nil
 }
 
@@ -131,7 +127,11 @@ func (c *compiler) paths() error {
 		if err != nil {
 			return err
 		}
-		g.Writable = m.Mode == "rw"
+		if g.Writable = m.Mode == "rw"; g.Writable {
+			if err := c.writable(entry{field + ".path", m.At}, m.Path, g.Path); err != nil {
+				return err
+			}
+		}
 		_, c.inProject[g.Path] = dsl.InProject(m.Path)
 		c.grants[g.Path], c.written[g.Path] = g, m.At
 	}
@@ -235,12 +235,27 @@ func (c *compiler) grantable(e entry, name, path string) error {
 			return invalid(e, "%s lies in %s, which cannot be granted; a cage has its own.", path, s)
 		}
 	}
-	for _, f := range c.forbidden {
-		switch {
+	for _, own := range c.forbidden {
+		switch f := own.String(); {
+		case own.IsZero():
+			return fault.New(fault.Internal, "A place of kaged's own is not known, so no cage can be kept from it.")
 		case Below(path, f):
 			return invalid(e, "%s belongs to kaged itself (%s), which no agent can be granted.", path, f)
 		case Below(f, path):
 			return invalid(e, "%s holds %s, which belongs to kaged itself and which no agent can be granted; grant the folders below it that are needed.", name, f)
+		}
+	}
+	return nil
+}
+
+// writable refuses what an agent could send the next start of kaged elsewhere with.
+func (c *compiler) writable(e entry, name, path string) error {
+	for _, own := range c.forbidden {
+		for _, link := range own.Links() {
+			if Below(link, path) {
+				return invalid(e, "%s holds %s, a link by which kaged finds %s of its own, so it cannot be writable; grant it ro, or name kaged's file without the link.",
+					name, link, own)
+			}
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"kaged.dev/pkg/cage"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ownpath"
 )
 
 // plant makes a tree: a name that ends in a slash is a folder, "a -> b" a link, anything else a file.
@@ -39,6 +40,14 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// own is a place of kaged's own.
+func own(t testing.TB, path string) ownpath.Path {
+	t.Helper()
+	p, err := ownpath.Resolve(path)
+	must(t, err)
+	return p
 }
 
 // policy reads "ro path" and "rw path".
@@ -115,7 +124,7 @@ func TestRefusedPaths(t *testing.T) {
 		"project:/data/db/inner": "belongs to kaged itself",
 	} {
 		p := policy("ro ./src", "ro "+path)
-		_, err := cage.Compile(p, root, cage.Forbidden(root+"/data/db", "/no/such/config"))
+		_, err := cage.Compile(p, root, cage.Forbidden(own(t, root+"/data/db"), own(t, "/no/such/config")))
 		f := fault.From(err)
 		if err == nil || f.Code != fault.CagePolicyInvalid || f.Details["field"] != "cage.fs[1].path" || !strings.Contains(f.Msg, want) {
 			t.Errorf("%q: %v, want %q", path, err, want)
@@ -124,10 +133,43 @@ func TestRefusedPaths(t *testing.T) {
 			t.Errorf("%q: %v, want the field first", path, err)
 		}
 		p.FS[1].At = ".kaged/project.yaml:9:26"
-		_, err = cage.Compile(p, root, cage.Forbidden(root+"/data/db", "/no/such/config"))
+		_, err = cage.Compile(p, root, cage.Forbidden(own(t, root+"/data/db"), own(t, "/no/such/config")))
 		if at := fault.From(err); at.Details["field"] != "cage.fs[1].path" || at.Msg != strings.Replace(f.Msg, "cage.fs[1].path", p.FS[1].At, 1) {
 			t.Errorf("%q: %v, want %s with the place where it is written", path, err, f.Msg)
 		}
+	}
+}
+
+// However a place of kaged's own was named, relative, by a link or by one to a file that is not there yet, a policy that would give
+// it away is refused, and so is one by which the agent could exchange the link. A place that was never resolved refuses every
+// policy.
+func TestForbiddenHoweverNamed(t *testing.T) {
+	root := plant(t, "p/src/", "p/data/", "p/cfg -> ../etc", "p/later -> src/later.toml", "etc/", "elsewhere/data/", "elsewhere/links/by -> ../data")
+	t.Chdir(filepath.Join(root, "p"))
+	for _, c := range []struct{ named, grant, want string }{
+		{"data", "rw project:/", "holds " + root + "/p/data"},
+		{"data", "ro project:/", "holds " + root + "/p/data"},
+		{"./data/../data/", "ro ./data", "belongs to kaged itself"},
+		{"not-yet/local.toml", "rw project:/", "holds " + root + "/p/not-yet/local.toml"},
+		{"../etc", "ro " + "/ROOT/etc", "belongs to kaged itself"},
+		{"cfg/local.toml", "ro /ROOT/etc", "holds " + root + "/etc/local.toml"},
+		{"cfg/local.toml", "rw project:/", "holds " + root + "/p/cfg, a link by which kaged finds " + root + "/etc/local.toml"},
+		{"cfg/local.toml", "ro project:/", ""},
+		{"cfg/local.toml", "rw ./src", ""},
+		{"later", "ro ./src", "holds " + root + "/p/src/later.toml"},
+		{"later", "rw ./src", "holds " + root + "/p/src/later.toml"},
+		{"/ROOT/elsewhere/links/by/run", "rw /ROOT/elsewhere/links", "a link by which kaged finds"},
+		{"../elsewhere/links/by", "ro /ROOT/elsewhere/links", ""},
+		{"../elsewhere", "rw project:/", ""},
+	} {
+		at := own(t, strings.ReplaceAll(c.named, "/ROOT", root))
+		_, err := cage.Compile(policy(strings.ReplaceAll(c.grant, "/ROOT", root)), root+"/p", cage.Forbidden(at))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s, and kaged's %s: got %v, want %q", c.grant, c.named, err, c.want)
+		}
+	}
+	if _, err := cage.Compile(policy("ro ./src"), root+"/p", cage.Forbidden(ownpath.Path{})); fault.CodeOf(err) != fault.Internal {
+		t.Errorf("with a place that was not resolved: got %v, want internal", err)
 	}
 }
 

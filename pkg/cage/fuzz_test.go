@@ -36,13 +36,14 @@ func FuzzCompilePath(f *testing.F) {
 	if err := os.Symlink("/usr", filepath.Join(root, "link")); err != nil {
 		f.Fatal(err)
 	}
-	own := filepath.Join(root, "own/secret")
+	secret := filepath.Join(root, "own/secret")
+	ownPath := own(f, secret)
 	f.Fuzz(func(t *testing.T, path string, write bool) {
 		mode := "ro"
 		if write && (strings.HasPrefix(path, ".") || strings.HasPrefix(path, "project:")) {
 			mode = "rw" // elsewhere the search for repositories would take its time
 		}
-		v, err := cage.Compile(&dsl.Cage{FS: []dsl.Mount{{Mode: mode, Path: path}}}, root, cage.Forbidden(own))
+		v, err := cage.Compile(&dsl.Cage{FS: []dsl.Mount{{Mode: mode, Path: path}}}, root, cage.Forbidden(ownPath))
 		if err != nil {
 			if e := fault.From(err); e.Code != fault.CagePolicyInvalid || !strings.HasPrefix(e.Details["field"].(string), "cage.fs") {
 				t.Fatalf("%q: %v", path, err)
@@ -57,7 +58,7 @@ func FuzzCompilePath(f *testing.F) {
 				t.Fatalf("%q of the project grants %s", path, g.Path)
 			}
 		}
-		for _, never := range []string{own, own + "/x", "/proc/1", "/sys", "/dev/sda", "/run/x"} {
+		for _, never := range []string{secret, secret + "/x", "/proc/1", "/sys", "/dev/sda", "/run/x"} {
 			if v.Allows(never, false) {
 				t.Fatalf("%q grants %s", path, never)
 			}

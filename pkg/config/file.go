@@ -135,6 +135,10 @@ type Host struct {
 	// up, 10 s by default.
 	Keepalive        Duration `toml:"keepalive"`
 	KeepaliveTimeout Duration `toml:"keepalive_timeout"`
+	// ServiceTokenFile is a file with the token, of 32 characters or more, that services in different containers show each
+	// other (KAGED_SERVICE_TOKEN_FILE); relative to the configuration file. None by default: services answer processes they can
+	// see only.
+	ServiceTokenFile string `toml:"service_token_file"`
 }
 
 // Load reads the file at path; an absent file is an empty one. It fails with bad_request, whose details hold path, line

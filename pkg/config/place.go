@@ -8,13 +8,17 @@ import (
 	"strings"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ownpath"
 )
 
 // DefaultListen is where the gateway listens.
 const DefaultListen = "127.0.0.1:7420"
 
+// NoDataDir says what to do where there is no default for the data directory.
+const NoDataDir = "There is no home to keep data in: set HOME, or name the data directory with --data-dir (KAGED_DATA_DIR)."
+
 // DefaultDataDir is the data directory where nothing else is said: KAGED_DATA_DIR, else /var/lib/kaged for root, else
-// kaged under $XDG_DATA_HOME (~/.local/share).
+// kaged under $XDG_DATA_HOME (~/.local/share). It is empty for a user without a home.
 func DefaultDataDir(getenv func(string) string) string {
 	if v := getenv("KAGED_DATA_DIR"); v != "" {
 		return v
@@ -22,11 +26,11 @@ func DefaultDataDir(getenv func(string) string) string {
 	if os.Geteuid() == 0 {
 		return "/var/lib/kaged"
 	}
-	return filepath.Join(Or(getenv("XDG_DATA_HOME"), filepath.Join(getenv("HOME"), ".local", "share")), "kaged")
+	return underHome(getenv, "XDG_DATA_HOME", ".local/share", "kaged")
 }
 
 // DefaultPath is the configuration where nothing else is said: KAGED_CONFIG, else /etc/kaged/local.toml for root, else
-// kaged/local.toml under $XDG_CONFIG_HOME (~/.config).
+// kaged/local.toml under $XDG_CONFIG_HOME (~/.config). It is empty for a user without a home.
 func DefaultPath(getenv func(string) string) string {
 	if v := getenv("KAGED_CONFIG"); v != "" {
 		return v
@@ -34,7 +38,28 @@ func DefaultPath(getenv func(string) string) string {
 	if os.Geteuid() == 0 {
 		return "/etc/kaged/local.toml"
 	}
-	return filepath.Join(Or(getenv("XDG_CONFIG_HOME"), filepath.Join(getenv("HOME"), ".config")), "kaged", "local.toml")
+	return underHome(getenv, "XDG_CONFIG_HOME", ".config", "kaged/local.toml")
+}
+
+// underHome joins name to a folder of the user's: the one that a variable of XDG names, else the usual one below the home. Where
+// neither is absolute there is none; the working folder, which may be an agent's, is no home.
+func underHome(getenv func(string) string, variable, usual, name string) string {
+	if dir := getenv(variable); filepath.IsAbs(dir) {
+		return filepath.Join(dir, name)
+	}
+	if home := getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, usual, name)
+	}
+	return ""
+}
+
+// Resolve returns the place of kaged's own that name leads to. It fails with bad_request; see [ownpath.Resolve].
+func Resolve(name string) (ownpath.Path, error) {
+	p, err := ownpath.Resolve(name)
+	if err != nil {
+		return p, fault.New(fault.BadRequest, "T%s.", strings.TrimPrefix(err.Error(), "t"))
+	}
+	return p, nil
 }
 
 // fileTwins are the variables that may be given as the name of a file, in NAME_FILE: those that hold secrets.

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/ownpath"
 )
 
 // Elsewhere reaches services of other processes with this configuration and data directory, as a service would; for
@@ -13,11 +14,15 @@ import (
 type Elsewhere struct{ host *Host }
 
 // NewElsewhere returns what reaches the services that run with a configuration and a data directory. It connects to nothing
-// until it is used.
-func NewElsewhere(file *config.File, dataDir string, getenv func(string) string) *Elsewhere {
-	h := &Host{opts: Options{File: file, DataDir: dataDir, Getenv: getenv, Log: slog.New(slog.DiscardHandler)}}
+// until it is used. It fails with bad_request for a service token that cannot be read.
+func NewElsewhere(file *config.File, dataDir ownpath.Path, getenv func(string) string) (*Elsewhere, error) {
+	token, err := serviceToken(file, getenv)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{opts: Options{File: file, DataDir: dataDir, Getenv: getenv, Log: slog.New(slog.DiscardHandler)}, token: token}
 	h.conns.host = h
-	return &Elsewhere{h}
+	return &Elsewhere{h}, nil
 }
 
 // Dial returns a connection to a service, as [Env.Dial] does.

@@ -16,6 +16,7 @@ import (
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/ownpath"
 	"kaged.dev/pkg/rpc"
 )
 
@@ -23,8 +24,10 @@ import (
 type Env struct {
 	// Log is the service's log.
 	Log *slog.Logger
-	// DataDir is the data directory of this host.
-	DataDir string
+	// DataDir is the data directory of this host, the zero Path for none.
+	DataDir ownpath.Path
+	// Own are the places of kaged's own that no agent may see; see [Own].
+	Own []ownpath.Path
 	// Node names this data directory and stays; Instance names this start of the process.
 	Node, Instance string
 	// Database and NATS say where the stores are.
@@ -38,7 +41,7 @@ type Env struct {
 	Private bool
 	// File is the operator's configuration as it was at the start, ConfigPath where it is.
 	File       *config.File
-	ConfigPath string
+	ConfigPath ownpath.Path
 	// Listen is the gateway's TCP address, UIURL the address people see it under; empty means the listener's.
 	Listen, UIURL string
 
@@ -73,8 +76,11 @@ func (c *conns) to(name string) grpc.ClientConnInterface {
 	if r := c.host.find(name); r != nil {
 		return &lazy{name: name, dial: func() (*grpc.ClientConn, error) { return c.get("in:"+name, r.dial) }}
 	}
-	listen, address := c.host.opts.File.Place(name, c.host.opts.Getenv)
-	address = config.Or(address, listen, "unix:"+SocketPath(c.host.opts.DataDir, name))
+	listen, address, err := place(c.host.opts.File, name, c.host.opts.Getenv)
+	if err != nil {
+		return &lazy{name: name, dial: func() (*grpc.ClientConn, error) { return nil, err }}
+	}
+	address = config.Or(address, listen, "unix:"+SocketPath(c.host.opts.DataDir.String(), name))
 	return c.at(name, address)
 }
 
@@ -85,12 +91,13 @@ func (c *conns) at(name, address string) grpc.ClientConnInterface {
 	}
 	return &lazy{name: name, dial: func() (*grpc.ClientConn, error) {
 		if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
-			if err := ownShortDir(filepath.Dir(path), c.host.opts.DataDir); err != nil {
+			if err := ownShortDir(filepath.Dir(path), c.host.opts.DataDir.String()); err != nil {
 				return nil, err
 			}
 		}
 		return c.get(address, func() (*grpc.ClientConn, error) {
-			return grpc.NewClient(target, slices.Concat(rpc.DialOptions(), c.host.limits.keepalive.Client(), c.host.opts.Dial)...)
+			return grpc.NewClient(target, slices.Concat(rpc.DialOptions(), rpc.TokenOptions(c.host.token),
+				c.host.limits.keepalive.Client(), c.host.opts.Dial)...)
 		})
 	}}
 }
@@ -124,12 +131,12 @@ func SocketPath(dataDir, name string) string {
 }
 
 // identity returns the data directory's lasting name and a fresh one for this start.
-func identity(dataDir string) (node, instance string, err error) {
+func identity(dataDir ownpath.Path) (node, instance string, err error) {
 	instance = ident.New()
-	if dataDir == "" {
+	if dataDir.IsZero() {
 		return instance, instance, nil
 	}
-	path := filepath.Join(dataDir, "node")
+	path := dataDir.Join("node")
 	node, err = readNode(path)
 	if err == nil && node != "" {
 		return node, instance, nil
@@ -138,7 +145,7 @@ func identity(dataDir string) (node, instance string, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", "", fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be read.", dataDir)
 	}
-	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+	if err := os.MkdirAll(dataDir.String(), 0o700); err != nil {
 		return "", "", fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be made.", dataDir)
 	}
 	// Linked into place, so that of two processes that start at once both see the same name.

@@ -15,6 +15,7 @@ import (
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ownpath"
 )
 
 // Module is one service as a process may run it.
@@ -82,9 +83,9 @@ func (n NATS) Named() error {
 type Options struct {
 	// File is the operator's configuration, ConfigPath where it is.
 	File       *config.File
-	ConfigPath string
-	// DataDir is the data directory.
-	DataDir string
+	ConfigPath ownpath.Path
+	// DataDir is the data directory, the zero Path for none.
+	DataDir ownpath.Path
 	// Log is the process's log.
 	Log *slog.Logger
 	// Version is the version to show.
@@ -114,6 +115,7 @@ type Options struct {
 type Host struct {
 	opts    Options
 	limits  limits
+	token   string     // what services in other containers are known by, "" for none
 	modules []*running // in the order they start: what is needed comes first
 	conns   conns
 }
@@ -137,16 +139,29 @@ func New(opts Options, modules ...Module) (*Host, error) {
 	}
 	h := &Host{opts: opts, limits: limits}
 	h.conns.host = h
+	if !opts.Private {
+		if h.token, err = serviceToken(opts.File, opts.Getenv); err != nil {
+			return nil, err
+		}
+	}
+	own, err := Own(opts.File, opts.ConfigPath, opts.DataDir, opts.Getenv)
+	if err != nil {
+		return nil, err
+	}
 	node, instance, err := identity(opts.DataDir)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range ordered {
-		h.modules = append(h.modules, newRunning(h, m))
+		r, err := newRunning(h, m)
+		if err != nil {
+			return nil, err
+		}
+		h.modules = append(h.modules, r)
 	}
 	for _, r := range h.modules {
 		env := &Env{
-			Log: opts.Log.With("service", r.Name), DataDir: opts.DataDir, Node: node, Instance: instance,
+			Log: opts.Log.With("service", r.Name), DataDir: opts.DataDir, Own: own, Node: node, Instance: instance,
 			Database: opts.Database, NATS: opts.NATS, Version: opts.Version, NoSandbox: opts.NoSandbox,
 			Insecure: opts.Insecure, Private: opts.Private, File: opts.File, ConfigPath: opts.ConfigPath, Listen: opts.Listen, UIURL: opts.UIURL,
 			host: h, module: r,

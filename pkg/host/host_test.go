@@ -21,6 +21,8 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/ownpath"
+	"kaged.dev/pkg/testkit"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
@@ -87,7 +89,7 @@ func newProbe(name string, j *journal) *probe {
 
 func options(t *testing.T) host.Options {
 	return host.Options{
-		DataDir: t.TempDir(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "1.2.3",
+		DataDir: testkit.Own(t, t.TempDir()), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "1.2.3",
 		Getenv: func(string) string { return "" },
 	}
 }
@@ -151,7 +153,7 @@ func TestPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts := options(t)
-	opts.DataDir, opts.File, opts.Private = "", file, true
+	opts.DataDir, opts.File, opts.Private = ownpath.Path{}, file, true
 	p := newProbe("probe", &journal{})
 	h, err := host.New(opts, p.module())
 	if err != nil {
@@ -236,13 +238,13 @@ func TestSockets(t *testing.T) {
 	t.Parallel()
 	p := newProbe("probe", &journal{})
 	opts := options(t)
-	opts.DataDir = filepath.Join(opts.DataDir, strings.Repeat("long", 25)) // too long for a socket's path
+	opts.DataDir = testkit.Own(t, opts.DataDir.Join(strings.Repeat("long", 25))) // too long for a socket's path
 	h, err := host.New(opts, p.module())
 	if err != nil {
 		t.Fatal(err)
 	}
 	stop := run(t, h)
-	path := host.SocketPath(opts.DataDir, "probe")
+	path := host.SocketPath(opts.DataDir.String(), "probe")
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("socket: %v %v", info, err)
@@ -328,7 +330,7 @@ func TestNode(t *testing.T) {
 		t.Errorf("the node is %q and then %q", first, again)
 	}
 	for _, damage := range []string{"", "\x00\x00\x00"} {
-		if err := os.WriteFile(filepath.Join(opts.DataDir, "node"), []byte(damage), 0o600); err != nil {
+		if err := os.WriteFile(opts.DataDir.Join("node"), []byte(damage), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		other := node()
@@ -344,8 +346,8 @@ func TestShortDirOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	p := newProbe("probe", &journal{})
 	opts := options(t)
-	opts.DataDir = filepath.Join(opts.DataDir, strings.Repeat("long", 25))
-	path := host.SocketPath(opts.DataDir, "probe")
+	opts.DataDir = testkit.Own(t, opts.DataDir.Join(strings.Repeat("long", 25)))
+	path := host.SocketPath(opts.DataDir.String(), "probe")
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ownpath"
 	"kaged.dev/pkg/telemetry"
 	"kaged.dev/pkg/version"
 )
@@ -43,7 +44,7 @@ type binary struct {
 	hurry   <-chan struct{}
 	modules []Module // the first gives the process its name
 
-	configPath, dataDir string // of the flags
+	configPath, dataDir ownpath.Path
 }
 
 const usage = `Usage: %[1]s [--config FILE] [--data-dir DIR] [--health | --version]
@@ -61,8 +62,8 @@ func (b binary) run(ctx context.Context) int {
 		fmt.Fprintf(b.stderr, usage, name, service)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&b.configPath, "config", config.DefaultPath(b.getenv), "the operator's configuration (KAGED_CONFIG)")
-	flags.StringVar(&b.dataDir, "data-dir", config.DefaultDataDir(b.getenv), "the data directory (KAGED_DATA_DIR)")
+	configPath := flags.String("config", config.DefaultPath(b.getenv), "the operator's configuration (KAGED_CONFIG)")
+	dataDir := flags.String("data-dir", config.DefaultDataDir(b.getenv), "the data directory (KAGED_DATA_DIR)")
 	health := flags.Bool("health", false, "ask the running service for its health and exit: 0 if it serves")
 	showVersion := flags.Bool("version", false, "print the version and exit")
 	if err := flags.Parse(b.args[1:]); err != nil {
@@ -75,10 +76,12 @@ func (b binary) run(ctx context.Context) int {
 		fmt.Fprintf(b.stderr, "%s: unexpected argument %q; see %s --help\n", name, flags.Arg(0), name)
 		return exitUsage
 	}
-	var err error
+	err := b.resolve(*configPath, *dataDir)
 	switch {
 	case *showVersion:
 		fmt.Fprintln(b.stderr, name, version.String())
+		return exitOK
+	case err != nil:
 	case *health:
 		err = b.checkHealth(ctx)
 	default:
@@ -91,6 +94,17 @@ func (b binary) run(ctx context.Context) int {
 	return exitOK
 }
 
+// resolve finds kaged's own places once, so that all that follows compares and hides the same.
+func (b *binary) resolve(configPath, dataDir string) (err error) {
+	if dataDir == "" {
+		return fault.New(fault.BadRequest, "%s", config.NoDataDir)
+	}
+	if b.dataDir, err = config.Resolve(dataDir); err == nil && configPath != "" {
+		b.configPath, err = config.Resolve(configPath)
+	}
+	return err
+}
+
 // healthTimeout bounds how long a running service may take to say whether it serves.
 const healthTimeout = 3 * time.Second
 
@@ -98,13 +112,19 @@ const healthTimeout = 3 * time.Second
 func (b binary) checkHealth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	file, err := config.Load(b.configPath)
+	file, err := config.Load(b.configPath.String())
 	if err != nil {
 		return err
 	}
-	elsewhere := NewElsewhere(file, b.dataDir, b.getenv)
+	elsewhere, err := NewElsewhere(file, b.dataDir, b.getenv)
+	if err != nil {
+		return err
+	}
 	defer elsewhere.Close()
 	resp, err := grpc_health_v1.NewHealthClient(elsewhere.Dial(b.modules[0].Name)).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	if errors.Is(err, fault.Forbidden) || errors.Is(err, fault.Unauthenticated) {
+		return err
+	}
 	if err != nil {
 		return fault.Wrap(err, fault.Unavailable, "It does not answer: it is not running, or runs with another configuration or data directory.")
 	}
@@ -121,11 +141,11 @@ func (b binary) serve(ctx context.Context) error {
 		return err
 	}
 	b.getenv = getenv
-	file, err := config.Load(b.configPath)
+	file, err := config.Load(b.configPath.String())
 	if err != nil {
 		return err
 	}
-	log, closeLog, err := telemetry.NewLog(telemetry.LogOptions{Stderr: b.stderr, DataDir: b.dataDir, Name: b.modules[0].Name, Level: b.getenv("KAGED_LOG_LEVEL")})
+	log, closeLog, err := telemetry.NewLog(telemetry.LogOptions{Stderr: b.stderr, DataDir: b.dataDir.String(), Name: b.modules[0].Name, Level: b.getenv("KAGED_LOG_LEVEL")})
 	if err != nil {
 		return err
 	}

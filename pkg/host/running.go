@@ -42,19 +42,22 @@ type running struct {
 	serves sync.WaitGroup     // the goroutines of the server
 }
 
-func newRunning(h *Host, m Module) *running {
+func newRunning(h *Host, m Module) (*running, error) {
 	r := &running{Module: m, host: h, memory: bufconn.Listen(inProcessBuffer)}
 	if h.opts.Private {
-		return r
+		return r, nil
 	}
-	r.listen, r.address = h.opts.File.Place(m.Name, h.opts.Getenv)
-	if r.listen == "" && h.opts.DataDir != "" {
-		r.listen = "unix:" + SocketPath(h.opts.DataDir, m.Name)
+	var err error
+	if r.listen, r.address, err = place(h.opts.File, m.Name, h.opts.Getenv); err != nil {
+		return nil, err
+	}
+	if r.listen == "" && !h.opts.DataDir.IsZero() {
+		r.listen = "unix:" + SocketPath(h.opts.DataDir.String(), m.Name)
 	}
 	if r.address == "" {
 		r.address = r.listen
 	}
-	return r
+	return r, nil
 }
 
 func (r *running) dial() (*grpc.ClientConn, error) {
@@ -69,7 +72,9 @@ func (r *running) start(failed chan<- error) error {
 	if err != nil {
 		return err
 	}
-	opts := append(rpc.ServerOptions(r.host.opts.Log.With("service", r.Name)), r.host.limits.keepalive.Server()...)
+	log := r.host.opts.Log.With("service", r.Name)
+	opts := append(rpc.ServerOptions(log), rpc.Peers{Token: r.host.token, Log: log}.ServerOptions()...)
+	opts = append(opts, r.host.limits.keepalive.Server()...)
 	r.server = grpc.NewServer(append(opts, r.host.opts.GRPC...)...)
 	r.health = newHealth(r.service, r.host.limits.readyTimeout)
 	grpc_health_v1.RegisterHealthServer(r.server, r.health)
@@ -125,7 +130,7 @@ func (r *running) stop(patience context.Context, l limits) error {
 	r.serves.Wait()
 	if r.socket != "" {
 		os.Remove(r.socket)
-		if dir := filepath.Dir(r.socket); dir == shortDir(r.host.opts.DataDir) {
+		if dir := filepath.Dir(r.socket); dir == shortDir(r.host.opts.DataDir.String()) {
 			os.Remove(dir) // it stays while another service has its socket there
 		}
 	}
@@ -144,6 +149,9 @@ func (r *running) open() (net.Listener, error) {
 	case !isUnix && !isLoopback(r.listen):
 		return nil, fault.New(fault.BadRequest,
 			"[services.%s] listens on %s: between hosts services need mTLS, which this build does not offer; use a unix socket or a loopback address.", r.Name, r.listen)
+	case !isUnix && r.host.token == "":
+		return nil, fault.New(fault.BadRequest, "[services.%s] listens on %s, where every user of this machine can call it: "+
+			"set KAGED_SERVICE_TOKEN_FILE (or [host] service_token_file), or use a unix socket.", r.Name, r.listen)
 	case !isUnix:
 		l, err := net.Listen("tcp", r.listen)
 		if err != nil {
@@ -151,7 +159,7 @@ func (r *running) open() (net.Listener, error) {
 		}
 		return l, nil
 	}
-	l, err := listenUnix(path, r.host.opts.DataDir)
+	l, err := listenUnix(path, r.host.opts.DataDir.String())
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Unavailable, "The service %s cannot listen on %s: %s.", r.Name, path, err)
 	}

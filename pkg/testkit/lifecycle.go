@@ -11,15 +11,26 @@ import (
 	"go.uber.org/goleak"
 
 	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/ownpath"
 )
 
 // stopLimit is how long a service may take to stop; a test that reaches it has found a hang.
 const stopLimit = 30 * time.Second
 
+// Own is a place of kaged's own.
+func Own(t testing.TB, path string) ownpath.Path {
+	t.Helper()
+	p, err := ownpath.Resolve(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // Options returns the options of a host for tests: a data directory of its own, no environment, and a silent log.
 func Options(t testing.TB) host.Options {
 	return host.Options{
-		DataDir: t.TempDir(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "0.0.0-test",
+		DataDir: Own(t, t.TempDir()), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "0.0.0-test",
 		Getenv: func(string) string { return "" },
 	}
 }

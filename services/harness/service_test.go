@@ -31,7 +31,7 @@ func TestLifecycle(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Lifecycle(t, Module, func() host.Options {
 		o := testkit.Options(t)
-		o.DataDir = dir
+		o.DataDir = testkit.Own(t, dir)
 		return o
 	})
 }

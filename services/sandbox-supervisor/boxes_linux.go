@@ -1,7 +1,6 @@
 package sandboxsupervisor
 
 import (
-	"path/filepath"
 	"strings"
 
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
@@ -10,8 +9,8 @@ import (
 // newBoxes returns what makes the boxes of cages here.
 func newBoxes(cfg Config, deps Deps) boxes {
 	dir := ""
-	if deps.DataDir != "" {
-		dir = filepath.Join(deps.DataDir, "cages")
+	if !deps.DataDir.IsZero() {
+		dir = deps.DataDir.Join("cages")
 	}
 	cgroups := ""
 	if cfg.Cgroups == "auto" {

@@ -133,7 +133,7 @@ func (c *heldCage) ended(t testing.TB) sandboxsupervisorv1.KillReason {
 // killed. With a second argument it releases each cage instead as soon as it is there.
 func helperCages() {
 	h, err := host.New(host.Options{
-		DataDir: os.Getenv("KAGED_TEST_DATA"), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "0",
+		DataDir: ownDir(os.Getenv("KAGED_TEST_DATA")), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "0",
 	}, sandboxsupervisor.Module)
 	must(err)
 	count, err := strconv.Atoi(os.Args[1])
@@ -502,7 +502,7 @@ func TestCagesLeakNothing(t *testing.T) {
 	one(shell(t, "true", pipes)) // the shim is there
 	one(alone)                   // and what is kept for the next cage
 	settled := func() [3]int {
-		return [3]int{openFiles(t), len(descendants(t, os.Getpid())), len(cgroups(t, opts.DataDir))}
+		return [3]int{openFiles(t), len(descendants(t, os.Getpid())), len(cgroups(t, opts.DataDir.String()))}
 	}
 	before, now := settled(), [3]int{}
 	defer func() {

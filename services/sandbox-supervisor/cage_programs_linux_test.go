@@ -179,7 +179,7 @@ type ran struct {
 func helperPrograms() {
 	dir := os.Getenv("KAGED_TEST_DIR")
 	h, err := host.New(host.Options{
-		DataDir: filepath.Join(dir, "data"), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Version: "0", Getenv: os.Getenv,
+		DataDir: ownDir(filepath.Join(dir, "data")), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Version: "0", Getenv: os.Getenv,
 	}, sandboxsupervisor.Module)
 	must(err)
 	ctx, stop := context.WithCancel(context.Background())

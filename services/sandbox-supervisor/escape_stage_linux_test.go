@@ -22,6 +22,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/ownpath"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
@@ -63,6 +64,13 @@ func must(err error) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// ownDir is a data directory for helper processes, which have no test to fail.
+func ownDir(path string) ownpath.Path {
+	p, err := ownpath.Resolve(path)
+	must(err)
+	return p
 }
 
 // newStage lays everything out in a folder that holds the probe.
@@ -264,7 +272,7 @@ func helperEscape() {
 	hostname, err := os.Hostname()
 	must(err)
 	h, err := host.New(host.Options{
-		DataDir: filepath.Join(dir, "data"), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Version: "0",
+		DataDir: ownDir(filepath.Join(dir, "data")), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Version: "0",
 		Getenv: func(name string) string { return os.Getenv(name) },
 	}, sandboxsupervisor.Module)
 	must(err)

@@ -40,7 +40,7 @@ func helperSupervisor() {
 		}
 	}
 	h, err := host.New(host.Options{
-		DataDir: os.Getenv("KAGED_TEST_DATA"), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "0",
+		DataDir: ownDir(os.Getenv("KAGED_TEST_DATA")), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "0",
 	}, sandboxsupervisor.Module)
 	fatal(err)
 	started := func() {
@@ -166,7 +166,7 @@ func cgroups(t *testing.T, data string) (found []string) {
 func restart(t *testing.T, data string) {
 	t.Helper()
 	opts := testkit.Options(t)
-	opts.DataDir = data
+	opts.DataDir = ownDir(data)
 	h, err := host.New(opts, sandboxsupervisor.Module)
 	if err != nil {
 		t.Fatal(err)

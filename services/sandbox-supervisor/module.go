@@ -1,10 +1,6 @@
 package sandboxsupervisor
 
-import (
-	"path/filepath"
-
-	"kaged.dev/pkg/host"
-)
+import "kaged.dev/pkg/host"
 
 // Module is the sandbox supervisor as a process may run it.
 var Module = host.Module{Name: "sandbox-supervisor", New: newModule}
@@ -16,14 +12,10 @@ func newModule(env *host.Env) (host.Service, error) {
 	}
 	deps := Deps{
 		Log: env.Log, DataDir: env.DataDir, Node: env.Node, Instance: env.Instance, NoSandbox: env.NoSandbox, Lazy: env.Private,
+		Forbidden: env.Own,
 	}
-	for _, path := range []string{env.DataDir, env.ConfigPath} {
-		if path != "" {
-			deps.Forbidden = append(deps.Forbidden, path)
-		}
-	}
-	if env.DataDir != "" && !env.Private {
-		deps.Lock = filepath.Join(env.DataDir, "run", "sandbox-supervisor.lock")
+	if !env.DataDir.IsZero() && !env.Private {
+		deps.Lock = env.DataDir.Join("run", "sandbox-supervisor.lock")
 	}
 	return New(cfg, deps)
 }

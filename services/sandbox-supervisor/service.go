@@ -8,6 +8,7 @@ import (
 
 	"kaged.dev/pkg/cage"
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/ownpath"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/server"
@@ -23,11 +24,11 @@ type Deps struct {
 	// Lock is the file that says that a supervisor of this node is at work; empty where the node has one instance only.
 	Lock string
 	// DataDir is where cages keep what is persistent and write down what they leave on the host; empty for nowhere.
-	DataDir string
+	DataDir ownpath.Path
 	// Lazy starts what starts commands with the first command, instead of at once.
 	Lazy bool
-	// Forbidden are paths that no cage may see: the data directory and the configuration.
-	Forbidden []string
+	// Forbidden are the places of kaged's own, which no cage may see.
+	Forbidden []ownpath.Path
 	// NoSandbox lets commands that ask for a cage run without one.
 	NoSandbox bool
 }

@@ -31,6 +31,6 @@ func newModule(env *host.Env) (host.Service, error) {
 		Harness:     env.Dial("harness"),
 		ToolRunner:  env.Dial("tool-runner"),
 		DialAddress: env.DialAddress,
-		LocalConfig: env.ConfigPath,
+		LocalConfig: env.ConfigPath.String(),
 	})
 }

@@ -29,7 +29,7 @@ func TestLifecycle(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Lifecycle(t, Module, func() host.Options {
 		o := testkit.Options(t)
-		o.DataDir = dir
+		o.DataDir = testkit.Own(t, dir)
 		o.Database = host.Database{OwnerURL: owner, URL: app}
 		o.NATS = host.NATS{InProcess: nats}
 		return o

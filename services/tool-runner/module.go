@@ -1,8 +1,6 @@
 package toolrunner
 
 import (
-	"path/filepath"
-
 	"kaged.dev/pkg/host"
 
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
@@ -16,7 +14,7 @@ func newModule(env *host.Env) (host.Service, error) {
 	if err := env.Config(&cfg); err != nil {
 		return nil, err
 	}
-	declared, err := readToolsFile(cfg.ToolsFile, env.ConfigPath)
+	declared, err := readToolsFile(cfg.ToolsFile, env.ConfigPath.String())
 	if err != nil {
 		return nil, err
 	}
@@ -25,17 +23,13 @@ func newModule(env *host.Env) (host.Service, error) {
 		Tools:     declared,
 		NoSandbox: env.NoSandbox,
 		Sandbox:   sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
+		Forbidden: env.Own,
 	}
-	for _, path := range []string{env.DataDir, env.ConfigPath} {
-		if path != "" {
-			deps.Forbidden = append(deps.Forbidden, path)
-		}
+	if !env.DataDir.IsZero() {
+		deps.Journal = env.DataDir.Join("tool-runner", "journal")
 	}
-	if env.DataDir != "" {
-		deps.Journal = filepath.Join(env.DataDir, "tool-runner", "journal")
-	}
-	if env.DataDir != "" && !env.Private { // what a process for one command starts ends with it
-		deps.Processes = filepath.Join(env.DataDir, "tool-runner", "processes")
+	if !env.DataDir.IsZero() && !env.Private { // what a process for one command starts ends with it
+		deps.Processes = env.DataDir.Join("tool-runner", "processes")
 	}
 	return New(cfg, deps)
 }

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/ownpath"
 	"kaged.dev/services/tool-runner/internal/adapter/sandbox"
 	"kaged.dev/services/tool-runner/internal/core"
 	"kaged.dev/services/tool-runner/internal/core/syntax"
@@ -27,8 +28,8 @@ type Deps struct {
 	Processes string
 	// Tools declares the operator's commands.
 	Tools ToolsFile
-	// Forbidden are paths that no cage may see: the data directory and the configuration.
-	Forbidden []string
+	// Forbidden are the places of kaged's own, which no cage may see.
+	Forbidden []ownpath.Path
 	// NoSandbox says that cages are switched off on this daemon.
 	NoSandbox bool
 }

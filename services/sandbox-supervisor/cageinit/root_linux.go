@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/ownpath"
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 	"kaged.dev/services/sandbox-supervisor/internal/mounts"
@@ -400,8 +401,8 @@ func (b *builder) hidden() error {
 }
 
 // hide covers a path with an empty folder, or with the null device, if it is there.
-func (b *builder) hide(p string) error {
-	target, err := b.at(p)
+func (b *builder) hide(p ownpath.Path) error {
+	target, err := b.at(p.String())
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}

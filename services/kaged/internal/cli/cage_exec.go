@@ -16,8 +16,10 @@ import (
 	"golang.org/x/term"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/host"
 	"kaged.dev/services/kaged/internal/workbench"
 )
 
@@ -50,7 +52,7 @@ func (a App) cageExec(p *places) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, list []string) error {
-			command, err := a.caged(policy, project, list)
+			command, err := a.caged(p, policy, project, list)
 			if err != nil {
 				return own(err)
 			}
@@ -87,7 +89,7 @@ func ownMisuse(cmd *cobra.Command, format string, args ...any) error {
 const maxPolicy = 1 << 20
 
 // caged returns the command that the arguments ask for, in the working folder if the policy shows that.
-func (a App) caged(policyFile, project string, argv []string) (workbench.Command, error) {
+func (a App) caged(p *places, policyFile, project string, argv []string) (workbench.Command, error) {
 	policy, err := a.readPolicy(policyFile)
 	if err != nil {
 		return workbench.Command{}, err
@@ -100,7 +102,15 @@ func (a App) caged(policyFile, project string, argv []string) (workbench.Command
 	if err != nil {
 		return workbench.Command{}, noFolder(project)
 	}
-	view, err := cage.Compile(policy, root)
+	file, err := config.Load(p.config.String())
+	if err != nil {
+		return workbench.Command{}, err
+	}
+	forbidden, err := host.Own(file, p.config, p.dataDir, a.Getenv)
+	if err != nil {
+		return workbench.Command{}, err
+	}
+	view, err := cage.Compile(policy, root, cage.Forbidden(forbidden...))
 	if err != nil {
 		return workbench.Command{}, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kaged.dev/pkg/ownpath"
 	"kaged.dev/pkg/termtext"
 	"kaged.dev/services/kaged/internal/workbench"
 )
@@ -34,11 +35,11 @@ func (a App) cageShow(p *places) *cobra.Command {
 			if len(list) > 0 {
 				agent = list[0]
 			}
-			b, err := a.bench(p, toolFlags{project: project}, "")
+			b, err := a.bench(p, toolFlags{project: project}, ownpath.Path{})
 			if err != nil {
 				return err
 			}
-			shown, err := b.Cage(cmd.Context(), agent, p.dataDir, p.config)
+			shown, err := b.Cage(cmd.Context(), agent, p.dataDir)
 			if err := errors.Join(err, b.Close()); err != nil {
 				return err
 			}

@@ -31,7 +31,7 @@ func (a App) configCommand(p *places) *cobra.Command {
 			Long: "Reads the configuration as kaged does and says what is in it. What it cannot be used with is an error; what\n" +
 				"is not there yet, such as a key in this environment, is a warning on stderr.",
 			Args: nothing,
-			RunE: func(*cobra.Command, []string) error { return a.checkConfig(p.config) },
+			RunE: func(*cobra.Command, []string) error { return a.checkConfig(p.config.String()) },
 		},
 		&cobra.Command{
 			Use:   "set KEY VALUE",
@@ -46,7 +46,7 @@ func (a App) configCommand(p *places) *cobra.Command {
 				}
 				return nil
 			},
-			RunE: func(_ *cobra.Command, list []string) error { return a.setConfig(p.config, list[0], list[1]) },
+			RunE: func(_ *cobra.Command, list []string) error { return a.setConfig(p.config.String(), list[0], list[1]) },
 		},
 	)
 	return cmd
@@ -129,8 +129,12 @@ func (a App) checkConfig(path string) error {
 
 // checkServices has each service read its table. A module builds its service without starting anything.
 func (a App) checkServices(f *config.File) error {
-	_, err := host.New(host.Options{
-		File: f, ConfigPath: f.Path, Log: slog.New(slog.DiscardHandler), Version: version.String(), Getenv: a.Getenv,
+	path, err := config.Resolve(f.Path)
+	if err != nil {
+		return err
+	}
+	_, err = host.New(host.Options{
+		File: f, ConfigPath: path, Log: slog.New(slog.DiscardHandler), Version: version.String(), Getenv: a.Getenv,
 		Listen: config.DefaultListen, UIURL: f.UI.URL,
 		Database: host.Database{OwnerURL: "postgres:///kaged"}, NATS: host.NATS{URL: "nats://127.0.0.1"},
 	}, a.Modules...)

@@ -49,7 +49,7 @@ func (a App) doctor(p *places) *cobra.Command {
 
 func (a App) checkup(ctx context.Context, p *places) checkup.Report {
 	return checkup.Look(ctx, checkup.Machine{
-		ConfigPath: p.config, DataDir: p.dataDir, Listen: cmp.Or(a.Getenv("KAGED_LISTEN"), config.DefaultListen), Getenv: a.Getenv,
+		ConfigPath: p.config.String(), DataDir: p.dataDir.String(), Listen: cmp.Or(a.Getenv("KAGED_LISTEN"), config.DefaultListen), Getenv: a.Getenv,
 		Probe: func(ctx context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) { return a.probe(ctx, p) }, Services: a.checkServices,
 	})
 }

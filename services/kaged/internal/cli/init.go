@@ -41,12 +41,12 @@ func (a App) init(p *places) *cobra.Command {
 			for _, path := range made.Kept {
 				fmt.Fprintln(a.Stdout, "kept", path)
 			}
-			binding, err := scaffold.Bind(cmd.Context(), p.config, a.Getenv)
+			binding, err := scaffold.Bind(cmd.Context(), p.config.String(), a.Getenv)
 			if err != nil {
 				return err
 			}
 			a.sayBinding(p, binding)
-			a.warnRawKeys(p.config)
+			a.warnRawKeys(p.config.String())
 			a.warnUncageable(cmd.Context(), p)
 			next := fmt.Sprintf("The project %s is ready to be used:", made.Slug)
 			switch {

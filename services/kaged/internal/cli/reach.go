@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/services/kaged/internal/daemon"
 )
@@ -18,26 +20,35 @@ const answerTimeout = 2 * time.Second
 // gateway calls use with a connection to the gateway that runs here: a daemon's on the data directory, which is waited for
 // while it starts, or one in a process of its own where the configuration says. It reports whether there is one.
 func (a App) gateway(ctx context.Context, p *places, use func(grpc.ClientConnInterface) error) (running bool, err error) {
-	_, running, err = daemon.Find(ctx, p.dataDir)
+	_, running, err = daemon.Find(ctx, p.dataDir.String())
 	if err != nil {
 		return false, err
 	}
-	file, err := config.Load(p.config)
+	file, err := config.Load(p.config.String())
 	if err != nil {
 		return false, err
 	}
-	elsewhere := host.NewElsewhere(file, p.dataDir, a.Getenv)
+	elsewhere, err := host.NewElsewhere(file, p.dataDir, a.Getenv)
+	if err != nil {
+		return false, err
+	}
 	defer elsewhere.Close()
 	conn := elsewhere.Dial("gateway")
-	if !running && !answers(ctx, conn) {
-		return false, nil
+	if !running {
+		if running, err = answers(ctx, conn); !running {
+			return false, err
+		}
 	}
 	return true, use(conn)
 }
 
-func answers(ctx context.Context, conn grpc.ClientConnInterface) bool {
+// answers reports whether a gateway serves. It fails where one is there and refuses this process.
+func answers(ctx context.Context, conn grpc.ClientConnInterface) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
-	return err == nil
+	if errors.Is(err, fault.Forbidden) || errors.Is(err, fault.Unauthenticated) {
+		return false, err
+	}
+	return err == nil, nil
 }

@@ -17,6 +17,7 @@ import (
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/ownpath"
 	"kaged.dev/pkg/termtext"
 	"kaged.dev/pkg/version"
 )
@@ -111,17 +112,28 @@ func misused(cmd *cobra.Command, format string, args ...any) error {
 	return usage("%s; see `%s --help`", fmt.Sprintf(format, args...), cmd.CommandPath())
 }
 
-// places are the flags every command has.
+// places are the flags every command has, and where they lead, which is found once.
 type places struct {
-	config, dataDir string
+	configFlag, dataDirFlag string
+	config, dataDir         ownpath.Path
 }
 
-// given refuses a place that is named and empty, as from a variable that is not set: it is not meant to be the default.
-func (p *places) given(cmd *cobra.Command, _ []string) error {
-	for name, value := range map[string]string{"config": p.config, "data-dir": p.dataDir} {
+// given resolves the places. It refuses one that is named and empty, as from a variable that is not set: it is not meant to be
+// the default.
+func (p *places) given(cmd *cobra.Command, _ []string) (err error) {
+	for name, value := range map[string]string{"config": p.configFlag, "data-dir": p.dataDirFlag} {
 		if value == "" && cmd.Flags().Changed(name) {
 			return cmd.FlagErrorFunc()(cmd, fmt.Errorf("--%s is empty", name))
 		}
+	}
+	if p.dataDirFlag == "" {
+		return misused(cmd, "%s", config.NoDataDir)
+	}
+	if p.dataDir, err = config.Resolve(p.dataDirFlag); err == nil && p.configFlag != "" {
+		p.config, err = config.Resolve(p.configFlag)
+	}
+	if err != nil {
+		return misused(cmd, "%s", fault.From(err).Msg)
 	}
 	return nil
 }
@@ -138,8 +150,8 @@ func (a App) root() *cobra.Command {
 		Args: known, RunE: help, PersistentPreRunE: p.given,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, "%s", flagSentence(cmd, err)) })
-	root.PersistentFlags().StringVar(&p.config, "config", config.DefaultPath(a.Getenv), "the operator's configuration (KAGED_CONFIG)")
-	root.PersistentFlags().StringVar(&p.dataDir, "data-dir", config.DefaultDataDir(a.Getenv), "the data directory (KAGED_DATA_DIR)")
+	root.PersistentFlags().StringVar(&p.configFlag, "config", config.DefaultPath(a.Getenv), "the operator's configuration (KAGED_CONFIG)")
+	root.PersistentFlags().StringVar(&p.dataDirFlag, "data-dir", config.DefaultDataDir(a.Getenv), "the data directory (KAGED_DATA_DIR)")
 	root.AddCommand(a.up(&p), a.run(&p), a.init(&p), a.ps(&p), a.auth(&p), a.tools(&p), a.cage(&p), a.doctor(&p), a.configCommand(&p), a.version())
 	root.SetHelpCommand(explain())
 	root.InitDefaultCompletionCmd()

@@ -127,21 +127,21 @@ func (a App) connect(ctx context.Context, p *places, f runFlags) (*client.Client
 		c, err = client.SignInWith(ctx, conn)
 		return err
 	}
-	release, err := daemon.Share(ctx, p.dataDir)
+	release, err := daemon.Share(ctx, p.dataDir.String())
 	if err != nil {
 		return nil, nil, err
 	}
 	done := func() error { release(); return nil }
 	running, err := a.gateway(ctx, p, signIn)
 	if running {
-		a.warnRawKeys(p.config) // a daemon of our own says so itself
+		a.warnRawKeys(p.config.String()) // a daemon of our own says so itself
 	}
 	for err == nil && !running {
 		// A daemon would refuse it as well, once it had started.
 		if err = projectHere(f); err != nil {
 			break
 		}
-		fmt.Fprintln(a.Stderr, "kaged: starting (no daemon runs on "+p.dataDir+")")
+		fmt.Fprintln(a.Stderr, "kaged: starting (no daemon runs on "+p.dataDir.String()+")")
 		var stop func() error
 		var quicker *daemon.InUseError
 		if stop, err = a.startPrivate(ctx, p); err == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kaged.dev/pkg/ownpath"
 	"kaged.dev/services/kaged/internal/workbench"
 )
 
@@ -25,8 +26,8 @@ func (a App) tools(p *places) *cobra.Command {
 	return cmd
 }
 
-// bench opens a bench on the project the flags name. dataDir is empty where nothing will be changed.
-func (a App) bench(p *places, f toolFlags, dataDir string) (*workbench.Bench, error) {
+// bench opens a bench on the project the flags name. dataDir is the zero Path where nothing will be changed.
+func (a App) bench(p *places, f toolFlags, dataDir ownpath.Path) (*workbench.Bench, error) {
 	root, err := filepath.Abs(f.project)
 	if err != nil {
 		return nil, err

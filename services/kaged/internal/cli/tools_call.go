@@ -54,7 +54,7 @@ func (a App) toolsCall(p *places) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			record, err := workbench.OpenAudit(p.dataDir)
+			record, err := workbench.OpenAudit(p.dataDir.String())
 			if err != nil {
 				return infrastructure(err)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kaged.dev/pkg/ownpath"
 	"kaged.dev/services/kaged/internal/workbench"
 )
 
@@ -25,7 +26,7 @@ func (a App) toolsList(p *places) *cobra.Command {
 		Example: "  kaged tools list\n  kaged tools list --agent primary.subagents.reviewer\n  kaged tools list --json",
 		Args:    nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := a.bench(p, f, "")
+			b, err := a.bench(p, f, ownpath.Path{})
 			if err != nil {
 				return err
 			}

@@ -35,7 +35,7 @@ func (a App) up(p *places) *cobra.Command {
 			if err := listenFlag(cmd, f.listen); err != nil {
 				return err
 			}
-			a.warnAbsent(cmd, p.config)
+			a.warnAbsent(cmd, p.config.String())
 			var looking sync.WaitGroup // beside the start, which it need not hold up
 			defer looking.Wait()
 			if f.noSandbox {
@@ -133,7 +133,7 @@ func (a App) stopPrivate(ctx context.Context, p *places, stop func() error) erro
 		}
 		end()
 	}()
-	release, err := daemon.Alone(patience, p.dataDir, func() {
+	release, err := daemon.Alone(patience, p.dataDir.String(), func() {
 		fmt.Fprintln(a.Stderr, "kaged: another command works with this daemon, which stays until that is done; Ctrl-C stops it")
 	})
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/ownpath"
 	"kaged.dev/pkg/telemetry"
 	"kaged.dev/pkg/version"
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
@@ -24,9 +25,9 @@ const readyPoll = 5 * time.Millisecond
 // Options is what a daemon is started with; flags, environment and file are already weighed against each other.
 type Options struct {
 	// ConfigPath is local.toml.
-	ConfigPath string
+	ConfigPath ownpath.Path
 	// DataDir is the data directory.
-	DataDir string
+	DataDir ownpath.Path
 	// Listen is the HTTP address; port 0 picks one.
 	Listen string
 	// UIURL is the address people see the console under, empty for the listener's.
@@ -55,17 +56,17 @@ type Ready struct {
 // Run runs a daemon until ctx ends or a service fails, and calls ready once, when /readyz answers 200. It fails with
 // *InUseError where another daemon has the data directory.
 func Run(ctx context.Context, opts Options, ready func(Ready)) error {
-	file, err := config.Load(opts.ConfigPath)
+	file, err := config.Load(opts.ConfigPath.String())
 	if err != nil {
 		return err
 	}
-	held, err := acquire(opts.DataDir)
+	held, err := acquire(opts.DataDir.String())
 	if err != nil {
 		return err
 	}
 	defer held.release()
 	log, closeLog, err := telemetry.NewLog(telemetry.LogOptions{
-		Stderr: opts.Stderr, DataDir: opts.DataDir, Name: "kaged", Level: opts.Getenv("KAGED_LOG_LEVEL"), Quiet: opts.Quiet,
+		Stderr: opts.Stderr, DataDir: opts.DataDir.String(), Name: "kaged", Level: opts.Getenv("KAGED_LOG_LEVEL"), Quiet: opts.Quiet,
 	})
 	if err != nil {
 		return err

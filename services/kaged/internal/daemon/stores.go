@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,7 +34,7 @@ type stores struct {
 func openStores(ctx context.Context, opts Options, file *config.File, log *slog.Logger) (*stores, error) {
 	s := &stores{
 		log:      log,
-		embedded: pgembedded.Options{DataDir: opts.DataDir, Log: log.With("service", "postgres"), Getenv: opts.Getenv},
+		embedded: pgembedded.Options{DataDir: opts.DataDir.String(), Log: log.With("service", "postgres"), Getenv: opts.Getenv},
 		database: host.Database{
 			OwnerURL: config.Or(opts.DatabaseURL, file.Database.URL),
 			URL:      config.Or(opts.DatabaseAppURL, file.Database.AppURL),
@@ -55,7 +54,7 @@ func openStores(ctx context.Context, opts Options, file *config.File, log *slog.
 	if s.nats.URL == "" {
 		start.Go(func() (err error) {
 			s.bus, err = busembedded.Start(busembedded.Options{
-				StoreDir: filepath.Join(opts.DataDir, "nats"), Log: log.With("service", "nats"),
+				StoreDir: opts.DataDir.Join("nats"), Log: log.With("service", "nats"),
 				MaxStore: file.NATS.MaxStore, MaxMemory: file.NATS.MaxMemory,
 			})
 			return err

@@ -6,6 +6,7 @@ import (
 
 	"kaged.dev/pkg/cage"
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/ownpath"
 )
 
 // Cage is what an agent of the project may do, before it does anything.
@@ -55,9 +56,9 @@ type CageLimits struct {
 	WalltimeMS  int64   `json:"walltime_ms"`
 }
 
-// Cage says what an agent may do, "" for the root. own are kaged's own paths, which no cage can grant. It fails as
+// Cage says what an agent may do, "" for the root. No cage can grant what is kaged's own, dataDir included. It fails as
 // [Bench.Explain] does, and with cage_policy_invalid if the cage names what cannot be granted.
-func (b *Bench) Cage(ctx context.Context, agent string, own ...string) (Cage, error) {
+func (b *Bench) Cage(ctx context.Context, agent string, dataDir ownpath.Path) (Cage, error) {
 	if project, err := b.HasProject(ctx); err != nil || !project {
 		if err == nil {
 			err = b.noProject(cmp.Or(agent, rootAgent))
@@ -75,6 +76,10 @@ func (b *Bench) Cage(ctx context.Context, agent string, own ...string) (Cage, er
 	}
 	if policy == nil {
 		return c, nil
+	}
+	own, err := b.own(dataDir)
+	if err != nil {
+		return Cage{}, err
 	}
 	view, err := cage.Compile(policy, b.root, cage.Forbidden(own...))
 	if err != nil {

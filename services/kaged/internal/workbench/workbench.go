@@ -16,6 +16,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/ownpath"
 	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/telemetry"
 	"kaged.dev/pkg/version"
@@ -31,10 +32,10 @@ var services = []string{"tool-runner", "sandbox-supervisor", "harness"}
 // Options is what a bench is opened with.
 type Options struct {
 	// ConfigPath is local.toml.
-	ConfigPath string
+	ConfigPath ownpath.Path
 	// DataDir is where changes of files are noted while they are made, so that what a killed process left half done is taken
-	// back; empty where nothing will be changed.
-	DataDir string
+	// back; the zero Path where nothing will be changed.
+	DataDir ownpath.Path
 	// Root is the project's folder, absolute.
 	Root string
 	// Getenv reads the environment.
@@ -69,6 +70,7 @@ func Open(opts Options) (*Bench, error) {
 
 // process is the services of a command at work.
 type process struct {
+	opts   Options
 	file   *config.File
 	host   *host.Host
 	cancel context.CancelFunc
@@ -77,7 +79,7 @@ type process struct {
 
 // launch starts services by name, private to this process, and returns when they have started.
 func launch(opts Options, noSandbox bool, names ...string) (*process, error) {
-	file, err := config.Load(opts.ConfigPath)
+	file, err := config.Load(opts.ConfigPath.String())
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +101,7 @@ func launch(opts Options, noSandbox bool, names ...string) (*process, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{file, h, cancel, make(chan error, 1)}
+	p := &process{opts, file, h, cancel, make(chan error, 1)}
 	started := make(chan struct{})
 	go func() { p.ended <- h.Run(ctx, func() { close(started) }) }()
 	select {
@@ -109,6 +111,11 @@ func launch(opts Options, noSandbox bool, names ...string) (*process, error) {
 		cancel()
 		return nil, err
 	}
+}
+
+// own returns the places of kaged's own as a daemon with this configuration and dataDir has them.
+func (p *process) own(dataDir ownpath.Path) ([]ownpath.Path, error) {
+	return host.Own(p.file, p.opts.ConfigPath, dataDir, p.opts.Getenv)
 }
 
 // Close ends what still runs and returns when it is gone.

@@ -5,7 +5,10 @@
 // them.
 package blueprint
 
-import "kaged.dev/services/sandbox-supervisor/internal/netns"
+import (
+	"kaged.dev/pkg/ownpath"
+	"kaged.dev/services/sandbox-supervisor/internal/netns"
+)
 
 // The only user in a cage, and where it is at home. UID and GID are its ids where the cage has a user namespace of its own.
 const (
@@ -53,8 +56,8 @@ type Base struct {
 
 // Plan is a cage to build on its base.
 type Plan struct {
-	// Hidden are paths in the system that are covered by nothing.
-	Hidden []string `json:"hidden,omitempty"`
+	// Hidden are the places of kaged's own, covered by an empty folder or file where they lie in the system.
+	Hidden []ownpath.Path `json:"hidden,omitempty"`
 	// TmpBytes and TmpInodes bound the private folders in place of the base's, 0 for those.
 	TmpBytes  int64 `json:"tmp_bytes,omitempty"`
 	TmpInodes int64 `json:"tmp_inodes,omitempty"`

@@ -12,6 +12,7 @@ import (
 
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ownpath"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/egress"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
@@ -36,8 +37,8 @@ type Options struct {
 	// Cgroups is what the cgroups of cages are named after: the same for every start of a supervisor, so that the next one
 	// finds what a killed one left. Empty for no cgroups.
 	Cgroups string
-	// Hidden are paths that no cage may see, also where they lie in the system.
-	Hidden []string
+	// Hidden are the places of kaged's own, which no cage may see, also where they lie in the system.
+	Hidden []ownpath.Path
 	// TmpBytes bounds the private folders of one box.
 	TmpBytes int64
 	// StartTimeout is how long a box or a command may take to start, KillTimeout how long a box may take to report the end of

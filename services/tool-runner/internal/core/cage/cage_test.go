@@ -8,6 +8,8 @@ import (
 
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ownpath"
+	"kaged.dev/pkg/testkit"
 	"kaged.dev/services/tool-runner/internal/core/cage"
 )
 
@@ -32,7 +34,7 @@ func must(t *testing.T, err error) {
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	root := tree(t, "src/gen", "src2", ".git/objects", ".git/refs", ".git/hooks")
-	views := cage.NewViews([]string{filepath.Join(root, "src2")})
+	views := cage.NewViews([]ownpath.Path{testkit.Own(t, filepath.Join(root, "src2"))})
 	a := views.Access(&dsl.Cage{
 		FS:  []dsl.Mount{{Mode: "rw", Path: "project:/src"}, {Mode: "ro", Path: "./src/gen"}, {Mode: "rw", Path: "./.git"}},
 		Net: []string{"API.example.:443"}, Capabilities: []string{"shell"},

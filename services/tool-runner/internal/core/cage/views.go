@@ -8,6 +8,7 @@ import (
 
 	"kaged.dev/pkg/cage"
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/ownpath"
 )
 
 // How many views are kept, and for how long: as long as a repository that appears inside a project may be without protection.
@@ -36,7 +37,7 @@ type keptView struct {
 }
 
 // NewViews returns Views without any. forbidden are kaged's own paths, which no policy can grant.
-func NewViews(forbidden []string) *Views {
+func NewViews(forbidden []ownpath.Path) *Views {
 	return &Views{forbidden: cage.Forbidden(forbidden...), now: time.Now, kept: map[string]keptView{}}
 }
 

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ownpath"
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/cage"
 	"kaged.dev/services/tool-runner/internal/core/paths"
@@ -25,7 +26,7 @@ type Options struct {
 	// Rules are the operator's path boundaries.
 	Rules paths.Rules
 	// Forbidden are kaged's own paths, which no cage can grant.
-	Forbidden []string
+	Forbidden []ownpath.Path
 	// Guard judges commands and knows the system paths; nil stands for one without rules.
 	Guard *shellguard.Guard
 	// LockWait is how long a call waits for another to finish with a path.

@@ -1,0 +1,130 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ownpath"
+)
+
+// Own returns the places of kaged's own, which no agent may see or decide about: the data directory, the configuration, the
+// file of the service token, and sockets outside of the data directory. The zero Path leaves one out. It fails with
+// bad_request for a path that leads nowhere.
+func Own(file *config.File, configPath, dataDir ownpath.Path, getenv func(string) string) ([]ownpath.Path, error) {
+	var own []ownpath.Path
+	for _, p := range []ownpath.Path{dataDir, configPath} {
+		if !p.IsZero() {
+			own = append(own, p)
+		}
+	}
+	token, err := tokenFile(file, getenv)
+	if err != nil {
+		return nil, err
+	}
+	if !token.IsZero() {
+		own = append(own, token)
+	}
+	for _, name := range slices.Sorted(maps.Keys(file.Services)) {
+		listen, address, err := place(file, name, getenv)
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range slices.Compact([]string{listen, address}) {
+			path, isUnix := strings.CutPrefix(at, "unix:")
+			if !isUnix {
+				continue
+			}
+			socket, err := config.Resolve(path)
+			if err != nil {
+				return nil, err
+			}
+			own = append(own, socket)
+		}
+	}
+	if !dataDir.IsZero() && SocketPath(dataDir.String(), "x") != dataDir.Join("run", "x.sock") {
+		short, err := config.Resolve(shortDir(dataDir.String()))
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, short)
+	}
+	return own, nil
+}
+
+// place returns where a service listens and where others reach it, "" for unsaid; the path of a unix socket is absolute and
+// without links.
+func place(file *config.File, name string, getenv func(string) string) (listen, address string, err error) {
+	listen, address = file.Place(name, getenv)
+	for _, at := range []*string{&listen, &address} {
+		path, isUnix := strings.CutPrefix(*at, "unix:")
+		if !isUnix {
+			continue
+		}
+		real, err := config.Resolve(path)
+		if err != nil {
+			return "", "", fault.Wrap(err, fault.BadRequest, "[services.%s]: %s", name, fault.From(err).Msg)
+		}
+		*at = "unix:" + real.String()
+	}
+	return listen, address, nil
+}
+
+// The length of a service token in characters.
+const (
+	minToken = 32
+	maxToken = 4096
+)
+
+// tokenFile returns where the service token is, the zero Path where none is named.
+func tokenFile(file *config.File, getenv func(string) string) (ownpath.Path, error) {
+	if name := getenv("KAGED_SERVICE_TOKEN_FILE"); name != "" {
+		return config.Resolve(name)
+	}
+	name := file.Host.ServiceTokenFile
+	if name == "" {
+		return ownpath.Path{}, nil
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(file.Path), name)
+	}
+	return config.Resolve(name)
+}
+
+// serviceToken reads the token that services of other containers are known by, "" where none is named. It fails with
+// bad_request for a file that cannot be read or holds none.
+func serviceToken(file *config.File, getenv func(string) string) (string, error) {
+	path, err := tokenFile(file, getenv)
+	if err != nil || path.IsZero() {
+		return "", err
+	}
+	wrong := func(why string) error {
+		return fault.New(fault.BadRequest, "The service token %s of KAGED_SERVICE_TOKEN_FILE %s; write one with `openssl rand -hex 32`.", path, why)
+	}
+	info, err := os.Stat(path.String())
+	switch {
+	case err != nil:
+		return "", fault.Wrap(err, fault.BadRequest, "%s", wrong("cannot be read").Error())
+	case !info.Mode().IsRegular():
+		return "", wrong("is not a regular file")
+	case info.Size() > maxToken:
+		return "", wrong(fmt.Sprintf("is longer than %d characters", maxToken))
+	}
+	data, err := os.ReadFile(path.String())
+	if err != nil {
+		return "", fault.Wrap(err, fault.BadRequest, "%s", wrong("cannot be read").Error())
+	}
+	token := strings.TrimSpace(string(data))
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", wrong("is not one line of printable ASCII")
+	}
+	if len(token) < minToken {
+		return "", wrong(fmt.Sprintf("is shorter than %d characters", minToken))
+	}
+	return token, nil
+}

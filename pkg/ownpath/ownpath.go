@@ -1,0 +1,148 @@
+// Package ownpath holds where kaged's own files are: the data directory, the configuration, sockets and tokens.
+//
+// A wall that hides such a file compares paths, so a path that is relative, or that leads through a link, would pass it by.
+// A [Path] is absolute and without links; [Resolve] is the only way to make one.
+package ownpath
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxLinks is how many links may be on the way to one place, as in Linux.
+const maxLinks = 40
+
+// Path is a place of kaged's own: absolute, clean, and without links when it was resolved. The zero Path is no place, and
+// whatever hides or compares places refuses it.
+type Path struct {
+	at    string
+	links []string
+}
+
+// Resolve returns the place that name leads to, relative names starting at the working folder. Links are followed, those that
+// lead to nothing as well, so that the place is right for a file that is not there yet. It fails where name
+// is empty, holds a NUL, leads through something that is no folder, through a folder that cannot be looked at, or through a
+// ring of links. config.Resolve makes faults of its errors.
+func Resolve(name string) (Path, error) {
+	if name == "" || strings.ContainsRune(name, 0) {
+		return Path{}, fmt.Errorf("the path %q is empty or holds a NUL; name a file or a folder", name)
+	}
+	abs, err := absolute(name)
+	if err != nil {
+		return Path{}, fmt.Errorf("the path %s is relative, and the working folder is gone; write it from / on", name)
+	}
+	p, err := follow(abs)
+	if err != nil {
+		return Path{}, fmt.Errorf("the path %s leads nowhere: %s", name, reason(err))
+	}
+	return p, nil
+}
+
+// absolute joins a relative name to the working folder. It keeps what ".." follows: it means the parent of where a link leads.
+func absolute(name string) (string, error) {
+	if filepath.IsAbs(name) {
+		return name, nil
+	}
+	dir, err := os.Getwd()
+	return dir + "/" + name, err
+}
+
+var errRing = errors.New("there are too many links on the way")
+
+// reason is why a path leads nowhere, without the name of the call.
+func reason(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Path + ": " + p.Err.Error()
+	}
+	return err.Error()
+}
+
+// follow walks an absolute name component by component.
+func follow(name string) (Path, error) {
+	p := Path{at: "/"}
+	rest := strings.Split(name, "/")
+	for len(rest) > 0 {
+		part := rest[0]
+		rest = rest[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			p.at = filepath.Dir(p.at)
+			continue
+		}
+		next := filepath.Join(p.at, part)
+		info, err := os.Lstat(next)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			p.at = next
+			continue
+		case err != nil:
+			return Path{}, err
+		case info.Mode()&fs.ModeSymlink == 0:
+			if !info.IsDir() && len(rest) > 0 {
+				return Path{}, &fs.PathError{Op: "open", Path: next, Err: errors.New("not a folder")}
+			}
+			p.at = next
+			continue
+		}
+		if p.links = append(p.links, next); len(p.links) > maxLinks {
+			return Path{}, errRing
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return Path{}, err
+		}
+		if filepath.IsAbs(target) {
+			p.at = "/"
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return p, nil
+}
+
+// String returns the path, "" for the zero Path.
+func (p Path) String() string { return p.at }
+
+// IsZero reports whether it is no place.
+func (p Path) IsZero() bool { return p.at == "" }
+
+// Join returns a path below it. It panics for the zero Path, whose result would be relative.
+func (p Path) Join(elem ...string) string {
+	if p.IsZero() {
+		panic("ownpath: a path below none")
+	}
+	return filepath.Join(append([]string{p.at}, elem...)...)
+}
+
+// Links returns the links that were followed, each as a path without links but for its last component. Who may change one
+// decides where the next start looks for the file.
+func (p Path) Links() []string { return p.links }
+
+// MarshalJSON writes the path. It fails for the zero Path.
+func (p Path) MarshalJSON() ([]byte, error) {
+	if p.IsZero() {
+		return nil, errors.New("ownpath: no place")
+	}
+	return json.Marshal(p.at)
+}
+
+// UnmarshalJSON reads what [Path.MarshalJSON] wrote: a path that was resolved in another process. It fails for one that is
+// not absolute and clean.
+func (p *Path) UnmarshalJSON(data []byte) error {
+	var at string
+	if err := json.Unmarshal(data, &at); err != nil {
+		return err
+	}
+	if !filepath.IsAbs(at) || filepath.Clean(at) != at || strings.ContainsRune(at, 0) {
+		return fmt.Errorf("the path %q of kaged's own is not absolute and clean", at)
+	}
+	p.at, p.links = at, nil
+	return nil
+}

@@ -1,0 +1,151 @@
+package rpc
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/tap"
+
+	"kaged.dev/pkg/fault"
+)
+
+// keyToken is the metadata key that the service token travels under.
+const keyToken = "kaged-service-token"
+
+// TokenOptions returns the options of a client that shows the service token with each call; none for an empty token.
+func TokenOptions(token string) []grpc.DialOption {
+	if token == "" {
+		return nil
+	}
+	return []grpc.DialOption{grpc.WithPerRPCCredentials(tokenCredentials(token))}
+}
+
+type tokenCredentials string
+
+func (t tokenCredentials) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{keyToken: string(t)}, nil
+}
+
+// RequireTransportSecurity is false: the token is for unix sockets and the loopback, where no other host listens.
+func (tokenCredentials) RequireTransportSecurity() bool { return false }
+
+// A standing is what is known of the process at the other end of a connection.
+type standing int
+
+const (
+	// unknown is a process that cannot be looked at, such as one of another container: it shows the service token.
+	unknown standing = iota
+	// own is a process outside of every cage, of the user this process runs as or of root.
+	own
+	// stranger is a process that may call nothing, whatever it shows.
+	stranger
+)
+
+// Peers decides which processes may call a service: a socket that is seen is not a socket that is owned. A process of this
+// user or of root may that is in no process namespace below this one, which is what a cage is. One that cannot be looked at,
+// in another container or over TCP, may with the service token. It binds every RPC, health and reflection too, and is checked
+// before a message is read.
+//
+// Refusals are forbidden (a stranger) or unauthenticated (no token, or a wrong one).
+type Peers struct {
+	// Token is the service token, "" where no process is let in by one.
+	Token string
+	// Log is told of connections of strangers.
+	Log *slog.Logger
+}
+
+// ServerOptions returns the options of a server that is guarded so. Connections that are neither unix sockets nor TCP are
+// taken for this process's own.
+func (p Peers) ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.Creds(&door{insecure.NewCredentials(), p}),
+		grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
+			if err := p.admit(ctx, info.Header.Get(keyToken)); err != nil {
+				return nil, ToStatus(err)
+			}
+			return ctx, nil
+		}),
+	}
+}
+
+// door looks at who connects. What it finds goes with the connection, so that the caller is told why it is refused.
+type door struct {
+	credentials.TransportCredentials
+	peers Peers
+}
+
+type verdict struct {
+	credentials.CommonAuthInfo
+	standing standing
+	err      error // of a stranger
+}
+
+// AuthType implements credentials.AuthInfo.
+func (verdict) AuthType() string { return "kaged-peer" }
+
+// ServerHandshake implements credentials.TransportCredentials. It puts nothing on the wire.
+func (d *door) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	v := verdict{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}}
+	switch c := conn.(type) {
+	case *net.UnixConn:
+		v.standing, v.err = look(c)
+	case *net.TCPConn:
+		v.standing = unknown
+	default:
+		v.standing = own
+	}
+	if v.standing == stranger {
+		d.peers.Log.Warn("refused a process on a service's socket", "address", conn.LocalAddr().String(), "reason", v.err)
+	}
+	return conn, v, nil
+}
+
+// Clone implements credentials.TransportCredentials.
+func (d *door) Clone() credentials.TransportCredentials {
+	return &door{d.TransportCredentials.Clone(), d.peers}
+}
+
+// admit decides about one call.
+func (p Peers) admit(ctx context.Context, shown []string) error {
+	from, _ := peer.FromContext(ctx)
+	if from == nil {
+		return fault.New(fault.Internal, "The connection was not looked at.")
+	}
+	v, ok := from.AuthInfo.(verdict)
+	switch {
+	case !ok:
+		return fault.New(fault.Internal, "The connection was not looked at.")
+	case v.standing == own:
+		return nil
+	case v.standing == stranger:
+		return v.err
+	case p.Token == "":
+		return fault.New(fault.Unauthenticated, "The caller is in another container or on a TCP connection, where kaged cannot see what it is: "+
+			"set KAGED_SERVICE_TOKEN_FILE (or [host] service_token_file) to the same file for both, in no folder that an agent can read.").
+			With("reason", "service_token_unset")
+	case len(shown) != 1 || subtle.ConstantTimeCompare([]byte(shown[0]), []byte(p.Token)) != 1:
+		return fault.New(fault.Unauthenticated, "The caller does not show the service token of this service: "+
+			"set KAGED_SERVICE_TOKEN_FILE (or [host] service_token_file) to the same file for both.").With("reason", "service_token_wrong")
+	}
+	return nil
+}
+
+// The refusals of strangers.
+func foreignUser(uid uint32) error {
+	return fault.New(fault.Forbidden, "kaged's services answer the user they run as, and root; the caller is user %d.", uid).
+		With("reason", "foreign_user")
+}
+
+func caged() error {
+	return fault.New(fault.Forbidden, "kaged's services answer no process in a cage or in a container of its own; call them from outside of it.").
+		With("reason", "caged")
+}
+
+var errGone = errors.New("the process is gone")
