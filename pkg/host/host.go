@@ -158,6 +158,9 @@ func New(opts Options, modules ...Module) (*Host, error) {
 			return nil, err
 		}
 		h.modules = append(h.modules, r)
+		if own, err = withSockets(own, r.listen, r.address); err != nil { // the environment may place it too
+			return nil, err
+		}
 	}
 	for _, r := range h.modules {
 		env := &Env{

@@ -26,7 +26,12 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if part := os.Getenv("KAGED_TEST_PEER"); part != "" {
+		os.Exit(play(part))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // journal remembers what happened in which order.
 type journal struct {

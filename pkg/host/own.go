@@ -35,16 +35,8 @@ func Own(file *config.File, configPath, dataDir ownpath.Path, getenv func(string
 		if err != nil {
 			return nil, err
 		}
-		for _, at := range slices.Compact([]string{listen, address}) {
-			path, isUnix := strings.CutPrefix(at, "unix:")
-			if !isUnix {
-				continue
-			}
-			socket, err := config.Resolve(path)
-			if err != nil {
-				return nil, err
-			}
-			own = append(own, socket)
+		if own, err = withSockets(own, listen, address); err != nil {
+			return nil, err
 		}
 	}
 	if !dataDir.IsZero() && SocketPath(dataDir.String(), "x") != dataDir.Join("run", "x.sock") {
@@ -53,6 +45,25 @@ func Own(file *config.File, configPath, dataDir ownpath.Path, getenv func(string
 			return nil, err
 		}
 		own = append(own, short)
+	}
+	return own, nil
+}
+
+// withSockets adds the unix sockets among addresses, each once, to places of kaged's own that do not hold them.
+func withSockets(own []ownpath.Path, addresses ...string) ([]ownpath.Path, error) {
+	for _, at := range addresses {
+		path, isUnix := strings.CutPrefix(at, "unix:")
+		if !isUnix {
+			continue
+		}
+		socket, err := config.Resolve(path)
+		if err != nil {
+			return nil, err
+		}
+		held := func(p ownpath.Path) bool { return socket.Below(p) }
+		if !slices.ContainsFunc(own, held) {
+			own = append(own, socket)
+		}
 	}
 	return own, nil
 }

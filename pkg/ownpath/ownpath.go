@@ -121,6 +121,11 @@ func (p Path) Join(elem ...string) string {
 	return filepath.Join(append([]string{p.at}, elem...)...)
 }
 
+// Below reports whether it is dir or lies in it. Nothing is below the zero Path.
+func (p Path) Below(dir Path) bool {
+	return !dir.IsZero() && (p.at == dir.at || strings.HasPrefix(p.at, strings.TrimSuffix(dir.at, "/")+"/"))
+}
+
 // Links returns the links that were followed, each as a path without links but for its last component. Who may change one
 // decides where the next start looks for the file.
 func (p Path) Links() []string { return p.links }
