@@ -65,6 +65,16 @@ func Resolve(name string) (ownpath.Path, error) {
 // fileTwins are the variables that may be given as the name of a file, in NAME_FILE: those that hold secrets.
 var fileTwins = []string{"KAGED_DATABASE_URL", "KAGED_DATABASE_APP_URL", "KAGED_NATS_URL"}
 
+// SecretFiles returns the files that an environment names instead of a secret.
+func SecretFiles(getenv func(string) string) (paths []string) {
+	for _, name := range fileTwins {
+		if path := getenv(name + "_FILE"); path != "" {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
 // WithFiles returns an environment in which each of the variables that hold secrets may come from a file: KAGED_NATS_URL_FILE names
 // the file whose text, without white space around it, is KAGED_NATS_URL. It fails with bad_request where a file cannot be read or is
 // empty, and where a variable and its twin are both set.

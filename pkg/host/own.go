@@ -14,7 +14,7 @@ import (
 )
 
 // Own returns the places of kaged's own, which no agent may see or decide about: the data directory, the configuration, the
-// file of the service token, and sockets outside of the data directory. The zero Path leaves one out. It fails with
+// files of the service token and of other secrets, and sockets outside of the data directory. The zero Path leaves one out. It fails with
 // bad_request for a path that leads nowhere.
 func Own(file *config.File, configPath, dataDir ownpath.Path, getenv func(string) string) ([]ownpath.Path, error) {
 	var own []ownpath.Path
@@ -29,6 +29,13 @@ func Own(file *config.File, configPath, dataDir ownpath.Path, getenv func(string
 	}
 	if !token.IsZero() {
 		own = append(own, token)
+	}
+	for _, name := range config.SecretFiles(getenv) {
+		secret, err := config.Resolve(name)
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, secret)
 	}
 	for _, name := range slices.Sorted(maps.Keys(file.Services)) {
 		listen, address, err := place(file, name, getenv)

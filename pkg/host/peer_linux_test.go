@@ -318,13 +318,15 @@ func TestOwn(t *testing.T) {
 	file, err := config.Parse(filepath.Join(dir, "local.toml"), fmt.Appendf(nil,
 		"[host]\nservice_token_file = \"link/token\"\n[services.a]\nlisten = \"unix:%[1]s/link/run/a.sock\"\n[services.b]\naddress = \"unix:%[1]s/b.sock\"\n", dir))
 	must(t, err)
-	own, err := host.Own(file, testkit.Own(t, file.Path), testkit.Own(t, filepath.Join(dir, "data")), func(string) string { return "" })
+	own, err := host.Own(file, testkit.Own(t, file.Path), testkit.Own(t, filepath.Join(dir, "data")), func(name string) string {
+		return map[string]string{"KAGED_NATS_URL_FILE": filepath.Join(dir, "link/nats")}[name]
+	})
 	must(t, err)
 	var got []string
 	for _, p := range own {
 		got = append(got, strings.TrimPrefix(p.String(), dir))
 	}
-	if want := "/data /local.toml /token /run/a.sock /b.sock"; strings.Join(got, " ") != want {
+	if want := "/data /local.toml /token /nats /run/a.sock /b.sock"; strings.Join(got, " ") != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
 	long := testkit.Own(t, filepath.Join(dir, strings.Repeat("long", 25)))
