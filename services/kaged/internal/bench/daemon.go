@@ -117,30 +117,12 @@ func (d *daemon) post(ctx context.Context, session, text string) error {
 }
 
 // cpu returns the CPU time used by the daemon and every process below it, living ones and those waited for.
-func (d *daemon) cpu() (time.Duration, error) {
-	children := map[int][]int{}
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return 0, err
+func (d *daemon) cpu() (total time.Duration, err error) {
+	tree, err := d.processes()
+	for _, p := range tree {
+		total += p.used
 	}
-	used := map[int]time.Duration{}
-	for _, path := range stats {
-		pid, ppid, ticks, ok := readStat(path)
-		if ok {
-			children[ppid] = append(children[ppid], pid)
-			used[pid] = time.Duration(ticks) * time.Second / 100 // USER_HZ is 100 on every Linux kaged runs on
-		}
-	}
-	var total time.Duration
-	var walk func(int)
-	walk = func(pid int) {
-		total += used[pid]
-		for _, c := range children[pid] {
-			walk(c)
-		}
-	}
-	walk(d.cmd.Process.Pid)
-	return total, nil
+	return total, err
 }
 
 func readStat(path string) (pid, ppid int, ticks int64, ok bool) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -222,11 +223,25 @@ func (w *world) relay(ctx context.Context) (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-// measurePace: the same with 10 ms between deltas: how late each comes.
+// measurePace has 100 sessions stream at once with 10 ms between deltas: how late each comes, and what all of them cost.
 func measurePace(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		w.model.set(plan{deltas: deltas, interval: pace})
+		before, err := d.cpu()
+		if err != nil {
+			return nil, err
+		}
+		sampled, done := context.WithCancel(ctx)
+		defer done()
+		var peak treeMemory
+		var sampler errgroup.Group
+		sampler.Go(func() (err error) { peak, err = d.peakMemory(sampled); return err })
 		results, _, err := d.stream(ctx, sessions)
+		done()
+		if err := errors.Join(err, sampler.Wait()); err != nil {
+			return nil, err
+		}
+		after, err := d.cpu()
 		if err != nil {
 			return nil, err
 		}
@@ -240,6 +255,9 @@ func measurePace(ctx context.Context, w *world) ([]Figure, error) {
 		return []Figure{
 			{Name: "pace/delivery/median", Value: ms(percentile(lag, 50)), Unit: "ms"},
 			{Name: "pace/delivery/p99", Value: ms(percentile(lag, 99)), Unit: "ms", Peer: "30, 1339, 238", Target: 20},
+			{Name: "pace/cpu", Value: (after - before).Seconds(), Unit: "cpu-s", Peer: "mastra 2.3", Target: 1.5},
+			{Name: "pace/tree-rss", Value: mb(peak.rss), Unit: "MB", Peer: "mastra 347 to 408, codex 371 to 476", Target: 300},
+			{Name: "pace/tree-pss", Value: mb(peak.pss), Unit: "MB"},
 		}, nil
 	})
 }
