@@ -26,6 +26,7 @@ import (
 	"kaged.dev/pkg/testkit"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
+	"kaged.dev/services/sandbox-supervisor/shim"
 )
 
 func init() { helpers["supervisor"] = helperSupervisor }
@@ -321,6 +322,22 @@ func TestShimTakesNoSignals(t *testing.T) {
 	r := begin(t, client, shell(t, "for s in HUP INT QUIT TERM PIPE ALRM USR1 USR2 TSTP; do kill -$s $PPID; done; echo alive", pipes))
 	if exit := r.wait(); exit.GetReason() != 0 || r.stdout.String() != "alive\n" {
 		t.Errorf("output is %q, the end %v", r.stdout.String(), exit)
+	}
+}
+
+// The shim is the small embedded program under its plain name, and maps a few megabytes where the whole of this program would be
+// mapped otherwise.
+func TestShimIsSmall(t *testing.T) {
+	t.Parallel()
+	client := serve(t, nil)
+	r := begin(t, client, shell(t, `tr '\0' ' ' </proc/$PPID/cmdline; grep VmRSS: /proc/$PPID/status`, pipes))
+	r.wait()
+	got := strings.Fields(r.stdout.String())
+	if len(got) != 4 || got[0] != shim.Name || got[1] != "VmRSS:" {
+		t.Fatalf("command line and memory are %q, want %s alone and one row", got, shim.Name)
+	}
+	if kb, err := strconv.Atoi(got[2]); err != nil || kb > 16<<10 {
+		t.Errorf("the shim takes %s kB of memory, want at most 16 MiB", got[2])
 	}
 }
 

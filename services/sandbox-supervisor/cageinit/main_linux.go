@@ -7,6 +7,8 @@
 // first, as an init may wait for its cage. Then come the commands (packages commands and frame). It is small, static and has no
 // cgo: rights are given up by every thread at once, which the Go runtime can only do without cgo.
 //
+// Started as kaged-shim, the program is the shim instead (package shim), which owns the commands that are in no cage.
+//
 // Goroutines: those of package commands, and one that drains signals. They end with the process.
 package main
 
@@ -27,6 +29,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 	"kaged.dev/services/sandbox-supervisor/internal/netns"
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
+	"kaged.dev/services/sandbox-supervisor/shim"
 )
 
 // socket is the descriptor of the connection to the supervisor.
@@ -35,6 +38,8 @@ const socket = 3
 func main() {
 	do := run
 	switch {
+	case len(os.Args) == 1 && os.Args[0] == shim.Name:
+		shim.Main()
 	case len(os.Args) == 2 && os.Args[1] == blueprint.ArgHold:
 		_, _ = os.Stdin.Read(make([]byte, 1)) // its namespace is all that is wanted of it
 		return

@@ -17,7 +17,11 @@ var programs embed.FS
 // layerInit is the layer of a cage that is its init.
 const layerInit = "init"
 
-// image returns the init as a file in memory that nobody can change any more, made once for all boxes.
+// Program returns the program that is embedded in this one, as a sealed file in memory: the init of cages, their launcher, and
+// the shim (command cageinit). The file is made once and stays open. Program fails with cage_unavailable where this kaged was
+// built without it or the system lets no file in memory be run.
+func Program() (*os.File, error) { return image() }
+
 var image = sync.OnceValues(func() (*os.File, error) {
 	program, err := programs.ReadFile("init/cage-init-" + runtime.GOARCH)
 	if err != nil {

@@ -39,7 +39,10 @@ type Options struct {
 	Lock string
 	// Lazy starts the shim when the first command wants it.
 	Lazy bool
-	// Executable is the program that becomes the shim; empty for the one that runs.
+	// Program returns a small static program that becomes a shim when it is started under the name of one. Where Program is nil
+	// or fails, Executable is started instead.
+	Program func() (*os.File, error)
+	// Executable is a program that begins with shim.Main if shim.Invoked; empty for the one that runs.
 	Executable string
 	// Cgroups says to use cgroups where they can be had.
 	Cgroups bool

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -90,6 +91,17 @@ func TestLazy(t *testing.T) {
 		t.Error(err)
 	}
 	stop()
+}
+
+// Where the embedded program cannot be had, the shim is the supervisor's own executable.
+func TestWithoutTheProgram(t *testing.T) {
+	t.Parallel()
+	missing := func() (*os.File, error) { return nil, errors.New("built without it") }
+	h, _ := run(t, options(func(o *shimhost.Options) { o.Program = missing }))
+	_, line := spawn(t, h, spec(t, "echo", "here"))
+	if got := <-line; got != "here\n" {
+		t.Errorf("wrote %q, want here", got)
+	}
 }
 
 // A program that does not become a shim is no reason to wait: a command is refused, and the host stops as always.

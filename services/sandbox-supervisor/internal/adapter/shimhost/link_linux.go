@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -48,8 +49,9 @@ func start(h *Host, tree *cgroup.Tree) (*shimProcess, error) {
 		Log: h.opts.Log, Peer: "the shim", Abandon: s.kill,
 		StartTimeout: h.opts.StartTimeout, KillTimeout: h.opts.KillTimeout, DrainWait: h.opts.DrainWait,
 	})
+	path, args := h.program()
 	s.cmd = &exec.Cmd{
-		Path: h.opts.Executable, Args: []string{shim.Name, shim.Misplaced},
+		Path: path, Args: args,
 		// Nothing of this process's environment reaches the shim; two threads are plenty for what it does.
 		Env:    []string{"GOMAXPROCS=2", "GOTRACEBACK=single"},
 		Stderr: &logWriter{log: h.opts.Log}, ExtraFiles: []*os.File{theirs},
@@ -84,6 +86,19 @@ func start(h *Host, tree *cgroup.Tree) (*shimProcess, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// program returns what becomes the shim, and its arguments. The embedded program is preferred: started from this one, the shim maps
+// a hundred megabytes of code of which it uses one, and takes 70 MB of memory instead of 6.
+func (h *Host) program() (path string, args []string) {
+	if h.opts.Program != nil {
+		file, err := h.opts.Program()
+		if err == nil {
+			return "/proc/self/fd/" + strconv.Itoa(int(file.Fd())), []string{shim.Name}
+		}
+		h.opts.Log.Info("the process that runs commands is this program a second time", "reason", err)
+	}
+	return h.opts.Executable, []string{shim.Name, shim.Misplaced}
 }
 
 // kill makes an end of a shim that is of no use.
