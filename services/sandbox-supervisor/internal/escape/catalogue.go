@@ -1,5 +1,7 @@
 package escape
 
+import "slices"
+
 // Profile is a kind of cage the cases are tried in.
 type Profile string
 
@@ -15,6 +17,8 @@ const (
 	Neighbours Profile = "neighbours"
 	// Limited are cages with one limit each, for one program that does not care.
 	Limited Profile = "limited"
+	// Named may reach one host by name. Package egress tries its cases, each against a server that takes the opening.
+	Named Profile = "named"
 )
 
 // Case is something a program in a cage may try.
@@ -39,7 +43,12 @@ func (c Case) In(p Profile) bool {
 			return true
 		}
 	}
-	return len(c.Only) == 0 && p != Neighbours && p != Limited
+	return len(c.Only) == 0 && p != Neighbours && p != Limited && p != Named
+}
+
+// Probed reports whether the probe tries a case. Those of [Limited] and [Named] have programs of their own.
+func (c Case) Probed() bool {
+	return !slices.Contains(c.Only, Limited) && !slices.Contains(c.Only, Named)
 }
 
 func works(id, attack string, only ...Profile) Case {
@@ -248,4 +257,19 @@ var Catalogue = []Case{
 	contained("net-tun", "a tunnel device"),
 	contained("net-options", "privileged socket options"),
 	contained("net-denied-port", "other ports of an allowed host", Networked),
+
+	contained("open-alert", "another site by TLS, a warning alert first", Named),
+	contained("open-alert-version", "the same with an alert of version 0.1", Named),
+	contained("open-version-high", "another site by a record of version 4.1", Named),
+	contained("open-version-highest", "another site by a record of version 15.1", Named),
+	contained("open-version-low", "another site by a record of version 1.1", Named),
+	contained("open-version-zero", "another site by a record of version 0.1", Named),
+	contained("open-change-cipher", "another site by TLS, a ChangeCipherSpec first", Named),
+	contained("open-heartbeat", "another site by TLS, a heartbeat first", Named),
+	contained("open-ssl2", "a ClientHello of SSL 2", Named),
+	contained("open-method", "another site by a method of 33 letters", Named),
+	contained("open-method-long", "another site by a method of 9000 letters", Named),
+	contained("open-h2c", "another site by HTTP/2 without TLS", Named),
+	contained("open-blank", "another site by a request behind a blank", Named),
+	contained("open-proxy", "another site by a request behind a header of the PROXY protocol", Named),
 }

@@ -11,8 +11,8 @@ const (
 	// maxHello is how much of what a client says first is looked at: no ClientHello of a real client is longer, and no header
 	// up to its Host should be.
 	maxHello = 32 << 10
-	// maxToken is the longest method of an HTTP request.
-	maxToken = 32
+	// maxMethod is the longest method of an HTTP request that is let through.
+	maxMethod = 32
 )
 
 // speech is what a client's first bytes are.
@@ -36,20 +36,37 @@ var (
 	errTLS     = errors.New("it begins like TLS and is none")
 	errHTTP    = errors.New("it begins like HTTP and is none, or can be read in more ways than one")
 	errTooLong = errors.New("it does not say within 32 KiB whom it calls")
+	errHTTP2   = errors.New("it is HTTP/2 without TLS, whose requests are not read here; use HTTP/1.1 or TLS")
+	errProxy   = errors.New("it begins with a header of the PROXY protocol, which would hide the request behind it")
 )
 
-// listen makes out what a client says. It returns errMore as long as it cannot tell, and another error where the bytes are a
-// broken form of what they begin as. What it cannot name it lets pass: a protocol that is neither TLS nor HTTP/1.
-func listen(said []byte) (speech, error) {
+// listen makes out what a client says. It returns errMore as long as it cannot tell, and another error for bytes that some
+// server may read as TLS or HTTP though they are no clean form of it. Everything else passes without a name: a protocol that
+// is neither TLS nor HTTP. answered says that the server has spoken before the client, as no server of TLS does: then bytes
+// that only resemble TLS, such as the length of a MySQL packet, are another protocol's.
+func listen(said []byte, answered bool) (speech, error) {
 	if len(said) == 0 {
 		return speech{}, errMore
 	}
 	var s speech
 	var err error
-	if said[0] == recordHandshake {
+	switch first := said[0]; {
+	case first == recordHandshake:
 		s, err = listenTLS(said)
-	} else {
+	case first >= recordFirst && first <= recordLast:
+		err = errTLS
+	case first >= 0x80:
+		if err = oldHello(said); err == nil {
+			s, err = listenHTTP(said)
+		}
+	default:
 		s, err = listenHTTP(said)
+	}
+	if errors.Is(err, errTLS) {
+		if answered {
+			return speech{}, nil
+		}
+		err = unlessMongo(said)
 	}
 	if errors.Is(err, errMore) && len(said) >= maxHello {
 		err = errTooLong
@@ -59,7 +76,9 @@ func listen(said []byte) (speech, error) {
 
 // Of TLS: types of records, of handshake messages, of extensions and of names, and sizes.
 const (
+	recordFirst     = 20
 	recordHandshake = 22
+	recordLast      = 24
 	helloClient     = 1
 	serverName      = 0
 	hostName        = 0
@@ -70,12 +89,6 @@ const (
 
 // listenTLS reads the server name of a ClientHello, which may come in any number of records.
 func listenTLS(said []byte) (speech, error) {
-	if len(said) < 2 {
-		return speech{}, errMore
-	}
-	if said[1] != 3 {
-		return speech{}, nil // no version of TLS
-	}
 	var message []byte
 	for rest := said; ; {
 		if len(rest) < recordHeader {
@@ -176,25 +189,68 @@ func serverNames(body []byte) (names []string, ok bool) {
 	return names, true
 }
 
+// oldHello returns errTLS for a ClientHello in the format of SSL 2, which some servers of TLS still read: a length with the
+// highest bit set, the type, the version.
+func oldHello(said []byte) error {
+	const typeAt, versionAt = 2, 3
+	if len(said) <= typeAt {
+		return errMore
+	}
+	if said[0] == 0x80 && said[typeAt] != 0 { // 0 is memcached's binary protocol, the length of a key
+		return errTLS
+	}
+	if said[typeAt] != helloClient {
+		return nil
+	}
+	if len(said) <= versionAt {
+		return errMore
+	}
+	if said[versionAt] == 0 || said[versionAt] == 2 || said[versionAt] == 3 {
+		return errTLS
+	}
+	return nil
+}
+
+// unlessMongo returns nil for a message of MongoDB, whose length may look like the type of a TLS record, and errTLS for
+// anything else: length, request id, answered id (none), operation, each of four bytes, the least significant first. No
+// server of TLS reads such a message as a ClientHello.
+func unlessMongo(said []byte) error {
+	const header = 16
+	var h [header]byte
+	n := copy(h[:], said)
+	if h[2] != 0 || h[3] != 0 || said[0] == recordHandshake && h[5] == helloClient {
+		return errTLS
+	}
+	for _, operation := range []string{"\xdd\x07\x00\x00", "\xd4\x07\x00\x00", "\xdc\x07\x00\x00"} {
+		if want := "\x00\x00\x00\x00" + operation; n <= 8 || strings.HasPrefix(want, string(h[8:n])) {
+			if n < header {
+				return errMore
+			}
+			return nil
+		}
+	}
+	return errTLS
+}
+
 // listenHTTP reads the host of an HTTP/1 request, of its request line where that has one and of its header.
 func listenHTTP(said []byte) (speech, error) {
+	if bytes.HasPrefix(said, []byte(proxySignature)) {
+		return speech{}, errProxy
+	}
 	head := bytes.TrimLeft(said, "\r\n") // servers forgive empty lines
-	if len(head) == 0 {
+	if len(head) == 0 || strings.HasPrefix(proxySignature, string(said)) {
 		return speech{}, errMore
 	}
-	if !maybeRequest(head) {
+	switch err := maybeRequest(head); {
+	case errors.Is(err, errNoRequest):
 		return speech{}, nil
+	case err != nil:
+		return speech{}, err
 	}
 	end := bytes.IndexByte(head, '\n')
-	if end < 0 {
-		return speech{}, errMore
-	}
-	method, target, version := requestLine(head[:end])
-	if !strings.HasPrefix(strings.ToUpper(version), "HTTP/1") {
-		return speech{}, nil
-	}
-	if version != "HTTP/1.1" && version != "HTTP/1.0" {
-		return speech{}, errHTTP
+	method, target, version, err := requestLine(head[:end])
+	if err != nil || version == "" {
+		return speech{}, err
 	}
 	lines := head[end+1:]
 	stop := headerEnd(lines)
@@ -241,31 +297,60 @@ func (s *speech) header(lines []byte, version string) error {
 	return nil
 }
 
-// maybeRequest returns whether head may become the first line of an HTTP request.
-func maybeRequest(head []byte) bool {
-	for i, c := range head {
+// proxySignature begins a header of the PROXY protocol, version 2.
+const proxySignature = "\r\n\r\n\x00\r\nQUIT\n"
+
+// maybeRequest returns nil if head holds a line that may be the first of an HTTP request, errMore if it may become one,
+// errNoRequest if it does not, and errHTTP for a line with control characters that some servers read as a request.
+func maybeRequest(head []byte) error {
+	method := head
+	for len(method) > 0 && blank(method[0]) { // some servers forgive blanks
+		method = method[1:]
+	}
+	for i, c := range method {
 		switch {
-		case c == ' ' || c == '\t':
-			return i > 0 && maybeTarget(head[i+1:])
-		case !isToken(c) || i >= maxToken:
+		case i > 0 && (blank(c) || c == '\r' || c == '\n'):
+			return maybeTarget(method[:i], method[i:])
+		case !isToken(c):
+			return errNoRequest
+		}
+	}
+	return errMore
+}
+
+// errNoRequest says that bytes are of no protocol that is read here.
+var errNoRequest = errors.New("it is no request")
+
+// maybeTarget judges the rest of a first line, which begins behind the method.
+func maybeTarget(method, rest []byte) error {
+	for _, c := range rest {
+		switch {
+		case c == '\n':
+			return nil
+		case c < ' ' && c != '\r' && !blank(c) || c == 0x7f:
+			if word(method) {
+				return errHTTP
+			}
+			return errNoRequest
+		}
+	}
+	return errMore
+}
+
+// word reports whether a method is made of letters, dashes and underscores. Others, with a control character in their line,
+// begin a binary protocol: LDAP, or git, whose lines begin with a length in digits.
+func word(method []byte) bool {
+	for _, c := range method {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '-' || c == '_') {
 			return false
 		}
 	}
 	return true
 }
 
-// maybeTarget returns whether text may become what follows the method of a request: no control characters in the line, and
-// so no protocol that is not made of lines.
-func maybeTarget(text []byte) bool {
-	for _, c := range text {
-		switch {
-		case c == '\n':
-			return true
-		case c < ' ' && c != '\r' && c != '\t' || c == 0x7f:
-			return false
-		}
-	}
-	return true
+// blank reports whether c separates the words of a request line for some server. HTTP says that only a space does.
+func blank(c byte) bool {
+	return c == ' ' || c == '\t' || c == '\v' || c == '\f' || c >= 0x1c && c <= 0x1f || c == 0x85 || c == 0xa0
 }
 
 // isToken returns whether c may stand in an HTTP method.
@@ -273,14 +358,47 @@ func isToken(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
-// requestLine parts a request line; version is empty where it has not three parts.
-func requestLine(line []byte) (method, target, version string) {
-	parts := strings.Fields(string(line))
-	if len(parts) < 3 {
-		return "", "", ""
+// words parts a line at blanks and CRs.
+func words(line []byte) (list [][]byte) {
+	begin := -1
+	for i, c := range line {
+		switch separates := blank(c) || c == '\r'; {
+		case separates && begin >= 0:
+			list = append(list, line[begin:i])
+			begin = -1
+		case !separates && begin < 0:
+			begin = i
+		}
 	}
-	// A target with spaces in it is nothing that a server should take; the last part is the version either way.
-	return parts[0], strings.Join(parts[1:len(parts)-1], " "), parts[len(parts)-1]
+	if begin >= 0 {
+		list = append(list, line[begin:])
+	}
+	return list
+}
+
+// requestLine parts a request line. The version is empty for a line of another protocol. A line that only some servers take is
+// refused: what they make of it is not known.
+func requestLine(line []byte) (method, target, version string, err error) {
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	words := words(line)
+	isHTTP := false
+	for _, word := range words[1:] {
+		isHTTP = isHTTP || len(word) >= 5 && strings.EqualFold(string(word[:5]), "HTTP/")
+	}
+	switch {
+	case string(words[0]) == "PROXY":
+		return "", "", "", errProxy
+	case !isHTTP:
+		return "", "", "", nil
+	case string(line) == "PRI * HTTP/2.0":
+		return "", "", "", errHTTP2
+	case len(words) != 3 || len(words[0]) > maxMethod || !bytes.Equal(line, bytes.Join(words, []byte(" "))):
+		return "", "", "", errHTTP
+	}
+	if version = string(words[2]); version != "HTTP/1.1" && version != "HTTP/1.0" {
+		return "", "", "", errHTTP
+	}
+	return string(words[0]), string(words[1]), version, nil
 }
 
 // headerEnd returns where the empty line after a header ends, -1 where there is none yet.

@@ -47,7 +47,7 @@ func (g *Gate) follow(p *pair, r *route) {
 	s, refused := speech{}, (*refusal)(nil)
 	for first := true; ; first = false {
 		if r.host != "" {
-			s, refused = g.message(v, r)
+			s, refused = g.message(v, r, p.answered)
 		}
 		if refused == nil && first {
 			g.attempts.add(r.target(), true, r.rule)
@@ -87,7 +87,7 @@ func (g *Gate) follow(p *pair, r *route) {
 
 // message reads what a client says until it is clear whom it calls, which is then in v.heard: nothing, or empty lines, for a client
 // that closes or breaks without a word.
-func (g *Gate) message(v *voice, r *route) (speech, *refusal) {
+func (g *Gate) message(v *voice, r *route, answered func() bool) (speech, *refusal) {
 	timed := false
 	for {
 		begun := len(bytes.TrimLeft(v.heard, "\r\n")) > 0
@@ -95,7 +95,7 @@ func (g *Gate) message(v *voice, r *route) (speech, *refusal) {
 			timed = true
 			_ = v.conn.SetReadDeadline(time.Now().Add(g.opts.HelloTimeout)) // fails only where the next read does
 		}
-		s, unclear := listen(v.heard)
+		s, unclear := listen(v.heard, answered())
 		if errors.Is(unclear, errMore) {
 			err := v.more()
 			switch {
@@ -109,7 +109,7 @@ func (g *Gate) message(v *voice, r *route) (speech, *refusal) {
 			case !begun:
 				return speech{}, nil
 			}
-			if s, unclear = listen(append(slices.Clip(v.heard), "\r\n\r\n"...)); unclear != nil || s.protocol != "" {
+			if s, unclear = listen(append(slices.Clip(v.heard), "\r\n\r\n"...), answered()); unclear != nil || s.protocol != "" {
 				unclear = errors.New("it ends before it has said whom it calls")
 			}
 		}
@@ -124,14 +124,14 @@ func (g *Gate) message(v *voice, r *route) (speech, *refusal) {
 // second looks at what follows a ClientHello as far as it may be another, for which a server can ask (HelloRetryRequest): that
 // must call the same server.
 func (g *Gate) second(p *pair, v *voice, r *route) *refusal {
-	const changeCipher, enough = 20, 6 // a type of record, and how many bytes of a ClientHello tell it
+	const changeCipher, alert, enough = 20, 21, 6 // types of records, and how many bytes of a ClientHello tell it
 	for {
 		if v.need(recordHeader) != nil {
 			return nil
 		}
 		kind, length := v.heard[0], swap(v.heard[3:])
-		if kind == changeCipher && length == 1 {
-			if v.pass(p.server, recordHeader+1) != nil {
+		if kind == changeCipher && length == 1 || kind == alert && length == 2 {
+			if v.pass(p.server, int64(recordHeader+length)) != nil {
 				return nil
 			}
 			continue
@@ -144,7 +144,7 @@ func (g *Gate) second(p *pair, v *voice, r *route) *refusal {
 		if length == 0 || payload[0] != helloClient || length >= enough && (payload[1] != 0 || payload[4] != 3 || payload[5] > 4) {
 			return nil
 		}
-		s, refused := g.message(v, r)
+		s, refused := g.message(v, r, func() bool { return false }) // what a server of TLS says changes nothing
 		if refused == nil {
 			_ = v.pass(p.server, int64(s.head)) // what follows fails likewise
 		}
@@ -215,20 +215,32 @@ func (p *pair) watch(idle time.Duration) (stop func()) {
 	}
 }
 
+// answered reports whether the server has said anything.
+func (p *pair) answered() bool {
+	info, err := tcpInfo(p.server)
+	return err == nil && info.Bytes_received > 0
+}
+
 // moved counts what has come and gone on both connections.
 func (p *pair) moved() (bytes uint64) {
 	for _, conn := range []*net.TCPConn{p.client, p.server} {
-		raw, err := conn.SyscallConn()
-		if err != nil {
-			continue
+		if info, err := tcpInfo(conn); err == nil {
+			bytes += info.Bytes_acked + info.Bytes_received
 		}
-		_ = raw.Control(func(fd uintptr) {
-			if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-				bytes += info.Bytes_acked + info.Bytes_received
-			}
-		})
 	}
 	return bytes
+}
+
+// tcpInfo returns what the kernel knows of a connection.
+func tcpInfo(conn *net.TCPConn) (info *unix.TCPInfo, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	if failed := raw.Control(func(fd uintptr) { info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }); failed != nil {
+		return nil, failed
+	}
+	return info, err
 }
 
 // reset closes a connection so that the other end sees it broken and not ended.
