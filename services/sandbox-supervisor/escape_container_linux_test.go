@@ -21,8 +21,12 @@ type container struct {
 	Masked bool `json:"masked"`
 	// Seccomp refuses namespaces and mounts, as runtimes' default filters do.
 	Seccomp bool `json:"seccomp"`
+	// Refused are system calls that a filter refuses besides.
+	Refused []uint32 `json:"refused"`
 	// NoUserns allows no user namespaces.
 	NoUserns bool `json:"no_userns"`
+	// UID is the user that the supervisor runs as, without any right; 0 stays root.
+	UID int `json:"uid"`
 }
 
 // dockerCaps are the rights of root in a container by Docker's default.
@@ -52,8 +56,8 @@ func helperContainer() {
 	if c.Masked {
 		mask()
 	}
-	if c.Seccomp {
-		must(filter())
+	if c.Seccomp || len(c.Refused) > 0 {
+		must(filter(c))
 	}
 	if c.Caps != nil {
 		keep := map[int]bool{}
@@ -65,6 +69,11 @@ func helperContainer() {
 				must(unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(right), 0, 0, 0))
 			}
 		}
+	}
+	if c.UID != 0 {
+		must(unix.Setgroups(nil))
+		must(unix.Setresgid(c.UID, c.UID, c.UID))
+		must(unix.Setresuid(c.UID, c.UID, c.UID))
 	}
 	must(os.Setenv("KAGED_TEST_HELPER", "escape"))
 	must(syscall.Exec(filepath.Join(os.Getenv("KAGED_TEST_DIR"), "self"), os.Args, os.Environ()))
@@ -101,8 +110,8 @@ func mask() {
 	}
 }
 
-// filter refuses what Docker's default filter refuses to who has no CAP_SYS_ADMIN.
-func filter() error {
+// filter refuses what a container's filter is to refuse: what Docker's default does to a process without CAP_SYS_ADMIN, and single calls.
+func filter(c container) error {
 	const (
 		number, flags = 0, 16 // offsets in struct seccomp_data: the call, the low half of its first argument
 		allow         = unix.SECCOMP_RET_ALLOW
@@ -120,17 +129,24 @@ func filter() error {
 		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: skip}
 	}
 	program := []unix.SockFilter{load(number)}
-	for _, call := range []uint32{
+	docker := []uint32{
 		unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN,
 		unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_KEYCTL, unix.SYS_ADD_KEY,
-	} {
+		unix.SYS_SETHOSTNAME,
+	}
+	if !c.Seccomp {
+		docker = nil
+	}
+	for _, call := range append(docker, c.Refused...) {
 		program = append(program, unless(call, 1), end(refuse))
 	}
-	program = append(program,
-		unless(unix.SYS_CLONE3, 1), end(absent),
-		unless(unix.SYS_CLONE, 3), load(flags),
-		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: created, Jf: 1}, end(refuse),
-		end(allow))
+	if c.Seccomp {
+		program = append(program,
+			unless(unix.SYS_CLONE3, 1), end(absent),
+			unless(unix.SYS_CLONE, 3), load(flags),
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: created, Jf: 1}, end(refuse))
+	}
+	program = append(program, end(allow))
 	p := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&p)), 0, 0)
 }

@@ -91,6 +91,8 @@ type environment struct {
 	unlimited bool
 	// tier is how cages are enforced there; empty says that they are refused, with a sentence that holds layer.
 	tier, layer string
+	// mends are what the sentence says besides: all that is missing, and what grants it.
+	mends []string
 }
 
 var environments = []environment{
@@ -100,11 +102,43 @@ var environments = []environment{
 	{
 		name: "container", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
 		container: &container{Caps: dockerCaps, Masked: true, Seccomp: true}, layer: "user namespaces",
+		mends: []string{`security_opt: ["seccomp:deploy/seccomp.json", "systempaths=unconfined"]`, "refuses clone, clone3, unshare, mount, umount2, open_tree, mount_setattr", "/proc is covered"},
+	},
+	// As Docker starts the supervisor of another compose file than ours: an ordinary user, without any right.
+	{
+		name: "container-user", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
+		container: &container{Masked: true, Seccomp: true, UID: stranger}, layer: "user namespaces",
+		mends: []string{`security_opt: ["seccomp:deploy/seccomp.json", "systempaths=unconfined"]`},
+	},
+	// With one permission too few each is named, whatever step of building a cage it is that fails.
+	{
+		name: "container-user-masked", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
+		container: &container{Masked: true, UID: stranger}, layer: "mounting proc", mends: []string{`security_opt: ["systempaths=unconfined"]`},
+	},
+	{
+		name: "container-user-without-sethostname", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
+		container: &container{Refused: []uint32{unix.SYS_SETHOSTNAME}, UID: stranger}, layer: "uts",
+		mends: []string{`security_opt: ["seccomp:deploy/seccomp.json"]`, "refuses sethostname"},
+	},
+	{
+		name: "container-user-without-pivot-root", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
+		container: &container{Refused: []uint32{unix.SYS_PIVOT_ROOT}, Masked: true, UID: stranger}, layer: "mounting proc",
+		mends: []string{`security_opt: ["seccomp:deploy/seccomp.json", "systempaths=unconfined"]`, "refuses pivot_root", "/proc is covered"},
+	},
+	{
+		name: "container-user-without-umount2", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
+		container: &container{Refused: []uint32{unix.SYS_UMOUNT2}, UID: stranger}, layer: "mount",
+		mends: []string{`security_opt: ["seccomp:deploy/seccomp.json"]`, "refuses umount2"},
+	},
+	{
+		name: "container-user-without-mount-setattr", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
+		container: &container{Refused: []uint32{unix.SYS_MOUNT_SETATTR}, UID: stranger}, layer: "mount",
+		mends: []string{`security_opt: ["seccomp:deploy/seccomp.json"]`, "refuses mount_setattr"},
 	},
 	// Without the filter there are user namespaces, but /proc cannot be mounted where parts of it are masked.
 	{
 		name: "container-unconfined", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
-		container: &container{Caps: dockerCaps, Masked: true}, layer: "mounting proc",
+		container: &container{Caps: dockerCaps, Masked: true}, layer: "mounting proc", mends: []string{`security_opt: ["systempaths=unconfined"]`},
 	},
 	// With the right to mount, root needs no user namespace.
 	{
@@ -118,7 +152,7 @@ var environments = []environment{
 	{
 		name: "user-without-namespaces", uid: stranger, attr: syscall.SysProcAttr{
 			Cloneflags: unix.CLONE_NEWUSER, AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE},
-		}, container: &container{NoUserns: true}, layer: "user namespaces",
+		}, container: &container{NoUserns: true}, layer: "user namespaces", mends: []string{"sysctl -w user.max_user_namespaces=15000"},
 	},
 }
 
@@ -166,6 +200,9 @@ func TestEscapes(t *testing.T) {
 				t.Skip("only root can make this environment")
 			}
 			uid := e.uid
+			if e.container != nil {
+				uid = cmp.Or(uid, e.container.UID)
+			}
 			if os.Getuid() != 0 {
 				uid = os.Getuid()
 			}
@@ -201,6 +238,14 @@ func TestEscapes(t *testing.T) {
 			if e.tier == "" {
 				if !strings.Contains(refused, "cage_unavailable: ") || !strings.Contains(refused, e.layer) {
 					t.Errorf("cages are refused with %q, want cage_unavailable naming %q", refused, e.layer)
+				}
+				for _, want := range e.mends {
+					if !strings.Contains(refused, want) {
+						t.Errorf("cages are refused with %q, want %q in it", refused, want)
+					}
+				}
+				if strings.Contains(refused, "CAP_SYS_ADMIN") || strings.Contains(refused, "unprivileged_userns_clone") {
+					t.Errorf("cages are refused with %q, which names what does not mend it", refused)
 				}
 				if len(results) > 0 {
 					t.Errorf("commands ran nevertheless: %v", results)

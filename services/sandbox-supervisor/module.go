@@ -1,6 +1,10 @@
 package sandboxsupervisor
 
-import "kaged.dev/pkg/host"
+import (
+	"os"
+
+	"kaged.dev/pkg/host"
+)
 
 // Module is the sandbox supervisor as a process may run it.
 var Module = host.Module{Name: "sandbox-supervisor", New: newModule}
@@ -13,6 +17,7 @@ func newModule(env *host.Env) (host.Service, error) {
 	deps := Deps{
 		Log: env.Log, DataDir: env.DataDir, Node: env.Node, Instance: env.Instance, NoSandbox: env.NoSandbox, Lazy: env.Private,
 		Forbidden: env.Own,
+		TryCage:   os.Getenv("KAGED_CONTAINER") != "" && !env.Private, // what lacks there is the compose file's, and nobody asks doctor first
 	}
 	if !env.DataDir.IsZero() && !env.Private {
 		deps.Lock = env.DataDir.Join("run", "sandbox-supervisor.lock")

@@ -3,6 +3,7 @@ package sandboxsupervisor
 import (
 	"context"
 	"log/slog"
+	"sync"
 
 	"google.golang.org/grpc"
 
@@ -31,6 +32,8 @@ type Deps struct {
 	Forbidden []ownpath.Path
 	// NoSandbox lets commands that ask for a cage run without one.
 	NoSandbox bool
+	// TryCage makes a cage at the start and logs what is missing if none can be made.
+	TryCage bool
 }
 
 // spawner is a core.Spawner with a life of its own.
@@ -54,6 +57,7 @@ type boxes interface {
 // Service is the sandbox supervisor.
 type Service struct {
 	log        *slog.Logger
+	tryCage    bool
 	spawner    spawner
 	boxes      boxes // nil where there are none
 	supervisor *core.Supervisor
@@ -71,7 +75,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cages.Boxes = boxes
 	}
 	return &Service{
-		log: deps.Log, spawner: processes, boxes: boxes,
+		log: deps.Log, tryCage: deps.TryCage, spawner: processes, boxes: boxes,
 		supervisor: core.New(processes, cages, core.Limits{
 			KillGrace: cfg.KillGrace.D(), CancelGrace: cfg.CancelGrace.D(), MaxCommands: cfg.MaxCommands, MaxCages: cfg.MaxCages,
 			MaxBytes: cfg.MaxCommandBytes, MaxStrings: cfg.MaxCommandStrings, InputBytes: cfg.StdinBytes, NoSandbox: deps.NoSandbox,
@@ -94,6 +98,11 @@ func (s *Service) Run(ctx context.Context) error {
 	if s.boxes != nil {
 		defer s.boxes.Close()
 		s.boxes.Sweep()
+		if s.tryCage {
+			var trying sync.WaitGroup
+			trying.Go(func() { s.logCages(ctx) })
+			defer trying.Wait()
+		}
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.spawner.Run(work) }()
@@ -105,6 +114,15 @@ func (s *Service) Run(ctx context.Context) error {
 	s.supervisor.Close()
 	stop()
 	return <-ended
+}
+
+// logCages says in the log whether cages can be made, and what is missing if not.
+func (s *Service) logCages(ctx context.Context) {
+	if report := s.boxes.Probe(ctx); report.Tier == "" {
+		s.log.Error("agents cannot be caged", "reason", report.Unavailable)
+	} else {
+		s.log.Info("agents can be caged", "by", report.Tier)
+	}
 }
 
 // Drain ends every command, so that their callers learn of it before the streams are cut.

@@ -43,6 +43,8 @@ func main() {
 	case len(os.Args) == 2 && os.Args[1] == blueprint.ArgHold:
 		_, _ = os.Stdin.Read(make([]byte, 1)) // its namespace is all that is wanted of it
 		return
+	case len(os.Args) == 2 && refusedCalls(os.Args[1]):
+		return
 	case len(os.Args) == 2 && os.Args[1] == blueprint.ArgLaunch:
 		do = launch
 	}

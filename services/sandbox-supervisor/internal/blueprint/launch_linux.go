@@ -6,10 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The arguments that make the program of inits do something else: nothing until it is killed, and starting inits.
+// The arguments that make the program of inits do something else: nothing until it is killed; starting inits; and naming the system
+// calls that a filter refuses it, outside of a user namespace of its own and inside of one.
 const (
-	ArgHold   = "hold"
-	ArgLaunch = "launch"
+	ArgHold        = "hold"
+	ArgLaunch      = "launch"
+	ArgCalls       = "calls"
+	ArgCallsInside = "calls-inside"
 )
 
 // Launch is an init to start. It travels as JSON in a frame, with its socket, what it writes its errors to, and the folder of its

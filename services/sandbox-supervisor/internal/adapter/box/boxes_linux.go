@@ -3,6 +3,7 @@ package box
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -63,6 +64,7 @@ type Boxes struct {
 	count    atomic.Uint32  // of commands and inits, for their marks
 	filters  map[seccomp.Profile]func() []byte
 	probed   func() core.Report
+	lacks    func() []lack
 	opened   atomic.Pointer[cgroup.Cages] // what cgroups returns, once it was called
 	cgroups  func() *cgroup.Cages
 
@@ -85,6 +87,7 @@ func New(opts Options) *Boxes {
 		b.filters[p] = sync.OnceValue(func() []byte { return seccomp.Filter(p) })
 	}
 	b.probed = sync.OnceValue(b.probe)
+	b.lacks = sync.OnceValue(findLacks)
 	return b
 }
 
@@ -270,7 +273,7 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	case f.Op == frame.OpFailed && f.Cause == frame.CauseFolder:
 		return fault.New(fault.CagePolicyInvalid, "A path cannot be granted to a cage: %s.", f.Text)
 	case f.Op == frame.OpFailed:
-		return unavailable(f.Layer, f.Text, initFix(f))
+		return unavailable(f.Layer, f.Text, b.remedy(f.Layer, errors.New(f.Text)))
 	case f.Op != frame.OpReady:
 		return box.failed(ctx, fmt.Errorf("its first word was %q", f.Op))
 	}

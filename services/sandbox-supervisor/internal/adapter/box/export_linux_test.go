@@ -40,7 +40,7 @@ func LauncherOf(b *Boxes) int {
 
 // LayerOfLost returns the layer that is named where a launcher is lost.
 func LayerOfLost() string {
-	return layerOf(refusedStart(kind{tier: tier{userns: true}}, &lostError{unix.EPIPE}))
+	return layerOf((&Boxes{}).refusedStart(kind{tier: tier{userns: true}}, &lostError{unix.EPIPE}))
 }
 
 // LayerOf returns the layer that a refusal names.

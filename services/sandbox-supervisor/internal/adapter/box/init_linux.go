@@ -7,12 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
@@ -54,7 +51,7 @@ func (b *Boxes) launch(k kind, cgroup int) (*inmate, error) {
 		i, err = b.tryLaunch(k, cgroup)
 	}
 	if err != nil {
-		return nil, refusedStart(k, err)
+		return nil, b.refusedStart(k, err)
 	}
 	return i, nil
 }
@@ -102,7 +99,7 @@ func (b *Boxes) tryLaunch(k kind, cgroup int) (*inmate, error) {
 }
 
 // refusedStart is why an init of a kind cannot be started.
-func refusedStart(k kind, err error) error {
+func (b *Boxes) refusedStart(k kind, err error) error {
 	var lost *lostError
 	var errno syscall.Errno
 	switch {
@@ -112,9 +109,9 @@ func refusedStart(k kind, err error) error {
 	case !errors.As(err, &errno):
 		return err
 	case k.tier.userns:
-		return unavailable(blueprint.LayerUser, errno.Error(), userFix(errno))
+		return unavailable(blueprint.LayerUser, errno.Error(), b.remedy(blueprint.LayerUser, errno))
 	}
-	return unavailable(blueprint.LayerMount, errno.Error(), "")
+	return unavailable(blueprint.LayerMount, errno.Error(), b.remedy(blueprint.LayerMount, errno))
 }
 
 // kill kills the init: the kernel kills everything in its namespace then.
@@ -131,35 +128,6 @@ func (i *inmate) reap(limit time.Duration) (ended bool) {
 	i.errors.Close()
 	return ended
 }
-
-// userFix says how user namespaces are made to work.
-func userFix(err error) string {
-	switch {
-	case errors.Is(err, unix.ENOSPC):
-		return "sysctl -w user.max_user_namespaces=15000"
-	case errors.Is(err, unix.EPERM):
-		return "allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1, or in a container a seccomp profile that allows unshare and clone"
-	}
-	return ""
-}
-
-// initFix says how what an init could not do is made possible.
-func initFix(f frame.Frame) string {
-	if !strings.Contains(f.Text, unix.EPERM.Error()) && !strings.Contains(f.Text, unix.EACCES.Error()) {
-		return ""
-	}
-	switch f.Layer {
-	case blueprint.LayerPID:
-		return procFix
-	case blueprint.LayerMount, blueprint.LayerNet, blueprint.LayerUser:
-		return "let kaged use what its user namespaces give: on Ubuntu an AppArmor profile for it with \"userns,\", or " +
-			"sysctl -w kernel.apparmor_restrict_unprivileged_userns=0; in a container a seccomp profile that allows mounts"
-	}
-	return ""
-}
-
-// procFix gives the processes of a cage a /proc of their own where a container's is masked.
-const procFix = "in a container: an unmasked /proc (procMount: Unmasked with hostUsers: false), or CAP_SYS_ADMIN"
 
 // logWriter writes what an init says before it dies to the log, line by line.
 type logWriter struct {

@@ -92,7 +92,7 @@ func (b *Boxes) namespaceLayers(tier string, err error) []core.Layer {
 			}
 		}
 		if tryErr != nil {
-			layer.State, layer.By, layer.Reason, layer.Fix = missing, "", reasonOf(tryErr), fixOf(ns.name, tryErr)
+			layer.State, layer.By, layer.Reason, layer.Fix = missing, "", reasonOf(tryErr), b.remedy(ns.name, tryErr)
 			if tier == "setuid" {
 				layer.By = "done without: the cage's processes are another user's, and cannot make namespaces"
 			}
@@ -157,7 +157,7 @@ func (b *Boxes) otherLayers(tier string, err error) []core.Layer {
 			l.State, l.By = missing, ""
 			l.Reason = "no cage could be made"
 			if layerOf(err) == l.Name {
-				l.Reason, l.Fix = reasonOf(err), fixOf(l.Name, err)
+				l.Reason, l.Fix = reasonOf(err), b.remedy(l.Name, err)
 			}
 		}
 		layers = append(layers, l)
@@ -225,15 +225,4 @@ func (b *Boxes) tryMapping(t tier) error {
 		unix.Close(tree)
 	}
 	return err
-}
-
-// fixOf says how a layer is had.
-func fixOf(layer string, err error) string {
-	if layer == blueprint.LayerUser || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EPERM) {
-		return userFix(err)
-	}
-	if layer == blueprint.LayerPID {
-		return procFix
-	}
-	return ""
 }
