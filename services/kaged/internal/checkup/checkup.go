@@ -3,6 +3,7 @@
 package checkup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,8 @@ type Cages struct {
 	Tier        string  `json:"tier"`
 	Unavailable string  `json:"unavailable,omitempty"`
 	Layers      []Layer `json:"layers"`
+	// Elsewhere says where cages are made, if not here; nothing is tried then.
+	Elsewhere string `json:"elsewhere,omitempty"`
 }
 
 // Layer is one thing cages are made of.
@@ -89,20 +92,34 @@ type Machine struct {
 	Probe func(context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error)
 	// Services checks the tables of the services.
 	Services func(*config.File) error
+	// Gateway reports whether a gateway in a process of its own answers; nil for no.
+	Gateway func(context.Context) bool
+	// Container is which of kaged's images this is.
+	Container Container
 }
 
 // Look looks at everything.
 func Look(ctx context.Context, m Machine) Report {
-	r := Report{Cages: m.cages(ctx)}
-	file, read := m.configuration()
-	r.Checks = append([]Check{m.dataDir(ctx), read}, m.models(file)...)
-	r.Checks = append(r.Checks, m.postgres(ctx, file), m.listener(ctx), git(ctx))
+	look := m.whole
+	if m.Container != "" {
+		look = m.contained
+	}
+	r := look(ctx)
 	if config.True(m.Getenv("KAGED_NO_SANDBOX")) {
 		r.Checks = append(r.Checks, Check{
 			"sandbox", Warning, "KAGED_NO_SANDBOX is set: agents that ask for a cage work without one", "unset KAGED_NO_SANDBOX",
 		})
 	}
-	r.OK = r.Cages.Tier != "" && !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.State == Missing })
+	r.OK = (r.Cages.Tier != "" || r.Cages.Elsewhere != "") && !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.State == Missing })
+	return r
+}
+
+// whole are the checks of a machine that runs everything.
+func (m Machine) whole(ctx context.Context) Report {
+	r := Report{Cages: m.cages(ctx)}
+	file, read := m.configuration()
+	r.Checks = append([]Check{m.dataDir(ctx), read}, m.models(file)...)
+	r.Checks = append(r.Checks, m.postgres(ctx, file), m.listener(ctx), git(ctx))
 	return r
 }
 
@@ -187,23 +204,48 @@ func (m Machine) models(file *config.File) []Check {
 	}
 	var list []Check
 	for _, alias := range slices.Sorted(maps.Keys(file.Models)) {
-		c := Check{Name: "model " + alias, State: OK, Detail: strings.Join(file.Models[alias], ", then ")}
-		for _, target := range file.Models[alias] {
-			name, _, _ := config.SplitTarget(target)
-			provider, there := file.Providers[name]
-			if !there {
-				c.State, c.Detail = Warning, c.Detail+"; the provider "+name+" is not configured"
-				c.Fix = "kaged config set providers." + name + ".driver DRIVER"
-				continue
-			}
-			if _, missing := config.Expand(provider.APIKey); len(missing) > 0 {
-				c.State, c.Detail = Warning, c.Detail+"; $"+missing[0]+" is not set here"
-				c.Fix = "export " + missing[0] + "=..., where `kaged up` or `kaged run` is started"
-			}
-		}
-		list = append(list, c)
+		list = append(list, m.model(file, alias))
 	}
 	return list
+}
+
+// model says where an alias goes. One target that can be used is enough: it is the next one's turn where one cannot.
+func (m Machine) model(file *config.File, alias string) Check {
+	c := Check{Name: "model " + alias, State: OK, Detail: strings.Join(file.Models[alias], ", then ")}
+	usable, fix := 0, ""
+	for _, target := range file.Models[alias] {
+		name, model, _ := config.SplitTarget(target)
+		provider, there := file.Providers[name]
+		if !there {
+			c.Detail += "; the provider " + name + " is not configured"
+			fix = cmp.Or(fix, "kaged config set providers."+name+".driver DRIVER")
+			continue
+		}
+		missing := m.unset(provider.APIKey, provider.BaseURL, model)
+		if len(missing) == 0 {
+			usable++
+			continue
+		}
+		c.Detail += "; $" + strings.Join(missing, " and $") + " not set here"
+		fix = MissingKey(m.Getenv, missing[0])
+	}
+	if usable == 0 {
+		c.State, c.Fix = Warning, fix
+	}
+	return c
+}
+
+// unset returns the variables that texts refer to and that are not set, none where they are another container's.
+func (m Machine) unset(texts ...string) []string {
+	if KeysElsewhere(m.Getenv) {
+		return nil
+	}
+	var names []string
+	for _, text := range texts {
+		_, missing := config.Expand(text)
+		names = append(names, missing...)
+	}
+	return names
 }
 
 // postgres looks for the database server, or says which other is used.
@@ -236,7 +278,7 @@ func (m Machine) listener(ctx context.Context) Check {
 	}
 	done, cancel := context.WithCancel(ctx)
 	cancel()
-	if info, running, _ := daemon.Find(done, m.DataDir); running && strings.HasSuffix(info.URL, "//"+m.Listen) {
+	if info, running, _ := daemon.Find(done, m.DataDir); running && strings.HasSuffix(info.URL, "//"+m.Listen) || m.Gateway != nil && m.Gateway(ctx) {
 		c.Detail += ", taken by the kaged that runs"
 		return c
 	}

@@ -16,6 +16,7 @@ import (
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/termtext"
 	"kaged.dev/pkg/version"
+	"kaged.dev/services/kaged/internal/checkup"
 )
 
 func (a App) configCommand(p *places) *cobra.Command {
@@ -60,12 +61,12 @@ func (a App) setConfig(path, key, value string) error {
 		var known []doubt
 		before, broken := config.Parse(path, data)
 		if broken == nil {
-			known = doubts(before)
+			known = a.doubts(before)
 		}
 		out, after, err := a.changed(path, data, key, value)
 		switch {
 		case err == nil:
-			doubtful = slices.DeleteFunc(doubts(after), func(d doubt) bool {
+			doubtful = slices.DeleteFunc(a.doubts(after), func(d doubt) bool {
 				return slices.ContainsFunc(known, func(k doubt) bool { return k.about == d.about })
 			})
 			return out, nil
@@ -123,7 +124,7 @@ func (a App) checkConfig(path string) error {
 	}
 	_, err = fmt.Fprintf(a.Stdout, "%s: %s, %s%s\n",
 		path, count(len(f.Models), "alias", "aliases"), count(len(f.Providers), "provider", "providers"), absent)
-	a.warn(texts(doubts(f)))
+	a.warn(texts(a.doubts(f)))
 	return err
 }
 
@@ -152,8 +153,8 @@ func texts(list []doubt) []string {
 	return out
 }
 
-// doubts are what a configuration names and does not have.
-func doubts(f *config.File) []doubt {
+// doubts are what a configuration names and does not have. In one of kaged's containers that is given no keys, those are no doubts.
+func (a App) doubts(f *config.File) []doubt {
 	var list []doubt
 	for _, alias := range slices.Sorted(maps.Keys(f.Models)) {
 		for _, target := range f.Models[alias] {
@@ -165,9 +166,9 @@ func doubts(f *config.File) []doubt {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Providers)) {
-		if _, missing := config.Expand(f.Providers[name].APIKey); len(missing) > 0 {
+		if _, missing := config.Expand(f.Providers[name].APIKey); len(missing) > 0 && !checkup.KeysElsewhere(a.Getenv) {
 			list = append(list, doubt{"providers." + name + " " + missing[0], fmt.Sprintf(
-				"providers.%s.api_key refers to ${%s}, which is not set here; it must be where `kaged up` or `kaged run` runs", name, missing[0])})
+				"providers.%s.api_key refers to ${%s}, which is not set here; %s", name, missing[0], checkup.MissingKey(a.Getenv, missing[0]))})
 		}
 	}
 	for _, key := range f.RawKeys() {

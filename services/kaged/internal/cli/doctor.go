@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -51,6 +52,7 @@ func (a App) checkup(ctx context.Context, p *places) checkup.Report {
 	return checkup.Look(ctx, checkup.Machine{
 		ConfigPath: p.config.String(), DataDir: p.dataDir.String(), Listen: cmp.Or(a.Getenv("KAGED_LISTEN"), config.DefaultListen), Getenv: a.Getenv,
 		Probe: func(ctx context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) { return a.probe(ctx, p) }, Services: a.checkServices,
+		Gateway: func(ctx context.Context) bool { return a.gatewayAnswers(ctx, p) }, Container: checkup.ContainerOf(a.Getenv),
 	})
 }
 
@@ -75,7 +77,9 @@ func (a App) warnUncageable(ctx context.Context, p *places) {
 
 // writeReport writes what was found as tables for people, and below what to do about each gap.
 func writeReport(w io.Writer, r checkup.Report) error {
-	if r.Cages.Tier == "" {
+	if r.Cages.Elsewhere != "" {
+		fmt.Fprintf(w, "Cages are made %s\n\n", r.Cages.Elsewhere)
+	} else if r.Cages.Tier == "" {
 		fmt.Fprintf(w, "Cages cannot be made here: %s\n\n", r.Cages.Unavailable)
 	} else {
 		fmt.Fprintf(w, "Cages can be made here (%s).\n\n", r.Cages.Tier)
@@ -83,8 +87,14 @@ func writeReport(w io.Writer, r checkup.Report) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if len(r.Cages.Layers) > 0 {
 		fmt.Fprintln(tab, "LAYER\tSTATE\tBY / FIX")
+		said := map[string]bool{} // of fixes: one that mends several layers is said once
 		for _, l := range r.Cages.Layers {
-			fmt.Fprintf(tab, "%s\t%s\t%s\n", l.Name, l.State, byOrFix(l.By, l.Fix))
+			fix := l.Fix
+			if said[fix] {
+				fix = "as above"
+			}
+			said[l.Fix] = l.Fix != ""
+			fmt.Fprintf(tab, "%s\t%s\t%s\n", l.Name, l.State, byOrFix(l.By, fix))
 		}
 		fmt.Fprintln(tab)
 	}
@@ -95,17 +105,34 @@ func writeReport(w io.Writer, r checkup.Report) error {
 	if err := tab.Flush(); err != nil {
 		return err
 	}
-	for _, l := range r.Cages.Layers {
-		if l.State != checkup.Enforced {
-			writeGap(w, l.Name, l.Reason, l.Fix)
-		}
-	}
+	writeLayerGaps(w, r.Cages.Layers)
 	for _, c := range r.Checks {
 		if c.Fix != "" {
 			writeGap(w, c.Name, "", c.Fix)
 		}
 	}
 	return nil
+}
+
+// writeLayerGaps writes what is not enforced and what mends it. Layers that fail for one reason and are mended by one fix stand
+// together.
+func writeLayerGaps(w io.Writer, layers []checkup.Layer) {
+	type gap struct{ reason, fix string }
+	names := map[gap][]string{}
+	var order []gap
+	for _, l := range layers {
+		if l.State == checkup.Enforced {
+			continue
+		}
+		g := gap{l.Reason, l.Fix}
+		if names[g] == nil {
+			order = append(order, g)
+		}
+		names[g] = append(names[g], l.Name)
+	}
+	for _, g := range order {
+		writeGap(w, strings.Join(names[g], ", "), g.reason, g.fix)
+	}
 }
 
 func byOrFix(by, fix string) string {

@@ -40,6 +40,26 @@ func TestWriteReport(t *testing.T) {
 	}
 }
 
+// Layers that one reason keeps from being enforced are explained once, together.
+func TestWriteReportOfOneCause(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	layer := func(name string) checkup.Layer {
+		return checkup.Layer{Name: name, State: "missing", Reason: "not permitted", Fix: "the long sentence"}
+	}
+	if err := writeReport(&out, checkup.Report{Cages: checkup.Cages{
+		Unavailable: "x", Layers: []checkup.Layer{layer("mount"), layer("pid"), layer("net")},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "the long sentence"); n != 2 { // in the table and below it
+		t.Errorf("the fix is said %d times, want 2:\n%s", n, out.String())
+	}
+	if !strings.Contains(out.String(), "\nmount, pid, net: not permitted\n  to mend it: the long sentence\n") {
+		t.Errorf("the gap is not explained once:\n%s", out.String())
+	}
+}
+
 // Ctrl-C while it looks is no finding about the machine.
 func TestDoctorCancelled(t *testing.T) {
 	t.Parallel()

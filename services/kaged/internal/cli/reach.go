@@ -42,6 +42,21 @@ func (a App) gateway(ctx context.Context, p *places, use func(grpc.ClientConnInt
 	return true, use(conn)
 }
 
+// gatewayAnswers reports whether a gateway in a process of its own answers where the configuration says.
+func (a App) gatewayAnswers(ctx context.Context, p *places) bool {
+	file, err := config.Load(p.config.String())
+	if err != nil {
+		return false
+	}
+	elsewhere, err := host.NewElsewhere(file, p.dataDir, a.Getenv)
+	if err != nil {
+		return false
+	}
+	defer elsewhere.Close()
+	there, err := answers(ctx, elsewhere.Dial("gateway"))
+	return there && err == nil
+}
+
 // answers reports whether a gateway serves. It fails where one is there and refuses this process.
 func answers(ctx context.Context, conn grpc.ClientConnInterface) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
