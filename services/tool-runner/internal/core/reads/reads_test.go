@@ -1,7 +1,6 @@
 package reads_test
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"testing"
@@ -14,7 +13,7 @@ import (
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	r := reads.New(2, 3)
-	one, two := sha256.Sum256([]byte("1")), sha256.Sum256([]byte("2"))
+	one, two := reads.Sum([]byte("1")), reads.Sum([]byte("2"))
 	r.Saw("s", "a", "/f", one)
 	for _, c := range []struct {
 		session, agent, path string

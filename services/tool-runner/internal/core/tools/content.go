@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"hash"
 	"io"
 	"sync"
 
@@ -37,9 +36,6 @@ func copyTo(ctx context.Context, dst io.Writer, src io.Reader) error {
 		}
 	}
 }
-
-// hashFrom returns what a SHA-256 has summed up.
-func hashFrom(sum hash.Hash) reads.Hash { return reads.Hash(sum.Sum(nil)) }
 
 // saw records that the caller knows a file's content.
 func (d Deps) saw(call *tool.Call, path paths.Path, content reads.Hash) {

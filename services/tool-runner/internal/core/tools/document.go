@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"crypto/sha256"
 	"io"
 
 	"kaged.dev/pkg/fault"
@@ -28,7 +27,7 @@ func (d Deps) open(ctx context.Context, call *tool.Call, path paths.Path) (*docu
 	if err != nil {
 		return nil, err
 	}
-	doc := &document{path: path, was: was, hash: sha256.Sum256(data)}
+	doc := &document{path: path, was: was, hash: reads.Sum(data)}
 	if err := d.check(call, path, doc.hash); err != nil {
 		return nil, err
 	}
@@ -51,7 +50,7 @@ func (d Deps) replace(call *tool.Call, doc *document, after string) error {
 	if err := paths.Apply(paths.Change{At: doc.path, Was: doc.was, Data: data}); err != nil {
 		return err
 	}
-	d.saw(call, doc.path, sha256.Sum256(data))
+	d.saw(call, doc.path, reads.Sum(data))
 	return nil
 }
 
@@ -85,14 +84,14 @@ func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, paths.Version,
 func (d Deps) sum(ctx context.Context, path paths.Path) (paths.Version, reads.Hash, error) {
 	f, info, err := path.OpenFile()
 	if err != nil {
-		return paths.Version{}, reads.Hash{}, err
+		return paths.Version{}, 0, err
 	}
 	defer f.Close()
 	was := paths.VersionOf(info)
 	if was.Size > d.Limits.ReadFile {
-		return was, reads.Hash{}, tooLarge(path, d.Limits.ReadFile)
+		return was, 0, tooLarge(path, d.Limits.ReadFile)
 	}
-	sum := sha256.New()
+	sum := reads.NewSumming()
 	err = copyTo(ctx, sum, io.LimitReader(f, was.Size))
-	return was, hashFrom(sum), path.Failure("read", err)
+	return was, sum.Sum(), path.Failure("read", err)
 }

@@ -3,7 +3,6 @@ package tools
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -116,7 +115,7 @@ type rewrite struct {
 // is reports whether data is what the file held when it was looked at.
 func (r *rewrite) is(data []byte) bool {
 	if r.text == nil {
-		return sha256.Sum256(data) == r.hash
+		return reads.Sum(data) == r.hash
 	}
 	return bytes.Equal(data, r.text)
 }
@@ -334,7 +333,7 @@ func (w *codeRewrite) keep(one rewrite) {
 	// A rewrite of a whole tree must not hold the tree. What is not kept is read again.
 	if w.held += int64(len(one.text)); w.held > w.deps.Limits.PatchBytes {
 		w.held -= int64(len(one.text))
-		one.hash, one.text = sha256.Sum256(one.text), nil
+		one.hash, one.text = reads.Sum(one.text), nil
 	}
 	w.found = append(w.found, one)
 }
@@ -433,8 +432,8 @@ func (w *codeRewrite) write(ctx context.Context, one *rewrite) ([]byte, error) {
 		return nil, err
 	}
 	// Who knew the file knows it still: they see what changed. Who did not, has not read the rest.
-	if w.deps.check(w.call, one.file, sha256.Sum256(data)) == nil {
-		w.deps.saw(w.call, one.file, sha256.Sum256(after))
+	if w.deps.check(w.call, one.file, reads.Sum(data)) == nil {
+		w.deps.saw(w.call, one.file, reads.Sum(after))
 	}
 	w.call.Record(audit.FileEdited, map[string]any{"path": one.file.Show, "replacements": len(one.changes)})
 	return data, nil

@@ -3,7 +3,6 @@ package tools
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"os"
 
 	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/schema"
 	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -96,7 +96,7 @@ func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) 
 		size = d.Limits.ReadFile
 	}
 	whole := &io.LimitedReader{R: f, N: size}
-	sum := sha256.New()
+	sum := reads.NewSumming()
 	var source io.Reader = io.TeeReader(whole, sum)
 	head, err := headOf(source, info.Size())
 	if err != nil {
@@ -112,7 +112,7 @@ func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) 
 	if err := copyTo(ctx, dst, source); err != nil {
 		return fileReadResult{}, path.Failure("read", err)
 	}
-	d.saw(call, path, hashFrom(sum))
+	d.saw(call, path, sum.Sum())
 	if binary {
 		size -= whole.N
 		return fileReadResult{Path: path.Show, Type: "binary", Size: &size, MIME: mime}, nil

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"crypto/sha256"
 	_ "embed"
 	"errors"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/edit"
 	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
@@ -135,7 +135,7 @@ func (d Deps) seen(ctx context.Context, call *tool.Call, path paths.Path) (*over
 	if was.Size > d.Limits.ReadFile {
 		return nil, tooLarge(path, d.Limits.ReadFile)
 	}
-	sum := sha256.New()
+	sum := reads.NewSumming()
 	source := io.TeeReader(io.LimitReader(f, was.Size), sum)
 	head, err := io.ReadAll(io.LimitReader(source, int64(d.Limits.EditFile)+1))
 	if err == nil {
@@ -153,12 +153,12 @@ func (d Deps) seen(ctx context.Context, call *tool.Call, path paths.Path) (*over
 		breaks := strings.Count(o.text, "\n")
 		o.form.crlf = breaks > 0 && breaks == strings.Count(o.text, "\r\n")
 	}
-	return o, d.check(call, path, hashFrom(sum))
+	return o, d.check(call, path, sum.Sum())
 }
 
 // written records that a file has this content now, and answers so.
 func (d Deps) written(call *tool.Call, path paths.Path, content []byte, diff string, created bool) fileWriteResult {
-	d.saw(call, path, sha256.Sum256(content))
+	d.saw(call, path, reads.Sum(content))
 	call.Record(audit.FileWritten, map[string]any{"path": path.Show, "bytes": len(content)})
 	return fileWriteResult{Path: path.Show, BytesWritten: len(content), Created: created, Diff: diff}
 }

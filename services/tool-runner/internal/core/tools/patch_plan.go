@@ -3,7 +3,6 @@ package tools
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -163,7 +162,7 @@ func (w *planned) look(ctx context.Context, file *planFile) error {
 			return fault.New(fault.FileTooLarge, "The files of the patch are larger than %d bytes together; send it in parts.", w.d.Limits.PatchBytes).
 				With("limit_bytes", w.d.Limits.PatchBytes)
 		}
-		from.was, from.hash, file.now.data = was, sha256.Sum256(data), data
+		from.was, from.hash, file.now.data = was, reads.Sum(data), data
 	}
 	return w.d.check(w.call, from.path, from.hash)
 }
@@ -228,7 +227,7 @@ func (w *planned) room() int { return max(0, w.d.Limits.DiffBytes-w.diffs) }
 func (w *planned) settle() {
 	for _, f := range w.files {
 		if f.now != nil && f.now.data != nil {
-			f.now.hash = sha256.Sum256(f.now.data)
+			f.now.hash = reads.Sum(f.now.data)
 			f.now.changed = f.now.from == nil || f.now.hash != f.now.from.hash
 		}
 	}
