@@ -8,17 +8,15 @@ package fault
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/structpb"
 
+	"kaged.dev/pkg/structs"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
@@ -169,10 +167,7 @@ func (e *Error) Proto() *commonv1.Error {
 	}
 	p := &commonv1.Error{Code: commonv1.ErrorCode(e.Code), Message: e.Msg, HttpStatus: int32(e.HTTP)}
 	if len(e.Details) > 0 {
-		p.Details = &structpb.Struct{Fields: make(map[string]*structpb.Value, len(e.Details))}
-		for k, v := range e.Details {
-			p.Details.Fields[k] = detailValue(v)
-		}
+		p.Details = structs.Of(e.Details)
 	}
 	return p
 }
@@ -190,34 +185,4 @@ func FromProto(p *commonv1.Error) *Error {
 		e.Details = d.AsMap()
 	}
 	return e
-}
-
-// detailValue returns a detail as JSON can hold it: lists and objects of whatever Go type stay lists and objects.
-func detailValue(v any) *structpb.Value {
-	switch r := reflect.ValueOf(v); r.Kind() {
-	case reflect.String:
-		if _, number := v.(json.Number); !number {
-			return structpb.NewStringValue(strings.ToValidUTF8(r.String(), "\uFFFD"))
-		}
-	case reflect.Slice, reflect.Array:
-		if r.Type().Elem().Kind() == reflect.Uint8 {
-			break // bytes are a text
-		}
-		list := make([]*structpb.Value, r.Len())
-		for i := range list {
-			list[i] = detailValue(r.Index(i).Interface())
-		}
-		return structpb.NewListValue(&structpb.ListValue{Values: list})
-	case reflect.Map:
-		fields := make(map[string]*structpb.Value, r.Len())
-		for entries := r.MapRange(); entries.Next(); {
-			name := strings.ToValidUTF8(fmt.Sprint(entries.Key().Interface()), "\uFFFD")
-			fields[name] = detailValue(entries.Value().Interface())
-		}
-		return structpb.NewStructValue(&structpb.Struct{Fields: fields})
-	}
-	if pv, err := structpb.NewValue(v); err == nil {
-		return pv
-	}
-	return structpb.NewStringValue(strings.ToValidUTF8(fmt.Sprint(v), "\uFFFD"))
 }
