@@ -77,6 +77,8 @@ func (f *field) append(dst []byte, v protoreflect.Value) ([]byte, error) {
 		return f.appendList(dst, v.List())
 	case f.mapped:
 		return f.appendMap(dst, v.Map())
+	case f.raw:
+		return appendRaw(dst, v.Bytes()), nil
 	}
 	return appendScalar(dst, f.kind, f.enum, v, f.name)
 }

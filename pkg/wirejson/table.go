@@ -27,6 +27,7 @@ type field struct {
 	presence bool // unset can be told from empty
 	skip     bool // leave the key out while unset or empty
 	member   bool // of a oneof
+	raw      bool // the bytes are JSON
 }
 
 type enumTable struct {
@@ -66,6 +67,7 @@ func newTable(md protoreflect.MessageDescriptor) *table {
 			presence: fd.HasPresence(),
 			skip:     proto.GetExtension(fd.Options(), commonv1.E_OmitEmpty).(bool),
 			member:   oneof != nil && !oneof.IsSynthetic(),
+			raw:      fd.Kind() == protoreflect.BytesKind && proto.GetExtension(fd.Options(), commonv1.E_RawJson).(bool),
 		}
 		if ed := fd.Enum(); ed != nil {
 			t.fields[i].enum = enumOf(ed)

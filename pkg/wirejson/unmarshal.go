@@ -14,10 +14,11 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/jsondepth"
 )
 
 // MaxDepth is how deep objects and arrays may nest in what [Unmarshal] reads.
-const MaxDepth = 100
+const MaxDepth = jsondepth.Max
 
 // Unmarshal replaces m by what data says. It fails with fault.BadRequest where data is not one JSON value in UTF-8 nested at
 // most [MaxDepth] deep, and with fault.ValidationFailed where it does not fit m: details.fields then holds the path of the
@@ -29,7 +30,7 @@ func Unmarshal(data []byte, m proto.Message) error {
 	proto.Reset(m)
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	d := decoder{dec}
+	d := decoder{dec, data}
 	tok, err := d.next()
 	if err != nil {
 		return err
@@ -71,7 +72,7 @@ func check(data []byte) error {
 	if !utf8.Valid(data) {
 		return fault.New(fault.BadRequest, "The JSON is not valid UTF-8.")
 	}
-	if depth(data) > MaxDepth {
+	if jsondepth.Of(data) > MaxDepth {
 		return fault.New(fault.BadRequest, "The JSON is nested more than %d levels deep.", MaxDepth)
 	}
 	var raw json.RawMessage
@@ -86,28 +87,11 @@ func check(data []byte) error {
 	return fault.Wrap(err, fault.BadRequest, "The JSON does not parse.")
 }
 
-// depth returns how deep brackets outside strings nest.
-func depth(data []byte) int {
-	open, deepest, quoted := 0, 0, false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			open++
-			deepest = max(deepest, open)
-		case c == '}' || c == ']':
-			open--
-		}
-	}
-	return deepest
-}
-
 // decoder walks JSON that check has passed. Each method is handed the first token of its value.
-type decoder struct{ dec *json.Decoder }
+type decoder struct {
+	dec  *json.Decoder
+	data []byte // the whole, for values that are kept as they are written
+}
 
 func (d decoder) next() (json.Token, error) {
 	tok, err := d.dec.Token()
@@ -221,6 +205,13 @@ func (d decoder) field(tok json.Token, f *field, m protoreflect.Message, at *pat
 		return d.mapping(tok, f, m.Mutable(f.fd).Map(), at)
 	case f.kind == protoreflect.MessageKind:
 		return d.message(tok, m.Mutable(f.fd).Message(), at)
+	case f.raw:
+		raw, err := d.raw(tok)
+		if err != nil {
+			return err
+		}
+		m.Set(f.fd, protoreflect.ValueOfBytes(raw))
+		return nil
 	}
 	v, err := scalar(tok, f.fd, f.enum, at)
 	if err != nil {
@@ -228,6 +219,21 @@ func (d decoder) field(tok json.Token, f *field, m protoreflect.Message, at *pat
 	}
 	m.Set(f.fd, v)
 	return nil
+}
+
+// raw returns the value that begins with tok as it is written, without white space.
+func (d decoder) raw(tok json.Token) ([]byte, error) {
+	delim, nested := tok.(json.Delim)
+	if !nested {
+		return json.Marshal(tok)
+	}
+	start := int(d.dec.InputOffset()) - len(delim.String())
+	if err := d.skip(tok); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err := json.Compact(&b, d.data[start:d.dec.InputOffset()])
+	return b.Bytes(), err
 }
 
 // holdsNull reports whether null is a value of the field and not its absence.

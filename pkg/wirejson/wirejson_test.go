@@ -58,11 +58,18 @@ func TestMarshal(t *testing.T) {
 		},
 		"an enum value nobody knows": {&commonv1.Error{Code: 9999}, `{"code":"unspecified","message":""}`},
 		"any JSON in a value": {
-			&gatewayv1.MessageToolCall{Input: must(structpb.NewValue(map[string]any{
-				"b": []any{nil, true, 1.5, "x", map[string]any{}}, "a": 1e21, "<": "</&>",
-			}))},
-			`{"message_id":"","id":"","name":"","input":{"<":"</&>","a":1e+21,"b":[null,true,1.5,"x",{}]}}`,
+			must(structpb.NewValue(map[string]any{"b": []any{nil, true, 1.5, "x", map[string]any{}}, "a": 1e21, "<": "</&>"})),
+			`{"<":"</&>","a":1e+21,"b":[null,true,1.5,"x",{}]}`,
 		},
+		"raw JSON": {
+			&gatewayv1.MessageToolCall{Input: []byte(`{"b":9223372036854775807,"a":[]}`)},
+			`{"message_id":"","id":"","name":"","input":{"b":9223372036854775807,"a":[]}}`,
+		},
+		"raw JSON that is absent": {&gatewayv1.MessageToolCall{}, `{"message_id":"","id":"","name":"","input":null}`},
+		"raw JSON that is none": {
+			&gatewayv1.MessageToolCall{Input: []byte("1},\xff")}, `{"message_id":"","id":"","name":"","input":"1},` + "\uFFFD" + `"}`,
+		},
+		"raw JSON left out": {&sessionmanagerv1.MessagePart{Type: "text"}, `{"type":"text"}`},
 		"text": {
 			&gatewayv1.MessageDelta{Delta: "a\"\\\n\r\t\x00\x1f\u2028é\xff😀\x80"},
 			`{"message_id":"","delta":"a\"\\\n\r\t\u0000\u001f` + "\u2028é\uFFFD😀\uFFFD" + `","kind":""}`,

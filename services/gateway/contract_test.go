@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -122,7 +123,7 @@ func contract() []exchange {
 			"GET /api/v1/sessions/{session_id}/messages", "GET", "/api/v1/sessions/01S/messages?since=01M&limit=7", "",
 			&sm.ListMessagesRequest{SessionId: "01S", Since: "01M", Limit: 7}, &sm.ListMessagesResponse{Items: []*sm.SessionMessage{{
 				Id: "01M", SessionId: "01S", Role: sm.MessageRole_MESSAGE_ROLE_PRIMARY, Content: "c",
-				Parts: []*sm.MessagePart{{Type: "tool_call", Id: "t", Name: "file.read", Input: structpb.NewStructValue(&structpb.Struct{})}}, RunId: proto.String("01R"),
+				Parts: []*sm.MessagePart{{Type: "tool_call", Id: "t", Name: "file.read", Input: []byte("{}")}}, RunId: proto.String("01R"),
 			}}},
 			200, `{"items":[{"id":"01M","session_id":"01S","role":"primary","content":"c","parts":[{"type":"tool_call","id":"t","name":"file.read","input":{}}],` +
 				`"created_at":0,"superseded":false,"run_id":"01R"}],"next_cursor":null,"has_more":false}`,
@@ -401,5 +402,30 @@ func TestEmptyBodyAndHead(t *testing.T) {
 	d.manager.replies(&sm.ListProjectsResponse{}, nil)
 	if got := c.do("HEAD", "/api/v1/projects", ""); got.status != 200 || got.body != "" {
 		t.Errorf("HEAD: %d %q", got.status, got.body)
+	}
+}
+
+// A path that no service can carry names nothing: every route answers 404 with the error object, and asks no service.
+func TestPathsThatNameNothing(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	c := d.operator()
+	asked := func() (n int) {
+		d.manager.with(func() { n = len(d.manager.asked) })
+		return n
+	}
+	before := asked()
+	for _, pattern := range append(server.ContractRoutes(), "GET /api/v1/sessions/{id}/socket") {
+		method, path, _ := strings.Cut(pattern, " ")
+		if !strings.Contains(path, "{") {
+			continue
+		}
+		for _, odd := range []string{"%ff", "%c0%80", "%ed%a0%80", "a%ffb", "%00"} {
+			url := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(path, odd)
+			c.do(method, url, "").refused(t, method+" "+url, 404, "not_found")
+		}
+	}
+	if n := asked(); n != before {
+		t.Errorf("got %d calls of session-manager, want none", n-before)
 	}
 }

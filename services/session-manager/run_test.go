@@ -156,8 +156,9 @@ func TestLongFrames(t *testing.T) {
 		t.Errorf("the deltas join to %d bytes of %d; %d frames say truncated", len(joined), len(long), truncated)
 	}
 	parts := n.messages("ada", s)[1].GetParts()
-	if len(parts) != 3 || parts[0].GetText() != long || parts[2].GetOutput() != long ||
-		parts[1].GetInput().GetStructValue().GetFields()["content"].GetStringValue() != long {
+	var input struct{ Content string }
+	unmarshal(t, string(parts[1].GetInput()), &input)
+	if len(parts) != 3 || parts[0].GetText() != long || parts[2].GetOutput() != long || input.Content != long {
 		t.Errorf("the message is not whole")
 	}
 }

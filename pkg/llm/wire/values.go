@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"kaged.dev/pkg/jsondepth"
 	"kaged.dev/pkg/llm"
 )
 
@@ -22,11 +23,11 @@ func CallInput(raw string) string {
 	return raw
 }
 
-// ObjectInput returns the input of a call as a JSON object, for giving it back: providers refuse anything else, so
-// that what the model wrote wrongly is wrapped for it to see.
+// ObjectInput returns the input of a call as a JSON object, for giving it back: providers refuse anything else, and JSON that
+// nests deeper than their parsers read, so that what the model wrote wrongly is wrapped for it to see.
 func ObjectInput(input string) json.RawMessage {
 	s := CallInput(input)
-	if s[0] == '{' && json.Valid([]byte(s)) {
+	if s[0] == '{' && jsondepth.Of(s) <= jsondepth.Max && json.Valid([]byte(s)) {
 		return json.RawMessage(s)
 	}
 	wrapped, _ := json.Marshal(map[string]string{"invalid_json": input})

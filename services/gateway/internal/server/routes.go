@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
@@ -43,8 +44,7 @@ func (s *Server) routes() (http.Handler, error) {
 	}
 	unknown := open(func(_ http.ResponseWriter, r *http.Request) error { return unmatched(mux, r) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A path that is not in its plain form is no route's: the mux would redirect it, and a redirect loses a body.
-		if _, pattern := mux.Handler(r); pattern == "" || path.Clean(r.URL.Path) != r.URL.Path {
+		if _, pattern := mux.Handler(r); pattern == "" || !plain(r.URL.Path) {
 			unknown.ServeHTTP(w, r)
 			return
 		}
@@ -52,11 +52,17 @@ func (s *Server) routes() (http.Handler, error) {
 	}), nil
 }
 
+// plain reports whether a route may take the path. The mux would redirect a path with dots or double slashes, and a redirect loses a
+// body; a path with NUL or with bytes that are not UTF-8 can name nothing, because neither gRPC nor Postgres carries it.
+func plain(p string) bool {
+	return path.Clean(p) == p && utf8.ValidString(p) && !strings.Contains(p, "\x00")
+}
+
 // unmatched says why no route takes the request.
 func unmatched(mux *http.ServeMux, r *http.Request) error {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-		if _, pattern := mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != "" && path.Clean(r.URL.Path) == r.URL.Path {
+		if _, pattern := mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != "" && plain(r.URL.Path) {
 			allowed = append(allowed, method)
 		}
 	}

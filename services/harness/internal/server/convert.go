@@ -5,11 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/types/known/structpb"
-
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/structs"
 	"kaged.dev/services/harness/internal/core"
 	"kaged.dev/services/harness/internal/core/loop"
 
@@ -259,7 +258,7 @@ func inMilliseconds(d time.Duration) float64 {
 	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
 }
 
-// eventToProto converts an event. It fails only for a record that is not made of JSON values.
+// eventToProto converts an event. It fails only for an event of no known type.
 func eventToProto(e loop.Event) (*harnessv1.RunEvent, error) {
 	switch e := e.(type) {
 	case loop.Delta:
@@ -281,7 +280,7 @@ func eventToProto(e loop.Event) (*harnessv1.RunEvent, error) {
 			ToolCallId: e.CallID, Stream: e.Stream, Text: e.Text,
 		}}}, nil
 	case loop.ToolFinished:
-		return toolFinishedToProto(e)
+		return toolFinishedToProto(e), nil
 	case loop.Turn:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Turn{Turn: &harnessv1.Turn{
 			Step: int32(e.Step), Blocks: blocksToProto(e.Blocks), StopReason: stopsToProto[e.Stop], Usage: usageToProto(e.Usage),
@@ -295,23 +294,20 @@ func eventToProto(e loop.Event) (*harnessv1.RunEvent, error) {
 			Attempt: int32(e.Attempt), DelayMs: e.Delay.Milliseconds(), Provider: e.Next.Provider, Model: e.Next.Model,
 		}}}, nil
 	case loop.Record:
-		record, err := recordToProto(e)
-		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Audit{Audit: record}}, err
+		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Audit{Audit: recordToProto(e)}}, nil
 	case loop.ApprovalRequested:
-		return approvalToProto(e)
+		return approvalToProto(e), nil
 	case loop.CageChanged:
-		record, err := recordToProto(e.Audit)
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Cage{Cage: &harnessv1.CageChanged{
 			AgentPath: e.Audit.AgentPath, Status: string(e.Status), Tier: e.Tier, BestEffort: e.BestEffort, Summary: e.Summary, Ended: e.Ended,
-			Audit: record,
-		}}}, err
+			Audit: recordToProto(e.Audit),
+		}}}, nil
 	case loop.NetworkTried:
-		record, err := recordToProto(e.Audit)
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Network{Network: &harnessv1.NetworkTried{
-			AgentPath: e.Audit.AgentPath, Audit: record, Attempt: &commonv1.NetworkAttempt{
+			AgentPath: e.Audit.AgentPath, Audit: recordToProto(e.Audit), Attempt: &commonv1.NetworkAttempt{
 				At: e.Attempt.At.UnixMilli(), Target: e.Attempt.Target, Allowed: e.Attempt.Allowed, Rule: e.Attempt.Rule, Count: e.Attempt.Count,
 			},
-		}}}, err
+		}}}, nil
 	case loop.AuditMoved:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_AuditHead{AuditHead: &harnessv1.AuditHead{
 			Hash: e.Head.Hash, Items: int32(e.Head.Items),
@@ -320,25 +316,22 @@ func eventToProto(e loop.Event) (*harnessv1.RunEvent, error) {
 	return nil, fault.New(fault.Internal, "There is no message for an event of type %T.", e)
 }
 
-func toolFinishedToProto(e loop.ToolFinished) (*harnessv1.RunEvent, error) {
+func toolFinishedToProto(e loop.ToolFinished) *harnessv1.RunEvent {
 	p := &harnessv1.ToolCallFinished{
 		Result: resultToProto(e.Result), Step: int32(e.Step), Input: e.Input, Error: e.Err.Proto(),
-		DurationMs: e.Duration.Milliseconds(),
+		DurationMs: e.Duration.Milliseconds(), Audit: recordsToProto(e.Audit),
 	}
-	var err error
-	p.Audit, err = recordsToProto(e.Audit)
-	return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolResult{ToolResult: p}}, err
+	return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolResult{ToolResult: p}}
 }
 
-func approvalToProto(e loop.ApprovalRequested) (*harnessv1.RunEvent, error) {
-	records, err := recordsToProto(e.Audit)
+func approvalToProto(e loop.ApprovalRequested) *harnessv1.RunEvent {
 	return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Approval{Approval: &harnessv1.ApprovalRequested{
-		ApprovalId: e.ID, ToolCallId: e.CallID, Step: int32(e.Step), Audit: records,
+		ApprovalId: e.ID, ToolCallId: e.CallID, Step: int32(e.Step), Audit: recordsToProto(e.Audit),
 		Subject: &commonv1.ApprovalSubject{
 			Tool: e.Subject.Tool, AgentPath: e.Subject.Agent, Reasons: e.Subject.Reasons, Command: e.Subject.Command, Cwd: e.Subject.Cwd,
 			Paths: e.Subject.Paths, Preview: e.Subject.Preview,
 		},
-	}}}, err
+	}}}
 }
 
 var verdictsFromProto = map[harnessv1.ApprovalVerdict]loop.Verdict{
@@ -347,24 +340,16 @@ var verdictsFromProto = map[harnessv1.ApprovalVerdict]loop.Verdict{
 	harnessv1.ApprovalVerdict_APPROVAL_VERDICT_EXPIRED:  loop.Expired,
 }
 
-func recordsToProto(records []loop.Record) ([]*commonv1.AuditRecord, error) {
+func recordsToProto(records []loop.Record) []*commonv1.AuditRecord {
 	var list []*commonv1.AuditRecord
 	for _, r := range records {
-		record, err := recordToProto(r)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, record)
+		list = append(list, recordToProto(r))
 	}
-	return list, nil
+	return list
 }
 
-func recordToProto(r loop.Record) (*commonv1.AuditRecord, error) {
-	payload, err := structpb.NewStruct(r.Payload)
-	if err != nil {
-		return nil, fault.Wrap(err, fault.AuditFailed, "The record %s cannot be sent.", r.Type)
-	}
-	return &commonv1.AuditRecord{EventType: r.Type, Ts: r.At.UnixMilli(), AgentPath: r.AgentPath, Payload: payload}, nil
+func recordToProto(r loop.Record) *commonv1.AuditRecord {
+	return &commonv1.AuditRecord{EventType: r.Type, Ts: r.At.UnixMilli(), AgentPath: r.AgentPath, Payload: structs.Of(r.Payload)}
 }
 
 var outcomesToProto = map[loop.Outcome]harnessv1.Outcome{
@@ -372,17 +357,11 @@ var outcomesToProto = map[loop.Outcome]harnessv1.Outcome{
 	loop.Cancelled: harnessv1.Outcome_OUTCOME_CANCELLED,
 }
 
-func finishedToProto(f loop.Finished) (*harnessv1.RunEvent, error) {
+func finishedToProto(f loop.Finished) *harnessv1.RunEvent {
 	p := &harnessv1.RunFinished{
 		Outcome: outcomesToProto[f.Outcome], StopReason: stopsToProto[f.Stop], Usage: usageToProto(f.Usage), Stats: statsToProto(f.Stats),
 		Error: f.Err.Proto(), ClosingText: f.ClosingText, Partial: blocksToProto(slices.Clip(f.Partial)), Steps: int32(f.Steps),
 	}
-	if f.Detail != nil {
-		detail, err := structpb.NewStruct(f.Detail)
-		if err != nil {
-			return nil, fault.Wrap(err, fault.Internal, "The end of the run cannot be sent.")
-		}
-		p.Detail = detail
-	}
-	return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Finished{Finished: p}}, nil
+	p.Detail = structs.Of(f.Detail)
+	return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Finished{Finished: p}}
 }

@@ -61,13 +61,9 @@ func (r *runSink) Emit(e loop.Event) error {
 }
 
 func (r *runSink) finish(f loop.Finished) error {
-	ev, err := finishedToProto(f)
-	if err != nil {
-		return err
-	}
 	r.send.Lock()
 	defer r.send.Unlock()
-	return r.stream.Send(ev)
+	return r.stream.Send(finishedToProto(f))
 }
 
 // hold waits until models may be asked.

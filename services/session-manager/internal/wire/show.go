@@ -3,9 +3,6 @@ package wire
 import (
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/types/known/structpb"
-
 	"kaged.dev/pkg/fault"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
@@ -36,15 +33,6 @@ func Error(e *fault.Error) *commonv1.Error {
 		return nil
 	}
 	return e.Proto()
-}
-
-// Value returns JSON text as the value it stands for, and as a text where it is not JSON.
-func Value(text string) *structpb.Value {
-	var v structpb.Value
-	if protojson.Unmarshal([]byte(text), &v) == nil {
-		return &v
-	}
-	return structpb.NewStringValue(text)
 }
 
 // Whole returns how many of the first n bytes of s are whole characters.

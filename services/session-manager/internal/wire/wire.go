@@ -120,11 +120,12 @@ func Usage(u llm.Usage) *harnessv1.Usage {
 	return &harnessv1.Usage{Input: u.Input, Output: u.Output, Reasoning: u.Reasoning, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}
 }
 
-// FromUsage is the reverse of [Usage].
+// FromUsage is the reverse of [Usage]. Counts that cannot be are brought within [llm.MaxCount]: steps stored by older versions may
+// hold any.
 func FromUsage(u *harnessv1.Usage) llm.Usage {
 	return llm.Usage{
 		Input: u.GetInput(), Output: u.GetOutput(), Reasoning: u.GetReasoning(), CacheRead: u.GetCacheRead(), CacheWrite: u.GetCacheWrite(),
-	}
+	}.Bounded(llm.MaxCount)
 }
 
 // Stats returns measurements as protobuf, nil for nil.

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"kaged.dev/pkg/llm"
-	"kaged.dev/pkg/wirejson"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	"kaged.dev/services/session-manager/internal/core/transcript"
@@ -108,17 +108,22 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// JSON text is the value it stands for, and other text itself; a cut never splits a character.
-func TestText(t *testing.T) {
-	for in, want := range map[string]string{`{"a":1}`: `{"a":1}`, `[1,2]`: `[1,2]`, `null`: `null`, `{"a":`: `"{\"a\":"`, ``: `""`, `{"a":1,"a":2}`: `"{\"a\":1,\"a\":2}"`} {
-		got, err := wirejson.Marshal(wire.Value(in))
-		if err != nil || string(got) != want {
-			t.Errorf("%s became %s, %v", in, got, err)
-		}
-	}
+// A cut never splits a character.
+func TestWhole(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 1: 1, 2: 1, 3: 3, 9: 3} {
 		if got := wire.Whole("aä", n); got != want {
 			t.Errorf("Whole(%d) = %d", n, got)
 		}
+	}
+}
+
+// Counts of stored steps that no provider can have meant are clipped, so that they never overflow a sum.
+func TestStoredCountsAreClipped(t *testing.T) {
+	u := wire.FromUsage(&harnessv1.Usage{Input: math.MaxInt64, Output: math.MinInt64, Reasoning: 5, CacheRead: math.MaxInt64, CacheWrite: 7})
+	if want := (llm.Usage{Input: llm.MaxCount, Reasoning: 5, CacheRead: llm.MaxCount, CacheWrite: 7}); u != want {
+		t.Errorf("got %+v, want %+v", u, want)
+	}
+	if in := u.Add(u).TotalInput(); in != llm.MaxCount {
+		t.Errorf("got a sum of %d, want %d", in, int64(llm.MaxCount))
 	}
 }

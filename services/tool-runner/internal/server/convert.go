@@ -2,12 +2,10 @@ package server
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 
-	"google.golang.org/protobuf/types/known/structpb"
-
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/structs"
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/project"
@@ -43,22 +41,19 @@ func outputToProto(stream, text string) *toolrunnerv1.RunToolEvent {
 	}}
 }
 
-func resultToProto(o dispatch.Outcome) (*toolrunnerv1.RunToolEvent, error) {
+func resultToProto(o dispatch.Outcome) *toolrunnerv1.RunToolEvent {
 	if o.Approval != nil {
 		return approvalToProto(o)
 	}
 	result := &toolrunnerv1.ToolResult{
 		Content: o.Result.Content, Error: o.Fault.Proto(), Tool: o.Tool, DurationMs: o.Duration.Milliseconds(),
-		CageOver: o.CageOver,
+		CageOver: o.CageOver, Audit: recordsToProto(o.Records),
 	}
-	var err error
-	result.Audit, err = recordsToProto(o.Records)
-	return &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: result}}, err
+	return &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: result}}
 }
 
-func approvalToProto(o dispatch.Outcome) (*toolrunnerv1.RunToolEvent, error) {
+func approvalToProto(o dispatch.Outcome) *toolrunnerv1.RunToolEvent {
 	a := o.Approval
-	records, err := recordsToProto(o.Records)
 	valid := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 	list := func(texts []string) []string {
 		out := make([]string, len(texts))
@@ -72,48 +67,20 @@ func approvalToProto(o dispatch.Outcome) (*toolrunnerv1.RunToolEvent, error) {
 			Tool: a.Tool, AgentPath: a.Agent, Reasons: list(a.Reasons), Command: valid(a.Command), Cwd: valid(a.Cwd), Paths: list(a.Paths),
 			Preview: valid(a.Preview),
 		},
-		Fingerprint: a.Fingerprint(), Audit: records,
-	}}}, err
+		Fingerprint: a.Fingerprint(), Audit: recordsToProto(o.Records),
+	}}}
 }
 
-func recordsToProto(records []audit.Record) ([]*commonv1.AuditRecord, error) {
+func recordsToProto(records []audit.Record) []*commonv1.AuditRecord {
 	list := make([]*commonv1.AuditRecord, len(records))
 	for i, r := range records {
-		var err error
-		if list[i], err = recordToProto(r); err != nil {
-			return nil, err
-		}
+		list[i] = recordToProto(r)
 	}
-	return list, nil
+	return list
 }
 
-func recordToProto(r audit.Record) (*commonv1.AuditRecord, error) {
-	payload, err := structpb.NewStruct(validStrings(r.Payload).(map[string]any))
-	if err != nil {
-		return nil, fmt.Errorf("audit record %s: %w", r.Type, err)
-	}
-	return &commonv1.AuditRecord{EventType: r.Type, Ts: r.At, AgentPath: r.Agent, Payload: payload}, nil
-}
-
-// validStrings returns value with invalid UTF-8 replaced, which a Struct cannot hold.
-func validStrings(value any) any {
-	switch v := value.(type) {
-	case string:
-		return strings.ToValidUTF8(v, "\uFFFD")
-	case []any:
-		list := make([]any, len(v))
-		for i := range v {
-			list[i] = validStrings(v[i])
-		}
-		return list
-	case map[string]any:
-		fields := make(map[string]any, len(v))
-		for k := range v {
-			fields[strings.ToValidUTF8(k, "\uFFFD")] = validStrings(v[k])
-		}
-		return fields
-	}
-	return value
+func recordToProto(r audit.Record) *commonv1.AuditRecord {
+	return &commonv1.AuditRecord{EventType: r.Type, Ts: r.At, AgentPath: r.Agent, Payload: structs.Of(r.Payload)}
 }
 
 func projectFromProto(req *toolrunnerv1.ReadProjectRequest) project.Request {

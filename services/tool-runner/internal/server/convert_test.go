@@ -48,15 +48,12 @@ func TestCallFromProto(t *testing.T) {
 // A result carries content, failure, records and time; text that is no UTF-8 is made so.
 func TestResultToProto(t *testing.T) {
 	t.Parallel()
-	got, err := resultToProto(dispatch.Outcome{
+	got := resultToProto(dispatch.Outcome{
 		Result: tool.Result{Content: "{}", IsError: true}, Fault: fault.New(fault.FileBusy, "busy").With("path", "./a"), Tool: "x.y", Duration: 1500 * time.Millisecond,
 		Records: []audit.Record{{Type: "tool.called", At: 12, Agent: "primary", Payload: map[string]any{
 			"text": "a\xff", "bytes": int64(3), "count": 2, "ok": true, "params": map[string]any{"\xff": []any{"\xfe", nil, 1.5}},
 		}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	payload, err := structpb.NewStruct(map[string]any{
 		"text": "a\uFFFD", "bytes": 3, "count": 2, "ok": true, "params": map[string]any{"\uFFFD": []any{"\uFFFD", nil, 1.5}},
 	})
@@ -85,10 +82,7 @@ func TestApprovalToProto(t *testing.T) {
 	ask := &tool.Approval{
 		Tool: "x.y", Agent: "primary", Reasons: []string{"why\xff"}, Command: "a\xfe", Cwd: "./b", Paths: []string{"./c\xff"}, Preview: "+d",
 	}
-	got, err := resultToProto(dispatch.Outcome{Approval: ask, Records: []audit.Record{{Type: "tool.called", At: 1, Payload: map[string]any{"a": []any{"\xff"}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := resultToProto(dispatch.Outcome{Approval: ask, Records: []audit.Record{{Type: "tool.called", At: 1, Payload: map[string]any{"a": []any{"\xff"}}}}})
 	payload, err := structpb.NewStruct(map[string]any{"a": []any{"\uFFFD"}})
 	if err != nil {
 		t.Fatal(err)

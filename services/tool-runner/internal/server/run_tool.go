@@ -15,9 +15,5 @@ func (s *Server) RunTool(req *toolrunnerv1.RunToolRequest, stream grpc.ServerStr
 	if err != nil && outcome.Fault == nil {
 		return err
 	}
-	result, err := resultToProto(outcome)
-	if err != nil {
-		return err
-	}
-	return stream.Send(result)
+	return stream.Send(resultToProto(outcome))
 }

@@ -121,6 +121,14 @@ var file_kaged_common_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "varint,50102,opt,name=omit_empty",
 		Filename:      "kaged/common/v1/options.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50103,
+		Name:          "kaged.common.v1.raw_json",
+		Tag:           "varint,50103,opt,name=raw_json",
+		Filename:      "kaged/common/v1/options.proto",
+	},
 }
 
 // Extension fields to descriptorpb.EnumValueOptions.
@@ -142,6 +150,11 @@ var (
 	//
 	// optional bool omit_empty = 50102;
 	E_OmitEmpty = &file_kaged_common_v1_options_proto_extTypes[2]
+	// The bytes are one JSON value, which stands in the JSON as it is. A google.protobuf.Value is three messages for each level of
+	// nesting, and a message may not nest as deeply as JSON may.
+	//
+	// optional bool raw_json = 50103;
+	E_RawJson = &file_kaged_common_v1_options_proto_extTypes[3]
 )
 
 var File_kaged_common_v1_options_proto protoreflect.FileDescriptor
@@ -158,7 +171,8 @@ const file_kaged_common_v1_options_proto_rawDesc = "" +
 	"\n" +
 	"json_value\x12!.google.protobuf.EnumValueOptions\x18\xb5\x87\x03 \x01(\tR\tjsonValue:>\n" +
 	"\n" +
-	"omit_empty\x12\x1d.google.protobuf.FieldOptions\x18\xb6\x87\x03 \x01(\bR\tomitEmptyB\xaf\x01\n" +
+	"omit_empty\x12\x1d.google.protobuf.FieldOptions\x18\xb6\x87\x03 \x01(\bR\tomitEmpty::\n" +
+	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xb7\x87\x03 \x01(\bR\arawJsonB\xaf\x01\n" +
 	"\x13com.kaged.common.v1B\fOptionsProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
 
 var (
@@ -183,11 +197,12 @@ var file_kaged_common_v1_options_proto_depIdxs = []int32{
 	1, // 0: kaged.common.v1.error:extendee -> google.protobuf.EnumValueOptions
 	1, // 1: kaged.common.v1.json_value:extendee -> google.protobuf.EnumValueOptions
 	2, // 2: kaged.common.v1.omit_empty:extendee -> google.protobuf.FieldOptions
-	0, // 3: kaged.common.v1.error:type_name -> kaged.common.v1.ErrorSpec
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	3, // [3:4] is the sub-list for extension type_name
-	0, // [0:3] is the sub-list for extension extendee
+	2, // 3: kaged.common.v1.raw_json:extendee -> google.protobuf.FieldOptions
+	0, // 4: kaged.common.v1.error:type_name -> kaged.common.v1.ErrorSpec
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	4, // [4:5] is the sub-list for extension type_name
+	0, // [0:4] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
 }
 
@@ -203,7 +218,7 @@ func file_kaged_common_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_common_v1_options_proto_rawDesc), len(file_kaged_common_v1_options_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   1,
-			NumExtensions: 3,
+			NumExtensions: 4,
 			NumServices:   0,
 		},
 		GoTypes:           file_kaged_common_v1_options_proto_goTypes,

@@ -509,8 +509,8 @@ type MessageToolCall struct {
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	// The tool.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Its parameters; a text where they are not JSON.
-	Input *structpb.Value `protobuf:"bytes,4,opt,name=input,proto3" json:"input,omitempty"`
+	// Its parameters; a text where they are not JSON or nest deeper than 100 levels.
+	Input []byte `protobuf:"bytes,6,opt,name=input,proto3" json:"input,omitempty"`
 	// Whether input was shortened; the stored message has it whole.
 	Truncated     bool `protobuf:"varint,5,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -568,7 +568,7 @@ func (x *MessageToolCall) GetName() string {
 	return ""
 }
 
-func (x *MessageToolCall) GetInput() *structpb.Value {
+func (x *MessageToolCall) GetInput() []byte {
 	if x != nil {
 		return x.Input
 	}
@@ -664,8 +664,8 @@ type MessageToolResult struct {
 	ToolCallId string `protobuf:"bytes,2,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// The tool.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Its parameters; a text where they are not JSON.
-	Input *structpb.Value `protobuf:"bytes,4,opt,name=input,proto3" json:"input,omitempty"`
+	// Its parameters; a text where they are not JSON or nest deeper than 100 levels.
+	Input []byte `protobuf:"bytes,9,opt,name=input,proto3" json:"input,omitempty"`
 	// What it said.
 	Output string `protobuf:"bytes,5,opt,name=output,proto3" json:"output,omitempty"`
 	// Whether it failed.
@@ -729,7 +729,7 @@ func (x *MessageToolResult) GetName() string {
 	return ""
 }
 
-func (x *MessageToolResult) GetInput() *structpb.Value {
+func (x *MessageToolResult) GetInput() []byte {
 	if x != nil {
 		return x.Input
 	}
@@ -1270,7 +1270,7 @@ type SessionStateChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What the session is doing.
 	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	// What keeps it from working besides its state.
+	// What keeps it from working besides its state; see kaged.sessionmanager.v1.Session.
 	BlockedReason string `protobuf:"bytes,2,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1628,33 +1628,33 @@ const file_kaged_gateway_v1_frame_proto_rawDesc = "" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x14\n" +
 	"\x05delta\x18\x02 \x01(\tR\x05delta\x12\x12\n" +
-	"\x04kind\x18\x03 \x01(\tR\x04kind\"\xa6\x01\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\"\x9a\x01\n" +
 	"\x0fMessageToolCall\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\x12,\n" +
-	"\x05input\x18\x04 \x01(\v2\x16.google.protobuf.ValueR\x05input\x12\"\n" +
-	"\ttruncated\x18\x05 \x01(\bB\x04\xb0\xbb\x18\x01R\ttruncated\"\x80\x01\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1a\n" +
+	"\x05input\x18\x06 \x01(\fB\x04\xb8\xbb\x18\x01R\x05input\x12\"\n" +
+	"\ttruncated\x18\x05 \x01(\bB\x04\xb0\xbb\x18\x01R\ttruncatedJ\x04\b\x04\x10\x05\"\x80\x01\n" +
 	"\x11MessageToolOutput\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12 \n" +
 	"\ftool_call_id\x18\x02 \x01(\tR\n" +
 	"toolCallId\x12\x16\n" +
 	"\x06stream\x18\x03 \x01(\tR\x06stream\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\"\x8e\x02\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"\x82\x02\n" +
 	"\x11MessageToolResult\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12 \n" +
 	"\ftool_call_id\x18\x02 \x01(\tR\n" +
 	"toolCallId\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\x12,\n" +
-	"\x05input\x18\x04 \x01(\v2\x16.google.protobuf.ValueR\x05input\x12\x16\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1a\n" +
+	"\x05input\x18\t \x01(\fB\x04\xb8\xbb\x18\x01R\x05input\x12\x16\n" +
 	"\x06output\x18\x05 \x01(\tR\x06output\x12\x19\n" +
 	"\bis_error\x18\x06 \x01(\bR\aisError\x12\"\n" +
 	"\ttruncated\x18\a \x01(\bB\x04\xb0\xbb\x18\x01R\ttruncated\x12\x1f\n" +
 	"\vduration_ms\x18\b \x01(\x03R\n" +
-	"durationMs\"\x94\x02\n" +
+	"durationMsJ\x04\b\x04\x10\x05\"\x94\x02\n" +
 	"\n" +
 	"MessageEnd\x12\x1d\n" +
 	"\n" +
@@ -1783,18 +1783,16 @@ var file_kaged_gateway_v1_frame_proto_depIdxs = []int32{
 	23, // 0: kaged.gateway.v1.ClientFrame.payload:type_name -> google.protobuf.Value
 	21, // 1: kaged.gateway.v1.Hello.resume_from_seq:type_name -> kaged.gateway.v1.Hello.ResumeFromSeqEntry
 	22, // 2: kaged.gateway.v1.Welcome.server_seq:type_name -> kaged.gateway.v1.Welcome.ServerSeqEntry
-	23, // 3: kaged.gateway.v1.MessageToolCall.input:type_name -> google.protobuf.Value
-	23, // 4: kaged.gateway.v1.MessageToolResult.input:type_name -> google.protobuf.Value
-	24, // 5: kaged.gateway.v1.MessageEnd.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
-	25, // 6: kaged.gateway.v1.MessageEnd.stats:type_name -> kaged.sessionmanager.v1.FrameStats
-	26, // 7: kaged.gateway.v1.RunRetry.error:type_name -> kaged.common.v1.Error
-	26, // 8: kaged.gateway.v1.RunEnded.error:type_name -> kaged.common.v1.Error
-	27, // 9: kaged.gateway.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	24, // 3: kaged.gateway.v1.MessageEnd.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
+	25, // 4: kaged.gateway.v1.MessageEnd.stats:type_name -> kaged.sessionmanager.v1.FrameStats
+	26, // 5: kaged.gateway.v1.RunRetry.error:type_name -> kaged.common.v1.Error
+	26, // 6: kaged.gateway.v1.RunEnded.error:type_name -> kaged.common.v1.Error
+	27, // 7: kaged.gateway.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_kaged_gateway_v1_frame_proto_init() }

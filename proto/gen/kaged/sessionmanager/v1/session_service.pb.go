@@ -822,7 +822,8 @@ type Session struct {
 	Label *string `protobuf:"bytes,4,opt,name=label,proto3,oneof" json:"label,omitempty"`
 	// What it is doing.
 	State SessionState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.sessionmanager.v1.SessionState" json:"state,omitempty"`
-	// What keeps it from working besides its state, such as provider_unreachable; null for nothing.
+	// What keeps it from working besides its state, null for nothing: provider_unreachable or context_overflow, or resume_pending while
+	// an interrupted run is about to go on in a new one.
 	BlockedReason *string `protobuf:"bytes,6,opt,name=blocked_reason,json=blockedReason,proto3,oneof" json:"blocked_reason,omitempty"`
 	// When it began.
 	CreatedAt int64 `protobuf:"varint,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -1842,8 +1843,8 @@ type MessagePart struct {
 	ToolCallId string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// The tool.
 	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
-	// The tool's parameters.
-	Input *structpb.Value `protobuf:"bytes,6,opt,name=input,proto3" json:"input,omitempty"`
+	// The tool's parameters; a text where they are not JSON or nest deeper than 100 levels.
+	Input []byte `protobuf:"bytes,9,opt,name=input,proto3" json:"input,omitempty"`
 	// What the tool said.
 	Output string `protobuf:"bytes,7,opt,name=output,proto3" json:"output,omitempty"`
 	// Whether the tool failed.
@@ -1917,7 +1918,7 @@ func (x *MessagePart) GetName() string {
 	return ""
 }
 
-func (x *MessagePart) GetInput() *structpb.Value {
+func (x *MessagePart) GetInput() []byte {
 	if x != nil {
 		return x.Input
 	}
@@ -3859,17 +3860,17 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\x06run_id\x18\t \x01(\tH\x00R\x05runId\x88\x01\x01\x12J\n" +
 	"\bmetadata\x18\n" +
 	" \x01(\v2(.kaged.sessionmanager.v1.MessageMetadataB\x04\xb0\xbb\x18\x01R\bmetadataB\t\n" +
-	"\a_run_id\"\x86\x02\n" +
+	"\a_run_id\"\xf8\x01\n" +
 	"\vMessagePart\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x18\n" +
 	"\x04text\x18\x02 \x01(\tB\x04\xb0\xbb\x18\x01R\x04text\x12\x14\n" +
 	"\x02id\x18\x03 \x01(\tB\x04\xb0\xbb\x18\x01R\x02id\x12&\n" +
 	"\ftool_call_id\x18\x04 \x01(\tB\x04\xb0\xbb\x18\x01R\n" +
 	"toolCallId\x12\x18\n" +
-	"\x04name\x18\x05 \x01(\tB\x04\xb0\xbb\x18\x01R\x04name\x122\n" +
-	"\x05input\x18\x06 \x01(\v2\x16.google.protobuf.ValueB\x04\xb0\xbb\x18\x01R\x05input\x12\x1c\n" +
+	"\x04name\x18\x05 \x01(\tB\x04\xb0\xbb\x18\x01R\x04name\x12\x1e\n" +
+	"\x05input\x18\t \x01(\fB\b\xb0\xbb\x18\x01\xb8\xbb\x18\x01R\x05input\x12\x1c\n" +
 	"\x06output\x18\a \x01(\tB\x04\xb0\xbb\x18\x01R\x06output\x12\x1f\n" +
-	"\bis_error\x18\b \x01(\bB\x04\xb0\xbb\x18\x01R\aisError\"\xdf\x02\n" +
+	"\bis_error\x18\b \x01(\bB\x04\xb0\xbb\x18\x01R\aisErrorJ\x04\b\x06\x10\a\"\xdf\x02\n" +
 	"\x0fMessageMetadata\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1f\n" +
@@ -4197,64 +4198,63 @@ var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	3,  // 14: kaged.sessionmanager.v1.SessionMessage.role:type_name -> kaged.sessionmanager.v1.MessageRole
 	23, // 15: kaged.sessionmanager.v1.SessionMessage.parts:type_name -> kaged.sessionmanager.v1.MessagePart
 	24, // 16: kaged.sessionmanager.v1.SessionMessage.metadata:type_name -> kaged.sessionmanager.v1.MessageMetadata
-	47, // 17: kaged.sessionmanager.v1.MessagePart.input:type_name -> google.protobuf.Value
-	25, // 18: kaged.sessionmanager.v1.MessageMetadata.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
-	26, // 19: kaged.sessionmanager.v1.MessageMetadata.stats:type_name -> kaged.sessionmanager.v1.FrameStats
-	48, // 20: kaged.sessionmanager.v1.FrameStats.cost:type_name -> kaged.harness.v1.Cost
-	29, // 21: kaged.sessionmanager.v1.ListRunsResponse.items:type_name -> kaged.sessionmanager.v1.RunSummary
-	2,  // 22: kaged.sessionmanager.v1.RunSummary.state:type_name -> kaged.sessionmanager.v1.RunState
-	49, // 23: kaged.sessionmanager.v1.RunSummary.error:type_name -> kaged.common.v1.Error
-	30, // 24: kaged.sessionmanager.v1.RunSummary.subagent_invocations:type_name -> kaged.sessionmanager.v1.SubagentInvocation
-	33, // 25: kaged.sessionmanager.v1.GetRunResponse.run:type_name -> kaged.sessionmanager.v1.Run
-	2,  // 26: kaged.sessionmanager.v1.Run.state:type_name -> kaged.sessionmanager.v1.RunState
-	49, // 27: kaged.sessionmanager.v1.Run.error:type_name -> kaged.common.v1.Error
-	34, // 28: kaged.sessionmanager.v1.Run.steps:type_name -> kaged.sessionmanager.v1.RunStep
-	30, // 29: kaged.sessionmanager.v1.Run.subagent_invocations:type_name -> kaged.sessionmanager.v1.SubagentInvocation
-	46, // 30: kaged.sessionmanager.v1.Run.prompt_hashes:type_name -> kaged.sessionmanager.v1.Run.PromptHashesEntry
-	23, // 31: kaged.sessionmanager.v1.RunStep.parts:type_name -> kaged.sessionmanager.v1.MessagePart
-	25, // 32: kaged.sessionmanager.v1.RunStep.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
-	26, // 33: kaged.sessionmanager.v1.RunStep.stats:type_name -> kaged.sessionmanager.v1.FrameStats
-	50, // 34: kaged.sessionmanager.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
-	51, // 35: kaged.sessionmanager.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
-	33, // 36: kaged.sessionmanager.v1.CancelRunResponse.run:type_name -> kaged.sessionmanager.v1.Run
-	0,  // 37: kaged.sessionmanager.v1.Approval.state:type_name -> kaged.sessionmanager.v1.ApprovalState
-	52, // 38: kaged.sessionmanager.v1.Approval.subject:type_name -> kaged.common.v1.ApprovalSubject
-	39, // 39: kaged.sessionmanager.v1.ListApprovalsResponse.items:type_name -> kaged.sessionmanager.v1.Approval
-	39, // 40: kaged.sessionmanager.v1.GetApprovalResponse.approval:type_name -> kaged.sessionmanager.v1.Approval
-	39, // 41: kaged.sessionmanager.v1.AnswerApprovalResponse.approval:type_name -> kaged.sessionmanager.v1.Approval
-	4,  // 42: kaged.sessionmanager.v1.SessionService.CreateSession:input_type -> kaged.sessionmanager.v1.CreateSessionRequest
-	6,  // 43: kaged.sessionmanager.v1.SessionService.ListSessions:input_type -> kaged.sessionmanager.v1.ListSessionsRequest
-	9,  // 44: kaged.sessionmanager.v1.SessionService.GetSession:input_type -> kaged.sessionmanager.v1.GetSessionRequest
-	14, // 45: kaged.sessionmanager.v1.SessionService.UpdateSession:input_type -> kaged.sessionmanager.v1.UpdateSessionRequest
-	16, // 46: kaged.sessionmanager.v1.SessionService.EndSession:input_type -> kaged.sessionmanager.v1.EndSessionRequest
-	18, // 47: kaged.sessionmanager.v1.SessionService.PostMessage:input_type -> kaged.sessionmanager.v1.PostMessageRequest
-	20, // 48: kaged.sessionmanager.v1.SessionService.ListMessages:input_type -> kaged.sessionmanager.v1.ListMessagesRequest
-	27, // 49: kaged.sessionmanager.v1.SessionService.ListRuns:input_type -> kaged.sessionmanager.v1.ListRunsRequest
-	31, // 50: kaged.sessionmanager.v1.SessionService.GetRun:input_type -> kaged.sessionmanager.v1.GetRunRequest
-	37, // 51: kaged.sessionmanager.v1.SessionService.CancelRun:input_type -> kaged.sessionmanager.v1.CancelRunRequest
-	35, // 52: kaged.sessionmanager.v1.SessionService.ListProcesses:input_type -> kaged.sessionmanager.v1.ListProcessesRequest
-	40, // 53: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.sessionmanager.v1.ListApprovalsRequest
-	42, // 54: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.sessionmanager.v1.GetApprovalRequest
-	44, // 55: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.sessionmanager.v1.AnswerApprovalRequest
-	5,  // 56: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.sessionmanager.v1.CreateSessionResponse
-	7,  // 57: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.sessionmanager.v1.ListSessionsResponse
-	10, // 58: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.sessionmanager.v1.GetSessionResponse
-	15, // 59: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.sessionmanager.v1.UpdateSessionResponse
-	17, // 60: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.sessionmanager.v1.EndSessionResponse
-	19, // 61: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.sessionmanager.v1.PostMessageResponse
-	21, // 62: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.sessionmanager.v1.ListMessagesResponse
-	28, // 63: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.sessionmanager.v1.ListRunsResponse
-	32, // 64: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.sessionmanager.v1.GetRunResponse
-	38, // 65: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.sessionmanager.v1.CancelRunResponse
-	36, // 66: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.sessionmanager.v1.ListProcessesResponse
-	41, // 67: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.sessionmanager.v1.ListApprovalsResponse
-	43, // 68: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.sessionmanager.v1.GetApprovalResponse
-	45, // 69: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.sessionmanager.v1.AnswerApprovalResponse
-	56, // [56:70] is the sub-list for method output_type
-	42, // [42:56] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	25, // 17: kaged.sessionmanager.v1.MessageMetadata.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
+	26, // 18: kaged.sessionmanager.v1.MessageMetadata.stats:type_name -> kaged.sessionmanager.v1.FrameStats
+	48, // 19: kaged.sessionmanager.v1.FrameStats.cost:type_name -> kaged.harness.v1.Cost
+	29, // 20: kaged.sessionmanager.v1.ListRunsResponse.items:type_name -> kaged.sessionmanager.v1.RunSummary
+	2,  // 21: kaged.sessionmanager.v1.RunSummary.state:type_name -> kaged.sessionmanager.v1.RunState
+	49, // 22: kaged.sessionmanager.v1.RunSummary.error:type_name -> kaged.common.v1.Error
+	30, // 23: kaged.sessionmanager.v1.RunSummary.subagent_invocations:type_name -> kaged.sessionmanager.v1.SubagentInvocation
+	33, // 24: kaged.sessionmanager.v1.GetRunResponse.run:type_name -> kaged.sessionmanager.v1.Run
+	2,  // 25: kaged.sessionmanager.v1.Run.state:type_name -> kaged.sessionmanager.v1.RunState
+	49, // 26: kaged.sessionmanager.v1.Run.error:type_name -> kaged.common.v1.Error
+	34, // 27: kaged.sessionmanager.v1.Run.steps:type_name -> kaged.sessionmanager.v1.RunStep
+	30, // 28: kaged.sessionmanager.v1.Run.subagent_invocations:type_name -> kaged.sessionmanager.v1.SubagentInvocation
+	46, // 29: kaged.sessionmanager.v1.Run.prompt_hashes:type_name -> kaged.sessionmanager.v1.Run.PromptHashesEntry
+	23, // 30: kaged.sessionmanager.v1.RunStep.parts:type_name -> kaged.sessionmanager.v1.MessagePart
+	25, // 31: kaged.sessionmanager.v1.RunStep.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
+	26, // 32: kaged.sessionmanager.v1.RunStep.stats:type_name -> kaged.sessionmanager.v1.FrameStats
+	50, // 33: kaged.sessionmanager.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	51, // 34: kaged.sessionmanager.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	33, // 35: kaged.sessionmanager.v1.CancelRunResponse.run:type_name -> kaged.sessionmanager.v1.Run
+	0,  // 36: kaged.sessionmanager.v1.Approval.state:type_name -> kaged.sessionmanager.v1.ApprovalState
+	52, // 37: kaged.sessionmanager.v1.Approval.subject:type_name -> kaged.common.v1.ApprovalSubject
+	39, // 38: kaged.sessionmanager.v1.ListApprovalsResponse.items:type_name -> kaged.sessionmanager.v1.Approval
+	39, // 39: kaged.sessionmanager.v1.GetApprovalResponse.approval:type_name -> kaged.sessionmanager.v1.Approval
+	39, // 40: kaged.sessionmanager.v1.AnswerApprovalResponse.approval:type_name -> kaged.sessionmanager.v1.Approval
+	4,  // 41: kaged.sessionmanager.v1.SessionService.CreateSession:input_type -> kaged.sessionmanager.v1.CreateSessionRequest
+	6,  // 42: kaged.sessionmanager.v1.SessionService.ListSessions:input_type -> kaged.sessionmanager.v1.ListSessionsRequest
+	9,  // 43: kaged.sessionmanager.v1.SessionService.GetSession:input_type -> kaged.sessionmanager.v1.GetSessionRequest
+	14, // 44: kaged.sessionmanager.v1.SessionService.UpdateSession:input_type -> kaged.sessionmanager.v1.UpdateSessionRequest
+	16, // 45: kaged.sessionmanager.v1.SessionService.EndSession:input_type -> kaged.sessionmanager.v1.EndSessionRequest
+	18, // 46: kaged.sessionmanager.v1.SessionService.PostMessage:input_type -> kaged.sessionmanager.v1.PostMessageRequest
+	20, // 47: kaged.sessionmanager.v1.SessionService.ListMessages:input_type -> kaged.sessionmanager.v1.ListMessagesRequest
+	27, // 48: kaged.sessionmanager.v1.SessionService.ListRuns:input_type -> kaged.sessionmanager.v1.ListRunsRequest
+	31, // 49: kaged.sessionmanager.v1.SessionService.GetRun:input_type -> kaged.sessionmanager.v1.GetRunRequest
+	37, // 50: kaged.sessionmanager.v1.SessionService.CancelRun:input_type -> kaged.sessionmanager.v1.CancelRunRequest
+	35, // 51: kaged.sessionmanager.v1.SessionService.ListProcesses:input_type -> kaged.sessionmanager.v1.ListProcessesRequest
+	40, // 52: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.sessionmanager.v1.ListApprovalsRequest
+	42, // 53: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.sessionmanager.v1.GetApprovalRequest
+	44, // 54: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.sessionmanager.v1.AnswerApprovalRequest
+	5,  // 55: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.sessionmanager.v1.CreateSessionResponse
+	7,  // 56: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.sessionmanager.v1.ListSessionsResponse
+	10, // 57: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.sessionmanager.v1.GetSessionResponse
+	15, // 58: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.sessionmanager.v1.UpdateSessionResponse
+	17, // 59: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.sessionmanager.v1.EndSessionResponse
+	19, // 60: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.sessionmanager.v1.PostMessageResponse
+	21, // 61: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.sessionmanager.v1.ListMessagesResponse
+	28, // 62: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.sessionmanager.v1.ListRunsResponse
+	32, // 63: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.sessionmanager.v1.GetRunResponse
+	38, // 64: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.sessionmanager.v1.CancelRunResponse
+	36, // 65: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.sessionmanager.v1.ListProcessesResponse
+	41, // 66: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.sessionmanager.v1.ListApprovalsResponse
+	43, // 67: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.sessionmanager.v1.GetApprovalResponse
+	45, // 68: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.sessionmanager.v1.AnswerApprovalResponse
+	55, // [55:69] is the sub-list for method output_type
+	41, // [41:55] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sessionmanager_v1_session_service_proto_init() }

@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/types/known/structpb"
-
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/structs"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/core/access"
@@ -148,18 +147,10 @@ func (l *Log) try(ctx context.Context, r *sessionmanagerv1.RecordAuditRequest) e
 }
 
 func request(e access.Entry) *sessionmanagerv1.RecordAuditRequest {
-	fields := make(map[string]*structpb.Value, len(e.Payload))
-	for k, v := range e.Payload {
-		value, err := structpb.NewValue(v)
-		if err != nil {
-			value = structpb.NewStringValue("?")
-		}
-		fields[k] = value
-	}
 	return &sessionmanagerv1.RecordAuditRequest{
 		UserId: e.UserID, RequestId: e.RequestID,
 		Records: []*commonv1.AuditRecord{{
-			EventType: e.Type, Ts: time.Now().UnixMilli(), Payload: &structpb.Struct{Fields: fields},
+			EventType: e.Type, Ts: time.Now().UnixMilli(), Payload: structs.Of(e.Payload),
 		}},
 	}
 }

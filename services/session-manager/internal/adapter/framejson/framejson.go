@@ -3,7 +3,6 @@ package framejson
 
 import (
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/wirejson"
@@ -37,25 +36,7 @@ func (Renderer) Append(dst []byte, p frames.Payload) ([]byte, error) {
 	case frames.ApprovalRequested:
 		return appendApproval(dst, p)
 	}
-	out, err := wirejson.Append(dst, message(p))
-	if err != nil {
-		// Only the details of a failure can hold what JSON cannot: a number that is none.
-		return wirejson.Append(dst, message(withoutDetails(p)))
-	}
-	return out, nil
-}
-
-// withoutDetails returns p with nothing but code and message of its failure.
-func withoutDetails(p frames.Payload) frames.Payload {
-	switch p := p.(type) {
-	case frames.RunRetry:
-		p.Error = fault.New(p.Error.Code, "%s", p.Error.Msg)
-		return p
-	case frames.RunEnded:
-		p.Error = fault.New(p.Error.Code, "%s", p.Error.Msg)
-		return p
-	}
-	return p
+	return wirejson.Append(dst, message(p))
 }
 
 // appendDelta writes by hand what most frames are; a test holds it to what wirejson writes.
@@ -112,18 +93,18 @@ func message(p frames.Payload) proto.Message {
 	return nil
 }
 
-// appendCall and appendResult make a value of their input only where it can fit: as one, a text takes many times its size.
+// appendCall and appendResult show an input as JSON only where it can fit.
 func appendCall(dst []byte, p frames.MessageToolCall) ([]byte, error) {
 	start := len(dst)
 	m := &gatewayv1.MessageToolCall{MessageId: p.MessageID, Id: name(p.Call.ID), Name: name(p.Call.Name)}
 	if len(p.Call.Input) <= frames.Limit {
-		m.Input = wire.Value(p.Call.Input)
+		m.Input = wirejson.Raw(p.Call.Input)
 		var err error
 		if dst, err = wirejson.Append(dst, m); err != nil || len(dst)-start <= frames.Limit {
 			return dst, err
 		}
 	}
-	m.Input, m.Truncated = structpb.NewStringValue(cut(p.Call.Input, frames.MaxText)), true
+	m.Input, m.Truncated = wirejson.AppendString(nil, cut(p.Call.Input, frames.MaxText)), true
 	return wirejson.Append(dst[:start], m)
 }
 
@@ -135,7 +116,7 @@ func appendResult(dst []byte, p frames.MessageToolResult) ([]byte, error) {
 	}
 	var err error
 	if len(p.Input)+len(p.Result.Content) <= frames.Limit {
-		m.Input, m.Output = wire.Value(p.Input), p.Result.Content
+		m.Input, m.Output = wirejson.Raw(p.Input), p.Result.Content
 		if dst, err = wirejson.Append(dst, m); err != nil || len(dst)-start <= frames.Limit {
 			return dst, err
 		}
@@ -143,13 +124,13 @@ func appendResult(dst []byte, p frames.MessageToolResult) ([]byte, error) {
 	m.Output, m.Truncated = cut(p.Result.Content, outputShare), true
 	short := cut(p.Input, inputShare)
 	if short == p.Input {
-		m.Input = wire.Value(p.Input)
+		m.Input = wirejson.Raw(p.Input)
 		if dst, err = wirejson.Append(dst[:start], m); err != nil || len(dst)-start <= frames.Limit {
 			return dst, err
 		}
 		// Numbers can be longer than they were written.
 	}
-	m.Input = structpb.NewStringValue(short)
+	m.Input = wirejson.AppendString(nil, short)
 	return wirejson.Append(dst[:start], m)
 }
 

@@ -76,7 +76,7 @@ func TestPayloads(t *testing.T) {
 		{
 			frames.MessageToolCall{MessageID: "m", Call: llm.ToolCall{ID: "c", Name: "file.read", Input: `{"b":1, "a":[true,null]}`}},
 			frames.Output, "message.tool_call",
-			`{"message_id":"m","id":"c","name":"file.read","input":{"a":[true,null],"b":1}}`,
+			`{"message_id":"m","id":"c","name":"file.read","input":{"b":1,"a":[true,null]}}`,
 		},
 		{
 			frames.MessageToolCall{MessageID: "m", Call: llm.ToolCall{ID: "c", Name: "file.read", Input: `{"b":`}},
@@ -244,13 +244,13 @@ func TestLargeInput(t *testing.T) { // not parallel: it counts what the process 
 	}
 }
 
-// A failure whose details are no JSON is shown without them.
+// A detail of a failure that JSON has no form for is shown as a text.
 func TestOddDetails(t *testing.T) {
 	odd := fault.New(fault.Internal, "No.").With("n", math.NaN())
-	if got := render(t, frames.RunEnded{RunID: "r", Outcome: "failed", Error: odd}); got != `{"run_id":"r","outcome":"failed","error":{"code":"internal","message":"No."}}` {
+	if got := render(t, frames.RunEnded{RunID: "r", Outcome: "failed", Error: odd}); got != `{"run_id":"r","outcome":"failed","error":{"code":"internal","message":"No.","details":{"n":"NaN"}}}` {
 		t.Error(got)
 	}
-	if got := render(t, frames.RunRetry{RunID: "r", Error: odd}); !strings.Contains(got, `"error":{"code":"internal","message":"No."}`) {
+	if got := render(t, frames.RunRetry{RunID: "r", Error: odd}); !strings.Contains(got, `"error":{"code":"internal","message":"No.","details":{"n":"NaN"}}`) {
 		t.Error(got)
 	}
 }

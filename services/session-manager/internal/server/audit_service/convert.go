@@ -1,8 +1,7 @@
 package auditservice
 
 import (
-	"google.golang.org/protobuf/types/known/structpb"
-
+	"kaged.dev/pkg/structs"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/core/audit"
 )
@@ -23,8 +22,7 @@ func entry(r audit.Record) *sessionmanagerv1.AuditEntry {
 		Id: r.ID, Ts: r.TS, EventType: r.EventType, UserId: r.UserID, RequestId: r.RequestID,
 		ProjectId: optional(r.ProjectID), SessionId: optional(r.SessionID), RunId: r.RunID, AgentPath: r.AgentPath,
 	}
-	// A payload that was read from JSON always converts.
-	e.Payload, _ = structpb.NewStruct(r.Payload)
+	e.Payload = structs.Of(r.Payload)
 	return e
 }
 

@@ -3,14 +3,14 @@ package sessionservice
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/rpc"
+	"kaged.dev/pkg/wirejson"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/core/frames"
 	"kaged.dev/services/session-manager/internal/wire"
 )
 
@@ -60,10 +60,18 @@ func weigh(blocks []llm.Block) []int {
 	return weights
 }
 
-// weighJSON returns about how many bytes JSON takes as a google.protobuf.Value, and no less: each value in it, which a
-// comma or a bracket announces, takes up to ten more.
+// weighJSON returns about how many bytes a text takes inside JSON, as the value it is or as a string, and no less.
 func weighJSON(s string) int {
-	return len(s) + 10*(1+strings.Count(s, ",")+strings.Count(s, "[")+strings.Count(s, "{"))
+	n := len(s) + 2
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			n++
+		case c < ' ':
+			n += 5
+		}
+	}
+	return n
 }
 
 func sum(sizes []int) int {
@@ -97,7 +105,7 @@ func parts(blocks []llm.Block, most int) []*sessionmanagerv1.MessagePart {
 // input is what a call was made with, as its JSON and as it is shown.
 type input struct {
 	text  string
-	value *structpb.Value
+	value []byte
 }
 
 // part returns one block within about limit bytes, nil for a block of no kind. A call's input goes into inputs, where its
@@ -116,24 +124,24 @@ func part(b llm.Block, limit int, inputs map[string]input) *sessionmanagerv1.Mes
 		}
 	case b.Result != nil:
 		in, called := inputs[b.Result.CallID]
-		if called && proto.Size(in.value)+len(b.Result.Content) > limit {
+		if called && len(in.value)+len(b.Result.Content) > limit {
 			in.value = value(in.text, limit/2)
 		}
 		return &sessionmanagerv1.MessagePart{
 			Type: "tool_result", ToolCallId: shorten(b.Result.CallID, nameBytes), Name: shorten(b.Result.Name, nameBytes),
-			Input: in.value, Output: shorten(b.Result.Content, limit-proto.Size(in.value)), IsError: b.Result.IsError,
+			Input: in.value, Output: shorten(b.Result.Content, limit-len(in.value)), IsError: b.Result.IsError,
 		}
 	}
 	return nil
 }
 
-// value returns JSON as the value it stands for, and where that would be larger than limit as its text, shortened to limit: a
-// value takes up to five times the room of its text, in memory even more.
-func value(text string, limit int) *structpb.Value {
-	if weighJSON(text) > limit {
-		return structpb.NewStringValue(shorten(text, limit))
+// value returns a call's input as the JSON it stands for, and where that would be larger than limit as a string, shortened to
+// limit.
+func value(text string, limit int) []byte {
+	if weighJSON(text) <= limit {
+		return wirejson.Raw(text)
 	}
-	return wire.Value(text)
+	return wirejson.AppendString(nil, text[:frames.Fit(text, max(limit-len(ellipsis)-2, 0))]+ellipsis)
 }
 
 func shorten(s string, limit int) string {

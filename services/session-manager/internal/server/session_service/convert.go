@@ -45,7 +45,7 @@ func summary(s record.Session) *sessionmanagerv1.SessionSummary {
 func session(s record.Session) *sessionmanagerv1.Session {
 	return &sessionmanagerv1.Session{
 		Id: s.ID, ProjectId: s.ProjectID, Name: text(s.Label), Label: text(s.Label), State: state(s.State),
-		BlockedReason: text(s.BlockedReason), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, EndedAt: unlessZero(s.EndedAt),
+		BlockedReason: text(s.Blocked()), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, EndedAt: unlessZero(s.EndedAt),
 		MessageCount: int32(s.MessageCount), ModelOverride: text(s.Overrides.Model),
 		MaxStepsOverride: unlessZero(s.Overrides.MaxSteps), MaxOutputTokensOverride: unlessZero(s.Overrides.MaxOutputTokens),
 		CurrentRun: text(s.CurrentRun), CageStatus: text(string(s.Cage)),

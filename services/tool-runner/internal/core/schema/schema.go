@@ -15,6 +15,9 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/jsondepth"
 )
 
 // Schema is the schema of one Go type, or of parameters that are known only at run time. It is immutable and safe for
@@ -62,10 +65,14 @@ func (s *Schema) Document() map[string]any { return s.document }
 
 // Decode validates input against the schema and reads it into into, a pointer to the schema's type, or to a map where the
 // schema has none, with the defaults of what is absent. Blank input counts as an empty object, which is how some models call a tool without parameters. It fails
-// with invalid_params; details.fields says per field what is wrong.
+// with invalid_params, also for input that nests deeper than [jsondepth.Max]; details.fields says per field what is wrong.
 func (s *Schema) Decode(input []byte, into any) error {
 	if len(bytes.TrimSpace(input)) == 0 {
 		input = []byte("{}")
+	}
+	if depth := jsondepth.Of(input); depth > jsondepth.Max {
+		return fault.New(fault.InvalidParams, "The input nests %d levels deep, and the limit is %d. Pass a flatter value, or the nested one as a text.",
+			depth, jsondepth.Max).With("limit", jsondepth.Max)
 	}
 	value, err := parse(input)
 	if err != nil {

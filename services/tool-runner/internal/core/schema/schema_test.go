@@ -143,3 +143,23 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// Input may nest 100 levels deep; deeper, the model is told so, and no parser sees it.
+func TestDecodeBoundsTheDepth(t *testing.T) {
+	t.Parallel()
+	s, err := schema.New(map[string]any{"type": "object"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nested := func(n int) []byte { return []byte(strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n)) }
+	var got map[string]any
+	if err := s.Decode(nested(100), &got); err != nil {
+		t.Errorf("got %v for 100 levels, want none", err)
+	}
+	for _, n := range []int{101, 3331, 9999, 10001, 1 << 20} {
+		err := s.Decode(nested(n), &got)
+		if !errors.Is(err, fault.InvalidParams) || !strings.Contains(err.Error(), "100") {
+			t.Errorf("got %v for %d levels, want invalid_params that names the limit", err, n)
+		}
+	}
+}
