@@ -108,9 +108,37 @@ type Usage struct {
 	Input, Output, Reasoning, CacheRead, CacheWrite int64
 }
 
-// Add returns the sum.
+// The limits of token counts. A provider's report is not trusted beyond MaxReported per field and call. No sum exceeds
+// MaxCount, the largest integer that every JSON client reads exactly.
+const (
+	MaxReported = 1_000_000_000
+	MaxCount    = 1<<53 - 1
+)
+
+// Bounded returns u with each field between 0 and limit.
+func (u Usage) Bounded(limit int64) Usage {
+	bound := func(n int64) int64 { return min(max(n, 0), limit) }
+	return Usage{bound(u.Input), bound(u.Output), bound(u.Reasoning), bound(u.CacheRead), bound(u.CacheWrite)}
+}
+
+// Add returns the sum, each field at most [MaxCount]. A negative count adds nothing.
 func (u Usage) Add(v Usage) Usage {
-	return Usage{u.Input + v.Input, u.Output + v.Output, u.Reasoning + v.Reasoning, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite}
+	return Usage{
+		AddCounts(u.Input, v.Input), AddCounts(u.Output, v.Output), AddCounts(u.Reasoning, v.Reasoning),
+		AddCounts(u.CacheRead, v.CacheRead), AddCounts(u.CacheWrite, v.CacheWrite),
+	}
+}
+
+// TotalInput returns the input tokens with those that went through a cache, at most [MaxCount].
+func (u Usage) TotalInput() int64 { return AddCounts(u.Input, u.CacheRead, u.CacheWrite) }
+
+// AddCounts returns the sum of token counts, at most [MaxCount]. A negative count adds nothing.
+func AddCounts(counts ...int64) int64 {
+	var sum int64
+	for _, n := range counts {
+		sum = min(sum+min(max(n, 0), MaxCount), MaxCount)
+	}
+	return sum
 }
 
 // Event is one thing that happened on a stream: exactly one of its fields is set.

@@ -23,8 +23,7 @@ func (s *Sessions) Approval(ctx context.Context, session, id string) (record.App
 	if err != nil {
 		return record.Approval{}, fail(err, "get approval")
 	}
-	a, err := approvalFromRow(row)
-	return a, fail(err, "get approval")
+	return approvalFromRow(row), nil
 }
 
 // Approvals implements [sessions.Store].
@@ -39,9 +38,7 @@ func (s *Sessions) Approvals(ctx context.Context, session string, state record.A
 	}
 	list := make([]record.Approval, len(rows))
 	for i, row := range rows {
-		if list[i], err = approvalFromRow(db.GetApprovalRow(row)); err != nil {
-			return nil, fail(err, "list approvals")
-		}
+		list[i] = approvalFromRow(db.GetApprovalRow(row))
 	}
 	return list, nil
 }
@@ -51,19 +48,21 @@ func (s *Sessions) pending(ctx context.Context, run string) ([]record.Approval, 
 	rows, err := db.New(s.pool).PendingApprovals(ctx, run)
 	var list []record.Approval
 	for _, row := range rows {
-		a, bad := approvalFromRow(db.GetApprovalRow(row))
-		err = errors.Join(err, bad)
-		list = append(list, a)
+		list = append(list, approvalFromRow(db.GetApprovalRow(row)))
 	}
 	return list, err
 }
 
-func approvalFromRow(row db.GetApprovalRow) (record.Approval, error) {
+// approvalFromRow returns a stored request. A subject that cannot be read becomes a reason that says so.
+func approvalFromRow(row db.GetApprovalRow) record.Approval {
 	a := record.Approval{
 		ID: row.ID, SessionID: row.SessionID, RunID: row.RunID, CallID: row.ToolCallID, State: record.ApprovalState(row.State),
 		RequestedAt: row.RequestedAt, ExpiresAt: row.ExpiresAt, ResolvedAt: row.ResolvedAt, ResolvedBy: row.ResolvedBy, Comment: row.Comment,
 	}
-	return a, json.Unmarshal(row.Subject, &a.Subject)
+	if err := json.Unmarshal(row.Subject, &a.Subject); err != nil {
+		a.Subject = record.Subject{Reasons: []string{unreadableText("What this request is about")}}
+	}
+	return a
 }
 
 // queueApprovals words what a change says about approvals.

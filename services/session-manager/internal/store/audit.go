@@ -73,8 +73,8 @@ func (a *Audit) Query(ctx context.Context, q audit.Query) ([]audit.Record, bool,
 		var r audit.Record
 		var payload []byte
 		err := row.Scan(&r.ID, &r.TS, &r.EventType, &r.UserID, &r.RequestID, &r.ProjectID, &r.SessionID, &r.RunID, &r.AgentPath, &payload, &total)
-		if err == nil {
-			err = json.Unmarshal(payload, &r.Payload)
+		if err == nil && json.Unmarshal(payload, &r.Payload) != nil {
+			r.Payload = map[string]any{"unreadable": unreadableText("The payload of this record")}
 		}
 		return r, err
 	})

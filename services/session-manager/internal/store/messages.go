@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 
+	"kaged.dev/pkg/fault"
 	"kaged.dev/services/session-manager/internal/core/record"
 	"kaged.dev/services/session-manager/internal/core/transcript"
 	"kaged.dev/services/session-manager/internal/store/db"
@@ -41,7 +43,7 @@ func (s *Sessions) Messages(ctx context.Context, session string, after int64, li
 		if err != nil {
 			return record.Message{}, err
 		}
-		return messageFromRow(session, r)
+		return messageFromRow(session, r), nil
 	})
 	return list, total > len(list), fail(err, "list messages")
 }
@@ -54,9 +56,7 @@ func (s *Sessions) History(ctx context.Context, session string) ([]record.Messag
 	}
 	list := make([]record.Message, len(rows))
 	for i, row := range rows {
-		if list[i], err = messageFromRow(session, row); err != nil {
-			return nil, fail(err, "read history")
-		}
+		list[i] = messageFromRow(session, row)
 	}
 	return list, nil
 }
@@ -70,24 +70,48 @@ func (s *Sessions) Ordinal(ctx context.Context, session, message string) (int64,
 	return n, fail(err, "find message")
 }
 
-func messageFromRow(session string, row db.HistoryRow) (record.Message, error) {
+// messageFromRow returns a stored message. Where a part of it cannot be read, its text stands for it and its metadata says so: one
+// row never hides the others.
+func messageFromRow(session string, row db.HistoryRow) record.Message {
 	m := record.Message{
 		ID: row.ID, SessionID: session, Ordinal: row.Ordinal, Role: record.Role(row.Role), Content: row.Content, RunID: row.RunID,
-		AgentPath: row.AgentPath, SubagentInvocationID: row.SubagentInvocationID, Superseded: row.Superseded, Cost: row.CostTotal,
+		AgentPath: row.AgentPath, SubagentInvocationID: row.SubagentInvocationID, Superseded: row.Superseded, Cost: cost(row.CostTotal),
 		CreatedAt: row.CreatedAt,
-	}
-	if row.Blocks != "" {
-		blocks, err := transcript.DecodeBlocks([]byte(row.Blocks))
-		if err != nil {
-			return m, err
-		}
-		m.Blocks = blocks
 	}
 	if row.Metadata != "" {
 		m.Metadata = new(transcript.Metadata)
 		if err := json.Unmarshal([]byte(row.Metadata), m.Metadata); err != nil {
-			return m, err
+			m.Metadata = unreadable("The metadata of this message")
 		}
 	}
-	return m, nil
+	if row.Blocks != "" {
+		blocks, err := transcript.DecodeBlocks([]byte(row.Blocks))
+		if err != nil {
+			m.Metadata = unreadable("The parts of this message")
+			return m
+		}
+		m.Blocks = blocks
+	}
+	return m
+}
+
+// unreadable returns the metadata of a message of which a part cannot be read.
+func unreadable(what string) *transcript.Metadata {
+	return &transcript.Metadata{ErrorCode: fault.Internal.String(), ErrorMessage: unreadableText(what)}
+}
+
+func unreadableText(what string) string {
+	return what + " cannot be read from the database. Restore it from a backup, or go on without it."
+}
+
+// maxCost is the largest cost in USD that is shown.
+const maxCost = 1e12
+
+// cost returns a stored cost as JSON can show it, nil for none.
+func cost(usd *float64) *float64 {
+	if usd == nil || math.IsNaN(*usd) {
+		return nil
+	}
+	shown := max(-maxCost, min(*usd, maxCost))
+	return &shown
 }

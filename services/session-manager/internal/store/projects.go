@@ -39,9 +39,9 @@ func (s *Projects) Find(ctx context.Context, owner, id string) (projects.Project
 	if err != nil {
 		return projects.Project{}, fail(err, "find project")
 	}
-	p, err := projectFromRow(row.Project)
+	p := projectFromRow(row.Project)
 	p.SessionCount = int(row.SessionCount)
-	return p, fail(err, "read project")
+	return p, nil
 }
 
 // Known implements projects.Store.
@@ -62,8 +62,8 @@ func (s *Projects) FindByPath(ctx context.Context, owner, path string) (*project
 	if err != nil {
 		return nil, fail(err, "find project by path")
 	}
-	p, err := projectFromRow(row)
-	return &p, fail(err, "read project")
+	p := projectFromRow(row)
+	return &p, nil
 }
 
 // List implements projects.Store.
@@ -74,14 +74,11 @@ func (s *Projects) List(ctx context.Context, owner, after string, limit int) ([]
 	}
 	list := make([]projects.Project, len(rows))
 	for i, r := range rows {
-		list[i], err = projectFromRow(db.Project{
+		list[i] = projectFromRow(db.Project{
 			OwnerUserID: owner, ID: r.ID, Path: r.Path, Label: r.Label, Description: r.Description, DslVersion: r.DslVersion,
 			State: r.State, Aliases: r.Aliases, Prompts: r.Prompts, Unresolved: r.Unresolved, CompiledHash: r.CompiledHash,
 			Workspace: r.Workspace, RegisteredAt: r.RegisteredAt, UpdatedAt: r.UpdatedAt, LastOpenedAt: r.LastOpenedAt,
 		})
-		if err != nil {
-			return nil, fail(err, "read project")
-		}
 		list[i].SessionCount = int(r.SessionCount)
 	}
 	return list, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"kaged.dev/pkg/fault"
 	"kaged.dev/services/session-manager/internal/core/projects"
 	"kaged.dev/services/session-manager/internal/core/transcript"
 	"kaged.dev/services/session-manager/internal/store/db"
@@ -37,8 +38,9 @@ func saveParams(p projects.Project) (db.SaveProjectParams, error) {
 	return params, err
 }
 
-// projectFromRow is the reverse; what was not selected stays empty.
-func projectFromRow(row db.Project) (projects.Project, error) {
+// projectFromRow is the reverse; what was not selected stays empty. A field that cannot be read stays empty and a diagnostic says so:
+// one row never hides the others.
+func projectFromRow(row db.Project) projects.Project {
 	p := projects.Project{
 		Owner: row.OwnerUserID, ID: row.ID, Path: row.Path, Label: row.Label, Description: row.Description,
 		DSLVersion: int(row.DslVersion), State: projects.State(row.State), CompiledHash: row.CompiledHash, RulesHash: row.RulesHash,
@@ -47,22 +49,26 @@ func projectFromRow(row db.Project) (projects.Project, error) {
 	for _, f := range []struct {
 		text json.RawMessage
 		into any
+		what string
 	}{
-		{row.Diagnostics, &p.Diagnostics},
-		{row.Warnings, &p.Warnings},
-		{row.Aliases, &p.Aliases},
-		{row.Prompts, &p.Prompts},
-		{row.Unresolved, &p.Unresolved},
-		{row.Sources, &p.Sources},
+		{row.Diagnostics, &p.Diagnostics, "diagnostics"},
+		{row.Warnings, &p.Warnings, "warnings"},
+		{row.Aliases, &p.Aliases, "aliases"},
+		{row.Prompts, &p.Prompts, "prompts"},
+		{row.Unresolved, &p.Unresolved, "unresolved references"},
+		{row.Sources, &p.Sources, "sources"},
 	} {
 		if len(f.text) == 0 {
 			continue
 		}
 		if err := json.Unmarshal(f.text, f.into); err != nil {
-			return p, err
+			p.Diagnostics = append(p.Diagnostics, projects.Diagnostic{
+				Kind: fault.Internal.String(), Warning: true,
+				Message: "The stored " + f.what + " of this project cannot be read. Reload the project to make them again.",
+			})
 		}
 	}
-	return p, nil
+	return p
 }
 
 // toJSON encodes v for a jsonb column, which holds no NUL. encoding/json replaces what is not UTF-8 itself.

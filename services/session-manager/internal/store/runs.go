@@ -30,9 +30,7 @@ func (s *Sessions) Runs(ctx context.Context, session string, after *page.Key, li
 	}
 	list := make([]record.Run, len(rows))
 	for i, row := range rows {
-		if list[i], err = runFromRow(db.GetRunRow(row)); err != nil {
-			return nil, fail(err, "list runs")
-		}
+		list[i] = runFromRow(db.GetRunRow(row))
 	}
 	return list, nil
 }
@@ -46,24 +44,25 @@ func (s *Sessions) Run(ctx context.Context, session, run string) (record.Run, er
 	if err != nil {
 		return record.Run{}, fail(err, "get run")
 	}
-	r, err := runFromRow(row)
-	return r, fail(err, "get run")
+	return runFromRow(row), nil
 }
 
-func runFromRow(row db.GetRunRow) (record.Run, error) {
+// runFromRow returns a stored run. A failure that cannot be read becomes one that says so, and a count or cost that cannot be is
+// clipped: one row never hides the others.
+func runFromRow(row db.GetRunRow) record.Run {
 	r := record.Run{
 		ID: row.ID, SessionID: row.SessionID, Owner: row.OwnerUserID, ProjectID: row.ProjectID,
 		TriggerMessageID: row.TriggerMessageID, MessageID: row.MessageID, State: record.RunState(row.State),
 		StopReason: llm.StopReason(row.StopReason), Steps: int(row.Steps), CompiledHash: row.CompiledHash,
-		Totals:    record.Totals{TokensIn: row.TokensIn, TokensOut: row.TokensOut, CostUSD: row.CostTotal},
+		Totals:    record.Totals{TokensIn: llm.AddCounts(row.TokensIn), TokensOut: llm.AddCounts(row.TokensOut), CostUSD: cost(row.CostTotal)},
 		CreatedAt: row.CreatedAt, StartedAt: row.StartedAt, EndedAt: row.EndedAt,
 		Cage: record.CageStatus(row.CageStatus), CancelRequestedAt: row.CancelRequestedAt,
 	}
 	if err := json.Unmarshal(row.PromptHashes, &r.PromptHashes); err != nil {
-		return r, err
+		r.PromptHashes = nil
 	}
 	if row.Error == "" {
-		return r, nil
+		return r
 	}
 	var kept struct {
 		Code, Message string
@@ -71,48 +70,64 @@ func runFromRow(row db.GetRunRow) (record.Run, error) {
 		HTTP          int
 	}
 	if err := json.Unmarshal([]byte(row.Error), &kept); err != nil {
-		return r, err
+		r.Error = fault.New(fault.Internal, "%s", unreadableText("The failure of this run"))
+		return r
 	}
 	code, ok := fault.ParseCode(kept.Code)
 	if !ok {
 		code = fault.Internal
 	}
 	r.Error = &fault.Error{Code: code, Msg: kept.Message, Details: kept.Details, HTTP: kept.HTTP}
-	return r, nil
+	return r
 }
 
-// Steps implements [sessions.Store] and [live.Store].
+// Steps implements [live.Store]. It fails for steps that cannot be read: a run is not put in order from half of what it did.
 func (s *Sessions) Steps(ctx context.Context, run string) ([]transcript.Step, error) {
+	steps, bad, err := s.steps(ctx, run)
+	return steps, fail(errors.Join(err, bad), "read steps")
+}
+
+// ShownSteps implements [sessions.Store].
+func (s *Sessions) ShownSteps(ctx context.Context, run string) ([]transcript.Step, error) {
+	steps, _, err := s.steps(ctx, run)
+	return steps, fail(err, "read steps")
+}
+
+// steps returns the steps of a run and, as bad, what of them cannot be read.
+func (s *Sessions) steps(ctx context.Context, run string) (steps []transcript.Step, bad, err error) {
 	rows, err := db.New(s.pool).ListSteps(ctx, run)
-	if err != nil {
-		return nil, fail(err, "read steps")
-	}
-	var steps []transcript.Step
 	for _, row := range rows {
-		if steps, err = addHalf(steps, row); err != nil {
-			return nil, fail(fmt.Errorf("step %d of run %s: %w", row.Step, run, err), "read steps")
+		var unread error
+		if steps, unread = addHalf(steps, row); unread != nil {
+			bad = errors.Join(bad, fmt.Errorf("step %d of run %s: %w", row.Step, run, unread))
 		}
 	}
-	return steps, nil
+	return steps, bad, err
 }
 
+// addHalf adds a stored half of a step. A turn that cannot be read becomes a text that says so, and results that cannot be read are
+// left out, so that their calls count as cut off: one row never hides the others. The error says what cannot be read.
 func addHalf(steps []transcript.Step, row db.ListStepsRow) ([]transcript.Step, error) {
 	if row.Part == partTurn {
 		var turn harnessv1.Turn
-		if err := proto.Unmarshal(row.Body, &turn); err != nil {
-			return nil, err
+		step := transcript.Step{}
+		err := proto.Unmarshal(row.Body, &turn)
+		if err == nil {
+			step.Turn = wire.FromTurn(&turn)
+		} else {
+			text := unreadableText(fmt.Sprintf("Step %d of this run", row.Step))
+			step.Turn = transcript.Turn{Stop: llm.StopError, Blocks: []llm.Block{{Text: &llm.Text{Text: text}}}}
 		}
-		step := transcript.Step{Turn: wire.FromTurn(&turn)}
-		step.At = row.CreatedAt
-		return append(steps, step), nil
-	}
-	var results harnessv1.Message
-	if err := proto.Unmarshal(row.Body, &results); err != nil {
-		return nil, err
+		step.Step, step.At = int(row.Step), row.CreatedAt
+		return append(steps, step), err
 	}
 	n := len(steps)
+	var results harnessv1.Message
+	if err := proto.Unmarshal(row.Body, &results); err != nil {
+		return steps, err
+	}
 	if n == 0 || steps[n-1].Step != int(row.Step) {
-		return nil, errors.New("results without a turn")
+		return steps, errors.New("results without a turn")
 	}
 	steps[n-1].Results, steps[n-1].Done = wire.FromResults(&results), true
 	return steps, nil

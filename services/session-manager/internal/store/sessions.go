@@ -79,11 +79,10 @@ func (s *Sessions) session(ctx context.Context, id string, anyOwner bool, owner 
 	if err != nil {
 		return record.Session{}, fail(err, "get session")
 	}
-	found, err := sessionFromRow(row)
-	return found, fail(err, "get session")
+	return sessionFromRow(row), nil
 }
 
-func sessionFromRow(row db.GetSessionRow) (record.Session, error) {
+func sessionFromRow(row db.GetSessionRow) record.Session {
 	out := record.Session{
 		ID: row.ID, Owner: row.OwnerUserID, ProjectID: row.ProjectID, Label: row.Label, State: record.State(row.State),
 		BlockedReason: row.BlockedReason,
@@ -102,7 +101,10 @@ func sessionFromRow(row db.GetSessionRow) (record.Session, error) {
 	if row.CostKnown {
 		out.Totals.CostUSD = &row.CostTotal
 	}
-	return out, json.Unmarshal(row.PromptHashes, &out.PromptHashes)
+	if err := json.Unmarshal(row.PromptHashes, &out.PromptHashes); err != nil {
+		out.PromptHashes = nil // the prompts count as changed
+	}
+	return out
 }
 
 // List implements [sessions.Store].

@@ -258,7 +258,7 @@ func (d *responseDecoder) finish(e gjson.Result, stop llm.StopReason, out *wire.
 
 // usage normalises OpenAI's counts: its input includes what went through the cache, its output includes reasoning.
 func usage(input, output, cached, written, reasoning float64) llm.Usage {
-	count := func(f float64) int64 { return int64(min(max(0, f), 1e15)) }
+	count := func(f float64) int64 { return int64(min(max(0, f), llm.MaxReported)) }
 	u := llm.Usage{Output: count(output), CacheRead: count(cached), CacheWrite: count(written)}
 	u.Input = max(0, count(input)-u.CacheRead-u.CacheWrite)
 	u.Reasoning = min(count(reasoning), u.Output)

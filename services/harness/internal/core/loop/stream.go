@@ -134,7 +134,7 @@ func (rd *reader) finish(d *llm.Done) error {
 	if err := rd.accept(); err != nil {
 		return err
 	}
-	rd.out.done = &llm.Done{Blocks: rd.run.clean(d.Blocks), Stop: d.Stop, Usage: d.Usage}
+	rd.out.done = &llm.Done{Blocks: rd.run.clean(d.Blocks), Stop: d.Stop, Usage: d.Usage.Bounded(llm.MaxReported)}
 	if slices.ContainsFunc(rd.out.done.Blocks, func(b llm.Block) bool { return b.Call != nil }) {
 		rd.out.done.Stop = llm.StopToolUse
 	} else if d.Stop != llm.StopLength {

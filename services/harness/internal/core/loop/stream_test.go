@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -254,4 +255,19 @@ func TestRequest(t *testing.T) {
 			t.Errorf("the model is told %s", secret)
 		}
 	}
+}
+
+// Counts that a provider cannot mean are brought within bounds before anything is summed or stored.
+func TestReportedUsageIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {
+			usage := llm.Usage{Input: math.MaxInt64, Output: math.MaxInt64, Reasoning: -1, CacheRead: math.MinInt64, CacheWrite: 1_000_000_001}
+			yield(llm.Event{Done: &llm.Done{Blocks: []llm.Block{{Text: &llm.Text{Text: "a"}}}, Usage: usage}})
+			return nil
+		})
+		want := llm.Usage{Input: llm.MaxReported, Output: llm.MaxReported, CacheWrite: llm.MaxReported}
+		if fin := b.run(t.Context()); fin.Usage != want {
+			t.Errorf("got %+v, want %+v", fin.Usage, want)
+		}
+	})
 }

@@ -97,6 +97,6 @@ func (s *Service) detail(ctx context.Context, session, run string) (RunDetail, e
 	if err != nil {
 		return RunDetail{}, err
 	}
-	steps, err := s.Store.Steps(ctx, run)
+	steps, err := s.Store.ShownSteps(ctx, run)
 	return RunDetail{Run: r, Steps: steps}, err
 }

@@ -56,7 +56,7 @@ type Store interface {
 	// Approvals returns up to limit requests of a session after a place, newest first; with a state only those in it.
 	Approvals(ctx context.Context, session string, state record.ApprovalState, after *page.Key, limit int32) ([]record.Approval, error)
 	// Steps returns the stored steps of a run in order.
-	Steps(ctx context.Context, run string) ([]transcript.Step, error)
+	ShownSteps(ctx context.Context, run string) ([]transcript.Step, error)
 }
 
 // Projects is what sessions need of the registry of projects.

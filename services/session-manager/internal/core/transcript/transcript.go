@@ -85,7 +85,7 @@ func UsageOf(u llm.Usage) *Usage {
 }
 
 // In is how many input tokens u stands for, cached ones included.
-func In(u llm.Usage) int64 { return u.Input + u.CacheRead + u.CacheWrite }
+func In(u llm.Usage) int64 { return u.TotalInput() }
 
 // Sum adds up what steps used and how they went: usage and cost are summed, the first step's time to first token counts, and
 // the duration is the model's streaming time. Stats are nil if no step was measured; the cost is nil if any measured step's

@@ -68,7 +68,9 @@ select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label
        (t.cost_total is not null)::bool as cost_known, coalesce(t.cost_total, 0)::double precision as cost_total
 from sessions s
 left join lateral (select runs.id, runs.session_id, runs.owner_user_id, runs.project_id, runs.trigger_message_id, runs.message_id, runs.state, runs.outcome, runs.stop_reason, runs.error, runs.tokens_in, runs.tokens_out, runs.cost_total, runs.steps, runs.compiled_hash, runs.prompt_hashes, runs.cancel_requested_at, runs.created_at, runs.started_at, runs.ended_at, runs.cage_status from runs where runs.session_id = s.id order by runs.created_at desc, runs.id desc limit 1) r on true
-left join lateral (select sum(runs.tokens_in) as tokens_in, sum(runs.tokens_out) as tokens_out, sum(runs.cost_total)::double precision as cost_total
+left join lateral (select least(coalesce(sum(greatest(runs.tokens_in, 0)), 0), 9007199254740991) as tokens_in,
+                          least(coalesce(sum(greatest(runs.tokens_out, 0)), 0), 9007199254740991) as tokens_out,
+                          (sum(least(greatest(runs.cost_total, 0), 1e12)) filter (where runs.cost_total <> 'NaN'))::double precision as cost_total
                    from runs where runs.session_id = s.id) t on true
 where s.id = $1 and ($2::bool or s.owner_user_id = $3)
 `
@@ -106,6 +108,7 @@ type GetSessionRow struct {
 	CostTotal               float64
 }
 
+// Sums are of type numeric and end at 2^53-1, and each cost at 1e12: no stored count can make a session unreadable.
 func (q *Queries) GetSession(ctx context.Context, iD string, anyOwner bool, owner string) (GetSessionRow, error) {
 	row := q.db.QueryRow(ctx, getSession, iD, anyOwner, owner)
 	var i GetSessionRow
