@@ -271,8 +271,15 @@ func TestResumeGivenUp(t *testing.T) {
 		p.crash()
 	})
 	n.run("ada", ended, n.post("ada", ended, "Go.").GetRunId())
+	if got := n.get("ada", ended); got.GetBlockedReason() != "resume_pending" {
+		t.Errorf("got blocked_reason %q while the run is to go on, want resume_pending", got.GetBlockedReason())
+	}
+	w.await(ended, "events", `session.state {"state":"idle","blocked_reason":"resume_pending"}`)
 	if _, err := n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: ended, Confirm: true}); err != nil {
 		t.Error(err)
+	}
+	if records := n.recorded("ada", ended); times(records, "run.not_resumed") != 1 {
+		t.Errorf("got %v, want one run.not_resumed for the session that was ended", records)
 	}
 	n.Stop()
 	w.tools.leave(false)
@@ -286,6 +293,39 @@ func TestResumeGivenUp(t *testing.T) {
 	n.run("ada", s, n.post("ada", s, "Again.").GetRunId())
 	if got := len(w.harness.began); got != 3 {
 		t.Errorf("%d runs began for three messages", got)
+	}
+}
+
+// A message that comes before an interrupted run goes on takes its place, and the record says so.
+func TestMessageInsteadOfResuming(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.harness.root.OnCrash = crashPolicy(true)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.model()
+		w.harness.away.Store(true)
+		p.crash()
+	})
+	first := n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
+	w.harness.next()
+	eventually(t, "resuming is tried", func() error {
+		if w.harness.refused.Load() == 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if got := n.get("ada", s); got.GetBlockedReason() != "resume_pending" || got.GetState() != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
+		t.Errorf("got %s with blocked_reason %q, want idle with resume_pending", got.GetState(), got.GetBlockedReason())
+	}
+	n.run("ada", s, n.post("ada", s, "Something else.").GetRunId())
+	resp, err := n.Audit.QueryAudit(as(t, "ada"), &sessionmanagerv1.QueryAuditRequest{Session: s, EventType: "run.not_resumed"})
+	if err != nil || len(resp.GetItems()) != 1 || resp.GetItems()[0].GetRunId() != first.GetId() {
+		t.Errorf("got %v and error %v, want one record about run %s", resp.GetItems(), err, first.GetId())
+	}
+	if got := n.get("ada", s).GetBlockedReason(); got != "" {
+		t.Errorf("got blocked_reason %q after the run, want none", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/session-manager/internal/core/audit"
+	"kaged.dev/services/session-manager/internal/core/frames"
 	"kaged.dev/services/session-manager/internal/core/record"
 	"kaged.dev/services/session-manager/internal/core/runs"
 )
@@ -120,7 +121,10 @@ func (g *Registry) giveUp(s *Session, was interrupted, why error) error {
 		c.Audit = append(c.Audit, about(current, "run.not_resumed", ident.New(), c.At, was.run.ID, map[string]any{
 			"message_id": was.run.TriggerMessageID, "error_code": f.Code.String(), "error_message": f.Msg,
 		}))
-		return c, nil
+		shown, err := frames.RenderDurable(g.Runs.Renderer, was.run.ID+".not_resumed",
+			frames.SessionState{State: string(current.State), BlockedReason: current.BlockedReason})
+		c.Outbox = append(c.Outbox, shown)
+		return c, err
 	}, nil)
 }
 

@@ -24,7 +24,7 @@ type Session struct {
 	ID, Owner, ProjectID string
 	Label                string
 	State                State
-	// BlockedReason keeps it from working besides its state: provider_unreachable or context_overflow.
+	// BlockedReason keeps it from working besides its state: provider_unreachable or context_overflow. See [Session.Blocked].
 	BlockedReason string
 	Overrides     Overrides
 	// CompiledHash names the snapshot it was created with, ProjectPath and Workspace say where its project is.
@@ -56,6 +56,17 @@ type Untold struct{ Session, Workspace string }
 type AuditHead struct {
 	Hash  string
 	Items int32
+}
+
+// ResumePending is shown as the blocked_reason of a session whose interrupted run is about to go on in a new one.
+const ResumePending = "resume_pending"
+
+// Blocked returns the blocked_reason as it is shown, "" for none.
+func (s Session) Blocked() string {
+	if s.BlockedReason == "" && s.ResumeRun != "" {
+		return ResumePending
+	}
+	return s.BlockedReason
 }
 
 // Totals sums up what runs used.

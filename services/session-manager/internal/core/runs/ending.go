@@ -62,6 +62,9 @@ func (e *ending) write(render frames.Renderer, run record.Run, s record.Session,
 	if c.Session.BlockedReason != nil {
 		blocked = *c.Session.BlockedReason
 	}
+	if blocked == "" && e.resume && !s.CancelRequested {
+		blocked = record.ResumePending
+	}
 	message := frames.MessageEnd{MessageID: run.MessageID, EndedAt: c.At, StopReason: e.Stop, Stats: stats}
 	if usage != (llm.Usage{}) {
 		message.Usage = transcript.UsageOf(usage)

@@ -209,12 +209,23 @@ func (p *posting) decide(current record.Session) (record.Change, error) {
 	return c, err
 }
 
+// notResumed records that the interrupted run of a session does not go on because of what an operator does now; none where
+// no run is to go on.
+func notResumed(ctx context.Context, current record.Session, why string) []audit.Record {
+	if current.ResumeRun == "" {
+		return nil
+	}
+	r := about(ctx, current, "run.not_resumed", map[string]any{"error_code": fault.Cancelled.String(), "error_message": why})
+	r.RunID = current.ResumeRun
+	return []audit.Record{r}
+}
+
 func (p *posting) audit(current record.Session) []audit.Record {
 	payload := fields(p.patch)
 	payload["message_id"], payload["bytes"] = p.message, len(*p.in.Content)
 	posted := about(p.ctx, current, "message.posted", payload)
 	posted.RunID = p.run
-	records := []audit.Record{posted}
+	records := append([]audit.Record{posted}, notResumed(p.ctx, current, "The operator's next message came first.")...)
 	for _, path := range p.inputs.ChangedPrompts {
 		r := about(p.ctx, current, "prompt.reloaded", map[string]any{"path": path, "sha256": p.inputs.PromptHashes[path]})
 		r.RunID = p.run
