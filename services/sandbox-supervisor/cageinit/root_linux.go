@@ -33,7 +33,7 @@ type builder struct {
 	store   int      // the tmpfs that the private folders are in
 	own     []string // the private folders
 	ways    []string // the topmost folders in them that only lead to grants
-	sysctls []int    // the files of the bounds of nested namespaces
+	sysctls []bound  // what the user of the cage may have of the kernel
 }
 
 // source is something from outside.
@@ -54,8 +54,8 @@ func (b *builder) close() {
 			}
 		}
 	}
-	for _, fd := range b.sysctls {
-		unix.Close(fd)
+	for _, s := range b.sysctls {
+		unix.Close(s.fd)
 	}
 	unix.Close(b.top)
 	unix.Close(b.store)

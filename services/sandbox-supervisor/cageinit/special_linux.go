@@ -3,7 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -44,9 +47,49 @@ var (
 	}
 	// fixedProc are those where something could be set.
 	fixedProc = []string{"sys", "irq", "bus", "fs", "sysrq-trigger", "acpi", "asound", "scsi"}
-	// bounds are the sysctls that say how many namespaces a user may have.
-	bounds = []string{"user", "mnt", "net", "pid", "uts", "ipc", "cgroup", "time"}
+	// nested are the kinds of namespaces of which a cage may have none.
+	nested = []string{"user", "mnt", "net", "pid", "uts", "ipc", "cgroup", "time"}
 )
+
+// inotifyShare is the part of the host's inotify limits that one cage may use. The host counts for a user what its namespaces
+// use together, so that a cage without a bound takes all of it.
+const inotifyShare = 4
+
+// bound is an open sysctl of the cage's user namespace and the value it gets.
+type bound struct {
+	fd    int
+	value string
+}
+
+// bounds opens the sysctls that bound what a user may have in this namespace. Kernels lack some of them.
+func (b *builder) bounds() error {
+	values := map[string]string{}
+	for _, name := range nested {
+		values["max_"+name+"_namespaces"] = "0"
+	}
+	for name, of := range map[string]string{"max_inotify_instances": "max_user_instances", "max_inotify_watches": "max_user_watches"} {
+		text, err := os.ReadFile("proc/sys/fs/inotify/" + of)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a kernel without inotify
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			return &layerError{layer: blueprint.LayerUser, err: fmt.Errorf("%s: %w", of, err)}
+		}
+		values[name] = strconv.Itoa(max(n/inotifyShare, 1))
+	}
+	for name, value := range values {
+		fd, err := unix.Open("proc/sys/user/"+name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return &layerError{layer: blueprint.LayerUser, err: fmt.Errorf("%s: %w", name, err)}
+		}
+		b.sysctls = append(b.sysctls, bound{fd, value})
+	}
+	return nil
+}
 
 // proc mounts /proc for the processes of the cage, covers what says too much and fixes what could be changed.
 func (b *builder) proc() error {
@@ -57,15 +100,8 @@ func (b *builder) proc() error {
 		return fmt.Errorf("mounting proc: %w", err)
 	}
 	if b.base.Userns { // else they are the host's
-		for _, name := range bounds {
-			fd, err := unix.Open("proc/sys/user/max_"+name+"_namespaces", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-			if errors.Is(err, unix.ENOENT) {
-				continue // a kernel without that kind
-			}
-			if err != nil {
-				return &layerError{layer: blueprint.LayerUser, err: fmt.Errorf("max_%s_namespaces: %w", name, err)}
-			}
-			b.sysctls = append(b.sysctls, fd)
+		if err := b.bounds(); err != nil {
+			return err
 		}
 	}
 	null, err := b.at("/dev/null")
@@ -112,12 +148,12 @@ func (b *builder) mask(null int, p string) error {
 	return mounts.Attach(tree, target)
 }
 
-// noNamespaces forbids namespaces in the cage, whatever a system call filter lets through. It comes after the last mount: a
-// detached mount counts as one.
-func (b *builder) noNamespaces() error {
-	for _, fd := range b.sysctls {
-		if _, err := unix.Write(fd, []byte("0")); err != nil {
-			return fmt.Errorf("bounding nested namespaces: %w", err)
+// bind writes the bounds of this namespace: no namespaces in the cage, whatever a system call filter lets through, and its share
+// of the host's inotify. It comes after the last mount: a detached mount counts as a namespace.
+func (b *builder) bind() error {
+	for _, s := range b.sysctls {
+		if _, err := unix.Write(s.fd, []byte(s.value)); err != nil {
+			return fmt.Errorf("bounding namespaces and inotify: %w", err)
 		}
 	}
 	return nil

@@ -116,10 +116,14 @@ func rules(p Profile) map[int][]alternative {
 	return list
 }
 
-// absent are calls that fail as if the kernel did not know them, so that programs fall back to older ones whose arguments can
-// be looked at: a mode behind a pointer cannot.
+// absent are calls that fail as if the kernel did not know them, so that programs fall back to others: to older ones whose
+// arguments can be looked at, because a mode behind a pointer cannot, and from asynchronous I/O, whose events are counted for
+// the whole machine, and memfd_secret, to what every kernel has.
 func absent(p Profile) []int {
-	calls := []int{unix.SYS_OPENAT2}
+	calls := []int{
+		unix.SYS_OPENAT2, unix.SYS_MEMFD_SECRET,
+		unix.SYS_IO_SETUP, unix.SYS_IO_SUBMIT, unix.SYS_IO_GETEVENTS, unix.SYS_IO_PGETEVENTS, unix.SYS_IO_CANCEL, unix.SYS_IO_DESTROY,
+	}
 	if p.NoClone3 {
 		calls = append(calls, unix.SYS_CLONE3)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -26,6 +27,9 @@ func init() {
 		"sys-bpf":              sysBPF,
 		"sys-perf":             sysPerf,
 		"sys-fanotify":         sysFanotify,
+		"sys-aio":              sysAIO,
+		"sys-inotify":          sysInotify,
+		"sys-memory-tricks":    sysMemoryTricks,
 		"sys-quota":            sysQuota,
 		"sys-modules":          sysModules,
 		"sys-kexec":            sysKexec,
@@ -189,6 +193,56 @@ func sysFanotify() *report {
 	if err == nil {
 		unix.Close(fd)
 	}
+	r.entered("fanotify_mark", call(unix.SYS_FANOTIFY_MARK, -1, 0, 0, 0, 0))
+	return r
+}
+
+// sysAIO enters the calls whose events are counted for the whole machine, fs.aio-max-nr.
+func sysAIO() *report {
+	r := attack()
+	var context uint64
+	r.entered("io_setup", call(unix.SYS_IO_SETUP, 1, unsafe.Pointer(&context)))
+	r.entered("io_submit", call(unix.SYS_IO_SUBMIT, 0, 0, 0))
+	r.entered("io_getevents", call(unix.SYS_IO_GETEVENTS, 0, 0, 0, 0, 0))
+	r.entered("io_pgetevents", call(unix.SYS_IO_PGETEVENTS, 0, 0, 0, 0, 0, 0))
+	r.entered("io_cancel", call(unix.SYS_IO_CANCEL, 0, 0, 0))
+	r.entered("io_destroy", call(unix.SYS_IO_DESTROY, 0))
+	return r
+}
+
+// sysInotify takes inotify instances until there are no more: a cage must not get half of those that the host gives a user.
+func sysInotify() *report {
+	r := attack()
+	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_instances")
+	if err != nil {
+		r.try("the host's limit", err)
+		return r
+	}
+	if maps, err := os.ReadFile("/proc/self/uid_map"); err == nil && strings.Contains(string(maps), "4294967295") && !params.Uncaged {
+		r.saw("user namespace: the count is that of a user of cages only", false)
+		return r
+	}
+	limit, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		r.try("the host's limit", err)
+		return r
+	}
+	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) // as far as it goes
+	got := 0
+	for got < limit && err == nil {
+		if _, err = unix.InotifyInit1(unix.IN_CLOEXEC); err == nil {
+			got++
+		}
+	}
+	r.saw(fmt.Sprintf("%d of %d inotify instances", got, limit), got >= limit/2)
+	return r
+}
+
+func sysMemoryTricks() *report {
+	r := attack()
+	r.entered("vmsplice", call(unix.SYS_VMSPLICE, -1, 0, 0, 0))
+	r.entered("remap_file_pages", call(unix.SYS_REMAP_FILE_PAGES, 1, 0, 0, 0, 0))
+	r.entered("memfd_secret", call(unix.SYS_MEMFD_SECRET, 1<<31))
 	return r
 }
 

@@ -21,6 +21,7 @@ import (
 
 func init() {
 	add(map[string]func() *report{
+		"works-inotify":     worksInotify,
 		"works-shell":       worksShell,
 		"works-write":       worksWrite,
 		"works-exec-own":    worksExecOwn,
@@ -363,4 +364,23 @@ func flock(path string) error {
 	}
 	defer f.Close()
 	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+}
+
+// worksInotify watches a folder of the project, as every development server does.
+func worksInotify() *report {
+	r := control()
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	r.try("inotify_init", err)
+	if err != nil {
+		return r
+	}
+	defer unix.Close(fd)
+	_, err = unix.InotifyAddWatch(fd, params.Work, unix.IN_CREATE)
+	r.try("a watch", err)
+	file := filepath.Join(params.Work, "watched")
+	r.try("a file", os.WriteFile(file, nil, 0o644))
+	defer os.Remove(file)
+	_, err = unix.Read(fd, make([]byte, 4096))
+	r.try("an event", err)
+	return r
 }
