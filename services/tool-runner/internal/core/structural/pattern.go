@@ -173,7 +173,8 @@ func (c *compiler) convert(i int) (node, error) {
 	}
 	children := c.tree.Children(i)
 	if len(children) == 0 {
-		return node{kind: terminal, symbol: n.Symbol, named: n.Is(syntax.Named), text: bytes.Clone(c.tree.Source(i))}, nil
+		text := asWritten(c.tree.Language, c.source, string(c.tree.Source(i)))
+		return node{kind: terminal, symbol: n.Symbol, named: n.Is(syntax.Named), text: []byte(text)}, nil
 	}
 	out := node{kind: inner, symbol: n.Symbol}
 	for _, child := range children {

@@ -27,8 +27,9 @@ type part struct {
 	indent string
 }
 
-// NewRule compiles a replacement, which uses the variables of its pattern. It fails with [*PatternError] if it uses others;
-// in languages whose own variables have a dollar, those stand for themselves.
+// NewRule compiles a replacement, which uses the variables of its pattern. It fails with [*PatternError] if it uses others.
+// A dollar that begins no meta variable is text: alone, before a digit ($5), before a small letter ($lower, $Total), and before
+// any name the pattern does not capture in languages whose own variables have a dollar.
 func NewRule(pattern *Pattern, replacement string) (*Rule, error) {
 	if len(replacement) > MaxPattern {
 		return nil, &PatternError{Pattern: pattern.source, Problem: "has a replacement that is too long", Advice: fmt.Sprintf("A replacement has at most %d bytes.", MaxPattern)}
@@ -55,7 +56,7 @@ func NewRule(pattern *Pattern, replacement string) (*Rule, error) {
 		}
 		slot := slices.Index(pattern.vars, variable{replacement[name:end], multi})
 		if slot < 0 {
-			if !dollars[pattern.lang.Name] {
+			if isText := dollars[pattern.lang.Name] || isDigit(replacement[name]) || inWord(replacement[end:]); !isText {
 				return nil, pattern.undefined(replacement[i:end])
 			}
 			i = end

@@ -90,7 +90,7 @@ func split(lang *syntax.Language, pattern string) []piece {
 		for end < len(pattern) && (pattern[end] == '$' || nameByte(pattern[end])) {
 			end++
 		}
-		if _, ok := parseVariable(pattern[i:end], '$'); ok {
+		if _, ok := parseVariable(pattern[i:end], '$'); ok && !inWord(pattern[end:]) {
 			member := json.object() && !json.value && !strings.HasPrefix(strings.TrimLeft(pattern[end:], " \t\r\n"), ":")
 			pieces = append(pieces, piece{text: pattern[from:i]}, piece{pattern[i:end], true, member})
 			from = end
@@ -107,7 +107,7 @@ func spell(lang *syntax.Language, pieces []piece, mark func(i int) string) strin
 	for _, p := range pieces {
 		switch {
 		case !p.variable:
-			b.WriteString(replaceDollars(p.text, lang.Sigil))
+			b.WriteString(p.text)
 			continue
 		case lang.Name == "json":
 			b.WriteString(`"` + strings.ReplaceAll(p.text, "$", quoted) + `"`)
@@ -146,6 +146,20 @@ func respell(lang *syntax.Language, text string) string {
 		return text
 	}
 	return sigil + strings.ReplaceAll(strings.TrimSuffix(inside, `"`), quoted, sigil)
+}
+
+// asWritten returns the text of a node of a pattern as the pattern has it: a variable that is only a part of a text, as in
+// "costs $A", is text.
+func asWritten(lang *syntax.Language, pattern, text string) string {
+	if lang.Sigil == '$' || !strings.ContainsRune(text, lang.Sigil) {
+		return text
+	}
+	for _, p := range split(lang, pattern) {
+		if p.variable {
+			text = strings.ReplaceAll(text, strings.ReplaceAll(p.text, "$", string(lang.Sigil)), p.text)
+		}
+	}
+	return text
 }
 
 // jsonPlace knows where in a JSON text one is.

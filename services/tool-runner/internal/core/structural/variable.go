@@ -1,6 +1,10 @@
 package structural
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // parseVariable reads a whole text as a meta variable written with sigil. One that is remembered gets slot 0, to be replaced.
 func parseVariable(text string, sigil rune) (node, bool) {
@@ -32,34 +36,15 @@ func validName(name string, multi bool) bool {
 			return false
 		}
 	}
-	return multi || name != "" && (name[0] < '0' || name[0] > '9')
+	return multi || name != "" && !isDigit(name[0])
+}
+
+func isDigit(b byte) bool { return '0' <= b && b <= '9' }
+
+// inWord reports whether a word that rest follows goes on: $Total is no variable T.
+func inWord(rest string) bool {
+	r, _ := utf8.DecodeRuneInString(rest)
+	return unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
 func nameByte(b byte) bool { return 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '_' }
-
-// replaceDollars replaces the dollars before an upper-case letter or underscore, and three of them before anything.
-func replaceDollars(pattern string, sigil rune) string {
-	if sigil == '$' {
-		return pattern
-	}
-	var b strings.Builder
-	dollars := 0
-	flush := func(replace bool) {
-		with := "$"
-		if replace {
-			with = string(sigil)
-		}
-		b.WriteString(strings.Repeat(with, dollars))
-		dollars = 0
-	}
-	for _, c := range pattern {
-		if c == '$' {
-			dollars++
-			continue
-		}
-		flush('A' <= c && c <= 'Z' || c == '_' || dollars == 3)
-		b.WriteRune(c)
-	}
-	flush(dollars == 3)
-	return b.String()
-}
