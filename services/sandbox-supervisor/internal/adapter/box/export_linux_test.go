@@ -48,3 +48,12 @@ func LayerOf(err error) string { return layerOf(err) }
 
 // MayBeOtherwise returns whether another tier is tried where a layer cannot be had.
 func MayBeOtherwise(layer string) bool { return otherwise[layer] }
+
+// ImageFD returns the descriptor of the program of inits.
+func ImageFD() (int, error) {
+	file, err := image()
+	if err != nil {
+		return -1, err
+	}
+	return int(file.Fd()), nil
+}

@@ -22,6 +22,10 @@ const layerInit = "init"
 // built without it or the system lets no file in memory be run.
 func Program() (*os.File, error) { return image() }
 
+// leastImage is the least descriptor that the image may have: above those that a process is started with, because a child puts those
+// in place before it executes /proc/self/fd/N.
+const leastImage = 32
+
 var image = sync.OnceValues(func() (*os.File, error) {
 	program, err := programs.ReadFile("init/cage-init-" + runtime.GOARCH)
 	if err != nil {
@@ -35,7 +39,12 @@ var image = sync.OnceValues(func() (*os.File, error) {
 	if err != nil {
 		return nil, unavailable(layerInit, "memory for its init: "+err.Error(), "sysctl -w vm.memfd_noexec=1, if that is 2")
 	}
-	file := os.NewFile(uintptr(fd), "cage-init")
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, leastImage)
+	unix.Close(fd)
+	if err != nil {
+		return nil, unavailable(layerInit, "memory for its init: "+reasonOf(err), "")
+	}
+	file := os.NewFile(uintptr(high), "cage-init")
 	if _, err := file.Write(program); err != nil {
 		file.Close()
 		return nil, unavailable(layerInit, "memory for its init: "+reasonOf(err), "")
