@@ -89,12 +89,12 @@ func writeReport(w io.Writer, r checkup.Report) error {
 		fmt.Fprintln(tab, "LAYER\tSTATE\tBY / FIX")
 		said := map[string]bool{} // of fixes: one that mends several layers is said once
 		for _, l := range r.Cages.Layers {
-			fix := l.Fix
-			if said[fix] {
-				fix = "as above"
+			cell := byOrFix(l.By, l.Fix)
+			if l.By == "" && said[l.Fix] {
+				cell = "fix: as above"
 			}
-			said[l.Fix] = l.Fix != ""
-			fmt.Fprintf(tab, "%s\t%s\t%s\n", l.Name, l.State, byOrFix(l.By, fix))
+			said[l.Fix] = l.Fix != "" && (l.By == "" || said[l.Fix])
+			fmt.Fprintf(tab, "%s\t%s\t%s\n", l.Name, l.State, cell)
 		}
 		fmt.Fprintln(tab)
 	}
