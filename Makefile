@@ -27,6 +27,10 @@ up: build setup ## Run kaged for your own projects (make up ARGS="--listen 127.0
 demo: build setup ## Watch an agent repair a failing test; no key and no network needed
 	@examples/demo.sh $(BIN)/kaged
 
+.PHONY: compose
+compose: ## Bring kaged up as containers and run the demo inside; without Docker, validate their files
+	@scripts/compose.sh
+
 build: ## Build bin/kaged and every service
 	@mkdir -p $(BIN)
 	@test -e $(BIN)/kaged || echo "kaged: building; the first time takes a few minutes" >&2
