@@ -348,6 +348,7 @@ func (s *stage) limits(client sandboxsupervisorv1.SandboxServiceClient) {
 		{"lim-inodes", nil, []string{"inodes", "/tmp"}, none, noRoom},
 		{"lim-shm", nil, []string{"fill", "/dev/shm"}, none, noRoom},
 		{"lim-disk", &commonv1.CageLimits{DiskBytes: 8 << 20}, []string{"fill", s.params.Open}, sandboxsupervisorv1.KillReason_KILL_REASON_DISK, 0},
+		{"lim-disk-mapped", &commonv1.CageLimits{DiskBytes: 8 << 20}, []string{"fill-mapped", s.params.Open}, sandboxsupervisorv1.KillReason_KILL_REASON_DISK, 0},
 		{"lim-walltime", &commonv1.CageLimits{WalltimeMs: 1000}, []string{"deaf"}, sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME, 0},
 	} {
 		policy := s.policy(escape.Strict)

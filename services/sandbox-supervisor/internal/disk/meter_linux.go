@@ -2,8 +2,6 @@ package disk
 
 import (
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +24,8 @@ type Meter struct {
 	growth int64            // what they had grown by then
 	read   time.Time
 	took   time.Duration
+	// dirty is how much of mapped files without a name was ever seen written, where their blocks cannot be asked for.
+	dirty map[inode]int64
 }
 
 type inode struct{ dev, ino uint64 }
@@ -87,7 +87,7 @@ func (m *Meter) Growth(limit int64, held func() []int) int64 {
 	for _, folder := range m.folders {
 		r.folder(unix.AT_FDCWD, folder, 0)
 	}
-	r.removed(held(), now)
+	m.dirty = r.removed(held(), now, m.dirty)
 	m.used, m.read, m.took = now, time.Now(), time.Since(began)
 	m.growth = max(0, r.all-m.base)
 	if r.deep && !m.deep {
@@ -168,36 +168,6 @@ func (r *reader) folder(at int, name string, depth int) {
 		}
 		if err != nil {
 			return
-		}
-	}
-}
-
-// removed adds the files without a name that processes hold open on file systems that are watched, and where a folder cannot be
-// read every file they hold open: it may lie there.
-func (r *reader) removed(pids []int, systems map[uint64]int64) {
-	for _, pid := range pids {
-		folder := "/proc/" + strconv.Itoa(pid) + "/fd"
-		entries, err := os.ReadDir(folder)
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			path := folder + "/" + e.Name()
-			if target, err := os.Readlink(path); err != nil || !r.blind && !strings.HasSuffix(target, " (deleted)") {
-				continue
-			}
-			var st unix.Stat_t
-			if err := unix.Stat(path, &st); err != nil || st.Nlink > 0 && !r.blind || st.Mode&unix.S_IFMT != unix.S_IFREG {
-				continue
-			}
-			if _, watched := systems[uint64(st.Dev)]; !watched {
-				continue
-			}
-			id := inode{uint64(st.Dev), st.Ino}
-			if !r.seen[id] {
-				r.seen[id] = true
-				r.all += max(st.Blocks*512, PerFile)
-			}
 		}
 	}
 }

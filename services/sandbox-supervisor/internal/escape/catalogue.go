@@ -200,6 +200,7 @@ var Catalogue = []Case{
 	contained("lim-inodes", "as many empty files in /tmp as there can be", Limited),
 	contained("lim-shm", "filling /dev/shm", Limited),
 	contained("lim-disk", "writing more to the project than is allowed", Limited),
+	contained("lim-disk-mapped", "writing more by mapping a file that has neither a name nor a descriptor", Limited),
 	contained("lim-walltime", "staying on, deaf to SIGTERM", Limited),
 	contained("lim-orphans", "leaving processes behind", Limited),
 

@@ -192,6 +192,28 @@ func fill() {
 	<-time.After(10 * time.Second)
 }
 
+// fillMapped writes to a file that has neither a name nor a descriptor, by a mapping, in the folder of its argument.
+func fillMapped() {
+	const size = 256 << 20
+	f, err := os.Create(filepath.Join(os.Args[2], "mapped"))
+	if err == nil {
+		err = errors.Join(os.Remove(f.Name()), f.Truncate(size))
+	}
+	if err != nil {
+		fatal(err)
+	}
+	data, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	f.Close()
+	if err != nil {
+		fatal(err)
+	}
+	for at := 0; at < size; at += 4096 {
+		data[at] = 1
+	}
+	fmt.Println("wrote it all")
+	<-time.After(10 * time.Second)
+}
+
 // inodes makes empty files in the folder of its argument until it is stopped, at most two million.
 func inodes() {
 	for i := range 2_000_000 {

@@ -32,17 +32,18 @@ var params escape.Params
 
 // roles are what the probe is started as by itself, by name.
 var roles = map[string]func(){
-	"nap":     nap,
-	"true":    func() {},
-	"victim":  victim,
-	"plant":   plant,
-	"orphans": orphans,
-	"bomb":    bomb,
-	"hog":     hog,
-	"fill":    fill,
-	"inodes":  inodes,
-	"reach":   reach,
-	"deaf":    deaf,
+	"nap":         nap,
+	"true":        func() {},
+	"victim":      victim,
+	"plant":       plant,
+	"orphans":     orphans,
+	"bomb":        bomb,
+	"hog":         hog,
+	"fill":        fill,
+	"fill-mapped": fillMapped,
+	"inodes":      inodes,
+	"reach":       reach,
+	"deaf":        deaf,
 }
 
 func main() {
