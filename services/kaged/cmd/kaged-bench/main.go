@@ -1,5 +1,6 @@
-// Command kaged-bench measures a built kaged and prints a table: name, value, unit, floor, peer, ratio, target, met. It
-// exits 0 though a target is missed; `make bench` runs it.
+// Command kaged-bench measures a built kaged and prints a table: name, value, unit, floor, peer, ratio, target, met. A peer's
+// value is marked as measured in this run or as quoted from another day. Standard error tells the machine, its load before
+// and after, and the spread of each sample. It exits 0 though a target is missed; `make bench` runs it.
 package main
 
 import (
@@ -37,10 +38,15 @@ func run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	fmt.Fprintln(os.Stderr, "bench: before:", bench.Machine())
 	bench.WriteTSVHeader(os.Stdout)
 	figures, err := bench.Run(ctx, bench.Options{
-		Kaged: binary, Run: re, Progress: os.Stderr, Measured: func(figures []bench.Figure) { bench.WriteTSV(os.Stdout, figures) },
+		Kaged: binary, Run: re, Progress: os.Stderr, Measured: func(figures []bench.Figure) {
+			bench.WriteTSV(os.Stdout, figures)
+			bench.WriteSpread(os.Stderr, figures)
+		},
 	})
+	fmt.Fprintln(os.Stderr, "bench: after:", bench.Machine())
 	if err != nil {
 		return err
 	}

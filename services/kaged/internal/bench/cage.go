@@ -64,7 +64,7 @@ func measureCages(ctx context.Context, w *world) ([]Figure, error) {
 	if err != nil {
 		return figures, err
 	}
-	return append(figures, Figure{Name: "cage/create-rootless", Value: ms(percentile(took, 50)), Unit: "ms", Target: createTarget}), nil
+	return append(figures, Figure{Name: "cage/create-rootless", Value: ms(percentile(took, 50)), Spread: spread(took), Unit: "ms", Target: createTarget}), nil
 }
 
 // creations makes cages one after the other and returns how long each took.
@@ -98,8 +98,8 @@ func (s *supervisor) measureCreate(ctx context.Context, _ *world) ([]Figure, err
 		return nil, err
 	}
 	return []Figure{
-		{Name: "cage/create", Value: ms(percentile(busy, 50)), Unit: "ms", Target: createTarget, Peer: "until commands can be started"},
-		{Name: "cage/create-idle", Value: ms(percentile(idle, 50)), Unit: "ms", Target: createTarget, Peer: "after a second of idle"},
+		{Name: "cage/create", Value: ms(percentile(busy, 50)), Spread: spread(busy), Unit: "ms", Target: createTarget, Note: "until commands can be started"},
+		{Name: "cage/create-idle", Value: ms(percentile(idle, 50)), Spread: spread(idle), Unit: "ms", Target: createTarget, Note: "after a second of idle"},
 	}, nil
 }
 
@@ -142,9 +142,9 @@ func (s *supervisor) measureExec(ctx context.Context, _ *world) ([]Figure, error
 	least := ms(percentile(floor, 50))
 	const note = "floor: an empty call, and fork and exec"
 	return []Figure{
-		{Name: "cage/exec", Value: ms(percentile(pipes, 50)), Unit: "ms", Floor: least, Target: least + execTarget, Peer: note},
-		{Name: "cage/exec-pty", Value: ms(percentile(terminal, 50)), Unit: "ms", Floor: least, Target: least + terminalTarget, Peer: note},
-		{Name: "cage/exec-uncaged", Value: ms(percentile(uncaged, 50)), Unit: "ms", Floor: least, Peer: note},
+		{Name: "cage/exec", Value: ms(percentile(pipes, 50)), Spread: spread(pipes), Unit: "ms", Floor: least, Target: least + execTarget, Note: note},
+		{Name: "cage/exec-pty", Value: ms(percentile(terminal, 50)), Spread: spread(terminal), Unit: "ms", Floor: least, Target: least + terminalTarget, Note: note},
+		{Name: "cage/exec-uncaged", Value: ms(percentile(uncaged, 50)), Spread: spread(uncaged), Unit: "ms", Floor: least, Note: note},
 	}, c.release(ctx)
 }
 
@@ -183,8 +183,8 @@ func (s *supervisor) measureCrowd(ctx context.Context, _ *world) ([]Figure, erro
 		return nil, err
 	}
 	return []Figure{
-		{Name: "cage/100", Value: ms(created), Unit: "ms", Target: crowdCages * createTarget, Peer: "100 cages at once"},
-		{Name: "cage/100-exec", Value: ms(ran), Unit: "ms", Peer: "a command in each, at once"},
+		{Name: "cage/100", Value: ms(created), Unit: "ms", Target: crowdCages * createTarget, Note: "100 cages at once"},
+		{Name: "cage/100-exec", Value: ms(ran), Unit: "ms", Note: "a command in each, at once"},
 	}, nil
 }
 
@@ -211,7 +211,7 @@ func (s *supervisor) measureIdleCages(ctx context.Context, _ *world) ([]Figure, 
 			return nil, err
 		}
 	}
-	return []Figure{{Name: "cage/rss", Value: float64(after-before) / idleCages / 1e6, Unit: "MB", Target: 6, Peer: "of an idle cage"}}, nil
+	return []Figure{{Name: "cage/rss", Value: float64(after-before) / idleCages / 1e6, Unit: "MB", Target: 6, Note: "of an idle cage"}}, nil
 }
 
 // measureThroughput reads a gigabyte through the network of a cage, and without one.
@@ -275,7 +275,7 @@ func (s *supervisor) measureThroughput(ctx context.Context, w *world) ([]Figure,
 		return nil, err
 	}
 	return []Figure{{
-		Name: "cage/net-throughput", Value: ms(inside), Unit: "ms/GiB", Floor: ms(outside), Target: 1074, Peer: "1 GiB from a server on loopback",
+		Name: "cage/net-throughput", Value: ms(inside), Unit: "ms/GiB", Floor: ms(outside), Target: 1074, Note: "1 GiB from a server on loopback",
 	}}, c.release(ctx)
 }
 

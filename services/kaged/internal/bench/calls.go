@@ -91,7 +91,7 @@ func (r *runner) overhead(ctx context.Context, project string) ([]Figure, error)
 			}
 			took = append(took, time.Since(begun))
 		}
-		figures = append(figures, Figure{Name: "calls/" + c.tool, Value: us(percentile(took, 50)), Unit: "us", Floor: floor})
+		figures = append(figures, Figure{Name: "calls/" + c.tool, Value: us(percentile(took, 50)), Spread: spread(took), Unit: "us", Floor: floor})
 	}
 	return figures, nil
 }

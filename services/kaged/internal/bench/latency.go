@@ -37,7 +37,7 @@ func measureStart(ctx context.Context, w *world) ([]Figure, error) {
 		ready = append(ready, time.Since(begun))
 		d.stop()
 	}
-	figures := []Figure{{Name: "start/up-to-ready", Value: ms(percentile(ready, 50)), Unit: "ms", Peer: "codex 230, opencode 3000", Target: 500}}
+	figures := []Figure{{Name: "start/up-to-ready", Value: ms(percentile(ready, 50)), Spread: spread(ready), Unit: "ms", Quoted: "codex 230, opencode 3000", Target: 500}}
 	more, err := w.with(ctx, func(d *daemon) ([]Figure, error) {
 		var first, empty []time.Duration
 		for range starts {
@@ -56,7 +56,7 @@ func measureStart(ctx context.Context, w *world) ([]Figure, error) {
 			}
 			empty = append(empty, time.Since(begun))
 		}
-		return []Figure{{Name: "start/run-to-model", Value: ms(percentile(first, 50)), Unit: "ms", Floor: ms(percentile(empty, 50)), Target: 150}}, nil
+		return []Figure{{Name: "start/run-to-model", Value: ms(percentile(first, 50)), Spread: spread(first), Unit: "ms", Floor: ms(percentile(empty, 50)), Target: 150}}, nil
 	})
 	return append(figures, more...), err
 }
@@ -67,9 +67,9 @@ func measureToolRounds(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		var figures []Figure
 		for _, tool := range []struct {
-			name, input, peer string
-			target            float64
-			floor             func() error
+			name, input, quoted string
+			target              float64
+			floor               func() error
 		}{
 			{"file.read", `{"path":"small.txt"}`, "pi 3.9, claude 25, opencode 126", 3, func() error {
 				_, err := os.ReadFile(filepath.Join(w.project, "small.txt"))
@@ -93,7 +93,7 @@ func measureToolRounds(ctx context.Context, w *world) ([]Figure, error) {
 			}
 			median := ms(percentile(gaps, 50))
 			figures = append(figures,
-				Figure{Name: "tool-round/" + tool.name + "/median", Value: median, Unit: "ms", Floor: ms(percentile(floors, 50)), Peer: tool.peer, Target: tool.target},
+				Figure{Name: "tool-round/" + tool.name + "/median", Value: median, Unit: "ms", Floor: ms(percentile(floors, 50)), Quoted: tool.quoted, Target: tool.target},
 				Figure{Name: "tool-round/" + tool.name + "/p95", Value: ms(percentile(gaps, 95)), Unit: "ms", Target: 3 * median})
 		}
 		return figures, nil
@@ -166,7 +166,7 @@ func measureFirstToken(ctx context.Context, w *world) ([]Figure, error) {
 			Name: "first-token/added", Value: ms(percentile(through, 50) - percentile(direct, 50)), Unit: "ms",
 			Floor: ms(percentile(direct, 50)), Target: 2,
 		}, {
-			Name: "first-token/post-to-model", Value: ms(percentile(reaching, 50)), Unit: "ms",
+			Name: "first-token/post-to-model", Value: ms(percentile(reaching, 50)), Spread: spread(reaching), Unit: "ms",
 		}}, nil
 	})
 }

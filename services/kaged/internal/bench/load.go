@@ -191,9 +191,9 @@ func measureBurst(ctx context.Context, w *world) ([]Figure, error) {
 			return nil, err
 		}
 		return []Figure{
-			{Name: "burst/wall", Value: wall.Seconds(), Unit: "s", Floor: floor.Seconds(), Peer: "mastra 0.96, codex 4.9, opencode 12.7", Target: 1.5},
+			{Name: "burst/wall", Value: wall.Seconds(), Unit: "s", Floor: floor.Seconds(), Quoted: "mastra 0.96, codex 4.9, opencode 12.7", Target: 1.5},
 			{Name: "burst/cpu", Value: (after - before).Seconds(), Unit: "cpu-s", Target: 2.0},
-			{Name: "burst/peak-memory", Value: float64(peak) / 1e6, Unit: "MB", Peer: "361, 424, 1069", Target: 300},
+			{Name: "burst/peak-memory", Value: float64(peak) / 1e6, Unit: "MB", Quoted: "mastra 361, codex 424, opencode 1069", Target: 300},
 		}, nil
 	})
 }
@@ -253,10 +253,10 @@ func measurePace(ctx context.Context, w *world) ([]Figure, error) {
 			lag = append(lag, r.lag...)
 		}
 		return []Figure{
-			{Name: "pace/delivery/median", Value: ms(percentile(lag, 50)), Unit: "ms"},
-			{Name: "pace/delivery/p99", Value: ms(percentile(lag, 99)), Unit: "ms", Peer: "30, 1339, 238", Target: 20},
-			{Name: "pace/cpu", Value: (after - before).Seconds(), Unit: "cpu-s", Peer: "mastra 2.3", Target: 1.5},
-			{Name: "pace/tree-rss", Value: mb(peak.rss), Unit: "MB", Peer: "mastra 347 to 408, codex 371 to 476", Target: 300},
+			{Name: "pace/delivery/median", Value: ms(percentile(lag, 50)), Spread: spread(lag), Unit: "ms"},
+			{Name: "pace/delivery/p99", Value: ms(percentile(lag, 99)), Unit: "ms", Quoted: "mastra 30, codex 1339, opencode 238", Target: 20},
+			{Name: "pace/cpu", Value: (after - before).Seconds(), Unit: "cpu-s", Quoted: "mastra 2.3", Target: 1.5},
+			{Name: "pace/tree-rss", Value: mb(peak.rss), Unit: "MB", Quoted: "mastra 347 to 408, codex 371 to 476", Target: 300},
 			{Name: "pace/tree-pss", Value: mb(peak.pss), Unit: "MB"},
 		}, nil
 	})

@@ -213,7 +213,7 @@ func (r *runner) holdPatch(ctx context.Context, w *world, c patchCase, gnu peer)
 			peerWall, peerCPU = append(peerWall, got.wall), peerCPU+got.cpu
 		}
 	}
-	wall := Figure{Name: "patch/" + c.name + "/wall", Value: ms(percentile(ourWall, 50)), Unit: "ms", Peer: gnu.missing()}
+	wall := Figure{Name: "patch/" + c.name + "/wall", Value: ms(percentile(ourWall, 50)), Spread: spread(ourWall), Unit: "ms", Peer: gnu.missing()}
 	cpu := Figure{Name: "patch/" + c.name + "/cpu", Value: ms(ourCPU) / float64(len(ourWall)), Unit: "ms", Peer: gnu.missing()}
 	if gnu.path != "" {
 		wall.Peer, wall.Rival, wall.Target = gnu.title, ms(percentile(peerWall, 50)), 1

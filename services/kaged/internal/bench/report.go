@@ -19,10 +19,17 @@ type Figure struct {
 	Unit  string  `json:"unit"`
 	// Floor is the same done without kaged, 0 where there is no such thing.
 	Floor float64 `json:"floor,omitempty"`
-	// Peer quotes the best peers', or names the one that was measured in the same run.
+	// Spread is the distance of the 10th to the 90th percentile of the sample, as a fraction of its median; 0 for a single
+	// measurement.
+	Spread float64 `json:"spread,omitempty"`
+	// Peer names the program that was measured in the same run, in turns with kaged.
 	Peer string `json:"peer,omitempty"`
-	// Rival is what the peer took in the same run, 0 if none ran; the ratio and the target are then about it.
+	// Rival is the peer's value in the same run, 0 if none ran; the ratio and the target are then about it.
 	Rival float64 `json:"rival,omitempty"`
+	// Quoted are values of peers measured on another day, on a machine of this kind.
+	Quoted string `json:"quoted,omitempty"`
+	// Note says what the figure covers, where the name does not.
+	Note string `json:"note,omitempty"`
 	// Target is what is aimed at, 0 for none: of the ratio where there is a rival, else of the value.
 	Target float64 `json:"target,omitempty"`
 }
@@ -46,12 +53,20 @@ func (f Figure) Ratio() float64 {
 	return 0
 }
 
-// peer is the text of the column: who, and what they took in the same run.
+// quotedOn is the day on which the values in Quoted were measured.
+const quotedOn = "2026-11-20"
+
+// peer is the text of the column: the peer and its value, marked as measured in this run or quoted from another day.
 func (f Figure) peer() string {
-	if f.Rival == 0 {
+	switch {
+	case f.Rival != 0:
+		return f.Peer + " " + number(f.Rival) + " (measured)"
+	case f.Quoted != "":
+		return f.Quoted + " (quoted " + quotedOn + ")"
+	case f.Peer != "":
 		return f.Peer
 	}
-	return f.Peer + " " + number(f.Rival)
+	return f.Note
 }
 
 // WriteTSVHeader writes the names of a table's columns.
@@ -90,6 +105,24 @@ func percentile(sample []time.Duration, p float64) time.Duration {
 	slices.Sort(sample)
 	i := int(p / 100 * float64(len(sample)))
 	return sample[min(i, len(sample)-1)]
+}
+
+// spread returns the distance of the 10th to the 90th percentile of a sample as a fraction of its median.
+func spread(sample []time.Duration) float64 {
+	median := percentile(sample, 50)
+	if median == 0 {
+		return 0
+	}
+	return float64(percentile(sample, 90)-percentile(sample, 10)) / float64(median)
+}
+
+// WriteSpread writes a line for each figure of a sample: how far its values lie apart.
+func WriteSpread(w io.Writer, figures []Figure) {
+	for _, f := range figures {
+		if f.Spread != 0 {
+			fmt.Fprintf(w, "bench: %s: 80 %% of the values lie within %.0f %% of the median\n", f.Name, 100*f.Spread)
+		}
+	}
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
