@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"kaged.dev/pkg/fault"
@@ -40,6 +41,8 @@ type Server struct {
 	creds credentials
 	proc  *process
 	locks *locks
+
+	released sync.Once
 }
 
 // Start starts the server and returns when it accepts connections. ctx bounds the start and not the server's life. If
@@ -144,9 +147,23 @@ func (s *Server) Err() error {
 // returns when the server is gone, with fault.Unavailable if it ended badly. Stopping twice is the same as once.
 func (s *Server) Stop(ctx context.Context) error {
 	err := s.proc.stop(ctx)
-	s.locks.release()
-	s.paths.removeShort()
+	s.released.Do(func() {
+		s.endChildren()
+		s.locks.release()
+		s.paths.removeShort()
+	})
 	return err
+}
+
+// endChildren ends what is left of a server that was cut off. Its children end by themselves, unless they are stopped or wait for
+// a disk.
+func (s *Server) endChildren() {
+	f, err := lockFile(context.Background(), s.paths.server, childPatience, nil)
+	if err != nil {
+		killHolders(s.paths)
+		return
+	}
+	_ = f.Close()
 }
 
 // failed is an error of the embedded server.

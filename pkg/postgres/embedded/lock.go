@@ -2,19 +2,26 @@ package embedded
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"kaged.dev/pkg/fault"
 )
 
 // How long a start waits for the process that started an earlier server of the same data, and for that server, which
-// has things to write, to end.
+// has things to write, to end. A server that is stopped, and takes no signal, is waited for as long as its starter. killPatience is
+// how long the end of killed processes may take.
 const (
 	starterPatience = 3 * time.Second
 	serverPatience  = 20 * time.Second
+	killPatience    = 5 * time.Second
 )
 
 // poll is how often something is looked at that gives no event: locks of others, and a server's status line.
@@ -29,12 +36,7 @@ func takeLocks(ctx context.Context, p paths) (*locks, error) {
 	l := &locks{}
 	var err error
 	if l.starter, err = lockFile(ctx, p.starter, starterPatience, nil); err == nil {
-		// With the starter's lock in hand, a server that still runs has lost its parent.
-		l.server, err = lockFile(ctx, p.server, serverPatience, func() {
-			if pid := postmasterPID(p.data); serves(pid, p.data) {
-				interrupt(pid)
-			}
-		})
+		l.server, err = lockServer(ctx, p)
 	}
 	if err == nil {
 		err = clearStalePID(p)
@@ -44,6 +46,58 @@ func takeLocks(ctx context.Context, p paths) (*locks, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// lockServer takes the server's lock. With the starter's lock in hand, a server that still runs has lost its parent: it is told to
+// stop, and killed with its children if it does not in time. It fails with conflict, and names the processes, where they cannot be.
+func lockServer(ctx context.Context, p paths) (*os.File, error) {
+	tell := func() {
+		if pid := postmasterPID(p.data); serves(pid, p.data) {
+			interrupt(pid)
+		}
+	}
+	f, err := lockFile(ctx, p.server, starterPatience, tell)
+	if errors.Is(err, fault.Conflict) && !stuck(p) {
+		f, err = lockFile(ctx, p.server, serverPatience-starterPatience, nil)
+	}
+	if !errors.Is(err, fault.Conflict) {
+		return f, err
+	}
+	killHolders(p)
+	f, err = lockFile(ctx, p.server, killPatience, nil)
+	if errors.Is(err, fault.Conflict) {
+		return nil, inUse(p)
+	}
+	return f, err
+}
+
+// stuck reports whether a process that holds the server's lock is stopped.
+func stuck(p paths) bool {
+	return slices.ContainsFunc(holdersOf(p.server), func(h lockHolder) bool { return h.stopped })
+}
+
+// killHolders kills what is left of a server: the processes that have inherited its lock. The caller holds the starter's lock. It
+// looks more than once, because a server that is not dead yet has new children.
+func killHolders(p paths) {
+	for range 3 {
+		for _, h := range holdersOf(p.server) {
+			h.end(p.server)
+		}
+	}
+}
+
+// inUse names the processes that keep the database from being started, and what to do.
+func inUse(p paths) error {
+	var shown, pids []string
+	for _, h := range holdersOf(p.server) {
+		shown, pids = append(shown, fmt.Sprintf("%d (%s)", h.pid, h.name)), append(pids, strconv.Itoa(h.pid))
+	}
+	if len(pids) == 0 {
+		return conflict(nil, "The database in %s is in use by processes of another user. Find them with \"fuser %s\", end them, and start kaged again.",
+			p.data, p.server)
+	}
+	return conflict(nil, "The database in %s is in use by a PostgreSQL whose kaged has ended, and which does not stop: process %s. Type \"kill -9 %s\", "+
+		"and start kaged again.", p.data, strings.Join(shown, ", "), strings.Join(pids, " "))
 }
 
 // lockFile waits a while for a lock. busy is called once, when others hold it.
@@ -71,13 +125,25 @@ func lockFile(ctx context.Context, path string, patience time.Duration, busy fun
 		case <-time.After(poll):
 			continue
 		case <-limit.C:
-			err = conflict(nil, "The database in %s is in use by another process of kaged.", filepath.Dir(path))
+			err = conflict(nil, "The database in %s is in use by another process of kaged%s; stop that one first.", filepath.Dir(path), named(holdersOf(path)))
 		case <-ctx.Done():
 			err = ended(ctx, "The database is in use by another process of kaged, which did not end in time.")
 		}
 		_ = f.Close()
 		return nil, err
 	}
+}
+
+// named lists processes for a sentence, "" for none.
+func named(holders []lockHolder) string {
+	if len(holders) == 0 {
+		return ""
+	}
+	pids := make([]string, len(holders))
+	for i, h := range holders {
+		pids[i] = strconv.Itoa(h.pid)
+	}
+	return ", pid " + strings.Join(pids, ", ")
 }
 
 // inherit lets a child hold the server's lock.
@@ -113,8 +179,11 @@ func clearStalePID(p paths) error {
 	if serves(pid, p.data) {
 		return conflict(nil, "The database in %s is in use by process %d, which kaged did not start; stop it first.", p.data, pid)
 	}
-	if err := os.Remove(filepath.Join(p.data, "postmaster.pid")); err != nil && !os.IsNotExist(err) {
-		return failed(err, "The left-over file postmaster.pid in %s cannot be removed.", p.data)
+	// The socket's file names the process too. A killed server whose parent does not reap it looks alive for as long.
+	for _, path := range []string{filepath.Join(p.data, "postmaster.pid"), filepath.Join(p.run, socketName+".lock")} {
+		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+			return failed(err, "The left-over file %s cannot be removed.", path)
+		}
 	}
 	return nil
 }

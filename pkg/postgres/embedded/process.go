@@ -13,6 +13,9 @@ import (
 // immediateLimit is how long a server that was told to stop at once may take before it is killed.
 const immediateLimit = 5 * time.Second
 
+// childPatience is how long the children of a server that has ended may take to notice.
+const childPatience = time.Second
+
 // process is the server's main process.
 type process struct {
 	cmd  *exec.Cmd

@@ -1,0 +1,85 @@
+package embedded
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockHolder is a process that holds a lock file open.
+type lockHolder struct {
+	pid  int
+	name string
+	// stopped says that it takes no signal but SIGKILL and SIGCONT.
+	stopped bool
+}
+
+// holdersOf returns the other processes that hold the file open, as far as this user can see them: a server and its children,
+// which have inherited it.
+func holdersOf(path string) []lockHolder {
+	file, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil
+	}
+	var holders []lockHolder
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil || pid == os.Getpid() || !holds(dir, file) {
+			continue
+		}
+		name, state := status(dir)
+		holders = append(holders, lockHolder{pid: pid, name: name, stopped: state == 'T' || state == 't'})
+	}
+	return holders
+}
+
+// holds reports whether a process has the file open.
+func holds(dir string, file os.FileInfo) bool {
+	fds, err := os.ReadDir(filepath.Join(dir, "fd"))
+	if err != nil {
+		return false
+	}
+	for _, fd := range fds {
+		info, err := os.Stat(filepath.Join(dir, "fd", fd.Name()))
+		if err == nil && os.SameFile(info, file) {
+			return true
+		}
+	}
+	return false
+}
+
+// status returns a process's name and the letter of its state.
+func status(dir string) (name string, state byte) {
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return "", 0
+	}
+	begin, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+	if begin < 0 || end < begin || end+2 >= len(stat) {
+		return "", 0
+	}
+	return string(stat[begin+1 : end]), stat[end+2]
+}
+
+// end kills the process if it still holds the file, and reports whether it may.
+func (h lockHolder) end(path string) bool {
+	fd, err := unix.PidfdOpen(h.pid, 0)
+	if err != nil {
+		return err == unix.ESRCH
+	}
+	defer unix.Close(fd)
+	// Looked at again with the descriptor in hand: the number may be another process's by now.
+	file, err := os.Stat(path)
+	if err != nil || !holds("/proc/"+strconv.Itoa(h.pid), file) {
+		return true
+	}
+	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	return err == nil || err == unix.ESRCH
+}
