@@ -2,13 +2,18 @@ package host
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/rpc"
 )
 
 // watchInterval is how often a watcher's service is asked.
@@ -44,19 +49,35 @@ func (h *health) serves(s *grpc.Server) {
 func (h *health) stop() { h.once.Do(func() { close(h.stopping) }) }
 
 func (h *health) status(ctx context.Context) healthpb.HealthCheckResponse_ServingStatus {
+	now, _ := h.look(ctx)
+	return now
+}
+
+// look asks the service, and returns why it is not ready, "" if it is or does not say.
+func (h *health) look(ctx context.Context) (now healthpb.HealthCheckResponse_ServingStatus, why string) {
 	select {
 	case <-h.stopping:
-		return healthpb.HealthCheckResponse_NOT_SERVING
+		return healthpb.HealthCheckResponse_NOT_SERVING, "The service is stopping."
 	default:
 	}
 	if h.ready != nil {
 		ctx, cancel := context.WithTimeout(ctx, h.timeout)
 		defer cancel()
-		if h.ready(ctx) != nil {
-			return healthpb.HealthCheckResponse_NOT_SERVING
+		if err := h.ready(ctx); err != nil {
+			return healthpb.HealthCheckResponse_NOT_SERVING, printable(fault.From(err).Msg)
 		}
 	}
-	return healthpb.HealthCheckResponse_SERVING
+	return healthpb.HealthCheckResponse_SERVING, ""
+}
+
+// printable replaces what metadata cannot carry.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, s)
 }
 
 // knows reports whether a name is the server's.
@@ -67,7 +88,12 @@ func (h *health) Check(ctx context.Context, req *healthpb.HealthCheckRequest) (*
 	if !h.knows(req.GetService()) {
 		return nil, status.Errorf(codes.NotFound, "There is no service %q here; reflection lists those there are.", req.GetService())
 	}
-	return &healthpb.HealthCheckResponse{Status: h.status(ctx)}, nil
+	now, why := h.look(ctx)
+	if why != "" {
+		// The protocol has no field for it. A caller that asks for no trailer sees none.
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(rpc.HealthReason, why))
+	}
+	return &healthpb.HealthCheckResponse{Status: now}, nil
 }
 
 // List implements the protocol's List: the state of every name.

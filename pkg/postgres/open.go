@@ -33,6 +33,8 @@ type Config struct {
 	MaxConns int32
 	// Log gets one line for each migration that is run; nil means none.
 	Log *slog.Logger
+	// Health learns from the failures of the pool's statements; nil means none.
+	Health *Health
 }
 
 // A schema's name stands unquoted in SQL that tern makes.
@@ -88,6 +90,9 @@ func poolConfig(cfg Config, schema string) (*pgxpool.Config, error) {
 	config.PingTimeout = connectTimeout
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return suspect(p.Conn, p.IdleDuration) }
 	prepareConn(config.ConnConfig, schema)
+	if cfg.Health != nil {
+		config.ConnConfig.Tracer = cfg.Health
+	}
 	if config.ConnConfig.User != AppRole {
 		// As a startup parameter it is also what RESET ROLE goes back to.
 		config.ConnConfig.RuntimeParams["role"] = AppRole

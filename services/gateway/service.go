@@ -14,9 +14,11 @@ import (
 
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/rpc"
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/adapter/auditlog"
@@ -275,12 +277,17 @@ func (s *Service) works(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.HealthTimeout.D())
 	defer cancel()
-	resp, err := healthpb.NewHealthClient(s.conn).Check(ctx, &healthpb.HealthCheckRequest{})
+	var trailer metadata.MD
+	resp, err := healthpb.NewHealthClient(s.conn).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.Trailer(&trailer))
 	if err != nil {
 		return err
 	}
 	if resp.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-		return fault.New(fault.Unavailable, "session-manager is not ready.").With("subsystem", "session-manager")
+		why := "session-manager is not ready."
+		if said := trailer.Get(rpc.HealthReason); len(said) > 0 {
+			why = said[0]
+		}
+		return fault.New(fault.Unavailable, "%s", why).With("subsystem", "session-manager")
 	}
 	return nil
 }

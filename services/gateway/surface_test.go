@@ -152,25 +152,25 @@ func TestSchemaOfTheProjectFile(t *testing.T) {
 // -02, A-SVC-HEALTH-01).
 func TestReadiness(t *testing.T) {
 	t.Parallel()
-	starting := func(d *daemon, what string) {
+	starting := func(d *daemon, what, why string) {
 		t.Helper()
-		if got := d.client().get("/readyz"); got.status != 503 || got.body != `{"status":"starting"}` {
-			t.Errorf("%s: %d %s", what, got.status, got.body)
+		if got := d.client().get("/readyz"); got.status != 503 || !strings.HasPrefix(got.body, `{"status":"starting","reason":"`+why) {
+			t.Errorf("%s: got %d %s, want 503 and why", what, got.status, got.body)
 		}
 		if got := d.client().get("/healthz"); got.status != 200 {
 			t.Errorf("%s: /healthz %d", what, got.status)
 		}
 	}
 	d := start(t, setup{nats: bustest.Server(t)}).ready()
-	d.manager.with(func() { d.manager.notReady = fault.New(fault.Unavailable, "storage") })
-	starting(d, "session-manager is not ready")
+	d.manager.with(func() { d.manager.notReady = fault.New(fault.Unavailable, "The disk is full.") })
+	starting(d, "session-manager is not ready", "The disk is full.")
 	d.manager.with(func() { d.manager.notReady = nil })
 	d.ready()
 	d.nats.Stop()
-	starting(d, "the bus is away")
+	starting(d, "the bus is away", "")
 	d.nats.Start()
 	d.ready()
-	starting(start(t, setup{config: map[string]any{"auth": "sidecar"}}), "no nonce")
+	starting(start(t, setup{config: map[string]any{"auth": "sidecar"}}), "no nonce", "The gateway waits for a sidecar_nonce.")
 	start(t, setup{nats: d.nats, config: map[string]any{"auth": "sidecar", "sidecar_nonce": "n"}}).ready()
 }
 

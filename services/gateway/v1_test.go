@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
@@ -109,6 +110,8 @@ func (p publication) message(m protoreflect.MessageDescriptor) {
 func kindOf(f protoreflect.FieldDescriptor) string {
 	one := func(f protoreflect.FieldDescriptor) string {
 		switch {
+		case proto.GetExtension(f.Options(), commonv1.E_RawJson).(bool):
+			return "google.protobuf.Value" // what clients see: any JSON
 		case f.Message() != nil:
 			return string(f.Message().FullName())
 		case f.Enum() != nil:

@@ -13,6 +13,8 @@ import (
 type Config struct {
 	// DatabaseConns is how many connections to the database there are at most.
 	DatabaseConns int `toml:"database_conns"`
+	// DatabaseStall is how long the database may be silent before requests are refused until it answers again.
+	DatabaseStall config.Duration `toml:"database_stall"`
 	// RotateSecrets makes cookies and CSRF tokens of the run before worthless at each start. Replicas that start one by one
 	// must not.
 	RotateSecrets bool `toml:"rotate_secrets"`
@@ -88,6 +90,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		DatabaseConns:   12,
+		DatabaseStall:   config.Duration(5 * time.Second),
 		RotateSecrets:   true,
 		LaunchTokenTTL:  config.Duration(24 * time.Hour),
 		MaxContent:      1 << 20,
@@ -135,6 +138,7 @@ func (c Config) Validate() error {
 		value int64
 	}{
 		{"database_conns", int64(c.DatabaseConns)},
+		{"database_stall", int64(c.DatabaseStall)},
 		{"launch_token_ttl", int64(c.LaunchTokenTTL)},
 		{"max_content", int64(c.MaxContent)},
 		{"run_starts", int64(c.RunStarts)},

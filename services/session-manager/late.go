@@ -5,12 +5,16 @@ import (
 
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/postgres"
 	"kaged.dev/pkg/rpc"
 )
 
+// needNone are the methods that work without the database.
+var needNone = map[string]bool{"GetOperator": true}
+
 // late returns a service whose server exists only once the database is open: each call asks for it and fails like it
-// does.
-func late(desc grpc.ServiceDesc, server func() (any, error)) *grpc.ServiceDesc {
+// does. A call that does not stream fails at once while the database does not answer, and ends when that begins.
+func late(desc grpc.ServiceDesc, health *postgres.Health, server func() (any, error)) *grpc.ServiceDesc {
 	methods := make([]grpc.MethodDesc, len(desc.Methods))
 	for i, m := range desc.Methods {
 		handle := m.Handler
@@ -19,7 +23,19 @@ func late(desc grpc.ServiceDesc, server func() (any, error)) *grpc.ServiceDesc {
 			if err != nil {
 				return nil, rpc.ToStatus(err)
 			}
-			return handle(s, ctx, decode, interceptor)
+			if needNone[m.MethodName] {
+				return handle(s, ctx, decode, interceptor)
+			}
+			ctx, done, err := health.Bound(ctx)
+			if err != nil {
+				return nil, rpc.ToStatus(err)
+			}
+			defer done()
+			resp, err := handle(s, ctx, decode, interceptor)
+			if err != nil && ctx.Err() != nil {
+				err = rpc.ToStatus(postgres.Stalled(ctx, rpc.FromStatus(err)))
+			}
+			return resp, err
 		}
 		methods[i] = m
 	}

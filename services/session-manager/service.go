@@ -17,6 +17,7 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/adapter/jetstream"
 	"kaged.dev/services/session-manager/internal/core/lease"
+	"kaged.dev/services/session-manager/internal/store"
 	"kaged.dev/services/session-manager/internal/store/migrations"
 )
 
@@ -43,6 +44,7 @@ type Service struct {
 	cfg    Config
 	deps   Deps
 	stream *jetstream.Stream
+	health *postgres.Health
 	parts  atomic.Pointer[parts] // nil until the database is open
 }
 
@@ -51,7 +53,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Service{cfg: cfg, deps: deps, stream: jetstream.New(jetstream.Config{Conn: deps.NATS, Frames: cfg.frames()}, deps.Log)}, nil
+	return &Service{
+		cfg: cfg, deps: deps, stream: jetstream.New(jetstream.Config{Conn: deps.NATS, Frames: cfg.frames()}, deps.Log),
+		health: postgres.NewHealth(deps.Log, cfg.DatabaseStall.D(), store.ProbeWrite),
+	}, nil
 }
 
 // Register implements host.Service.
@@ -66,7 +71,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 		{sessionmanagerv1.AuditService_ServiceDesc, func(p *parts) any { return p.auditServer }},
 		{sessionmanagerv1.OperatorService_ServiceDesc, func(p *parts) any { return p.operatorServer }},
 	} {
-		r.RegisterService(late(service.desc, func() (any, error) {
+		r.RegisterService(late(service.desc, s.health, func() (any, error) {
 			p, err := s.open()
 			if err != nil {
 				return nil, err
@@ -83,11 +88,14 @@ func (s *Service) open() (*parts, error) {
 	return nil, fault.New(fault.Unavailable, "The database cannot be reached yet; try again shortly.").With("subsystem", "storage")
 }
 
-// Ready fails while the service cannot work: before the database is open, and while it does not answer. Without NATS it
-// works; only streaming waits.
+// Ready fails while the service cannot work: before the database is open, and while it does not answer or refuses writes. Without NATS
+// it works; only streaming waits.
 func (s *Service) Ready(ctx context.Context) error {
 	p, err := s.open()
 	if err != nil {
+		return err
+	}
+	if err := s.health.Err(); err != nil {
 		return err
 	}
 	return postgres.Ping(ctx, p.pool)
@@ -107,7 +115,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if pool == nil {
 		return err
 	}
-	defer pool.Close()
+	defer postgres.Close(pool, s.cfg.DatabaseStall.D())
 	// The stream outlives the sessions, whose last frames go through it.
 	var work sync.WaitGroup
 	streaming, stopStreaming := context.WithCancel(context.WithoutCancel(ctx))
@@ -123,6 +131,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	work.Go(func() { p.keepPartitions(streaming) })
+	work.Go(func() { s.health.Watch(streaming, pool) })
 	work.Go(func() { p.sessions.TellWorkspaces(ctx) })
 	s.parts.Store(p)
 	defer s.parts.Store(nil)
@@ -155,7 +164,7 @@ func (s *Service) retry(ctx context.Context, f func() error) error {
 // openPool returns nil without an error if ctx ends first.
 func (s *Service) openPool(ctx context.Context) (pool *pgxpool.Pool, err error) {
 	cfg := postgres.Config{
-		OwnerURL: s.deps.DatabaseURL, URL: s.deps.AppURL, MaxConns: int32(s.cfg.DatabaseConns), Log: s.deps.Log,
+		OwnerURL: s.deps.DatabaseURL, URL: s.deps.AppURL, MaxConns: int32(s.cfg.DatabaseConns), Log: s.deps.Log, Health: s.health,
 	}
 	err = s.retry(ctx, func() (err error) {
 		pool, err = postgres.Open(ctx, cfg, migrations.Files, migrations.Schema)

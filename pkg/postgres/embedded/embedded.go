@@ -129,6 +129,15 @@ func (s *Server) url(user, password string) string {
 // PID returns the process id of the server.
 func (s *Server) PID() int { return s.proc.pid() }
 
+// Processes returns the ids of the server and its children, as far as the system can tell.
+func (s *Server) Processes() []int {
+	var pids []int
+	for _, h := range holdersOf(s.paths.server) {
+		pids = append(pids, h.pid)
+	}
+	return pids
+}
+
 // Done is closed when the server has ended, by Stop or on its own.
 func (s *Server) Done() <-chan struct{} { return s.proc.done }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 
+	"kaged.dev/pkg/fault"
 	contract "kaged.dev/proto"
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
 )
@@ -14,8 +15,19 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 
 // readyz answers GET /readyz: requests can be served. Its 503 is no refusal and has no error object.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
-	if s.draining.Load() || !s.deps.Gate.Configured() || s.deps.Ready(r.Context()) != nil {
-		return answer(w, http.StatusServiceUnavailable, &gatewayv1.Probe{Status: "starting"})
+	var why string
+	switch {
+	case s.draining.Load():
+		why = "The gateway is stopping."
+	case !s.deps.Gate.Configured():
+		why = "The gateway waits for a sidecar_nonce."
+	default:
+		if err := s.deps.Ready(r.Context()); err != nil {
+			why = fault.From(err).Msg
+		}
+	}
+	if why != "" {
+		return answer(w, http.StatusServiceUnavailable, &gatewayv1.Probe{Status: "starting", Reason: why})
 	}
 	return answer(w, http.StatusOK, &gatewayv1.Probe{Status: "ready"})
 }

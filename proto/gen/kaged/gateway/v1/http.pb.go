@@ -146,7 +146,9 @@ func (x *ErrorObject) GetRequestId() string {
 type Probe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ok, ready or starting.
-	Status        string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// Why requests cannot be served, in one sentence; only of /readyz.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -184,6 +186,13 @@ func (*Probe) Descriptor() ([]byte, []int) {
 func (x *Probe) GetStatus() string {
 	if x != nil {
 		return x.Status
+	}
+	return ""
+}
+
+func (x *Probe) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -565,9 +574,10 @@ const file_kaged_gateway_v1_http_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x127\n" +
 	"\adetails\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x04\xb0\xbb\x18\x01R\adetails\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"\x1f\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"=\n" +
 	"\x05Probe\x12\x16\n" +
-	"\x06status\x18\x01 \x01(\tR\x06status\"g\n" +
+	"\x06status\x18\x01 \x01(\tR\x06status\x12\x1c\n" +
+	"\x06reason\x18\x02 \x01(\tB\x04\xb0\xbb\x18\x01R\x06reason\"g\n" +
 	"\bVersions\x12\x1a\n" +
 	"\bversions\x18\x01 \x03(\tR\bversions\x12\x18\n" +
 	"\acurrent\x18\x02 \x01(\tR\acurrent\x12%\n" +

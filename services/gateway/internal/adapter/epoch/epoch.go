@@ -11,8 +11,11 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// fetchTimeout bounds one question to session-manager.
-const fetchTimeout = 5 * time.Second
+// fetchTimeout bounds one question to session-manager, refreshTimeout one that is asked with a copy in hand: requests wait for it.
+const (
+	fetchTimeout   = 5 * time.Second
+	refreshTimeout = time.Second
+)
 
 // Cache is the copy. It is asked for again when it is older than its age limit, so that a secret another gateway has
 // rotated is worthless here that soon; while session-manager cannot be reached the copy is used on, and asked for as rarely
@@ -73,7 +76,11 @@ func (c *Cache) fresh(ctx context.Context, age time.Duration) ([]byte, error) {
 
 // fetch asks session-manager. Where it does not answer, kept is returned unless it is nil.
 func (c *Cache) fetch(ctx context.Context, kept []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	limit := fetchTimeout
+	if kept != nil {
+		limit = refreshTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	resp, err := c.client.GetAuthEpoch(ctx, &sessionmanagerv1.GetAuthEpochRequest{})
 	if err == nil && len(resp.GetSecret()) > 0 {

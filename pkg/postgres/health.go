@@ -1,0 +1,265 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"kaged.dev/pkg/fault"
+)
+
+// How often [Health.Watch] asks, and how often a trouble that lasts is logged again.
+const (
+	watchEvery = time.Second
+	logEvery   = time.Minute
+)
+
+// Health knows whether a database answers, and whether it takes writes. It learns the first by asking on a connection of its own, so
+// that a full pool does not count, and the second from the failures of statements. Make one with [NewHealth], give it to [Open] and
+// run [Health.Watch]; it is safe for concurrent use.
+type Health struct {
+	log   *slog.Logger
+	stall time.Duration
+	probe func(context.Context, pgx.Tx) error
+
+	mu      sync.Mutex // guards the fields below
+	stalled error      // it does not answer
+	refusal error      // it takes no writes
+	logged  time.Time  // when refusal was logged last
+	calls   map[*call]struct{}
+}
+
+// call is work that ends when the database stalls.
+type call struct{ cancel context.CancelCauseFunc }
+
+// NewHealth returns the health of a database that answers until it has been silent for stall. probe writes as much as the work that
+// was refused; its transaction is rolled back.
+func NewHealth(log *slog.Logger, stall time.Duration, probe func(context.Context, pgx.Tx) error) *Health {
+	return &Health{log: log, stall: stall, probe: probe, calls: map[*call]struct{}{}}
+}
+
+// Err returns nil, or fault.Unavailable with the reason: the database does not answer, or it refuses writes.
+func (h *Health) Err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stalled != nil {
+		return h.stalled
+	}
+	return h.refusal
+}
+
+// Bound returns a context that ends, with fault.Unavailable as its cause, when the database stalls. It fails with that at once
+// while the database is stalled: work must not queue for connections that nobody gives back.
+func (h *Health) Bound(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stalled != nil {
+		return nil, nil, h.stalled
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	c := &call{cancel}
+	h.calls[c] = struct{}{}
+	return ctx, func() {
+		h.mu.Lock()
+		delete(h.calls, c)
+		h.mu.Unlock()
+		cancel(nil)
+	}, nil
+}
+
+// Watch asks the database every second until ctx ends.
+func (h *Health) Watch(ctx context.Context, pool *pgxpool.Pool) {
+	w := watcher{h: h, config: pool.Config().ConnConfig.Copy(), pool: pool}
+	w.config.Tracer = nil
+	defer w.drop()
+	for {
+		w.look(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(watchEvery):
+		}
+	}
+}
+
+// watcher is the goroutine of Watch.
+type watcher struct {
+	h      *Health
+	config *pgx.ConnConfig
+	pool   *pgxpool.Pool
+	conn   *pgx.Conn // nil for none
+}
+
+func (w *watcher) look(parent context.Context) {
+	ctx, cancel := context.WithTimeout(parent, w.h.stall)
+	defer cancel()
+	err := w.ask(ctx)
+	switch {
+	case parent.Err() != nil:
+		return
+	case err == nil:
+		w.h.answers()
+	case errors.Is(err, context.DeadlineExceeded):
+		w.drop()
+		w.h.stalls(err)
+		return
+	default:
+		w.drop() // It is away, and says so to all who ask.
+		return
+	}
+	if w.h.refuses() {
+		ctx, cancel := context.WithTimeout(parent, w.h.stall)
+		defer cancel()
+		w.try(ctx)
+	}
+}
+
+func (w *watcher) ask(ctx context.Context) (err error) {
+	if w.conn == nil {
+		if w.conn, err = pgx.ConnectConfig(ctx, w.config); err != nil {
+			w.conn = nil
+			return err
+		}
+	}
+	return w.conn.Ping(ctx)
+}
+
+// try finds out whether writes work again.
+func (w *watcher) try(ctx context.Context) {
+	tx, err := w.conn.Begin(ctx)
+	if err == nil {
+		err = w.h.probe(ctx, tx)
+		_ = tx.Rollback(ctx)
+	}
+	if err == nil {
+		w.h.takes()
+	} else {
+		w.h.note(err)
+	}
+}
+
+// drop closes the connection without waiting for a server that does not answer.
+func (w *watcher) drop() {
+	if w.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = w.conn.Close(ctx)
+	w.conn = nil
+}
+
+func (h *Health) stalls(cause error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stalled == nil {
+		h.log.Error("the database does not answer; requests are refused until it does", "silent_for", h.stall, "error", cause)
+	}
+	h.stalled = unavailable(cause, "The database does not answer; try again shortly.")
+	for c := range h.calls {
+		c.cancel(h.stalled)
+	}
+	clear(h.calls)
+}
+
+func (h *Health) answers() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stalled != nil {
+		h.log.Info("the database answers again")
+	}
+	h.stalled = nil
+}
+
+func (h *Health) refuses() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refusal != nil
+}
+
+func (h *Health) takes() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refusal != nil {
+		h.log.Info("the database takes writes again")
+	}
+	h.refusal = nil
+}
+
+// note looks at the failure of a statement.
+func (h *Health) note(err error) {
+	why := refusals[sqlState(err)]
+	if why == "" {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refusal == nil || time.Since(h.logged) >= logEvery {
+		h.log.Error("the database refuses writes", "reason", why, "error", err)
+		h.logged = time.Now()
+	}
+	h.refusal = unavailable(err, "The database refuses writes: %s.", why)
+}
+
+// refusals are the SQLSTATEs of a database that answers and takes no writes, with what to do.
+var refusals = map[string]string{
+	"53100":             "its disk is full; free some space",
+	"58030":             "its disk reports errors; see the log of PostgreSQL",
+	readOnlyTransaction: "it is read-only; connect to the primary",
+}
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (h *Health) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (h *Health) TraceQueryEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	h.note(data.Err)
+}
+
+// TraceBatchStart implements pgx.BatchTracer.
+func (h *Health) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+// TraceBatchQuery implements pgx.BatchTracer.
+func (h *Health) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	h.note(data.Err)
+}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (h *Health) TraceBatchEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) {
+	h.note(data.Err)
+}
+
+// Stalled returns err, or the stall that ended a context of [Health.Bound] and caused err.
+func Stalled(ctx context.Context, err error) error {
+	var cause *fault.Error
+	if err == nil || !errors.As(context.Cause(ctx), &cause) {
+		return err
+	}
+	if code := fault.CodeOf(err); code == fault.Cancelled || code == fault.DeadlineExceeded {
+		return cause
+	}
+	return err
+}
+
+// Close closes the pool, and returns after limit at the latest: connections that wait for a database that does not answer are
+// given back only when it does, or when the process ends.
+func Close(pool *pgxpool.Pool, limit time.Duration) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		pool.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(limit):
+	}
+}

@@ -1,0 +1,123 @@
+package sessionmanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/testkit/pgtest"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+)
+
+func shortStall(c *Config) { c.DatabaseStall = config.Duration(300 * time.Millisecond) }
+
+// While the database does not answer, every request ends, those that come are refused at once, and the service stops; when it answers
+// again, all goes on.
+func TestFrozenDatabase(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t)
+	w := newWorld(t)
+	w.owner, w.app = server.OwnerURL(), server.URL()
+	n := w.start("a", shortStall)
+	s := n.session("ada")
+	n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
+	server.Freeze()
+	defer func() {
+		if server.Server != nil {
+			server.Thaw()
+		}
+	}()
+	const crowd = 40 // more than there are connections
+	answers := make(chan error, crowd)
+	for i := range crowd {
+		go func() {
+			ctx, cancel := context.WithTimeout(as(t, "ada"), deadline)
+			defer cancel()
+			var err error
+			if content := "Hi."; i%2 == 0 {
+				_, err = n.Sessions.ListMessages(ctx, &sessionmanagerv1.ListMessagesRequest{SessionId: s})
+			} else {
+				_, err = n.Sessions.PostMessage(ctx, &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content})
+			}
+			answers <- err
+		}()
+	}
+	for range crowd {
+		if err := <-answers; !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Conflict) {
+			t.Errorf("got %v while the database is frozen, want unavailable", err)
+		}
+	}
+	began := n.pools()
+	for range crowd {
+		_, err := n.Sessions.GetSession(as(t, "ada"), &sessionmanagerv1.GetSessionRequest{Id: s})
+		refused(t, err, fault.Unavailable)
+	}
+	if got := n.pools(); got != began {
+		t.Errorf("got %d requests for a connection while the database is known to be frozen, want none", got-began)
+	}
+	if err := n.Ready(t.Context()); !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "does not answer") {
+		t.Errorf("got %v from Ready, want that the database does not answer", err)
+	}
+	server.Thaw()
+	eventually(t, "the session goes on", func() error {
+		_, err := n.Sessions.GetSession(as(t, "ada"), &sessionmanagerv1.GetSessionRequest{Id: s})
+		return err
+	})
+	eventually(t, "a message is taken", func() error {
+		content := "Again."
+		posted, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content})
+		if err == nil {
+			n.run("ada", s, posted.GetRunId())
+		}
+		return err
+	})
+	server.Freeze()
+	n.Stop() // fails the test if it takes longer than the deadline
+}
+
+// pools returns how often a connection was asked for.
+func (n *node) pools() int64 {
+	return n.parts.Load().pool.Stat().AcquireCount() + n.parts.Load().pool.Stat().CanceledAcquireCount()
+}
+
+// A database that answers and refuses writes is said to do so until it takes them again.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a", shortStall)
+	s := n.session("ada")
+	admin := w.connect(w.owner)
+	defer admin.Close(context.WithoutCancel(t.Context()))
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := admin.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("set search_path to session_manager")
+	exec(`create function full_disk() returns trigger language plpgsql as $$
+		begin raise exception 'could not extend file: No space left on device' using errcode = 'disk_full'; end $$`)
+	for _, table := range []string{"messages", "frame_outbox"} {
+		exec(fmt.Sprintf("create trigger full_disk before insert on %s for each row execute function full_disk()", table))
+	}
+	if err := n.Ready(t.Context()); err != nil {
+		t.Errorf("got %v before a write was refused, want none", err)
+	}
+	content := "Hi."
+	_, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content})
+	refused(t, err, fault.Unavailable)
+	if err := n.Ready(t.Context()); !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "its disk is full") {
+		t.Errorf("got %v from Ready, want that the disk is full", err)
+	}
+	n.get("ada", s) // reading works
+	for _, table := range []string{"messages", "frame_outbox"} {
+		exec("drop trigger full_disk on " + table)
+	}
+	eventually(t, "the service is ready again", func() error { return n.Ready(t.Context()) })
+	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+}
