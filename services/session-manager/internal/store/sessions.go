@@ -164,6 +164,25 @@ func (s *Sessions) Owned(ctx context.Context, owner string, ids []string) ([]str
 	return owned, fail(err, "look up sessions")
 }
 
+// promptChars is how much of a message says what a run is about.
+const promptChars = 200
+
+// ActiveRuns implements [sessions.Store].
+func (s *Sessions) ActiveRuns(ctx context.Context, owner, session string) ([]record.ActiveRun, error) {
+	rows, err := db.New(s.pool).ActiveRuns(ctx, promptChars, owner, session)
+	if err != nil {
+		return nil, fail(err, "list the runs at work")
+	}
+	list := make([]record.ActiveRun, len(rows))
+	for i, r := range rows {
+		list[i] = record.ActiveRun{
+			ID: r.ID, SessionID: r.SessionID, ProjectID: r.ProjectID, State: record.RunState(r.State), Cage: record.CageStatus(r.CageStatus),
+			CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, Prompt: r.Prompt,
+		}
+	}
+	return list, nil
+}
+
 // Open implements [sessions.Store].
 func (s *Sessions) Open(ctx context.Context, owner, project string) ([]string, error) {
 	ids, err := db.New(s.pool).OpenSessions(ctx, owner, project)

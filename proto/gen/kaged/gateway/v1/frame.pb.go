@@ -1009,7 +1009,15 @@ type RunEnded struct {
 	// completed, paused, failed or cancelled.
 	Outcome string `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// Why it failed.
-	Error         *v11.Error `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	Error *v11.Error `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	// How many model calls were answered.
+	Steps int32 `protobuf:"varint,4,opt,name=steps,proto3" json:"steps,omitempty"`
+	// Input tokens, cached ones included.
+	TokensIn int64 `protobuf:"varint,5,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"`
+	// Output tokens.
+	TokensOut int64 `protobuf:"varint,6,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
+	// US dollars, null where no price is known.
+	CostUsd       *float64 `protobuf:"fixed64,7,opt,name=cost_usd,json=costUsd,proto3,oneof" json:"cost_usd,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1063,6 +1071,34 @@ func (x *RunEnded) GetError() *v11.Error {
 		return x.Error
 	}
 	return nil
+}
+
+func (x *RunEnded) GetSteps() int32 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+func (x *RunEnded) GetTokensIn() int64 {
+	if x != nil {
+		return x.TokensIn
+	}
+	return 0
+}
+
+func (x *RunEnded) GetTokensOut() int64 {
+	if x != nil {
+		return x.TokensOut
+	}
+	return 0
+}
+
+func (x *RunEnded) GetCostUsd() float64 {
+	if x != nil && x.CostUsd != nil {
+		return *x.CostUsd
+	}
+	return 0
 }
 
 // RunCage is events run.cage: the cage of a run's agent was made, is missing because cages are switched off, or has ended.
@@ -1676,11 +1712,17 @@ const file_kaged_gateway_v1_frame_proto_rawDesc = "" +
 	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12\x19\n" +
 	"\bdelay_ms\x18\x04 \x01(\x03R\adelayMs\x12\x1a\n" +
 	"\bprovider\x18\x05 \x01(\tR\bprovider\x12\x14\n" +
-	"\x05model\x18\x06 \x01(\tR\x05model\"o\n" +
+	"\x05model\x18\x06 \x01(\tR\x05model\"\xee\x01\n" +
 	"\bRunEnded\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x122\n" +
-	"\x05error\x18\x03 \x01(\v2\x16.kaged.common.v1.ErrorB\x04\xb0\xbb\x18\x01R\x05error\"\xdb\x01\n" +
+	"\x05error\x18\x03 \x01(\v2\x16.kaged.common.v1.ErrorB\x04\xb0\xbb\x18\x01R\x05error\x12\x14\n" +
+	"\x05steps\x18\x04 \x01(\x05R\x05steps\x12\x1b\n" +
+	"\ttokens_in\x18\x05 \x01(\x03R\btokensIn\x12\x1d\n" +
+	"\n" +
+	"tokens_out\x18\x06 \x01(\x03R\ttokensOut\x12\x1e\n" +
+	"\bcost_usd\x18\a \x01(\x01H\x00R\acostUsd\x88\x01\x01B\v\n" +
+	"\t_cost_usd\"\xdb\x01\n" +
 	"\aRunCage\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -1801,6 +1843,7 @@ func file_kaged_gateway_v1_frame_proto_init() {
 		return
 	}
 	file_kaged_gateway_v1_frame_proto_msgTypes[0].OneofWrappers = []any{}
+	file_kaged_gateway_v1_frame_proto_msgTypes[14].OneofWrappers = []any{}
 	file_kaged_gateway_v1_frame_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -1121,7 +1121,9 @@ type GetProjectCapabilitiesResponse struct {
 	// The network.
 	Network *NetworkCapabilities `protobuf:"bytes,2,opt,name=network,proto3" json:"network,omitempty"`
 	// The tools.
-	Tools         *ToolCapabilities `protobuf:"bytes,3,opt,name=tools,proto3" json:"tools,omitempty"`
+	Tools *ToolCapabilities `protobuf:"bytes,3,opt,name=tools,proto3" json:"tools,omitempty"`
+	// Every agent of the project with its cage, parents before children. The fields above are about the first.
+	Agents        []*AgentCapabilities `protobuf:"bytes,4,rep,name=agents,proto3" json:"agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1177,6 +1179,77 @@ func (x *GetProjectCapabilitiesResponse) GetTools() *ToolCapabilities {
 	return nil
 }
 
+func (x *GetProjectCapabilitiesResponse) GetAgents() []*AgentCapabilities {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+// AgentCapabilities says in which cage an agent works.
+type AgentCapabilities struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tree path.
+	AgentPath string `protobuf:"bytes,1,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// Whether it has a cage; without one it may do what the workspace's user may do.
+	Caged bool `protobuf:"varint,2,opt,name=caged,proto3" json:"caged,omitempty"`
+	// What the cage grants as it is written, "none" without a cage.
+	Summary       string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentCapabilities) Reset() {
+	*x = AgentCapabilities{}
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentCapabilities) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentCapabilities) ProtoMessage() {}
+
+func (x *AgentCapabilities) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentCapabilities.ProtoReflect.Descriptor instead.
+func (*AgentCapabilities) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AgentCapabilities) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *AgentCapabilities) GetCaged() bool {
+	if x != nil {
+		return x.Caged
+	}
+	return false
+}
+
+func (x *AgentCapabilities) GetSummary() string {
+	if x != nil {
+		return x.Summary
+	}
+	return ""
+}
+
 // FilesystemCapabilities says which files can be seen.
 type FilesystemCapabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1190,7 +1263,7 @@ type FilesystemCapabilities struct {
 
 func (x *FilesystemCapabilities) Reset() {
 	*x = FilesystemCapabilities{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[17]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1275,7 @@ func (x *FilesystemCapabilities) String() string {
 func (*FilesystemCapabilities) ProtoMessage() {}
 
 func (x *FilesystemCapabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[17]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1288,7 @@ func (x *FilesystemCapabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilesystemCapabilities.ProtoReflect.Descriptor instead.
 func (*FilesystemCapabilities) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FilesystemCapabilities) GetMode() string {
@@ -1245,7 +1318,7 @@ type NetworkCapabilities struct {
 
 func (x *NetworkCapabilities) Reset() {
 	*x = NetworkCapabilities{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[18]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1330,7 @@ func (x *NetworkCapabilities) String() string {
 func (*NetworkCapabilities) ProtoMessage() {}
 
 func (x *NetworkCapabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[18]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1343,7 @@ func (x *NetworkCapabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkCapabilities.ProtoReflect.Descriptor instead.
 func (*NetworkCapabilities) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NetworkCapabilities) GetMode() string {
@@ -1300,7 +1373,7 @@ type ToolCapabilities struct {
 
 func (x *ToolCapabilities) Reset() {
 	*x = ToolCapabilities{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[19]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1385,7 @@ func (x *ToolCapabilities) String() string {
 func (*ToolCapabilities) ProtoMessage() {}
 
 func (x *ToolCapabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[19]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1398,7 @@ func (x *ToolCapabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCapabilities.ProtoReflect.Descriptor instead.
 func (*ToolCapabilities) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ToolCapabilities) GetEnabled() []string {
@@ -1357,7 +1430,7 @@ type ActivePlugin struct {
 
 func (x *ActivePlugin) Reset() {
 	*x = ActivePlugin{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[20]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1442,7 @@ func (x *ActivePlugin) String() string {
 func (*ActivePlugin) ProtoMessage() {}
 
 func (x *ActivePlugin) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[20]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1455,7 @@ func (x *ActivePlugin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivePlugin.ProtoReflect.Descriptor instead.
 func (*ActivePlugin) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ActivePlugin) GetName() string {
@@ -1419,7 +1492,7 @@ type UnregisterProjectRequest struct {
 
 func (x *UnregisterProjectRequest) Reset() {
 	*x = UnregisterProjectRequest{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[21]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1504,7 @@ func (x *UnregisterProjectRequest) String() string {
 func (*UnregisterProjectRequest) ProtoMessage() {}
 
 func (x *UnregisterProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[21]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1517,7 @@ func (x *UnregisterProjectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterProjectRequest.ProtoReflect.Descriptor instead.
 func (*UnregisterProjectRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UnregisterProjectRequest) GetId() string {
@@ -1478,7 +1551,7 @@ type UnregisterProjectResponse struct {
 
 func (x *UnregisterProjectResponse) Reset() {
 	*x = UnregisterProjectResponse{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[22]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +1563,7 @@ func (x *UnregisterProjectResponse) String() string {
 func (*UnregisterProjectResponse) ProtoMessage() {}
 
 func (x *UnregisterProjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[22]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +1576,7 @@ func (x *UnregisterProjectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterProjectResponse.ProtoReflect.Descriptor instead.
 func (*UnregisterProjectResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UnregisterProjectResponse) GetId() string {
@@ -1618,13 +1691,19 @@ const file_kaged_sessionmanager_v1_project_service_proto_rawDesc = "" +
 	"\x06_labelB\x11\n" +
 	"\x0f_last_opened_at\"/\n" +
 	"\x1dGetProjectCapabilitiesRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xfa\x01\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xbe\x02\n" +
 	"\x1eGetProjectCapabilitiesResponse\x12O\n" +
 	"\n" +
 	"filesystem\x18\x01 \x01(\v2/.kaged.sessionmanager.v1.FilesystemCapabilitiesR\n" +
 	"filesystem\x12F\n" +
 	"\anetwork\x18\x02 \x01(\v2,.kaged.sessionmanager.v1.NetworkCapabilitiesR\anetwork\x12?\n" +
-	"\x05tools\x18\x03 \x01(\v2).kaged.sessionmanager.v1.ToolCapabilitiesR\x05tools\"D\n" +
+	"\x05tools\x18\x03 \x01(\v2).kaged.sessionmanager.v1.ToolCapabilitiesR\x05tools\x12B\n" +
+	"\x06agents\x18\x04 \x03(\v2*.kaged.sessionmanager.v1.AgentCapabilitiesR\x06agents\"b\n" +
+	"\x11AgentCapabilities\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x01 \x01(\tR\tagentPath\x12\x14\n" +
+	"\x05caged\x18\x02 \x01(\bR\x05caged\x12\x18\n" +
+	"\asummary\x18\x03 \x01(\tR\asummary\"D\n" +
 	"\x16FilesystemCapabilities\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x16\n" +
 	"\x06mounts\x18\x02 \x03(\tR\x06mounts\"G\n" +
@@ -1674,7 +1753,7 @@ func file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_sessionmanager_v1_project_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_sessionmanager_v1_project_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_kaged_sessionmanager_v1_project_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_kaged_sessionmanager_v1_project_service_proto_goTypes = []any{
 	(ProjectState)(0),                      // 0: kaged.sessionmanager.v1.ProjectState
 	(*ListProjectsRequest)(nil),            // 1: kaged.sessionmanager.v1.ListProjectsRequest
@@ -1694,13 +1773,14 @@ var file_kaged_sessionmanager_v1_project_service_proto_goTypes = []any{
 	(*Project)(nil),                        // 15: kaged.sessionmanager.v1.Project
 	(*GetProjectCapabilitiesRequest)(nil),  // 16: kaged.sessionmanager.v1.GetProjectCapabilitiesRequest
 	(*GetProjectCapabilitiesResponse)(nil), // 17: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse
-	(*FilesystemCapabilities)(nil),         // 18: kaged.sessionmanager.v1.FilesystemCapabilities
-	(*NetworkCapabilities)(nil),            // 19: kaged.sessionmanager.v1.NetworkCapabilities
-	(*ToolCapabilities)(nil),               // 20: kaged.sessionmanager.v1.ToolCapabilities
-	(*ActivePlugin)(nil),                   // 21: kaged.sessionmanager.v1.ActivePlugin
-	(*UnregisterProjectRequest)(nil),       // 22: kaged.sessionmanager.v1.UnregisterProjectRequest
-	(*UnregisterProjectResponse)(nil),      // 23: kaged.sessionmanager.v1.UnregisterProjectResponse
-	nil,                                    // 24: kaged.sessionmanager.v1.Project.ResolvedAliasesEntry
+	(*AgentCapabilities)(nil),              // 18: kaged.sessionmanager.v1.AgentCapabilities
+	(*FilesystemCapabilities)(nil),         // 19: kaged.sessionmanager.v1.FilesystemCapabilities
+	(*NetworkCapabilities)(nil),            // 20: kaged.sessionmanager.v1.NetworkCapabilities
+	(*ToolCapabilities)(nil),               // 21: kaged.sessionmanager.v1.ToolCapabilities
+	(*ActivePlugin)(nil),                   // 22: kaged.sessionmanager.v1.ActivePlugin
+	(*UnregisterProjectRequest)(nil),       // 23: kaged.sessionmanager.v1.UnregisterProjectRequest
+	(*UnregisterProjectResponse)(nil),      // 24: kaged.sessionmanager.v1.UnregisterProjectResponse
+	nil,                                    // 25: kaged.sessionmanager.v1.Project.ResolvedAliasesEntry
 }
 var file_kaged_sessionmanager_v1_project_service_proto_depIdxs = []int32{
 	3,  // 0: kaged.sessionmanager.v1.ListProjectsResponse.items:type_name -> kaged.sessionmanager.v1.ProjectSummary
@@ -1714,28 +1794,29 @@ var file_kaged_sessionmanager_v1_project_service_proto_depIdxs = []int32{
 	12, // 8: kaged.sessionmanager.v1.Unresolved.prompts:type_name -> kaged.sessionmanager.v1.UnresolvedPrompt
 	15, // 9: kaged.sessionmanager.v1.GetProjectResponse.project:type_name -> kaged.sessionmanager.v1.Project
 	0,  // 10: kaged.sessionmanager.v1.Project.state:type_name -> kaged.sessionmanager.v1.ProjectState
-	24, // 11: kaged.sessionmanager.v1.Project.resolved_aliases:type_name -> kaged.sessionmanager.v1.Project.ResolvedAliasesEntry
-	21, // 12: kaged.sessionmanager.v1.Project.active_plugins:type_name -> kaged.sessionmanager.v1.ActivePlugin
-	18, // 13: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.filesystem:type_name -> kaged.sessionmanager.v1.FilesystemCapabilities
-	19, // 14: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.network:type_name -> kaged.sessionmanager.v1.NetworkCapabilities
-	20, // 15: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.tools:type_name -> kaged.sessionmanager.v1.ToolCapabilities
-	1,  // 16: kaged.sessionmanager.v1.ProjectService.ListProjects:input_type -> kaged.sessionmanager.v1.ListProjectsRequest
-	4,  // 17: kaged.sessionmanager.v1.ProjectService.LoadProject:input_type -> kaged.sessionmanager.v1.LoadProjectRequest
-	13, // 18: kaged.sessionmanager.v1.ProjectService.GetProject:input_type -> kaged.sessionmanager.v1.GetProjectRequest
-	16, // 19: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:input_type -> kaged.sessionmanager.v1.GetProjectCapabilitiesRequest
-	7,  // 20: kaged.sessionmanager.v1.ProjectService.ReloadProject:input_type -> kaged.sessionmanager.v1.ReloadProjectRequest
-	22, // 21: kaged.sessionmanager.v1.ProjectService.UnregisterProject:input_type -> kaged.sessionmanager.v1.UnregisterProjectRequest
-	2,  // 22: kaged.sessionmanager.v1.ProjectService.ListProjects:output_type -> kaged.sessionmanager.v1.ListProjectsResponse
-	5,  // 23: kaged.sessionmanager.v1.ProjectService.LoadProject:output_type -> kaged.sessionmanager.v1.LoadProjectResponse
-	14, // 24: kaged.sessionmanager.v1.ProjectService.GetProject:output_type -> kaged.sessionmanager.v1.GetProjectResponse
-	17, // 25: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:output_type -> kaged.sessionmanager.v1.GetProjectCapabilitiesResponse
-	8,  // 26: kaged.sessionmanager.v1.ProjectService.ReloadProject:output_type -> kaged.sessionmanager.v1.ReloadProjectResponse
-	23, // 27: kaged.sessionmanager.v1.ProjectService.UnregisterProject:output_type -> kaged.sessionmanager.v1.UnregisterProjectResponse
-	22, // [22:28] is the sub-list for method output_type
-	16, // [16:22] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	25, // 11: kaged.sessionmanager.v1.Project.resolved_aliases:type_name -> kaged.sessionmanager.v1.Project.ResolvedAliasesEntry
+	22, // 12: kaged.sessionmanager.v1.Project.active_plugins:type_name -> kaged.sessionmanager.v1.ActivePlugin
+	19, // 13: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.filesystem:type_name -> kaged.sessionmanager.v1.FilesystemCapabilities
+	20, // 14: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.network:type_name -> kaged.sessionmanager.v1.NetworkCapabilities
+	21, // 15: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.tools:type_name -> kaged.sessionmanager.v1.ToolCapabilities
+	18, // 16: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.agents:type_name -> kaged.sessionmanager.v1.AgentCapabilities
+	1,  // 17: kaged.sessionmanager.v1.ProjectService.ListProjects:input_type -> kaged.sessionmanager.v1.ListProjectsRequest
+	4,  // 18: kaged.sessionmanager.v1.ProjectService.LoadProject:input_type -> kaged.sessionmanager.v1.LoadProjectRequest
+	13, // 19: kaged.sessionmanager.v1.ProjectService.GetProject:input_type -> kaged.sessionmanager.v1.GetProjectRequest
+	16, // 20: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:input_type -> kaged.sessionmanager.v1.GetProjectCapabilitiesRequest
+	7,  // 21: kaged.sessionmanager.v1.ProjectService.ReloadProject:input_type -> kaged.sessionmanager.v1.ReloadProjectRequest
+	23, // 22: kaged.sessionmanager.v1.ProjectService.UnregisterProject:input_type -> kaged.sessionmanager.v1.UnregisterProjectRequest
+	2,  // 23: kaged.sessionmanager.v1.ProjectService.ListProjects:output_type -> kaged.sessionmanager.v1.ListProjectsResponse
+	5,  // 24: kaged.sessionmanager.v1.ProjectService.LoadProject:output_type -> kaged.sessionmanager.v1.LoadProjectResponse
+	14, // 25: kaged.sessionmanager.v1.ProjectService.GetProject:output_type -> kaged.sessionmanager.v1.GetProjectResponse
+	17, // 26: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:output_type -> kaged.sessionmanager.v1.GetProjectCapabilitiesResponse
+	8,  // 27: kaged.sessionmanager.v1.ProjectService.ReloadProject:output_type -> kaged.sessionmanager.v1.ReloadProjectResponse
+	24, // 28: kaged.sessionmanager.v1.ProjectService.UnregisterProject:output_type -> kaged.sessionmanager.v1.UnregisterProjectResponse
+	23, // [23:29] is the sub-list for method output_type
+	17, // [17:23] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sessionmanager_v1_project_service_proto_init() }
@@ -1753,7 +1834,7 @@ func file_kaged_sessionmanager_v1_project_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sessionmanager_v1_project_service_proto_rawDesc), len(file_kaged_sessionmanager_v1_project_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -42,7 +42,7 @@ type ProjectServiceClient interface {
 	// GetProject returns one project. Fails with not_found.
 	GetProject(ctx context.Context, in *GetProjectRequest, opts ...grpc.CallOption) (*GetProjectResponse, error)
 	// GetProjectCapabilities says what the project's root agent may do, before anything runs: its cage and its tools, as of the
-	// last compilation. Fails with not_found.
+	// last compilation; and of every agent in which cage it works. Fails with not_found.
 	GetProjectCapabilities(ctx context.Context, in *GetProjectCapabilitiesRequest, opts ...grpc.CallOption) (*GetProjectCapabilitiesResponse, error)
 	// ReloadProject reads the project's files again. Fails like LoadProject; a project file that no longer compiles
 	// leaves the project registered and invalid.
@@ -135,7 +135,7 @@ type ProjectServiceServer interface {
 	// GetProject returns one project. Fails with not_found.
 	GetProject(context.Context, *GetProjectRequest) (*GetProjectResponse, error)
 	// GetProjectCapabilities says what the project's root agent may do, before anything runs: its cage and its tools, as of the
-	// last compilation. Fails with not_found.
+	// last compilation; and of every agent in which cage it works. Fails with not_found.
 	GetProjectCapabilities(context.Context, *GetProjectCapabilitiesRequest) (*GetProjectCapabilitiesResponse, error)
 	// ReloadProject reads the project's files again. Fails like LoadProject; a project file that no longer compiles
 	// leaves the project registered and invalid.

@@ -3047,7 +3047,9 @@ type ListProcessesResponse struct {
 	// The commands.
 	Processes []*v11.RunningProcess `protobuf:"bytes,1,rep,name=processes,proto3" json:"processes,omitempty"`
 	// The cages.
-	Cages         []*v11.RunningCage `protobuf:"bytes,2,rep,name=cages,proto3" json:"cages,omitempty"`
+	Cages []*v11.RunningCage `protobuf:"bytes,2,rep,name=cages,proto3" json:"cages,omitempty"`
+	// The runs that are pending or at work.
+	Runs          []*ActiveRun `protobuf:"bytes,3,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3096,6 +3098,122 @@ func (x *ListProcessesResponse) GetCages() []*v11.RunningCage {
 	return nil
 }
 
+func (x *ListProcessesResponse) GetRuns() []*ActiveRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+// ActiveRun is a run that is pending or at work.
+type ActiveRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Its session.
+	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The project.
+	ProjectId string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// Pending or running.
+	State RunState `protobuf:"varint,4,opt,name=state,proto3,enum=kaged.sessionmanager.v1.RunState" json:"state,omitempty"`
+	// Whether its root agent works in a cage: caged, uncaged or pending.
+	CageStatus string `protobuf:"bytes,5,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
+	// When it was created.
+	CreatedAt int64 `protobuf:"varint,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When it began to work, null while it is pending.
+	StartedAt *int64 `protobuf:"varint,7,opt,name=started_at,json=startedAt,proto3,oneof" json:"started_at,omitempty"`
+	// The beginning of the operator's message, at most 200 characters.
+	Prompt        string `protobuf:"bytes,8,opt,name=prompt,proto3" json:"prompt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActiveRun) Reset() {
+	*x = ActiveRun{}
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActiveRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActiveRun) ProtoMessage() {}
+
+func (x *ActiveRun) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActiveRun.ProtoReflect.Descriptor instead.
+func (*ActiveRun) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ActiveRun) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ActiveRun) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ActiveRun) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *ActiveRun) GetState() RunState {
+	if x != nil {
+		return x.State
+	}
+	return RunState_RUN_STATE_UNSPECIFIED
+}
+
+func (x *ActiveRun) GetCageStatus() string {
+	if x != nil {
+		return x.CageStatus
+	}
+	return ""
+}
+
+func (x *ActiveRun) GetCreatedAt() int64 {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return 0
+}
+
+func (x *ActiveRun) GetStartedAt() int64 {
+	if x != nil && x.StartedAt != nil {
+		return *x.StartedAt
+	}
+	return 0
+}
+
+func (x *ActiveRun) GetPrompt() string {
+	if x != nil {
+		return x.Prompt
+	}
+	return ""
+}
+
 // CancelRunRequest names a run.
 type CancelRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3109,7 +3227,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[33]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3121,7 +3239,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[33]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3134,7 +3252,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CancelRunRequest) GetSessionId() string {
@@ -3162,7 +3280,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[34]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3174,7 +3292,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[34]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3187,7 +3305,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CancelRunResponse) GetRun() *Run {
@@ -3228,7 +3346,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[35]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +3358,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[35]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +3371,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Approval) GetId() string {
@@ -3350,7 +3468,7 @@ type ListApprovalsRequest struct {
 
 func (x *ListApprovalsRequest) Reset() {
 	*x = ListApprovalsRequest{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[36]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3362,7 +3480,7 @@ func (x *ListApprovalsRequest) String() string {
 func (*ListApprovalsRequest) ProtoMessage() {}
 
 func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[36]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3375,7 +3493,7 @@ func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{36}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListApprovalsRequest) GetSessionId() string {
@@ -3421,7 +3539,7 @@ type ListApprovalsResponse struct {
 
 func (x *ListApprovalsResponse) Reset() {
 	*x = ListApprovalsResponse{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[37]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3551,7 @@ func (x *ListApprovalsResponse) String() string {
 func (*ListApprovalsResponse) ProtoMessage() {}
 
 func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[37]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3564,7 @@ func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{37}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListApprovalsResponse) GetItems() []*Approval {
@@ -3483,7 +3601,7 @@ type GetApprovalRequest struct {
 
 func (x *GetApprovalRequest) Reset() {
 	*x = GetApprovalRequest{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[38]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3495,7 +3613,7 @@ func (x *GetApprovalRequest) String() string {
 func (*GetApprovalRequest) ProtoMessage() {}
 
 func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[38]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3508,7 +3626,7 @@ func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
 func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{38}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetApprovalRequest) GetSessionId() string {
@@ -3536,7 +3654,7 @@ type GetApprovalResponse struct {
 
 func (x *GetApprovalResponse) Reset() {
 	*x = GetApprovalResponse{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[39]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3548,7 +3666,7 @@ func (x *GetApprovalResponse) String() string {
 func (*GetApprovalResponse) ProtoMessage() {}
 
 func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[39]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3561,7 +3679,7 @@ func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
 func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{39}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetApprovalResponse) GetApproval() *Approval {
@@ -3588,7 +3706,7 @@ type AnswerApprovalRequest struct {
 
 func (x *AnswerApprovalRequest) Reset() {
 	*x = AnswerApprovalRequest{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[40]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3600,7 +3718,7 @@ func (x *AnswerApprovalRequest) String() string {
 func (*AnswerApprovalRequest) ProtoMessage() {}
 
 func (x *AnswerApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[40]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3613,7 +3731,7 @@ func (x *AnswerApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerApprovalRequest.ProtoReflect.Descriptor instead.
 func (*AnswerApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{40}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AnswerApprovalRequest) GetSessionId() string {
@@ -3655,7 +3773,7 @@ type AnswerApprovalResponse struct {
 
 func (x *AnswerApprovalResponse) Reset() {
 	*x = AnswerApprovalResponse{}
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[41]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3667,7 +3785,7 @@ func (x *AnswerApprovalResponse) String() string {
 func (*AnswerApprovalResponse) ProtoMessage() {}
 
 func (x *AnswerApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[41]
+	mi := &file_kaged_sessionmanager_v1_session_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3680,7 +3798,7 @@ func (x *AnswerApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerApprovalResponse.ProtoReflect.Descriptor instead.
 func (*AnswerApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{41}
+	return file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AnswerApprovalResponse) GetApproval() *Approval {
@@ -4003,10 +4121,26 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"created_at\x18\b \x01(\x03R\tcreatedAt\"5\n" +
 	"\x14ListProcessesRequest\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x01 \x01(\tR\tsessionId\"\x8a\x01\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"\xc2\x01\n" +
 	"\x15ListProcessesResponse\x12=\n" +
 	"\tprocesses\x18\x01 \x03(\v2\x1f.kaged.common.v1.RunningProcessR\tprocesses\x122\n" +
-	"\x05cages\x18\x02 \x03(\v2\x1c.kaged.common.v1.RunningCageR\x05cages\"H\n" +
+	"\x05cages\x18\x02 \x03(\v2\x1c.kaged.common.v1.RunningCageR\x05cages\x126\n" +
+	"\x04runs\x18\x03 \x03(\v2\".kaged.sessionmanager.v1.ActiveRunR\x04runs\"\x9d\x02\n" +
+	"\tActiveRun\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x03 \x01(\tR\tprojectId\x127\n" +
+	"\x05state\x18\x04 \x01(\x0e2!.kaged.sessionmanager.v1.RunStateR\x05state\x12\x1f\n" +
+	"\vcage_status\x18\x05 \x01(\tR\n" +
+	"cageStatus\x12\x1d\n" +
+	"\n" +
+	"created_at\x18\x06 \x01(\x03R\tcreatedAt\x12\"\n" +
+	"\n" +
+	"started_at\x18\a \x01(\x03H\x00R\tstartedAt\x88\x01\x01\x12\x16\n" +
+	"\x06prompt\x18\b \x01(\tR\x06promptB\r\n" +
+	"\v_started_at\"H\n" +
 	"\x10CancelRunRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
@@ -4124,7 +4258,7 @@ func file_kaged_sessionmanager_v1_session_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_sessionmanager_v1_session_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_kaged_sessionmanager_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_kaged_sessionmanager_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_kaged_sessionmanager_v1_session_service_proto_goTypes = []any{
 	(ApprovalState)(0),             // 0: kaged.sessionmanager.v1.ApprovalState
 	(SessionState)(0),              // 1: kaged.sessionmanager.v1.SessionState
@@ -4163,22 +4297,23 @@ var file_kaged_sessionmanager_v1_session_service_proto_goTypes = []any{
 	(*RunStep)(nil),                // 34: kaged.sessionmanager.v1.RunStep
 	(*ListProcessesRequest)(nil),   // 35: kaged.sessionmanager.v1.ListProcessesRequest
 	(*ListProcessesResponse)(nil),  // 36: kaged.sessionmanager.v1.ListProcessesResponse
-	(*CancelRunRequest)(nil),       // 37: kaged.sessionmanager.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),      // 38: kaged.sessionmanager.v1.CancelRunResponse
-	(*Approval)(nil),               // 39: kaged.sessionmanager.v1.Approval
-	(*ListApprovalsRequest)(nil),   // 40: kaged.sessionmanager.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),  // 41: kaged.sessionmanager.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),     // 42: kaged.sessionmanager.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),    // 43: kaged.sessionmanager.v1.GetApprovalResponse
-	(*AnswerApprovalRequest)(nil),  // 44: kaged.sessionmanager.v1.AnswerApprovalRequest
-	(*AnswerApprovalResponse)(nil), // 45: kaged.sessionmanager.v1.AnswerApprovalResponse
-	nil,                            // 46: kaged.sessionmanager.v1.Run.PromptHashesEntry
-	(*structpb.Value)(nil),         // 47: google.protobuf.Value
-	(*v1.Cost)(nil),                // 48: kaged.harness.v1.Cost
-	(*v11.Error)(nil),              // 49: kaged.common.v1.Error
-	(*v11.RunningProcess)(nil),     // 50: kaged.common.v1.RunningProcess
-	(*v11.RunningCage)(nil),        // 51: kaged.common.v1.RunningCage
-	(*v11.ApprovalSubject)(nil),    // 52: kaged.common.v1.ApprovalSubject
+	(*ActiveRun)(nil),              // 37: kaged.sessionmanager.v1.ActiveRun
+	(*CancelRunRequest)(nil),       // 38: kaged.sessionmanager.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),      // 39: kaged.sessionmanager.v1.CancelRunResponse
+	(*Approval)(nil),               // 40: kaged.sessionmanager.v1.Approval
+	(*ListApprovalsRequest)(nil),   // 41: kaged.sessionmanager.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),  // 42: kaged.sessionmanager.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),     // 43: kaged.sessionmanager.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),    // 44: kaged.sessionmanager.v1.GetApprovalResponse
+	(*AnswerApprovalRequest)(nil),  // 45: kaged.sessionmanager.v1.AnswerApprovalRequest
+	(*AnswerApprovalResponse)(nil), // 46: kaged.sessionmanager.v1.AnswerApprovalResponse
+	nil,                            // 47: kaged.sessionmanager.v1.Run.PromptHashesEntry
+	(*structpb.Value)(nil),         // 48: google.protobuf.Value
+	(*v1.Cost)(nil),                // 49: kaged.harness.v1.Cost
+	(*v11.Error)(nil),              // 50: kaged.common.v1.Error
+	(*v11.RunningProcess)(nil),     // 51: kaged.common.v1.RunningProcess
+	(*v11.RunningCage)(nil),        // 52: kaged.common.v1.RunningCage
+	(*v11.ApprovalSubject)(nil),    // 53: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	1,  // 0: kaged.sessionmanager.v1.CreateSessionResponse.state:type_name -> kaged.sessionmanager.v1.SessionState
@@ -4188,10 +4323,10 @@ var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	1,  // 4: kaged.sessionmanager.v1.Session.state:type_name -> kaged.sessionmanager.v1.SessionState
 	13, // 5: kaged.sessionmanager.v1.Session.live_subagents:type_name -> kaged.sessionmanager.v1.LiveSubagent
 	12, // 6: kaged.sessionmanager.v1.Session.totals:type_name -> kaged.sessionmanager.v1.SessionTotals
-	47, // 7: kaged.sessionmanager.v1.UpdateSessionRequest.label:type_name -> google.protobuf.Value
-	47, // 8: kaged.sessionmanager.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
-	47, // 9: kaged.sessionmanager.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
-	47, // 10: kaged.sessionmanager.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
+	48, // 7: kaged.sessionmanager.v1.UpdateSessionRequest.label:type_name -> google.protobuf.Value
+	48, // 8: kaged.sessionmanager.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
+	48, // 9: kaged.sessionmanager.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
+	48, // 10: kaged.sessionmanager.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
 	11, // 11: kaged.sessionmanager.v1.UpdateSessionResponse.session:type_name -> kaged.sessionmanager.v1.Session
 	11, // 12: kaged.sessionmanager.v1.EndSessionResponse.session:type_name -> kaged.sessionmanager.v1.Session
 	22, // 13: kaged.sessionmanager.v1.ListMessagesResponse.items:type_name -> kaged.sessionmanager.v1.SessionMessage
@@ -4200,61 +4335,63 @@ var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	24, // 16: kaged.sessionmanager.v1.SessionMessage.metadata:type_name -> kaged.sessionmanager.v1.MessageMetadata
 	25, // 17: kaged.sessionmanager.v1.MessageMetadata.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
 	26, // 18: kaged.sessionmanager.v1.MessageMetadata.stats:type_name -> kaged.sessionmanager.v1.FrameStats
-	48, // 19: kaged.sessionmanager.v1.FrameStats.cost:type_name -> kaged.harness.v1.Cost
+	49, // 19: kaged.sessionmanager.v1.FrameStats.cost:type_name -> kaged.harness.v1.Cost
 	29, // 20: kaged.sessionmanager.v1.ListRunsResponse.items:type_name -> kaged.sessionmanager.v1.RunSummary
 	2,  // 21: kaged.sessionmanager.v1.RunSummary.state:type_name -> kaged.sessionmanager.v1.RunState
-	49, // 22: kaged.sessionmanager.v1.RunSummary.error:type_name -> kaged.common.v1.Error
+	50, // 22: kaged.sessionmanager.v1.RunSummary.error:type_name -> kaged.common.v1.Error
 	30, // 23: kaged.sessionmanager.v1.RunSummary.subagent_invocations:type_name -> kaged.sessionmanager.v1.SubagentInvocation
 	33, // 24: kaged.sessionmanager.v1.GetRunResponse.run:type_name -> kaged.sessionmanager.v1.Run
 	2,  // 25: kaged.sessionmanager.v1.Run.state:type_name -> kaged.sessionmanager.v1.RunState
-	49, // 26: kaged.sessionmanager.v1.Run.error:type_name -> kaged.common.v1.Error
+	50, // 26: kaged.sessionmanager.v1.Run.error:type_name -> kaged.common.v1.Error
 	34, // 27: kaged.sessionmanager.v1.Run.steps:type_name -> kaged.sessionmanager.v1.RunStep
 	30, // 28: kaged.sessionmanager.v1.Run.subagent_invocations:type_name -> kaged.sessionmanager.v1.SubagentInvocation
-	46, // 29: kaged.sessionmanager.v1.Run.prompt_hashes:type_name -> kaged.sessionmanager.v1.Run.PromptHashesEntry
+	47, // 29: kaged.sessionmanager.v1.Run.prompt_hashes:type_name -> kaged.sessionmanager.v1.Run.PromptHashesEntry
 	23, // 30: kaged.sessionmanager.v1.RunStep.parts:type_name -> kaged.sessionmanager.v1.MessagePart
 	25, // 31: kaged.sessionmanager.v1.RunStep.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
 	26, // 32: kaged.sessionmanager.v1.RunStep.stats:type_name -> kaged.sessionmanager.v1.FrameStats
-	50, // 33: kaged.sessionmanager.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
-	51, // 34: kaged.sessionmanager.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
-	33, // 35: kaged.sessionmanager.v1.CancelRunResponse.run:type_name -> kaged.sessionmanager.v1.Run
-	0,  // 36: kaged.sessionmanager.v1.Approval.state:type_name -> kaged.sessionmanager.v1.ApprovalState
-	52, // 37: kaged.sessionmanager.v1.Approval.subject:type_name -> kaged.common.v1.ApprovalSubject
-	39, // 38: kaged.sessionmanager.v1.ListApprovalsResponse.items:type_name -> kaged.sessionmanager.v1.Approval
-	39, // 39: kaged.sessionmanager.v1.GetApprovalResponse.approval:type_name -> kaged.sessionmanager.v1.Approval
-	39, // 40: kaged.sessionmanager.v1.AnswerApprovalResponse.approval:type_name -> kaged.sessionmanager.v1.Approval
-	4,  // 41: kaged.sessionmanager.v1.SessionService.CreateSession:input_type -> kaged.sessionmanager.v1.CreateSessionRequest
-	6,  // 42: kaged.sessionmanager.v1.SessionService.ListSessions:input_type -> kaged.sessionmanager.v1.ListSessionsRequest
-	9,  // 43: kaged.sessionmanager.v1.SessionService.GetSession:input_type -> kaged.sessionmanager.v1.GetSessionRequest
-	14, // 44: kaged.sessionmanager.v1.SessionService.UpdateSession:input_type -> kaged.sessionmanager.v1.UpdateSessionRequest
-	16, // 45: kaged.sessionmanager.v1.SessionService.EndSession:input_type -> kaged.sessionmanager.v1.EndSessionRequest
-	18, // 46: kaged.sessionmanager.v1.SessionService.PostMessage:input_type -> kaged.sessionmanager.v1.PostMessageRequest
-	20, // 47: kaged.sessionmanager.v1.SessionService.ListMessages:input_type -> kaged.sessionmanager.v1.ListMessagesRequest
-	27, // 48: kaged.sessionmanager.v1.SessionService.ListRuns:input_type -> kaged.sessionmanager.v1.ListRunsRequest
-	31, // 49: kaged.sessionmanager.v1.SessionService.GetRun:input_type -> kaged.sessionmanager.v1.GetRunRequest
-	37, // 50: kaged.sessionmanager.v1.SessionService.CancelRun:input_type -> kaged.sessionmanager.v1.CancelRunRequest
-	35, // 51: kaged.sessionmanager.v1.SessionService.ListProcesses:input_type -> kaged.sessionmanager.v1.ListProcessesRequest
-	40, // 52: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.sessionmanager.v1.ListApprovalsRequest
-	42, // 53: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.sessionmanager.v1.GetApprovalRequest
-	44, // 54: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.sessionmanager.v1.AnswerApprovalRequest
-	5,  // 55: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.sessionmanager.v1.CreateSessionResponse
-	7,  // 56: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.sessionmanager.v1.ListSessionsResponse
-	10, // 57: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.sessionmanager.v1.GetSessionResponse
-	15, // 58: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.sessionmanager.v1.UpdateSessionResponse
-	17, // 59: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.sessionmanager.v1.EndSessionResponse
-	19, // 60: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.sessionmanager.v1.PostMessageResponse
-	21, // 61: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.sessionmanager.v1.ListMessagesResponse
-	28, // 62: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.sessionmanager.v1.ListRunsResponse
-	32, // 63: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.sessionmanager.v1.GetRunResponse
-	38, // 64: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.sessionmanager.v1.CancelRunResponse
-	36, // 65: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.sessionmanager.v1.ListProcessesResponse
-	41, // 66: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.sessionmanager.v1.ListApprovalsResponse
-	43, // 67: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.sessionmanager.v1.GetApprovalResponse
-	45, // 68: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.sessionmanager.v1.AnswerApprovalResponse
-	55, // [55:69] is the sub-list for method output_type
-	41, // [41:55] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	51, // 33: kaged.sessionmanager.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	52, // 34: kaged.sessionmanager.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	37, // 35: kaged.sessionmanager.v1.ListProcessesResponse.runs:type_name -> kaged.sessionmanager.v1.ActiveRun
+	2,  // 36: kaged.sessionmanager.v1.ActiveRun.state:type_name -> kaged.sessionmanager.v1.RunState
+	33, // 37: kaged.sessionmanager.v1.CancelRunResponse.run:type_name -> kaged.sessionmanager.v1.Run
+	0,  // 38: kaged.sessionmanager.v1.Approval.state:type_name -> kaged.sessionmanager.v1.ApprovalState
+	53, // 39: kaged.sessionmanager.v1.Approval.subject:type_name -> kaged.common.v1.ApprovalSubject
+	40, // 40: kaged.sessionmanager.v1.ListApprovalsResponse.items:type_name -> kaged.sessionmanager.v1.Approval
+	40, // 41: kaged.sessionmanager.v1.GetApprovalResponse.approval:type_name -> kaged.sessionmanager.v1.Approval
+	40, // 42: kaged.sessionmanager.v1.AnswerApprovalResponse.approval:type_name -> kaged.sessionmanager.v1.Approval
+	4,  // 43: kaged.sessionmanager.v1.SessionService.CreateSession:input_type -> kaged.sessionmanager.v1.CreateSessionRequest
+	6,  // 44: kaged.sessionmanager.v1.SessionService.ListSessions:input_type -> kaged.sessionmanager.v1.ListSessionsRequest
+	9,  // 45: kaged.sessionmanager.v1.SessionService.GetSession:input_type -> kaged.sessionmanager.v1.GetSessionRequest
+	14, // 46: kaged.sessionmanager.v1.SessionService.UpdateSession:input_type -> kaged.sessionmanager.v1.UpdateSessionRequest
+	16, // 47: kaged.sessionmanager.v1.SessionService.EndSession:input_type -> kaged.sessionmanager.v1.EndSessionRequest
+	18, // 48: kaged.sessionmanager.v1.SessionService.PostMessage:input_type -> kaged.sessionmanager.v1.PostMessageRequest
+	20, // 49: kaged.sessionmanager.v1.SessionService.ListMessages:input_type -> kaged.sessionmanager.v1.ListMessagesRequest
+	27, // 50: kaged.sessionmanager.v1.SessionService.ListRuns:input_type -> kaged.sessionmanager.v1.ListRunsRequest
+	31, // 51: kaged.sessionmanager.v1.SessionService.GetRun:input_type -> kaged.sessionmanager.v1.GetRunRequest
+	38, // 52: kaged.sessionmanager.v1.SessionService.CancelRun:input_type -> kaged.sessionmanager.v1.CancelRunRequest
+	35, // 53: kaged.sessionmanager.v1.SessionService.ListProcesses:input_type -> kaged.sessionmanager.v1.ListProcessesRequest
+	41, // 54: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.sessionmanager.v1.ListApprovalsRequest
+	43, // 55: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.sessionmanager.v1.GetApprovalRequest
+	45, // 56: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.sessionmanager.v1.AnswerApprovalRequest
+	5,  // 57: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.sessionmanager.v1.CreateSessionResponse
+	7,  // 58: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.sessionmanager.v1.ListSessionsResponse
+	10, // 59: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.sessionmanager.v1.GetSessionResponse
+	15, // 60: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.sessionmanager.v1.UpdateSessionResponse
+	17, // 61: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.sessionmanager.v1.EndSessionResponse
+	19, // 62: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.sessionmanager.v1.PostMessageResponse
+	21, // 63: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.sessionmanager.v1.ListMessagesResponse
+	28, // 64: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.sessionmanager.v1.ListRunsResponse
+	32, // 65: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.sessionmanager.v1.GetRunResponse
+	39, // 66: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.sessionmanager.v1.CancelRunResponse
+	36, // 67: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.sessionmanager.v1.ListProcessesResponse
+	42, // 68: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.sessionmanager.v1.ListApprovalsResponse
+	44, // 69: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.sessionmanager.v1.GetApprovalResponse
+	46, // 70: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.sessionmanager.v1.AnswerApprovalResponse
+	57, // [57:71] is the sub-list for method output_type
+	43, // [43:57] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sessionmanager_v1_session_service_proto_init() }
@@ -4274,15 +4411,16 @@ func file_kaged_sessionmanager_v1_session_service_proto_init() {
 	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[24].OneofWrappers = []any{}
 	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[25].OneofWrappers = []any{}
 	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[29].OneofWrappers = []any{}
-	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[35].OneofWrappers = []any{}
-	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[37].OneofWrappers = []any{}
+	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[33].OneofWrappers = []any{}
+	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[36].OneofWrappers = []any{}
+	file_kaged_sessionmanager_v1_session_service_proto_msgTypes[38].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sessionmanager_v1_session_service_proto_rawDesc), len(file_kaged_sessionmanager_v1_session_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   43,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

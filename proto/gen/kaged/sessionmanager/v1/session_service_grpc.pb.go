@@ -67,8 +67,8 @@ type SessionServiceClient interface {
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
 	// CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over already.
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
-	// ListProcesses says what runs for the operator's sessions, or for one of them: the commands of tool calls and the cages,
-	// the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
+	// ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the
+	// cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
 	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
 	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
 	// with validation_failed for an unknown state.
@@ -261,8 +261,8 @@ type SessionServiceServer interface {
 	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
 	// CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over already.
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
-	// ListProcesses says what runs for the operator's sessions, or for one of them: the commands of tool calls and the cages,
-	// the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
+	// ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the
+	// cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
 	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
 	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
 	// with validation_failed for an unknown state.

@@ -71,7 +71,10 @@ func message(p frames.Payload) proto.Message {
 			Model: name(p.Model),
 		}
 	case frames.RunEnded:
-		return &gatewayv1.RunEnded{RunId: p.RunID, Outcome: p.Outcome, Error: failure(p.Error)}
+		return &gatewayv1.RunEnded{
+			RunId: p.RunID, Outcome: p.Outcome, Error: failure(p.Error), Steps: int32(p.Steps), TokensIn: p.TokensIn, TokensOut: p.TokensOut,
+			CostUsd: p.CostUSD,
+		}
 	case frames.RunCage:
 		return &gatewayv1.RunCage{
 			RunId: p.RunID, AgentPath: name(p.AgentPath), CageStatus: name(p.Status), Tier: name(p.Tier), BestEffort: few(p.BestEffort),

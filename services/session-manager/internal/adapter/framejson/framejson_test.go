@@ -123,11 +123,15 @@ func TestPayloads(t *testing.T) {
 			frames.Events, "net.attempt",
 			`{"run_id":"r","agent_path":"primary","at":5,"target":"a:1","allowed":false,"rule":"No rule allows it.","count":2}`,
 		},
-		{frames.RunEnded{RunID: "r", Outcome: "completed"}, frames.Events, "run.ended", `{"run_id":"r","outcome":"completed"}`},
+		{
+			frames.RunEnded{RunID: "r", Outcome: "completed", Steps: 2, TokensIn: 3, TokensOut: 4, CostUSD: new(0.5)}, frames.Events, "run.ended",
+			`{"run_id":"r","outcome":"completed","steps":2,"tokens_in":3,"tokens_out":4,"cost_usd":0.5}`,
+		},
 		{
 			frames.RunEnded{RunID: "r", Outcome: "failed", Error: failed},
 			frames.Events, "run.ended",
-			`{"run_id":"r","outcome":"failed","error":{"code":"interrupted","message":"It was cut off.","details":{"step":2}}}`,
+			`{"run_id":"r","outcome":"failed","error":{"code":"interrupted","message":"It was cut off.","details":{"step":2}},` +
+				`"steps":0,"tokens_in":0,"tokens_out":0,"cost_usd":null}`,
 		},
 		{frames.SessionState{State: "idle"}, frames.Events, "session.state", `{"state":"idle"}`},
 		{frames.SessionState{State: "idle", BlockedReason: "provider_unreachable"}, frames.Events, "session.state", `{"state":"idle","blocked_reason":"provider_unreachable"}`},
@@ -247,7 +251,8 @@ func TestLargeInput(t *testing.T) { // not parallel: it counts what the process 
 // A detail of a failure that JSON has no form for is shown as a text.
 func TestOddDetails(t *testing.T) {
 	odd := fault.New(fault.Internal, "No.").With("n", math.NaN())
-	if got := render(t, frames.RunEnded{RunID: "r", Outcome: "failed", Error: odd}); got != `{"run_id":"r","outcome":"failed","error":{"code":"internal","message":"No.","details":{"n":"NaN"}}}` {
+	if got := render(t, frames.RunEnded{RunID: "r", Outcome: "failed", Error: odd}); got != `{"run_id":"r","outcome":"failed","error":{"code":"internal","message":"No.","details":{"n":"NaN"}},`+
+		`"steps":0,"tokens_in":0,"tokens_out":0,"cost_usd":null}` {
 		t.Error(got)
 	}
 	if got := render(t, frames.RunRetry{RunID: "r", Error: odd}); !strings.Contains(got, `"error":{"code":"internal","message":"No.","details":{"n":"NaN"}}`) {

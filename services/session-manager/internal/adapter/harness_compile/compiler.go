@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	"kaged.dev/services/session-manager/internal/core/localconfig"
@@ -113,6 +114,9 @@ func outline(compiled *harnessv1.CompiledProject) projects.Outline {
 	}
 	aliases, prompts := users{}, users{}
 	walk(root, func(n *harnessv1.AgentNode) {
+		out.Capabilities.Agents = append(out.Capabilities.Agents, projects.AgentCage{
+			Path: n.GetPath(), Caged: n.GetCage() != nil, Summary: dsl.CageFromProto(n.GetCage()).Summary(),
+		})
 		aliases.add(n.GetModel(), n.GetPath())
 		prompts.add(n.GetPromptPath(), n.GetPath()+".system_prompt")
 	})

@@ -82,10 +82,13 @@ type RunRetry struct {
 	Provider, Model string
 }
 
-// RunEnded says how a run ended. Error is nil if it did not fail.
+// RunEnded says how a run ended and what it used. Error is nil if it did not fail, CostUSD where no price is known.
 type RunEnded struct {
-	RunID, Outcome string
-	Error          *fault.Error
+	RunID, Outcome      string
+	Error               *fault.Error
+	Steps               int
+	TokensIn, TokensOut int64
+	CostUSD             *float64
 }
 
 // RunCage says in which cage a run's agent is, or why that has ended.

@@ -136,12 +136,21 @@ type Outline struct {
 	Aliases, Prompts []Reference
 }
 
-// Capabilities is what a project's root agent may do. Lists are in the order of the project file and of the catalogue.
+// Capabilities is what a project's root agent may do, and the cages of all its agents. Lists are in the order of the project file and of the catalogue.
 type Capabilities struct {
 	// Mounts are the paths its cage grants, Net the "host:port" pairs it may reach; none without a cage.
 	Mounts, Net []string
 	// Tools are those it has, ToolsOff the rest of the catalogue.
 	Tools, ToolsOff []string
+	// Agents are all agents of the project, parents before children.
+	Agents []AgentCage
+}
+
+// AgentCage says in which cage an agent works: Summary is what that grants as it is written.
+type AgentCage struct {
+	Path    string
+	Caged   bool
+	Summary string
 }
 
 // NotFound is the answer for a project the caller cannot see.

@@ -105,6 +105,15 @@ type Message struct {
 	CreatedAt            int64
 }
 
+// ActiveRun is a run that is pending or at work. StartedAt is 0 while it is pending; Prompt is the beginning of the message.
+type ActiveRun struct {
+	ID, SessionID, ProjectID string
+	State                    RunState
+	Cage                     CageStatus
+	CreatedAt, StartedAt     int64
+	Prompt                   string
+}
+
 // Run is one operator's message and the work it caused.
 type Run struct {
 	ID, SessionID, Owner, ProjectID string

@@ -74,7 +74,10 @@ func (e *ending) write(render frames.Renderer, run record.Run, s record.Session,
 	}
 	return announce(render, c, run.ID,
 		message,
-		frames.RunEnded{RunID: run.ID, Outcome: string(state), Error: e.Error},
+		frames.RunEnded{
+			RunID: run.ID, Outcome: string(state), Error: e.Error, Steps: end.Steps,
+			TokensIn: end.Totals.TokensIn, TokensOut: end.Totals.TokensOut, CostUSD: end.Totals.CostUSD,
+		},
 		frames.SessionState{State: string(c.Session.State), BlockedReason: blocked})
 }
 

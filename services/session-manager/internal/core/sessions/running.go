@@ -5,10 +5,12 @@ import (
 	"slices"
 
 	"kaged.dev/pkg/ident"
+	"kaged.dev/services/session-manager/internal/core/record"
 )
 
 // Running is what runs in workspaces, the oldest first. Times are milliseconds since the Unix epoch.
 type Running struct {
+	Runs      []record.ActiveRun
 	Processes []RunningProcess
 	Cages     []RunningCage
 }
@@ -56,10 +58,14 @@ func (s *Service) Running(ctx context.Context, id string) (Running, error) {
 		workspace = found.Workspace
 	}
 	running, err := s.Tools.Running(ctx, workspace, id)
-	if err != nil || id != "" {
-		return running, err
+	if err == nil && id == "" {
+		running, err = s.owned(ctx, running)
 	}
-	return s.owned(ctx, running)
+	if err != nil {
+		return Running{}, err
+	}
+	running.Runs, err = s.Store.ActiveRuns(ctx, ident.CallerFrom(ctx).UserID, id)
+	return running, err
 }
 
 // owned leaves out what runs for other operators.

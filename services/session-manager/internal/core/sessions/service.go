@@ -49,6 +49,9 @@ type Store interface {
 	Messages(ctx context.Context, session string, after int64, limit int32) (list []record.Message, more bool, err error)
 	// Runs returns up to limit runs of a session after a place, oldest first.
 	Runs(ctx context.Context, session string, after *page.Key, limit int32) ([]record.Run, error)
+	// ActiveRuns returns an operator's runs that are pending or at work, of one session or of all where session is empty, oldest
+	// first.
+	ActiveRuns(ctx context.Context, owner, session string) ([]record.ActiveRun, error)
 	// Run returns a run of a session. It fails with not_found.
 	Run(ctx context.Context, session, run string) (record.Run, error)
 	// Approval returns a request for approval of a session. It fails with not_found.

@@ -36,7 +36,12 @@ func capabilities(c projects.Capabilities) *sessionmanagerv1.GetProjectCapabilit
 		}
 		return "isolated"
 	}
+	agents := make([]*sessionmanagerv1.AgentCapabilities, len(c.Agents))
+	for i, a := range c.Agents {
+		agents[i] = &sessionmanagerv1.AgentCapabilities{AgentPath: a.Path, Caged: a.Caged, Summary: a.Summary}
+	}
 	return &sessionmanagerv1.GetProjectCapabilitiesResponse{
+		Agents:     agents,
 		Filesystem: &sessionmanagerv1.FilesystemCapabilities{Mode: mode(c.Mounts), Mounts: c.Mounts},
 		Network:    &sessionmanagerv1.NetworkCapabilities{Mode: mode(c.Net), Allowlist: c.Net},
 		Tools:      &sessionmanagerv1.ToolCapabilities{Enabled: c.Tools, Disabled: c.ToolsOff},

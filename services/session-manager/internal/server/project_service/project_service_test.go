@@ -176,6 +176,9 @@ func TestLifeOfAProject(t *testing.T) {
 		Filesystem: &sessionmanagerv1.FilesystemCapabilities{Mode: "isolated", Mounts: []string{"project:/src", "/usr/share"}},
 		Network:    &sessionmanagerv1.NetworkCapabilities{Mode: "isolated", Allowlist: []string{"b:2", "a:1"}},
 		Tools:      &sessionmanagerv1.ToolCapabilities{Enabled: []string{"file.read", "search.grep"}, Disabled: []string{"shell.bash"}},
+		Agents: []*sessionmanagerv1.AgentCapabilities{
+			{AgentPath: "primary", Caged: true, Summary: rootCage}, {AgentPath: "primary.subagents.a", Summary: "none"},
+		},
 	}
 	if d := cmp.Diff(granted, may, protocmp.Transform()); d != "" || err != nil {
 		t.Error(d, err)
@@ -248,6 +251,9 @@ func TestNobody(t *testing.T) {
 	}
 }
 
+// rootCage is the cage of the fake harness's root agent in one line.
+const rootCage = "fs rw project:/src, ro /usr/share; net b:2, a:1; seccomp default; capabilities none"
+
 // A snapshot that is read back from its bytes says what the compilation said.
 func TestOutline(t *testing.T) {
 	conn := serve(t, func(r grpc.ServiceRegistrar) { harnessv1.RegisterHarnessServiceServer(r, harness{}) })
@@ -263,6 +269,7 @@ func TestOutline(t *testing.T) {
 		RootModel: "fast", ResumeOnCrash: true, Caged: true,
 		Capabilities: projects.Capabilities{
 			Mounts: []string{"project:/src", "/usr/share"}, Net: []string{"b:2", "a:1"}, Tools: []string{"file.read", "search.grep"}, ToolsOff: []string{"shell.bash"},
+			Agents: []projects.AgentCage{{Path: "primary", Caged: true, Summary: rootCage}, {Path: "primary.subagents.a", Summary: "none"}},
 		},
 		Aliases: []projects.Reference{{Name: "fast", UsedBy: []string{"primary", "primary.subagents.a"}}},
 		Prompts: []projects.Reference{

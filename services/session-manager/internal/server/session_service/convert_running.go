@@ -8,6 +8,12 @@ import (
 
 func running(r sessions.Running) *sessionmanagerv1.ListProcessesResponse {
 	out := &sessionmanagerv1.ListProcessesResponse{}
+	for _, a := range r.Runs {
+		out.Runs = append(out.Runs, &sessionmanagerv1.ActiveRun{
+			Id: a.ID, SessionId: a.SessionID, ProjectId: a.ProjectID, State: runStates[a.State], CageStatus: string(a.Cage), CreatedAt: a.CreatedAt,
+			StartedAt: unlessZero(a.StartedAt), Prompt: a.Prompt,
+		})
+	}
 	for _, p := range r.Processes {
 		out.Processes = append(out.Processes, &commonv1.RunningProcess{
 			Id: p.ID, SessionId: p.SessionID, ProjectId: p.ProjectID, RunId: p.RunID, AgentPath: p.AgentPath, CageId: text(p.CageID), Pid: p.PID,

@@ -10,6 +10,55 @@ import (
 	"encoding/json"
 )
 
+const activeRuns = `-- name: ActiveRuns :many
+select r.id, r.session_id, r.project_id, r.state, r.cage_status, r.created_at, coalesce(r.started_at, 0)::bigint as started_at,
+       coalesce(left(m.content, $1::int), '')::text as prompt
+from runs r
+left join messages m on m.id = r.trigger_message_id
+where r.state in ('pending', 'running') and r.owner_user_id = $2 and ($3::text = '' or r.session_id = $3::text)
+order by r.created_at, r.id
+`
+
+type ActiveRunsRow struct {
+	ID         string
+	SessionID  string
+	ProjectID  string
+	State      string
+	CageStatus string
+	CreatedAt  int64
+	StartedAt  int64
+	Prompt     string
+}
+
+func (q *Queries) ActiveRuns(ctx context.Context, promptChars int32, owner string, sessionID string) ([]ActiveRunsRow, error) {
+	rows, err := q.db.Query(ctx, activeRuns, promptChars, owner, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ActiveRunsRow{}
+	for rows.Next() {
+		var i ActiveRunsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.SessionID,
+			&i.ProjectID,
+			&i.State,
+			&i.CageStatus,
+			&i.CreatedAt,
+			&i.StartedAt,
+			&i.Prompt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countTries = `-- name: CountTries :one
 select count(*)::int from runs where session_id = $1 and trigger_message_id = $2
 `

@@ -38,3 +38,11 @@ order by created_at, id limit @row_limit;
 
 -- name: CountTries :one
 select count(*)::int from runs where session_id = @session_id and trigger_message_id = @trigger_message_id;
+
+-- name: ActiveRuns :many
+select r.id, r.session_id, r.project_id, r.state, r.cage_status, r.created_at, coalesce(r.started_at, 0)::bigint as started_at,
+       coalesce(left(m.content, @prompt_chars::int), '')::text as prompt
+from runs r
+left join messages m on m.id = r.trigger_message_id
+where r.state in ('pending', 'running') and r.owner_user_id = @owner and (@session_id::text = '' or r.session_id = @session_id::text)
+order by r.created_at, r.id;
