@@ -193,7 +193,14 @@ func TestLaunch(t *testing.T) {
 	if got := c.get("/api/v1/me"); got.status != 200 {
 		t.Errorf("after the launch: %d", got.status)
 	}
-	for _, accept := range []string{"", "text/html", "application/json"} {
+	// A browser that opens it again is told what to type.
+	browser := d.client()
+	browser.header = http.Header{"Accept": {"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}}
+	if got := browser.get(path); got.status != 401 || got.header.Get("Content-Type") != "text/html; charset=utf-8" ||
+		!strings.Contains(got.body, "<code>kaged auth launch</code>") || len(got.header.Values("Set-Cookie")) != 0 {
+		t.Errorf("a used token in a browser: %d %s", got.status, got.body)
+	}
+	for _, accept := range []string{"", "*/*", "application/json", "application/json, text/html"} {
 		c := d.client()
 		c.header = http.Header{"Accept": {accept}}
 		r := c.get(path).refused(t, "a used token", 401, "unauthenticated")

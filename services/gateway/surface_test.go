@@ -71,6 +71,55 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	}
 }
 
+// The home page shows an operator who is signed in their projects and newest sessions as links, and everybody else how to sign
+// in and nothing of them.
+func TestHomePage(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{nats: bustest.Server(t)}).ready()
+	d.manager.answer = func(_ context.Context, req proto.Message) (proto.Message, error) {
+		switch req := req.(type) {
+		case *sm.ListProjectsRequest:
+			return &sm.ListProjectsResponse{Items: []*sm.ProjectSummary{
+				{Id: "music-site", Path: "/home/me/music", Description: "Songs <b>& more</b>."},
+			}}, nil
+		case *sm.ListSessionsRequest:
+			return &sm.ListSessionsResponse{Items: []*sm.SessionSummary{
+				{Id: "01K0000000000000000000000A", State: sm.SessionState_SESSION_STATE_RUNNING, Name: proto.String("fix " + req.GetProjectId())},
+			}}, nil
+		}
+		return nil, fault.New(fault.NotFound, "There is no such thing.")
+	}
+	shown := []string{`href="/api/v1/projects/music-site"`, `href="/api/v1/sessions/01K0000000000000000000000A"`, "running: fix music-site", "&lt;b&gt;"}
+	stranger := d.client().get("/")
+	if stranger.status != 200 || !strings.Contains(stranger.body, "not signed in") || !strings.Contains(stranger.body, "<code>kaged auth launch</code>") {
+		t.Errorf("a stranger sees %d %s", stranger.status, stranger.body)
+	}
+	for _, secret := range append(shown, "/home/me") {
+		if strings.Contains(stranger.body, secret) {
+			t.Errorf("a stranger sees %q", secret)
+		}
+	}
+	launch, err := d.service().LaunchURL(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := d.client()
+	c.get(strings.TrimPrefix(launch, d.base))
+	page := c.get("/")
+	for _, want := range append(shown, "Signed in as") {
+		if !strings.Contains(page.body, want) {
+			t.Errorf("the page does not tell %q: %s", want, page.body)
+		}
+	}
+	if page.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("the page may be kept: %q", page.header.Get("Cache-Control"))
+	}
+	d.manager.answer = nil
+	if page := c.get("/"); page.status != 200 || !strings.Contains(page.body, "cannot be read at the moment") {
+		t.Errorf("without the projects: %d %s", page.status, page.body)
+	}
+}
+
 // The routes without an operator answer as the contract says, and never in HTML under /api (A-URL-TOP-01, A-SVC-HEALTH-01,
 // A-SVC-VERS-01, A-WIRE-VERS-02, A-WIRE-CTYPE-03, A-UI-01, A-UI-02).
 func TestOpenRoutes(t *testing.T) {

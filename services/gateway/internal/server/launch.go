@@ -93,8 +93,12 @@ func (s *Server) launch(w http.ResponseWriter, r *http.Request) error {
 	spent := r.URL.Query().Get("token")
 	_, err = s.operators.ConsumeLaunchToken(r.Context(), &sessionmanagerv1.ConsumeLaunchTokenRequest{Token: spent})
 	if errors.Is(err, fault.Unauthenticated) {
-		return s.denied(r, "invalid_launch_token", fault.New(fault.Unauthenticated,
+		err := s.denied(r, "invalid_launch_token", fault.New(fault.Unauthenticated,
 			"The launch URL is not valid or was used before; `kaged auth launch` prints a fresh one, and the log has one.").With("reason", "invalid_launch_token"))
+		if wantsPage(r.Header.Get("Accept")) {
+			return spentLaunch(w)
+		}
+		return err
 	}
 	if err != nil {
 		return err
@@ -120,16 +124,18 @@ func (s *Server) launch(w http.ResponseWriter, r *http.Request) error {
 }
 
 // wantsJSON reports whether an Accept header asks for JSON rather than for a page.
-func wantsJSON(accept string) bool {
+func wantsJSON(accept string) bool { return preferred(accept) == "application/json" }
+
+// wantsPage reports whether an Accept header asks for a page, as browsers do, rather than for JSON.
+func wantsPage(accept string) bool { return preferred(accept) == "text/html" }
+
+// preferred is whichever of JSON and a page an Accept header names first, "" for neither.
+func preferred(accept string) string {
 	for part := range strings.SplitSeq(accept, ",") {
 		media, _, err := mime.ParseMediaType(part)
-		switch {
-		case err != nil:
-		case media == "application/json":
-			return true
-		case media == "text/html":
-			return false
+		if err == nil && (media == "application/json" || media == "text/html") {
+			return media
 		}
 	}
-	return false
+	return ""
 }

@@ -167,10 +167,7 @@ func (s *Server) bound(next http.Handler) http.Handler {
 // authenticate finds out whom the request is from.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
-		id, reason, err := s.deps.Gate.Identify(r.Context(), access.Credentials{
-			Session: cookie(r, cookieSession), UserID: r.Header.Get(headerUserID), Email: r.Header.Get(headerEmail),
-			Groups: r.Header.Get(headerGroups), Nonce: r.Header.Get(headerNonce),
-		})
+		id, reason, err := s.identify(r)
 		if reason != "" {
 			return s.denied(r, string(reason), err)
 		}
@@ -179,11 +176,22 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 		}
 		x := exchangeOf(r)
 		x.identity = id
-		next.ServeHTTP(w, r.WithContext(ident.WithCaller(r.Context(), ident.Caller{
-			UserID: id.UserID, Email: id.Email, RequestID: x.requestID, AuthMode: string(s.deps.Gate.Mode),
-		})))
+		next.ServeHTTP(w, r.WithContext(ident.WithCaller(r.Context(), s.caller(r, id))))
 		return nil
 	})
+}
+
+// identify says whom the request's credentials name, as [access.Gate.Identify] does.
+func (s *Server) identify(r *http.Request) (access.Identity, access.Reason, error) {
+	return s.deps.Gate.Identify(r.Context(), access.Credentials{
+		Session: cookie(r, cookieSession), UserID: r.Header.Get(headerUserID), Email: r.Header.Get(headerEmail),
+		Groups: r.Header.Get(headerGroups), Nonce: r.Header.Get(headerNonce),
+	})
+}
+
+// caller is an operator as services are told of the request.
+func (s *Server) caller(r *http.Request, id access.Identity) ident.Caller {
+	return ident.Caller{UserID: id.UserID, Email: id.Email, RequestID: exchangeOf(r).requestID, AuthMode: string(s.deps.Gate.Mode)}
 }
 
 // record writes every request of insecure mode into the audit.
@@ -192,16 +200,23 @@ func (s *Server) record(next http.Handler) http.Handler {
 		return next
 	}
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
-		x := exchangeOf(r)
-		err := s.deps.Audit.Record(r.Context(), access.Entry{
-			Type: "auth.request", UserID: x.identity.UserID, RequestID: x.requestID,
-			Payload: map[string]any{"auth_mode": string(access.Insecure), "method": r.Method, "path": clip(r.URL.Path), "remote": r.RemoteAddr},
-		})
-		if err != nil {
+		if err := s.note(r); err != nil {
 			return err
 		}
 		next.ServeHTTP(w, r)
 		return nil
+	})
+}
+
+// note writes a request of insecure mode into the audit; in other modes it does nothing.
+func (s *Server) note(r *http.Request) error {
+	if s.deps.Gate.Mode != access.Insecure {
+		return nil
+	}
+	x := exchangeOf(r)
+	return s.deps.Audit.Record(r.Context(), access.Entry{
+		Type: "auth.request", UserID: x.identity.UserID, RequestID: x.requestID,
+		Payload: map[string]any{"auth_mode": string(access.Insecure), "method": r.Method, "path": clip(r.URL.Path), "remote": r.RemoteAddr},
 	})
 }
 
