@@ -145,7 +145,9 @@ func (b binary) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log, closeLog, err := telemetry.NewLog(telemetry.LogOptions{Stderr: b.stderr, DataDir: b.dataDir.String(), Name: b.modules[0].Name, Level: b.getenv("KAGED_LOG_LEVEL")})
+	log, closeLog, err := telemetry.NewLog(telemetry.LogOptions{
+		Stderr: b.stderr, DataDir: b.dataDir.String(), Name: b.modules[0].Name, Level: b.getenv("KAGED_LOG_LEVEL"), Format: b.getenv("KAGED_LOG_FORMAT"),
+	})
 	if err != nil {
 		return err
 	}

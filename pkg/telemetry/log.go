@@ -20,8 +20,9 @@ const (
 
 // LogOptions says where a log goes.
 type LogOptions struct {
-	// Stderr gets text.
+	// Stderr gets the log in Format: text, or json for a line of JSON each; empty means text.
 	Stderr io.Writer
+	Format string
 	// DataDir is where <data>/log/<Name>.log gets JSON; empty means no file.
 	DataDir string
 	// Name is the process's name.
@@ -44,7 +45,16 @@ func NewLog(opts LogOptions) (log *slog.Logger, close func(), err error) {
 	if opts.Quiet {
 		stderrLevel = max(level, slog.LevelWarn)
 	}
-	handlers := fanout{slog.NewTextHandler(opts.Stderr, &slog.HandlerOptions{Level: stderrLevel, ReplaceAttr: readable})}
+	shown := &slog.HandlerOptions{Level: stderrLevel, ReplaceAttr: readable}
+	var handlers fanout
+	switch opts.Format {
+	case "", "text":
+		handlers = fanout{slog.NewTextHandler(opts.Stderr, shown)}
+	case "json":
+		handlers = fanout{slog.NewJSONHandler(opts.Stderr, shown)}
+	default:
+		return nil, nil, fault.New(fault.BadRequest, "The log format %q of KAGED_LOG_FORMAT is not one of text, json.", opts.Format)
+	}
 	if opts.DataDir == "" {
 		return slog.New(handlers), func() {}, nil
 	}
