@@ -30,6 +30,26 @@ func Set(data []byte, path []string, value string) ([]byte, error) {
 	return out, nil
 }
 
+// Get returns the value at path as TOML decodes it: a table as a map, a list as a slice. It reports false where data has none,
+// and fails with bad_request for what is no TOML; name is the file's in the message.
+func Get(name string, data []byte, path []string) (value any, there bool, err error) {
+	var table map[string]any
+	if err := toml.Unmarshal(data, &table); err != nil {
+		return nil, false, syntaxFault(name, err)
+	}
+	value = table
+	for _, key := range path {
+		inner, ok := value.(map[string]any)
+		if !ok {
+			return nil, false, nil
+		}
+		if value, ok = inner[key]; !ok {
+			return nil, false, nil
+		}
+	}
+	return value, true, nil
+}
+
 // Key reads a key as it is written in the file: parts with dots between them, in quotes where they hold dots themselves, such
 // as default_tools."shell.bash".enabled. It fails with bad_request.
 func Key(text string) ([]string, error) {
