@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 )
 
@@ -30,6 +32,10 @@ type Project struct {
 	Slug string
 	// Force replaces files that are there.
 	Force bool
+	// Cage is how its agent is held. It is off, with the reason, where the project's folder cannot be granted.
+	Cage Cage
+	// Forbidden are paths that no cage may show: kaged's own.
+	Forbidden []string
 }
 
 // Made is what [Write] did.
@@ -39,6 +45,8 @@ type Made struct {
 	// Written and Kept are the paths of the project's files relative to its folder, in order: those that were written, and
 	// those that were there and stayed.
 	Written, Kept []string
+	// Cage is the cage in the project file, if that was written.
+	Cage Cage
 }
 
 var (
@@ -69,7 +77,10 @@ func Write(p Project) (Made, error) {
 		return Made{}, fault.New(fault.ValidationFailed,
 			"The project's name %q may hold a-z, 0-9 and inner hyphens only, at most %d of them; choose one with --name.", m.Slug, maxSlug)
 	}
-	files, err := render(m.Slug)
+	if m.Cage, err = p.Cage.fit(dir, m.Slug, p.Forbidden); err != nil {
+		return Made{}, err
+	}
+	files, err := m.Cage.render(m.Slug)
 	if err != nil {
 		return Made{}, err
 	}
@@ -81,6 +92,11 @@ func Write(p Project) (Made, error) {
 	var missing []file
 	for _, f := range files {
 		switch _, err := root.Lstat(f.path); {
+		case f.path == dsl.OverlayFile && (err == nil || slices.Contains(m.Kept, dsl.ProjectFile)):
+			// It is the operator's own, and fits only the project file that it was made with.
+			if err == nil {
+				m.Kept = append(m.Kept, f.path)
+			}
 		case err != nil || p.Force:
 			missing = append(missing, f)
 		case p.Slug != "":
@@ -106,14 +122,19 @@ type file struct {
 	content []byte
 }
 
-func render(slug string) ([]file, error) {
-	data := map[string]string{"Project": slug, "Slug": scalar(slug), "Alias": DefaultAlias, "Description": strconv.Quote("The agents of " + slug + ".")}
+// render returns the files of a project whose agent has this cage, the project file first.
+func (c Cage) render(slug string) ([]file, error) {
+	data := c.view(slug)
 	var files []file
 	for _, f := range [...]struct{ path, template string }{
-		{".kaged/project.yaml", "template/project.yaml"},
+		{dsl.ProjectFile, "template/project.yaml"},
 		{".kaged/prompts/primary.md", "template/primary.md"},
 		{".kaged/.gitignore", "template/gitignore"},
+		{dsl.OverlayFile, "template/project.local.yaml"},
 	} {
+		if f.path == dsl.OverlayFile && !c.local() {
+			continue
+		}
 		t, err := template.ParseFS(templates, f.template)
 		if err != nil {
 			return nil, err

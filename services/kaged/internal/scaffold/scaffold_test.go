@@ -169,36 +169,6 @@ func TestBindRefusesABrokenConfiguration(t *testing.T) {
 	}
 }
 
-// The cage that a new project's file suggests can be used as it stands: without its comment signs, in place of the line that says there
-// is none, the file compiles.
-func TestTheSuggestedCageCompiles(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	if _, err := scaffold.Write(scaffold.Project{Dir: dir, Slug: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	var lines []string
-	caged := false
-	for line := range strings.Lines(readFile(t, filepath.Join(dir, ".kaged/project.yaml"))) {
-		caged = caged || strings.HasPrefix(line, "  # cage:")
-		switch {
-		case strings.HasPrefix(line, "  cage: disabled"):
-			continue
-		case caged:
-			line = strings.Replace(line, "  # ", "  ", 1)
-		}
-		lines = append(lines, line)
-	}
-	got := dsl.Parse([]dsl.File{
-		{Path: ".kaged/project.yaml", Present: true, Content: []byte(strings.Join(lines, ""))},
-		{Path: ".kaged/prompts/primary.md", Present: true, Content: []byte("x")},
-		{Path: ".kaged/project.local.yaml"},
-	})
-	if got.Failed() || got.Project == nil || got.Project.Primary.Cage == nil || len(got.Project.Primary.Cage.Net) == 0 {
-		t.Errorf("%+v", got.Diagnostics)
-	}
-}
-
 // Every policy of examples/cages is one that can be used.
 func TestTheExampleCagesAreValid(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,122 @@
+package scaffold
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+)
+
+// Cage is how a new project's agent is held.
+type Cage struct {
+	// Off says in one sentence why it has no cage, empty for one that has.
+	Off string
+	// Needs are what its commands need.
+	Needs
+}
+
+// view is what the templates of the project file and its overlay show.
+func (c Cage) view(slug string) map[string]any {
+	return map[string]any{
+		"Project": slug, "Slug": scalar(slug), "Alias": DefaultAlias, "Description": strconv.Quote("The agents of " + slug + "."),
+		"Off": wrapped(c.Off), "Languages": words(c.Languages), "Net": quoted(c.Net), "Read": quoted(c.Read), "Env": c.variables(),
+	}
+}
+
+// variables are the lines of the overlay's env, in order.
+func (c Cage) variables() []string {
+	env := maps.Clone(c.Env)
+	if len(c.Path) > 0 {
+		if env == nil {
+			env = map[string]string{}
+		}
+		env["PATH"] = strings.Join(append(slices.Clone(c.Path), c.SystemPath), ":")
+	}
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		lines = append(lines, name+": "+strconv.Quote(env[name]))
+	}
+	return lines
+}
+
+// local reports whether something holds on this machine only.
+func (c Cage) local() bool { return c.Off == "" && len(c.Read)+len(c.Path)+len(c.Env) > 0 }
+
+// fit returns the cage as it can be made for the project in dir: without what this machine's toolchains would add, if that
+// cannot be granted, and off where the project's folder itself cannot.
+func (c Cage) fit(dir, slug string, forbidden []string) (Cage, error) {
+	if c.Off != "" {
+		return c, nil
+	}
+	var err error
+	for _, tried := range []Cage{c, {Needs: Needs{Languages: c.Languages, Net: c.Net}}, {}} {
+		if err = tried.try(dir, slug, forbidden); err == nil {
+			return tried, nil
+		}
+	}
+	if !errors.Is(err, fault.CagePolicyInvalid) {
+		return Cage{}, err
+	}
+	_, reason, _ := strings.Cut(fault.From(err).Msg, ": ") // what comes before is where it would be written
+	return Cage{Off: cmp.Or(reason, fault.From(err).Msg)}, nil
+}
+
+// try compiles the policy of the files that would be written, as a run would.
+func (c Cage) try(dir, slug string, forbidden []string) error {
+	files, err := c.render(slug)
+	if err != nil {
+		return err
+	}
+	sources := []dsl.File{{Path: dsl.OverlayFile}}
+	for _, f := range files {
+		if f.path == dsl.OverlayFile {
+			sources = sources[1:]
+		}
+		sources = append(sources, dsl.File{Path: f.path, Present: true, Content: f.content})
+	}
+	parsed := dsl.Parse(sources)
+	if parsed.Failed() || parsed.Project == nil {
+		return fault.New(fault.CagePolicyInvalid, "The cage of the project file does not compile: %v", parsed.Diagnostics)
+	}
+	_, err = cage.Compile(parsed.Project.Primary.Cage, dir, cage.Forbidden(forbidden...))
+	return err
+}
+
+// lineWidth is how long a line of a comment is in the files that are written.
+const lineWidth = 110
+
+// wrapped is text as lines of a comment.
+func wrapped(text string) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > lineWidth {
+			lines = append(lines, line)
+			line = ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
+}
+
+// words are names in a sentence.
+func words(names []string) string {
+	if len(names) < 2 {
+		return cmp.Or(strings.Join(names, ""), "this project")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+func quoted(list []string) []string {
+	out := make([]string, len(list))
+	for i, text := range list {
+		out[i] = strconv.Quote(text)
+	}
+	return out
+}
