@@ -131,7 +131,7 @@ func (t *attendant) say(format string, args ...any) {
 }
 
 // noTerminal is the comment of a denial without an operator.
-const noTerminal = "There is no terminal to ask on; --yes approves it."
+const noTerminal = "no terminal to ask on (--yes approves)"
 
 // waits is the line that says that a call waits for approval.
 func (r request) waits() string {

@@ -53,7 +53,7 @@ func field(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
 		if text = strings.TrimSpace(text); strings.ContainsAny(text, " \t\r\n") {
-			return "“" + text + "”"
+			return `"` + text + `"`
 		}
 		return text
 	}

@@ -34,9 +34,9 @@ func (a App) cageExec(p *places) *cobra.Command {
 			"policy shows it, else it is /. No daemon is needed.\n\n" +
 			"Nothing is left of the cage when the command has ended, nor a moment after a kill -9 of kaged.\n" +
 			"So `state: persistent` has no effect: the home is empty at first and gone with the cage.\n\n" +
-			"Standard input goes to the command, and so do signals, the first of those that end programs; the second ends the command\n" +
-			"and its cage at once. With --tty it has a terminal. Connections that the policy does not allow are told on stderr as they\n" +
-			"happen, with --tty when the command has ended; of many to one target the first is, and at the end how many are known of.\n\n" +
+			"Stdin and signals go to the command. A second Ctrl-C kills the command and its cage. With --tty it has a terminal.\n" +
+			"Connections that the policy does not allow are reported on stderr as they happen, with --tty when the command has ended.\n" +
+			"Repeated attempts to one target are reported once, with a total at the end.\n\n" +
 			"Exits as the command does, with 128+n where signal n ended it, 125 where kaged failed, 126 where the program cannot be run\n" +
 			"and 127 where it is not there. What the cage killed it for is said on stderr: `kaged: killed: oom`, pids, walltime, disk or\n" +
 			"seccomp, and in the next line which limit it was, how high it is and what to do.",
@@ -52,7 +52,7 @@ func (a App) cageExec(p *places) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, list []string) error {
-			command, err := a.caged(p, policy, project, list)
+			command, err := a.caged(p, policy, a.projectOf(cmd, project), list)
 			if err != nil {
 				return own(err)
 			}
@@ -73,7 +73,7 @@ func (a App) cageExec(p *places) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ownMisuse(cmd, "%s", flagSentence(cmd, err)) })
 	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
 	cmd.Flags().StringVar(&policy, "policy", "", "the file with the policy, - for standard input")
-	cmd.Flags().StringVar(&project, "project", ".", "the project's folder")
+	cmd.Flags().StringVar(&project, "project", ".", projectUsage)
 	cmd.Flags().BoolVar(&tty, "tty", false, "give the command a terminal")
 	return cmd
 }

@@ -35,7 +35,7 @@ func (a App) cageShow(p *places) *cobra.Command {
 			if len(list) > 0 {
 				agent = list[0]
 			}
-			b, err := a.bench(p, toolFlags{project: project}, ownpath.Path{})
+			b, err := a.bench(p, toolFlags{project: a.projectOf(cmd, project)}, ownpath.Path{})
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func (a App) cageShow(p *places) *cobra.Command {
 			return writeCage(a.Stdout, shown)
 		},
 	}
-	cmd.Flags().StringVar(&project, "project", ".", "the project's folder")
+	cmd.Flags().StringVar(&project, "project", ".", projectUsage)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print everything as one JSON object")
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/termtext"
 	"kaged.dev/pkg/version"
@@ -28,17 +29,31 @@ func (a App) configCommand(p *places) *cobra.Command {
 		},
 		&cobra.Command{
 			Use:   "check",
-			Short: "Say whether the configuration can be used",
-			Long: "Reads the configuration as kaged does and says what is in it. What it cannot be used with is an error; what\n" +
-				"is not there yet, such as a key in this environment, is a warning on stderr.",
+			Short: "Check the configuration",
+			Long: "Reads the configuration as kaged does and says what is in it. Invalid settings are errors; missing pieces, such as an\n" +
+				"unset API key, are warnings on stderr.",
 			Args: nothing,
 			RunE: func(*cobra.Command, []string) error { return a.checkConfig(p.config.String()) },
 		},
 		&cobra.Command{
+			Use:   "get KEY",
+			Short: "Print a key of the configuration file",
+			Long: "Prints the value of a key as the file has it: a text as it is, anything else as JSON. References to variables, such as\n" +
+				"${NAME}, are not expanded. A key that is not in the file is an error; its default is in docs/reference/config.md.",
+			Example: "  kaged config get models.smart-generalist\n  kaged config get limits",
+			Args: func(cmd *cobra.Command, list []string) error {
+				if len(list) != 1 {
+					return misused(cmd, "`kaged config get` takes a key, not %s", count(len(list), "argument", "arguments"))
+				}
+				return nil
+			},
+			RunE: func(_ *cobra.Command, list []string) error { return a.getConfig(p.config.String(), list[0]) },
+		},
+		&cobra.Command{
 			Use:   "set KEY VALUE",
 			Short: "Set a key in place, keeping comments and order",
-			Long: "Writes the key into the configuration, which stays as it is otherwise. What it could not be used with then is refused; a\n" +
-				"name that nothing in it has yet, such as that of a provider, is a warning.",
+			Long: "Writes the key into the configuration and changes nothing else in it. Refuses values that would make the file invalid;\n" +
+				"warns about names that are not defined yet, such as a provider.",
 			Example: "  kaged config set models.smart-generalist anthropic:claude-opus-5-5\n  kaged config set limits.max_steps 30\n" +
 				"  kaged config set 'default_tools.\"shell.bash\".enabled' true",
 			Args: func(cmd *cobra.Command, list []string) error {
@@ -51,6 +66,30 @@ func (a App) configCommand(p *places) *cobra.Command {
 		},
 	)
 	return cmd
+}
+
+// getConfig prints the value of a key.
+func (a App) getConfig(path, key string) error {
+	keyPath, err := config.Key(key)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(err, fault.FileIO, "The configuration %s cannot be read.", path)
+	}
+	value, there, err := config.Get(path, data, keyPath)
+	switch {
+	case err != nil:
+		return err
+	case !there:
+		return fault.New(fault.NotFound, "There is no key %s in %s; docs/reference/config.md of kaged has its default.", key, path)
+	}
+	if text, ok := value.(string); ok {
+		_, err = fmt.Fprintln(a.Stdout, text)
+		return err
+	}
+	return writeJSON(a.Stdout, value)
 }
 
 // setConfig writes the value as it is where that makes a valid configuration, and as a string where it does not, so that
@@ -207,8 +246,8 @@ func providerFix(name string) string {
 	if slices.Contains(config.Drivers, name) {
 		return fmt.Sprintf("`kaged config set providers.%s.api_key '${NAME}'` adds it, with NAME the variable that holds the key", name)
 	}
-	return fmt.Sprintf("`kaged config set providers.%s.driver DRIVER` adds it, with DRIVER one of %s",
-		shellQuote(name), strings.Join(config.Drivers, ", "))
+	return fmt.Sprintf("`kaged config set providers.%s.driver DRIVER` adds it, with DRIVER one of %s "+
+		"(openai-chat: any OpenAI-compatible server, e.g. Ollama, vLLM, llama.cpp)", shellQuote(name), strings.Join(config.Drivers, ", "))
 }
 
 // count is a number with its noun.

@@ -22,10 +22,10 @@ func (a App) doctor(p *places) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what works on this machine, and what mends the rest",
+		Short: "Check this machine and suggest fixes",
 		Long: "Makes a cage as an agent would get it and says of each layer what enforces it here, or why nothing does; then looks at\n" +
 			"the data directory, the configuration, where the model aliases go, PostgreSQL, and the address a daemon would take. For each\n" +
-			"gap it prints what mends it. It changes nothing and asks nobody on the network.\n\n" +
+			"gap it prints a fix. It changes nothing and uses no network.\n\n" +
 			"Exits 0 when nothing that is needed is missing, 1 when cages cannot be made or kaged could not start.",
 		Args: nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,13 +66,21 @@ func (a App) probe(ctx context.Context, p *places) (found *sandboxsupervisorv1.P
 	return found, cmp.Or(err, box.Close())
 }
 
-// warnUncageable says, once and on stderr, that agents cannot be caged here, if so.
-func (a App) warnUncageable(ctx context.Context, p *places) {
+// uncageable says in one sentence why agents cannot be caged here, "" if they can be. What else is wrong is for the next step
+// to say.
+func (a App) uncageable(ctx context.Context, p *places) string {
 	found, err := a.probe(ctx, p)
 	if err != nil || found.GetTier() != "" {
-		return // what is wrong besides is said by what comes next
+		return ""
 	}
-	fmt.Fprintf(a.Stderr, "kaged: warning: agents cannot be caged on this machine: %s; `kaged doctor` says what mends it\n", found.GetUnavailable())
+	return strings.TrimSuffix(found.GetUnavailable(), ".") + "."
+}
+
+// warnUncageable says, once and on stderr, that agents cannot be caged here, if so.
+func (a App) warnUncageable(ctx context.Context, p *places) {
+	if reason := a.uncageable(ctx, p); reason != "" {
+		fmt.Fprintf(a.Stderr, "kaged: warning: agents cannot be caged on this machine: %s `kaged doctor` says how to fix it\n", reason)
+	}
 }
 
 // writeReport writes what was found as tables for people, and below what to do about each gap.
@@ -152,6 +160,6 @@ func writeGap(w io.Writer, name, reason, fix string) {
 	}
 	fmt.Fprintln(w)
 	if fix != "" {
-		fmt.Fprintf(w, "  to mend it: %s\n", termtext.Lines(fix))
+		fmt.Fprintf(w, "  fix: %s\n", termtext.Lines(fix))
 	}
 }

@@ -27,8 +27,8 @@ func TestWriteReport(t *testing.T) {
 	for _, want := range []string{
 		"Cages can be made here (userns).\n", "user namespaces  enforced     clone\n", "limits.cpu       missing      fix: systemctl something\n",
 		"limits.memory    best_effort  a watchdog\n", "git    optional  not installed\n",
-		"\nlimits.cpu: There is no cpu controller.\n  to mend it: systemctl something\n", "\nlimits.memory: There is no memory controller.\n",
-		"\ngit\n  to mend it: apt-get install git\n",
+		"\nlimits.cpu: There is no cpu controller.\n  fix: systemctl something\n", "\nlimits.memory: There is no memory controller.\n",
+		"\ngit\n  fix: apt-get install git\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, out.String())

@@ -25,11 +25,11 @@ const (
 // exitCodes explains the exit codes to people, in the help and in the reference.
 const exitCodes = `Exit codes:
   0    done
-  1    it failed, though what was asked for could be
-  2    the command line or the project file is wrong: the same again will not do
-  3    the data directory is in use; of tools call, that a call could not be made
+  1    the operation failed
+  2    usage error or invalid project file; retrying will not help
+  3    another kaged is using the data directory; tools call: a call could not be made
   130  cancelled
-cage exec exits as the command it runs does, and with 125 where kaged failed.
+cage exec returns the command's exit code, or 125 if kaged itself failed.
 `
 
 // exitError is an error that decides the exit code. Its message may be empty where all was said before.

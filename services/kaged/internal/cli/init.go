@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,17 +11,28 @@ import (
 	"github.com/spf13/cobra"
 
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/ownpath"
 	"kaged.dev/services/kaged/internal/scaffold"
 )
 
+// initFlags are the flags of kaged init.
+type initFlags struct {
+	name, cage string
+	force      bool
+}
+
 func (a App) init(p *places) *cobra.Command {
-	var project scaffold.Project
+	var f initFlags
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Make a folder a kaged project",
 		Long: "Writes .kaged/project.yaml, .kaged/prompts/primary.md and .kaged/.gitignore, and binds the recommended model\n" +
-			"aliases in the operator's configuration to the first of Anthropic, OpenAI, Gemini and Ollama it finds. Files that\n" +
-			"are there, and aliases that are bound, stay.",
+			"aliases in the operator's configuration to the first of Anthropic, OpenAI, Gemini and Ollama it finds. Existing files\n" +
+			"and bound aliases stay.\n\n" +
+			"The agent gets a cage for the languages of the project if a cage can be made on this machine: it may write the project,\n" +
+			"read the machine's programs, and reach the package registries of those languages. Toolchains and module caches outside\n" +
+			"the system's folders are granted in .kaged/project.local.yaml, which is for this machine only and not committed. With\n" +
+			"--cage none, or where no cage can be made, the file says `cage: disabled` and why.",
 		Args: func(cmd *cobra.Command, list []string) error {
 			if len(list) > 1 {
 				return misused(cmd, "`kaged init` takes one folder, not %d", len(list))
@@ -27,54 +40,99 @@ func (a App) init(p *places) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, list []string) error {
-			project.Dir = "."
+			dir := "."
 			if len(list) > 0 {
-				project.Dir = list[0]
+				dir = list[0]
 			}
-			made, err := scaffold.Write(project)
-			if err != nil {
-				return err
+			if f.cage != "auto" && f.cage != "none" {
+				return misused(cmd, "--cage is %q and must be auto or none", f.cage)
 			}
-			for _, path := range made.Written {
-				fmt.Fprintln(a.Stdout, "wrote", path)
-			}
-			for _, path := range made.Kept {
-				fmt.Fprintln(a.Stdout, "kept", path)
-			}
-			binding, err := scaffold.Bind(cmd.Context(), p.config.String(), a.Getenv)
-			if err != nil {
-				return err
-			}
-			a.sayBinding(p, binding)
-			a.warnRawKeys(p.config.String())
-			a.warnUncageable(cmd.Context(), p)
-			next := fmt.Sprintf("The project %s is ready to be used:", made.Slug)
-			switch {
-			case !binding.Usable:
-				next = "Then:"
-			case slices.Contains(made.Kept, dsl.ProjectFile): // with the id it has
-				next = "The project is ready to be used:"
-			}
-			run := "kaged run "
-			if project.Dir != "." {
-				run += "--project " + shellQuote(project.Dir) + " "
-			}
-			fmt.Fprintf(a.Stdout, "\n%s\n  %s\"What does this project do?\"\n  kaged up\n", next, run)
-			return nil
+			return a.makeProject(cmd.Context(), p, dir, f)
 		},
 	}
-	cmd.Flags().StringVar(&project.Slug, "name", "", "the project's id, a-z, 0-9 and hyphens (default: from the folder's name)")
-	cmd.Flags().BoolVar(&project.Force, "force", false, "replace files that are there")
+	cmd.Flags().StringVar(&f.name, "name", "", "the project's id, a-z, 0-9 and hyphens (default: from the folder's name)")
+	cmd.Flags().BoolVar(&f.force, "force", false, "replace existing files")
+	cmd.Flags().StringVar(&f.cage, "cage", "auto", "auto: a cage if one can be made on this machine; none: no cage")
 	return cmd
+}
+
+func (a App) makeProject(ctx context.Context, p *places, dir string, f initFlags) error {
+	if outer := projectAbove(filepath.Dir(absolute(dir)), a.Getenv("HOME")); outer != "" {
+		fmt.Fprintf(a.Stderr, "kaged: note: %s lies in the project %s; commands in it now use the inner project\n", absolute(dir), outer)
+	}
+	made, err := scaffold.Write(scaffold.Project{
+		Dir: dir, Slug: f.name, Force: f.force, Cage: a.cageFor(ctx, p, dir, f.cage), Forbidden: []ownpath.Path{p.dataDir, p.config},
+	})
+	if err != nil {
+		return err
+	}
+	for _, path := range made.Written {
+		fmt.Fprintln(a.Stdout, "wrote", path)
+	}
+	for _, path := range made.Kept {
+		fmt.Fprintln(a.Stdout, "kept", path)
+	}
+	kept := slices.Contains(made.Kept, dsl.ProjectFile)
+	if !kept {
+		a.sayCage(made.Cage)
+	}
+	binding, err := scaffold.Bind(ctx, p.config.String(), a.Getenv)
+	if err != nil {
+		return err
+	}
+	a.sayBinding(p, binding)
+	a.warnRawKeys(p.config.String())
+	next := fmt.Sprintf("The project %s is ready to be used:", made.Slug)
+	switch {
+	case !binding.Usable:
+		next = "Then:"
+	case kept: // with the id it has
+		next = "The project is ready to be used:"
+	}
+	run := "kaged run "
+	if dir != "." {
+		run += "--project " + shellQuote(dir) + " "
+	}
+	fmt.Fprintf(a.Stdout, "\n%s\n  %s\"What does this project do?\"\n  kaged up\n", next, run)
+	return nil
+}
+
+// cageFor decides how the agent of a new project is held.
+func (a App) cageFor(ctx context.Context, p *places, dir, choice string) scaffold.Cage {
+	if choice == "none" {
+		return scaffold.Cage{Off: "No cage: `kaged init --cage none` made this file. `kaged init --cage auto --force` writes one."}
+	}
+	if reason := a.uncageable(ctx, p); reason != "" {
+		return scaffold.Cage{Off: "No cage can be made on the machine where `kaged init` made this file: " + reason + " `kaged doctor` says how to fix it;" +
+			" `kaged init --force` then writes a cage."}
+	}
+	return scaffold.Cage{Needs: scaffold.Look(ctx, dir, a.Getenv)}
+}
+
+// sayCage says what the agent of a new project may do.
+func (a App) sayCage(c scaffold.Cage) {
+	if c.Off != "" {
+		fmt.Fprintf(a.Stderr, "kaged: warning: the agent has no cage and every right you have. %s\n", c.Off)
+		return
+	}
+	net := "no network"
+	if len(c.Net) > 0 {
+		net = "network to " + strings.Join(c.Net, ", ")
+	}
+	language := ""
+	if len(c.Languages) > 0 {
+		language = " for " + strings.Join(c.Languages, ", ")
+	}
+	fmt.Fprintf(a.Stdout, "caged the agent%s: it may write the project and read the machine's programs; %s\n", language, net)
 }
 
 func (a App) sayBinding(p *places, b scaffold.Binding) {
 	switch {
 	case !b.Usable:
-		fmt.Fprintf(a.Stdout, "\nNo model provider was found, so the project loads as pending. Set one of ANTHROPIC_API_KEY, OPENAI_API_KEY,\n"+
-			"GEMINI_API_KEY or start Ollama, then run `kaged init` again; or bind the alias yourself:\n"+
+		fmt.Fprintf(a.Stdout, "\nNo model is configured yet. Set one of ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or start Ollama, then run\n"+
+			"`kaged init` again; or bind the alias yourself, to any OpenAI-compatible server too (driver openai-chat):\n"+
 			"  kaged config set models.%s PROVIDER:MODEL\n"+
-			"A script can play the model, without a key: docs/reference/rehearsal.md of kaged.\n", scaffold.DefaultAlias)
+			"Without a key a script can play the model: see docs/reference/rehearsal.md of kaged.\n", scaffold.DefaultAlias)
 	case len(b.Aliases) == 0:
 		fmt.Fprintf(a.Stdout, "kept the model aliases of %s\n", p.config)
 	default:

@@ -55,7 +55,7 @@ func TestPrinter(t *testing.T) {
 		t.Errorf("stdout: %q", got)
 	}
 	for _, want := range []string{
-		"model p:m (rehearsal: a script plays the model)", "→ file.read path=“a b”", "✗ file.read It is not there. (file_not_found)",
+		"model p:m (rehearsal: a script plays the model)", "→ file.read path=\"a b\"", "✗ file.read It is not there. (file_not_found)",
 		"retrying in 1.5 s: Slow down. (provider_rate_limited)", "3 tokens in, 3 out, $0.5000, stopped at the output limit",
 		"failed: It broke off. (interrupted)",
 		"caged (userns): fs rw project:/", "  best effort: Memory is watched.", "! refused: a.example:443 (3 times): No rule allows it.",
@@ -95,13 +95,13 @@ func TestBrief(t *testing.T) {
 func TestOutline(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
-		`{"command":"go test ./..."}`:                                 "command=“go test ./...”",
+		`{"command":"go test ./..."}`:                                 `command="go test ./..."`,
 		`{"path":"a.go","limit":3,"all":true,"x":false,"y":null}`:     "path=a.go limit=3 all=true",
-		`{"stdout":"ok\n\nmore \u001b[2J","stderr":"","exit_code":0}`: `stdout=“ok more \x1b[2J” exit_code=0`,
+		`{"stdout":"ok\n\nmore \u001b[2J","stderr":"","exit_code":0}`: `stdout="ok more \x1b[2J" exit_code=0`,
 		`{"files":["a","b"],"none":[],"in":{"a": 1}}`:                 `files=["a","b"] in={"a":1}`,
 		`{"error":{"code":"x","message":"No."}}`:                      "No. (x)",
-		`{"new":"x y","path":"a.go"}`:                                 "path=a.go new=“x y”",
-		`{"error":"a text"}`:                                          "error=“a text”",
+		`{"new":"x y","path":"a.go"}`:                                 `path=a.go new="x y"`,
+		`{"error":"a text"}`:                                          `error="a text"`,
 		`{}`:                                                          "",
 		`[1, 2]`:                                                      "[1, 2]",
 		`{"cut off`:                                                   `{"cut off`,

@@ -18,8 +18,20 @@ import (
 
 // running is what runs, as the API shows it.
 type running struct {
+	Runs      []runningRun     `json:"runs"`
 	Processes []runningProcess `json:"processes"`
 	Cages     []runningCage    `json:"cages"`
+}
+
+type runningRun struct {
+	ID         string `json:"id"`
+	SessionID  string `json:"session_id"`
+	ProjectID  string `json:"project_id"`
+	State      string `json:"state"`
+	CageStatus string `json:"cage_status"`
+	CreatedAt  int64  `json:"created_at"`
+	StartedAt  *int64 `json:"started_at"`
+	Prompt     string `json:"prompt"`
 }
 
 type runningProcess struct {
@@ -56,9 +68,10 @@ func (a App) ps(p *places) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ps",
-		Short: "List what runs for your sessions, and in which cage",
-		Long: "Lists the commands that agents have started and the cages they work in: whose, since when, with how much memory and CPU\n" +
-			"time. A cage's line is followed by what runs in it. Nothing of it survives its session.",
+		Short: "List the runs, commands and cages of your sessions",
+		Long: "Lists the runs of your sessions that are pending or at work, the commands that agents have started and the cages they work\n" +
+			"in: whose, since when, with how much memory and CPU time. A cage's line is followed by what runs in it. All of these end\n" +
+			"with their session. `kaged cancel SESSION` stops a run.",
 		Example: "  kaged ps\n  kaged ps --session 01K0000000000000000000000A --json",
 		Args:    nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -87,7 +100,7 @@ func (a App) running(ctx context.Context, p *places, session, address string) (n
 	if session != "" {
 		path = "/api/v1/sessions/" + url.PathEscape(session) + "/processes"
 	}
-	now = running{Processes: []runningProcess{}, Cages: []runningCage{}}
+	now = running{Runs: []runningRun{}, Processes: []runningProcess{}, Cages: []runningCage{}}
 	if address != "" {
 		c := client.New(address)
 		defer c.Close()
@@ -107,10 +120,10 @@ func (a App) running(ctx context.Context, p *places, session, address string) (n
 	return now, err
 }
 
-// writeRunning writes what runs as a table: each cage with what runs in it, then what runs in none.
+// writeRunning writes what runs as a table: the runs, each cage with what runs in it, then what runs in none.
 func writeRunning(w io.Writer, now running, at time.Time) error {
-	if len(now.Processes)+len(now.Cages) == 0 {
-		_, err := fmt.Fprintln(w, "Nothing runs.")
+	if len(now.Runs)+len(now.Processes)+len(now.Cages) == 0 {
+		_, err := fmt.Fprintln(w, "No runs, commands or cages are active.")
 		return err
 	}
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -118,6 +131,10 @@ func writeRunning(w io.Writer, now running, at time.Time) error {
 	line := func(session, agent, cage, pid string, since, memory, cpu int64, what string) {
 		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", session, termtext.Line(agent), cage, pid,
 			ago(at, since), mebibytes(memory), seconds(cpu), brief(what, 100))
+	}
+	for _, r := range now.Runs {
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t(run, %s) %s\n", r.SessionID, "primary", r.CageStatus, "-", ago(at, r.CreatedAt), "-", "-",
+			r.State, brief(r.Prompt, 80))
 	}
 	shown := map[string]bool{}
 	for _, c := range now.Cages {

@@ -25,7 +25,7 @@ func WriteReference(w io.Writer) {
 }
 
 func writeCommand(w io.Writer, cmd *cobra.Command) {
-	if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
+	if cmd.Hidden || cmd.Name() == "help" {
 		return
 	}
 	fmt.Fprintf(w, "\n## %s\n\n%s.\n", cmd.CommandPath(), cmd.Short)

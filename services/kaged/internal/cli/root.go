@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ownpath"
@@ -145,14 +146,15 @@ func (a App) root() *cobra.Command {
 		Short: "A self-hosted control room for coding agents",
 		Long: "kaged runs the coding agents a project describes in .kaged/project.yaml, streams everything they do,\n" +
 			"and keeps a record. Begin with `kaged init` in a project, then `kaged up`, or `kaged run \"PROMPT\"`.\n\n" + exitCodes,
-		Version:       version.String(),
+		Version:       version.Full(),
 		SilenceErrors: true, SilenceUsage: true,
 		Args: known, RunE: help, PersistentPreRunE: p.given,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, "%s", flagSentence(cmd, err)) })
 	root.PersistentFlags().StringVar(&p.configFlag, "config", config.DefaultPath(a.Getenv), "the operator's configuration (KAGED_CONFIG)")
 	root.PersistentFlags().StringVar(&p.dataDirFlag, "data-dir", config.DefaultDataDir(a.Getenv), "the data directory (KAGED_DATA_DIR)")
-	root.AddCommand(a.up(&p), a.run(&p), a.init(&p), a.ps(&p), a.auth(&p), a.tools(&p), a.cage(&p), a.doctor(&p), a.configCommand(&p), a.version())
+	root.AddCommand(a.up(&p), a.run(&p), a.init(&p), a.ps(&p), a.session(&p), a.cancelCommand(&p), a.auth(&p), a.tools(&p), a.cage(&p), a.doctor(&p), a.configCommand(&p), schema(a.Stdout), a.version())
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetHelpCommand(explain())
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -208,11 +210,25 @@ func nothing(cmd *cobra.Command, list []string) error {
 	return nil
 }
 
+// schema prints what editors check a project file with.
+func schema(out io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of the project file", Args: nothing,
+		RunE: func(*cobra.Command, []string) error {
+			text, err := dsl.Schema(dsl.Version)
+			if err == nil {
+				_, err = fmt.Fprintf(out, "%s\n", text)
+			}
+			return err
+		},
+	}
+}
+
 func (a App) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(a.Stdout, "kaged", version.String())
+			_, err := fmt.Fprintln(a.Stdout, "kaged", version.Full())
 			return err
 		},
 	}

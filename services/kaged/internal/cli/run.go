@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -26,39 +25,42 @@ import (
 type runFlags struct {
 	project, session, url, model string
 	maxSteps, maxOutputTokens    int
-	json, yes                    bool
+	json, yes, takeover          bool
 }
-
-// maxPrompt is the longest prompt in bytes that is read from standard input.
-const maxPrompt = 1 << 20
 
 func (a App) run(p *places) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run [flags] PROMPT|-",
-		Short: "Have a project's agent do something, and watch",
+		Use:   "run [flags] PROMPT...|-",
+		Short: "Send a prompt to the project's agent and stream its work",
 		Long: "Posts the prompt to a session of the project and shows what the agent does: its text on stdout, its steps on\n" +
-			"stderr. Uses the daemon that runs on the data directory, or starts one for the time of the run and of whatever\n" +
-			"other command comes to use it.\n" +
-			"A call that needs approval is asked about on the terminal, and denied where there is none; --yes approves it.\n" +
+			"stderr. Uses the daemon that runs on the data directory, or starts a temporary one, which ends with the last command\n" +
+			"that uses it. Without --project the project is the nearest folder with a project file, from the working folder upwards.\n\n" +
+			"The arguments are joined by spaces. Piped standard input is added below them; where it stays silent for " + firstInput.String() + ", the\n" +
+			"prompt goes without it. An argument - stands for standard input and waits for its end.\n\n" +
+			"A call that needs approval is asked about on the terminal, and denied without one; --yes approves it.\n" +
 			"On a terminal the agent's text loses control, bidi and other invisible characters; a pipe and --json get it exactly.\n" +
 			"Approvals show such characters as escapes.\n" +
+			"Before anything runs, stderr says of each agent in which cage it works. With --json, stdout carries the frames of the\n" +
+			"session's socket as JSON lines; the first line has the type \"session\" and names the session and the run.\n\n" +
 			"Exits 0 when the run completed, 1 when it failed, 2 when there is no such project or session or its file does not\n" +
 			"compile, 130 when it was cancelled.",
+		Example: "  kaged run fix the failing test\n  git diff | kaged run \"review this change\"\n" +
+			"  kaged run --session 01K0000000000000000000000A \"now add a test\"",
 		Args: func(cmd *cobra.Command, list []string) error {
-			switch len(list) {
-			case 0:
+			if len(list) == 0 {
 				return misused(cmd, "a prompt is needed, or - to read it from standard input")
-			case 1:
-				return nil
 			}
-			return misused(cmd, "the prompt is one argument, not %d: put it in quotes", len(list))
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, list []string) error {
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			prompt, err := a.prompt(list[0])
+			if f.session == "" {
+				f.project = a.projectOf(cmd, f.project)
+			}
+			prompt, err := a.prompt(list)
 			if err != nil {
 				return err
 			}
@@ -73,13 +75,14 @@ func (a App) run(p *places) *cobra.Command {
 			return runErr
 		},
 	}
-	cmd.Flags().StringVar(&f.project, "project", ".", "the project's folder")
+	cmd.Flags().StringVar(&f.project, "project", ".", projectUsage)
 	cmd.Flags().StringVar(&f.session, "session", "", "continue this session (default: a new one)")
 	cmd.Flags().StringVar(&f.url, "url", "", "a daemon elsewhere that needs no sign-in (default: the one on the data directory)")
 	cmd.Flags().StringVar(&f.model, "model", "", "PROVIDER:MODEL instead of the project's alias")
 	cmd.Flags().IntVar(&f.maxSteps, "max-steps", 0, "the most model calls, 1 to 100 (default: the project's)")
 	cmd.Flags().IntVar(&f.maxOutputTokens, "max-output-tokens", 0, "the most output tokens of a model call (default: the project's)")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve what needs approval")
+	cmd.Flags().BoolVar(&f.takeover, "takeover", false, "attach to the session even if another client is attached, whose connection then ends")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the session's frames as JSON lines instead of text")
 	return cmd
 }
@@ -96,24 +99,6 @@ func (f runFlags) check(cmd *cobra.Command) error {
 		return misused(cmd, "--model is %q and must be of the form PROVIDER:MODEL", f.model)
 	}
 	return urlFlag(cmd, f.url)
-}
-
-func (a App) prompt(arg string) (string, error) {
-	text := arg
-	if arg == "-" {
-		data, err := io.ReadAll(io.LimitReader(a.Stdin, maxPrompt+1))
-		if err != nil {
-			return "", fmt.Errorf("standard input cannot be read: %w", err)
-		}
-		if len(data) > maxPrompt {
-			return "", usage("the prompt is longer than %d bytes", maxPrompt)
-		}
-		text = string(data)
-	}
-	if strings.TrimSpace(text) == "" {
-		return "", usage("the prompt is empty")
-	}
-	return text, nil
 }
 
 // connect returns a signed-in client and what ends its connection, with the daemon if one was started for it.
@@ -141,7 +126,7 @@ func (a App) connect(ctx context.Context, p *places, f runFlags) (*client.Client
 		if err = projectHere(f); err != nil {
 			break
 		}
-		fmt.Fprintln(a.Stderr, "kaged: starting (no daemon runs on "+p.dataDir.String()+")")
+		fmt.Fprintf(a.Stderr, "kaged: no daemon is running for %s; starting a temporary one\n", p.dataDir)
 		var stop func() error
 		var quicker *daemon.InUseError
 		if stop, err = a.startPrivate(ctx, p); err == nil {
@@ -177,7 +162,12 @@ func noFolder(dir string) error {
 }
 
 func noProject(dir string) error {
-	return fault.New(fault.NotFound, "There is no %s in %s. Run `kaged init %s` to make it a project.", dsl.ProjectFile, absolute(dir), shellQuote(dir))
+	above := ""
+	if dir == "." {
+		above = " or the folders above it"
+	}
+	return fault.New(fault.NotFound, "There is no %s in %s%s. Run `kaged init %s` to make it a project.",
+		dsl.ProjectFile, absolute(dir), above, shellQuote(dir))
 }
 
 // absolute is a path as it can be named to people; one that has no absolute form stays as it is.
@@ -196,16 +186,19 @@ func (a App) work(ctx context.Context, c *client.Client, f runFlags, prompt stri
 		if session, err = a.newSession(ctx, c, f.project); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Stderr, "session %s (--session continues it)\n", session)
+		fmt.Fprintf(a.Stderr, "session %s (continue: kaged run --session %s)\n", session, session)
+	}
+	if err := a.sayAgents(ctx, c, f, session); err != nil {
+		return err
 	}
 	// A session that is continued has frames of its past, which this run does not repeat.
 	seen := map[string]int64{}
 	if f.session == "" {
 		seen = map[string]int64{"output": 0, "events": 0}
 	}
-	socket, err := c.Attach(ctx, session, seen, false)
+	socket, err := c.Attach(ctx, session, seen, f.takeover)
 	if err != nil {
-		return err
+		return busy(err, session)
 	}
 	defer socket.Close()
 	message := map[string]any{"content": prompt}
@@ -222,7 +215,12 @@ func (a App) work(ctx context.Context, c *client.Client, f runFlags, prompt stri
 		RunID string `json:"run_id"`
 	}
 	if err := c.Do(ctx, http.MethodPost, "/api/v1/sessions/"+session+"/messages", message, &posted); err != nil {
-		return err
+		return busy(err, session)
+	}
+	if f.json {
+		if err := writeSession(a.Stdout, session, posted.RunID); err != nil {
+			return err
+		}
 	}
 	show := newPrinter(a.Stdout, a.Stderr, f.json)
 	show.asks = !f.yes && a.atTerminal()
@@ -270,7 +268,7 @@ func (a App) newSession(ctx context.Context, c *client.Client, project string) (
 		for _, pr := range loaded.Unresolved.Prompts {
 			missing = append(missing, "the prompt "+pr.Path+" is missing")
 		}
-		return "", fault.New(fault.ProjectNotReady, "The project is %s: %s.", loaded.State, strings.Join(missing, "; "))
+		return "", fault.New(fault.ProjectNotReady, "The project is not ready: %s.", strings.Join(missing, "; "))
 	}
 	var created struct{ ID string }
 	err = c.Do(ctx, http.MethodPost, "/api/v1/projects/"+loaded.ID+"/sessions", map[string]any{}, &created)

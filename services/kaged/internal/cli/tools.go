@@ -15,7 +15,7 @@ import (
 type toolFlags struct{ project, agent string }
 
 func (f *toolFlags) add(cmd *cobra.Command, agent string) {
-	cmd.Flags().StringVar(&f.project, "project", ".", "the project's folder")
+	cmd.Flags().StringVar(&f.project, "project", ".", projectUsage)
 	cmd.Flags().StringVar(&f.agent, "agent", "", agent)
 }
 

@@ -32,8 +32,8 @@ func (a App) toolsCall(p *places) *cobra.Command {
 			"and makes them as one session. What a command prints while it runs goes to stderr. No daemon is needed, and what a call\n" +
 			"starts in the background ends with the last call.\n\n" +
 			"You have every tool and no cage; with --agent you have what that agent has, but `state: persistent` has no effect: the\n" +
-			"home is empty at first and gone with the cage of the call. You count as having read the files you name, unless\n" +
-			"--strict. What needs approval is asked on a terminal, and denied without one.\n\n" +
+			"home is empty at first and gone with the cage of the call. Files named in the call count as already read;\n" +
+			"--strict enforces read-before-edit as for agents. What needs approval is asked on a terminal, and denied without one.\n\n" +
 			"Exits 0 when every call succeeded, 1 when one failed (the result is then {\"error\": ...}), 2 when there is no such\n" +
 			"project or agent or its file does not compile, 3 when a call could not be made.\n" +
 			"Every call is recorded in " + workbench.AuditFile + " in the data directory.",
@@ -59,6 +59,7 @@ func (a App) toolsCall(p *places) *cobra.Command {
 				return infrastructure(err)
 			}
 			defer record.Close()
+			f.project = a.projectOf(cmd, f.project)
 			b, err := a.bench(p, f, p.dataDir)
 			if err != nil {
 				return notStarted(err)
@@ -69,7 +70,7 @@ func (a App) toolsCall(p *places) *cobra.Command {
 		},
 	}
 	f.add(cmd, "call as this agent of the project, by its tree path: with its tools, in its cage")
-	cmd.Flags().BoolVar(&strict, "strict", false, "know of no file before it was read, as an agent does")
+	cmd.Flags().BoolVar(&strict, "strict", false, "enforce read-before-edit, as for agents")
 	cmd.Flags().BoolVar(&yes, "yes", false, "approve what needs approval")
 	return cmd
 }

@@ -26,6 +26,7 @@ func (a App) toolsList(p *places) *cobra.Command {
 		Example: "  kaged tools list\n  kaged tools list --agent primary.subagents.reviewer\n  kaged tools list --json",
 		Args:    nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.project = a.projectOf(cmd, f.project)
 			b, err := a.bench(p, f, ownpath.Path{})
 			if err != nil {
 				return err

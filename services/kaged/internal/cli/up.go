@@ -44,7 +44,7 @@ func (a App) up(p *places) *cobra.Command {
 				looking.Go(func() { a.warnUncageable(cmd.Context(), p) })
 			}
 			defer context.AfterFunc(cmd.Context(), func() {
-				fmt.Fprintln(a.Stderr, "kaged: stopping once what runs has finished its step; Ctrl-C again stops at once")
+				fmt.Fprintln(a.Stderr, "kaged: stopping after the current step; press Ctrl-C again to stop now")
 			})()
 			err := daemon.Run(cmd.Context(), a.daemonOptions(p, f), func(r daemon.Ready) {
 				fmt.Fprintln(a.Stdout, "kaged ready", r.LaunchURL)
@@ -59,8 +59,8 @@ func (a App) up(p *places) *cobra.Command {
 	cmd.Flags().StringVar(&f.uiURL, "ui-url", a.Getenv("KAGED_UI_URL"), "the address people see kaged under, if it is another (KAGED_UI_URL)")
 	cmd.Flags().StringVar(&f.databaseURL, "database-url", a.Getenv("KAGED_DATABASE_URL"), "a Postgres to use instead of a private one (KAGED_DATABASE_URL)")
 	cmd.Flags().StringVar(&f.natsURL, "nats-url", a.Getenv("KAGED_NATS_URL"), "a NATS to use instead of the embedded one (KAGED_NATS_URL)")
-	cmd.Flags().BoolVar(&f.insecure, "insecure", config.True(a.Getenv("KAGED_INSECURE")), "let everyone in who can reach the address (KAGED_INSECURE)")
-	cmd.Flags().BoolVar(&f.noSandbox, "no-sandbox", config.True(a.Getenv("KAGED_NO_SANDBOX")), "run agents that ask for a cage without one (KAGED_NO_SANDBOX)")
+	cmd.Flags().BoolVar(&f.insecure, "insecure", config.True(a.Getenv("KAGED_INSECURE")), "disable sign-in: anyone who reaches the address has full control (KAGED_INSECURE)")
+	cmd.Flags().BoolVar(&f.noSandbox, "no-sandbox", config.True(a.Getenv("KAGED_NO_SANDBOX")), "ignore cages: run agents unconfined (KAGED_NO_SANDBOX)")
 	return cmd
 }
 

@@ -23,6 +23,8 @@ type Client struct {
 	base string
 	http *http.Client
 	csrf string
+	// open says that the daemon runs with --no-sandbox.
+	open bool
 }
 
 // SignIn returns a client of the daemon whose gateway listens on the unix socket.
@@ -71,14 +73,20 @@ func (c *Client) Bootstrap(ctx context.Context) error { return c.bootstrap(ctx) 
 
 func (c *Client) bootstrap(ctx context.Context) error {
 	var me struct {
-		CSRF string `json:"csrf_token"`
+		CSRF   string `json:"csrf_token"`
+		Daemon struct {
+			SandboxMode string `json:"sandbox_mode"`
+		}
 	}
 	if err := c.Do(ctx, http.MethodGet, "/api/v1/me", nil, &me); err != nil {
 		return err
 	}
-	c.csrf = me.CSRF
+	c.csrf, c.open = me.CSRF, me.Daemon.SandboxMode == "disabled"
 	return nil
 }
+
+// Sandboxed reports whether the daemon keeps caged agents in their cages.
+func (c *Client) Sandboxed() bool { return !c.open }
 
 // BaseURL is where the daemon is.
 func (c *Client) BaseURL() string { return c.base }

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ownpath"
 	"kaged.dev/pkg/telemetry"
@@ -65,8 +68,12 @@ func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 		return err
 	}
 	defer held.release()
+	if err := free(ctx, opts.Listen); err != nil {
+		return err
+	}
 	log, closeLog, err := telemetry.NewLog(telemetry.LogOptions{
-		Stderr: opts.Stderr, DataDir: opts.DataDir.String(), Name: "kaged", Level: opts.Getenv("KAGED_LOG_LEVEL"), Quiet: opts.Quiet,
+		Stderr: opts.Stderr, DataDir: opts.DataDir.String(), Name: "kaged", Level: opts.Getenv("KAGED_LOG_LEVEL"),
+		Format: opts.Getenv("KAGED_LOG_FORMAT"), Quiet: opts.Quiet,
 	})
 	if err != nil {
 		return err
@@ -99,6 +106,23 @@ func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 		return err
 	}
 	return serve(ctx, h, held, stores, log, ready)
+}
+
+// free fails with unavailable if another program listens on the address, before seconds go into a database for a daemon that
+// could not serve. The gateway listens later and has the last word.
+func free(ctx context.Context, address string) error {
+	if _, port, err := net.SplitHostPort(address); err != nil || port == "0" {
+		return nil //nolint:nilerr // what is no address is the gateway's to refuse
+	}
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", address)
+	switch {
+	case err == nil:
+		return l.Close()
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fault.New(fault.Unavailable, "The address %s is in use by another program; choose another with --listen HOST:PORT, or port 0 for a free one.", address)
+	}
+	return nil // the gateway says what else is wrong with it
 }
 
 // serve runs the services until ctx ends, a service fails, or the embedded Postgres does for good.

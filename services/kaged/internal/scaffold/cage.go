@@ -11,6 +11,7 @@ import (
 	"kaged.dev/pkg/cage"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ownpath"
 )
 
 // Cage is how a new project's agent is held.
@@ -50,7 +51,7 @@ func (c Cage) local() bool { return c.Off == "" && len(c.Read)+len(c.Path)+len(c
 
 // fit returns the cage as it can be made for the project in dir: without what this machine's toolchains would add, if that
 // cannot be granted, and off where the project's folder itself cannot.
-func (c Cage) fit(dir, slug string, forbidden []string) (Cage, error) {
+func (c Cage) fit(dir, slug string, forbidden []ownpath.Path) (Cage, error) {
 	if c.Off != "" {
 		return c, nil
 	}
@@ -68,7 +69,7 @@ func (c Cage) fit(dir, slug string, forbidden []string) (Cage, error) {
 }
 
 // try compiles the policy of the files that would be written, as a run would.
-func (c Cage) try(dir, slug string, forbidden []string) error {
+func (c Cage) try(dir, slug string, forbidden []ownpath.Path) error {
 	files, err := c.render(slug)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"kaged.dev/pkg/cage"
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/ownpath"
 	"kaged.dev/services/kaged/internal/scaffold"
 )
 
@@ -29,6 +30,19 @@ func written(t *testing.T, p scaffold.Project) (scaffold.Made, *dsl.Project) {
 		t.Fatalf("the project does not compile: %v", got.Diagnostics)
 	}
 	return made, got.Project
+}
+
+// places are kaged's own.
+func places(t *testing.T, paths ...string) (list []ownpath.Path) {
+	t.Helper()
+	for _, path := range paths {
+		place, err := ownpath.Resolve(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, place)
+	}
+	return list
 }
 
 // The project file names paths of the project only; what lies elsewhere on this machine is in the overlay, read-only.
@@ -81,7 +95,7 @@ func TestNoCageSaysWhy(t *testing.T) {
 func TestCageFitsTheMachine(t *testing.T) {
 	t.Parallel()
 	own := t.TempDir()
-	_, project := written(t, scaffold.Project{Dir: t.TempDir(), Slug: "x", Forbidden: []string{own}, Cage: scaffold.Cage{Needs: scaffold.Needs{
+	_, project := written(t, scaffold.Project{Dir: t.TempDir(), Slug: "x", Forbidden: places(t, own), Cage: scaffold.Cage{Needs: scaffold.Needs{
 		Languages: []string{"Go"}, Net: []string{"modules.example:443"}, Read: []string{own}, Env: map[string]string{"A": "b"},
 	}}})
 	if c := project.Primary.Cage; c == nil || len(c.FS) != 1 || len(c.Env) != 0 || len(c.Net) != 1 {
@@ -96,7 +110,7 @@ func TestCageFitsTheMachine(t *testing.T) {
 	if err := os.Mkdir(data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	made, project := written(t, scaffold.Project{Dir: dir, Slug: "x", Forbidden: []string{data}})
+	made, project := written(t, scaffold.Project{Dir: dir, Slug: "x", Forbidden: places(t, data)})
 	if project.Primary.Cage != nil || made.Cage.Off == "" {
 		t.Errorf("kaged's data in the project: %+v", made.Cage)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ownpath"
 )
 
 //go:embed template
@@ -35,7 +36,7 @@ type Project struct {
 	// Cage is how its agent is held. It is off, with the reason, where the project's folder cannot be granted.
 	Cage Cage
 	// Forbidden are paths that no cage may show: kaged's own.
-	Forbidden []string
+	Forbidden []ownpath.Path
 }
 
 // Made is what [Write] did.

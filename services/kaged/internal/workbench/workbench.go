@@ -83,7 +83,9 @@ func launch(opts Options, noSandbox bool, names ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, _, err := telemetry.NewLog(telemetry.LogOptions{Stderr: opts.Stderr, Level: opts.Getenv("KAGED_LOG_LEVEL"), Quiet: true})
+	log, _, err := telemetry.NewLog(telemetry.LogOptions{
+		Stderr: opts.Stderr, Level: opts.Getenv("KAGED_LOG_LEVEL"), Format: opts.Getenv("KAGED_LOG_FORMAT"), Quiet: true,
+	})
 	if err != nil {
 		return nil, err
 	}

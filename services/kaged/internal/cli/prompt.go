@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxPrompt is the longest prompt in bytes, standard input included.
+const maxPrompt = 1 << 20
+
+// firstInput is how long a pipe may stay silent before the prompt goes without it: scripts often start commands with a pipe
+// that is never written and never closed.
+const firstInput = 3 * time.Second
+
+// prompt joins the arguments and standard input. An argument - stands for all of standard input; without one it is added below
+// the arguments if it is a pipe or a file.
+func (a App) prompt(args []string) (string, error) {
+	var text string
+	switch dash := slices.Index(args, "-"); {
+	case dash >= 0:
+		input, err := readPrompt(a.Stdin)
+		if err != nil {
+			return "", err
+		}
+		text = below(below(strings.Join(args[:dash], " "), input), strings.Join(args[dash+1:], " "))
+	default:
+		input, err := a.piped()
+		if err != nil {
+			return "", err
+		}
+		text = below(strings.Join(args, " "), input)
+	}
+	if len(text) > maxPrompt {
+		return "", usage("the prompt is longer than %d bytes", maxPrompt)
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", usage("the prompt is empty")
+	}
+	return text, nil
+}
+
+// below puts a text below another, with an empty line between them.
+func below(first, second string) string {
+	if strings.TrimSpace(first) == "" || strings.TrimSpace(second) == "" {
+		return first + second
+	}
+	return strings.TrimRight(first, "\n") + "\n\n" + second
+}
+
+// piped is what is piped into the command, "" where nothing is.
+func (a App) piped() (string, error) {
+	file, ok := a.Stdin.(*os.File)
+	if !ok {
+		return "", nil
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return "", nil //nolint:nilerr // a standard input that is closed adds nothing
+	}
+	switch info.Mode().Type() {
+	case 0:
+		return readPrompt(file)
+	case fs.ModeNamedPipe:
+		return a.awaited(file)
+	}
+	return "", nil
+}
+
+// awaited reads a pipe to its end, unless its first byte is too long in coming.
+//
+// Goroutines: the reader, which ends with the pipe or with the process: a read of a pipe cannot be taken back.
+func (a App) awaited(pipe io.Reader) (string, error) {
+	type first struct {
+		data []byte
+		err  error
+	}
+	got := make(chan first, 1)
+	go func() {
+		buf := make([]byte, 4<<10)
+		n, err := pipe.Read(buf)
+		got <- first{buf[:n], err}
+	}()
+	timeout := time.NewTimer(firstInput)
+	defer timeout.Stop()
+	select {
+	case f := <-got:
+		if f.err == io.EOF && len(f.data) == 0 {
+			return "", nil
+		}
+		return readPrompt(io.MultiReader(bytes.NewReader(f.data), pipe))
+	case <-timeout.C:
+		fmt.Fprintf(a.Stderr, "kaged: no standard input within %s; going on without it (an argument - waits for it)\n", firstInput)
+		return "", nil
+	}
+}
+
+func readPrompt(r io.Reader) (string, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxPrompt+1))
+	if err != nil {
+		return "", fmt.Errorf("standard input cannot be read: %w", err)
+	}
+	if len(data) > maxPrompt {
+		return "", usage("the prompt is longer than %d bytes", maxPrompt)
+	}
+	return string(data), nil
+}
