@@ -55,7 +55,7 @@ func TestWriteReportOfOneCause(t *testing.T) {
 	if n := strings.Count(out.String(), "the long sentence"); n != 2 { // in the table and below it
 		t.Errorf("the fix is said %d times, want 2:\n%s", n, out.String())
 	}
-	if !strings.Contains(out.String(), "\nmount, pid, net: not permitted\n  to mend it: the long sentence\n") {
+	if !strings.Contains(out.String(), "\nmount, pid, net: not permitted\n  fix: the long sentence\n") {
 		t.Errorf("the gap is not explained once:\n%s", out.String())
 	}
 }
