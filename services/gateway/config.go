@@ -29,6 +29,10 @@ type Config struct {
 	// BodyLimit is the largest body of a request, HeaderLimit the largest header.
 	BodyLimit   int64 `toml:"body_limit"`
 	HeaderLimit int   `toml:"header_limit"`
+	// Bodies is how many bodies may be on their way at once: with more the one that takes longest is given up. BodyTimeout is how long
+	// one may take. A request counts towards Requests once its body is there.
+	Bodies      int             `toml:"bodies"`
+	BodyTimeout config.Duration `toml:"body_timeout"`
 	// Requests is how many are served at once.
 	Requests int `toml:"requests"`
 	// RequestTimeout is how long one may take, ReadTimeout how long a client may take to send it.
@@ -53,6 +57,14 @@ type Config struct {
 	Sockets int `toml:"sockets"`
 	// FrameLimit is the largest frame of a socket's client.
 	FrameLimit int64 `toml:"frame_limit"`
+	// ClientFrames is how many frames a socket's client may send each second on average, pings included, and ClientBurst how many at
+	// once; with more the socket is closed with 1008 rate_limited.
+	ClientFrames int `toml:"client_frames"`
+	ClientBurst  int `toml:"client_burst"`
+	// ReplayRate is how much of stored frames a socket is sent each second on average, and ReplayBurst how much at once. Live frames do
+	// not count.
+	ReplayRate  int `toml:"replay_rate"`
+	ReplayBurst int `toml:"replay_burst"`
 	// OutputBuffer, EventsBuffer and ControlBuffer are how much may wait for a slow client of a socket, by channel.
 	OutputBuffer  int `toml:"output_buffer"`
 	EventsBuffer  int `toml:"events_buffer"`
@@ -82,6 +94,8 @@ func DefaultConfig() Config {
 		SecretMaxAge:    config.Duration(5 * time.Second),
 		BodyLimit:       1 << 20,
 		HeaderLimit:     32 << 10,
+		Bodies:          256,
+		BodyTimeout:     config.Duration(10 * time.Second),
 		Requests:        1024,
 		RequestTimeout:  config.Duration(time.Minute),
 		ReadTimeout:     config.Duration(30 * time.Second),
@@ -94,6 +108,10 @@ func DefaultConfig() Config {
 		AuditWindow:     config.Duration(10 * time.Second),
 		Sockets:         10000,
 		FrameLimit:      64 << 10,
+		ClientFrames:    100,
+		ClientBurst:     400,
+		ReplayRate:      8 << 20,
+		ReplayBurst:     32 << 20,
 		OutputBuffer:    4 << 20,
 		EventsBuffer:    64 << 10,
 		ControlBuffer:   64 << 10,
@@ -140,6 +158,12 @@ func (c Config) Validate() error {
 		{"audit_window", int64(c.AuditWindow)},
 		{"sockets", int64(c.Sockets)},
 		{"frame_limit", c.FrameLimit},
+		{"client_frames", int64(c.ClientFrames)},
+		{"client_burst", int64(c.ClientBurst)},
+		{"replay_rate", int64(c.ReplayRate)},
+		{"replay_burst", int64(c.ReplayBurst)},
+		{"bodies", int64(c.Bodies)},
+		{"body_timeout", int64(c.BodyTimeout)},
 		{"output_buffer", int64(c.OutputBuffer)},
 		{"events_buffer", int64(c.EventsBuffer)},
 		{"control_buffer", int64(c.ControlBuffer)},

@@ -120,7 +120,8 @@ func (s *Service) socketDeps() socket.Deps {
 		Warnings: s.info.Warnings(),
 		Since:    time.Now(),
 		Limits: socket.Limits{
-			Sockets: s.cfg.Sockets, Frame: s.cfg.FrameLimit,
+			Sockets: s.cfg.Sockets, Frame: s.cfg.FrameLimit, Frames: s.cfg.ClientFrames, FrameBurst: s.cfg.ClientBurst,
+			Replay: s.cfg.ReplayRate, ReplayBurst: s.cfg.ReplayBurst,
 			Output: s.cfg.OutputBuffer, Events: s.cfg.EventsBuffer, Control: s.cfg.ControlBuffer,
 			Idle: s.cfg.IdleTimeout.D(), Probe: s.cfg.ProbeTimeout.D(), Flush: s.cfg.FlushWindow.D(), Closing: s.cfg.ClosingTimeout.D(),
 			Attach: s.cfg.AttachTimeout.D(), Grace: s.cfg.Grace.D(), Missing: s.cfg.StoredTimeout.D(),
@@ -186,7 +187,9 @@ func (s *Service) open(address string) error {
 	s.http, err = server.New(server.Deps{
 		Log: s.deps.Log, Info: s.info, Gate: s.gate, Hosts: hosts, Audit: s.audit, SessionManager: s.conn,
 		Launcher: s.control.Launcher, Sockets: s.hub, Ready: s.works, CSRFCookie: s.cfg.csrfCookie(),
-		Limits: server.Limits{Body: s.cfg.BodyLimit, Requests: s.cfg.Requests, Time: s.cfg.RequestTimeout.D()},
+		Limits: server.Limits{
+			Body: s.cfg.BodyLimit, Bodies: s.cfg.Bodies, BodyTime: s.cfg.BodyTimeout.D(), Requests: s.cfg.Requests, Time: s.cfg.RequestTimeout.D(),
+		},
 	})
 	if err != nil {
 		return err

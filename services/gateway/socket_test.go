@@ -273,7 +273,7 @@ func TestBackpressureOfEachChannel(t *testing.T) {
 	if c := gateway.DefaultConfig(); c.OutputBuffer != 4<<20 || c.EventsBuffer != 64<<10 {
 		t.Errorf("the buffers are %d and %d", c.OutputBuffer, c.EventsBuffer)
 	}
-	d, q := onSession(t, setup{config: quick(map[string]any{"closing_timeout": "1m"})})
+	d, q := onSession(t, setup{config: quick(map[string]any{"closing_timeout": "1m", "client_burst": 10000})})
 	c := d.operator()
 	for name, flood := range map[string]func(*ws){
 		"events": func(*ws) {

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -148,11 +150,15 @@ func (s *Server) room(next http.Handler) http.Handler {
 			return fault.New(fault.Unavailable, "The gateway is stopping; try again shortly.").With("subsystem", "gateway")
 		}
 		if n > int64(s.deps.Limits.Requests) {
-			return fault.New(fault.Unavailable, "The gateway has too much to do; try again shortly.").With("subsystem", "gateway")
+			return full()
 		}
 		next.ServeHTTP(w, r)
 		return nil
 	})
+}
+
+func full() error {
+	return fault.New(fault.Unavailable, "The gateway has too much to do; try again shortly.").With("subsystem", "gateway")
 }
 
 // bound ends the request's work when its time is over. A socket has its own once it is upgraded.
@@ -243,7 +249,7 @@ func (s *Server) checkCSRF(r *http.Request, sent string) error {
 	return err
 }
 
-// body refuses bodies that are no JSON or too large, and bounds how much of one is read.
+// body refuses bodies that are no JSON or too large, and takes in the others.
 func (s *Server) body(next http.Handler) http.Handler {
 	limit := s.deps.Limits.Body
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
@@ -257,7 +263,11 @@ func (s *Server) body(next http.Handler) http.Handler {
 		if t := r.Header.Get("Content-Type"); !isJSON(t) {
 			return fault.New(fault.BadRequest, "The body's Content-Type is %q; send application/json; charset=utf-8.", t)
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, limit)
+		body, err := s.receive(w, r)
+		if err != nil {
+			return err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)
 		return nil
 	})

@@ -47,6 +47,9 @@ func (i Info) Warnings() []string {
 type Limits struct {
 	// Body is the largest body in bytes.
 	Body int64
+	// Bodies is how many bodies may be on their way, and BodyTime how long one may take.
+	Bodies   int
+	BodyTime time.Duration
 	// Requests is how many are served at once.
 	Requests int
 	// Time is how long one may take.
@@ -85,11 +88,14 @@ type Server struct {
 	handler   http.Handler
 	inFlight  atomic.Int64
 	draining  atomic.Bool
+	arriving  *arrivals
 }
 
 // New returns a server. It fails with fault.Internal if the contract's routes cannot be registered.
 func New(deps Deps) (*Server, error) {
-	s := &Server{deps: deps, operators: sessionmanagerv1.NewOperatorServiceClient(deps.SessionManager)}
+	s := &Server{
+		deps: deps, operators: sessionmanagerv1.NewOperatorServiceClient(deps.SessionManager), arriving: &arrivals{limit: deps.Limits.Bodies},
+	}
 	routes, err := s.routes()
 	if err != nil {
 		return nil, err

@@ -33,6 +33,11 @@ type Limits struct {
 	Sockets int
 	// Frame is the largest frame of a client in bytes.
 	Frame int64
+	// Frames is how many frames a client may send each second on average, pings included, and FrameBurst how many at once; 0 is no
+	// limit, here and for Replay.
+	Frames, FrameBurst int
+	// Replay is how many bytes of stored frames a client is sent each second on average, and ReplayBurst how many at once.
+	Replay, ReplayBurst int
 	// Output, Events and Control are how many bytes may wait for a slow client.
 	Output, Events, Control int
 	// Idle is how long a client may be silent; a third of it is how often it is pinged.

@@ -55,7 +55,7 @@ func (s *Socket) fillFrom(lane int, from int64) error {
 		if err != nil {
 			return err
 		}
-		if !s.awaitRoom(lane, len(b.Data)) {
+		if !s.awaitRoom(lane, len(b.Data)) || s.replay.WaitN(s.ctx, min(len(b.Data), s.replay.Burst())) != nil {
 			return nil
 		}
 		s.mu.Lock()

@@ -2,6 +2,7 @@ package socket
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -24,6 +25,10 @@ func (s *Socket) read() {
 	s.conn.SetPongHandler(func(string) error { s.touch(); return nil })
 	s.conn.SetPingHandler(func(data string) error {
 		s.touch()
+		if !s.frames.Allow() {
+			s.close(codeRate, s.tooManyFrames())
+			return nil
+		}
 		// Whether the answer gets through is write's to find out.
 		_ = s.conn.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(pongWait))
 		return nil
@@ -48,10 +53,18 @@ func (s *Socket) read() {
 		if !s.touch() {
 			continue
 		}
+		if !s.frames.Allow() {
+			s.close(codeRate, s.tooManyFrames())
+			continue
+		}
 		if err := s.handle(data); err != nil {
 			s.close(codePolicy, fault.From(err).Msg)
 		}
 	}
+}
+
+func (s *Socket) tooManyFrames() string {
+	return fmt.Sprintf("The client sends more than %d frames a second; connect again and send fewer.", s.hub.deps.Limits.Frames)
 }
 
 // pongWait is how long the answer to a ping waits for a frame that is being written.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/fault"
@@ -65,6 +66,8 @@ type Socket struct {
 	ctx     context.Context // carries the caller; its end gives the session back
 	cancel  context.CancelFunc
 	conn    *websocket.Conn // set by start; reading belongs to read, writing to write
+	frames  *rate.Limiter   // of what the client sends
+	replay  *rate.Limiter   // of stored bytes that the client is sent
 	wake    chan struct{}   // there is something for write
 	left    chan struct{}   // closed when read has returned
 	workers atomic.Int32    // goroutines at work; the last one takes the socket out of the hub
@@ -91,10 +94,20 @@ type lane struct {
 func newSocket(h *Hub, session string, caller ident.Caller) *Socket {
 	s := &Socket{
 		hub: h, session: session, caller: caller,
-		wake: make(chan struct{}, 1), left: make(chan struct{}),
+		frames: limiter(h.deps.Limits.Frames, h.deps.Limits.FrameBurst),
+		replay: limiter(h.deps.Limits.Replay, h.deps.Limits.ReplayBurst),
+		wake:   make(chan struct{}, 1), left: make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(ident.WithCaller(context.Background(), caller))
 	return s
+}
+
+// limiter returns a limiter of so many each second; 0 is no limit.
+func limiter(each, burst int) *rate.Limiter {
+	if each == 0 {
+		return rate.NewLimiter(rate.Inf, burst)
+	}
+	return rate.NewLimiter(rate.Limit(each), burst)
 }
 
 // start begins the socket's work on a connection that is upgraded.

@@ -18,6 +18,7 @@ const (
 	codeIdle         = "idle_timeout"
 	codeBackpressure = "backpressure"
 	codePolicy       = "policy_violation"
+	codeRate         = "rate_limited"
 	codeReplaced     = "replaced"
 	codeResumeFailed = "resume_failed"
 )
@@ -88,6 +89,7 @@ func (s *Socket) write() {
 			}
 		case state == closing:
 			s.sayGoodbye()
+			s.linger()
 			return
 		default:
 			select {
@@ -126,6 +128,24 @@ func (s *Socket) send(item channel.Item) bool {
 	wake(s.lanes[item.Lane].room)
 	s.mu.Unlock()
 	return true
+}
+
+// lingerFor bounds how long a client is read from that sends on after the close.
+const lingerFor = time.Second
+
+// linger ends this direction only, until the client ends the other: closing a connection on which something was not read is a
+// reset, which takes the closing frame from a client that has not read it yet.
+func (s *Socket) linger() {
+	half, ok := s.conn.NetConn().(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	ended := time.NewTimer(lingerFor)
+	defer ended.Stop()
+	select {
+	case <-s.left:
+	case <-ended.C:
+	}
 }
 
 var newline = []byte{'\n'}

@@ -1,0 +1,117 @@
+package gateway_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	sm "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+)
+
+// deadline is how long a test waits for what must happen.
+const deadline = 20 * time.Second
+
+// A client that sends more frames than it may is let go with a code, whatever it sends; one that stays within keeps its socket.
+func TestClientFramesAreLimited(t *testing.T) {
+	t.Parallel()
+	d, _ := onSession(t, setup{config: quick(map[string]any{"client_frames": 1, "client_burst": 20, "idle_timeout": "1m"})})
+	c := d.operator()
+	for name, flood := range map[string]func(*ws) error{
+		"pings": func(s *ws) error {
+			return s.conn.WriteMessage(websocket.TextMessage, []byte(`{"channel":"control","type":"ping","payload":{}}`))
+		},
+		"subscriptions": func(s *ws) error {
+			return s.conn.WriteMessage(websocket.TextMessage, []byte(`{"channel":"control","type":"unsubscribe","payload":{"channels":["output"]}}`))
+		},
+		"pings of the protocol": func(s *ws) error {
+			return s.conn.WriteControl(websocket.PingMessage, []byte("x"), time.Now().Add(deadline))
+		},
+	} {
+		s := c.socket(session)
+		s.hello(`{}`)
+		for range 10 {
+			s.sync()
+		}
+		for range 50 {
+			if err := flood(s); err != nil {
+				break // it was let go
+			}
+		}
+		s.closed("rate_limited", websocket.ClosePolicyViolation)
+		<-d.manager.released
+		if t.Failed() {
+			t.Fatalf("after %s", name)
+		}
+	}
+}
+
+// Bodies that trickle keep no other request from being served, with a body or without.
+func TestTricklingBodies(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{config: map[string]any{"requests": 4, "bodies": 8, "body_timeout": "1m"}})
+	c := d.operator()
+	d.manager.replies(&sm.PostMessageResponse{}, nil)
+	const post = "/api/v1/sessions/01S/messages"
+	var slow []net.Conn
+	for range 40 {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(d.base, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 100\r\nX-Kaged-CSRF: %s\r\n"+
+			"Cookie: kaged_session=%s; kaged_csrf=%s\r\n\r\n{\"content\":", post, strings.TrimPrefix(d.base, "http://"), c.cookie("kaged_csrf"),
+			c.cookie("kaged_session"), c.cookie("kaged_csrf")); err != nil {
+			t.Fatal(err)
+		}
+		slow = append(slow, conn)
+	}
+	for range 20 {
+		if got := c.do("POST", post, `{"content":"x"}`); got.status != http.StatusAccepted {
+			t.Errorf("got %d %s for a message beside bodies that trickle, want 202", got.status, got.body)
+		}
+		if got := c.get("/api/versions"); got.status != http.StatusOK {
+			t.Errorf("got %d %s beside bodies that trickle, want 200", got.status, got.body)
+		}
+	}
+	// The first of them made room for others, and was told so.
+	_ = slow[0].SetReadDeadline(time.Now().Add(deadline))
+	resp, err := http.ReadResponse(bufio.NewReader(slow[0]), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "others wait") {
+		t.Errorf("got %d %s and error %v for the oldest body, want 503 and why", resp.StatusCode, body, err)
+	}
+}
+
+// A body that does not arrive in time is refused.
+func TestBodyTimeout(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{config: map[string]any{"body_timeout": "50ms"}})
+	c := d.operator()
+	r, w := io.Pipe()
+	defer w.Close()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", d.base+"/api/v1/sessions/01S/messages", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Kaged-CSRF", c.cookie("kaged_csrf"))
+	resp, err := c.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("got %d, want 400", resp.StatusCode)
+	}
+}
