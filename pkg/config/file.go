@@ -139,6 +139,9 @@ type Host struct {
 	// other (KAGED_SERVICE_TOKEN_FILE); relative to the configuration file. None by default: services answer processes they can
 	// see only.
 	ServiceTokenFile string `toml:"service_token_file"`
+	// MemoryLimit is the soft limit of a process's own memory in bytes, 256 MiB by default: above it, memory is collected more
+	// often. It gives way where more than two thirds of it are in use, and to GOMEMLIMIT in the environment.
+	MemoryLimit int64 `toml:"memory_limit"`
 }
 
 // Load reads the file at path; an absent file is an empty one. It fails with bad_request, whose details hold path, line

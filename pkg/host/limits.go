@@ -40,6 +40,9 @@ func limitsOf(opts Options) (limits, error) {
 			return limits{}, fault.New(fault.BadRequest, "[host]: %s must be at least %s.", v.key, max(v.least, time.Millisecond))
 		}
 	}
+	if h.MemoryLimit < 0 {
+		return limits{}, fault.New(fault.BadRequest, "[host]: memory_limit must not be negative; leave it out for the default.")
+	}
 	return limits{
 		drainGrace:   cmp.Or(opts.DrainGrace, h.DrainGrace.D(), DefaultDrainGrace),
 		stopTimeout:  cmp.Or(h.StopTimeout.D(), DefaultStopTimeout),

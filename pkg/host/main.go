@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/memory"
 	"kaged.dev/pkg/ownpath"
 	"kaged.dev/pkg/telemetry"
 	"kaged.dev/pkg/version"
@@ -172,6 +174,11 @@ func (b binary) serve(ctx context.Context) error {
 		log.Error("cannot start", "error", err)
 		return err
 	}
+	var background sync.WaitGroup
+	defer background.Wait()
+	ctx, ended := context.WithCancel(ctx)
+	defer ended()
+	background.Go(func() { memory.Keep(ctx, file.Host.MemoryLimit) })
 	err = h.Run(ctx, func() {
 		for _, r := range h.modules {
 			log.Info("serving", "service", r.Name, "address", strings.TrimPrefix(r.listen, "unix:"))

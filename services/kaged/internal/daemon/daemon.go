@@ -16,6 +16,7 @@ import (
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/memory"
 	"kaged.dev/pkg/ownpath"
 	"kaged.dev/pkg/telemetry"
 	"kaged.dev/pkg/version"
@@ -105,7 +106,7 @@ func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 		log.Error("cannot start", "error", err)
 		return err
 	}
-	return serve(ctx, h, held, stores, log, ready)
+	return serve(ctx, h, held, stores, log, file.Host.MemoryLimit, ready)
 }
 
 // free fails with unavailable if another program listens on the address, before seconds go into a database for a daemon that
@@ -126,7 +127,9 @@ func free(ctx context.Context, address string) error {
 }
 
 // serve runs the services until ctx ends, a service fails, or the embedded Postgres does for good.
-func serve(ctx context.Context, h *host.Host, held *lock, stores *stores, log *slog.Logger, ready func(Ready)) error {
+func serve(
+	ctx context.Context, h *host.Host, held *lock, stores *stores, log *slog.Logger, memoryLimit int64, ready func(Ready),
+) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	begun := time.Now()
@@ -140,6 +143,7 @@ func serve(ctx context.Context, h *host.Host, held *lock, stores *stores, log *s
 			}
 			log.Info("ready", "url", r.BaseURL, "took", time.Since(begun))
 			ready(r)
+			memory.Keep(ctx, memoryLimit)
 		})
 		background.Go(func() {
 			if err := stores.keep(ctx); err != nil {

@@ -1,0 +1,91 @@
+// Package memory keeps what a process takes small: a soft limit that a burst does not outgrow for long, and memory that goes back
+// to the system when the burst is over.
+//
+// Go's collector lets the heap grow to twice what is in use before it runs, and runs again only when that much was allocated
+// once more. After eight answers of 12 MB a process that then falls silent keeps all of it for minutes. [Keep] has the collector
+// work harder near the limit, and once more when the process has become quiet.
+package memory
+
+import (
+	"context"
+	"math"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// DefaultLimit is the soft limit of the Go heap and its overhead in bytes.
+const DefaultLimit = 256 << 20
+
+const (
+	// interval is the time between two looks.
+	interval = 2 * time.Second
+	// quiet is how many bytes a process allocates in an interval when it has nothing to do.
+	quiet = 4 << 20
+	// worthwhile is how many bytes must have been allocated since memory was last given back.
+	worthwhile = 32 << 20
+	// headroom is what the limit leaves at least above the live heap, as a part of it: with less the collector would never rest.
+	headroom = 0.5
+)
+
+// Keep keeps the process's memory small until ctx ends. limit is the soft limit in bytes, 0 for [DefaultLimit]. A process whose live
+// heap comes near the limit is given more rather than held up. Keep does nothing where the environment sets GOMEMLIMIT: the operator
+// has decided. One call at a time may be under way in a process.
+func Keep(ctx context.Context, limit int64) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		<-ctx.Done()
+		return
+	}
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	before := debug.SetMemoryLimit(limit)
+	defer debug.SetMemoryLimit(before)
+	giveBack() // what only the start needed
+	k := keeper{limit: limit, now: limit}
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		metrics.Read(samples)
+		next, idle := k.look(samples[0].Value.Uint64(), samples[1].Value.Uint64())
+		if next != k.now {
+			k.now = next
+			debug.SetMemoryLimit(next)
+		}
+		if idle {
+			giveBack()
+		}
+	}
+}
+
+// giveBack collects, and returns what is free to the system.
+func giveBack() {
+	debug.FreeOSMemory()
+	dropImage()
+}
+
+// keeper decides what Keep does.
+type keeper struct {
+	limit, now int64
+	last       uint64 // bytes allocated up to the last look
+	given      uint64 // and up to when memory was last given back
+}
+
+// look takes the bytes that were live after the last collection and those allocated since the start. It returns the limit from now
+// on, and whether this is the time to give memory back.
+func (k *keeper) look(live, allocated uint64) (limit int64, idle bool) {
+	limit = max(k.limit, int64(min(float64(live)*(1+headroom), math.MaxInt64/2)))
+	idle = allocated-k.last < quiet && allocated-k.given >= worthwhile
+	k.last = allocated
+	if idle {
+		k.given = allocated
+	}
+	return limit, idle
+}

@@ -1,0 +1,50 @@
+package memory
+
+import (
+	"context"
+	"testing"
+)
+
+const mb = 1 << 20
+
+// Memory is given back once a burst is over, and not again before another.
+func TestMemoryIsGivenBackOnceItIsQuiet(t *testing.T) {
+	t.Parallel()
+	k := keeper{limit: 256 * mb, now: 256 * mb}
+	allocated := uint64(0)
+	for i, step := range []struct {
+		more uint64
+		idle bool
+	}{
+		{10 * mb, false}, {1 * mb, false}, // too little to be worth it
+		{500 * mb, false}, {300 * mb, false}, // busy
+		{1 * mb, true}, {1 * mb, false}, {0, false}, // over
+		{40 * mb, false}, {0, true},
+	} {
+		allocated += step.more
+		if _, idle := k.look(20*mb, allocated); idle != step.idle {
+			t.Errorf("look %d: idle is %v, want %v", i, idle, step.idle)
+		}
+	}
+}
+
+// A process that has more in use than the limit allows is given more, and held to the limit again afterwards.
+func TestTheLimitGivesWayToWhatIsInUse(t *testing.T) {
+	t.Parallel()
+	k := keeper{limit: 256 * mb, now: 256 * mb}
+	for _, c := range []struct{ live, limit int64 }{{20 * mb, 256 * mb}, {400 * mb, 600 * mb}, {30 * mb, 256 * mb}} {
+		if limit, _ := k.look(uint64(c.live), 0); limit != c.limit {
+			t.Errorf("with %d bytes live the limit is %d, want %d", c.live, limit, c.limit)
+		}
+	}
+}
+
+// Keep ends with its context, and the program goes on working when its pages were let go.
+func TestKeepEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); Keep(ctx, 0) }()
+	giveBack()
+	cancel()
+	<-done
+}
