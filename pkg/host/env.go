@@ -73,7 +73,9 @@ func (e *Env) Address() string { return e.module.address }
 
 // to returns the connection to a service.
 func (c *conns) to(name string) grpc.ClientConnInterface {
-	if r := c.host.find(name); r != nil {
+	if r := c.host.find(name); r != nil && r.direct != nil {
+		return r.direct.client
+	} else if r != nil {
 		return &lazy{name: name, dial: func() (*grpc.ClientConn, error) { return c.get("in:"+name, r.dial) }}
 	}
 	listen, address, err := place(c.host.opts.File, name, c.host.opts.Getenv)

@@ -194,12 +194,19 @@ func TestOneFailureStopsAll(t *testing.T) {
 	}
 }
 
-// Errors, callers and panics cross a process's inner wire as they cross any other.
+// Errors, callers and panics cross from service to service inside a process as they cross a wire.
 func TestCallsInsideTheProcess(t *testing.T) {
 	t.Parallel()
+	t.Run("wire", func(t *testing.T) { t.Parallel(); callsInsideTheProcess(t, false) })
+	t.Run("direct", func(t *testing.T) { t.Parallel(); callsInsideTheProcess(t, true) })
+}
+
+func callsInsideTheProcess(t *testing.T, direct bool) {
 	j := &journal{}
 	a, b := newProbe("a", j), newProbe("b", j)
-	h, err := host.New(options(t), a.module("b"), b.module())
+	called := b.module()
+	called.Direct = direct
+	h, err := host.New(options(t), a.module("b"), called)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,9 +32,10 @@ type running struct {
 	server  *grpc.Server
 	health  *health
 	memory  *bufconn.Listener
-	listen  string // "unix:PATH", "host:port", or "" for the process only
-	address string // where others reach it
-	socket  string // the socket file to remove, "" for none
+	direct  *direct // how this process calls it, nil for memory
+	listen  string  // "unix:PATH", "host:port", or "" for the process only
+	address string  // where others reach it
+	socket  string  // the socket file to remove, "" for none
 
 	cancel context.CancelFunc // ends Run's context
 	ended  chan struct{}      // closed when Run has returned
@@ -44,6 +45,9 @@ type running struct {
 
 func newRunning(h *Host, m Module) (*running, error) {
 	r := &running{Module: m, host: h, memory: bufconn.Listen(inProcessBuffer)}
+	if m.Direct && len(h.opts.GRPC)+len(h.opts.Dial) == 0 {
+		r.direct = newDirect(m.Name, h.opts.Log.With("service", m.Name))
+	}
 	if h.opts.Private {
 		return r, nil
 	}
@@ -77,9 +81,16 @@ func (r *running) start(failed chan<- error) error {
 	opts = append(opts, r.host.limits.keepalive.Server()...)
 	r.server = grpc.NewServer(append(opts, r.host.opts.GRPC...)...)
 	r.health = newHealth(r.service, r.host.limits.readyTimeout)
-	grpc_health_v1.RegisterHealthServer(r.server, r.health)
+	var served grpc.ServiceRegistrar = r.server
+	if r.direct != nil {
+		served = both{r.server, &r.direct.channel}
+	}
+	grpc_health_v1.RegisterHealthServer(served, r.health)
 	reflection.Register(r.server)
-	r.service.Register(r.server)
+	r.service.Register(served)
+	if r.direct != nil {
+		r.direct.start()
+	}
 	r.health.serves(r.server)
 	r.serve(r.memory, failed)
 	if listener != nil {
@@ -123,6 +134,9 @@ func (r *running) stop(patience context.Context, l limits) error {
 	force, cancel := context.WithTimeout(patience, l.stopTimeout)
 	unforced := context.AfterFunc(force, r.server.Stop)
 	r.server.GracefulStop()
+	if r.direct != nil {
+		r.direct.stop(force)
+	}
 	unforced()
 	cancel()
 	r.cancel()

@@ -60,6 +60,18 @@ func DialOptions() []grpc.DialOption {
 	}
 }
 
+// ServerInterceptors returns what every server has between the transport and its handlers, for transports that are no
+// grpc.Server.
+func ServerInterceptors(log *slog.Logger) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
+	s := serverSide{log}
+	return s.unary, s.stream
+}
+
+// ClientInterceptors returns what every client has before the transport.
+func ClientInterceptors() (grpc.UnaryClientInterceptor, grpc.StreamClientInterceptor) {
+	return clientUnary, clientStream
+}
+
 type serverSide struct{ log *slog.Logger }
 
 func (s serverSide) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {

@@ -7,7 +7,9 @@ import (
 )
 
 // Module is the harness as a process may run it.
-var Module = host.Module{Name: "harness", Needs: []string{"tool-runner"}, New: newModule}
+//
+// Its Run stream carries each delta of each model, so in one process it is called directly.
+var Module = host.Module{Name: "harness", Needs: []string{"tool-runner"}, Direct: true, New: newModule}
 
 func newModule(env *host.Env) (host.Service, error) {
 	cfg := DefaultConfig()
