@@ -35,8 +35,8 @@ type Env struct {
 	NATS     NATS
 	// Version is the version to show.
 	Version string
-	// NoSandbox switches cages off, Insecure authentication.
-	NoSandbox, Insecure bool
+	// NoSandbox switches cages off, Insecure authentication; InsecureAnywhere allows that on any address.
+	NoSandbox, Insecure, InsecureAnywhere bool
 	// Private says that the process works for one command: start nothing before it is needed.
 	Private bool
 	// File is the operator's configuration as it was at the start, ConfigPath where it is.

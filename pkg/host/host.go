@@ -95,8 +95,9 @@ type Options struct {
 	Version string
 	// Listen is the gateway's TCP address, UIURL the address people see it under.
 	Listen, UIURL string
-	// Insecure switches authentication off, NoSandbox cages.
-	Insecure, NoSandbox bool
+	// Insecure switches authentication off, InsecureAnywhere allows that on an address that other machines reach, NoSandbox
+	// switches cages off.
+	Insecure, InsecureAnywhere, NoSandbox bool
 	// Private is for a process that works for one command: its services are reached in it only, whatever the configuration
 	// says about addresses, and start nothing before it is needed.
 	Private bool
@@ -169,7 +170,7 @@ func New(opts Options, modules ...Module) (*Host, error) {
 		env := &Env{
 			Log: opts.Log.With("service", r.Name), DataDir: opts.DataDir, Own: own, Node: node, Instance: instance,
 			Database: opts.Database, NATS: opts.NATS, Version: opts.Version, NoSandbox: opts.NoSandbox,
-			Insecure: opts.Insecure, Private: opts.Private, File: opts.File, ConfigPath: opts.ConfigPath, Listen: opts.Listen, UIURL: opts.UIURL,
+			Insecure: opts.Insecure, InsecureAnywhere: opts.InsecureAnywhere, Private: opts.Private, File: opts.File, ConfigPath: opts.ConfigPath, Listen: opts.Listen, UIURL: opts.UIURL,
 			host: h, module: r,
 		}
 		if r.service, err = r.New(env); err != nil {

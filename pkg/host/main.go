@@ -91,6 +91,9 @@ func (b binary) run(ctx context.Context) int {
 	}
 	if err != nil {
 		fmt.Fprintf(b.stderr, "%s: %s\n", name, fault.From(err).Msg)
+		if fault.From(err).Details["reason"] == insecureAnywhere {
+			return exitUsage
+		}
 		return exitError
 	}
 	return exitOK
@@ -162,7 +165,8 @@ func (b binary) serve(ctx context.Context) error {
 	h, err := New(Options{
 		File: file, ConfigPath: b.configPath, DataDir: b.dataDir, Log: log, Version: version.String(), Getenv: b.getenv,
 		Listen: config.Or(b.getenv("KAGED_LISTEN"), config.DefaultListen), UIURL: config.Or(b.getenv("KAGED_UI_URL"), file.UI.URL),
-		Insecure: config.True(b.getenv("KAGED_INSECURE")), NoSandbox: config.True(b.getenv("KAGED_NO_SANDBOX")),
+		Insecure: config.True(b.getenv("KAGED_INSECURE")), InsecureAnywhere: config.True(b.getenv("KAGED_INSECURE_ANYWHERE")),
+		NoSandbox: config.True(b.getenv("KAGED_NO_SANDBOX")),
 		Database: Database{
 			OwnerURL: config.Or(b.getenv("KAGED_DATABASE_URL"), file.Database.URL),
 			URL:      config.Or(b.getenv("KAGED_DATABASE_APP_URL"), file.Database.AppURL),

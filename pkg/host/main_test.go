@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -65,6 +66,39 @@ func TestServiceBinary(t *testing.T) {
 	} {
 		if code, text := start(t.Context(), c.args...); code != c.code || !strings.Contains(text, c.want) {
 			t.Errorf("%v = %d %q", c.args, code, text)
+		}
+	}
+}
+
+// Without authentication a gateway listens on a loopback address only, unless the flag or its twin says that it may be reached from
+// anywhere; a service's own binary exits 2 and says so.
+func TestInsecureAnywhere(t *testing.T) {
+	t.Parallel()
+	for listen, loopback := range map[string]bool{
+		"127.0.0.1:7420": true, "127.8.8.8:1": true, "[::1]:0": true, "localhost:0": true, "[::ffff:127.0.0.1]:0": true,
+		"0.0.0.0:7420": false, "[::]:0": false, ":7420": false, "10.0.0.1:1": false, "box.lan:1": false, "[::1%lo]:0": false, "localhost.evil.example:0": false, "": false,
+	} {
+		if err := CheckInsecure(listen, true, false); (err == nil) != loopback || err != nil && !strings.Contains(err.Error(), "--insecure-anywhere") {
+			t.Errorf("%q: got %v", listen, err)
+		}
+		if err := errors.Join(CheckInsecure(listen, true, true), CheckInsecure(listen, false, false)); err != nil {
+			t.Errorf("%q where it is allowed or not asked for: %v", listen, err)
+		}
+	}
+	gateway := Module{Name: "probe", New: func(env *Env) (Service, error) {
+		return quiet{}, CheckInsecure(env.Listen, env.Insecure, env.InsecureAnywhere)
+	}}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	for anywhere, want := range map[string]int{"": exitUsage, "1": exitOK} {
+		env := map[string]string{"KAGED_INSECURE": "1", "KAGED_LISTEN": "0.0.0.0:0", "KAGED_INSECURE_ANYWHERE": anywhere}
+		var stderr bytes.Buffer
+		code := binary{
+			args: []string{"/bin/probe", "--config", "", "--data-dir", t.TempDir()}, stderr: &stderr, modules: []Module{gateway},
+			getenv: func(name string) string { return env[name] },
+		}.run(ctx)
+		if code != want || (code == exitUsage) != strings.Contains(stderr.String(), "--insecure-anywhere") {
+			t.Errorf("KAGED_INSECURE_ANYWHERE=%q: got exit %d, %s", anywhere, code, &stderr)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/test/bufconn"
 
+	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/rpc"
 )
@@ -180,6 +181,20 @@ func (r *running) open() (net.Listener, error) {
 	r.socket = path
 	return l, nil
 }
+
+// CheckInsecure refuses to let everyone in on an address that other machines may reach, unless that is said in so many words. It
+// fails with bad_request, details.reason insecure_anywhere.
+func CheckInsecure(listen string, insecure, anywhere bool) error {
+	if !insecure || anywhere || isLoopback(listen) {
+		return nil
+	}
+	return fault.New(fault.BadRequest, "With --insecure everyone who reaches %s is the operator, and may run commands here: listen on a loopback "+
+		"address such as %s, or add --insecure-anywhere (KAGED_INSECURE_ANYWHERE).", listen, config.DefaultListen).
+		With("reason", insecureAnywhere)
+}
+
+// insecureAnywhere is details.reason of what [CheckInsecure] refuses.
+const insecureAnywhere = "insecure_anywhere"
 
 func isLoopback(hostport string) bool {
 	h, _, err := net.SplitHostPort(hostport)

@@ -3,10 +3,10 @@ package gateway_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os/user"
-	"regexp"
-	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,8 +165,7 @@ func TestCSRFOfEveryRoute(t *testing.T) {
 	}
 }
 
-// A launch URL signs in once, in the browser's way or the API's, and a fresh one is in the log (A-LAUNCH-01..06,
-// A-AUTH-LOOP-02, -04, A-CSRF-02).
+// A launch URL signs in once, in the browser's way or the API's (A-LAUNCH-01..06, A-AUTH-LOOP-02, A-CSRF-02).
 func TestLaunch(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -212,40 +211,48 @@ func TestLaunch(t *testing.T) {
 		}
 	}
 	d.client().get("/api/v1/launch").refused(t, "no token", 401, "unauthenticated")
-	fresh := regexp.MustCompile(`url="?(http[^"\s]+)`).FindAllStringSubmatch(d.log.String(), -1)
-	if len(fresh) == 0 {
-		t.Fatal("no launch URL is in the log")
+	if launch, err = d.service().LaunchURL(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	api := d.client()
 	api.header = http.Header{"Accept": {"application/json"}}
 	var launched gatewayv1.Launched
-	api.get(strings.TrimPrefix(fresh[len(fresh)-1][1], d.base)).into(t, &launched)
+	api.get(strings.TrimPrefix(launch, d.base)).into(t, &launched)
 	if !launched.GetOk() || launched.GetCsrfToken() == "" || launched.GetCsrfToken() != api.cookie("kaged_csrf") {
 		t.Errorf("launched %v with cookie %q", &launched, api.cookie("kaged_csrf"))
 	}
 }
 
-// Who opens its own launch URL, as each command of the terminal does, is no reason to put another into the log.
-func TestOwnLaunchIsNotAnnounced(t *testing.T) {
+// A launch token is in no line of the log, at any level: neither one that is issued nor one that is spent, sent twice, or sent where
+// it does not belong.
+func TestLaunchTokensAreNotLogged(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
 	control := gatewayv1.NewGatewayServiceClient(d.Dial("gateway"))
-	shown := func() int { return strings.Count(d.log.String(), "fresh launch URL") }
-	for shown() == 0 { // the one of the start
-		runtime.Gosched()
+	issued, err := control.IssueLaunch(t.Context(), &gatewayv1.IssueLaunchRequest{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, own := range []bool{true, false} {
-		launch, err := control.IssueLaunch(t.Context(), &gatewayv1.IssueLaunchRequest{Own: own})
-		if err != nil {
-			t.Fatal(err)
+	rotated, err := control.RotateAuth(t.Context(), &gatewayv1.RotateAuthRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, launch := range []string{issued.GetUrl(), rotated.GetUrl()} {
+		path := strings.TrimPrefix(launch, d.base)
+		_, token, ok := strings.Cut(path, "token=")
+		if !ok {
+			t.Fatalf("launch URL %q", launch)
 		}
-		before := shown()
-		if got := d.client().get(strings.TrimPrefix(launch.GetUrl(), d.base)); got.status >= 400 {
-			t.Fatalf("signing in: %d", got.status)
+		c := d.client()
+		for _, request := range [][2]string{{"HEAD", path}, {"POST", path}, {"GET", path}, {"GET", path}, {"GET", "/?token=" + token}, {"GET", "/api/v1/me?token=" + token}} {
+			c.do(request[0], request[1], "")
 		}
-		if announced := shown() > before; announced == own {
-			t.Errorf("own %t: announced %t", own, announced)
+		if log := d.log.String(); strings.Contains(log, token) || strings.Contains(log, "token=") {
+			t.Errorf("the log holds a launch token:\n%s", log)
 		}
+	}
+	if !strings.Contains(d.log.String(), "path=/api/v1/launch") {
+		t.Fatal("the log does not hold the requests, so that it proves nothing")
 	}
 }
 
@@ -468,4 +475,75 @@ func TestDenialsAreBounded(t *testing.T) {
 			t.Errorf("%d records of 300 refusals", len(d.manager.records))
 		}
 	})
+}
+
+// A header that says who the operator is, or that a request is theirs, counts once: a request with two of it is refused in every mode
+// that reads it, whatever their order, on every protected route.
+func TestRepeatedHeaders(t *testing.T) {
+	t.Parallel()
+	sidecar := setup{config: map[string]any{"auth": "sidecar", "sidecar_nonce": "nonce"}}
+	sent := http.Header{"X-Kaged-User-Id": {"ann"}, "X-Kaged-User-Email": {"ann@x"}, "X-Kaged-User-Groups": {"a"}, "X-Kaged-Auth-Nonce": {"nonce"}, "X-Kaged-Csrf": {"t"}}
+	for name, c := range map[string]struct {
+		setup setup
+		read  []string
+	}{
+		"loopback": {setup{}, []string{"X-Kaged-Csrf"}},
+		"sidecar":  {sidecar, slices.Sorted(maps.Keys(sent))},
+		"insecure": {setup{insecure: true}, slices.Sorted(maps.Keys(sent))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := start(t, c.setup)
+			for _, header := range c.read {
+				for _, values := range [][]string{{sent.Get(header), "eve"}, {"eve", sent.Get(header)}, {sent.Get(header), sent.Get(header)}, {sent.Get(header), ""}} {
+					for _, e := range protected() {
+						who := d.client()
+						who.header = sent.Clone()
+						who.header[header] = values
+						r := who.do(e.method, e.path, e.body).refused(t, e.route+" with two "+header, 400, "bad_request")
+						if r.Details["reason"] != "repeated_header" || r.Details["header"] != header && !strings.EqualFold(r.Details["header"].(string), header) {
+							t.Errorf("%s: details %v", header, r.Details)
+						}
+					}
+				}
+			}
+		})
+	}
+	d := start(t, setup{})
+	c := d.operator()
+	c.header = http.Header{"X-Kaged-User-Id": {"ann", "eve"}}
+	if got := c.get("/api/v1/me"); got.status != 200 {
+		t.Errorf("two identities in loopback mode, which reads none: got %d, want 200", got.status)
+	}
+}
+
+// A host name of its own, NAME.localhost by --ui-url, keeps the cookies from other ports of 127.0.0.1: the browser signs in and works
+// under it, and another name of localhost is refused.
+func TestNameOfLocalhost(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{uiURL: "http://work.localhost:7420"})
+	launch, err := d.service().LaunchURL(t.Context())
+	path, ok := strings.CutPrefix(launch, "http://work.localhost:7420")
+	if err != nil || !ok {
+		t.Fatalf("launch URL %q, %v", launch, err)
+	}
+	c := d.client()
+	c.host = "work.localhost:7420"
+	got := c.get(path)
+	if got.status != http.StatusFound {
+		t.Fatalf("signing in: %d %s", got.status, got.body)
+	}
+	for _, line := range got.header.Values("Set-Cookie") {
+		if strings.Contains(strings.ToLower(line), "domain") {
+			t.Errorf("the cookie %q is for more than its host", line)
+		}
+	}
+	c.header = http.Header{"Origin": {"http://work.localhost:7420"}}
+	if got := c.get("/api/v1/me"); got.status != 200 {
+		t.Errorf("as itself: %d %s", got.status, got.body)
+	}
+	c.header = http.Header{"Origin": {"http://play.localhost:7420"}}
+	c.get("/api/v1/me").refused(t, "a page of another name", 403, "forbidden")
+	c.header, c.host = http.Header{}, "play.localhost:7420"
+	c.get("/api/v1/me").refused(t, "under another name", 403, "forbidden")
 }

@@ -15,6 +15,5 @@
 // its clients a reconnect with resume_from_seq.
 //
 // Goroutines: one accepts connections and starts one per connection; one sends audit records; one has the bus; one pings
-// sockets; one writes the first launch URL to the log and ends; each socket has three (see package socket). All end before
-// Run returns.
+// sockets; each socket has three (see package socket). All end before Run returns.
 package gateway

@@ -20,6 +20,9 @@ func newModule(env *host.Env) (host.Service, error) {
 	if err := env.NATS.Named(); err != nil {
 		return nil, err
 	}
+	if err := host.CheckInsecure(env.Listen, env.Insecure, env.InsecureAnywhere); err != nil {
+		return nil, err
+	}
 	return New(cfg, Deps{
 		Log:            env.Log,
 		Version:        env.Version,

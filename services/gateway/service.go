@@ -50,11 +50,8 @@ type Deps struct {
 	NATS bus.Config
 }
 
-// The intervals of what has no key of its own.
-const (
-	secretMinAge  = time.Second            // between two questions whether the secret has changed
-	announceRetry = 500 * time.Millisecond // between tries to write the first launch URL
-)
+// secretMinAge is the interval between two questions whether the secret has changed.
+const secretMinAge = time.Second
 
 // Service is the gateway. Make one with [New].
 type Service struct {
@@ -94,7 +91,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.hub = socket.New(s.socketDeps())
 	s.control = &server.Control{
 		Info: s.info, Operators: operators, Audit: s.audit, Renew: secrets.Set, Listener: s.BaseURL,
-		Launcher: &server.Launcher{Operators: operators, Base: s.uiURL, Log: deps.Log},
+		Launcher: &server.Launcher{Operators: operators, Base: s.uiURL},
 	}
 	return s, nil
 }
@@ -153,7 +150,6 @@ func (s *Service) Run(ctx context.Context) error {
 	audit.Go(func() { s.audit.Run(auditing) })
 	others.Go(func() { s.frames.Run(work, s.hub) })
 	others.Go(func() { s.hub.Run(work) })
-	others.Go(func() { s.announce(ctx) })
 	err = s.serve(ctx, listener)
 	stop()
 	others.Wait()
@@ -233,22 +229,6 @@ func (s *Service) serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// announce writes the first launch URL to the log, once session-manager can make one.
-func (s *Service) announce(ctx context.Context) {
-	if s.info.AuthMode != access.Loopback {
-		return
-	}
-	for ctx.Err() == nil {
-		if s.control.Launcher.Announce(ctx) {
-			return
-		}
-		select {
-		case <-time.After(announceRetry):
-		case <-ctx.Done():
-		}
-	}
-}
-
 // Drain implements host.Drainer: new requests are refused, clients of sockets are told, and it returns when they have gone.
 func (s *Service) Drain(ctx context.Context) {
 	select {
@@ -325,5 +305,5 @@ func (s *Service) LaunchURL(ctx context.Context) (string, error) {
 	if s.info.AuthMode != access.Loopback {
 		return s.uiURL(ctx)
 	}
-	return s.control.Launcher.Issue(ctx, false)
+	return s.control.Launcher.Issue(ctx)
 }

@@ -7,11 +7,11 @@ import (
 )
 
 // IssueLaunch makes a single-use launch URL, once the gateway listens. Fails with not_found in other modes than loopback.
-func (c *Control) IssueLaunch(ctx context.Context, req *gatewayv1.IssueLaunchRequest) (*gatewayv1.IssueLaunchResponse, error) {
+func (c *Control) IssueLaunch(ctx context.Context, _ *gatewayv1.IssueLaunchRequest) (*gatewayv1.IssueLaunchResponse, error) {
 	if err := c.loopback(); err != nil {
 		return nil, err
 	}
-	url, err := c.Launcher.Issue(ctx, req.GetOwn())
+	url, err := c.Launcher.Issue(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -3,12 +3,10 @@ package server
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 
 	"kaged.dev/pkg/fault"
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
@@ -16,25 +14,16 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// Launcher makes launch URLs.
+// Launcher makes launch URLs. They go to the caller and never to a log: whoever reads one first is signed in.
 type Launcher struct {
 	// Operators issues the tokens.
 	Operators sessionmanagerv1.OperatorServiceClient
 	// Base returns the base URL people see; it waits until there is one.
 	Base func(context.Context) (string, error)
-	// Log is the operational log.
-	Log *slog.Logger
-
-	mu  sync.Mutex          // guards own
-	own map[string]struct{} // tokens whose callers open them themselves, until they do
 }
 
-// maxOwn is how many tokens are remembered that their callers have not opened yet; a forgotten one is as any other.
-const maxOwn = 1024
-
-// Issue returns a fresh launch URL, which signs in once. With own the caller opens it itself: nothing is announced in its place.
-// It fails with what session-manager fails with.
-func (l *Launcher) Issue(ctx context.Context, own bool) (string, error) {
+// Issue returns a fresh launch URL, which signs in once. It fails with what session-manager fails with.
+func (l *Launcher) Issue(ctx context.Context) (string, error) {
 	base, err := l.Base(ctx)
 	if err != nil {
 		return "", err
@@ -43,37 +32,7 @@ func (l *Launcher) Issue(ctx context.Context, own bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if own {
-		l.mu.Lock()
-		if l.own == nil || len(l.own) >= maxOwn {
-			l.own = map[string]struct{}{}
-		}
-		l.own[resp.GetToken()] = struct{}{}
-		l.mu.Unlock()
-	}
 	return base + "/api/v1/launch?token=" + url.QueryEscape(resp.GetToken()), nil
-}
-
-// spent announces a fresh launch URL in place of one that somebody was shown.
-func (l *Launcher) spent(ctx context.Context, token string) {
-	l.mu.Lock()
-	_, own := l.own[token]
-	delete(l.own, token)
-	l.mu.Unlock()
-	if !own {
-		l.Announce(ctx)
-	}
-}
-
-// Announce writes a fresh launch URL to the operational log, for who has lost the cookie, and reports whether it could.
-func (l *Launcher) Announce(ctx context.Context) bool {
-	fresh, err := l.Issue(ctx, false)
-	if err != nil {
-		l.Log.DebugContext(ctx, "no fresh launch URL", "error", err)
-		return false
-	}
-	l.Log.InfoContext(ctx, "fresh launch URL", "url", fresh)
-	return true
 }
 
 // launch answers GET /api/v1/launch, and /launch as its short form: it changes a launch token into cookies.
@@ -90,11 +49,10 @@ func (s *Server) launch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	spent := r.URL.Query().Get("token")
-	_, err = s.operators.ConsumeLaunchToken(r.Context(), &sessionmanagerv1.ConsumeLaunchTokenRequest{Token: spent})
+	_, err = s.operators.ConsumeLaunchToken(r.Context(), &sessionmanagerv1.ConsumeLaunchTokenRequest{Token: r.URL.Query().Get("token")})
 	if errors.Is(err, fault.Unauthenticated) {
 		err := s.denied(r, "invalid_launch_token", fault.New(fault.Unauthenticated,
-			"The launch URL is not valid or was used before; `kaged auth launch` prints a fresh one, and the log has one.").With("reason", "invalid_launch_token"))
+			"The launch URL is not valid or was used before; `kaged auth launch` prints a fresh one.").With("reason", "invalid_launch_token"))
 		if wantsPage(r.Header.Get("Accept")) {
 			return spentLaunch(w)
 		}
@@ -110,7 +68,6 @@ func (s *Server) launch(w http.ResponseWriter, r *http.Request) error {
 	}); err != nil {
 		return err
 	}
-	s.deps.Launcher.spent(r.Context(), spent)
 	token := access.CSRFToken(secret, s.deps.Gate.Operator)
 	http.SetCookie(w, &http.Cookie{Name: cookieSession, Value: access.SessionToken(secret), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
 	s.setCSRF(w, token)

@@ -170,6 +170,27 @@ func (s *Server) bound(next http.Handler) http.Handler {
 	})
 }
 
+// identityHeaders are the headers that say who the operator is, in the modes that read them.
+var identityHeaders = []string{headerUserID, headerEmail, headerGroups, headerNonce}
+
+// repeatedHeader is why such a request is refused.
+const repeatedHeader access.Reason = "repeated_header"
+
+// repeated returns the first header with more than one value among those that the mode reads, "" for none. A proxy that adds its
+// header to one the client sent would else leave it to the order whose word counts.
+func repeated(h http.Header, mode access.Mode) string {
+	read := []string{headerCSRF}
+	if mode != access.Loopback {
+		read = append(read, identityHeaders...)
+	}
+	for _, name := range read {
+		if len(h.Values(name)) > 1 {
+			return name
+		}
+	}
+	return ""
+}
+
 // authenticate finds out whom the request is from.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
@@ -187,8 +208,14 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// identify says whom the request's credentials name, as [access.Gate.Identify] does.
+// identify says whom the request's credentials name, as [access.Gate.Identify] does. It refuses with bad_request a header that counts
+// and is there twice.
 func (s *Server) identify(r *http.Request) (access.Identity, access.Reason, error) {
+	if name := repeated(r.Header, s.deps.Gate.Mode); name != "" {
+		return access.Identity{}, repeatedHeader, fault.New(fault.BadRequest,
+			"The request has more than one %s; send one, and have the proxy replace what clients send.", name).
+			With("reason", string(repeatedHeader)).With("header", name)
+	}
 	return s.deps.Gate.Identify(r.Context(), access.Credentials{
 		Session: cookie(r, cookieSession), UserID: r.Header.Get(headerUserID), Email: r.Header.Get(headerEmail),
 		Groups: r.Header.Get(headerGroups), Nonce: r.Header.Get(headerNonce),

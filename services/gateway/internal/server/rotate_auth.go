@@ -27,7 +27,7 @@ func (c *Control) RotateAuth(ctx context.Context, _ *gatewayv1.RotateAuthRequest
 	}); err != nil {
 		return nil, err
 	}
-	url, err := c.Launcher.Issue(ctx, false)
+	url, err := c.Launcher.Issue(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -12,13 +12,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/host"
 	"kaged.dev/services/kaged/internal/daemon"
 )
 
 // upFlags are the flags of kaged up; each has a twin KAGED_ variable, and the file may say what neither does.
 type upFlags struct {
 	listen, uiURL, databaseURL, natsURL string
-	insecure, noSandbox                 bool
+	insecure, anywhere, noSandbox       bool
 }
 
 func (a App) up(p *places) *cobra.Command {
@@ -34,6 +36,9 @@ func (a App) up(p *places) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := listenFlag(cmd, f.listen); err != nil {
 				return err
+			}
+			if err := host.CheckInsecure(f.listen, f.insecure, f.anywhere); err != nil {
+				return usage("%s", fault.From(err).Msg)
 			}
 			a.warnAbsent(cmd, p.config.String())
 			var looking sync.WaitGroup // beside the start, which it need not hold up
@@ -56,10 +61,11 @@ func (a App) up(p *places) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&f.listen, "listen", config.Or(a.Getenv("KAGED_LISTEN"), config.DefaultListen), "the HTTP address; port 0 picks one (KAGED_LISTEN)")
-	cmd.Flags().StringVar(&f.uiURL, "ui-url", a.Getenv("KAGED_UI_URL"), "the address people see kaged under, if it is another (KAGED_UI_URL)")
+	cmd.Flags().StringVar(&f.uiURL, "ui-url", a.Getenv("KAGED_UI_URL"), "the address people see kaged under, such as http://NAME.localhost:7420 (KAGED_UI_URL)")
 	cmd.Flags().StringVar(&f.databaseURL, "database-url", a.Getenv("KAGED_DATABASE_URL"), "a Postgres to use instead of a private one (KAGED_DATABASE_URL)")
 	cmd.Flags().StringVar(&f.natsURL, "nats-url", a.Getenv("KAGED_NATS_URL"), "a NATS to use instead of the embedded one (KAGED_NATS_URL)")
 	cmd.Flags().BoolVar(&f.insecure, "insecure", config.True(a.Getenv("KAGED_INSECURE")), "disable sign-in: anyone who reaches the address has full control (KAGED_INSECURE)")
+	cmd.Flags().BoolVar(&f.anywhere, "insecure-anywhere", config.True(a.Getenv("KAGED_INSECURE_ANYWHERE")), "allow --insecure on an address that other machines reach (KAGED_INSECURE_ANYWHERE)")
 	cmd.Flags().BoolVar(&f.noSandbox, "no-sandbox", config.True(a.Getenv("KAGED_NO_SANDBOX")), "ignore cages: run agents unconfined (KAGED_NO_SANDBOX)")
 	return cmd
 }
@@ -75,7 +81,7 @@ func (a App) warnAbsent(cmd *cobra.Command, path string) {
 
 func (a App) daemonOptions(p *places, f upFlags) daemon.Options {
 	return daemon.Options{
-		ConfigPath: p.config, DataDir: p.dataDir, Listen: f.listen, UIURL: f.uiURL, Insecure: f.insecure, NoSandbox: f.noSandbox,
+		ConfigPath: p.config, DataDir: p.dataDir, Listen: f.listen, UIURL: f.uiURL, Insecure: f.insecure, InsecureAnywhere: f.anywhere, NoSandbox: f.noSandbox,
 		DatabaseURL: f.databaseURL, DatabaseAppURL: a.Getenv("KAGED_DATABASE_APP_URL"), NATSURL: f.natsURL,
 		Getenv: a.Getenv, Stderr: a.Stderr, Modules: a.Modules, Hurry: a.Hurry,
 	}

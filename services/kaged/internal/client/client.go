@@ -48,7 +48,7 @@ func SignInWith(ctx context.Context, conn grpc.ClientConnInterface) (*Client, er
 	if info.GetAuthMode() != "loopback" {
 		return c, c.bootstrap(ctx)
 	}
-	launch, err := gateway.IssueLaunch(ctx, &gatewayv1.IssueLaunchRequest{Own: true})
+	launch, err := gateway.IssueLaunch(ctx, &gatewayv1.IssueLaunchRequest{})
 	if err != nil {
 		return nil, err
 	}

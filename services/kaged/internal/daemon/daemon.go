@@ -36,8 +36,9 @@ type Options struct {
 	Listen string
 	// UIURL is the address people see the console under, empty for the listener's.
 	UIURL string
-	// Insecure switches authentication off, NoSandbox cages.
-	Insecure, NoSandbox bool
+	// Insecure switches authentication off, InsecureAnywhere allows that on an address that other machines reach, NoSandbox
+	// switches cages off.
+	Insecure, InsecureAnywhere, NoSandbox bool
 	// DatabaseURL and NATSURL name stores elsewhere; empty means embedded ones.
 	DatabaseURL, DatabaseAppURL, NATSURL string
 	// Getenv reads the environment.
@@ -99,8 +100,9 @@ func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 	defer stores.close()
 	h, err := host.New(host.Options{
 		File: file, ConfigPath: opts.ConfigPath, DataDir: opts.DataDir, Log: log, Version: version.String(), Getenv: opts.Getenv,
-		Listen: opts.Listen, UIURL: config.Or(opts.UIURL, file.UI.URL), Insecure: opts.Insecure, NoSandbox: opts.NoSandbox,
-		Database: stores.database, NATS: stores.nats, GRPC: trace.Server, Dial: trace.Client, Hurry: opts.Hurry,
+		Listen: opts.Listen, UIURL: config.Or(opts.UIURL, file.UI.URL), Insecure: opts.Insecure, InsecureAnywhere: opts.InsecureAnywhere,
+		NoSandbox: opts.NoSandbox,
+		Database:  stores.database, NATS: stores.nats, GRPC: trace.Server, Dial: trace.Client, Hurry: opts.Hurry,
 	}, opts.Modules...)
 	if err != nil {
 		log.Error("cannot start", "error", err)

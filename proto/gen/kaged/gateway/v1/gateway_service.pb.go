@@ -23,9 +23,7 @@ const (
 
 // IssueLaunchRequest asks for a launch URL.
 type IssueLaunchRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The caller opens the URL itself, at once, and shows it to nobody: none takes its place in the log.
-	Own           bool `protobuf:"varint,1,opt,name=own,proto3" json:"own,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -58,13 +56,6 @@ func (x *IssueLaunchRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use IssueLaunchRequest.ProtoReflect.Descriptor instead.
 func (*IssueLaunchRequest) Descriptor() ([]byte, []int) {
 	return file_kaged_gateway_v1_gateway_service_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *IssueLaunchRequest) GetOwn() bool {
-	if x != nil {
-		return x.Own
-	}
-	return false
 }
 
 // IssueLaunchResponse is a launch URL.
@@ -310,9 +301,8 @@ var File_kaged_gateway_v1_gateway_service_proto protoreflect.FileDescriptor
 
 const file_kaged_gateway_v1_gateway_service_proto_rawDesc = "" +
 	"\n" +
-	"&kaged/gateway/v1/gateway_service.proto\x12\x10kaged.gateway.v1\"&\n" +
-	"\x12IssueLaunchRequest\x12\x10\n" +
-	"\x03own\x18\x01 \x01(\bR\x03own\",\n" +
+	"&kaged/gateway/v1/gateway_service.proto\x12\x10kaged.gateway.v1\"\x1f\n" +
+	"\x12IssueLaunchRequestJ\x04\b\x01\x10\x02R\x03own\",\n" +
 	"\x13IssueLaunchResponse\x12\x15\n" +
 	"\x03url\x18\x01 \x01(\tB\x03\x80\x01\x01R\x03url\"\x13\n" +
 	"\x11RotateAuthRequest\"+\n" +
