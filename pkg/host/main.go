@@ -18,6 +18,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/memory"
 	"kaged.dev/pkg/ownpath"
+	"kaged.dev/pkg/seal"
 	"kaged.dev/pkg/telemetry"
 	"kaged.dev/pkg/version"
 )
@@ -32,6 +33,7 @@ const (
 // Main is the main function of a service's own binary: it runs the modules with the flags --config and --data-dir (and
 // their twins KAGED_CONFIG, KAGED_DATA_DIR), until SIGINT or SIGTERM; a second one cuts off what still runs.
 func Main(modules ...Module) {
+	seal.Process()
 	ctx, hurry, stop := Interrupts(context.Background())
 	code := binary{args: os.Args, getenv: os.Getenv, stderr: os.Stderr, hurry: hurry, modules: modules}.run(ctx)
 	stop()

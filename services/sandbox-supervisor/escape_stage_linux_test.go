@@ -83,18 +83,19 @@ func newStage(dir string) *stage {
 		Sealed: filepath.Join(project, "work", "sealed"), Open: filepath.Join(project, "docs", "deep", "open"), File: filepath.Join(project, "data", "file"),
 		Repository: filepath.Join(project, "work", "repository"), HostShm: "kaged-escape-" + name, SysV: os.Getpid() | 0x4b000000, Supervisor: os.Getpid(),
 		Abstract: "kaged-escape-" + name, Socket: filepath.Join(dir, "outside", "service.sock"), Neighbour: "neighbour-" + ident.New(), Denied: "denied.example",
+		Own: filepath.Join(dir, "data", "key"), OwnSocket: filepath.Join(dir, "data", "run", "own.sock"),
 	}}
 	if s.params.Supervisor == 1 { // in a cage that is another one
 		s.params.Supervisor = 0
 	}
 	git := filepath.Join(s.params.Repository, ".git")
-	for _, dir := range []string{filepath.Dir(s.params.Canary), filepath.Dir(s.params.Sibling), s.params.Sealed, s.params.Open, filepath.Dir(s.params.File), filepath.Join(git, "hooks")} {
+	for _, dir := range []string{filepath.Dir(s.params.Canary), filepath.Dir(s.params.Sibling), s.params.Sealed, s.params.Open, filepath.Dir(s.params.File), filepath.Join(git, "hooks"), filepath.Dir(s.params.OwnSocket)} {
 		must(os.MkdirAll(dir, 0o755))
 	}
 	for _, file := range []string{
 		s.params.Canary, s.params.Canary + ".victim", s.params.Sibling, s.params.HostTmp, filepath.Join("/dev/shm", s.params.HostShm), filepath.Join(s.params.Docs, "page"),
 		filepath.Join(s.params.Sealed, "page"), filepath.Join(s.params.Sealed, "victim"), s.params.File, filepath.Join(filepath.Dir(s.params.File), "neighbour"), filepath.Join(git, "config"),
-		filepath.Join(git, "HEAD"), filepath.Join(git, "hooks", "pre-commit.sample"),
+		s.params.Own, filepath.Join(git, "HEAD"), filepath.Join(git, "hooks", "pre-commit.sample"),
 	} {
 		must(os.WriteFile(file, []byte(s.params.Secret+"\n"), 0o644))
 	}
@@ -107,6 +108,7 @@ func newStage(dir string) *stage {
 	s.params.Port, s.params.Port6 = s.serve("tcp4", "127.0.0.1:0"), s.serve("tcp6", "[::1]:0")
 	s.serve("unix", "@"+s.params.Abstract)
 	s.serve("unix", s.params.Socket)
+	s.serve("unix", s.params.OwnSocket)
 	s.params.Answer = "allowed"
 	s.params.Allowed = fmt.Sprintf("127.0.0.1:%d", s.say("tcp4", "127.0.0.1:0", s.params.Answer))
 	bystander := exec.Command("/proc/self/exe", "host-"+s.params.Neighbour)
@@ -269,10 +271,11 @@ func helperEscape() {
 	s := newStage(dir)
 	defer s.close()
 	must(os.Setenv("KAGED_HOST_SECRET", s.params.Secret))
+	must(os.Chdir(dir))
 	hostname, err := os.Hostname()
 	must(err)
 	h, err := host.New(host.Options{
-		DataDir: ownDir(filepath.Join(dir, "data")), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Version: "0",
+		DataDir: ownDir("data"), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Version: "0",
 		Getenv: func(name string) string { return os.Getenv(name) },
 	}, sandboxsupervisor.Module)
 	must(err)
@@ -293,6 +296,7 @@ func helperEscape() {
 		}
 		s.neighbours(client)
 		s.limits(client)
+		s.own(client)
 		for { // the neighbour's, which nobody waits for
 			left, err := client.ListCages(ctx, &sandboxsupervisorv1.ListCagesRequest{})
 			must(err)
@@ -302,6 +306,24 @@ func helperEscape() {
 		}
 		s.outside(hostname)
 	}))
+}
+
+// own asks for cages that would give away the supervisor's data directory, which was named relative to its working folder.
+func (s *stage) own(client sandboxsupervisorv1.SandboxServiceClient) {
+	for id, mount := range map[string]*commonv1.CageMount{
+		"own-root": {Mode: "rw", Path: "project:/"}, "own-root-ro": {Mode: "ro", Path: "project:/"}, "own-relative": {Mode: "rw", Path: "./data"},
+		"own-absolute": {Mode: "ro", Path: filepath.Join(s.dir, "data")}, "own-file": {Mode: "ro", Path: s.params.Own},
+		"own-sockets": {Mode: "ro", Path: filepath.Dir(s.params.OwnSocket)}, "own-parent": {Mode: "ro", Path: s.dir},
+	} {
+		start := s.command(&commonv1.CagePolicy{Seccomp: "default", State: "ephemeral", Fs: []*commonv1.CageMount{mount}}, "case", "fs-kaged")
+		start.ProjectRoot = s.dir
+		r := escape.Result{ID: id, Outcome: escape.Contained}
+		_, err := caged(client, start, func([]byte) {})
+		if f := fault.From(err); err == nil || f.Code != fault.CagePolicyInvalid || !strings.Contains(f.Msg, "belongs to kaged itself") {
+			r = escape.Result{ID: id, Outcome: escape.Escaped, Detail: fmt.Sprintf("a cage with %s is answered with %v", mount.GetPath(), err)}
+		}
+		line{Result: r}.print()
+	}
 }
 
 // neighbours runs the cases of two cages at once.

@@ -6,6 +6,8 @@ import (
 	"os/user"
 	"strconv"
 	"syscall"
+
+	"kaged.dev/pkg/seal"
 )
 
 // account is who the server runs as.
@@ -44,6 +46,14 @@ func (a account) apply(cmd *exec.Cmd) {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: a.seen, HostID: a.uid, Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: a.seen, HostID: a.gid, Size: 1}}
 	}
+}
+
+// start starts cmd, also in a user namespace of its own.
+func start(cmd *exec.Cmd) error {
+	if cmd.SysProcAttr != nil && cmd.SysProcAttr.UidMappings != nil {
+		return seal.Open(cmd.Start)
+	}
+	return cmd.Start()
 }
 
 // own gives a file to the account.

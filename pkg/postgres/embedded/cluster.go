@@ -146,7 +146,7 @@ func (c cluster) run(ctx context.Context, dir, stdin, program string, args ...st
 	bind(cmd)
 	var out bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &out
-	if err := cmd.Run(); err != nil {
+	if err := run(cmd); err != nil {
 		if ctx.Err() != nil {
 			return ended(ctx, "Making the database took too long.")
 		}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -191,8 +192,18 @@ func runQuiet(ctx context.Context, acc account, name string, args ...string) (st
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = "/", environment()
 	acc.apply(cmd)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := run(cmd)
+	return out.String(), err
+}
+
+// run runs a program of PostgreSQL to its end.
+func run(cmd *exec.Cmd) error {
+	if err := start(cmd); err != nil {
+		return err
+	}
+	return cmd.Wait()
 }
 
 // environment is all that PostgreSQL's programs get: messages in one language, and no PG* variable of somebody's shell.

@@ -86,7 +86,7 @@ func startProcess(cmd *exec.Cmd, log *logFile) (*process, error) {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := cmd.Start()
+		err := start(cmd)
 		started <- err
 		if err == nil {
 			p.err = cmd.Wait()

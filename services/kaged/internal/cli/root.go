@@ -19,6 +19,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ownpath"
+	"kaged.dev/pkg/seal"
 	"kaged.dev/pkg/termtext"
 	"kaged.dev/pkg/version"
 )
@@ -40,6 +41,7 @@ type App struct {
 
 // Main runs the command of this process and returns its exit code.
 func Main(modules []host.Module) int {
+	seal.Process()
 	ctx, hurry, stop := host.Interrupts(context.Background())
 	defer stop()
 	getenv, err := config.WithFiles(os.Getenv)

@@ -107,6 +107,7 @@ var Catalogue = []Case{
 	open("fs-home", "other homes, /root, and the host's secrets in /etc and /var"),
 	open("fs-host-tmp", "the host's /tmp"),
 	open("fs-host-shm", "the host's shared memory, POSIX and System V"),
+	open("fs-kaged", "kaged's data directory and sockets, by path, through /proc and by a relative name"),
 	contained("fs-host-run", "sockets of the host's daemons in /run"),
 	open("fs-ro-grant", "changing what is granted for reading, by every call there is"),
 	open("fs-ro-nested", "changing what is read-only in what is writable"),

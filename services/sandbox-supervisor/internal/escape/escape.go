@@ -57,6 +57,9 @@ type Params struct {
 	Port6    int    `json:"port6"`
 	Abstract string `json:"abstract"`
 	Socket   string `json:"socket"`
+	// Own is a file in the supervisor's data directory, OwnSocket a socket there.
+	Own       string `json:"own"`
+	OwnSocket string `json:"own_socket"`
 	// Neighbour names what another cage has left in its own folders and sockets.
 	Neighbour string `json:"neighbour"`
 	// Allowed is a "name:port" that the policy allows, Answer what it says; Denied is a name that it does not.

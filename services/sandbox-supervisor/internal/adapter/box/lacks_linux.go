@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/seal"
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
@@ -119,7 +120,11 @@ func refusedCalls() []string {
 		cmd := &exec.Cmd{
 			Path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())), Args: []string{"kaged-probe", arg}, Env: initEnv, Dir: "/", SysProcAttr: attr,
 		}
-		out, err := cmd.Output()
+		var out []byte
+		err := seal.Open(func() (err error) {
+			out, err = cmd.Output()
+			return err
+		})
 		if err != nil {
 			return nil
 		}

@@ -13,6 +13,7 @@ import (
 	"kaged.dev/pkg/cage"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/seal"
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/mounts"
@@ -128,13 +129,17 @@ func (b *Boxes) tryNamespace(flag uintptr) error {
 	}
 	defer r.Close()
 	defer w.Close()
-	p, err := os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(program.Fd())), []string{"kaged-probe", blueprint.ArgHold}, &os.ProcAttr{
-		Env: []string{}, Files: []*os.File{r},
-		Sys: &syscall.SysProcAttr{
-			Cloneflags:  unix.CLONE_NEWUSER | flag,
-			UidMappings: []syscall.SysProcIDMap{{ContainerID: blueprint.UID, HostID: os.Getuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{ContainerID: blueprint.GID, HostID: os.Getgid(), Size: 1}},
-		},
+	var p *os.Process
+	err = seal.Open(func() (err error) {
+		p, err = os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(program.Fd())), []string{"kaged-probe", blueprint.ArgHold}, &os.ProcAttr{
+			Env: []string{}, Files: []*os.File{r},
+			Sys: &syscall.SysProcAttr{
+				Cloneflags:  unix.CLONE_NEWUSER | flag,
+				UidMappings: []syscall.SysProcIDMap{{ContainerID: blueprint.UID, HostID: os.Getuid(), Size: 1}},
+				GidMappings: []syscall.SysProcIDMap{{ContainerID: blueprint.GID, HostID: os.Getgid(), Size: 1}},
+			},
+		})
+		return err
 	})
 	if err != nil {
 		return err

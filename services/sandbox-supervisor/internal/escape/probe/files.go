@@ -31,6 +31,7 @@ func init() {
 		"fs-host-tmp":         fsHostTmp,
 		"fs-host-shm":         fsHostShm,
 		"fs-host-run":         fsHostRun,
+		"fs-kaged":            fsKaged,
 		"fs-ro-grant":         fsReadOnlyGrant,
 		"fs-ro-nested":        fsReadOnlyNested,
 		"fs-ro-replace":       fsReadOnlyReplace,
@@ -311,6 +312,25 @@ func fsHostShm() *report {
 		_, err = result(unix.SYS_SHMAT, id, 0, 0)
 		r.try("attaching it", err)
 	}
+	return r
+}
+
+func fsKaged() *report {
+	r := attack()
+	relative, err := filepath.Rel(params.Work, params.Own)
+	if err != nil {
+		relative = params.Own
+	}
+	for _, path := range []string{params.Own, "/proc/self/root" + params.Own, filepath.Join("/proc/self/cwd", relative)} {
+		r.hidden(path)
+		r.written(path)
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(fd)
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: params.OwnSocket})
+	}
+	r.try("calling "+params.OwnSocket, err)
 	return r
 }
 
