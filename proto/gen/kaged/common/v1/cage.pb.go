@@ -42,7 +42,9 @@ type CagePolicy struct {
 	// may not. They grant nothing.
 	ReadOnly []string `protobuf:"bytes,8,rep,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	// Where each of read_only is written, in its order, as CageMount.at; shorter where that is not known.
-	ReadOnlyAt    []string `protobuf:"bytes,9,rep,name=read_only_at,json=readOnlyAt,proto3" json:"read_only_at,omitempty"`
+	ReadOnlyAt []string `protobuf:"bytes,9,rep,name=read_only_at,json=readOnlyAt,proto3" json:"read_only_at,omitempty"`
+	// What of repositories can be written: "writable", save for what makes git run code, or "read_only". Empty is writable.
+	Git           string `protobuf:"bytes,10,opt,name=git,proto3" json:"git,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -140,6 +142,77 @@ func (x *CagePolicy) GetReadOnlyAt() []string {
 	return nil
 }
 
+func (x *CagePolicy) GetGit() string {
+	if x != nil {
+		return x.Git
+	}
+	return ""
+}
+
+// CageFinding is something that was made while a cage lived and that may make tools outside run code.
+type CageFinding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is: gitlink, repository, hook_path, name, partial or policy.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Where, absolute; empty for partial and policy.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// A sentence about it.
+	Text          string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CageFinding) Reset() {
+	*x = CageFinding{}
+	mi := &file_kaged_common_v1_cage_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CageFinding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CageFinding) ProtoMessage() {}
+
+func (x *CageFinding) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_common_v1_cage_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CageFinding.ProtoReflect.Descriptor instead.
+func (*CageFinding) Descriptor() ([]byte, []int) {
+	return file_kaged_common_v1_cage_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *CageFinding) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *CageFinding) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *CageFinding) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // CageMount grants one path.
 type CageMount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -155,7 +228,7 @@ type CageMount struct {
 
 func (x *CageMount) Reset() {
 	*x = CageMount{}
-	mi := &file_kaged_common_v1_cage_proto_msgTypes[1]
+	mi := &file_kaged_common_v1_cage_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -167,7 +240,7 @@ func (x *CageMount) String() string {
 func (*CageMount) ProtoMessage() {}
 
 func (x *CageMount) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_common_v1_cage_proto_msgTypes[1]
+	mi := &file_kaged_common_v1_cage_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -180,7 +253,7 @@ func (x *CageMount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageMount.ProtoReflect.Descriptor instead.
 func (*CageMount) Descriptor() ([]byte, []int) {
-	return file_kaged_common_v1_cage_proto_rawDescGZIP(), []int{1}
+	return file_kaged_common_v1_cage_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *CageMount) GetMode() string {
@@ -223,7 +296,7 @@ type CageLimits struct {
 
 func (x *CageLimits) Reset() {
 	*x = CageLimits{}
-	mi := &file_kaged_common_v1_cage_proto_msgTypes[2]
+	mi := &file_kaged_common_v1_cage_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -235,7 +308,7 @@ func (x *CageLimits) String() string {
 func (*CageLimits) ProtoMessage() {}
 
 func (x *CageLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_common_v1_cage_proto_msgTypes[2]
+	mi := &file_kaged_common_v1_cage_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -248,7 +321,7 @@ func (x *CageLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageLimits.ProtoReflect.Descriptor instead.
 func (*CageLimits) Descriptor() ([]byte, []int) {
-	return file_kaged_common_v1_cage_proto_rawDescGZIP(), []int{2}
+	return file_kaged_common_v1_cage_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *CageLimits) GetMemoryBytes() int64 {
@@ -306,7 +379,7 @@ type NetworkAttempt struct {
 
 func (x *NetworkAttempt) Reset() {
 	*x = NetworkAttempt{}
-	mi := &file_kaged_common_v1_cage_proto_msgTypes[3]
+	mi := &file_kaged_common_v1_cage_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -318,7 +391,7 @@ func (x *NetworkAttempt) String() string {
 func (*NetworkAttempt) ProtoMessage() {}
 
 func (x *NetworkAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_common_v1_cage_proto_msgTypes[3]
+	mi := &file_kaged_common_v1_cage_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -331,7 +404,7 @@ func (x *NetworkAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkAttempt.ProtoReflect.Descriptor instead.
 func (*NetworkAttempt) Descriptor() ([]byte, []int) {
-	return file_kaged_common_v1_cage_proto_rawDescGZIP(), []int{3}
+	return file_kaged_common_v1_cage_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *NetworkAttempt) GetAt() int64 {
@@ -373,7 +446,7 @@ var File_kaged_common_v1_cage_proto protoreflect.FileDescriptor
 
 const file_kaged_common_v1_cage_proto_rawDesc = "" +
 	"\n" +
-	"\x1akaged/common/v1/cage.proto\x12\x0fkaged.common.v1\"\x8d\x03\n" +
+	"\x1akaged/common/v1/cage.proto\x12\x0fkaged.common.v1\"\x9f\x03\n" +
 	"\n" +
 	"CagePolicy\x12*\n" +
 	"\x02fs\x18\x01 \x03(\v2\x1a.kaged.common.v1.CageMountR\x02fs\x12\x1b\n" +
@@ -385,10 +458,16 @@ const file_kaged_common_v1_cage_proto_rawDesc = "" +
 	"\x06limits\x18\a \x01(\v2\x1b.kaged.common.v1.CageLimitsR\x06limits\x12\x1b\n" +
 	"\tread_only\x18\b \x03(\tR\breadOnly\x12 \n" +
 	"\fread_only_at\x18\t \x03(\tR\n" +
-	"readOnlyAt\x1a6\n" +
+	"readOnlyAt\x12\x10\n" +
+	"\x03git\x18\n" +
+	" \x01(\tR\x03git\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"C\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"I\n" +
+	"\vCageFinding\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\"C\n" +
 	"\tCageMount\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x0e\n" +
@@ -422,18 +501,19 @@ func file_kaged_common_v1_cage_proto_rawDescGZIP() []byte {
 	return file_kaged_common_v1_cage_proto_rawDescData
 }
 
-var file_kaged_common_v1_cage_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_kaged_common_v1_cage_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_kaged_common_v1_cage_proto_goTypes = []any{
 	(*CagePolicy)(nil),     // 0: kaged.common.v1.CagePolicy
-	(*CageMount)(nil),      // 1: kaged.common.v1.CageMount
-	(*CageLimits)(nil),     // 2: kaged.common.v1.CageLimits
-	(*NetworkAttempt)(nil), // 3: kaged.common.v1.NetworkAttempt
-	nil,                    // 4: kaged.common.v1.CagePolicy.EnvEntry
+	(*CageFinding)(nil),    // 1: kaged.common.v1.CageFinding
+	(*CageMount)(nil),      // 2: kaged.common.v1.CageMount
+	(*CageLimits)(nil),     // 3: kaged.common.v1.CageLimits
+	(*NetworkAttempt)(nil), // 4: kaged.common.v1.NetworkAttempt
+	nil,                    // 5: kaged.common.v1.CagePolicy.EnvEntry
 }
 var file_kaged_common_v1_cage_proto_depIdxs = []int32{
-	1, // 0: kaged.common.v1.CagePolicy.fs:type_name -> kaged.common.v1.CageMount
-	4, // 1: kaged.common.v1.CagePolicy.env:type_name -> kaged.common.v1.CagePolicy.EnvEntry
-	2, // 2: kaged.common.v1.CagePolicy.limits:type_name -> kaged.common.v1.CageLimits
+	2, // 0: kaged.common.v1.CagePolicy.fs:type_name -> kaged.common.v1.CageMount
+	5, // 1: kaged.common.v1.CagePolicy.env:type_name -> kaged.common.v1.CagePolicy.EnvEntry
+	3, // 2: kaged.common.v1.CagePolicy.limits:type_name -> kaged.common.v1.CageLimits
 	3, // [3:3] is the sub-list for method output_type
 	3, // [3:3] is the sub-list for method input_type
 	3, // [3:3] is the sub-list for extension type_name
@@ -452,7 +532,7 @@ func file_kaged_common_v1_cage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_common_v1_cage_proto_rawDesc), len(file_kaged_common_v1_cage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1117,7 +1117,11 @@ type RunCage struct {
 	// The policy in one line.
 	Policy string `protobuf:"bytes,6,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Why the cage has ended before the run: oom, pids, walltime, disk, owner_ended or lost.
-	Ended         string `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
+	Ended string `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
+	// What an operator is told of the cage when it is made, each a sentence: what was not searched.
+	Notes []string `protobuf:"bytes,8,rep,name=notes,proto3" json:"notes,omitempty"`
+	// What was made in the writable folders and may make tools outside run code; known at the cage's end.
+	Found         []*v11.CageFinding `protobuf:"bytes,9,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1199,6 +1203,20 @@ func (x *RunCage) GetEnded() string {
 		return x.Ended
 	}
 	return ""
+}
+
+func (x *RunCage) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+func (x *RunCage) GetFound() []*v11.CageFinding {
+	if x != nil {
+		return x.Found
+	}
+	return nil
 }
 
 // NetworkAttempted is events net.attempt: something in a cage tried to reach the network. The record of a run has them too.
@@ -1624,7 +1642,7 @@ var File_kaged_gateway_v1_frame_proto protoreflect.FileDescriptor
 
 const file_kaged_gateway_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x1ckaged/gateway/v1/frame.proto\x12\x10kaged.gateway.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\x1a-kaged/sessionmanager/v1/session_service.proto\"\x8c\x01\n" +
+	"\x1ckaged/gateway/v1/frame.proto\x12\x10kaged.gateway.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\x1a-kaged/sessionmanager/v1/session_service.proto\"\x8c\x01\n" +
 	"\vClientFrame\x12\x18\n" +
 	"\achannel\x18\x01 \x01(\tR\achannel\x12\x15\n" +
 	"\x03seq\x18\x02 \x01(\x03H\x00R\x03seq\x88\x01\x01\x12\x12\n" +
@@ -1722,7 +1740,7 @@ const file_kaged_gateway_v1_frame_proto_rawDesc = "" +
 	"\n" +
 	"tokens_out\x18\x06 \x01(\x03R\ttokensOut\x12\x1e\n" +
 	"\bcost_usd\x18\a \x01(\x01H\x00R\acostUsd\x88\x01\x01B\v\n" +
-	"\t_cost_usd\"\xdb\x01\n" +
+	"\t_cost_usd\"\xb1\x02\n" +
 	"\aRunCage\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -1733,7 +1751,9 @@ const file_kaged_gateway_v1_frame_proto_rawDesc = "" +
 	"\vbest_effort\x18\x05 \x03(\tB\x04\xb0\xbb\x18\x01R\n" +
 	"bestEffort\x12\x1c\n" +
 	"\x06policy\x18\x06 \x01(\tB\x04\xb0\xbb\x18\x01R\x06policy\x12\x1a\n" +
-	"\x05ended\x18\a \x01(\tB\x04\xb0\xbb\x18\x01R\x05ended\"\xb4\x01\n" +
+	"\x05ended\x18\a \x01(\tB\x04\xb0\xbb\x18\x01R\x05ended\x12\x1a\n" +
+	"\x05notes\x18\b \x03(\tB\x04\xb0\xbb\x18\x01R\x05notes\x128\n" +
+	"\x05found\x18\t \x03(\v2\x1c.kaged.common.v1.CageFindingB\x04\xb0\xbb\x18\x01R\x05found\"\xb4\x01\n" +
 	"\x10NetworkAttempted\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -1819,7 +1839,8 @@ var file_kaged_gateway_v1_frame_proto_goTypes = []any{
 	(*v1.FrameUsage)(nil),       // 24: kaged.sessionmanager.v1.FrameUsage
 	(*v1.FrameStats)(nil),       // 25: kaged.sessionmanager.v1.FrameStats
 	(*v11.Error)(nil),           // 26: kaged.common.v1.Error
-	(*v11.ApprovalSubject)(nil), // 27: kaged.common.v1.ApprovalSubject
+	(*v11.CageFinding)(nil),     // 27: kaged.common.v1.CageFinding
+	(*v11.ApprovalSubject)(nil), // 28: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_gateway_v1_frame_proto_depIdxs = []int32{
 	23, // 0: kaged.gateway.v1.ClientFrame.payload:type_name -> google.protobuf.Value
@@ -1829,12 +1850,13 @@ var file_kaged_gateway_v1_frame_proto_depIdxs = []int32{
 	25, // 4: kaged.gateway.v1.MessageEnd.stats:type_name -> kaged.sessionmanager.v1.FrameStats
 	26, // 5: kaged.gateway.v1.RunRetry.error:type_name -> kaged.common.v1.Error
 	26, // 6: kaged.gateway.v1.RunEnded.error:type_name -> kaged.common.v1.Error
-	27, // 7: kaged.gateway.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	27, // 7: kaged.gateway.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
+	28, // 8: kaged.gateway.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_kaged_gateway_v1_frame_proto_init() }

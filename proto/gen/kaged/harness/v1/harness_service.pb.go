@@ -2319,7 +2319,11 @@ type CageChanged struct {
 	// Why the cage has ended before the run: oom, pids, walltime, disk, owner_ended or lost. Empty while it lives.
 	Ended string `protobuf:"bytes,6,opt,name=ended,proto3" json:"ended,omitempty"`
 	// The record of it.
-	Audit         *v1.AuditRecord `protobuf:"bytes,7,opt,name=audit,proto3" json:"audit,omitempty"`
+	Audit *v1.AuditRecord `protobuf:"bytes,7,opt,name=audit,proto3" json:"audit,omitempty"`
+	// What an operator is told of the cage when it is made, each a sentence.
+	Notes []string `protobuf:"bytes,8,rep,name=notes,proto3" json:"notes,omitempty"`
+	// What was made in the writable folders and may make tools outside run code; known at the cage's end.
+	Found         []*v1.CageFinding `protobuf:"bytes,9,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2399,6 +2403,20 @@ func (x *CageChanged) GetEnded() string {
 func (x *CageChanged) GetAudit() *v1.AuditRecord {
 	if x != nil {
 		return x.Audit
+	}
+	return nil
+}
+
+func (x *CageChanged) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+func (x *CageChanged) GetFound() []*v1.CageFinding {
+	if x != nil {
+		return x.Found
 	}
 	return nil
 }
@@ -3407,7 +3425,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\bapproval\x18\f \x01(\v2#.kaged.harness.v1.ApprovalRequestedH\x00R\bapproval\x123\n" +
 	"\x04cage\x18\r \x01(\v2\x1d.kaged.harness.v1.CageChangedH\x00R\x04cage\x12:\n" +
 	"\anetwork\x18\x0e \x01(\v2\x1e.kaged.harness.v1.NetworkTriedH\x00R\anetworkB\a\n" +
-	"\x05event\"\xdd\x01\n" +
+	"\x05event\"\xa7\x02\n" +
 	"\vCageChanged\x12\x1d\n" +
 	"\n" +
 	"agent_path\x18\x01 \x01(\tR\tagentPath\x12\x16\n" +
@@ -3417,7 +3435,9 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"bestEffort\x12\x18\n" +
 	"\asummary\x18\x05 \x01(\tR\asummary\x12\x14\n" +
 	"\x05ended\x18\x06 \x01(\tR\x05ended\x122\n" +
-	"\x05audit\x18\a \x01(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"\x9c\x01\n" +
+	"\x05audit\x18\a \x01(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\x12\x14\n" +
+	"\x05notes\x18\b \x03(\tR\x05notes\x122\n" +
+	"\x05found\x18\t \x03(\v2\x1c.kaged.common.v1.CageFindingR\x05found\"\x9c\x01\n" +
 	"\fNetworkTried\x12\x1d\n" +
 	"\n" +
 	"agent_path\x18\x01 \x01(\tR\tagentPath\x129\n" +
@@ -3584,15 +3604,16 @@ var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(*v1.Error)(nil),             // 46: kaged.common.v1.Error
 	(*Message)(nil),              // 47: kaged.harness.v1.Message
 	(*v1.AuditRecord)(nil),       // 48: kaged.common.v1.AuditRecord
-	(*v1.NetworkAttempt)(nil),    // 49: kaged.common.v1.NetworkAttempt
-	(*ToolCall)(nil),             // 50: kaged.harness.v1.ToolCall
-	(*v1.ApprovalSubject)(nil),   // 51: kaged.common.v1.ApprovalSubject
-	(*ToolResult)(nil),           // 52: kaged.harness.v1.ToolResult
-	(*Block)(nil),                // 53: kaged.harness.v1.Block
-	(StopReason)(0),              // 54: kaged.harness.v1.StopReason
-	(*Usage)(nil),                // 55: kaged.harness.v1.Usage
-	(*Stats)(nil),                // 56: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),      // 57: google.protobuf.Struct
+	(*v1.CageFinding)(nil),       // 49: kaged.common.v1.CageFinding
+	(*v1.NetworkAttempt)(nil),    // 50: kaged.common.v1.NetworkAttempt
+	(*ToolCall)(nil),             // 51: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil),   // 52: kaged.common.v1.ApprovalSubject
+	(*ToolResult)(nil),           // 53: kaged.harness.v1.ToolResult
+	(*Block)(nil),                // 54: kaged.harness.v1.Block
+	(StopReason)(0),              // 55: kaged.harness.v1.StopReason
+	(*Usage)(nil),                // 56: kaged.harness.v1.Usage
+	(*Stats)(nil),                // 57: kaged.harness.v1.Stats
+	(*structpb.Struct)(nil),      // 58: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
 	6,  // 0: kaged.harness.v1.CompileRequest.files:type_name -> kaged.harness.v1.SourceFile
@@ -3643,40 +3664,41 @@ var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
 	28, // 45: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
 	29, // 46: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
 	48, // 47: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
-	49, // 48: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
-	48, // 49: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
-	4,  // 50: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	50, // 51: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	51, // 52: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	48, // 53: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	52, // 54: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	48, // 55: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	46, // 56: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	53, // 57: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	54, // 58: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	55, // 59: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	56, // 60: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	46, // 61: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	5,  // 62: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	54, // 63: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	55, // 64: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	56, // 65: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	46, // 66: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	53, // 67: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	57, // 68: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	16, // 69: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	16, // 70: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	8,  // 71: kaged.harness.v1.HarnessService.Compile:input_type -> kaged.harness.v1.CompileRequest
-	12, // 72: kaged.harness.v1.HarnessService.ExplainTools:input_type -> kaged.harness.v1.ExplainToolsRequest
-	18, // 73: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	11, // 74: kaged.harness.v1.HarnessService.Compile:output_type -> kaged.harness.v1.CompileResponse
-	14, // 75: kaged.harness.v1.HarnessService.ExplainTools:output_type -> kaged.harness.v1.ExplainToolsResponse
-	27, // 76: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	74, // [74:77] is the sub-list for method output_type
-	71, // [71:74] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	49, // 48: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
+	50, // 49: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	48, // 50: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	4,  // 51: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	51, // 52: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	52, // 53: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	48, // 54: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	53, // 55: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	48, // 56: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	46, // 57: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	54, // 58: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	55, // 59: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	56, // 60: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	57, // 61: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	46, // 62: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	5,  // 63: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	55, // 64: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	56, // 65: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	57, // 66: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	46, // 67: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	54, // 68: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	58, // 69: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	16, // 70: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	16, // 71: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	8,  // 72: kaged.harness.v1.HarnessService.Compile:input_type -> kaged.harness.v1.CompileRequest
+	12, // 73: kaged.harness.v1.HarnessService.ExplainTools:input_type -> kaged.harness.v1.ExplainToolsRequest
+	18, // 74: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	11, // 75: kaged.harness.v1.HarnessService.Compile:output_type -> kaged.harness.v1.CompileResponse
+	14, // 76: kaged.harness.v1.HarnessService.ExplainTools:output_type -> kaged.harness.v1.ExplainToolsResponse
+	27, // 77: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	75, // [75:78] is the sub-list for method output_type
+	72, // [72:75] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }

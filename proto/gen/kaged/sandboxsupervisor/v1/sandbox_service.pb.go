@@ -937,7 +937,9 @@ type ExecExited struct {
 	// Why the supervisor ended it, if it did.
 	Reason KillReason `protobuf:"varint,3,opt,name=reason,proto3,enum=kaged.sandboxsupervisor.v1.KillReason" json:"reason,omitempty"`
 	// How long it ran, in milliseconds.
-	DurationMs    int64 `protobuf:"varint,4,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	DurationMs int64 `protobuf:"varint,4,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	// Of a command with a cage of its own: what was found in its writable folders at its end.
+	Found         []*v1.CageFinding `protobuf:"bytes,5,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -998,6 +1000,13 @@ func (x *ExecExited) GetDurationMs() int64 {
 		return x.DurationMs
 	}
 	return 0
+}
+
+func (x *ExecExited) GetFound() []*v1.CageFinding {
+	if x != nil {
+		return x.Found
+	}
+	return nil
 }
 
 // StartProcessRequest describes a process.
@@ -1862,7 +1871,9 @@ func (x *EndOwnerRequest) GetSessionId() string {
 type EndOwnerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many commands were killed.
-	Killed        int32 `protobuf:"varint,1,opt,name=killed,proto3" json:"killed,omitempty"`
+	Killed int32 `protobuf:"varint,1,opt,name=killed,proto3" json:"killed,omitempty"`
+	// What was found at the end of its cages that nobody held any more, and has not been told yet.
+	Found         []*v1.CageFinding `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1904,6 +1915,114 @@ func (x *EndOwnerResponse) GetKilled() int32 {
 	return 0
 }
 
+func (x *EndOwnerResponse) GetFound() []*v1.CageFinding {
+	if x != nil {
+		return x.Found
+	}
+	return nil
+}
+
+// ReleaseCageRequest names the cage.
+type ReleaseCageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cage.
+	CageId string `protobuf:"bytes,1,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
+	// The session it belongs to.
+	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseCageRequest) Reset() {
+	*x = ReleaseCageRequest{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseCageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseCageRequest) ProtoMessage() {}
+
+func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseCageRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseCageRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ReleaseCageRequest) GetCageId() string {
+	if x != nil {
+		return x.CageId
+	}
+	return ""
+}
+
+func (x *ReleaseCageRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+// ReleaseCageResponse is what the cage leaves.
+type ReleaseCageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was made in its writable folders and may make tools outside run code.
+	Found         []*v1.CageFinding `protobuf:"bytes,1,rep,name=found,proto3" json:"found,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseCageResponse) Reset() {
+	*x = ReleaseCageResponse{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseCageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseCageResponse) ProtoMessage() {}
+
+func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseCageResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseCageResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ReleaseCageResponse) GetFound() []*v1.CageFinding {
+	if x != nil {
+		return x.Found
+	}
+	return nil
+}
+
 // HoldCageRequest describes a cage.
 type HoldCageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1923,7 +2042,7 @@ type HoldCageRequest struct {
 
 func (x *HoldCageRequest) Reset() {
 	*x = HoldCageRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[25]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2054,7 @@ func (x *HoldCageRequest) String() string {
 func (*HoldCageRequest) ProtoMessage() {}
 
 func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[25]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2067,7 @@ func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageRequest.ProtoReflect.Descriptor instead.
 func (*HoldCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HoldCageRequest) GetCageId() string {
@@ -2003,7 +2122,7 @@ type HoldCageEvent struct {
 
 func (x *HoldCageEvent) Reset() {
 	*x = HoldCageEvent{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2134,7 @@ func (x *HoldCageEvent) String() string {
 func (*HoldCageEvent) ProtoMessage() {}
 
 func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2147,7 @@ func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageEvent.ProtoReflect.Descriptor instead.
 func (*HoldCageEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *HoldCageEvent) GetEvent() isHoldCageEvent_Event {
@@ -2094,14 +2213,16 @@ func (*HoldCageEvent_Ended) isHoldCageEvent_Event() {}
 type CageEnded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why the supervisor ended it, if it did.
-	Reason        KillReason `protobuf:"varint,1,opt,name=reason,proto3,enum=kaged.sandboxsupervisor.v1.KillReason" json:"reason,omitempty"`
+	Reason KillReason `protobuf:"varint,1,opt,name=reason,proto3,enum=kaged.sandboxsupervisor.v1.KillReason" json:"reason,omitempty"`
+	// What was made in its writable folders and may make tools outside run code.
+	Found         []*v1.CageFinding `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CageEnded) Reset() {
 	*x = CageEnded{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[27]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2234,7 @@ func (x *CageEnded) String() string {
 func (*CageEnded) ProtoMessage() {}
 
 func (x *CageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[27]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2247,7 @@ func (x *CageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageEnded.ProtoReflect.Descriptor instead.
 func (*CageEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CageEnded) GetReason() KillReason {
@@ -2134,6 +2255,13 @@ func (x *CageEnded) GetReason() KillReason {
 		return x.Reason
 	}
 	return KillReason_KILL_REASON_UNSPECIFIED
+}
+
+func (x *CageEnded) GetFound() []*v1.CageFinding {
+	if x != nil {
+		return x.Found
+	}
+	return nil
 }
 
 // Cage is a cage that lives.
@@ -2156,14 +2284,16 @@ type Cage struct {
 	// CPU time used so far in milliseconds, by everything that ever ran in it.
 	CpuMs int64 `protobuf:"varint,8,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
 	// How many processes are in it, its init left out.
-	Processes     int32 `protobuf:"varint,9,opt,name=processes,proto3" json:"processes,omitempty"`
+	Processes int32 `protobuf:"varint,9,opt,name=processes,proto3" json:"processes,omitempty"`
+	// What an operator is told of it, each a sentence: what was not searched.
+	Notes         []string `protobuf:"bytes,10,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Cage) Reset() {
 	*x = Cage{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2305,7 @@ func (x *Cage) String() string {
 func (*Cage) ProtoMessage() {}
 
 func (x *Cage) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2318,7 @@ func (x *Cage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cage.ProtoReflect.Descriptor instead.
 func (*Cage) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Cage) GetCageId() string {
@@ -2254,6 +2384,13 @@ func (x *Cage) GetProcesses() int32 {
 	return 0
 }
 
+func (x *Cage) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
 // ListCagesRequest selects cages.
 type ListCagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2265,7 +2402,7 @@ type ListCagesRequest struct {
 
 func (x *ListCagesRequest) Reset() {
 	*x = ListCagesRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[29]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2277,7 +2414,7 @@ func (x *ListCagesRequest) String() string {
 func (*ListCagesRequest) ProtoMessage() {}
 
 func (x *ListCagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[29]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2290,7 +2427,7 @@ func (x *ListCagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCagesRequest.ProtoReflect.Descriptor instead.
 func (*ListCagesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListCagesRequest) GetSessionId() string {
@@ -2311,7 +2448,7 @@ type ListCagesResponse struct {
 
 func (x *ListCagesResponse) Reset() {
 	*x = ListCagesResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[30]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2323,7 +2460,7 @@ func (x *ListCagesResponse) String() string {
 func (*ListCagesResponse) ProtoMessage() {}
 
 func (x *ListCagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[30]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2336,7 +2473,7 @@ func (x *ListCagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCagesResponse.ProtoReflect.Descriptor instead.
 func (*ListCagesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListCagesResponse) GetCages() []*Cage {
@@ -2355,7 +2492,7 @@ type ProbeCagesRequest struct {
 
 func (x *ProbeCagesRequest) Reset() {
 	*x = ProbeCagesRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[31]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2367,7 +2504,7 @@ func (x *ProbeCagesRequest) String() string {
 func (*ProbeCagesRequest) ProtoMessage() {}
 
 func (x *ProbeCagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[31]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2380,7 +2517,7 @@ func (x *ProbeCagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeCagesRequest.ProtoReflect.Descriptor instead.
 func (*ProbeCagesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{33}
 }
 
 // ProbeCagesResponse says what this machine gives to cages.
@@ -2398,7 +2535,7 @@ type ProbeCagesResponse struct {
 
 func (x *ProbeCagesResponse) Reset() {
 	*x = ProbeCagesResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2410,7 +2547,7 @@ func (x *ProbeCagesResponse) String() string {
 func (*ProbeCagesResponse) ProtoMessage() {}
 
 func (x *ProbeCagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2423,7 +2560,7 @@ func (x *ProbeCagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeCagesResponse.ProtoReflect.Descriptor instead.
 func (*ProbeCagesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ProbeCagesResponse) GetTier() string {
@@ -2466,7 +2603,7 @@ type CageLayer struct {
 
 func (x *CageLayer) Reset() {
 	*x = CageLayer{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2478,7 +2615,7 @@ func (x *CageLayer) String() string {
 func (*CageLayer) ProtoMessage() {}
 
 func (x *CageLayer) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2491,7 +2628,7 @@ func (x *CageLayer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageLayer.ProtoReflect.Descriptor instead.
 func (*CageLayer) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CageLayer) GetName() string {
@@ -2590,14 +2727,15 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\n" +
 	"ExecOutput\x12:\n" +
 	"\x06stream\x18\x01 \x01(\x0e2\".kaged.sandboxsupervisor.v1.StreamR\x06stream\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data\"\xa2\x01\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\xd6\x01\n" +
 	"\n" +
 	"ExecExited\x12\x1b\n" +
 	"\texit_code\x18\x01 \x01(\x05R\bexitCode\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\tR\x06signal\x12>\n" +
 	"\x06reason\x18\x03 \x01(\x0e2&.kaged.sandboxsupervisor.v1.KillReasonR\x06reason\x12\x1f\n" +
 	"\vduration_ms\x18\x04 \x01(\x03R\n" +
-	"durationMs\"q\n" +
+	"durationMs\x122\n" +
+	"\x05found\x18\x05 \x03(\v2\x1c.kaged.common.v1.CageFindingR\x05found\"q\n" +
 	"\x13StartProcessRequest\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12;\n" +
@@ -2655,9 +2793,16 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\tprocesses\x18\x01 \x03(\v2#.kaged.sandboxsupervisor.v1.ProcessR\tprocesses\"0\n" +
 	"\x0fEndOwnerRequest\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x01 \x01(\tR\tsessionId\"*\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"^\n" +
 	"\x10EndOwnerResponse\x12\x16\n" +
-	"\x06killed\x18\x01 \x01(\x05R\x06killed\"\xda\x01\n" +
+	"\x06killed\x18\x01 \x01(\x05R\x06killed\x122\n" +
+	"\x05found\x18\x02 \x03(\v2\x1c.kaged.common.v1.CageFindingR\x05found\"L\n" +
+	"\x12ReleaseCageRequest\x12\x17\n" +
+	"\acage_id\x18\x01 \x01(\tR\x06cageId\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\"I\n" +
+	"\x13ReleaseCageResponse\x122\n" +
+	"\x05found\x18\x01 \x03(\v2\x1c.kaged.common.v1.CageFindingR\x05found\"\xda\x01\n" +
 	"\x0fHoldCageRequest\x12\x17\n" +
 	"\acage_id\x18\x01 \x01(\tR\x06cageId\x127\n" +
 	"\x05owner\x18\x02 \x01(\v2!.kaged.sandboxsupervisor.v1.OwnerR\x05owner\x12\x1d\n" +
@@ -2669,9 +2814,10 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\x06opened\x18\x01 \x01(\v2 .kaged.sandboxsupervisor.v1.CageH\x00R\x06opened\x12;\n" +
 	"\anetwork\x18\x02 \x01(\v2\x1f.kaged.common.v1.NetworkAttemptH\x00R\anetwork\x12=\n" +
 	"\x05ended\x18\x03 \x01(\v2%.kaged.sandboxsupervisor.v1.CageEndedH\x00R\x05endedB\a\n" +
-	"\x05event\"K\n" +
+	"\x05event\"\x7f\n" +
 	"\tCageEnded\x12>\n" +
-	"\x06reason\x18\x01 \x01(\x0e2&.kaged.sandboxsupervisor.v1.KillReasonR\x06reason\"\xa3\x02\n" +
+	"\x06reason\x18\x01 \x01(\x0e2&.kaged.sandboxsupervisor.v1.KillReasonR\x06reason\x122\n" +
+	"\x05found\x18\x02 \x03(\v2\x1c.kaged.common.v1.CageFindingR\x05found\"\xb9\x02\n" +
 	"\x04Cage\x12\x17\n" +
 	"\acage_id\x18\x01 \x01(\tR\x06cageId\x127\n" +
 	"\x05owner\x18\x02 \x01(\v2!.kaged.sandboxsupervisor.v1.OwnerR\x05owner\x12\x1d\n" +
@@ -2684,7 +2830,9 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"bestEffort\x12!\n" +
 	"\fmemory_bytes\x18\a \x01(\x03R\vmemoryBytes\x12\x15\n" +
 	"\x06cpu_ms\x18\b \x01(\x03R\x05cpuMs\x12\x1c\n" +
-	"\tprocesses\x18\t \x01(\x05R\tprocesses\"1\n" +
+	"\tprocesses\x18\t \x01(\x05R\tprocesses\x12\x14\n" +
+	"\x05notes\x18\n" +
+	" \x03(\tR\x05notes\"1\n" +
 	"\x10ListCagesRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"K\n" +
@@ -2716,7 +2864,7 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\x10KILL_REASON_PIDS\x10\x06\x12\x18\n" +
 	"\x14KILL_REASON_WALLTIME\x10\a\x12\x14\n" +
 	"\x10KILL_REASON_DISK\x10\b\x12\x17\n" +
-	"\x13KILL_REASON_SECCOMP\x10\t2\xd4\b\n" +
+	"\x13KILL_REASON_SECCOMP\x10\t2\xc4\t\n" +
 	"\x0eSandboxService\x12Z\n" +
 	"\x04Exec\x12'.kaged.sandboxsupervisor.v1.ExecRequest\x1a%.kaged.sandboxsupervisor.v1.ExecEvent(\x010\x01\x12q\n" +
 	"\fStartProcess\x12/.kaged.sandboxsupervisor.v1.StartProcessRequest\x1a0.kaged.sandboxsupervisor.v1.StartProcessResponse\x12s\n" +
@@ -2726,7 +2874,8 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"EndProcess\x12-.kaged.sandboxsupervisor.v1.EndProcessRequest\x1a..kaged.sandboxsupervisor.v1.EndProcessResponse\x12t\n" +
 	"\rListProcesses\x120.kaged.sandboxsupervisor.v1.ListProcessesRequest\x1a1.kaged.sandboxsupervisor.v1.ListProcessesResponse\x12e\n" +
 	"\bEndOwner\x12+.kaged.sandboxsupervisor.v1.EndOwnerRequest\x1a,.kaged.sandboxsupervisor.v1.EndOwnerResponse\x12d\n" +
-	"\bHoldCage\x12+.kaged.sandboxsupervisor.v1.HoldCageRequest\x1a).kaged.sandboxsupervisor.v1.HoldCageEvent0\x01\x12h\n" +
+	"\bHoldCage\x12+.kaged.sandboxsupervisor.v1.HoldCageRequest\x1a).kaged.sandboxsupervisor.v1.HoldCageEvent0\x01\x12n\n" +
+	"\vReleaseCage\x12..kaged.sandboxsupervisor.v1.ReleaseCageRequest\x1a/.kaged.sandboxsupervisor.v1.ReleaseCageResponse\x12h\n" +
 	"\tListCages\x12,.kaged.sandboxsupervisor.v1.ListCagesRequest\x1a-.kaged.sandboxsupervisor.v1.ListCagesResponse\x12k\n" +
 	"\n" +
 	"ProbeCages\x12-.kaged.sandboxsupervisor.v1.ProbeCagesRequest\x1a..kaged.sandboxsupervisor.v1.ProbeCagesResponseB\x83\x02\n" +
@@ -2745,7 +2894,7 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP() []byte 
 }
 
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_goTypes = []any{
 	(Stream)(0),                    // 0: kaged.sandboxsupervisor.v1.Stream
 	(KillReason)(0),                // 1: kaged.sandboxsupervisor.v1.KillReason
@@ -2774,18 +2923,21 @@ var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_goTypes = []any{
 	(*ListProcessesResponse)(nil),  // 24: kaged.sandboxsupervisor.v1.ListProcessesResponse
 	(*EndOwnerRequest)(nil),        // 25: kaged.sandboxsupervisor.v1.EndOwnerRequest
 	(*EndOwnerResponse)(nil),       // 26: kaged.sandboxsupervisor.v1.EndOwnerResponse
-	(*HoldCageRequest)(nil),        // 27: kaged.sandboxsupervisor.v1.HoldCageRequest
-	(*HoldCageEvent)(nil),          // 28: kaged.sandboxsupervisor.v1.HoldCageEvent
-	(*CageEnded)(nil),              // 29: kaged.sandboxsupervisor.v1.CageEnded
-	(*Cage)(nil),                   // 30: kaged.sandboxsupervisor.v1.Cage
-	(*ListCagesRequest)(nil),       // 31: kaged.sandboxsupervisor.v1.ListCagesRequest
-	(*ListCagesResponse)(nil),      // 32: kaged.sandboxsupervisor.v1.ListCagesResponse
-	(*ProbeCagesRequest)(nil),      // 33: kaged.sandboxsupervisor.v1.ProbeCagesRequest
-	(*ProbeCagesResponse)(nil),     // 34: kaged.sandboxsupervisor.v1.ProbeCagesResponse
-	(*CageLayer)(nil),              // 35: kaged.sandboxsupervisor.v1.CageLayer
-	nil,                            // 36: kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
-	(*v1.CagePolicy)(nil),          // 37: kaged.common.v1.CagePolicy
-	(*v1.NetworkAttempt)(nil),      // 38: kaged.common.v1.NetworkAttempt
+	(*ReleaseCageRequest)(nil),     // 27: kaged.sandboxsupervisor.v1.ReleaseCageRequest
+	(*ReleaseCageResponse)(nil),    // 28: kaged.sandboxsupervisor.v1.ReleaseCageResponse
+	(*HoldCageRequest)(nil),        // 29: kaged.sandboxsupervisor.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),          // 30: kaged.sandboxsupervisor.v1.HoldCageEvent
+	(*CageEnded)(nil),              // 31: kaged.sandboxsupervisor.v1.CageEnded
+	(*Cage)(nil),                   // 32: kaged.sandboxsupervisor.v1.Cage
+	(*ListCagesRequest)(nil),       // 33: kaged.sandboxsupervisor.v1.ListCagesRequest
+	(*ListCagesResponse)(nil),      // 34: kaged.sandboxsupervisor.v1.ListCagesResponse
+	(*ProbeCagesRequest)(nil),      // 35: kaged.sandboxsupervisor.v1.ProbeCagesRequest
+	(*ProbeCagesResponse)(nil),     // 36: kaged.sandboxsupervisor.v1.ProbeCagesResponse
+	(*CageLayer)(nil),              // 37: kaged.sandboxsupervisor.v1.CageLayer
+	nil,                            // 38: kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
+	(*v1.CagePolicy)(nil),          // 39: kaged.common.v1.CagePolicy
+	(*v1.NetworkAttempt)(nil),      // 40: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),         // 41: kaged.common.v1.CageFinding
 }
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_depIdxs = []int32{
 	4,  // 0: kaged.sandboxsupervisor.v1.ExecRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
@@ -2793,61 +2945,67 @@ var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_depIdxs = []int32{
 	7,  // 2: kaged.sandboxsupervisor.v1.ExecRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
 	8,  // 3: kaged.sandboxsupervisor.v1.ExecRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
 	2,  // 4: kaged.sandboxsupervisor.v1.ExecStart.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	36, // 5: kaged.sandboxsupervisor.v1.ExecStart.env:type_name -> kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
+	38, // 5: kaged.sandboxsupervisor.v1.ExecStart.env:type_name -> kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
 	5,  // 6: kaged.sandboxsupervisor.v1.ExecStart.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
-	37, // 7: kaged.sandboxsupervisor.v1.ExecStart.cage:type_name -> kaged.common.v1.CagePolicy
+	39, // 7: kaged.sandboxsupervisor.v1.ExecStart.cage:type_name -> kaged.common.v1.CagePolicy
 	5,  // 8: kaged.sandboxsupervisor.v1.Resize.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
 	10, // 9: kaged.sandboxsupervisor.v1.ExecEvent.started:type_name -> kaged.sandboxsupervisor.v1.ExecStarted
 	11, // 10: kaged.sandboxsupervisor.v1.ExecEvent.output:type_name -> kaged.sandboxsupervisor.v1.ExecOutput
 	12, // 11: kaged.sandboxsupervisor.v1.ExecEvent.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
-	38, // 12: kaged.sandboxsupervisor.v1.ExecEvent.refused:type_name -> kaged.common.v1.NetworkAttempt
+	40, // 12: kaged.sandboxsupervisor.v1.ExecEvent.refused:type_name -> kaged.common.v1.NetworkAttempt
 	0,  // 13: kaged.sandboxsupervisor.v1.ExecOutput.stream:type_name -> kaged.sandboxsupervisor.v1.Stream
 	1,  // 14: kaged.sandboxsupervisor.v1.ExecExited.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
-	4,  // 15: kaged.sandboxsupervisor.v1.StartProcessRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
-	23, // 16: kaged.sandboxsupervisor.v1.StartProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	17, // 17: kaged.sandboxsupervisor.v1.AttachProcessEvent.output:type_name -> kaged.sandboxsupervisor.v1.ProcessOutput
-	23, // 18: kaged.sandboxsupervisor.v1.AttachProcessEvent.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	6,  // 19: kaged.sandboxsupervisor.v1.ControlProcessRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
-	7,  // 20: kaged.sandboxsupervisor.v1.ControlProcessRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
-	8,  // 21: kaged.sandboxsupervisor.v1.ControlProcessRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
-	23, // 22: kaged.sandboxsupervisor.v1.EndProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	2,  // 23: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	12, // 24: kaged.sandboxsupervisor.v1.Process.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
-	23, // 25: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
-	2,  // 26: kaged.sandboxsupervisor.v1.HoldCageRequest.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	37, // 27: kaged.sandboxsupervisor.v1.HoldCageRequest.policy:type_name -> kaged.common.v1.CagePolicy
-	30, // 28: kaged.sandboxsupervisor.v1.HoldCageEvent.opened:type_name -> kaged.sandboxsupervisor.v1.Cage
-	38, // 29: kaged.sandboxsupervisor.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	29, // 30: kaged.sandboxsupervisor.v1.HoldCageEvent.ended:type_name -> kaged.sandboxsupervisor.v1.CageEnded
-	1,  // 31: kaged.sandboxsupervisor.v1.CageEnded.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
-	2,  // 32: kaged.sandboxsupervisor.v1.Cage.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	30, // 33: kaged.sandboxsupervisor.v1.ListCagesResponse.cages:type_name -> kaged.sandboxsupervisor.v1.Cage
-	35, // 34: kaged.sandboxsupervisor.v1.ProbeCagesResponse.layers:type_name -> kaged.sandboxsupervisor.v1.CageLayer
-	3,  // 35: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
-	13, // 36: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
-	15, // 37: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
-	18, // 38: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
-	20, // 39: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
-	22, // 40: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
-	25, // 41: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
-	27, // 42: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:input_type -> kaged.sandboxsupervisor.v1.HoldCageRequest
-	31, // 43: kaged.sandboxsupervisor.v1.SandboxService.ListCages:input_type -> kaged.sandboxsupervisor.v1.ListCagesRequest
-	33, // 44: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:input_type -> kaged.sandboxsupervisor.v1.ProbeCagesRequest
-	9,  // 45: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
-	14, // 46: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
-	16, // 47: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
-	19, // 48: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
-	21, // 49: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
-	24, // 50: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
-	26, // 51: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
-	28, // 52: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:output_type -> kaged.sandboxsupervisor.v1.HoldCageEvent
-	32, // 53: kaged.sandboxsupervisor.v1.SandboxService.ListCages:output_type -> kaged.sandboxsupervisor.v1.ListCagesResponse
-	34, // 54: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:output_type -> kaged.sandboxsupervisor.v1.ProbeCagesResponse
-	45, // [45:55] is the sub-list for method output_type
-	35, // [35:45] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	41, // 15: kaged.sandboxsupervisor.v1.ExecExited.found:type_name -> kaged.common.v1.CageFinding
+	4,  // 16: kaged.sandboxsupervisor.v1.StartProcessRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
+	23, // 17: kaged.sandboxsupervisor.v1.StartProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	17, // 18: kaged.sandboxsupervisor.v1.AttachProcessEvent.output:type_name -> kaged.sandboxsupervisor.v1.ProcessOutput
+	23, // 19: kaged.sandboxsupervisor.v1.AttachProcessEvent.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	6,  // 20: kaged.sandboxsupervisor.v1.ControlProcessRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
+	7,  // 21: kaged.sandboxsupervisor.v1.ControlProcessRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
+	8,  // 22: kaged.sandboxsupervisor.v1.ControlProcessRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
+	23, // 23: kaged.sandboxsupervisor.v1.EndProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	2,  // 24: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	12, // 25: kaged.sandboxsupervisor.v1.Process.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
+	23, // 26: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
+	41, // 27: kaged.sandboxsupervisor.v1.EndOwnerResponse.found:type_name -> kaged.common.v1.CageFinding
+	41, // 28: kaged.sandboxsupervisor.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	2,  // 29: kaged.sandboxsupervisor.v1.HoldCageRequest.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	39, // 30: kaged.sandboxsupervisor.v1.HoldCageRequest.policy:type_name -> kaged.common.v1.CagePolicy
+	32, // 31: kaged.sandboxsupervisor.v1.HoldCageEvent.opened:type_name -> kaged.sandboxsupervisor.v1.Cage
+	40, // 32: kaged.sandboxsupervisor.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	31, // 33: kaged.sandboxsupervisor.v1.HoldCageEvent.ended:type_name -> kaged.sandboxsupervisor.v1.CageEnded
+	1,  // 34: kaged.sandboxsupervisor.v1.CageEnded.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
+	41, // 35: kaged.sandboxsupervisor.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	2,  // 36: kaged.sandboxsupervisor.v1.Cage.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	32, // 37: kaged.sandboxsupervisor.v1.ListCagesResponse.cages:type_name -> kaged.sandboxsupervisor.v1.Cage
+	37, // 38: kaged.sandboxsupervisor.v1.ProbeCagesResponse.layers:type_name -> kaged.sandboxsupervisor.v1.CageLayer
+	3,  // 39: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
+	13, // 40: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
+	15, // 41: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
+	18, // 42: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
+	20, // 43: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
+	22, // 44: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
+	25, // 45: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
+	29, // 46: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:input_type -> kaged.sandboxsupervisor.v1.HoldCageRequest
+	27, // 47: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:input_type -> kaged.sandboxsupervisor.v1.ReleaseCageRequest
+	33, // 48: kaged.sandboxsupervisor.v1.SandboxService.ListCages:input_type -> kaged.sandboxsupervisor.v1.ListCagesRequest
+	35, // 49: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:input_type -> kaged.sandboxsupervisor.v1.ProbeCagesRequest
+	9,  // 50: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
+	14, // 51: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
+	16, // 52: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
+	19, // 53: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
+	21, // 54: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
+	24, // 55: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
+	26, // 56: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
+	30, // 57: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:output_type -> kaged.sandboxsupervisor.v1.HoldCageEvent
+	28, // 58: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:output_type -> kaged.sandboxsupervisor.v1.ReleaseCageResponse
+	34, // 59: kaged.sandboxsupervisor.v1.SandboxService.ListCages:output_type -> kaged.sandboxsupervisor.v1.ListCagesResponse
+	36, // 60: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:output_type -> kaged.sandboxsupervisor.v1.ProbeCagesResponse
+	50, // [50:61] is the sub-list for method output_type
+	39, // [39:50] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() }
@@ -2878,7 +3036,7 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() {
 		(*ControlProcessRequest_Resize)(nil),
 		(*ControlProcessRequest_Signal)(nil),
 	}
-	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26].OneofWrappers = []any{
+	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28].OneofWrappers = []any{
 		(*HoldCageEvent_Opened)(nil),
 		(*HoldCageEvent_Network)(nil),
 		(*HoldCageEvent_Ended)(nil),
@@ -2889,7 +3047,7 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc), len(file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   35,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	SandboxService_ListProcesses_FullMethodName  = "/kaged.sandboxsupervisor.v1.SandboxService/ListProcesses"
 	SandboxService_EndOwner_FullMethodName       = "/kaged.sandboxsupervisor.v1.SandboxService/EndOwner"
 	SandboxService_HoldCage_FullMethodName       = "/kaged.sandboxsupervisor.v1.SandboxService/HoldCage"
+	SandboxService_ReleaseCage_FullMethodName    = "/kaged.sandboxsupervisor.v1.SandboxService/ReleaseCage"
 	SandboxService_ListCages_FullMethodName      = "/kaged.sandboxsupervisor.v1.SandboxService/ListCages"
 	SandboxService_ProbeCages_FullMethodName     = "/kaged.sandboxsupervisor.v1.SandboxService/ProbeCages"
 )
@@ -71,6 +72,10 @@ type SandboxServiceClient interface {
 	// link, with cage_unavailable and the layer that is missing if this machine cannot give what the policy asks for, and with
 	// rate_limited if there are too many.
 	HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error)
+	// ReleaseCage lets go of a cage in place of the end of its HoldCage stream, and returns when the cage has ended, with what was
+	// found in its writable folders then. A cage that is kept by processes of StartProcess is looked at while it lives. A cage
+	// that is not known, or is another session's, has nothing to say.
+	ReleaseCage(ctx context.Context, in *ReleaseCageRequest, opts ...grpc.CallOption) (*ReleaseCageResponse, error)
 	// ListCages says what cages there are, optionally for one session, with what they use.
 	ListCages(ctx context.Context, in *ListCagesRequest, opts ...grpc.CallOption) (*ListCagesResponse, error)
 	// ProbeCages tries what this machine can give to cages, by making one, and says what is missing and how to get it.
@@ -186,6 +191,16 @@ func (c *sandboxServiceClient) HoldCage(ctx context.Context, in *HoldCageRequest
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SandboxService_HoldCageClient = grpc.ServerStreamingClient[HoldCageEvent]
 
+func (c *sandboxServiceClient) ReleaseCage(ctx context.Context, in *ReleaseCageRequest, opts ...grpc.CallOption) (*ReleaseCageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseCageResponse)
+	err := c.cc.Invoke(ctx, SandboxService_ReleaseCage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *sandboxServiceClient) ListCages(ctx context.Context, in *ListCagesRequest, opts ...grpc.CallOption) (*ListCagesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListCagesResponse)
@@ -246,6 +261,10 @@ type SandboxServiceServer interface {
 	// link, with cage_unavailable and the layer that is missing if this machine cannot give what the policy asks for, and with
 	// rate_limited if there are too many.
 	HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error
+	// ReleaseCage lets go of a cage in place of the end of its HoldCage stream, and returns when the cage has ended, with what was
+	// found in its writable folders then. A cage that is kept by processes of StartProcess is looked at while it lives. A cage
+	// that is not known, or is another session's, has nothing to say.
+	ReleaseCage(context.Context, *ReleaseCageRequest) (*ReleaseCageResponse, error)
 	// ListCages says what cages there are, optionally for one session, with what they use.
 	ListCages(context.Context, *ListCagesRequest) (*ListCagesResponse, error)
 	// ProbeCages tries what this machine can give to cages, by making one, and says what is missing and how to get it.
@@ -283,6 +302,9 @@ func (UnimplementedSandboxServiceServer) EndOwner(context.Context, *EndOwnerRequ
 }
 func (UnimplementedSandboxServiceServer) HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error {
 	return status.Error(codes.Unimplemented, "method HoldCage not implemented")
+}
+func (UnimplementedSandboxServiceServer) ReleaseCage(context.Context, *ReleaseCageRequest) (*ReleaseCageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseCage not implemented")
 }
 func (UnimplementedSandboxServiceServer) ListCages(context.Context, *ListCagesRequest) (*ListCagesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListCages not implemented")
@@ -430,6 +452,24 @@ func _SandboxService_HoldCage_Handler(srv interface{}, stream grpc.ServerStream)
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SandboxService_HoldCageServer = grpc.ServerStreamingServer[HoldCageEvent]
 
+func _SandboxService_ReleaseCage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseCageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SandboxServiceServer).ReleaseCage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SandboxService_ReleaseCage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SandboxServiceServer).ReleaseCage(ctx, req.(*ReleaseCageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SandboxService_ListCages_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListCagesRequest)
 	if err := dec(in); err != nil {
@@ -492,6 +532,10 @@ var SandboxService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EndOwner",
 			Handler:    _SandboxService_EndOwner_Handler,
+		},
+		{
+			MethodName: "ReleaseCage",
+			Handler:    _SandboxService_ReleaseCage_Handler,
 		},
 		{
 			MethodName: "ListCages",

@@ -24,6 +24,7 @@ const (
 	ToolRunnerService_RunTool_FullMethodName       = "/kaged.toolrunner.v1.ToolRunnerService/RunTool"
 	ToolRunnerService_CancelTool_FullMethodName    = "/kaged.toolrunner.v1.ToolRunnerService/CancelTool"
 	ToolRunnerService_HoldCage_FullMethodName      = "/kaged.toolrunner.v1.ToolRunnerService/HoldCage"
+	ToolRunnerService_ReleaseCage_FullMethodName   = "/kaged.toolrunner.v1.ToolRunnerService/ReleaseCage"
 	ToolRunnerService_ListProcesses_FullMethodName = "/kaged.toolrunner.v1.ToolRunnerService/ListProcesses"
 	ToolRunnerService_EndSession_FullMethodName    = "/kaged.toolrunner.v1.ToolRunnerService/EndSession"
 )
@@ -54,6 +55,8 @@ type ToolRunnerServiceClient interface {
 	// --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with cage_policy_invalid and cage_unavailable
 	// as SandboxService.HoldCage does.
 	HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error)
+	// ReleaseCage lets go of a cage and returns what it leaves, as SandboxService.ReleaseCage does.
+	ReleaseCage(ctx context.Context, in *ReleaseCageRequest, opts ...grpc.CallOption) (*ReleaseCageResponse, error)
 	// ListProcesses says what runs in the workspace, for one session or all: the commands of tool calls and the cages, the
 	// oldest first.
 	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
@@ -138,6 +141,16 @@ func (c *toolRunnerServiceClient) HoldCage(ctx context.Context, in *HoldCageRequ
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolRunnerService_HoldCageClient = grpc.ServerStreamingClient[HoldCageEvent]
 
+func (c *toolRunnerServiceClient) ReleaseCage(ctx context.Context, in *ReleaseCageRequest, opts ...grpc.CallOption) (*ReleaseCageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseCageResponse)
+	err := c.cc.Invoke(ctx, ToolRunnerService_ReleaseCage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *toolRunnerServiceClient) ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListProcessesResponse)
@@ -184,6 +197,8 @@ type ToolRunnerServiceServer interface {
 	// --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with cage_policy_invalid and cage_unavailable
 	// as SandboxService.HoldCage does.
 	HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error
+	// ReleaseCage lets go of a cage and returns what it leaves, as SandboxService.ReleaseCage does.
+	ReleaseCage(context.Context, *ReleaseCageRequest) (*ReleaseCageResponse, error)
 	// ListProcesses says what runs in the workspace, for one session or all: the commands of tool calls and the cages, the
 	// oldest first.
 	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
@@ -214,6 +229,9 @@ func (UnimplementedToolRunnerServiceServer) CancelTool(context.Context, *CancelT
 }
 func (UnimplementedToolRunnerServiceServer) HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error {
 	return status.Error(codes.Unimplemented, "method HoldCage not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) ReleaseCage(context.Context, *ReleaseCageRequest) (*ReleaseCageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseCage not implemented")
 }
 func (UnimplementedToolRunnerServiceServer) ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListProcesses not implemented")
@@ -318,6 +336,24 @@ func _ToolRunnerService_HoldCage_Handler(srv interface{}, stream grpc.ServerStre
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolRunnerService_HoldCageServer = grpc.ServerStreamingServer[HoldCageEvent]
 
+func _ToolRunnerService_ReleaseCage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseCageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolRunnerServiceServer).ReleaseCage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolRunnerService_ReleaseCage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolRunnerServiceServer).ReleaseCage(ctx, req.(*ReleaseCageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ToolRunnerService_ListProcesses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListProcessesRequest)
 	if err := dec(in); err != nil {
@@ -372,6 +408,10 @@ var ToolRunnerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelTool",
 			Handler:    _ToolRunnerService_CancelTool_Handler,
+		},
+		{
+			MethodName: "ReleaseCage",
+			Handler:    _ToolRunnerService_ReleaseCage_Handler,
 		},
 		{
 			MethodName: "ListProcesses",
