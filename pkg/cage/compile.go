@@ -33,7 +33,9 @@ func Forbidden(paths ...ownpath.Path) Option {
 //
 // Whoever acts on the view later checks again, on descriptors: files change.
 func Compile(policy *dsl.Cage, root string, options ...Option) (*View, error) {
-	c := &compiler{policy: policy, grants: map[string]Grant{}, inProject: map[string]bool{}, written: map[string]string{}, gits: map[string]bool{}}
+	c := &compiler{
+		policy: policy, grants: map[string]Grant{}, inProject: map[string]bool{}, written: map[string]string{}, gits: map[string]bool{}, found: map[Found]bool{},
+	}
 	for _, o := range options {
 		o(c)
 	}
@@ -48,9 +50,11 @@ func Compile(policy *dsl.Cage, root string, options ...Option) (*View, error) {
 	if err := c.protect(); err != nil {
 		return nil, err
 	}
+	c.findSockets()
 	v := &View{
 		Root: c.root, Relaxed: policy.Seccomp == "relaxed", Capabilities: slices.Clone(policy.Capabilities),
 		Persistent: policy.State == "persistent", Env: maps.Clone(policy.Env), Limits: policy.Limits, Partial: c.partial,
+		GitReadOnly: policy.GitReadOnly(), Found: c.stamps(), Sockets: c.live, PartialSockets: c.partialSockets,
 	}
 	for _, path := range slices.Sorted(maps.Keys(c.grants)) {
 		v.Grants = append(v.Grants, c.grants[path])
@@ -80,7 +84,16 @@ type compiler struct {
 	written   map[string]string // where those of the policy are written
 	gits      map[string]bool   // the folders of git that were looked at
 	pins      []string
-	partial   bool
+	found     map[Found]bool
+
+	memory     *Memory // nil for none
+	recallOnly bool
+	sockets    bool // are looked for
+	live       []string
+	ofUser     []placedSetting // of the user's configuration of git, nil before it is read
+
+	partial, partialSockets bool
+	buffer                  []byte // of list
 }
 
 // entry is a value of a policy: its field, such as cage.fs[2].path, and where it is written, as in [dsl.Mount].

@@ -37,7 +37,16 @@ func (v *View) Describe() []Line {
 		add("not renamed", "%s, so that nothing else can take the place of what is read-only in it", list(names))
 	}
 	if v.Partial {
-		add("not searched", "the deepest folders: there are more than %d, and repositories may be among those left, which are then not protected", searched)
+		add("not searched", "the deepest folders: there are more than %d, and repositories may be among those left, which are not protected unless an earlier run found them", searched)
+	}
+	if words := v.gitWords(); words != "" {
+		add("git", "%s", words)
+	}
+	if len(v.Sockets) > 0 {
+		add("sockets", "%s: covered, as processes outside listen there", list(v.namesOf(v.Sockets)))
+	}
+	if v.PartialSockets {
+		add("not searched", "the deepest folders of what may be read: a socket of a process in another container would not be found there")
 	}
 	add("system", "the machine's programs and libraries, read-only; a /tmp, /dev and /proc of its own; none of the machine's other files, processes and sockets")
 	add("home", "%s", map[bool]string{
@@ -54,6 +63,20 @@ func (v *View) Describe() []Line {
 	}
 	add("limits", "%s", limitWords(v.Limits))
 	return lines
+}
+
+// gitWords says what the agent may do to repositories, "" where there is none it could write to.
+func (v *View) gitWords() string {
+	switch {
+	case !v.Writes():
+		return ""
+	case v.GitReadOnly:
+		return "read-only: no repository in what may be written can be changed, so there are no commits and no git add"
+	case slices.ContainsFunc(v.Found, func(f Found) bool { return f.Kind == FoundRepository }):
+		return "writable: the agent may commit and change the index; a submodule, repository or hook path that it adds is reported when its cage ends, " +
+			"not prevented (git: read_only prevents it)"
+	}
+	return ""
 }
 
 // May says in one sentence what can be read, written and reached.
@@ -86,6 +109,14 @@ func (v *View) names(chosen func(Grant) bool) []string {
 		if chosen(g) {
 			names = append(names, v.name(g.Path))
 		}
+	}
+	return names
+}
+
+func (v *View) namesOf(paths []string) []string {
+	names := make([]string, len(paths))
+	for i, path := range paths {
+		names[i] = v.name(path)
 	}
 	return names
 }

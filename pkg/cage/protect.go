@@ -2,7 +2,6 @@ package cage
 
 import (
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,25 +12,15 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// searched is how many folders of a writable one are looked at for repositories and projects in it, those nearest to it first.
-const searched = 512
-
-// unsearched are folders that hold what was installed: nobody works in the repositories there.
-var unsearched = []string{"node_modules", ".venv", "__pycache__"}
-
-// Which protected names get a stub where they are not there. In a work tree these are folders only, as git does not know empty
-// folders, and only those that no tool takes for anything when they are empty; .git/commondir says what holds without it.
-var (
-	folderStubs  = []string{".git", ".kaged"}
-	projectStubs = []string{".vscode", ".idea", ".claude", ".cursor", ".devcontainer"}
-	gitStubs     = map[string]Grant{
-		"hooks": {Dir: true}, "config": {}, "config.worktree": {}, "commondir": {Stub: ".\n"},
-	}
-)
+// gitStubs are what stands for the protected paths of a repository's folder where they are not there. A stub in a work tree is
+// a folder, as git does not know empty folders; commondir says what holds without it.
+var gitStubs = map[string]Grant{
+	"hooks": {Dir: true}, "config": {}, "config.worktree": {}, "commondir": {Stub: ".\n"}, "modules": {Dir: true},
+}
 
 // protect adds the protected paths in writable grants, and holds fast the folders that lead to what is read-only.
 func (c *compiler) protect() error {
-	if err := c.protectFolder(c.root, slices.Concat(folderStubs, projectStubs)); err != nil {
+	if err := c.protectFolder(c.root, dsl.ProjectStub); err != nil {
 		return err
 	}
 	for _, path := range slices.Sorted(maps.Keys(c.named)) {
@@ -41,46 +30,59 @@ func (c *compiler) protect() error {
 		g := c.named[path]
 		if g.Writable && g.Dir && filepath.Base(path) == ".git" {
 			// Also in a writable folder: as long as it is empty nothing else protects what it may become.
-			if err := c.protectGit(path); err != nil {
+			if err := c.protectGit(path, filepath.Dir(path)); err != nil {
 				return err
 			}
 		}
-		if !g.Writable || !g.Dir || c.holder(filepath.Dir(path)).Writable {
+		if !g.Writable && g.Dir {
+			c.searchReadOnly(path)
+		}
+		if !g.Writable || !g.Dir || c.gits[path] || c.holder(filepath.Dir(path)).Writable {
 			continue // in a writable one that is searched itself
 		}
 		if err := c.protectPartly(path); err != nil {
 			return err
 		}
-		if err := c.protectFolder(path, folderStubs); err != nil {
+		if err := c.protectFolder(path, dsl.GrantStub); err != nil {
 			return err
 		}
 		if err := c.search(path); err != nil {
 			return err
 		}
 	}
+	if err := c.recalled(); err != nil {
+		return err
+	}
+	c.keep()
 	c.pin()
 	return nil
 }
 
-// protectFolder protects what makes tools run code that work in the folder dir. Of what is not there, the names in stubs get
-// one.
-func (c *compiler) protectFolder(dir string, stubs []string) error {
-	for _, name := range dsl.ProtectedNames {
-		path := filepath.Join(dir, name)
-		if name == ".git" && kind(path) == unix.S_IFDIR && len(c.entries(path)) > 0 {
-			if err := c.protectGit(path); err != nil {
+// protectFolder protects what makes tools run code that work in the folder dir. Of what is not there, the names get a stub
+// that have one at such a place: none, the root of a writable grant, or the project's.
+func (c *compiler) protectFolder(dir string, place dsl.StubPlace) error {
+	list, readable := c.entries(dir)
+	there := make(map[string]bool, len(list))
+	for _, e := range list {
+		there[dsl.FoldName(e.name)] = true
+	}
+	for _, p := range dsl.ProtectedNames {
+		path := filepath.Join(dir, p.Name)
+		stub := Grant{Dir: true, Missing: place == dsl.ProjectStub && p.Stub != dsl.NoStub || place == dsl.GrantStub && p.Stub == dsl.GrantStub}
+		first, _, _ := strings.Cut(p.Name, "/")
+		if readable && !there[first] && !stub.Missing {
+			continue
+		}
+		if p.Name == ".git" && kind(path) == unix.S_IFDIR && !c.isEmpty(path) {
+			if err := c.protectGit(path, dir); err != nil {
 				return err
 			}
 			continue
 		}
-		stub := Grant{Dir: true, Missing: true}
-		if !slices.Contains(stubs, name) {
-			stub = Grant{}
-		}
 		if err := c.protectPath(path, stub); err != nil {
 			return err
 		}
-		if name == ".git" && kind(path) == unix.S_IFREG {
+		if p.Name == ".git" && kind(path) == unix.S_IFREG {
 			if err := c.followGit(path); err != nil {
 				return err
 			}
@@ -91,7 +93,8 @@ func (c *compiler) protectFolder(dir string, stubs []string) error {
 
 // protectPartly protects the rest of a name that begins above the grant, as .config/git does where .config is granted.
 func (c *compiler) protectPartly(dir string) error {
-	for _, name := range dsl.ProtectedNames {
+	for _, p := range dsl.ProtectedNames {
+		name := p.Name
 		for i := range len(name) {
 			if name[i] == '/' && strings.HasSuffix(dir, "/"+name[:i]) {
 				if err := c.protectPath(filepath.Join(dir, name[i+1:]), Grant{}); err != nil {
@@ -110,90 +113,10 @@ func (c *compiler) lookAbove(path string) error {
 	}
 	for at := path; at != "/"; at = filepath.Dir(at) {
 		if isGit(at) {
-			if err := c.protectGit(at); err != nil {
+			if err := c.protectGit(at, ""); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-// isGit reports whether git keeps a repository or a worktree's part of one in the folder.
-func isGit(dir string) bool {
-	has := func(name string) bool { return kind(filepath.Join(dir, name)) != 0 }
-	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
-}
-
-// protectGit protects what makes git run code, of the folder in which it keeps a repository, and of those in it in which it
-// keeps submodules and worktrees. Of a bare repository without worktrees it protects only what is there: it may be kept in
-// another repository, as data for tests are, which would see the stubs. Such a folder has a name of its own, so that a policy
-// for an agent below another cannot be seen to name what is protected in it; there no policy can.
-func (c *compiler) protectGit(dir string) error {
-	if c.gits[dir] {
-		return nil
-	}
-	c.gits[dir] = true
-	named := slices.Contains(strings.Split(dir, "/"), ".git")
-	stubs := named || kind(filepath.Join(dir, "worktrees")) == unix.S_IFDIR ||
-		kind(filepath.Join(filepath.Dir(dir), ".git")) == unix.S_IFREG
-	// A stub of another cage says what holds without it.
-	common, worktree := firstLine(filepath.Join(dir, "commondir"))
-	worktree = worktree && common != "."
-	for _, name := range dsl.ProtectedGit {
-		stub := gitStubs[name]
-		stub.Missing = stubs
-		if worktree && name != "config.worktree" {
-			stub = Grant{} // they are looked for where commondir says
-		}
-		path := filepath.Join(dir, name)
-		if !named {
-			c.unname(path)
-		}
-		if err := c.protectPath(path, stub); err != nil {
-			return err
-		}
-	}
-	for _, inner := range []string{"modules", "worktrees"} {
-		if err := c.search(filepath.Join(dir, inner)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// unname takes back what the policy grants at or below a path.
-func (c *compiler) unname(path string) {
-	for at, g := range c.grants {
-		if g.Writable && Below(at, path) {
-			g.Writable, g.Protected = false, true
-			c.grants[at] = g
-		}
-	}
-}
-
-// followGit protects the folder that a .git file leads to, and the one of the repository that is a worktree of.
-func (c *compiler) followGit(file string) error {
-	for _, link := range []struct{ name, prefix string }{{"", "gitdir: "}, {"commondir", ""}} {
-		text, ok := firstLine(filepath.Join(file, link.name))
-		target, ok2 := strings.CutPrefix(text, link.prefix)
-		if !ok || !ok2 || target == "" {
-			return nil
-		}
-		from := file
-		if link.name == "" {
-			from = filepath.Dir(file)
-		}
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(from, target)
-		}
-		real, err := filepath.EvalSymlinks(target)
-		if err != nil || !isGit(real) {
-			return nil
-		}
-		if err := c.protectGit(real); err != nil {
-			return err
-		}
-		file = real
 	}
 	return nil
 }
@@ -238,64 +161,6 @@ func (c *compiler) holder(path string) Grant {
 	}
 }
 
-// search looks for repositories and projects below dir, those nearest to it first. It follows no links.
-func (c *compiler) search(dir string) error {
-	queue := []string{dir}
-	for looked := 0; len(queue) > 0; looked++ {
-		if looked == searched {
-			c.partial = true
-			return nil
-		}
-		at := queue[0]
-		queue = queue[1:]
-		if !c.holder(at).Writable {
-			continue
-		}
-		entries := c.entries(at)
-		names := map[string]bool{}
-		for _, e := range entries {
-			names[e.Name()] = true
-			if e.IsDir() && e.Name() != ".git" && !slices.Contains(unsearched, e.Name()) {
-				queue = append(queue, filepath.Join(at, e.Name()))
-			}
-		}
-		var err error
-		switch {
-		case names["HEAD"] && isGit(at):
-			err = c.protectGit(at)
-		case names[".git"] || names[".kaged"]:
-			err = c.protectFolder(at, nil)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// entries reads a folder that is to be reached without links; what cannot be read has none.
-func (c *compiler) entries(dir string) []os.DirEntry {
-	fd, err := beneath.Open(c.systemFD, relative(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	f := os.NewFile(uintptr(fd), dir)
-	defer f.Close()
-	entries, err := f.ReadDir(-1)
-	if err != nil {
-		return nil
-	}
-	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return entries
-}
-
-func relative(path string) string {
-	if path == "/" {
-		return "."
-	}
-	return path[1:]
-}
-
 // pin lists the folders between a read-only grant and the writable one it lies in: each must be a mount of its own, since a
 // folder that is none can be renamed, whatever is mounted below it.
 func (c *compiler) pin() {
@@ -320,6 +185,20 @@ func (c *compiler) pin() {
 func kind(path string) uint32 {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil {
+		return 0
+	}
+	return uint32(st.Mode) & unix.S_IFMT
+}
+
+// kindBeneath is kind of a path below an open folder that is reached through no link.
+func kindBeneath(dir int, rel string) uint32 {
+	fd, err := beneath.Open(dir, rel, beneath.Path|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
 		return 0
 	}
 	return uint32(st.Mode) & unix.S_IFMT

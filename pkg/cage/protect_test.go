@@ -61,7 +61,9 @@ func TestProtected(t *testing.T) {
 	v := compile(t, root, "rw .")
 	expect(t, added(root, v), map[string]string{
 		".kaged": "folder", ".vscode": "folder", ".envrc": "file", ".idea": "missing folder", ".claude": "missing folder",
-		".cursor": "missing folder", ".devcontainer": "missing folder",
+		".cursor": "missing folder", ".devcontainer": "missing folder", ".codex": "missing folder", ".gemini": "missing folder", ".githooks": "missing folder",
+		".husky": "missing folder", ".helix": "missing folder", ".kiro": "missing folder", ".mise": "missing folder", ".opencode": "missing folder",
+		".windsurf": "missing folder", ".zed": "missing folder", ".git/modules": "missing folder",
 		".git": "pinned", ".git/config": "file", ".git/hooks": "folder", ".git/config.worktree": "missing file", ".git/commondir": "missing file",
 	})
 	for name, want := range map[string]bool{
@@ -138,7 +140,7 @@ func TestNestedRepositories(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(root, "tree/.git"), []byte("gitdir: ./.bare\n"), 0o644))
 	got := added(root, compile(t, root, "rw ."))
 	for name, want := range map[string]string{
-		".git/modules/third/party/config": "file", ".git/modules/third/party/hooks": "folder", ".git/modules/third": "pinned",
+		".git/modules/third/party/config": "file", ".git/modules/third/party/hooks": "folder", ".git/modules": "folder", ".git/modules/third/party": "pinned",
 		".git/worktrees/w/commondir": "file", ".git/worktrees/w/config.worktree": "missing file", ".git/worktrees/w": "pinned",
 		"libs": "pinned", "libs/a": "pinned", "libs/a/.git": "pinned", "libs/a/.git/config": "file", "libs/a/.envrc": "file", "libs/a/.vscode": "",
 		"team/b/.kaged": "folder", "node_modules/m/.git/config": "", "fixtures/bare/config": "file", "fixtures/bare/commondir": "",

@@ -1,7 +1,11 @@
 package cage
 
 import (
+	"path/filepath"
+	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/dsl"
 )
@@ -26,6 +30,14 @@ type View struct {
 	Env map[string]string
 	// Limits bound what is used; zero is no limit of its own.
 	Limits dsl.Limits
+	// GitReadOnly says that all of a repository's folder is read-only.
+	GitReadOnly bool
+	// Found is what was found in writable folders, by path: what [View.Since] compares.
+	Found []Found
+	// Sockets are the sockets in granted folders that answer, if they were asked for; see [Sockets].
+	Sockets []string
+	// PartialSockets says that a read-only folder has more folders than are searched for sockets.
+	PartialSockets bool
 	// Partial says that a writable folder has more folders than are searched for repositories and projects in it, so that files
 	// may be left unprotected that lie deep inside.
 	Partial bool
@@ -85,6 +97,47 @@ func (v *View) Find(real string) (Grant, bool) {
 		return Grant{}, false
 	}
 	return v.Grants[best], true
+}
+
+// Reserved reports whether a path has a protected name in it that no grant of the policy names, whatever folder it stands in, and
+// returns the path up to that name. File tools do not write there. Commands in a box may, where nothing stands for the name: it
+// is reported when the box is gone.
+func (v *View) Reserved(real string) (string, bool) {
+	holder := ""
+	for _, g := range v.Grants {
+		if !g.Protected && !g.Pinned && (real == g.Path || g.Dir && Below(real, g.Path)) && len(g.Path) >= len(holder) {
+			holder = g.Path
+		}
+	}
+	if holder == "" || real == holder {
+		return "", false
+	}
+	rel := strings.TrimPrefix(real[len(holder):], "/")
+	part, ok := dsl.ProtectedPart(rel)
+	if !ok {
+		part, ok = v.reservedGit(holder, rel)
+	}
+	return filepath.Join(holder, part), ok
+}
+
+// reservedGit finds a .git in a path that is no folder with a repository in it, or is spelled otherwise.
+func (v *View) reservedGit(holder, rel string) (string, bool) {
+	at := holder
+	for element := range strings.SplitSeq(rel, "/") {
+		at = filepath.Join(at, element)
+		if dsl.FoldName(element) != ".git" {
+			continue
+		}
+		if element != ".git" || v.GitReadOnly || kind(at) != unix.S_IFDIR || kind(filepath.Join(at, "HEAD")) == 0 {
+			return strings.TrimPrefix(at[len(holder):], "/"), true
+		}
+	}
+	return "", false
+}
+
+// Writes reports whether anything new can be made in what is granted.
+func (v *View) Writes() bool {
+	return slices.ContainsFunc(v.Grants, func(g Grant) bool { return g.Writable && g.Dir })
 }
 
 // Allows reports whether a path, absolute and without links, can be read, or also written where write is set. Of a path that

@@ -24,6 +24,8 @@ type Cage struct {
 	Seccomp string
 	// Capabilities are named capabilities.
 	Capabilities []string
+	// Git is "writable" or "read_only", "" where the block does not say: see [Cage.GitReadOnly].
+	Git string `json:",omitempty"`
 	// State is "ephemeral" or "persistent".
 	State string
 	// Env are the variables set inside.
@@ -61,6 +63,16 @@ type Limits struct {
 	Walltime time.Duration
 }
 
+// The values of git.
+const (
+	GitWritable = "writable"
+	GitReadOnly = "read_only"
+)
+
+// GitReadOnly reports whether all of a repository's folder is read-only, whatever grant it lies in. A value that is none of the
+// two counts as read_only.
+func (c *Cage) GitReadOnly() bool { return c.Git != "" && c.Git != GitWritable }
+
 var (
 	cageOrNone = &shape{
 		kind: oneOfShape, options: []*shape{
@@ -90,6 +102,8 @@ var (
 			}},
 		}}},
 		{name: "seccomp", shape: oneWord("The system calls; debuggers need relaxed. default unless set.", "default", "relaxed")},
+		{name: "git", shape: oneWord("Whether repositories in writable folders can be written, for commits, or only read. writable unless set, or unless the agent above has read_only.",
+			GitWritable, GitReadOnly)},
 		{name: "capabilities", shape: &shape{
 			kind: listShape, most: 64, items: text("", 64, capabilityPattern),
 			doc: "Named rights: shell for the tools that run commands, exec for commands that are tools.",
@@ -170,7 +184,7 @@ func buildCage(n *node, root func(*node) string) *Cage {
 	if n == nil || n.kind != mapNode {
 		return nil
 	}
-	c := &Cage{Seccomp: n.str("seccomp"), State: n.str("state")}
+	c := &Cage{Seccomp: n.str("seccomp"), State: n.str("state"), Git: n.str("git")}
 	if c.Seccomp == "" {
 		c.Seccomp = "default"
 	}
@@ -271,7 +285,7 @@ func (c *Cage) Proto() *commonv1.CagePolicy {
 	}
 	p := &commonv1.CagePolicy{
 		NetAllow: slices.Clone(c.Net), Seccomp: c.Seccomp, Capabilities: slices.Clone(c.Capabilities), State: c.State,
-		Env: maps.Clone(c.Env),
+		Env: maps.Clone(c.Env), Git: c.Git,
 	}
 	for _, place := range c.ReadOnly {
 		p.ReadOnly = append(p.ReadOnly, place.Path)
@@ -296,7 +310,7 @@ func CageFromProto(p *commonv1.CagePolicy) *Cage {
 	}
 	c := &Cage{
 		Net: slices.Clone(p.GetNetAllow()), Seccomp: p.GetSeccomp(), Capabilities: slices.Clone(p.GetCapabilities()),
-		State: p.GetState(), Env: maps.Clone(p.GetEnv()),
+		State: p.GetState(), Env: maps.Clone(p.GetEnv()), Git: p.GetGit(),
 	}
 	for i, path := range p.GetReadOnly() {
 		place := Place{Path: path}

@@ -60,6 +60,12 @@ func checkCage(c *Cage, n *node, path string, diags *diagnostics) {
 			diags.warnf(CageDoubtful, pos, tree, "%s is granted twice, first %s and then %s; the last counts.", m.Path, c.FS[j].Mode, m.Mode)
 		}
 	}
+	for i, m := range c.FS {
+		if part, ok := inGit(m.Path); ok && m.Mode == "rw" && c.GitReadOnly() {
+			pos, tree := at("fs[" + strconv.Itoa(i) + "]")
+			diags.errorf(SchemaViolation, pos, tree, "git: read_only leaves %s read-only, and %s is granted rw; leave the grant out, or set git: writable.", part, m.Path)
+		}
+	}
 	for i, text := range c.Net {
 		if slices.ContainsFunc(c.Net[:i], func(o string) bool { return ruleKey(o) == ruleKey(text) }) {
 			pos, tree := at("net.allow[" + strconv.Itoa(i) + "]")
@@ -73,6 +79,15 @@ func checkCage(c *Cage, n *node, path string, diags *diagnostics) {
 		}
 	}
 }
+
+// inGit returns the part of a path up to its .git folder, and false if it has none.
+func inGit(path string) (string, bool) {
+	parts := strings.Split(canonical(path), "/")
+	i := slices.IndexFunc(parts, func(part string) bool { return FoldName(part) == ".git" })
+	return strings.Join(parts[:i+1], "/"), i >= 0
+}
+
+func isInGit(path string) bool { return first(inGit(path)) != "" }
 
 func capabilityNames() []string {
 	var names []string

@@ -18,7 +18,7 @@ type Excess struct {
 }
 
 // Narrow returns what child comes to below an agent whose cage is parent, and what it asks for beyond that one, in the order
-// of the block. What it does not say it has from the parent: limits, and the places that stay read-only in the folders it
+// of the block. What it does not say it has from the parent: limits, git, and the places that stay read-only in the folders it
 // writes. With an excess the result means nothing. Neither argument is changed.
 //
 // Paths are held against each other as they are written: project:/src is not known to lie in /home/me/project here. So what a
@@ -56,8 +56,10 @@ func (n *narrowing) mount(i int, m Mount) {
 		n.report(field, "The agent above may not see %s; it may %s.", m.Path, mountWords(n.parent.FS))
 	case m.Mode == "rw" && holder.Mode != "rw":
 		n.report(field, "The agent above may only read %s, so this one cannot write %s.", holder.Path, m.Path)
+	case m.Mode == "rw" && n.parent.GitReadOnly() && isInGit(m.Path):
+		n.report(field, "The agent above has git: read_only, so this one cannot write %s.", m.Path)
 	case m.Mode == "rw":
-		if part, ok := protectedPart(canonical(m.Path)); ok && !within(canonical(holder.Path), part) {
+		if part, ok := innermostProtected(canonical(m.Path)); ok && !within(canonical(holder.Path), part) {
 			n.report(field, "The agent above cannot write %s, where tools outside the cage find code to run: its own cage names only %s.", m.Path, holder.Path)
 		}
 	}
@@ -120,6 +122,12 @@ func ruleKey(text string) string {
 func (n *narrowing) rights() {
 	if n.child.Seccomp == "relaxed" && n.parent.Seccomp != "relaxed" {
 		n.report("seccomp", "The agent above has the default system calls, so this one cannot have the relaxed ones.")
+	}
+	switch {
+	case n.child.Git == "":
+		n.out.Git = n.parent.Git
+	case n.parent.GitReadOnly() && !n.child.GitReadOnly():
+		n.report("git", "The agent above has git: read_only, so this one cannot have git: %s.", n.child.Git)
 	}
 	if n.child.State == "persistent" && n.parent.State != "persistent" {
 		n.report("state", "The agent above keeps nothing between its runs, so this one cannot be persistent.")

@@ -3,51 +3,184 @@ package dsl
 import (
 	"slices"
 	"strings"
+	"unicode"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
 )
 
-// ProtectedNames are the paths, below the root of a project, of a repository or of a writable folder, that stay read-only in
-// every cage unless its policy names them: tools outside the cage run code they find there, without being asked. Besides them
-// stands what makes git run code, in whatever folder it keeps: see [ProtectedGit].
+// Protected is a name from which tools outside the cage run code without being asked.
+type Protected struct {
+	// Name is a path below a folder. It protects what is at the path and everything in it.
+	Name string
+	// Stub says where an empty folder holds the name while a cage lives, if nothing is there.
+	Stub StubPlace
+	// Reader says which tool reads it.
+	Reader string
+}
+
+// StubPlace is where a [Protected] name gets a stub.
+type StubPlace int
+
+// The places. A name gets a stub only if its reader takes an empty folder for none: an empty file would disturb most readers.
+const (
+	// NoStub: file tools refuse to make the name; one that a command makes is reported.
+	NoStub StubPlace = iota
+	// ProjectStub: at the project's root.
+	ProjectStub
+	// GrantStub: at the project's root and at the root of each writable grant.
+	GrantStub
+)
+
+// ProtectedNames are the names that stay read-only in every cage unless its policy names them. They are read-only in the root of
+// the project, of a writable grant, of a repository and of a nested project; file tools refuse them in every folder.
 //
-// Not among them is what a tool reads only when somebody asks it to build, test or run (Makefile, package.json, .npmrc), what
+// Not among them is what a tool reads only when it is asked to build, test or run (Makefile, package.json, .npmrc), what
 // it holds against a list of its own first, and what can only pick from what a protected file defines: .gitattributes and
 // .git/info/attributes choose among the drivers of .git/config, and .gitmodules is copied there by a command that takes no
 // programs from it.
-var ProtectedNames = []string{
-	".kaged", // the project itself: agents, their cages, commands that are tools
-	".git",   // the whole of it where it is a file that leads elsewhere, or not there; else as ProtectedGit says
-	".gitconfig", ".config/git",
-	".envrc", ".mise.toml", "mise.toml", // run on entering the folder
-	".husky", ".githooks", ".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml", // run by hooks that are there already
-	".vscode", ".idea", ".zed", ".devcontainer", ".devcontainer.json", // tasks and programs of editors that open the folder
-	".claude", ".cursor", ".codex", ".gemini", ".mcp.json", // hooks and servers of other agents
-	".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshenv", ".zshrc", ".zprofile", ".zlogin", // where a home is granted
-	".config/fish", ".config/autostart", ".config/systemd", ".ssh",
+var ProtectedNames = slices.Concat(
+	protectedNames(GrantStub, "kaged: agents, their cages, declared commands", ".kaged"),
+	protectedNames(GrantStub, "git, at each prompt that shows the state of a repository", ".git"),
+	protectedNames(NoStub, "git, where a home folder is granted", ".gitconfig", ".config/git"),
+	protectedNames(NoStub, "direnv, on entering the folder", ".envrc"),
+	protectedNames(ProjectStub, "mise, on entering the folder", ".mise"),
+	protectedNames(NoStub, "mise, on entering the folder", ".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml", "mise/config.toml",
+		"mise/config.local.toml", ".config/mise", ".config/mise.toml", ".config/mise.local.toml", ".rtx.toml"),
+	protectedNames(ProjectStub, "git, as the folder of hooks", ".husky", ".githooks"),
+	protectedNames(NoStub, "hooks of pre-commit and lefthook", slices.Concat([]string{".pre-commit-config.yaml"}, lefthookNames())...),
+	protectedNames(ProjectStub, "the editor that opens the folder", ".vscode", ".idea", ".zed", ".helix", ".devcontainer"),
+	protectedNames(NoStub, "the editor that opens the folder", ".fleet", ".nova", ".devcontainer.json",
+		".exrc", ".vimrc", ".nvimrc", ".nvim.lua", ".config/nvim", ".vim", ".config/helix", ".config/zed"),
+	protectedNames(ProjectStub, "another agent: hooks and MCP servers", ".claude", ".cursor", ".codex", ".gemini", ".opencode", ".windsurf", ".kiro"),
+	protectedNames(NoStub, "another agent: hooks and MCP servers", ".mcp.json", "opencode.json", "opencode.jsonc", ".continue", ".roo", ".qwen",
+		".amazonq", ".trae", ".factory", ".crush.json", "crush.json", ".aider.conf.yml", ".config/opencode"),
+	protectedNames(NoStub, "the shell that starts or ends, where a home folder is granted", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases",
+		".profile", ".zshenv", ".zshrc", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout",
+		".config/fish", ".config/nushell", ".config/zsh"),
+	protectedNames(NoStub, "the desktop session, where a home folder is granted", ".config/autostart", ".config/systemd", ".config/environment.d", ".local/share/systemd",
+		".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment"),
+	protectedNames(NoStub, "ssh, where a home folder is granted", ".ssh"),
+)
+
+func protectedNames(stub StubPlace, reader string, names ...string) []Protected {
+	list := make([]Protected, len(names))
+	for i, name := range names {
+		list[i] = Protected{Name: name, Stub: stub, Reader: reader}
+	}
+	return list
 }
 
-// ProtectedGit are the paths below a folder in which git keeps a repository that stay read-only likewise. commondir is one of
-// them because it would move the configuration and the hooks elsewhere.
-var ProtectedGit = []string{"hooks", "config", "config.worktree", "commondir"}
-
-// protectedPart returns the outermost part of a path that is protected whatever folder it stands in, and false if none is.
-func protectedPart(path string) (string, bool) {
-	parts := strings.Split(path, "/")
-	for end := 1; end <= len(parts); end++ {
-		for start := range end {
-			if isProtected(parts[start:end]) {
-				return strings.Join(parts[:end], "/"), true
-			}
+// lefthookNames are the names that lefthook reads, local ones included.
+func lefthookNames() (names []string) {
+	for _, base := range []string{"lefthook", ".lefthook", "lefthook-local", ".lefthook-local", ".config/lefthook", ".config/lefthook-local"} {
+		for _, extension := range []string{".yml", ".yaml", ".toml", ".json", ".jsonc"} {
+			names = append(names, base+extension)
 		}
+	}
+	return names
+}
+
+// ProtectedGit are the paths below a folder in which git keeps a repository that stay read-only likewise. commondir would move
+// the configuration and the hooks elsewhere. In modules the folders of repositories can be written, save for these paths; no new
+// one can be made, as `git submodule update` would take its configuration for the submodule's.
+var ProtectedGit = []string{"hooks", "config", "config.worktree", "commondir", "modules"}
+
+// protectedByFirst are the elements of the protected names, in the spelling of [FoldName], by the first.
+var protectedByFirst = func() map[string][][]string {
+	m := map[string][][]string{}
+	for _, p := range ProtectedNames {
+		parts := strings.Split(FoldName(p.Name), "/")
+		m[parts[0]] = append(m[parts[0]], parts)
+	}
+	return m
+}()
+
+// ProtectedBelow returns what follows the element first in each protected name that begins with it, "" for a name that is just
+// that, in the spelling of [FoldName].
+func ProtectedBelow(first string) (rest []string) {
+	for _, parts := range protectedByFirst[FoldName(first)] {
+		rest = append(rest, strings.Join(parts[1:], "/"))
+	}
+	return rest
+}
+
+// ReaderOf returns which tool reads the protected name that a path ends in, "" for none.
+func ReaderOf(path string) string {
+	folded := FoldName(path)
+	for _, p := range ProtectedNames {
+		if strings.HasSuffix("/"+folded, "/"+p.Name) {
+			return p.Reader
+		}
+	}
+	return ""
+}
+
+// ProtectedPart returns the outermost part of a path that is protected whatever folder it stands in, and false if none is. Of a
+// .git folder these are the parts that make git run code. Names are compared in the spelling of [FoldName].
+func ProtectedPart(path string) (string, bool) {
+	if ends := protectedEnds(path); len(ends) > 0 {
+		return firstParts(path, slices.Min(ends)), true
 	}
 	return "", false
 }
 
-func isProtected(parts []string) bool {
-	if parts[0] == ".git" && len(parts) > 1 {
-		last := parts[len(parts)-1]
-		inner := len(parts) == 2 || parts[1] == "modules" || parts[1] == "worktrees"
-		return inner && slices.Contains(ProtectedGit, last)
+// innermostProtected is [ProtectedPart] for the innermost part.
+func innermostProtected(path string) (string, bool) {
+	if ends := protectedEnds(path); len(ends) > 0 {
+		return firstParts(path, slices.Max(ends)), true
 	}
-	name := strings.Join(parts, "/")
-	return name != ".git" && slices.Contains(ProtectedNames, name)
+	return "", false
+}
+
+func firstParts(path string, n int) string { return strings.Join(strings.Split(path, "/")[:n], "/") }
+
+// protectedEnds returns of how many elements the parts of a path consist that are protected.
+func protectedEnds(path string) (ends []int) {
+	parts := strings.Split(FoldName(path), "/")
+	if strings.Count(path, "/")+1 != len(parts) {
+		return []int{1} // no element of a real path folds to one with a slash
+	}
+	for start, first := range parts {
+		if first == ".git" {
+			for end := start + 1; end < len(parts); end++ {
+				inner := end == start+1 || parts[start+1] == "modules" || parts[start+1] == "worktrees"
+				if inner && slices.Contains(ProtectedGit, parts[end]) {
+					ends = append(ends, end+1)
+				}
+			}
+			continue
+		}
+		for _, name := range protectedByFirst[first] {
+			if end := start + len(name); end <= len(parts) && slices.Equal(parts[start:end], name) {
+				ends = append(ends, end)
+			}
+		}
+	}
+	return ends
+}
+
+// FoldName returns a name or path in the spelling that all of its spellings share on file systems that ignore case: as ext4 and
+// f2fs fold names, and without the dots and spaces at an element's end that FAT drops.
+func FoldName(name string) string {
+	folded := strings.ToLower(name)
+	if strings.ContainsFunc(name, func(r rune) bool { return r >= 0x80 }) {
+		folded = strings.Map(func(r rune) rune {
+			if unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) {
+				return -1
+			}
+			return r
+		}, norm.NFD.String(name))
+		folded = norm.NFD.String(cases.Fold().String(folded))
+	}
+	if !strings.Contains(folded, "./") && !strings.Contains(folded, " /") && !strings.HasSuffix(folded, ".") && !strings.HasSuffix(folded, " ") {
+		return folded
+	}
+	parts := strings.Split(folded, "/")
+	for i, part := range parts {
+		if short := strings.TrimRight(part, ". "); short != "" {
+			parts[i] = short
+		}
+	}
+	return strings.Join(parts, "/")
 }

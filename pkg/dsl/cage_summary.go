@@ -28,6 +28,9 @@ func (c *Cage) Summary() string {
 	list("net", c.Net...)
 	list("seccomp", c.SystemCalls())
 	list("capabilities", c.Capabilities...)
+	if c.GitReadOnly() {
+		list("git", GitReadOnly)
+	}
 	return b.String()
 }
 

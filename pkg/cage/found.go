@@ -1,0 +1,125 @@
+package cage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/dsl"
+)
+
+// FoundKind is what a [Found] is.
+type FoundKind string
+
+// The kinds.
+const (
+	// FoundGitlink is an entry of an index that has git enter a folder, as for a submodule.
+	FoundGitlink FoundKind = "gitlink"
+	// FoundRepository is a folder in which git keeps a repository, or a file that leads to one.
+	FoundRepository FoundKind = "repository"
+	// FoundHookPath is what a configuration of git names: a folder of hooks, a further configuration, a program.
+	FoundHookPath FoundKind = "hook_path"
+	// FoundName is a protected name; see dsl.ProtectedNames.
+	FoundName FoundKind = "name"
+	// KnownFolder is a folder that holds a repository or a project. It is remembered, and never a finding.
+	KnownFolder FoundKind = "folder"
+)
+
+// Found is something in the writable folders of a cage that makes tools outside run code.
+type Found struct {
+	Kind FoundKind
+	// Path is absolute.
+	Path string
+	// changed is when the inode of a file that the cage could write was changed last, 0 for all else.
+	changed int64
+}
+
+// Finding is something that was made while a cage lived and that may make tools outside run code.
+type Finding struct {
+	// Kind is a [FoundKind], "partial" where the search ended at its bound, or "policy" where the folders could not be looked at.
+	Kind string
+	// Path is absolute, "" for partial and policy.
+	Path string
+	// Text is one sentence about it.
+	Text string
+}
+
+// MaxFindings is how many findings [View.Since] returns at most, the last of which says how many there are besides.
+const MaxFindings = 50
+
+func (c *compiler) note(f Found) {
+	c.found[f] = true
+}
+
+// stamps takes note of the state of those files of protected names that the cage can write.
+func (c *compiler) stamps() []Found {
+	list := make([]Found, 0, len(c.found))
+	for f := range c.found {
+		var st unix.Stat_t
+		if f.Kind == FoundName && c.holder(f.Path).Writable && unix.Lstat(f.Path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+			f.changed = changeTime(&st)
+		}
+		list = append(list, f)
+	}
+	slices.SortFunc(list, compareFound)
+	return list
+}
+
+func compareFound(a, b Found) int {
+	if d := strings.Compare(a.Path, b.Path); d != 0 {
+		return d
+	}
+	return strings.Compare(string(a.Kind), string(b.Kind))
+}
+
+// Since returns what v has found that before, an earlier view of the same policy and project, had not.
+func (v *View) Since(before *View) []Finding {
+	was := make(map[Found]int64, len(before.Found))
+	for _, f := range before.Found {
+		was[Found{Kind: f.Kind, Path: f.Path}] = f.changed
+	}
+	var list []Finding
+	for _, f := range v.Found {
+		changed, known := was[Found{Kind: f.Kind, Path: f.Path}]
+		if f.Kind == KnownFolder || known && (changed == f.changed || changed == 0 || f.changed == 0) {
+			continue
+		}
+		list = append(list, Finding{string(f.Kind), f.Path, v.sentence(f, known)})
+	}
+	if v.Partial && !before.Partial {
+		list = append(list, Finding{Kind: "partial", Text: fmt.Sprintf(
+			"There are more than %d folders now, and those beyond were not searched for repositories and protected names.", searched)})
+	}
+	if more := len(list) - MaxFindings + 1; more > 1 {
+		list = append(list[:MaxFindings-1], Finding{Kind: "partial", Text: fmt.Sprintf("There are %d more.", more)})
+	}
+	return list
+}
+
+func (v *View) sentence(f Found, known bool) string {
+	name := v.name(f.Path)
+	verb := "was made"
+	if known {
+		verb = "was changed"
+	}
+	switch f.Kind {
+	case FoundGitlink:
+		return fmt.Sprintf("The index of a repository names %s as a submodule now: git status enters it, and runs what its configuration names.", name)
+	case FoundRepository:
+		return fmt.Sprintf("The repository %s %s: git runs what its configuration and hooks name to those who enter the folder.", name, verb)
+	case FoundHookPath:
+		return fmt.Sprintf("A configuration of git names %s now: git runs what is there.", name)
+	}
+	return fmt.Sprintf("%s %s. It is read by %s.", name, verb, dsl.ReaderOf(f.Path))
+}
+
+// Notes says in sentences what an operator is to know of the view before an agent works in it.
+func (v *View) Notes() (notes []string) {
+	if v.Partial {
+		notes = append(notes, fmt.Sprintf("Not searched: the deepest folders. There are more than %d, and repositories that lie there are not protected, "+
+			"unless an earlier run found them.", searched))
+	}
+	return notes
+}

@@ -1,0 +1,311 @@
+package cage
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/dsl"
+)
+
+// isGit reports whether git keeps a repository or a worktree's part of one in the folder.
+func isGit(dir string) bool {
+	has := func(name string) bool { return kind(filepath.Join(dir, name)) != 0 }
+	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
+}
+
+// protectGit protects what makes git run code, of the folder in which it keeps a repository, and of those in it in which it
+// keeps submodules and worktrees; or all of the folder, if git is read_only. worktree is the folder whose files it keeps, "" if
+// that is not known.
+func (c *compiler) protectGit(dir, worktree string) error {
+	if !c.gits[dir] {
+		c.gits[dir] = true
+		if err := c.protectGitFolder(dir); err != nil {
+			return err
+		}
+	}
+	if key := dir + "\x00" + worktree; !c.gits[key] {
+		c.gits[key] = true
+		return c.protectNamed(dir, worktree)
+	}
+	return nil
+}
+
+// protectGitFolder protects what is in the folder of a repository. Of a bare repository without worktrees it protects only what
+// is there: it may be kept in another repository, as data for tests are, which would see the stubs. Such a folder has a name of
+// its own, so that a policy for an agent below another cannot be seen to name what is protected in it; there no policy can.
+func (c *compiler) protectGitFolder(dir string) error {
+	if c.policy.GitReadOnly() {
+		return c.protectWhole(dir)
+	}
+	named := slices.Contains(strings.Split(dir, "/"), ".git")
+	stubs := named || kind(filepath.Join(dir, "worktrees")) == unix.S_IFDIR ||
+		kind(filepath.Join(filepath.Dir(dir), ".git")) == unix.S_IFREG
+	// A stub of another cage says what holds without it.
+	common, worktree := firstLine(filepath.Join(dir, "commondir"))
+	worktree = worktree && common != "."
+	for _, name := range dsl.ProtectedGit {
+		stub := gitStubs[name]
+		stub.Missing = stubs
+		if worktree && name != "config.worktree" && name != "modules" {
+			stub = Grant{} // they are looked for where commondir says
+		}
+		path := filepath.Join(dir, name)
+		if !named {
+			c.unname(path)
+		}
+		if name == "modules" {
+			if err := c.protectModules(path); err != nil {
+				return err
+			}
+		}
+		if err := c.protectPath(path, stub); err != nil {
+			return err
+		}
+	}
+	return c.search(filepath.Join(dir, "worktrees"))
+}
+
+// protectModules protects the repositories in the folder in which git keeps those of submodules. They can be written; beside
+// them nothing can be made, once the folder is protected itself.
+func (c *compiler) protectModules(dir string) error {
+	if _, named := c.named[dir]; named || kind(dir) != unix.S_IFDIR || !c.holder(dir).Writable {
+		return nil
+	}
+	before := maps.Clone(c.gits)
+	if err := c.search(dir); err != nil {
+		return err
+	}
+	for git := range c.gits {
+		if before[git] || !Below(git, dir) || strings.ContainsRune(git, 0) {
+			continue
+		}
+		if _, known := c.grants[git]; !known {
+			c.grants[git] = Grant{Path: git, Dir: true, Writable: true, Pinned: true}
+		}
+	}
+	return nil
+}
+
+// protectWhole protects all of a repository's folder. It fails if the policy grants something in it.
+func (c *compiler) protectWhole(dir string) error {
+	for path, g := range c.named {
+		if g.Writable && Below(path, dir) {
+			return invalid(entry{"cage.fs", c.written[path]}, "git: read_only leaves %s read-only, and %s in it is granted rw; leave the grant out, or set git: writable.", dir, path)
+		}
+	}
+	return c.protectPath(dir, Grant{})
+}
+
+// unname takes back what the policy grants at or below a path.
+func (c *compiler) unname(path string) {
+	for at, g := range c.grants {
+		if g.Writable && Below(at, path) {
+			g.Writable, g.Protected = false, true
+			c.grants[at] = g
+		}
+	}
+}
+
+// followGit protects the folder that a .git file leads to, and the one of the repository that is a worktree of.
+func (c *compiler) followGit(file string) error {
+	worktree := filepath.Dir(file)
+	for _, link := range []struct{ name, prefix string }{{"", "gitdir: "}, {"commondir", ""}} {
+		text, ok := firstLine(filepath.Join(file, link.name))
+		target, ok2 := strings.CutPrefix(text, link.prefix)
+		if !ok || !ok2 || target == "" {
+			return nil
+		}
+		from := file
+		if link.name == "" {
+			from = filepath.Dir(file)
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(from, target)
+		}
+		real, err := filepath.EvalSymlinks(target)
+		if err != nil || !isGit(real) {
+			return nil
+		}
+		if err := c.protectGit(real, worktree); err != nil {
+			return err
+		}
+		file = real
+	}
+	return nil
+}
+
+// protectNamed protects what the configuration of a repository names, and the gitlinks of its index.
+func (c *compiler) protectNamed(dir, worktree string) error {
+	settings := slices.Concat(c.userSettings(), c.gitSettings(filepath.Join(dir, "config")), c.gitSettings(filepath.Join(dir, "config.worktree")))
+	hash := 20
+	for _, s := range settings {
+		switch s.key {
+		case "core.worktree":
+			if path, ok := gitPath(s.value, dir); ok && worktree == "" {
+				worktree = path
+			}
+		case "extensions.objectformat":
+			if strings.EqualFold(s.value, "sha256") {
+				hash = 32
+			}
+		}
+	}
+	for _, s := range settings {
+		if err := c.protectSetting(s, dir, worktree); err != nil {
+			return err
+		}
+	}
+	if worktree == "" {
+		return nil
+	}
+	links, whole := c.indexes().read(dir, hash)
+	c.partial = c.partial || !whole
+	for _, link := range links[:min(len(links), maxGitlinks)] {
+		if err := c.protectGitlink(worktree, link); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *compiler) indexes() *indexes {
+	if c.memory != nil {
+		return &c.memory.indexes
+	}
+	return &indexes{}
+}
+
+// userSettings are those of the user's and the system's configuration, which hold in each repository.
+func (c *compiler) userSettings() []placedSetting {
+	if c.ofUser == nil {
+		c.ofUser = []placedSetting{}
+		for _, file := range userConfigs() {
+			c.ofUser = append(c.ofUser, c.gitSettings(file)...)
+		}
+	}
+	return c.ofUser
+}
+
+// protectSetting protects what one setting of a repository's configuration names.
+func (c *compiler) protectSetting(s placedSetting, dir, worktree string) error {
+	switch s.key {
+	case "core.worktree", "extensions.objectformat":
+		return nil
+	case "include.path", "includeif.path":
+		if path, ok := gitPath(s.value, filepath.Dir(s.file)); ok {
+			return c.protectTarget(path, Grant{Missing: true})
+		}
+		return nil
+	case "core.hookspath":
+		if path, ok := gitPath(s.value, dir); ok && path != dir && c.reached(path) != 0 { // as for a push into the repository
+			if err := c.protectTarget(path, Grant{}); err != nil {
+				return err
+			}
+		}
+		if path, ok := gitPath(s.value, worktree); ok {
+			return c.protectTarget(path, Grant{Dir: true, Missing: true})
+		}
+		return nil
+	}
+	return c.protectProgram(s.value, worktree)
+}
+
+// protectProgram protects the files that a command of git's configuration names, as far as they are there.
+func (c *compiler) protectProgram(command, worktree string) error {
+	const most = 16
+	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\n\"'`;&|()<>$={}", r) })
+	for _, word := range words[:min(len(words), most)] {
+		path, ok := gitPath(strings.TrimLeft(word, "!"), worktree)
+		if ok && c.holder(path).Writable && c.reached(path) == unix.S_IFREG {
+			c.note(Found{Kind: FoundHookPath, Path: path})
+			if err := c.protectPath(path, Grant{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// protectTarget protects a path that a configuration of git names. What is missing on the way to it gets a stub, if stub is
+// Missing.
+func (c *compiler) protectTarget(path string, stub Grant) error {
+	holder := c.holder(path)
+	if !holder.Writable {
+		return nil
+	}
+	c.note(Found{Kind: FoundHookPath, Path: path})
+	if _, granted := c.named[path]; granted || path == c.root {
+		return c.protectHooks(path)
+	}
+	for at, end := holder.Path, false; !end; {
+		element, _, _ := strings.Cut(strings.TrimPrefix(path[len(at):], "/"), "/")
+		at = filepath.Join(at, element)
+		end = at == path
+		what := kind(at)
+		switch {
+		case what == 0 && !end:
+			stub.Dir, end = true, true
+		case what != 0 && what != unix.S_IFDIR:
+			end = true
+		}
+		if end {
+			return c.protectPath(at, stub)
+		}
+	}
+	return nil
+}
+
+// protectHooks protects the hooks in a folder that the policy grants as a whole.
+func (c *compiler) protectHooks(dir string) error {
+	for _, name := range hookNames {
+		if path := filepath.Join(dir, name); kind(path) != 0 {
+			if err := c.protectPath(path, Grant{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hookNames are the hooks of git.
+var hookNames = []string{
+	"applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-commit",
+	"pre-rebase", "post-checkout", "post-merge", "pre-push", "pre-receive", "update", "proc-receive", "post-receive", "post-update",
+	"reference-transaction", "push-to-checkout", "pre-auto-gc", "post-rewrite", "sendemail-validate", "fsmonitor-watchman", "post-index-change",
+}
+
+// protectGitlink protects the place of a gitlink: the repository that is there, and else the place where git would look for one.
+// What is missing on the way gets a stub.
+func (c *compiler) protectGitlink(worktree, link string) error {
+	if !filepath.IsLocal(link) || filepath.Clean(link) != link || link == "." {
+		return nil // git does not go there
+	}
+	path := filepath.Join(worktree, link)
+	if !c.holder(path).Writable {
+		return nil
+	}
+	c.note(Found{Kind: FoundGitlink, Path: path})
+	at := worktree
+	for element := range strings.SplitSeq(link, "/") {
+		at = filepath.Join(at, element)
+		switch kind(at) {
+		case unix.S_IFDIR:
+		case 0:
+			return c.protectPath(at, Grant{Dir: true, Missing: true})
+		case unix.S_IFREG:
+			return c.protectPath(at, Grant{})
+		default:
+			return nil // git goes through no link
+		}
+	}
+	return c.protectFolder(path, dsl.GrantStub)
+}
+
+// reached is what is at a path that no link leads to, 0 for nothing that can be seen.
+func (c *compiler) reached(path string) uint32 {
+	return kindBeneath(c.systemFD, relative(path))
+}

@@ -1,0 +1,272 @@
+package cage_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+)
+
+// git runs git in a folder, with no configuration but that of its repository.
+func git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com",
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// repository makes a repository with one commit.
+func repository(t *testing.T, args ...string) (root, commit string) {
+	t.Helper()
+	root = plant(t, "README")
+	git(t, root, append([]string{"init", "-q"}, args...)...)
+	git(t, root, "add", "README")
+	git(t, root, "commit", "-qm", "first")
+	return root, git(t, root, "rev-parse", "HEAD")
+}
+
+func gitlink(t *testing.T, root, commit string, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		git(t, root, "update-index", "--add", "--cacheinfo", "160000,"+commit+","+path)
+	}
+}
+
+// The place of a submodule that is in the index is held where it is not initialised: git status goes there itself.
+func TestGitlinks(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(t *testing.T, root string){
+		"version 2":    func(*testing.T, string) {},
+		"version 4":    func(t *testing.T, root string) { git(t, root, "update-index", "--index-version=4") },
+		"version 3":    func(t *testing.T, root string) { git(t, root, "add", "-N", "new") },
+		"split index":  func(t *testing.T, root string) { git(t, root, "update-index", "--split-index") },
+		"sparse index": func(t *testing.T, root string) { git(t, root, "config", "index.sparse", "true") },
+	} {
+		for _, format := range []string{"sha1", "sha256"} {
+			t.Run(name+" "+format, func(t *testing.T) {
+				t.Parallel()
+				root, commit := repository(t, "--object-format="+format)
+				for _, name := range []string{"new", "vendor/file", "vendor/lib/", "vendor/other/", "place"} {
+					at := filepath.Join(root, name)
+					if strings.HasSuffix(name, "/") {
+						must(t, os.MkdirAll(at, 0o755))
+						continue
+					}
+					must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+					must(t, os.WriteFile(at, []byte(name), 0o644))
+				}
+				git(t, root, "add", "vendor/file")
+				gitlink(t, root, commit, "vendor/lib", "vendor/other", "gone/deep/lib", "place")
+				prepare(t, root)
+				got := added(root, compile(t, root, "rw ."))
+				for name, want := range map[string]string{
+					"vendor/lib/.git": "missing folder", "vendor/other/.git": "missing folder", "gone": "missing folder", "vendor/lib": "pinned", "place": "file",
+				} {
+					if got[name] != want {
+						t.Errorf("%s: %q, want %q", name, got[name], want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// What a repository's configuration has git run is read-only, whatever file of the configuration names it.
+func TestNamedByConfiguration(t *testing.T) {
+	t.Parallel()
+	root, _ := repository(t)
+	for _, name := range []string{"scripts/hooks/pre-commit", "tools/clean.py", "tools/watch", "shared/a.gitconfig", "shared/hooks/x", "nested/x"} {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(root, name), nil, 0o755))
+	}
+	must(t, os.WriteFile(filepath.Join(root, "shared/a.gitconfig"), []byte("[Core]\n\thooksPath = shared/hooks\n[include]\npath = more.gitconfig\n"), 0o644))
+	for key, value := range map[string]string{
+		"core.hooksPath": "scripts/hooks", "include.path": "../shared/a.gitconfig", "includeIf.gitdir:/never/.path": root + "/absent.gitconfig",
+		"filter.x.clean": `python3 "tools/clean.py" %f`, "core.fsmonitor": "tools/watch", "core.editor": "vi",
+	} {
+		git(t, root, "config", key, value)
+	}
+	git(t, root, "init", "-q", "nested")
+	git(t, filepath.Join(root, "nested"), "config", "core.hooksPath", "../absent/hooks")
+	got := added(root, compile(t, root, "rw ."))
+	for name, want := range map[string]string{
+		"scripts/hooks": "folder", "shared/a.gitconfig": "file", "shared/hooks": "folder", "shared/more.gitconfig": "missing file",
+		"absent.gitconfig": "missing file", "tools/clean.py": "file", "tools/watch": "file", "absent": "missing folder",
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %q, want %q", name, got[name], want)
+		}
+	}
+}
+
+// With git: read_only all of a repository is read-only, also where a .git file leads to it, and no grant can say otherwise.
+func TestGitReadOnly(t *testing.T) {
+	t.Parallel()
+	root, _ := repository(t)
+	git(t, root, "worktree", "add", "-q", "tree")
+	p := policy("rw .")
+	p.Git = dsl.GitReadOnly
+	v, err := cage.Compile(p, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{".git/index": false, ".git/objects/x": false, ".git/worktrees/tree/index": false, "tree/.git": false, "tree/x": true, "x": true} {
+		if v.Allows(filepath.Join(root, name), true) != want {
+			t.Errorf("%s: write %v, want %v", name, !want, want)
+		}
+	}
+	if !strings.Contains(described(v), "git: read-only") {
+		t.Errorf("it is not said: %s", described(v))
+	}
+	p.FS = append(p.FS, dsl.Mount{Mode: "rw", Path: "./.git/objects"})
+	if _, err := cage.Compile(p, root); fault.From(err).Code != fault.CagePolicyInvalid {
+		t.Errorf("a grant in a read-only repository: %v", err)
+	}
+}
+
+// What was made while a cage lived is found afterwards: gitlinks, repositories, what a configuration names, and protected names
+// in every folder. What was there before, and an empty folder, is not.
+func TestSince(t *testing.T) {
+	t.Parallel()
+	root, commit := repository(t)
+	must(t, os.MkdirAll(root+"/old/.vscode", 0o755))
+	must(t, os.WriteFile(root+"/old/.vscode/tasks.json", nil, 0o644))
+	must(t, os.WriteFile(root+"/old/.envrc", nil, 0o644))
+	before := compile(t, root, "rw .")
+	if found := compile(t, root, "rw .").Since(before); len(found) != 0 {
+		t.Errorf("nothing was made, found %v", found)
+	}
+	gitlink(t, root, commit, "vendor/lib")
+	git(t, root, "init", "-q", "new/repository")
+	must(t, os.MkdirAll(root+"/deep/.vscode", 0o755))
+	must(t, os.MkdirAll(root+"/deep/.zed", 0o755))
+	must(t, os.WriteFile(root+"/deep/.vscode/tasks.json", nil, 0o644))
+	must(t, os.WriteFile(root+"/lefthook-local.yml", nil, 0o644))
+	must(t, os.WriteFile(root+"/old/.envrc", []byte("x"), 0o644))
+	git(t, root, "config", "core.hooksPath", "elsewhere")
+	var got []string
+	for _, f := range compile(t, root, "rw .").Since(before) {
+		got = append(got, f.Kind+" "+strings.TrimPrefix(f.Path, root+"/"))
+		if f.Text == "" {
+			t.Errorf("no sentence about %v", f)
+		}
+	}
+	want := []string{"name deep/.vscode", "hook_path elsewhere", "name lefthook-local.yml", "repository new/repository/.git", "name old/.envrc", "gitlink vendor/lib"}
+	if !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+	for i := range 600 {
+		must(t, os.MkdirAll(fmt.Sprintf("%s/d%d", root, i), 0o755))
+	}
+	found := compile(t, root, "rw .").Since(before)
+	if !slices.ContainsFunc(found, func(f cage.Finding) bool { return f.Kind == "partial" }) {
+		t.Error("a search that has become partial is not told")
+	}
+}
+
+// A repository that was found once stays protected when so many folders are made that the search does not come to it any more,
+// also for the next process.
+func TestRemembered(t *testing.T) {
+	t.Parallel()
+	root, dir := plant(t, "services/foo/.git/HEAD", "services/foo/.git/config", "services/foo/.git/objects/", "services/foo/.git/refs/"), t.TempDir()
+	compileWith := func(option cage.Option) *cage.View {
+		t.Helper()
+		v, err := cage.Compile(policy("rw ."), root, option)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	compileWith(cage.Remember(cage.NewMemory(dir)))
+	for i := range 600 {
+		must(t, os.MkdirAll(fmt.Sprintf("%s/d%d", root, i), 0o755))
+	}
+	config := root + "/services/foo/.git/config"
+	if v := compile(t, root, "rw ."); !v.Allows(config, true) {
+		t.Fatal("the search comes to the repository: the test proves nothing")
+	}
+	for _, option := range []cage.Option{cage.Remember(cage.NewMemory(dir)), cage.Recall(cage.NewMemory(dir))} {
+		if v := compileWith(option); v.Allows(config, true) || !v.Partial || len(v.Notes()) != 1 {
+			t.Errorf("write %t, partial %t, notes %q", v.Allows(config, true), v.Partial, v.Notes())
+		}
+	}
+	must(t, os.RemoveAll(root+"/services"))
+	if v := compileWith(cage.Remember(cage.NewMemory(dir))); v.Allows(root+"/services/foo/.git", true) != true {
+		t.Error("what is gone is remembered")
+	}
+}
+
+// Sockets in granted folders are found if a process listens there, in read-only folders too, and those of dead processes are not.
+func TestSockets(t *testing.T) {
+	t.Parallel()
+	root := plant(t, "work/", "docs/deep/", "work/a/b/")
+	listen := func(path string, keep bool) {
+		t.Helper()
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		if keep {
+			t.Cleanup(func() { l.Close() })
+			return
+		}
+		l.Close()
+	}
+	listen(root+"/work/a/s", true)
+	listen(root+"/work/dead", false)
+	listen(root+"/docs/deep/s", true)
+	listen(root+"/outside", true)
+	datagram, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: root + "/docs/datagram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer datagram.Close()
+	v, err := cage.Compile(policy("rw ./work", "ro ./docs"), root, cage.Sockets())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{root + "/docs/datagram", root + "/docs/deep/s", root + "/work/a/s"}
+	if !slices.Equal(v.Sockets, want) {
+		t.Errorf("found %q, want %q", v.Sockets, want)
+	}
+}
+
+// File tools refuse each protected name in every folder and in every spelling, unless the policy names it.
+func TestReserved(t *testing.T) {
+	t.Parallel()
+	root := plant(t, ".git/HEAD", ".git/config", ".git/objects/", ".git/refs/", "src/", ".vscode/x")
+	v := compile(t, root, "rw .", "rw ./.vscode")
+	for _, p := range dsl.ProtectedNames {
+		for _, name := range []string{p.Name, "src/" + p.Name, strings.ToUpper(p.Name), p.Name + "/inside"} {
+			want := name != ".git/inside" && name != ".vscode" && name != ".vscode/inside" && name != ".git"
+			if _, got := v.Reserved(filepath.Join(root, name)); got != want {
+				t.Errorf("%s: reserved %v, want %v", name, got, want)
+			}
+		}
+	}
+	for name, want := range map[string]bool{
+		".git/index": false, ".git/hooks/pre-commit": true, ".git/HOOKS/x": true, ".GIT/index": true, "src/.git/HEAD": true, ".g\u200cit/index": true,
+		".\u212aaged/project.yaml": true, ".envrc.": true, ".gitignore": false, "src/main.go": false, "src/.github/x": false, ".git/modules/x/config": true,
+	} {
+		if _, got := v.Reserved(filepath.Join(root, name)); got != want {
+			t.Errorf("%s: reserved %v, want %v", name, got, want)
+		}
+	}
+}

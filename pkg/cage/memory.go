@@ -1,0 +1,196 @@
+package cage
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/dsl"
+)
+
+// The bounds of what is remembered of one project.
+const (
+	maxKnown      = 1024
+	maxKnownBytes = 1 << 20
+)
+
+// Memory remembers where repositories and projects were found in the folders of a project, so that they stay protected
+// when a later search ends before it comes to them. It keeps a file for each project in a folder outside of all projects,
+// which may be shared by several processes. It is safe for concurrent use; nil remembers nothing.
+type Memory struct {
+	dir     string // "" to remember nothing between processes
+	indexes indexes
+
+	mu   sync.Mutex // guards kept
+	kept map[string]keptKnown
+}
+
+// keptKnown is what a file holds, and the file it was read from.
+type keptKnown struct {
+	file  os.FileInfo
+	known []knownPlace
+}
+
+// knownPlace is one thing that is remembered.
+type knownPlace struct {
+	kind FoundKind
+	path string
+}
+
+// NewMemory returns a memory that is kept in a folder, which is made when there is something to remember.
+func NewMemory(dir string) *Memory { return &Memory{dir: dir, kept: map[string]keptKnown{}} }
+
+// Remember protects what was found in earlier compilations too, and remembers what this one finds.
+func Remember(m *Memory) Option { return func(c *compiler) { c.memory = m } }
+
+// Recall protects what was found in earlier compilations too, and remembers nothing.
+func Recall(m *Memory) Option { return func(c *compiler) { c.memory, c.recallOnly = m, true } }
+
+func (m *Memory) path(root string) string {
+	sum := sha256.Sum256([]byte(root))
+	return filepath.Join(m.dir, hex.EncodeToString(sum[:16]))
+}
+
+// recall returns what is remembered of the project at root.
+func (m *Memory) recall(root string) []knownPlace {
+	if m == nil || m.dir == "" {
+		return nil
+	}
+	path := m.path(root)
+	info, err := os.Stat(path)
+	if err != nil || info.Size() > maxKnownBytes {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if kept, ok := m.kept[root]; ok && os.SameFile(kept.file, info) && kept.file.ModTime().Equal(info.ModTime()) {
+		return kept.known
+	}
+	known := readKnown(path)
+	if len(m.kept) >= keptIndexes {
+		clear(m.kept)
+	}
+	m.kept[root] = keptKnown{info, known}
+	return known
+}
+
+// readKnown reads a file of the memory: the kind and the path of each place, each followed by a NUL.
+func readKnown(path string) (known []knownPlace) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	fields := strings.Split(string(data), "\x00")
+	for i := 0; i+1 < len(fields) && len(known) < maxKnown; i += 2 {
+		known = append(known, knownPlace{FoundKind(fields[i]), fields[i+1]})
+	}
+	return known
+}
+
+// remember adds what was found to what is remembered, as far as there is room, and drops what is not there any more. It
+// reports false if there was no room.
+func (m *Memory) remember(root string, found []knownPlace) (all bool, err error) {
+	if m == nil || m.dir == "" || !news(m.recall(root), found) {
+		return true, nil
+	}
+	if err := os.MkdirAll(m.dir, 0o700); err != nil {
+		return false, err
+	}
+	path := m.path(root)
+	lock, err := unix.Open(m.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(lock)
+	if err := unix.Flock(lock, unix.LOCK_EX); err != nil { // of another process that writes a few kilobytes
+		return false, err
+	}
+	known := slices.DeleteFunc(readKnown(path), func(k knownPlace) bool {
+		_, err := os.Lstat(k.path)
+		return errors.Is(err, fs.ErrNotExist)
+	})
+	all = true
+	for _, k := range found {
+		if slices.Contains(known, k) {
+			continue
+		}
+		if all = all && len(known) < maxKnown; all {
+			known = append(known, k)
+		}
+	}
+	var data []byte
+	for _, k := range known {
+		data = append(append(append(append(data, k.kind...), 0), k.path...), 0)
+	}
+	if len(data) > maxKnownBytes {
+		return false, nil
+	}
+	temporary := path + ".new"
+	if err := os.WriteFile(temporary, data, 0o600); err != nil {
+		return false, err
+	}
+	return all, os.Rename(temporary, path)
+}
+
+// news reports whether something of found is not known.
+func news(known, found []knownPlace) bool {
+	is := make(map[knownPlace]bool, len(known))
+	for _, k := range known {
+		is[k] = true
+	}
+	return slices.ContainsFunc(found, func(k knownPlace) bool { return !is[k] })
+}
+
+// recalled protects what earlier compilations found.
+func (c *compiler) recalled() error {
+	for _, k := range c.memory.recall(c.root) {
+		if !filepath.IsAbs(k.path) || filepath.Clean(k.path) != k.path || !c.holder(k.path).Writable || c.gits[k.path] {
+			continue
+		}
+		var err error
+		switch k.kind {
+		case KnownFolder:
+			if c.reached(k.path) == unix.S_IFDIR {
+				err = c.protectFolder(k.path, dsl.NoStub)
+			}
+		case FoundRepository:
+			if c.reached(k.path) == unix.S_IFDIR && isGit(k.path) {
+				err = c.protectGit(k.path, "")
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep remembers what was found.
+func (c *compiler) keep() {
+	if c.memory == nil || c.recallOnly {
+		return
+	}
+	var found []knownPlace
+	for f := range c.found {
+		if f.Kind == KnownFolder {
+			found = append(found, knownPlace{f.Kind, f.Path})
+		}
+	}
+	for dir := range c.gits {
+		if c.holder(dir).Writable {
+			found = append(found, knownPlace{FoundRepository, dir})
+		}
+	}
+	slices.SortFunc(found, func(a, b knownPlace) int { return strings.Compare(a.path, b.path) })
+	if all, err := c.memory.remember(c.root, found); err != nil || !all {
+		c.partial = true
+	}
+}

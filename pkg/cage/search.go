@@ -1,0 +1,150 @@
+package cage
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/beneath"
+	"kaged.dev/pkg/dsl"
+)
+
+// How many folders are looked at, those nearest to the root first: of a writable grant for repositories, projects, protected
+// names and sockets, and of a read-only one for sockets.
+const (
+	searched         = 512
+	searchedReadOnly = 128
+)
+
+// unsearched are folders that hold what was installed: nobody works in the repositories there.
+var unsearched = []string{"node_modules", ".venv", "__pycache__"}
+
+// dirent is an entry of a folder. kind is a file type of stat(2), 0 where the file system does not say.
+type dirent struct {
+	name string
+	kind uint32
+}
+
+// entries reads a folder that is to be reached without links, sorted by name. It reports false for one that cannot be read.
+func (c *compiler) entries(dir string) ([]dirent, bool) {
+	fd, err := beneath.Open(c.systemFD, relative(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, false
+	}
+	defer unix.Close(fd)
+	list, err := c.list(fd)
+	if err != nil {
+		return nil, false
+	}
+	for i, e := range list {
+		if e.kind == 0 {
+			list[i].kind = kind(filepath.Join(dir, e.name))
+		}
+	}
+	slices.SortFunc(list, func(a, b dirent) int { return strings.Compare(a.name, b.name) })
+	return list, true
+}
+
+// isEmpty reports whether a folder holds nothing that can be seen.
+func (c *compiler) isEmpty(dir string) bool {
+	list, _ := c.entries(dir)
+	return len(list) == 0
+}
+
+func relative(path string) string {
+	if path == "/" {
+		return "."
+	}
+	return path[1:]
+}
+
+// walk calls visit with the folders below dir, at most `most` of them, those nearest to it first, which visit narrows by what it
+// returns. It follows no links. It reports false if there are more.
+func (c *compiler) walk(dir string, most int, visit func(at string, list []dirent) (deeper bool, err error)) (all bool, err error) {
+	queue := []string{dir}
+	for looked := 0; len(queue) > 0; looked++ {
+		if looked == most {
+			return false, nil
+		}
+		at := queue[0]
+		queue = queue[1:]
+		list, ok := c.entries(at)
+		if !ok {
+			continue
+		}
+		deeper, err := visit(at, list)
+		if err != nil {
+			return false, err
+		}
+		for _, e := range list {
+			if deeper && e.kind == unix.S_IFDIR && e.name != ".git" && !slices.Contains(unsearched, e.name) && !isObjects(at, e.name) {
+				queue = append(queue, filepath.Join(at, e.name))
+			}
+		}
+	}
+	return true, nil
+}
+
+// isObjects reports whether a folder is one of the 256 in which git keeps objects.
+func isObjects(dir, name string) bool {
+	return len(name) == 2 && filepath.Base(dir) == "objects" && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// search looks below dir for repositories, projects, protected names and sockets.
+func (c *compiler) search(dir string) error {
+	all, err := c.walk(dir, searched, func(at string, list []dirent) (bool, error) {
+		if !c.holder(at).Writable {
+			return false, nil
+		}
+		c.noteNames(at, list)
+		c.noteSockets(at, list)
+		has := func(name string) bool {
+			_, ok := slices.BinarySearchFunc(list, name, func(e dirent, name string) int { return strings.Compare(e.name, name) })
+			return ok
+		}
+		switch {
+		case has("HEAD") && isGit(at):
+			return true, c.protectGit(at, "")
+		case has(".git") || has(".kaged"):
+			c.note(Found{Kind: KnownFolder, Path: at})
+			return true, c.protectFolder(at, dsl.NoStub)
+		}
+		return true, nil
+	})
+	c.partial = c.partial || !all
+	return err
+}
+
+// searchReadOnly looks below a read-only grant for sockets, if they are asked for.
+func (c *compiler) searchReadOnly(dir string) {
+	if !c.sockets {
+		return
+	}
+	all, _ := c.walk(dir, searchedReadOnly, func(at string, list []dirent) (bool, error) {
+		c.noteSockets(at, list)
+		return !c.holder(at).Writable, nil
+	})
+	c.partialSockets = c.partialSockets || !all
+}
+
+// noteNames takes note of the protected names in a folder, wherever it lies.
+func (c *compiler) noteNames(dir string, list []dirent) {
+	for _, e := range list {
+		for _, name := range dsl.ProtectedBelow(e.name) {
+			path := filepath.Join(dir, e.name, name)
+			what := e.kind
+			if name != "" {
+				what = kind(path)
+			}
+			if what != 0 && (what != unix.S_IFDIR || !c.isEmpty(path)) {
+				found := Found{Kind: FoundName, Path: path}
+				if name == "" && dsl.FoldName(e.name) == ".git" {
+					found.Kind = FoundRepository
+				}
+				c.note(found)
+			}
+		}
+	}
+}
