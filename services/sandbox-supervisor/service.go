@@ -137,6 +137,9 @@ func (s *Service) Ready(ctx context.Context) error { return s.spawner.Ready(ctx)
 
 // compiler returns what makes policies real, save for what is the daemon's own.
 func compiler(deps Deps) func(*dsl.Cage, string) (*cage.View, error) {
-	forbidden := cage.Forbidden(deps.Forbidden...)
-	return func(policy *dsl.Cage, root string) (*cage.View, error) { return cage.Compile(policy, root, forbidden) }
+	options := []cage.Option{cage.Forbidden(deps.Forbidden...), cage.Sockets()}
+	if !deps.DataDir.IsZero() {
+		options = append(options, cage.Remember(cage.NewMemory(deps.DataDir.Join("repositories"))))
+	}
+	return func(policy *dsl.Cage, root string) (*cage.View, error) { return cage.Compile(policy, root, options...) }
 }

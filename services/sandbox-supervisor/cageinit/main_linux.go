@@ -198,6 +198,7 @@ func build(conn *frame.Conn, b *builder) (server *commands.Server, sockets []int
 		step{blueprint.LayerMount, b.bound},
 		step{blueprint.LayerMount, b.hidden},
 		step{blueprint.LayerMount, b.grants},
+		step{blueprint.LayerMount, b.covered},
 		step{blueprint.LayerMount, b.enter},
 		step{blueprint.LayerNet, func() (err error) { sockets, err = netns.Setup(b.plan.Net); return err }},
 		step{blueprint.LayerUser, b.bind},

@@ -464,6 +464,36 @@ func (b *builder) grants() error {
 	return nil
 }
 
+// covered covers the sockets of others in the granted trees. One that is gone needs no cover; one whose folder has become a link
+// is not where it was found.
+func (b *builder) covered() error {
+	for _, p := range b.plan.Covered {
+		err := b.coverSocket(string(p))
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
+			return &layerError{layer: blueprint.LayerMount, cause: frame.CauseFolder, err: fmt.Errorf("covering the socket %s: %w", p, err)}
+		}
+	}
+	return nil
+}
+
+func (b *builder) coverSocket(p string) error {
+	target, err := b.at(p)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	var st unix.Stat_t
+	if err := unix.Fstat(target, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return err
+	}
+	tree, _, err := openTree(b.top, "dev/null", mounts.Device)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	return mounts.Attach(tree, target)
+}
+
 // enter makes the new root the root, lets go of the old one, and forbids changes to it.
 func (b *builder) enter() error {
 	if err := unix.PivotRoot(".", "."); err != nil {

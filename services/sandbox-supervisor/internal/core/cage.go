@@ -32,11 +32,15 @@ type Cage struct {
 	reason Reason        // why it ended: set under s.mu with ending
 
 	// Guarded by s.mu.
-	ending   bool
-	deadline time.Time // zero for none
-	holds    map[*Hold]struct{}
-	commands map[*Exec]struct{} // those that run and those that are about to
-	empty    chan struct{}      // of an ending one: closed when commands is empty
+	ending    bool
+	deadline  time.Time  // zero for none
+	ran       bool       // a command was started in it
+	seen      *cage.View // what its folders held when they were looked at last
+	collected bool       // what is found at the end is told to who released it
+	found     []cage.Finding
+	holds     map[*Hold]struct{}
+	commands  map[*Exec]struct{} // those that run and those that are about to
+	empty     chan struct{}      // of an ending one: closed when commands is empty
 }
 
 // cause is a [Reason] as the cause of a context's end.
@@ -148,6 +152,7 @@ func (c *Cage) open() error {
 	c.box, c.view, c.began = box, view, time.Now()
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
+	c.seen = view
 	if view.Limits.Walltime > 0 {
 		c.deadline = c.began.Add(view.Limits.Walltime)
 	}
@@ -229,7 +234,9 @@ func (c *Cage) end(reason Reason) {
 	}
 	c.box.Close()
 	<-c.empty // the end of each has been taken note of
+	found := c.look()
 	c.s.mu.Lock()
+	c.leave(found)
 	delete(c.s.held, c.spec.ID)
 	c.s.mu.Unlock()
 	close(c.gone)

@@ -215,7 +215,7 @@ func (s *Supervisor) join(e *Exec, id string) (*Cage, error) {
 	case e.own == nil && e.command.Cage != nil && c.key != (CageSpec{ID: id, Policy: e.command.Cage, Root: e.command.Root}).key():
 		return nil, fault.New(fault.Conflict, "The cage %s has another policy than the command asks for.", id).With("cage_id", id)
 	}
-	e.cage = c
+	e.cage, c.ran = c, true
 	c.commands[e] = struct{}{}
 	return c, nil
 }
@@ -229,8 +229,12 @@ func (s *Supervisor) leave(e *Exec) {
 	}
 	s.mu.Unlock()
 	if e.own != nil {
+		s.mu.Lock()
+		e.own.cage.collected = true
+		s.mu.Unlock()
 		e.own.Release()
 		<-e.own.cage.gone
+		e.found = e.own.cage.takeFound()
 	}
 }
 

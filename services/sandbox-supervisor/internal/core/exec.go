@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"time"
+
+	"kaged.dev/pkg/cage"
 )
 
 // Reason is why the supervisor ended a command.
@@ -61,6 +63,7 @@ type Exec struct {
 	end     chan ending   // capacity 1: the first reason to end it from outside
 	gone    chan struct{} // closed when exit is set
 	exit    Exit
+	found   []cage.Finding // in a cage of its own
 }
 
 // ending is an end from outside: for a reason, with the time from being asked to being killed, and whether its cage asks it.
@@ -110,6 +113,9 @@ func (e *Exec) Wait() Exit {
 	<-e.gone
 	return e.exit
 }
+
+// Found returns what was found at the end of the cage that was made for the command alone. Only after [Exec.Wait].
+func (e *Exec) Found() []cage.Finding { return e.found }
 
 // Write hands data to the standard input. It blocks while much is waiting to be read, and drops what comes after the input
 // was closed or the command has ended.

@@ -23,6 +23,7 @@ type Supervisor struct {
 	detached map[string]*Detached // those that run and those that are remembered
 	ended    []*Detached          // the latter, the oldest first
 	held     map[string]*Cage     // those that live, are being made and are ending
+	left     leftovers
 	closed   bool
 }
 
@@ -30,7 +31,7 @@ type Supervisor struct {
 func New(spawner Spawner, cages Cages, limits Limits) *Supervisor {
 	return &Supervisor{
 		spawner: spawner, cages: cages, limits: limits,
-		execs: map[string]*Exec{}, detached: map[string]*Detached{}, held: map[string]*Cage{},
+		execs: map[string]*Exec{}, detached: map[string]*Detached{}, held: map[string]*Cage{}, left: leftovers{},
 	}
 }
 

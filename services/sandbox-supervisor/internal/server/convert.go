@@ -2,8 +2,10 @@ package server
 
 import (
 	"math"
+	"strings"
 	"time"
 
+	"kaged.dev/pkg/cage"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
@@ -89,14 +91,25 @@ var reasons = map[core.Reason]sandboxsupervisorv1.KillReason{
 	core.ReasonSeccomp:    sandboxsupervisorv1.KillReason_KILL_REASON_SECCOMP,
 }
 
-func exitedToProto(exit core.Exit) *sandboxsupervisorv1.ExecEvent {
-	return &sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Exited{Exited: exitToProto(exit)}}
+func exitedToProto(exit core.Exit, found []cage.Finding) *sandboxsupervisorv1.ExecEvent {
+	exited := exitToProto(exit)
+	exited.Found = findingsToProto(found)
+	return &sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Exited{Exited: exited}}
 }
 
 func exitToProto(exit core.Exit) *sandboxsupervisorv1.ExecExited {
 	return &sandboxsupervisorv1.ExecExited{
 		ExitCode: int32(exit.Code), Signal: exit.Signal, Reason: reasons[exit.Reason], DurationMs: exit.Duration.Milliseconds(),
 	}
+}
+
+func findingsToProto(found []cage.Finding) (list []*commonv1.CageFinding) {
+	for _, f := range found {
+		list = append(list, &commonv1.CageFinding{
+			Kind: f.Kind, Path: strings.ToValidUTF8(f.Path, "\uFFFD"), Text: strings.ToValidUTF8(f.Text, "\uFFFD"),
+		})
+	}
+	return list
 }
 
 func refusedToProto(a core.Attempt) *sandboxsupervisorv1.ExecEvent {

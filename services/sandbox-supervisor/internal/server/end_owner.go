@@ -12,5 +12,5 @@ func (s *Server) EndOwner(ctx context.Context, req *sandboxsupervisorv1.EndOwner
 	if err != nil {
 		return nil, err
 	}
-	return &sandboxsupervisorv1.EndOwnerResponse{Killed: int32(ended)}, nil
+	return &sandboxsupervisorv1.EndOwnerResponse{Killed: int32(ended), Found: findingsToProto(s.supervisor.TakeFound(req.GetSessionId()))}, nil
 }

@@ -56,7 +56,7 @@ func (s *Server) Exec(stream execStream) error {
 	if err := stream.Context().Err(); err != nil {
 		return fault.From(err)
 	}
-	return stream.Send(exitedToProto(exit))
+	return stream.Send(exitedToProto(exit, exec.Found()))
 }
 
 // sender lets many send events, one at a time.

@@ -15,7 +15,9 @@ func (s *Server) HoldCage(req *sandboxsupervisorv1.HoldCageRequest, stream grpc.
 		return err
 	}
 	defer hold.Release()
-	err = stream.Send(&sandboxsupervisorv1.HoldCageEvent{Event: &sandboxsupervisorv1.HoldCageEvent_Opened{Opened: cageToProto(hold.Info())}})
+	opened := cageToProto(hold.Info())
+	opened.Notes = hold.Notes()
+	err = stream.Send(&sandboxsupervisorv1.HoldCageEvent{Event: &sandboxsupervisorv1.HoldCageEvent_Opened{Opened: opened}})
 	if err != nil {
 		return err
 	}
@@ -26,6 +28,6 @@ func (s *Server) HoldCage(req *sandboxsupervisorv1.HoldCageRequest, stream grpc.
 		return fault.From(err)
 	}
 	return stream.Send(&sandboxsupervisorv1.HoldCageEvent{Event: &sandboxsupervisorv1.HoldCageEvent_Ended{
-		Ended: &sandboxsupervisorv1.CageEnded{Reason: reasons[reason]},
+		Ended: &sandboxsupervisorv1.CageEnded{Reason: reasons[reason], Found: findingsToProto(hold.Found())},
 	}})
 }

@@ -245,7 +245,7 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	profile := seccomp.Profile{Relaxed: spec.View.Relaxed, NoClone3: !box.tier.userns}
 	plan, err := json.Marshal(blueprint.Plan{
 		Hidden: b.opts.Hidden, Net: box.gate.Plan(), TmpBytes: tmp, TmpInodes: inodes, Processes: box.processes,
-		Binds: g.binds, Filter: b.filters[profile](),
+		Binds: g.binds, Covered: inBytes(spec.View.Sockets), Filter: b.filters[profile](),
 	})
 	if err != nil {
 		return err
@@ -280,6 +280,14 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	box.gate.serve(box, sockets)
 	box.disk = box.watchDisk(spec.View.Limits.Disk, spec.View.Grants, home)
 	return nil
+}
+
+func inBytes(paths []string) [][]byte {
+	list := make([][]byte, len(paths))
+	for i, path := range paths {
+		list[i] = []byte(path)
+	}
+	return list
 }
 
 // failed says why an init has not answered.

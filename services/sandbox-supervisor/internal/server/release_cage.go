@@ -1,0 +1,16 @@
+package server
+
+import (
+	"context"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// ReleaseCage lets go of a cage and says what it leaves.
+func (s *Server) ReleaseCage(ctx context.Context, req *sandboxsupervisorv1.ReleaseCageRequest) (*sandboxsupervisorv1.ReleaseCageResponse, error) {
+	found, err := s.supervisor.ReleaseCage(ctx, req.GetCageId(), req.GetSessionId())
+	if err != nil {
+		return nil, err
+	}
+	return &sandboxsupervisorv1.ReleaseCageResponse{Found: findingsToProto(found)}, nil
+}
