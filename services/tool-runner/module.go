@@ -27,6 +27,7 @@ func newModule(env *host.Env) (host.Service, error) {
 	}
 	if !env.DataDir.IsZero() {
 		deps.Journal = env.DataDir.Join("tool-runner", "journal")
+		deps.Memory = env.DataDir.Join("repositories")
 	}
 	if !env.DataDir.IsZero() && !env.Private { // what a process for one command starts ends with it
 		deps.Processes = env.DataDir.Join("tool-runner", "processes")

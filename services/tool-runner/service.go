@@ -30,6 +30,9 @@ type Deps struct {
 	Tools ToolsFile
 	// Forbidden are the places of kaged's own, which no cage may see.
 	Forbidden []ownpath.Path
+	// Memory is the folder in which it is remembered where repositories were found in projects, empty for none. The sandbox
+	// supervisor of the same data directory has the same.
+	Memory string
 	// NoSandbox says that cages are switched off on this daemon.
 	NoSandbox bool
 }
@@ -44,7 +47,7 @@ type Service struct {
 func New(cfg Config, deps Deps) (*Service, error) {
 	opts := cfg.options()
 	opts.Journal, opts.Processes.Dir = deps.Journal, deps.Processes
-	opts.Dispatch.Forbidden = deps.Forbidden
+	opts.Dispatch.Forbidden, opts.Dispatch.Memory = deps.Forbidden, deps.Memory
 	box := sandbox.New(deps.Sandbox)
 	runner, err := core.New(opts, core.Deps{
 		Log: deps.Log, Sniff: http.DetectContentType, Commands: box, Background: box, Cages: box, Inventory: box, NoSandbox: deps.NoSandbox,

@@ -175,6 +175,11 @@ func (r *Runner) HoldCage(ctx context.Context, id string, from tool.Caller, even
 	}, event)
 }
 
+// ReleaseCage lets go of a cage and returns what it leaves; see [command.Cages].
+func (r *Runner) ReleaseCage(ctx context.Context, id, session string) ([]command.Finding, error) {
+	return r.cages.Release(ctx, id, session)
+}
+
 // Running returns what runs for a session, or for all where it is empty.
 func (r *Runner) Running(ctx context.Context, session string) (command.Running, error) {
 	return r.inventory.Running(ctx, session)

@@ -13,16 +13,23 @@ func cageEventToProto(e command.CageEvent, policy *dsl.Cage) *toolrunnerv1.HoldC
 	switch {
 	case e.Opened != nil:
 		return &toolrunnerv1.HoldCageEvent{Event: &toolrunnerv1.HoldCageEvent_Opened{Opened: &toolrunnerv1.CageOpened{
-			Tier: e.Opened.Tier, BestEffort: e.Opened.BestEffort, CageId: e.Opened.ID, Summary: policy.Summary(),
+			Tier: e.Opened.Tier, BestEffort: e.Opened.BestEffort, CageId: e.Opened.ID, Summary: policy.Summary(), Notes: e.Opened.Notes,
 		}}}
 	case e.Network != nil:
 		return &toolrunnerv1.HoldCageEvent{Event: &toolrunnerv1.HoldCageEvent_Network{Network: &commonv1.NetworkAttempt{
 			At: e.Network.At, Target: e.Network.Target, Allowed: e.Network.Allowed, Rule: e.Network.Rule, Count: e.Network.Count,
 		}}}
 	case e.Ended != "":
-		return &toolrunnerv1.HoldCageEvent{Event: &toolrunnerv1.HoldCageEvent_Ended{Ended: &toolrunnerv1.CageEnded{Reason: e.Ended}}}
+		return &toolrunnerv1.HoldCageEvent{Event: &toolrunnerv1.HoldCageEvent_Ended{Ended: &toolrunnerv1.CageEnded{Reason: e.Ended, Found: findingsToProto(e.Found)}}}
 	}
 	return nil
+}
+
+func findingsToProto(found []command.Finding) (list []*commonv1.CageFinding) {
+	for _, f := range found {
+		list = append(list, &commonv1.CageFinding{Kind: f.Kind, Path: f.Path, Text: f.Text})
+	}
+	return list
 }
 
 func runningToProto(r command.Running) *toolrunnerv1.ListProcessesResponse {

@@ -40,6 +40,22 @@ func (s *Sandbox) Hold(ctx context.Context, spec command.CageSpec, event func(co
 	}
 }
 
+// Release implements [command.Cages].
+func (s *Sandbox) Release(ctx context.Context, id, session string) ([]command.Finding, error) {
+	res, err := s.client.ReleaseCage(ctx, &sandboxsupervisorv1.ReleaseCageRequest{CageId: id, SessionId: session})
+	if err != nil {
+		return nil, err
+	}
+	return findingsFromProto(res.GetFound()), nil
+}
+
+func findingsFromProto(list []*commonv1.CageFinding) (found []command.Finding) {
+	for _, f := range list {
+		found = append(found, command.Finding{Kind: f.GetKind(), Path: f.GetPath(), Text: f.GetText()})
+	}
+	return found
+}
+
 // heldNoMore says what the end of a hold without the cage's means: the refusal of a cage that never was, or the loss of one.
 func heldNoMore(ctx context.Context, err error, opened bool) error {
 	switch {
@@ -55,13 +71,13 @@ func cageEventFromProto(m *sandboxsupervisorv1.HoldCageEvent) command.CageEvent 
 	switch e := m.GetEvent().(type) {
 	case *sandboxsupervisorv1.HoldCageEvent_Opened:
 		return command.CageEvent{Opened: &command.Cage{
-			ID: e.Opened.GetCageId(), Tier: e.Opened.GetTier(), BestEffort: e.Opened.GetBestEffort(),
+			ID: e.Opened.GetCageId(), Tier: e.Opened.GetTier(), BestEffort: e.Opened.GetBestEffort(), Notes: e.Opened.GetNotes(),
 		}}
 	case *sandboxsupervisorv1.HoldCageEvent_Network:
 		attempt := attemptFromProto(e.Network)
 		return command.CageEvent{Network: &attempt}
 	case *sandboxsupervisorv1.HoldCageEvent_Ended:
-		return command.CageEvent{Ended: endings[e.Ended.GetReason()]}
+		return command.CageEvent{Ended: endings[e.Ended.GetReason()], Found: findingsFromProto(e.Ended.GetFound())}
 	}
 	return command.CageEvent{}
 }

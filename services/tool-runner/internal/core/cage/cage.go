@@ -24,8 +24,19 @@ func (a Access) Err() error { return a.err }
 func (a Access) Uncaged() bool { return a.policy == nil }
 
 // Allows reports whether the cage grants the real path, for writing too if write is set; see [cage.View.Allows].
+// A protected name in the path that the policy does not name can be read only.
 func (a Access) Allows(real string, write bool) bool {
-	return a.policy == nil || a.view != nil && a.view.Allows(real, write)
+	if a.policy == nil {
+		return true
+	}
+	if a.view == nil || !a.view.Allows(real, write) {
+		return false
+	}
+	if write {
+		_, reserved := a.view.Reserved(real)
+		return !reserved
+	}
+	return true
 }
 
 // Protects reports whether the real path could be written but for what tools outside the cage would find there, and returns the
@@ -34,8 +45,10 @@ func (a Access) Protects(real string) (string, bool) {
 	if a.view == nil {
 		return "", false
 	}
-	g, ok := a.view.Find(real)
-	return g.Path, ok && g.Protected
+	if g, ok := a.view.Find(real); ok && (g.Protected || !g.Writable) {
+		return g.Path, g.Protected
+	}
+	return a.view.Reserved(real)
 }
 
 // GrantsFile reports whether the cage grants just this file: its box has the file itself then, whatever takes its name.

@@ -34,7 +34,7 @@ func must(t *testing.T, err error) {
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	root := tree(t, "src/gen", "src2", ".git/objects", ".git/refs", ".git/hooks")
-	views := cage.NewViews([]ownpath.Path{testkit.Own(t, filepath.Join(root, "src2"))})
+	views := cage.NewViews([]ownpath.Path{testkit.Own(t, filepath.Join(root, "src2"))}, "")
 	a := views.Access(&dsl.Cage{
 		FS:  []dsl.Mount{{Mode: "rw", Path: "project:/src"}, {Mode: "ro", Path: "./src/gen"}, {Mode: "rw", Path: "./.git"}},
 		Net: []string{"API.example.:443"}, Capabilities: []string{"shell"},
@@ -75,7 +75,7 @@ func TestAccess(t *testing.T) {
 func TestViewsFollowTheFiles(t *testing.T) {
 	t.Parallel()
 	root := tree(t, "src", "out")
-	views := cage.NewViews(nil)
+	views := cage.NewViews(nil, "")
 	policy := &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./src"}}}
 	granted := func() error { return views.Access(policy, root).Err() }
 	must(t, granted())

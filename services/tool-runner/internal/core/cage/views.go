@@ -23,8 +23,8 @@ const (
 // against where their paths really end, and acted on below an open folder without following links. One that is gone, or was
 // made anew, is noticed.
 type Views struct {
-	forbidden cage.Option
-	now       func() time.Time
+	options []cage.Option
+	now     func() time.Time
 
 	mu   sync.Mutex // guards kept
 	kept map[string]keptView
@@ -37,8 +37,10 @@ type keptView struct {
 }
 
 // NewViews returns Views without any. forbidden are kaged's own paths, which no policy can grant.
-func NewViews(forbidden []ownpath.Path) *Views {
-	return &Views{forbidden: cage.Forbidden(forbidden...), now: time.Now, kept: map[string]keptView{}}
+// memory is a folder in which it is remembered where repositories were found, "" for none.
+func NewViews(forbidden []ownpath.Path, memory string) *Views {
+	options := []cage.Option{cage.Forbidden(forbidden...), cage.Remember(cage.NewMemory(memory))}
+	return &Views{options: options, now: time.Now, kept: map[string]keptView{}}
 }
 
 // Access returns what policy grants in the project at root, an absolute folder without links.
@@ -60,7 +62,7 @@ func (v *Views) Access(policy *dsl.Cage, root string) Access {
 		return a
 	}
 	made := v.now()
-	if a.view, a.err = cage.Compile(policy, root, v.forbidden); a.err != nil {
+	if a.view, a.err = cage.Compile(policy, root, v.options...); a.err != nil {
 		return a
 	}
 	v.mu.Lock()

@@ -39,14 +39,23 @@ type Cage struct {
 	// Tier is how it is enforced; BestEffort says what of the policy is held by watching, each a sentence.
 	Tier       string
 	BestEffort []string
+	// Notes are what an operator is told of it, each a sentence.
+	Notes []string
+}
+
+// Finding is something that was made in a cage's writable folders and that may make tools outside run code.
+type Finding struct {
+	// Kind is a word for what it is, Path where, absolute and "" for none, Text a sentence about it.
+	Kind, Path, Text string
 }
 
 // CageEvent is what happened to a cage: one of its fields is set.
 type CageEvent struct {
 	Opened  *Cage
 	Network *Attempt
-	// Ended says why it has ended, in a word; it is the last.
+	// Ended says why it has ended, in a word; it is the last. Found is what was found then.
 	Ended string
+	Found []Finding
 }
 
 // Cages makes cages. It is safe for concurrent use.
@@ -55,6 +64,9 @@ type Cages interface {
 	// with Opened; what it fails with is what Hold fails with. Hold fails with cage_policy_invalid and cage_unavailable if the
 	// cage cannot be made, and with unavailable if nobody can be asked or who held it was lost.
 	Hold(ctx context.Context, spec CageSpec, event func(CageEvent) error) error
+	// Release lets go of a cage in place of the end of Hold's ctx, and returns what it leaves when it has ended, or at once if
+	// background processes keep it. It fails with unavailable.
+	Release(ctx context.Context, id, session string) ([]Finding, error)
 }
 
 // Running is what runs.

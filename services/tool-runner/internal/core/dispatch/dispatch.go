@@ -27,6 +27,8 @@ type Options struct {
 	Rules paths.Rules
 	// Forbidden are kaged's own paths, which no cage can grant.
 	Forbidden []ownpath.Path
+	// Memory is the folder in which it is remembered where repositories were found, "" for none.
+	Memory string
 	// Guard judges commands and knows the system paths; nil stands for one without rules.
 	Guard *shellguard.Guard
 	// LockWait is how long a call waits for another to finish with a path.
@@ -56,7 +58,7 @@ type behaviour func(*tool.Entry, tool.Tool) tool.Tool
 
 // New returns a dispatcher for a catalogue. Two tools or aliases of one name are a defect and an error.
 func New(catalogue []*tool.Entry, opts Options) (*Dispatcher, error) {
-	d := &Dispatcher{opts: opts, byName: map[string]bound{}, views: cage.NewViews(opts.Forbidden)}
+	d := &Dispatcher{opts: opts, byName: map[string]bound{}, views: cage.NewViews(opts.Forbidden, opts.Memory)}
 	if opts.Guard == nil {
 		var err error
 		if opts.Guard, err = shellguard.New(shellguard.Rules{}); err != nil {
