@@ -300,7 +300,7 @@ func eventToProto(e loop.Event) (*harnessv1.RunEvent, error) {
 	case loop.CageChanged:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Cage{Cage: &harnessv1.CageChanged{
 			AgentPath: e.Audit.AgentPath, Status: string(e.Status), Tier: e.Tier, BestEffort: e.BestEffort, Summary: e.Summary, Ended: e.Ended,
-			Audit: recordToProto(e.Audit),
+			Audit: recordToProto(e.Audit), Notes: e.Notes, Found: findingsToProto(e.Found),
 		}}}, nil
 	case loop.NetworkTried:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Network{Network: &harnessv1.NetworkTried{
@@ -322,6 +322,13 @@ func toolFinishedToProto(e loop.ToolFinished) *harnessv1.RunEvent {
 		DurationMs: e.Duration.Milliseconds(), Audit: recordsToProto(e.Audit),
 	}
 	return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolResult{ToolResult: p}}
+}
+
+func findingsToProto(found []loop.CageFinding) (list []*commonv1.CageFinding) {
+	for _, f := range found {
+		list = append(list, &commonv1.CageFinding{Kind: f.Kind, Path: f.Path, Text: f.Text})
+	}
+	return list
 }
 
 func approvalToProto(e loop.ApprovalRequested) *harnessv1.RunEvent {

@@ -261,6 +261,9 @@ func (a App) execute(ctx context.Context, box *workbench.Sandbox, c workbench.Co
 	case err != nil:
 		return startError(err)
 	}
+	for _, f := range exited.GetFound() {
+		fmt.Fprintln(a.Stderr, "kaged: left in the cage's folders:", brief(f.GetText(), 400))
+	}
 	return a.ended(exited, c.Policy.Limits, from)
 }
 

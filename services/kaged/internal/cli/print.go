@@ -128,6 +128,8 @@ func (p *printer) cage(f client.Frame, run string) {
 		RunID      string   `json:"run_id"`
 		CageStatus string   `json:"cage_status"`
 		BestEffort []string `json:"best_effort"`
+		Notes      []string
+		Found      []struct{ Kind, Path, Text string }
 		Tier, Policy, Ended,
 		Target, Rule string
 		Allowed bool
@@ -141,6 +143,10 @@ func (p *printer) cage(f client.Frame, run string) {
 		if !m.Allowed {
 			p.step("! %s", refusedLine(m.Target, m.Rule, m.Count))
 		}
+	case len(m.Found) > 0:
+		for _, f := range m.Found {
+			p.step("! left in the cage's folders: %s", brief(f.Text, 400))
+		}
 	case m.Ended != "":
 		p.step("! the cage ended: %s", brief(m.Ended, 40))
 	case m.CageStatus == "uncaged":
@@ -149,6 +155,9 @@ func (p *printer) cage(f client.Frame, run string) {
 		p.step("caged (%s): %s", m.Tier, brief(m.Policy, 200))
 		for _, held := range m.BestEffort {
 			p.step("  best effort: %s", brief(held, 200))
+		}
+		for _, note := range m.Notes {
+			p.step("  ! %s", brief(note, 400))
 		}
 	}
 }

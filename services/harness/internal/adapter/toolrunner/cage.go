@@ -9,6 +9,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/harness/internal/core/loop"
 
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
@@ -26,19 +27,38 @@ func (r *Runner) Hold(ctx context.Context, id string, caller *loop.ToolContext) 
 	if opened == nil {
 		return nil, fault.New(fault.CageUnavailable, "The cage of the agent %s ended before it was there: %s.", caller.Caller, first.GetEnded().GetReason())
 	}
-	return &cage{stream, loop.CageOpened{
+	return &cage{r.client, caller.SessionID, stream, loop.CageOpened{
 		ID: opened.GetCageId(), Tier: opened.GetTier(), BestEffort: opened.GetBestEffort(), Summary: opened.GetSummary(),
+		Notes: opened.GetNotes(),
 	}}, nil
 }
 
 // cage implements [loop.Cage].
 type cage struct {
-	stream grpc.ServerStreamingClient[toolrunnerv1.HoldCageEvent]
-	opened loop.CageOpened
+	client  toolrunnerv1.ToolRunnerServiceClient
+	session string
+	stream  grpc.ServerStreamingClient[toolrunnerv1.HoldCageEvent]
+	opened  loop.CageOpened
 }
 
 // Opened implements loop.Cage.
 func (c *cage) Opened() loop.CageOpened { return c.opened }
+
+// Release implements loop.Cage.
+func (c *cage) Release(ctx context.Context) ([]loop.CageFinding, error) {
+	res, err := c.client.ReleaseCage(ctx, &toolrunnerv1.ReleaseCageRequest{CageId: c.opened.ID, SessionId: c.session})
+	if err != nil {
+		return nil, err
+	}
+	return findingsFromProto(res.GetFound()), nil
+}
+
+func findingsFromProto(list []*commonv1.CageFinding) (found []loop.CageFinding) {
+	for _, f := range list {
+		found = append(found, loop.CageFinding{Kind: f.GetKind(), Path: f.GetPath(), Text: f.GetText()})
+	}
+	return found
+}
 
 // Next implements loop.Cage. An event this build does not know is passed over.
 func (c *cage) Next() (any, error) {
@@ -55,7 +75,7 @@ func (c *cage) Next() (any, error) {
 			}, nil
 		case event.GetEnded() != nil:
 			_, _ = c.stream.Recv() // the end of the stream follows at once
-			return loop.CageEnd{Reason: event.GetEnded().GetReason()}, nil
+			return loop.CageEnd{Reason: event.GetEnded().GetReason(), Found: findingsFromProto(event.GetEnded().GetFound())}, nil
 		}
 	}
 }

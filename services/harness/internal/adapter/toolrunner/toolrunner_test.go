@@ -265,7 +265,7 @@ func TestHold(t *testing.T) {
 	for _, want := range []any{
 		loop.Attempt{At: time.UnixMilli(5), Target: "t", Allowed: true, Rule: "r", Count: 1}, loop.CageEnd{Reason: "walltime"},
 	} {
-		if e, err := cage.Next(); err != nil || e != want {
+		if e, err := cage.Next(); err != nil || !cmp.Equal(e, want) {
 			t.Errorf("%+v, %v", e, err)
 		}
 	}

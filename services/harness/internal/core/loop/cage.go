@@ -19,6 +19,8 @@ type Cage interface {
 	// Next returns what happens next: an [Attempt], or, as the last, a [CageEnd]. It fails when the cage is held no longer, because it is
 	// released or because who held it was lost. It is called by one goroutine.
 	Next() (any, error)
+	// Release lets go of the cage and returns what it leaves when it has ended, or at once if background processes keep it.
+	Release(ctx context.Context) ([]CageFinding, error)
 }
 
 // CageOpened describes a cage.
@@ -29,6 +31,14 @@ type CageOpened struct {
 	Tier       string
 	BestEffort []string
 	Summary    string
+	// Notes are what an operator is told of it, each a sentence.
+	Notes []string
+}
+
+// CageFinding is something that was made in a cage's writable folders and that may make tools outside run code.
+type CageFinding struct {
+	// Kind is a word for what it is, Path where, absolute and "" for none, Text a sentence about it.
+	Kind, Path, Text string
 }
 
 // Attempt is a connection or a lookup that something in a cage tried.
@@ -45,7 +55,11 @@ type Attempt struct {
 }
 
 // CageEnd is the end of a cage by itself. Reason is oom, pids, walltime, disk, owner_ended or lost.
-type CageEnd struct{ Reason string }
+type CageEnd struct {
+	Reason string
+	// Found is what was found in its writable folders.
+	Found []CageFinding
+}
 
 // CageStatus is whether an agent works in a cage.
 type CageStatus string
@@ -62,8 +76,12 @@ type CageChanged struct {
 	Tier       string
 	BestEffort []string
 	Summary    string
+	// Notes are what an operator is told of a cage that was made.
+	Notes []string
 	// Ended is why the cage has ended before the run, "" while it lives.
 	Ended string
+	// Found is what was made in its writable folders, known at its end.
+	Found []CageFinding
 	// Audit is the record of it.
 	Audit Record
 }
@@ -85,6 +103,7 @@ const (
 	spawnedUncaged = "subagent.spawn.uncaged"
 	cageOpened     = "cage.opened"
 	cageEnded      = "cage.ended"
+	cageFound      = "cage.found"
 	netAllowed     = "net.allowed"
 	netDenied      = "net.denied"
 	netOmitted     = "net.omitted"
@@ -95,7 +114,9 @@ const (
 // Goroutines: one that reads what happens in it, from [run.enterCage] to [run.leaveCage].
 type held struct {
 	id      string
+	cage    Cage
 	release context.CancelFunc
+	leaving atomic.Bool // the run lets go of it: its end is no news
 	watch   sync.WaitGroup
 	over    atomic.Bool // a call was ended with the cage
 	// What follows belongs to the goroutine that watches.
@@ -128,11 +149,11 @@ func (r *run) enterCage(ctx context.Context) error {
 	}
 	opened := cage.Opened()
 	r.toolContext.CageID = opened.ID
-	r.cage = &held{id: opened.ID, release: release}
+	r.cage = &held{id: opened.ID, cage: cage, release: release}
 	err = r.emit(CageChanged{
-		Status: Caged, Tier: opened.Tier, BestEffort: opened.BestEffort, Summary: opened.Summary,
+		Status: Caged, Tier: opened.Tier, BestEffort: opened.BestEffort, Summary: opened.Summary, Notes: opened.Notes,
 		Audit: r.cageRecord(cageOpened, map[string]any{
-			"tier": opened.Tier, "best_effort": texts(opened.BestEffort), "cage_summary": valid(opened.Summary),
+			"tier": opened.Tier, "best_effort": texts(opened.BestEffort), "cage_summary": valid(opened.Summary), "notes": texts(opened.Notes),
 		}),
 	})
 	r.cage.watch.Go(func() { r.watchCage(life, cage) })
@@ -145,8 +166,11 @@ func (r *run) leaveCage() {
 	if c == nil {
 		return
 	}
+	c.leaving.Store(true)
+	found := r.releaseCage()
 	c.release()
 	c.watch.Wait()
+	r.tellFound(found)
 	// The run is over: nobody can be told any more that the sink is gone.
 	if c.allowed+c.denied > 0 {
 		_ = r.emit(r.cageRecord(netOmitted, map[string]any{"allowed": c.allowed, "denied": c.denied}))
@@ -154,6 +178,32 @@ func (r *run) leaveCage() {
 	if !c.ended {
 		_ = r.emit(r.cageRecord(cageEnded, map[string]any{"reason": "released"}))
 	}
+}
+
+// leaveTimeout is how long a run that is over waits for its cage to end, and for its folders to be looked at.
+const leaveTimeout = 30 * time.Second
+
+// releaseCage lets go of the cage and returns what it leaves.
+func (r *run) releaseCage() []CageFinding {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	found, err := r.cage.cage.Release(ctx)
+	if err != nil {
+		return []CageFinding{{Kind: "partial", Text: "What was made in the cage is not known: " + fault.From(err).Msg}}
+	}
+	return found
+}
+
+// tellFound reports and records what was made in the cage.
+func (r *run) tellFound(found []CageFinding) {
+	if len(found) == 0 {
+		return
+	}
+	list := make([]any, len(found))
+	for i, f := range found {
+		list[i] = map[string]any{"kind": f.Kind, "path": valid(f.Path), "text": valid(f.Text)}
+	}
+	_ = r.emit(CageChanged{Status: Caged, Found: found, Audit: r.cageRecord(cageFound, map[string]any{"level": "warning", "found": list})})
 }
 
 // watchCage reports what happens in the cage until it is released. If the cage ends before, so does the run.
@@ -166,12 +216,16 @@ func (r *run) watchCage(life context.Context, cage Cage) {
 			}
 			what = CageEnd{Reason: lost}
 		}
+		if _, ended := what.(CageEnd); ended && r.cage.leaving.Load() {
+			return
+		}
 		switch e := what.(type) {
 		case Attempt:
 			r.tried(e)
 		case CageEnd:
 			r.cage.ended = true
 			_ = r.emit(CageChanged{Status: Caged, Ended: e.Reason, Audit: r.cageRecord(cageEnded, map[string]any{"reason": e.Reason})})
+			r.tellFound(e.Found)
 			r.quit(r.uncaged(e.Reason, err))
 			return
 		}

@@ -18,7 +18,10 @@ type box struct {
 	happen chan any // an Attempt, a CageEnd or an error
 	life   context.Context
 	caller ToolContext
+	leaves []CageFinding
 }
+
+func (b *box) Release(context.Context) ([]CageFinding, error) { return b.leaves, b.life.Err() }
 
 func (b *box) Opened() CageOpened { return b.opened }
 
@@ -155,12 +158,12 @@ func TestCageEndsTheRun(t *testing.T) {
 		reason  string
 		says    string
 	}{
-		{CageEnd{"walltime"}, Failed, fault.Timeout, "walltime", "limits.walltime of its cage is 1m. Raise the limit, or "},
-		{CageEnd{"disk"}, Failed, fault.CageLimitReached, "disk", "its limits.disk of 7 bytes; what was written stays. Raise the limit, or "},
-		{CageEnd{"oom"}, Failed, fault.CageLimitReached, "oom", "at a limit (oom). Raise it, or "},
-		{CageEnd{"lost"}, Failed, fault.Interrupted, "lost", "was lost"},
+		{CageEnd{Reason: "walltime"}, Failed, fault.Timeout, "walltime", "limits.walltime of its cage is 1m. Raise the limit, or "},
+		{CageEnd{Reason: "disk"}, Failed, fault.CageLimitReached, "disk", "its limits.disk of 7 bytes; what was written stays. Raise the limit, or "},
+		{CageEnd{Reason: "oom"}, Failed, fault.CageLimitReached, "oom", "at a limit (oom). Raise it, or "},
+		{CageEnd{Reason: "lost"}, Failed, fault.Interrupted, "lost", "was lost"},
 		{fault.New(fault.Unavailable, "The sandbox went away."), Failed, fault.Interrupted, "lost", "was lost"},
-		{CageEnd{"owner_ended"}, Cancelled, 0, "owner_ended", ""},
+		{CageEnd{Reason: "owner_ended"}, Cancelled, 0, "owner_ended", ""},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			t.Parallel()
@@ -263,7 +266,7 @@ func TestResultOvertakesTheEndOfTheCage(t *testing.T) {
 		b.tools.run["shell.bash"] = func(context.Context, string) (string, error) { return "cage over", nil }
 		go func() {
 			time.Sleep(time.Second)
-			made.happen <- CageEnd{"walltime"}
+			made.happen <- CageEnd{Reason: "walltime"}
 		}()
 		fin := b.run(t.Context())
 		if fin.Outcome != Failed || fin.Err.Code != fault.Timeout || b.model.calls() != 1 {

@@ -2,6 +2,8 @@
 package framejson
 
 import (
+	"fmt"
+
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/fault"
@@ -79,6 +81,7 @@ func message(p frames.Payload) proto.Message {
 		return &gatewayv1.RunCage{
 			RunId: p.RunID, AgentPath: name(p.AgentPath), CageStatus: name(p.Status), Tier: name(p.Tier), BestEffort: few(p.BestEffort),
 			Policy: cut(p.Policy, policyShare), Ended: name(p.Ended),
+			Notes: few(p.Notes), Found: findings(p.Found),
 		}
 	case frames.NetworkAttempted:
 		return &gatewayv1.NetworkAttempted{
@@ -178,6 +181,19 @@ func few(texts []string) []string {
 		out[i] = cut(texts[i], reasonShare)
 	}
 	return out
+}
+
+// maxFound is how many findings about a cage a frame tells; the record has all.
+const maxFound = 20
+
+func findings(found []frames.CageFinding) (list []*commonv1.CageFinding) {
+	for _, f := range found[:min(len(found), maxFound)] {
+		list = append(list, &commonv1.CageFinding{Kind: name(f.Kind), Path: cut(f.Path, targetShare), Text: cut(f.Text, targetShare)})
+	}
+	if more := len(found) - maxFound; more > 0 {
+		list = append(list, &commonv1.CageFinding{Kind: "partial", Text: fmt.Sprintf("There are %d more; the audit record has them.", more)})
+	}
+	return list
 }
 
 func unlessEmpty(s string) *string {

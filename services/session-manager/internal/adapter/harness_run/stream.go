@@ -11,7 +11,9 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	"kaged.dev/services/session-manager/internal/core/frames"
 	"kaged.dev/services/session-manager/internal/core/localconfig"
 	"kaged.dev/services/session-manager/internal/core/record"
 	"kaged.dev/services/session-manager/internal/core/runs"
@@ -197,7 +199,7 @@ func event(ev *harnessv1.RunEvent) runs.Event {
 		c := e.Cage
 		return runs.CageChanged{
 			AgentPath: c.GetAgentPath(), Status: record.CageStatus(c.GetStatus()), Tier: c.GetTier(), BestEffort: c.GetBestEffort(),
-			Summary: c.GetSummary(), Ended: c.GetEnded(), Audit: wire.FromRecord(c.GetAudit()),
+			Summary: c.GetSummary(), Ended: c.GetEnded(), Audit: wire.FromRecord(c.GetAudit()), Notes: c.GetNotes(), Found: findings(c.GetFound()),
 		}
 	case *harnessv1.RunEvent_Network:
 		a := e.Network.GetAttempt()
@@ -218,6 +220,13 @@ func event(ev *harnessv1.RunEvent) runs.Event {
 		return finished(e.Finished)
 	}
 	return nil
+}
+
+func findings(list []*commonv1.CageFinding) (found []frames.CageFinding) {
+	for _, f := range list {
+		found = append(found, frames.CageFinding{Kind: f.GetKind(), Path: f.GetPath(), Text: f.GetText()})
+	}
+	return found
 }
 
 func finished(f *harnessv1.RunFinished) runs.Finished {

@@ -98,6 +98,16 @@ type RunCage struct {
 	BestEffort []string
 	// Policy is the policy in one line, Ended why the cage has ended before the run.
 	Policy, Ended string
+	// Notes are what an operator is told of a cage that was made, each a sentence.
+	Notes []string
+	// Found is what was made in its writable folders, known at its end.
+	Found []CageFinding
+}
+
+// CageFinding is something that was made in a cage's writable folders and that may make tools outside run code.
+type CageFinding struct {
+	// Kind is a word for what it is, Path where, absolute and "" for none, Text a sentence about it.
+	Kind, Path, Text string
 }
 
 // NetworkAttempted says that something in a cage tried to reach the network.

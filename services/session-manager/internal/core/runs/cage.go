@@ -24,6 +24,7 @@ func (l *relay) cage(e CageChanged) error {
 	l.keep(j)
 	return l.emit(frames.RunCage{
 		RunID: l.ID(), AgentPath: e.AgentPath, Status: string(e.Status), Tier: e.Tier, BestEffort: e.BestEffort, Policy: e.Summary, Ended: e.Ended,
+		Notes: e.Notes, Found: e.Found,
 	})
 }
 

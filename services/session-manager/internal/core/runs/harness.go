@@ -6,6 +6,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/services/session-manager/internal/core/audit"
+	"kaged.dev/services/session-manager/internal/core/frames"
 	"kaged.dev/services/session-manager/internal/core/localconfig"
 	"kaged.dev/services/session-manager/internal/core/record"
 	"kaged.dev/services/session-manager/internal/core/transcript"
@@ -99,7 +100,10 @@ type CageChanged struct {
 	BestEffort []string
 	// Summary is the policy in one line, Ended why the cage has ended before the run, "" while it lives.
 	Summary, Ended string
-	Audit          audit.Record
+	// Notes are what an operator is told of a cage that was made, Found is what was made in it, known at its end.
+	Notes []string
+	Found []frames.CageFinding
+	Audit audit.Record
 }
 
 // NetworkTried is something in the cage that tried to reach the network.
