@@ -28,6 +28,8 @@ type File struct {
 	Providers map[string]Provider `toml:"providers"`
 	// DefaultTools are the operator's rules for tools, in the order of the file.
 	DefaultTools []ToolSwitch `toml:"-"`
+	// Projects is how projects are registered.
+	Projects Projects `toml:"projects"`
 	// Limits bounds work on this daemon.
 	Limits Limits `toml:"limits"`
 	// UI holds the console's address and the operator's preferences.
@@ -56,7 +58,7 @@ type Targets []string
 
 // Provider is a model provider.
 type Provider struct {
-	// Driver is the wire format: anthropic, openai, openai-chat, google (not spoken yet: runs that would use it fail) or
+	// Driver is the wire format: anthropic, openai, openai-chat, google or
 	// rehearsal. Empty means the provider's name, where that is a driver's.
 	Driver string `toml:"driver"`
 	// APIKey is "${VAR}", where the key is in the environment, or the key itself, which works and is warned of.
@@ -82,14 +84,27 @@ type toolRule struct {
 	Enabled bool `toml:"enabled"`
 }
 
+// What [Projects.FirstLoad] may be.
+const (
+	FirstLoadApproves = "approve"
+	FirstLoadAsks     = "ask"
+)
+
+// Projects is how projects are registered.
+type Projects struct {
+	// FirstLoad is what the first load of a project does with its files: approve, the default, or ask, where nothing of the project
+	// runs before an operator approves them (`kaged project approve`).
+	FirstLoad string `toml:"first_load"`
+}
+
 // MaxSteps is the most model calls a run may be allowed.
 const MaxSteps = 100
 
 // Limits bounds work on this daemon. Zero means that the file says nothing, and the default.
 type Limits struct {
-	// SessionsPerProject is how many sessions of one project may run at once; 4 by default. Not in force yet.
+	// SessionsPerProject is how many sessions of one project may run at once; 4 by default.
 	SessionsPerProject int `toml:"sessions_per_project"`
-	// SessionsPerOperator is how many sessions of one operator may run at once; 16 by default. Not in force yet.
+	// SessionsPerOperator is how many sessions of one operator may run at once; 16 by default.
 	SessionsPerOperator int `toml:"sessions_per_operator"`
 	// MaxSteps is the most model calls of a run whose project says nothing; 20 by default.
 	MaxSteps int `toml:"max_steps"`
@@ -289,6 +304,9 @@ func (f *File) validate(data []byte) error {
 		if d := p.DriverOf(name); !slices.Contains(Drivers, d) {
 			return f.wrong(data, []string{"providers", name}, driverWanted(p.Driver, d))
 		}
+	}
+	if v := f.Projects.FirstLoad; v != "" && v != FirstLoadApproves && v != FirstLoadAsks {
+		return f.wrong(data, []string{"projects", "first_load"}, fmt.Sprintf("%q is neither %s nor %s", v, FirstLoadApproves, FirstLoadAsks))
 	}
 	for _, e := range entries(data) {
 		if len(e.path) != 2 || e.path[0] != "limits" {

@@ -198,4 +198,5 @@ func init() {
 	for key, f := range misplaced {
 		projectShape.forbidden[key] = f
 	}
+	markDormant(projectShape)
 }

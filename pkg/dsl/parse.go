@@ -130,6 +130,9 @@ func (l *loader) checkDocument(doc *node, tree string) bool {
 	(&checker{&own}).check(doc, projectShape, "", doc.pos)
 	for _, d := range own.list {
 		if tree != "" {
+			if d.Kind == NotInForce && d.Path == rootSubagents {
+				continue // said of the root project's root agent already
+			}
 			rest, isPrimary := strings.CutPrefix(d.Path, "primary")
 			if !isPrimary {
 				rest = "." + d.Path

@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"encoding/json"
+	"strings"
 
 	"kaged.dev/pkg/fault"
 )
@@ -76,6 +77,12 @@ func (p *printer) object(s *shape, out map[string]any) {
 			required = append(required, f.name)
 		} else if !f.strict && f.shape.kind != anyShape {
 			schema = nullable(schema)
+		}
+		if f.fatal {
+			schema = map[string]any{"type": "null"}
+		}
+		if f.dormant != "" {
+			schema["description"] = strings.TrimSpace(f.shape.doc + " " + strings.ToUpper(f.dormant[:1]) + f.dormant[1:] + ": not in force yet.")
 		}
 		properties[f.name] = schema
 	}

@@ -77,6 +77,10 @@ type field struct {
 	required bool
 	// strict means that an empty value is an error; of other optional keys it means the same as leaving them out.
 	strict bool
+	// dormant says what a key that no part of kaged acts on does not do, "" for one that has an effect; fatal makes that an error.
+	// Both come from the list notInForce.
+	dormant string
+	fatal   bool
 }
 
 // forbidden is a key that used to stand somewhere, or that people put where it must not be.
@@ -153,6 +157,9 @@ func (c *checker) object(n *node, s *shape, path string, at Position) {
 			c.violation(e.keyPos, sub, "%s is required and has no value.", e.key)
 			continue
 		}
+		if f.dormant != "" {
+			c.dormant(e, f, sub)
+		}
 		c.check(e.value, f.shape, sub, e.keyPos)
 	}
 	for _, f := range s.fields {
@@ -161,6 +168,22 @@ func (c *checker) object(n *node, s *shape, path string, at Position) {
 		}
 	}
 }
+
+// dormant says of a key that it has no effect. Of agents below agents it is said once, for the root agent.
+func (c *checker) dormant(e entry, f *field, path string) {
+	if f.name == "subagents" && path != rootSubagents {
+		return
+	}
+	says := NotInForceReason(f.name, f.dormant)
+	if f.fatal {
+		c.diags.errorf(NotInForce, e.keyPos, path, "%s Remove it.", says)
+		return
+	}
+	c.diags.warnf(NotInForce, e.keyPos, path, "%s", says)
+}
+
+// rootSubagents is the tree path of the root agent's children.
+const rootSubagents = "primary.subagents"
 
 func (c *checker) unknownKey(e entry, s *shape, path string) {
 	if f, ok := s.forbidden[e.key]; ok {

@@ -213,6 +213,9 @@ func (a App) doubts(f *config.File) []doubt {
 	for _, key := range f.RawKeys() {
 		list = append(list, doubt{key, rawKey(f.Path, key)})
 	}
+	for _, d := range f.NotInForce() {
+		list = append(list, doubt{d.Key, d.Message})
+	}
 	return list
 }
 

@@ -35,6 +35,7 @@ func tables() []table {
 	const shared = "pkg/config/file.go"
 	return []table{
 		{"[providers.NAME]", shared, "Provider", nil},
+		{"[projects]", shared, "Projects", nil},
 		{"[limits]", shared, "Limits", nil},
 		{"[ui]", shared, "UI", nil},
 		{"[database]", shared, "Database", nil},
@@ -71,6 +72,7 @@ func Page(root string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", t.name, err)
 		}
+		t.sayNotInForce(groups)
 		fmt.Fprintf(&b, "\n## %s\n\n", t.name)
 		if t.defaults == nil {
 			b.WriteString("| key | meaning |\n|---|---|\n")
@@ -122,6 +124,19 @@ func groupsOf(file, name string) ([]group, error) {
 		last.fields = append(last.fields, field{f.Names[0].Name, key})
 	}
 	return groups, nil
+}
+
+// sayNotInForce adds to the comments of a table's keys what of them has no effect.
+func (t table) sayNotInForce(groups []group) {
+	for i := range groups {
+		for _, f := range groups[i].fields {
+			for _, d := range config.Dormant {
+				if "["+d.Table+"]" == t.name && d.Name == f.key {
+					groups[i].doc = strings.TrimSpace(groups[i].doc) + " " + d.Reason()
+				}
+			}
+		}
+	}
 }
 
 var goName = regexp.MustCompile(`\b[A-Z][A-Za-z]+\b`)

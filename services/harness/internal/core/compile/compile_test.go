@@ -119,10 +119,10 @@ func TestSubagentTools(t *testing.T) {
 		t.Error(got)
 	}
 	out = compileWith(t, sub(`"session.*": {enabled: true}, session.end: {enabled: false}`))
-	if out.Project != nil || len(out.Diagnostics) != 1 {
+	if out.Project != nil || len(out.Diagnostics) != 2 {
 		t.Fatal(out.Diagnostics)
 	}
-	d := out.Diagnostics[0]
+	d := out.Diagnostics[1]
 	if d.Kind != dsl.PrincipalScope || d.Path != `primary.subagents.a.tools["session.*"]` || d.Pos.Line != 12 {
 		t.Error(d)
 	}

@@ -1,0 +1,70 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// DormantKey is a key of local.toml, or one value of it, that is read and that no part of kaged acts on.
+type DormantKey struct {
+	// Table is its table, with NAME for a free part: limits, providers.NAME. Name is the key there, Value the one value that has no
+	// effect, "" for any.
+	Table, Name, Value string
+	// Lacks is what kaged does not do, as the end of a sentence.
+	Lacks string
+}
+
+// Dormant are the keys without effect. This list is the one place: [File.NotInForce] and the reference page are made from it,
+// and a test wants every other key to be read by some part of kaged.
+var Dormant = []DormantKey{
+	{Table: "limits", Name: "sessions_per_project", Lacks: "sessions of a project are not counted"},
+	{Table: "limits", Name: "sessions_per_operator", Lacks: "sessions of an operator are not counted"},
+	{Table: "providers.NAME", Name: "driver", Value: "google", Lacks: "runs that would use it fail; openai-chat speaks to Gemini"},
+}
+
+// Reason says in one sentence what has no effect.
+func (d DormantKey) Reason() string { return d.says(d.Name) }
+
+func (d DormantKey) says(key string) string {
+	if d.Value != "" {
+		key += " = " + Quote(d.Value)
+	}
+	return fmt.Sprintf("%s is not in force yet: %s.", key, d.Lacks)
+}
+
+// NotInForce is a key that stands in a file and has no effect.
+type NotInForce struct {
+	// Key is the whole key, such as limits.sessions_per_project; Message says in one sentence what it does not do.
+	Key, Message string
+}
+
+// NotInForce returns the keys in the file that have no effect, in the order of [Dormant].
+func (f *File) NotInForce() []NotInForce {
+	var list []NotInForce
+	for _, d := range Dormant {
+		for _, key := range f.dormant(d) {
+			list = append(list, NotInForce{key, d.says(key)})
+		}
+	}
+	return list
+}
+
+// dormant returns where d stands in the file.
+func (f *File) dormant(d DormantKey) []string {
+	var keys []string
+	switch d.Table {
+	case "limits":
+		set := map[string]int{"sessions_per_project": f.Limits.SessionsPerProject, "sessions_per_operator": f.Limits.SessionsPerOperator}
+		if set[d.Name] != 0 {
+			keys = append(keys, d.Table+"."+d.Name)
+		}
+	case "providers.NAME":
+		for _, name := range slices.Sorted(maps.Keys(f.Providers)) {
+			if d.Name == "driver" && f.Providers[name].DriverOf(name) == d.Value {
+				keys = append(keys, "providers."+name+"."+d.Name)
+			}
+		}
+	}
+	return keys
+}

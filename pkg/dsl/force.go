@@ -1,0 +1,75 @@
+package dsl
+
+import "strings"
+
+// notInForce are the keys of a project file that are read and that no part of kaged acts on, each with what it does not do
+// yet. A key is named by the object it belongs to, as [Keys] names it. Everything below such a key is without effect, too.
+//
+// This list is the one place: the warnings of [Parse], the JSON Schema and the reference page are made from it, and a test
+// wants every key of the schema either here or among those that something acts on.
+var notInForce = map[string]string{
+	"agent.plugins":        "no plugin is loaded",
+	"agent.compaction":     "no conversation is compacted",
+	"agent.policy":         "no request is held against it",
+	"agent.subagents":      "the agents below are checked and not started",
+	"project.workflows":    "no workflow can be invoked",
+	"agent.policy." + gate: "nothing is kept from the model",
+}
+
+// gate is the key whose absence is worse than an error: it promises that a text never reaches a model.
+const gate = "content_gates"
+
+// NotInForceReason says in one sentence that a key has no effect, and what it does not do.
+func NotInForceReason(key, reason string) string {
+	return key + " is not in force yet: " + reason + "."
+}
+
+// markDormant gives every field of the grammar that stands in notInForce what is said of it.
+func markDormant(root *shape) {
+	eachField(root, func(id string, f *field) {
+		if reason, ok := notInForce[id]; ok {
+			f.dormant = reason
+			f.fatal = strings.HasSuffix(id, "."+gate)
+		}
+	})
+}
+
+// Keys returns every key of the project file's schema, named by the object it belongs to: agent.model, cage.net.allow,
+// agent.policy.content_gates[].pattern. A "*" stands for a free key, "[]" for an element of a list.
+func Keys() []string {
+	var keys []string
+	eachField(projectShape, func(id string, _ *field) { keys = append(keys, id) })
+	return keys
+}
+
+// eachField calls visit for every field below root once, with its name.
+func eachField(root *shape, visit func(id string, f *field)) {
+	seen := map[*shape]bool{}
+	var walk func(s *shape, name string)
+	walk = func(s *shape, name string) {
+		if s == nil || seen[s] {
+			return
+		}
+		if s.def != "" {
+			seen[s] = true
+			name = s.def
+		}
+		for i := range s.fields {
+			f := &s.fields[i]
+			id := name + "." + f.name
+			visit(id, f)
+			walk(f.shape, id)
+		}
+		walk(s.values, name+".*")
+		walk(s.items, name+"[]")
+		for _, o := range s.options {
+			walk(o, name)
+		}
+	}
+	seen[root] = true
+	for i := range root.fields {
+		f := &root.fields[i]
+		visit("project."+f.name, f)
+		walk(f.shape, "project."+f.name)
+	}
+}

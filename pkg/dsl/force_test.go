@@ -1,0 +1,127 @@
+package dsl
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// actsOn says for every key that has an effect which part of kaged acts on it. A key that is missing here and in notInForce
+// fails [TestEveryKeyIsClassified]: whoever adds one says which part acts on it, or that none does.
+var actsOn = map[string]string{
+	"project.version":     "dsl: the format",
+	"project.project":     "session-manager: the id",
+	"project.description": "session-manager: the project's answer",
+	"project.primary":     "harness/compile: the root agent",
+
+	"agent.model":                           "session-manager/projects: routes",
+	"agent.system_prompt":                   "session-manager/projects: prompts",
+	"agent.description":                     "dsl: text for a parent, part of the snapshot",
+	"agent.tools":                           "harness/compile: tools",
+	"agent.tools.*.enabled":                 "harness/compile: tools",
+	"agent.tools_profile":                   "harness/compile: tools",
+	"agent.max_steps":                       "harness/loop: the bound of a run",
+	"agent.max_output_tokens":               "harness/loop: each request",
+	"agent.cage":                            "sandbox-supervisor",
+	"agent.on_crash":                        "session-manager/live: resume",
+	"agent.include_tool_results_in_context": "session-manager/transcript",
+
+	"cage.fs":              "pkg/cage",
+	"cage.fs[].mode":       "pkg/cage",
+	"cage.fs[].path":       "pkg/cage",
+	"cage.net":             "sandbox-supervisor: the gate",
+	"cage.net.allow":       "sandbox-supervisor: the gate",
+	"cage.seccomp":         "sandbox-supervisor: the init",
+	"cage.capabilities":    "tool-runner: permission",
+	"cage.state":           "sandbox-supervisor: the home",
+	"cage.env":             "sandbox-supervisor: commands",
+	"cage.limits":          "sandbox-supervisor: limits",
+	"cage.limits.memory":   "sandbox-supervisor: limits",
+	"cage.limits.disk":     "sandbox-supervisor: limits",
+	"cage.limits.cpu":      "sandbox-supervisor: limits",
+	"cage.limits.pids":     "sandbox-supervisor: limits",
+	"cage.limits.walltime": "sandbox-supervisor: limits",
+
+	"reference.path":                  "dsl: references",
+	"reference.name":                  "dsl: references",
+	"reference.description":           "dsl: references",
+	"reference.overrides":             "dsl: references",
+	"reference.overrides.description": "dsl: references",
+	"reference.overrides.primary":     "dsl: references",
+}
+
+// Every key that a project file may hold has an effect that is named, or is on the list of those that have none and are warned
+// of; no key is on both, and neither names a key that there is not.
+func TestEveryKeyIsClassified(t *testing.T) {
+	keys := Keys()
+	for _, key := range keys {
+		_, acted := actsOn[key]
+		if dormant := isDormant(key); acted == dormant {
+			t.Errorf("%s: acted on %t, not in force %t; want exactly one", key, acted, dormant)
+		}
+	}
+	for _, list := range []map[string]string{actsOn, notInForce} {
+		for key := range list {
+			if !slices.Contains(keys, key) {
+				t.Errorf("%s is classified and there is no such key", key)
+			}
+		}
+	}
+}
+
+// isDormant reports whether a key or one around it has no effect.
+func isDormant(key string) bool {
+	for dormant := range notInForce {
+		if rest, ok := strings.CutPrefix(key, dormant); ok && (rest == "" || strings.ContainsAny(rest[:1], ".[")) {
+			return true
+		}
+	}
+	return false
+}
+
+// Each key without effect is warned of where it stands, in every agent; content_gates is an error, and in an agent of a nested
+// project, too.
+func TestNotInForceIsSaid(t *testing.T) {
+	const agent = "model: m, system_prompt: ./p.md, cage: disabled"
+	yaml := "version: 1\nproject: demo\nworkflows: [{name: w}]\nprimary:\n  model: m\n  system_prompt: ./p.md\n  plugins: {memory: {package: x}}\n" +
+		"  compaction: {strategy: drop}\n  policy: {token_hard_limit: 9}\n  subagents:\n    a: {" + agent + ", policy: {token_hard_limit: 9}}\n"
+	r := parse(t, only(yaml))
+	if r.Failed() {
+		t.Fatal(r.Diagnostics)
+	}
+	var got []string
+	for _, d := range r.Diagnostics {
+		if d.Kind == NotInForce && d.Severity == Warning {
+			got = append(got, d.Path)
+		}
+	}
+	want := []string{"workflows", "primary.plugins", "primary.compaction", "primary.policy", "primary.subagents", "primary.subagents.a.policy"}
+	if !slices.Equal(got, want) {
+		t.Errorf("warned of %v, want %v", got, want)
+	}
+	for _, where := range []string{
+		"  policy: {content_gates: [secret]}\n",
+		"  subagents:\n    a: {" + agent + ", policy: {content_gates: []}}\n",
+	} {
+		r := parse(t, only(head+"  model: m\n  system_prompt: ./p.md\n"+where))
+		fatal := slices.ContainsFunc(r.Diagnostics, func(d Diagnostic) bool {
+			return d.Kind == NotInForce && d.Severity == Error && strings.HasSuffix(d.Path, ".policy.content_gates") && d.Pos.Line > 0
+		})
+		if !fatal || r.Project != nil {
+			t.Errorf("%q: %v", where, r.Diagnostics)
+		}
+	}
+	nested := func(path string) File {
+		content := head + "  model: m\n  system_prompt: ./p.md\n  subagents: {x: {path: ./x}}\n"
+		if strings.HasPrefix(path, "x/") {
+			content = head + "  model: m\n  system_prompt: ./p.md\n  policy: {content_gates: [secret]}\n"
+		}
+		return File{Path: path, Present: !strings.HasSuffix(path, OverlayFile), Content: []byte(content)}
+	}
+	r = parse(t, nested)
+	if !slices.ContainsFunc(r.Diagnostics, func(d Diagnostic) bool {
+		return d.Path == "primary.subagents.x.policy.content_gates" && d.Severity == Error
+	}) {
+		t.Errorf("a nested project: %v", r.Diagnostics)
+	}
+}
