@@ -1,0 +1,203 @@
+package dsl
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Access is how far a path can be used.
+type Access int
+
+// The kinds of access, each including those before it.
+const (
+	NoAccess Access = iota
+	ReadAccess
+	WriteAccess
+)
+
+// String returns the mode as a cage block writes it, "" for no access.
+func (a Access) String() string { return [...]string{"", "ro", "rw"}[a] }
+
+// Difference is something that one cage grants and another does not. From is "" for nothing.
+type Difference struct {
+	// Key is the key of the cage block, such as fs, net.allow or limits.memory.
+	Key      string
+	From, To string
+}
+
+// Wider returns what to grants beyond from, for the project in the folder root, in the order of the block: an empty list means
+// that an agent can do nothing in to that it could not do in from. A nil cage is none: it grants everything.
+//
+// Paths are held against each other lexically, those of the project as paths below root, as a cage reaches what it grants
+// without links. What is doubtful counts as wider: a changed variable, and a grant that names what stays read-only unless it is
+// named.
+func Wider(root string, from, to *Cage) []Difference {
+	switch {
+	case from == nil:
+		return nil
+	case to == nil:
+		return []Difference{{"", from.Summary(), "disabled"}}
+	}
+	w := widening{root: root, from: from, to: to}
+	w.paths()
+	w.net()
+	w.rights()
+	w.env()
+	w.limits()
+	return w.found
+}
+
+type widening struct {
+	root     string
+	from, to *Cage
+	found    []Difference
+}
+
+func (w *widening) add(key, from, to string) { w.found = append(w.found, Difference{key, from, to}) }
+
+// paths compares what both grant of each path that either names: the deepest name that a path lies in decides about it, so these
+// stand for all paths.
+func (w *widening) paths() {
+	named := map[string]string{}
+	for _, c := range []*Cage{w.from, w.to} {
+		for _, m := range c.FS {
+			named[absolutePath(w.root, m.Path)] = m.Path
+		}
+		for _, p := range c.ReadOnly {
+			named[absolutePath(w.root, p.Path)] = p.Path
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(named)) {
+		before, after := w.from.access(w.root, at), w.to.access(w.root, at)
+		switch {
+		case after > before:
+			w.add("fs", words(before, named[at]), words(after, named[at]))
+		case w.to.unprotects(w.root, at) && !w.from.unprotects(w.root, at):
+			w.add("fs", words(before, named[at])+", protected", words(after, named[at]))
+		}
+	}
+}
+
+func words(a Access, path string) string {
+	if a == NoAccess {
+		return ""
+	}
+	return a.String() + " " + path
+}
+
+// Access returns what the cage allows with a path, absolute or of the project in the folder root, but for names that stay read-only.
+func (c *Cage) Access(root, path string) Access { return c.access(root, absolutePath(root, path)) }
+
+func (c *Cage) access(root, at string) Access {
+	best, access := "", NoAccess
+	for _, m := range c.FS {
+		holder := absolutePath(root, m.Path)
+		if !within(at, holder) || len(holder) < len(best) {
+			continue
+		}
+		best, access = holder, ReadAccess
+		if m.Mode == "rw" {
+			access = WriteAccess
+		}
+	}
+	for _, p := range c.ReadOnly {
+		if access == WriteAccess && within(at, absolutePath(root, p.Path)) {
+			return ReadAccess
+		}
+	}
+	return access
+}
+
+// unprotects reports whether a grant to write names a path that may be protected, or one around it that may be.
+func (c *Cage) unprotects(root, at string) bool {
+	return c.access(root, at) == WriteAccess && slices.ContainsFunc(c.FS, func(m Mount) bool {
+		holder := absolutePath(root, m.Path)
+		return m.Mode == "rw" && within(at, holder) && MayBeProtected(strings.TrimPrefix(holder, root))
+	})
+}
+
+// MayBeProtected reports whether a path leads to or into what stays read-only in every cage unless its policy names it: a
+// name of [ProtectedNames], what makes git run code, or anything hidden. It knows no file system, so some paths are taken for
+// protected that are not.
+func MayBeProtected(p string) bool {
+	for part := range strings.SplitSeq(p, "/") {
+		hidden := strings.HasPrefix(part, ".") && part != "."
+		if hidden || strings.HasSuffix(part, ".git") || slices.Contains(ProtectedGit, part) || slices.Contains(ProtectedNames, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// absolutePath returns a cage's path as an absolute one.
+func absolutePath(root, p string) string {
+	if rest, ok := InProject(p); ok {
+		return path.Join(root, rest)
+	}
+	return path.Clean(p)
+}
+
+func (w *widening) net() {
+	known := map[string]bool{}
+	for _, text := range w.from.Net {
+		known[ruleKey(text)] = true
+	}
+	for _, text := range w.to.Net {
+		if !known[ruleKey(text)] {
+			w.add("net.allow", "", text)
+		}
+	}
+}
+
+func (w *widening) rights() {
+	if w.to.SystemCalls() == "relaxed" && w.from.SystemCalls() != "relaxed" {
+		w.add("seccomp", w.from.SystemCalls(), "relaxed")
+	}
+	for _, name := range w.to.Capabilities {
+		if !slices.Contains(w.from.Capabilities, name) {
+			w.add("capabilities", "", name)
+		}
+	}
+	if w.to.State == "persistent" && w.from.State != "persistent" {
+		w.add("state", "ephemeral", "persistent")
+	}
+}
+
+// env counts every variable that is new or another: it decides what programs do.
+func (w *widening) env() {
+	for _, name := range slices.Sorted(maps.Keys(w.to.Env)) {
+		before, known := w.from.Env[name]
+		switch after := name + "=" + w.to.Env[name]; {
+		case !known:
+			w.add("env", "", after)
+		case before != w.to.Env[name]:
+			w.add("env", name+"="+before, after)
+		}
+	}
+}
+
+func (w *widening) limits() {
+	from, to := w.from.Limits, w.to.Limits
+	raised(w, "memory", from.Memory, to.Memory, Bytes)
+	raised(w, "disk", from.Disk, to.Disk, Bytes)
+	raised(w, "cpu", from.CPU, to.CPU, plain)
+	raised(w, "pids", from.PIDs, to.PIDs, func(n int64) string { return strconv.FormatInt(n, 10) })
+	raised(w, "walltime", from.Walltime, to.Walltime, func(d time.Duration) string { return Span(d) })
+}
+
+// raised adds a limit that is higher than before or gone; zero is none.
+func raised[T cmp.Ordered](w *widening, name string, from, to T, words func(T) string) {
+	var none T
+	switch {
+	case from == none:
+	case to == none:
+		w.add("limits."+name, words(from), "none")
+	case to > from:
+		w.add("limits."+name, words(from), words(to))
+	}
+}
