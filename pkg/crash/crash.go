@@ -31,6 +31,10 @@ const (
 	ApprovalStored Point = "approval_stored"
 	// ApprovalAnswered: an operator's answer is committed; neither the harness nor a client knows it.
 	ApprovalAnswered Point = "approval_answered"
+	// ApprovedTextsStored: the texts of prompts that an operator approves are on disk, and the approval is not.
+	ApprovedTextsStored Point = "approved_texts_stored"
+	// ProjectApproved: the approval of a project's files is committed; the caller has no answer.
+	ProjectApproved Point = "project_approved"
 	// CancelStored: that an operator wants a run to stop is committed, and the run has not ended.
 	CancelStored Point = "cancel_stored"
 	// RunEndBeforeStore: the run is over and its end is not committed.
@@ -89,7 +93,7 @@ func Points() []Point {
 
 var points = []Point{
 	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored,
-	ApprovalStored, ApprovalAnswered, CancelStored,
+	ApprovalStored, ApprovalAnswered, ApprovedTextsStored, ProjectApproved, CancelStored,
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
 	FileWritten, FilesStaged, FileBegun, FileCommitted, FilesCommitted, FileTakenBack, FilesTakenBack, FileCleared,
 	ProcessNoted, ProcessStarted,

@@ -40,6 +40,8 @@ type Agent struct {
 	Tools []string
 	// Aliases are the names to show the model instead of canonical ones, by canonical name.
 	Aliases map[string]string
+	// Writes says whether one of its tools changes files or runs programs.
+	Writes bool
 	// Children are its direct children by key.
 	Children []*Agent
 	// ResumeOnCrash counts for the root only.
@@ -58,6 +60,8 @@ type Tool struct {
 	Schema json.RawMessage
 	// RootOnly says whether only the root agent may use it, DefaultRoot whether that has it without being given it.
 	RootOnly, DefaultRoot bool
+	// Writes says whether it changes files or runs programs.
+	Writes bool
 	// Parallel says whether calls of one turn may run side by side.
 	Parallel bool
 	// Aliases are other names it answers to.

@@ -72,7 +72,7 @@ func agentToProto(a *core.Agent) *harnessv1.AgentNode {
 	n := &harnessv1.AgentNode{
 		Key: a.Key, Path: a.Path, Model: a.Model, PromptPath: a.PromptPath, Description: a.Description,
 		MaxSteps: optional(a.MaxSteps), MaxOutputTokens: optional(a.MaxOutputTokens), Cage: a.Cage.Proto(), Tools: a.Tools,
-		OnCrash: harnessv1.CrashPolicy_CRASH_POLICY_STOP, IncludeToolResultsInContext: a.IncludeToolResults, ToolAliases: a.Aliases,
+		OnCrash: harnessv1.CrashPolicy_CRASH_POLICY_STOP, IncludeToolResultsInContext: a.IncludeToolResults, ToolAliases: a.Aliases, Writes: &a.Writes,
 	}
 	if a.ResumeOnCrash {
 		n.OnCrash = harnessv1.CrashPolicy_CRASH_POLICY_RESUME
@@ -91,7 +91,7 @@ func agentFromProto(n *harnessv1.AgentNode) *core.Agent {
 		Key: n.GetKey(), Path: n.GetPath(), Model: n.GetModel(), PromptPath: n.GetPromptPath(), Description: n.GetDescription(),
 		MaxSteps: int(n.GetMaxSteps()), MaxOutputTokens: int(n.GetMaxOutputTokens()), Cage: dsl.CageFromProto(n.GetCage()),
 		Tools: n.GetTools(), Aliases: n.GetToolAliases(), IncludeToolResults: n.GetIncludeToolResultsInContext(),
-		ResumeOnCrash: n.GetOnCrash() == harnessv1.CrashPolicy_CRASH_POLICY_RESUME,
+		ResumeOnCrash: n.GetOnCrash() == harnessv1.CrashPolicy_CRASH_POLICY_RESUME, Writes: n.GetWrites(),
 	}
 	for _, child := range n.GetChildren() {
 		a.Children = append(a.Children, agentFromProto(child))

@@ -1219,6 +1219,80 @@ func (x *RunCage) GetFound() []*v11.CageFinding {
 	return nil
 }
 
+// PromptHeld is events prompt.held: a prompt file that agents can write is another than the accepted one, which the run goes on
+// with until an operator approves the new one.
+type PromptHeld struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The file, relative to the project's root.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// SHA-256 (hex) of the accepted text, which the run uses.
+	AcceptedSha256 string `protobuf:"bytes,3,opt,name=accepted_sha256,json=acceptedSha256,proto3" json:"accepted_sha256,omitempty"`
+	// SHA-256 (hex) of the file as it is.
+	Sha256        string `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromptHeld) Reset() {
+	*x = PromptHeld{}
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromptHeld) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromptHeld) ProtoMessage() {}
+
+func (x *PromptHeld) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromptHeld.ProtoReflect.Descriptor instead.
+func (*PromptHeld) Descriptor() ([]byte, []int) {
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PromptHeld) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *PromptHeld) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *PromptHeld) GetAcceptedSha256() string {
+	if x != nil {
+		return x.AcceptedSha256
+	}
+	return ""
+}
+
+func (x *PromptHeld) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
 // NetworkAttempted is events net.attempt: something in a cage tried to reach the network. The record of a run has them too.
 type NetworkAttempted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1242,7 +1316,7 @@ type NetworkAttempted struct {
 
 func (x *NetworkAttempted) Reset() {
 	*x = NetworkAttempted{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[16]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1328,7 @@ func (x *NetworkAttempted) String() string {
 func (*NetworkAttempted) ProtoMessage() {}
 
 func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[16]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1341,7 @@ func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkAttempted.ProtoReflect.Descriptor instead.
 func (*NetworkAttempted) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{16}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NetworkAttempted) GetRunId() string {
@@ -1332,7 +1406,7 @@ type SessionStateChanged struct {
 
 func (x *SessionStateChanged) Reset() {
 	*x = SessionStateChanged{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[17]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1418,7 @@ func (x *SessionStateChanged) String() string {
 func (*SessionStateChanged) ProtoMessage() {}
 
 func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[17]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1431,7 @@ func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionStateChanged.ProtoReflect.Descriptor instead.
 func (*SessionStateChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{17}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SessionStateChanged) GetState() string {
@@ -1399,7 +1473,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[18]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1485,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[18]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1498,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{18}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -1506,7 +1580,7 @@ type ApprovalResolved struct {
 
 func (x *ApprovalResolved) Reset() {
 	*x = ApprovalResolved{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[19]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1592,7 @@ func (x *ApprovalResolved) String() string {
 func (*ApprovalResolved) ProtoMessage() {}
 
 func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[19]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1605,7 @@ func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalResolved.ProtoReflect.Descriptor instead.
 func (*ApprovalResolved) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{19}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ApprovalResolved) GetApprovalId() string {
@@ -1596,7 +1670,7 @@ type AuditWarning struct {
 
 func (x *AuditWarning) Reset() {
 	*x = AuditWarning{}
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[20]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +1682,7 @@ func (x *AuditWarning) String() string {
 func (*AuditWarning) ProtoMessage() {}
 
 func (x *AuditWarning) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[20]
+	mi := &file_kaged_gateway_v1_frame_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +1695,7 @@ func (x *AuditWarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWarning.ProtoReflect.Descriptor instead.
 func (*AuditWarning) Descriptor() ([]byte, []int) {
-	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{20}
+	return file_kaged_gateway_v1_frame_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AuditWarning) GetWarning() string {
@@ -1753,7 +1827,13 @@ const file_kaged_gateway_v1_frame_proto_rawDesc = "" +
 	"\x06policy\x18\x06 \x01(\tB\x04\xb0\xbb\x18\x01R\x06policy\x12\x1a\n" +
 	"\x05ended\x18\a \x01(\tB\x04\xb0\xbb\x18\x01R\x05ended\x12\x1a\n" +
 	"\x05notes\x18\b \x03(\tB\x04\xb0\xbb\x18\x01R\x05notes\x128\n" +
-	"\x05found\x18\t \x03(\v2\x1c.kaged.common.v1.CageFindingB\x04\xb0\xbb\x18\x01R\x05found\"\xb4\x01\n" +
+	"\x05found\x18\t \x03(\v2\x1c.kaged.common.v1.CageFindingB\x04\xb0\xbb\x18\x01R\x05found\"x\n" +
+	"\n" +
+	"PromptHeld\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12'\n" +
+	"\x0faccepted_sha256\x18\x03 \x01(\tR\x0eacceptedSha256\x12\x16\n" +
+	"\x06sha256\x18\x04 \x01(\tR\x06sha256\"\xb4\x01\n" +
 	"\x10NetworkAttempted\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -1810,7 +1890,7 @@ func file_kaged_gateway_v1_frame_proto_rawDescGZIP() []byte {
 	return file_kaged_gateway_v1_frame_proto_rawDescData
 }
 
-var file_kaged_gateway_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_kaged_gateway_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_kaged_gateway_v1_frame_proto_goTypes = []any{
 	(*ClientFrame)(nil),         // 0: kaged.gateway.v1.ClientFrame
 	(*Hello)(nil),               // 1: kaged.gateway.v1.Hello
@@ -1828,30 +1908,31 @@ var file_kaged_gateway_v1_frame_proto_goTypes = []any{
 	(*RunRetry)(nil),            // 13: kaged.gateway.v1.RunRetry
 	(*RunEnded)(nil),            // 14: kaged.gateway.v1.RunEnded
 	(*RunCage)(nil),             // 15: kaged.gateway.v1.RunCage
-	(*NetworkAttempted)(nil),    // 16: kaged.gateway.v1.NetworkAttempted
-	(*SessionStateChanged)(nil), // 17: kaged.gateway.v1.SessionStateChanged
-	(*ApprovalRequested)(nil),   // 18: kaged.gateway.v1.ApprovalRequested
-	(*ApprovalResolved)(nil),    // 19: kaged.gateway.v1.ApprovalResolved
-	(*AuditWarning)(nil),        // 20: kaged.gateway.v1.AuditWarning
-	nil,                         // 21: kaged.gateway.v1.Hello.ResumeFromSeqEntry
-	nil,                         // 22: kaged.gateway.v1.Welcome.ServerSeqEntry
-	(*structpb.Value)(nil),      // 23: google.protobuf.Value
-	(*v1.FrameUsage)(nil),       // 24: kaged.sessionmanager.v1.FrameUsage
-	(*v1.FrameStats)(nil),       // 25: kaged.sessionmanager.v1.FrameStats
-	(*v11.Error)(nil),           // 26: kaged.common.v1.Error
-	(*v11.CageFinding)(nil),     // 27: kaged.common.v1.CageFinding
-	(*v11.ApprovalSubject)(nil), // 28: kaged.common.v1.ApprovalSubject
+	(*PromptHeld)(nil),          // 16: kaged.gateway.v1.PromptHeld
+	(*NetworkAttempted)(nil),    // 17: kaged.gateway.v1.NetworkAttempted
+	(*SessionStateChanged)(nil), // 18: kaged.gateway.v1.SessionStateChanged
+	(*ApprovalRequested)(nil),   // 19: kaged.gateway.v1.ApprovalRequested
+	(*ApprovalResolved)(nil),    // 20: kaged.gateway.v1.ApprovalResolved
+	(*AuditWarning)(nil),        // 21: kaged.gateway.v1.AuditWarning
+	nil,                         // 22: kaged.gateway.v1.Hello.ResumeFromSeqEntry
+	nil,                         // 23: kaged.gateway.v1.Welcome.ServerSeqEntry
+	(*structpb.Value)(nil),      // 24: google.protobuf.Value
+	(*v1.FrameUsage)(nil),       // 25: kaged.sessionmanager.v1.FrameUsage
+	(*v1.FrameStats)(nil),       // 26: kaged.sessionmanager.v1.FrameStats
+	(*v11.Error)(nil),           // 27: kaged.common.v1.Error
+	(*v11.CageFinding)(nil),     // 28: kaged.common.v1.CageFinding
+	(*v11.ApprovalSubject)(nil), // 29: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_gateway_v1_frame_proto_depIdxs = []int32{
-	23, // 0: kaged.gateway.v1.ClientFrame.payload:type_name -> google.protobuf.Value
-	21, // 1: kaged.gateway.v1.Hello.resume_from_seq:type_name -> kaged.gateway.v1.Hello.ResumeFromSeqEntry
-	22, // 2: kaged.gateway.v1.Welcome.server_seq:type_name -> kaged.gateway.v1.Welcome.ServerSeqEntry
-	24, // 3: kaged.gateway.v1.MessageEnd.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
-	25, // 4: kaged.gateway.v1.MessageEnd.stats:type_name -> kaged.sessionmanager.v1.FrameStats
-	26, // 5: kaged.gateway.v1.RunRetry.error:type_name -> kaged.common.v1.Error
-	26, // 6: kaged.gateway.v1.RunEnded.error:type_name -> kaged.common.v1.Error
-	27, // 7: kaged.gateway.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
-	28, // 8: kaged.gateway.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	24, // 0: kaged.gateway.v1.ClientFrame.payload:type_name -> google.protobuf.Value
+	22, // 1: kaged.gateway.v1.Hello.resume_from_seq:type_name -> kaged.gateway.v1.Hello.ResumeFromSeqEntry
+	23, // 2: kaged.gateway.v1.Welcome.server_seq:type_name -> kaged.gateway.v1.Welcome.ServerSeqEntry
+	25, // 3: kaged.gateway.v1.MessageEnd.usage:type_name -> kaged.sessionmanager.v1.FrameUsage
+	26, // 4: kaged.gateway.v1.MessageEnd.stats:type_name -> kaged.sessionmanager.v1.FrameStats
+	27, // 5: kaged.gateway.v1.RunRetry.error:type_name -> kaged.common.v1.Error
+	27, // 6: kaged.gateway.v1.RunEnded.error:type_name -> kaged.common.v1.Error
+	28, // 7: kaged.gateway.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
+	29, // 8: kaged.gateway.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
 	9,  // [9:9] is the sub-list for method output_type
 	9,  // [9:9] is the sub-list for method input_type
 	9,  // [9:9] is the sub-list for extension type_name
@@ -1866,14 +1947,14 @@ func file_kaged_gateway_v1_frame_proto_init() {
 	}
 	file_kaged_gateway_v1_frame_proto_msgTypes[0].OneofWrappers = []any{}
 	file_kaged_gateway_v1_frame_proto_msgTypes[14].OneofWrappers = []any{}
-	file_kaged_gateway_v1_frame_proto_msgTypes[19].OneofWrappers = []any{}
+	file_kaged_gateway_v1_frame_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_gateway_v1_frame_proto_rawDesc), len(file_kaged_gateway_v1_frame_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

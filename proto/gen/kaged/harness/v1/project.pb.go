@@ -186,7 +186,9 @@ type AgentNode struct {
 	// Whether results of tools of earlier runs are shown to the model again.
 	IncludeToolResultsInContext bool `protobuf:"varint,12,opt,name=include_tool_results_in_context,json=includeToolResultsInContext,proto3" json:"include_tool_results_in_context,omitempty"`
 	// The names to show the model instead of canonical ones: canonical name to alias.
-	ToolAliases   map[string]string `protobuf:"bytes,13,rep,name=tool_aliases,json=toolAliases,proto3" json:"tool_aliases,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	ToolAliases map[string]string `protobuf:"bytes,13,rep,name=tool_aliases,json=toolAliases,proto3" json:"tool_aliases,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Whether one of its tools changes files or runs programs; unset in snapshots of before it was noted.
+	Writes        *bool `protobuf:"varint,14,opt,name=writes,proto3,oneof" json:"writes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -312,6 +314,13 @@ func (x *AgentNode) GetToolAliases() map[string]string {
 	return nil
 }
 
+func (x *AgentNode) GetWrites() bool {
+	if x != nil && x.Writes != nil {
+		return *x.Writes
+	}
+	return false
+}
+
 var File_kaged_harness_v1_project_proto protoreflect.FileDescriptor
 
 const file_kaged_harness_v1_project_proto_rawDesc = "" +
@@ -322,7 +331,7 @@ const file_kaged_harness_v1_project_proto_rawDesc = "" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x05R\aversion\x12/\n" +
 	"\x04root\x18\x04 \x01(\v2\x1b.kaged.harness.v1.AgentNodeR\x04root\x12\x1b\n" +
-	"\ttools_off\x18\x05 \x03(\tR\btoolsOff\"\x92\x05\n" +
+	"\ttools_off\x18\x05 \x03(\tR\btoolsOff\"\xba\x05\n" +
 	"\tAgentNode\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
@@ -338,13 +347,15 @@ const file_kaged_harness_v1_project_proto_rawDesc = "" +
 	" \x03(\v2\x1b.kaged.harness.v1.AgentNodeR\bchildren\x128\n" +
 	"\bon_crash\x18\v \x01(\x0e2\x1d.kaged.harness.v1.CrashPolicyR\aonCrash\x12D\n" +
 	"\x1finclude_tool_results_in_context\x18\f \x01(\bR\x1bincludeToolResultsInContext\x12O\n" +
-	"\ftool_aliases\x18\r \x03(\v2,.kaged.harness.v1.AgentNode.ToolAliasesEntryR\vtoolAliases\x1a>\n" +
+	"\ftool_aliases\x18\r \x03(\v2,.kaged.harness.v1.AgentNode.ToolAliasesEntryR\vtoolAliases\x12\x1b\n" +
+	"\x06writes\x18\x0e \x01(\bH\x02R\x06writes\x88\x01\x01\x1a>\n" +
 	"\x10ToolAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_max_stepsB\x14\n" +
-	"\x12_max_output_tokens*[\n" +
+	"\x12_max_output_tokensB\t\n" +
+	"\a_writes*[\n" +
 	"\vCrashPolicy\x12\x1c\n" +
 	"\x18CRASH_POLICY_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CRASH_POLICY_STOP\x10\x01\x12\x17\n" +

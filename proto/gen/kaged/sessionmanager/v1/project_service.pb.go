@@ -80,6 +80,59 @@ func (ProjectState) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{0}
 }
 
+// ProjectApprovalState says whether an operator has to approve a project's files.
+type ProjectApprovalState int32
+
+const (
+	// Not said.
+	ProjectApprovalState_PROJECT_APPROVAL_STATE_UNSPECIFIED ProjectApprovalState = 0
+	// The files are the approved ones, or differ in nothing that needs approval.
+	ProjectApprovalState_PROJECT_APPROVAL_STATE_APPROVED ProjectApprovalState = 1
+	// The files widen what was approved, or a prompt that agents can write is another than the accepted one.
+	ProjectApprovalState_PROJECT_APPROVAL_STATE_REQUIRED ProjectApprovalState = 2
+)
+
+// Enum value maps for ProjectApprovalState.
+var (
+	ProjectApprovalState_name = map[int32]string{
+		0: "PROJECT_APPROVAL_STATE_UNSPECIFIED",
+		1: "PROJECT_APPROVAL_STATE_APPROVED",
+		2: "PROJECT_APPROVAL_STATE_REQUIRED",
+	}
+	ProjectApprovalState_value = map[string]int32{
+		"PROJECT_APPROVAL_STATE_UNSPECIFIED": 0,
+		"PROJECT_APPROVAL_STATE_APPROVED":    1,
+		"PROJECT_APPROVAL_STATE_REQUIRED":    2,
+	}
+)
+
+func (x ProjectApprovalState) Enum() *ProjectApprovalState {
+	p := new(ProjectApprovalState)
+	*p = x
+	return p
+}
+
+func (x ProjectApprovalState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ProjectApprovalState) Descriptor() protoreflect.EnumDescriptor {
+	return file_kaged_sessionmanager_v1_project_service_proto_enumTypes[1].Descriptor()
+}
+
+func (ProjectApprovalState) Type() protoreflect.EnumType {
+	return &file_kaged_sessionmanager_v1_project_service_proto_enumTypes[1]
+}
+
+func (x ProjectApprovalState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ProjectApprovalState.Descriptor instead.
+func (ProjectApprovalState) EnumDescriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{1}
+}
+
 // ListProjectsRequest asks for a page.
 type ListProjectsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -416,7 +469,9 @@ type RegisteredProject struct {
 	// What is missing; only while the state is pending.
 	Unresolved *Unresolved `protobuf:"bytes,6,opt,name=unresolved,proto3" json:"unresolved,omitempty"`
 	// What is worth knowing about the project file.
-	Warnings      []string `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []string `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// What is worth knowing about the project file and about the operator's configuration, with its place.
+	Diagnostics   []*ProjectDiagnostic `protobuf:"bytes,8,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -500,6 +555,113 @@ func (x *RegisteredProject) GetWarnings() []string {
 	return nil
 }
 
+func (x *RegisteredProject) GetDiagnostics() []*ProjectDiagnostic {
+	if x != nil {
+		return x.Diagnostics
+	}
+	return nil
+}
+
+// ProjectDiagnostic is something wrong with a project's files, or worth knowing.
+type ProjectDiagnostic struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kind, such as not_in_force or cage_disabled.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// error or warning.
+	Severity string `protobuf:"bytes,2,opt,name=severity,proto3" json:"severity,omitempty"`
+	// One sentence.
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// The tree path, or the key of the operator's configuration.
+	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	// The file, relative to the project's root; local.toml for the operator's configuration.
+	File string `protobuf:"bytes,5,opt,name=file,proto3" json:"file,omitempty"`
+	// The line, from 1; 0 if it is not about one.
+	Line int32 `protobuf:"varint,6,opt,name=line,proto3" json:"line,omitempty"`
+	// The column, from 1; 0 if it is not about one.
+	Column        int32 `protobuf:"varint,7,opt,name=column,proto3" json:"column,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProjectDiagnostic) Reset() {
+	*x = ProjectDiagnostic{}
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProjectDiagnostic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProjectDiagnostic) ProtoMessage() {}
+
+func (x *ProjectDiagnostic) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProjectDiagnostic.ProtoReflect.Descriptor instead.
+func (*ProjectDiagnostic) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ProjectDiagnostic) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *ProjectDiagnostic) GetSeverity() string {
+	if x != nil {
+		return x.Severity
+	}
+	return ""
+}
+
+func (x *ProjectDiagnostic) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ProjectDiagnostic) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ProjectDiagnostic) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *ProjectDiagnostic) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *ProjectDiagnostic) GetColumn() int32 {
+	if x != nil {
+		return x.Column
+	}
+	return 0
+}
+
 // ReloadProjectRequest names a project.
 type ReloadProjectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -511,7 +673,7 @@ type ReloadProjectRequest struct {
 
 func (x *ReloadProjectRequest) Reset() {
 	*x = ReloadProjectRequest{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[6]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -523,7 +685,7 @@ func (x *ReloadProjectRequest) String() string {
 func (*ReloadProjectRequest) ProtoMessage() {}
 
 func (x *ReloadProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[6]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -536,7 +698,7 @@ func (x *ReloadProjectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadProjectRequest.ProtoReflect.Descriptor instead.
 func (*ReloadProjectRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{6}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReloadProjectRequest) GetId() string {
@@ -557,7 +719,7 @@ type ReloadProjectResponse struct {
 
 func (x *ReloadProjectResponse) Reset() {
 	*x = ReloadProjectResponse{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[7]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +731,7 @@ func (x *ReloadProjectResponse) String() string {
 func (*ReloadProjectResponse) ProtoMessage() {}
 
 func (x *ReloadProjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[7]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +744,7 @@ func (x *ReloadProjectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadProjectResponse.ProtoReflect.Descriptor instead.
 func (*ReloadProjectResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{7}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReloadProjectResponse) GetProject() *RegisteredProject {
@@ -607,7 +769,7 @@ type Unresolved struct {
 
 func (x *Unresolved) Reset() {
 	*x = Unresolved{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[8]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +781,7 @@ func (x *Unresolved) String() string {
 func (*Unresolved) ProtoMessage() {}
 
 func (x *Unresolved) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[8]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +794,7 @@ func (x *Unresolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unresolved.ProtoReflect.Descriptor instead.
 func (*Unresolved) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{8}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Unresolved) GetAliases() []*UnresolvedAlias {
@@ -669,7 +831,7 @@ type UnresolvedAlias struct {
 
 func (x *UnresolvedAlias) Reset() {
 	*x = UnresolvedAlias{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[9]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -681,7 +843,7 @@ func (x *UnresolvedAlias) String() string {
 func (*UnresolvedAlias) ProtoMessage() {}
 
 func (x *UnresolvedAlias) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[9]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -694,7 +856,7 @@ func (x *UnresolvedAlias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnresolvedAlias.ProtoReflect.Descriptor instead.
 func (*UnresolvedAlias) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{9}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UnresolvedAlias) GetName() string {
@@ -728,7 +890,7 @@ type UnresolvedPlugin struct {
 
 func (x *UnresolvedPlugin) Reset() {
 	*x = UnresolvedPlugin{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[10]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +902,7 @@ func (x *UnresolvedPlugin) String() string {
 func (*UnresolvedPlugin) ProtoMessage() {}
 
 func (x *UnresolvedPlugin) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[10]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +915,7 @@ func (x *UnresolvedPlugin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnresolvedPlugin.ProtoReflect.Descriptor instead.
 func (*UnresolvedPlugin) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{10}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UnresolvedPlugin) GetName() string {
@@ -797,7 +959,7 @@ type UnresolvedPrompt struct {
 
 func (x *UnresolvedPrompt) Reset() {
 	*x = UnresolvedPrompt{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[11]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +971,7 @@ func (x *UnresolvedPrompt) String() string {
 func (*UnresolvedPrompt) ProtoMessage() {}
 
 func (x *UnresolvedPrompt) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[11]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +984,7 @@ func (x *UnresolvedPrompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnresolvedPrompt.ProtoReflect.Descriptor instead.
 func (*UnresolvedPrompt) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UnresolvedPrompt) GetPath() string {
@@ -850,7 +1012,7 @@ type GetProjectRequest struct {
 
 func (x *GetProjectRequest) Reset() {
 	*x = GetProjectRequest{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[12]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +1024,7 @@ func (x *GetProjectRequest) String() string {
 func (*GetProjectRequest) ProtoMessage() {}
 
 func (x *GetProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[12]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +1037,7 @@ func (x *GetProjectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProjectRequest.ProtoReflect.Descriptor instead.
 func (*GetProjectRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetProjectRequest) GetId() string {
@@ -896,7 +1058,7 @@ type GetProjectResponse struct {
 
 func (x *GetProjectResponse) Reset() {
 	*x = GetProjectResponse{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[13]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1070,7 @@ func (x *GetProjectResponse) String() string {
 func (*GetProjectResponse) ProtoMessage() {}
 
 func (x *GetProjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[13]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1083,7 @@ func (x *GetProjectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProjectResponse.ProtoReflect.Descriptor instead.
 func (*GetProjectResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetProjectResponse) GetProject() *Project {
@@ -955,14 +1117,16 @@ type Project struct {
 	// The plugins in use.
 	ActivePlugins []*ActivePlugin `protobuf:"bytes,10,rep,name=active_plugins,json=activePlugins,proto3" json:"active_plugins,omitempty"`
 	// How many sessions it has.
-	SessionCount  int32 `protobuf:"varint,11,opt,name=session_count,json=sessionCount,proto3" json:"session_count,omitempty"`
+	SessionCount int32 `protobuf:"varint,11,opt,name=session_count,json=sessionCount,proto3" json:"session_count,omitempty"`
+	// What is wrong with its files, or worth knowing about them and about the operator's configuration.
+	Diagnostics   []*ProjectDiagnostic `protobuf:"bytes,12,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Project) Reset() {
 	*x = Project{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[14]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -974,7 +1138,7 @@ func (x *Project) String() string {
 func (*Project) ProtoMessage() {}
 
 func (x *Project) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[14]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -987,7 +1151,7 @@ func (x *Project) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Project.ProtoReflect.Descriptor instead.
 func (*Project) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Project) GetId() string {
@@ -1067,6 +1231,333 @@ func (x *Project) GetSessionCount() int32 {
 	return 0
 }
 
+func (x *Project) GetDiagnostics() []*ProjectDiagnostic {
+	if x != nil {
+		return x.Diagnostics
+	}
+	return nil
+}
+
+// GetProjectApprovalRequest names a project.
+type GetProjectApprovalRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The slug.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProjectApprovalRequest) Reset() {
+	*x = GetProjectApprovalRequest{}
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProjectApprovalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProjectApprovalRequest) ProtoMessage() {}
+
+func (x *GetProjectApprovalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProjectApprovalRequest.ProtoReflect.Descriptor instead.
+func (*GetProjectApprovalRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *GetProjectApprovalRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// Widening is something that the files grant and the approved version does not.
+type Widening struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tree path of the agent; empty for the project.
+	AgentPath string `protobuf:"bytes,1,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// The key, such as cage, cage.fs, tools or system_prompt.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// What the approved version grants, null for nothing.
+	From *string `protobuf:"bytes,3,opt,name=from,proto3,oneof" json:"from,omitempty"`
+	// What the files grant.
+	To            *string `protobuf:"bytes,4,opt,name=to,proto3,oneof" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Widening) Reset() {
+	*x = Widening{}
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Widening) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Widening) ProtoMessage() {}
+
+func (x *Widening) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Widening.ProtoReflect.Descriptor instead.
+func (*Widening) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Widening) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *Widening) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Widening) GetFrom() string {
+	if x != nil && x.From != nil {
+		return *x.From
+	}
+	return ""
+}
+
+func (x *Widening) GetTo() string {
+	if x != nil && x.To != nil {
+		return *x.To
+	}
+	return ""
+}
+
+// GetProjectApprovalResponse compares the files with the approved version.
+type GetProjectApprovalResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether an operator has to approve the files.
+	State ProjectApprovalState `protobuf:"varint,1,opt,name=state,proto3,enum=kaged.sessionmanager.v1.ProjectApprovalState" json:"state,omitempty"`
+	// The hash of the approved version, null before the first approval.
+	ApprovedHash *string `protobuf:"bytes,2,opt,name=approved_hash,json=approvedHash,proto3,oneof" json:"approved_hash,omitempty"`
+	// The hash to approve; null where nothing needs approval.
+	PendingHash *string `protobuf:"bytes,3,opt,name=pending_hash,json=pendingHash,proto3,oneof" json:"pending_hash,omitempty"`
+	// What the files grant beyond the approved version.
+	Widened []*Widening `protobuf:"bytes,4,rep,name=widened,proto3" json:"widened,omitempty"`
+	// The files against the approved ones as a unified diff, at most 64 KiB; empty where nothing needs approval.
+	Diff          string `protobuf:"bytes,5,opt,name=diff,proto3" json:"diff,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProjectApprovalResponse) Reset() {
+	*x = GetProjectApprovalResponse{}
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProjectApprovalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProjectApprovalResponse) ProtoMessage() {}
+
+func (x *GetProjectApprovalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProjectApprovalResponse.ProtoReflect.Descriptor instead.
+func (*GetProjectApprovalResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *GetProjectApprovalResponse) GetState() ProjectApprovalState {
+	if x != nil {
+		return x.State
+	}
+	return ProjectApprovalState_PROJECT_APPROVAL_STATE_UNSPECIFIED
+}
+
+func (x *GetProjectApprovalResponse) GetApprovedHash() string {
+	if x != nil && x.ApprovedHash != nil {
+		return *x.ApprovedHash
+	}
+	return ""
+}
+
+func (x *GetProjectApprovalResponse) GetPendingHash() string {
+	if x != nil && x.PendingHash != nil {
+		return *x.PendingHash
+	}
+	return ""
+}
+
+func (x *GetProjectApprovalResponse) GetWidened() []*Widening {
+	if x != nil {
+		return x.Widened
+	}
+	return nil
+}
+
+func (x *GetProjectApprovalResponse) GetDiff() string {
+	if x != nil {
+		return x.Diff
+	}
+	return ""
+}
+
+// ApproveProjectRequest names a project and the files that were shown.
+type ApproveProjectRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The slug.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The hash of GetProjectApproval, or of the conflict.
+	Hash          string `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveProjectRequest) Reset() {
+	*x = ApproveProjectRequest{}
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveProjectRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveProjectRequest) ProtoMessage() {}
+
+func (x *ApproveProjectRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveProjectRequest.ProtoReflect.Descriptor instead.
+func (*ApproveProjectRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ApproveProjectRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ApproveProjectRequest) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
+// ApproveProjectResponse is the approval.
+type ApproveProjectResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The hash of the approved version.
+	Hash string `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
+	// When it was approved.
+	ApprovedAt int64 `protobuf:"varint,2,opt,name=approved_at,json=approvedAt,proto3" json:"approved_at,omitempty"`
+	// operator, first_load or upgrade.
+	ApprovedBy    string `protobuf:"bytes,3,opt,name=approved_by,json=approvedBy,proto3" json:"approved_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveProjectResponse) Reset() {
+	*x = ApproveProjectResponse{}
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveProjectResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveProjectResponse) ProtoMessage() {}
+
+func (x *ApproveProjectResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveProjectResponse.ProtoReflect.Descriptor instead.
+func (*ApproveProjectResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ApproveProjectResponse) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
+func (x *ApproveProjectResponse) GetApprovedAt() int64 {
+	if x != nil {
+		return x.ApprovedAt
+	}
+	return 0
+}
+
+func (x *ApproveProjectResponse) GetApprovedBy() string {
+	if x != nil {
+		return x.ApprovedBy
+	}
+	return ""
+}
+
 // GetProjectCapabilitiesRequest names a project.
 type GetProjectCapabilitiesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1078,7 +1569,7 @@ type GetProjectCapabilitiesRequest struct {
 
 func (x *GetProjectCapabilitiesRequest) Reset() {
 	*x = GetProjectCapabilitiesRequest{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[15]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1581,7 @@ func (x *GetProjectCapabilitiesRequest) String() string {
 func (*GetProjectCapabilitiesRequest) ProtoMessage() {}
 
 func (x *GetProjectCapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[15]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1594,7 @@ func (x *GetProjectCapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProjectCapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*GetProjectCapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetProjectCapabilitiesRequest) GetId() string {
@@ -1130,7 +1621,7 @@ type GetProjectCapabilitiesResponse struct {
 
 func (x *GetProjectCapabilitiesResponse) Reset() {
 	*x = GetProjectCapabilitiesResponse{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[16]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1142,7 +1633,7 @@ func (x *GetProjectCapabilitiesResponse) String() string {
 func (*GetProjectCapabilitiesResponse) ProtoMessage() {}
 
 func (x *GetProjectCapabilitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[16]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1155,7 +1646,7 @@ func (x *GetProjectCapabilitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProjectCapabilitiesResponse.ProtoReflect.Descriptor instead.
 func (*GetProjectCapabilitiesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetProjectCapabilitiesResponse) GetFilesystem() *FilesystemCapabilities {
@@ -1201,7 +1692,7 @@ type AgentCapabilities struct {
 
 func (x *AgentCapabilities) Reset() {
 	*x = AgentCapabilities{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[17]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1704,7 @@ func (x *AgentCapabilities) String() string {
 func (*AgentCapabilities) ProtoMessage() {}
 
 func (x *AgentCapabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[17]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1717,7 @@ func (x *AgentCapabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentCapabilities.ProtoReflect.Descriptor instead.
 func (*AgentCapabilities) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AgentCapabilities) GetAgentPath() string {
@@ -1263,7 +1754,7 @@ type FilesystemCapabilities struct {
 
 func (x *FilesystemCapabilities) Reset() {
 	*x = FilesystemCapabilities{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[18]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1766,7 @@ func (x *FilesystemCapabilities) String() string {
 func (*FilesystemCapabilities) ProtoMessage() {}
 
 func (x *FilesystemCapabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[18]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1779,7 @@ func (x *FilesystemCapabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilesystemCapabilities.ProtoReflect.Descriptor instead.
 func (*FilesystemCapabilities) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FilesystemCapabilities) GetMode() string {
@@ -1318,7 +1809,7 @@ type NetworkCapabilities struct {
 
 func (x *NetworkCapabilities) Reset() {
 	*x = NetworkCapabilities{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[19]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1821,7 @@ func (x *NetworkCapabilities) String() string {
 func (*NetworkCapabilities) ProtoMessage() {}
 
 func (x *NetworkCapabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[19]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1834,7 @@ func (x *NetworkCapabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkCapabilities.ProtoReflect.Descriptor instead.
 func (*NetworkCapabilities) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NetworkCapabilities) GetMode() string {
@@ -1373,7 +1864,7 @@ type ToolCapabilities struct {
 
 func (x *ToolCapabilities) Reset() {
 	*x = ToolCapabilities{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[20]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1876,7 @@ func (x *ToolCapabilities) String() string {
 func (*ToolCapabilities) ProtoMessage() {}
 
 func (x *ToolCapabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[20]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1889,7 @@ func (x *ToolCapabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCapabilities.ProtoReflect.Descriptor instead.
 func (*ToolCapabilities) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ToolCapabilities) GetEnabled() []string {
@@ -1430,7 +1921,7 @@ type ActivePlugin struct {
 
 func (x *ActivePlugin) Reset() {
 	*x = ActivePlugin{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[21]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1933,7 @@ func (x *ActivePlugin) String() string {
 func (*ActivePlugin) ProtoMessage() {}
 
 func (x *ActivePlugin) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[21]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1946,7 @@ func (x *ActivePlugin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivePlugin.ProtoReflect.Descriptor instead.
 func (*ActivePlugin) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ActivePlugin) GetName() string {
@@ -1492,7 +1983,7 @@ type UnregisterProjectRequest struct {
 
 func (x *UnregisterProjectRequest) Reset() {
 	*x = UnregisterProjectRequest{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[22]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1504,7 +1995,7 @@ func (x *UnregisterProjectRequest) String() string {
 func (*UnregisterProjectRequest) ProtoMessage() {}
 
 func (x *UnregisterProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[22]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1517,7 +2008,7 @@ func (x *UnregisterProjectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterProjectRequest.ProtoReflect.Descriptor instead.
 func (*UnregisterProjectRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UnregisterProjectRequest) GetId() string {
@@ -1551,7 +2042,7 @@ type UnregisterProjectResponse struct {
 
 func (x *UnregisterProjectResponse) Reset() {
 	*x = UnregisterProjectResponse{}
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[23]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1563,7 +2054,7 @@ func (x *UnregisterProjectResponse) String() string {
 func (*UnregisterProjectResponse) ProtoMessage() {}
 
 func (x *UnregisterProjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[23]
+	mi := &file_kaged_sessionmanager_v1_project_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1576,7 +2067,7 @@ func (x *UnregisterProjectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterProjectResponse.ProtoReflect.Descriptor instead.
 func (*UnregisterProjectResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UnregisterProjectResponse) GetId() string {
@@ -1635,7 +2126,7 @@ const file_kaged_sessionmanager_v1_project_service_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\"u\n" +
 	"\x13LoadProjectResponse\x12D\n" +
 	"\aproject\x18\x01 \x01(\v2*.kaged.sessionmanager.v1.RegisteredProjectR\aproject\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\bR\acreated\"\xab\x02\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\"\xf9\x02\n" +
 	"\x11RegisteredProject\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x19\n" +
@@ -1645,8 +2136,17 @@ const file_kaged_sessionmanager_v1_project_service_proto_rawDesc = "" +
 	"\n" +
 	"unresolved\x18\x06 \x01(\v2#.kaged.sessionmanager.v1.UnresolvedB\x04\xb0\xbb\x18\x01R\n" +
 	"unresolved\x12 \n" +
-	"\bwarnings\x18\a \x03(\tB\x04\xb0\xbb\x18\x01R\bwarningsB\b\n" +
-	"\x06_label\"&\n" +
+	"\bwarnings\x18\a \x03(\tB\x04\xb0\xbb\x18\x01R\bwarnings\x12L\n" +
+	"\vdiagnostics\x18\b \x03(\v2*.kaged.sessionmanager.v1.ProjectDiagnosticR\vdiagnosticsB\b\n" +
+	"\x06_label\"\xb1\x01\n" +
+	"\x11ProjectDiagnostic\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1a\n" +
+	"\bseverity\x18\x02 \x01(\tR\bseverity\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12\x12\n" +
+	"\x04file\x18\x05 \x01(\tR\x04file\x12\x12\n" +
+	"\x04line\x18\x06 \x01(\x05R\x04line\x12\x16\n" +
+	"\x06column\x18\a \x01(\x05R\x06column\"&\n" +
 	"\x14ReloadProjectRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"]\n" +
 	"\x15ReloadProjectResponse\x12D\n" +
@@ -1670,7 +2170,7 @@ const file_kaged_sessionmanager_v1_project_service_proto_rawDesc = "" +
 	"\x11GetProjectRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"P\n" +
 	"\x12GetProjectResponse\x12:\n" +
-	"\aproject\x18\x01 \x01(\v2 .kaged.sessionmanager.v1.ProjectR\aproject\"\xce\x04\n" +
+	"\aproject\x18\x01 \x01(\v2 .kaged.sessionmanager.v1.ProjectR\aproject\"\x9c\x05\n" +
 	"\aProject\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x19\n" +
@@ -1684,12 +2184,40 @@ const file_kaged_sessionmanager_v1_project_service_proto_rawDesc = "" +
 	"\x10resolved_aliases\x18\t \x03(\v25.kaged.sessionmanager.v1.Project.ResolvedAliasesEntryR\x0fresolvedAliases\x12L\n" +
 	"\x0eactive_plugins\x18\n" +
 	" \x03(\v2%.kaged.sessionmanager.v1.ActivePluginR\ractivePlugins\x12#\n" +
-	"\rsession_count\x18\v \x01(\x05R\fsessionCount\x1aB\n" +
+	"\rsession_count\x18\v \x01(\x05R\fsessionCount\x12L\n" +
+	"\vdiagnostics\x18\f \x03(\v2*.kaged.sessionmanager.v1.ProjectDiagnosticR\vdiagnostics\x1aB\n" +
 	"\x14ResolvedAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +
 	"\x06_labelB\x11\n" +
-	"\x0f_last_opened_at\"/\n" +
+	"\x0f_last_opened_at\"+\n" +
+	"\x19GetProjectApprovalRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"y\n" +
+	"\bWidening\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x01 \x01(\tR\tagentPath\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x17\n" +
+	"\x04from\x18\x03 \x01(\tH\x00R\x04from\x88\x01\x01\x12\x13\n" +
+	"\x02to\x18\x04 \x01(\tH\x01R\x02to\x88\x01\x01B\a\n" +
+	"\x05_fromB\x05\n" +
+	"\x03_to\"\xa7\x02\n" +
+	"\x1aGetProjectApprovalResponse\x12C\n" +
+	"\x05state\x18\x01 \x01(\x0e2-.kaged.sessionmanager.v1.ProjectApprovalStateR\x05state\x12(\n" +
+	"\rapproved_hash\x18\x02 \x01(\tH\x00R\fapprovedHash\x88\x01\x01\x12&\n" +
+	"\fpending_hash\x18\x03 \x01(\tH\x01R\vpendingHash\x88\x01\x01\x12;\n" +
+	"\awidened\x18\x04 \x03(\v2!.kaged.sessionmanager.v1.WideningR\awidened\x12\x12\n" +
+	"\x04diff\x18\x05 \x01(\tR\x04diffB\x10\n" +
+	"\x0e_approved_hashB\x0f\n" +
+	"\r_pending_hash\";\n" +
+	"\x15ApproveProjectRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04hash\x18\x02 \x01(\tR\x04hash\"n\n" +
+	"\x16ApproveProjectResponse\x12\x12\n" +
+	"\x04hash\x18\x01 \x01(\tR\x04hash\x12\x1f\n" +
+	"\vapproved_at\x18\x02 \x01(\x03R\n" +
+	"approvedAt\x12\x1f\n" +
+	"\vapproved_by\x18\x03 \x01(\tR\n" +
+	"approvedBy\"/\n" +
 	"\x1dGetProjectCapabilitiesRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\xbe\x02\n" +
 	"\x1eGetProjectCapabilitiesResponse\x12O\n" +
@@ -1729,14 +2257,20 @@ const file_kaged_sessionmanager_v1_project_service_proto_rawDesc = "" +
 	"\x19PROJECT_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13PROJECT_STATE_READY\x10\x01\x12\x19\n" +
 	"\x15PROJECT_STATE_PENDING\x10\x02\x12\x19\n" +
-	"\x15PROJECT_STATE_INVALID\x10\x032\xb2\a\n" +
+	"\x15PROJECT_STATE_INVALID\x10\x03*\x88\x01\n" +
+	"\x14ProjectApprovalState\x12&\n" +
+	"\"PROJECT_APPROVAL_STATE_UNSPECIFIED\x10\x00\x12#\n" +
+	"\x1fPROJECT_APPROVAL_STATE_APPROVED\x10\x01\x12#\n" +
+	"\x1fPROJECT_APPROVAL_STATE_REQUIRED\x10\x022\xf8\t\n" +
 	"\x0eProjectService\x12\x85\x01\n" +
 	"\fListProjects\x12,.kaged.sessionmanager.v1.ListProjectsRequest\x1a-.kaged.sessionmanager.v1.ListProjectsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/projects\x12\x93\x01\n" +
 	"\vLoadProject\x12+.kaged.sessionmanager.v1.LoadProjectRequest\x1a,.kaged.sessionmanager.v1.LoadProjectResponse\")\x82\xd3\xe4\x93\x02#:\x01*b\aproject\"\x15/api/v1/projects/load\x12\x8d\x01\n" +
 	"\n" +
 	"GetProject\x12*.kaged.sessionmanager.v1.GetProjectRequest\x1a+.kaged.sessionmanager.v1.GetProjectResponse\"&\x82\xd3\xe4\x93\x02 b\aproject\x12\x15/api/v1/projects/{id}\x12\xb5\x01\n" +
 	"\x16GetProjectCapabilities\x126.kaged.sessionmanager.v1.GetProjectCapabilitiesRequest\x1a7.kaged.sessionmanager.v1.GetProjectCapabilitiesResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/api/v1/projects/{id}/capabilities\x12\x9d\x01\n" +
-	"\rReloadProject\x12-.kaged.sessionmanager.v1.ReloadProjectRequest\x1a..kaged.sessionmanager.v1.ReloadProjectResponse\"-\x82\xd3\xe4\x93\x02'b\aproject\"\x1c/api/v1/projects/{id}/reload\x12\x99\x01\n" +
+	"\rReloadProject\x12-.kaged.sessionmanager.v1.ReloadProjectRequest\x1a..kaged.sessionmanager.v1.ReloadProjectResponse\"-\x82\xd3\xe4\x93\x02'b\aproject\"\x1c/api/v1/projects/{id}/reload\x12\xa5\x01\n" +
+	"\x12GetProjectApproval\x122.kaged.sessionmanager.v1.GetProjectApprovalRequest\x1a3.kaged.sessionmanager.v1.GetProjectApprovalResponse\"&\x82\xd3\xe4\x93\x02 \x12\x1e/api/v1/projects/{id}/approval\x12\x9b\x01\n" +
+	"\x0eApproveProject\x12..kaged.sessionmanager.v1.ApproveProjectRequest\x1a/.kaged.sessionmanager.v1.ApproveProjectResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/api/v1/projects/{id}/approve\x12\x99\x01\n" +
 	"\x11UnregisterProject\x121.kaged.sessionmanager.v1.UnregisterProjectRequest\x1a2.kaged.sessionmanager.v1.UnregisterProjectResponse\"\x1d\x82\xd3\xe4\x93\x02\x17*\x15/api/v1/projects/{id}B\xee\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x13ProjectServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
@@ -1752,71 +2286,86 @@ func file_kaged_sessionmanager_v1_project_service_proto_rawDescGZIP() []byte {
 	return file_kaged_sessionmanager_v1_project_service_proto_rawDescData
 }
 
-var file_kaged_sessionmanager_v1_project_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_sessionmanager_v1_project_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_kaged_sessionmanager_v1_project_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_kaged_sessionmanager_v1_project_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_kaged_sessionmanager_v1_project_service_proto_goTypes = []any{
 	(ProjectState)(0),                      // 0: kaged.sessionmanager.v1.ProjectState
-	(*ListProjectsRequest)(nil),            // 1: kaged.sessionmanager.v1.ListProjectsRequest
-	(*ListProjectsResponse)(nil),           // 2: kaged.sessionmanager.v1.ListProjectsResponse
-	(*ProjectSummary)(nil),                 // 3: kaged.sessionmanager.v1.ProjectSummary
-	(*LoadProjectRequest)(nil),             // 4: kaged.sessionmanager.v1.LoadProjectRequest
-	(*LoadProjectResponse)(nil),            // 5: kaged.sessionmanager.v1.LoadProjectResponse
-	(*RegisteredProject)(nil),              // 6: kaged.sessionmanager.v1.RegisteredProject
-	(*ReloadProjectRequest)(nil),           // 7: kaged.sessionmanager.v1.ReloadProjectRequest
-	(*ReloadProjectResponse)(nil),          // 8: kaged.sessionmanager.v1.ReloadProjectResponse
-	(*Unresolved)(nil),                     // 9: kaged.sessionmanager.v1.Unresolved
-	(*UnresolvedAlias)(nil),                // 10: kaged.sessionmanager.v1.UnresolvedAlias
-	(*UnresolvedPlugin)(nil),               // 11: kaged.sessionmanager.v1.UnresolvedPlugin
-	(*UnresolvedPrompt)(nil),               // 12: kaged.sessionmanager.v1.UnresolvedPrompt
-	(*GetProjectRequest)(nil),              // 13: kaged.sessionmanager.v1.GetProjectRequest
-	(*GetProjectResponse)(nil),             // 14: kaged.sessionmanager.v1.GetProjectResponse
-	(*Project)(nil),                        // 15: kaged.sessionmanager.v1.Project
-	(*GetProjectCapabilitiesRequest)(nil),  // 16: kaged.sessionmanager.v1.GetProjectCapabilitiesRequest
-	(*GetProjectCapabilitiesResponse)(nil), // 17: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse
-	(*AgentCapabilities)(nil),              // 18: kaged.sessionmanager.v1.AgentCapabilities
-	(*FilesystemCapabilities)(nil),         // 19: kaged.sessionmanager.v1.FilesystemCapabilities
-	(*NetworkCapabilities)(nil),            // 20: kaged.sessionmanager.v1.NetworkCapabilities
-	(*ToolCapabilities)(nil),               // 21: kaged.sessionmanager.v1.ToolCapabilities
-	(*ActivePlugin)(nil),                   // 22: kaged.sessionmanager.v1.ActivePlugin
-	(*UnregisterProjectRequest)(nil),       // 23: kaged.sessionmanager.v1.UnregisterProjectRequest
-	(*UnregisterProjectResponse)(nil),      // 24: kaged.sessionmanager.v1.UnregisterProjectResponse
-	nil,                                    // 25: kaged.sessionmanager.v1.Project.ResolvedAliasesEntry
+	(ProjectApprovalState)(0),              // 1: kaged.sessionmanager.v1.ProjectApprovalState
+	(*ListProjectsRequest)(nil),            // 2: kaged.sessionmanager.v1.ListProjectsRequest
+	(*ListProjectsResponse)(nil),           // 3: kaged.sessionmanager.v1.ListProjectsResponse
+	(*ProjectSummary)(nil),                 // 4: kaged.sessionmanager.v1.ProjectSummary
+	(*LoadProjectRequest)(nil),             // 5: kaged.sessionmanager.v1.LoadProjectRequest
+	(*LoadProjectResponse)(nil),            // 6: kaged.sessionmanager.v1.LoadProjectResponse
+	(*RegisteredProject)(nil),              // 7: kaged.sessionmanager.v1.RegisteredProject
+	(*ProjectDiagnostic)(nil),              // 8: kaged.sessionmanager.v1.ProjectDiagnostic
+	(*ReloadProjectRequest)(nil),           // 9: kaged.sessionmanager.v1.ReloadProjectRequest
+	(*ReloadProjectResponse)(nil),          // 10: kaged.sessionmanager.v1.ReloadProjectResponse
+	(*Unresolved)(nil),                     // 11: kaged.sessionmanager.v1.Unresolved
+	(*UnresolvedAlias)(nil),                // 12: kaged.sessionmanager.v1.UnresolvedAlias
+	(*UnresolvedPlugin)(nil),               // 13: kaged.sessionmanager.v1.UnresolvedPlugin
+	(*UnresolvedPrompt)(nil),               // 14: kaged.sessionmanager.v1.UnresolvedPrompt
+	(*GetProjectRequest)(nil),              // 15: kaged.sessionmanager.v1.GetProjectRequest
+	(*GetProjectResponse)(nil),             // 16: kaged.sessionmanager.v1.GetProjectResponse
+	(*Project)(nil),                        // 17: kaged.sessionmanager.v1.Project
+	(*GetProjectApprovalRequest)(nil),      // 18: kaged.sessionmanager.v1.GetProjectApprovalRequest
+	(*Widening)(nil),                       // 19: kaged.sessionmanager.v1.Widening
+	(*GetProjectApprovalResponse)(nil),     // 20: kaged.sessionmanager.v1.GetProjectApprovalResponse
+	(*ApproveProjectRequest)(nil),          // 21: kaged.sessionmanager.v1.ApproveProjectRequest
+	(*ApproveProjectResponse)(nil),         // 22: kaged.sessionmanager.v1.ApproveProjectResponse
+	(*GetProjectCapabilitiesRequest)(nil),  // 23: kaged.sessionmanager.v1.GetProjectCapabilitiesRequest
+	(*GetProjectCapabilitiesResponse)(nil), // 24: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse
+	(*AgentCapabilities)(nil),              // 25: kaged.sessionmanager.v1.AgentCapabilities
+	(*FilesystemCapabilities)(nil),         // 26: kaged.sessionmanager.v1.FilesystemCapabilities
+	(*NetworkCapabilities)(nil),            // 27: kaged.sessionmanager.v1.NetworkCapabilities
+	(*ToolCapabilities)(nil),               // 28: kaged.sessionmanager.v1.ToolCapabilities
+	(*ActivePlugin)(nil),                   // 29: kaged.sessionmanager.v1.ActivePlugin
+	(*UnregisterProjectRequest)(nil),       // 30: kaged.sessionmanager.v1.UnregisterProjectRequest
+	(*UnregisterProjectResponse)(nil),      // 31: kaged.sessionmanager.v1.UnregisterProjectResponse
+	nil,                                    // 32: kaged.sessionmanager.v1.Project.ResolvedAliasesEntry
 }
 var file_kaged_sessionmanager_v1_project_service_proto_depIdxs = []int32{
-	3,  // 0: kaged.sessionmanager.v1.ListProjectsResponse.items:type_name -> kaged.sessionmanager.v1.ProjectSummary
+	4,  // 0: kaged.sessionmanager.v1.ListProjectsResponse.items:type_name -> kaged.sessionmanager.v1.ProjectSummary
 	0,  // 1: kaged.sessionmanager.v1.ProjectSummary.state:type_name -> kaged.sessionmanager.v1.ProjectState
-	6,  // 2: kaged.sessionmanager.v1.LoadProjectResponse.project:type_name -> kaged.sessionmanager.v1.RegisteredProject
+	7,  // 2: kaged.sessionmanager.v1.LoadProjectResponse.project:type_name -> kaged.sessionmanager.v1.RegisteredProject
 	0,  // 3: kaged.sessionmanager.v1.RegisteredProject.state:type_name -> kaged.sessionmanager.v1.ProjectState
-	9,  // 4: kaged.sessionmanager.v1.RegisteredProject.unresolved:type_name -> kaged.sessionmanager.v1.Unresolved
-	6,  // 5: kaged.sessionmanager.v1.ReloadProjectResponse.project:type_name -> kaged.sessionmanager.v1.RegisteredProject
-	10, // 6: kaged.sessionmanager.v1.Unresolved.aliases:type_name -> kaged.sessionmanager.v1.UnresolvedAlias
-	11, // 7: kaged.sessionmanager.v1.Unresolved.plugins:type_name -> kaged.sessionmanager.v1.UnresolvedPlugin
-	12, // 8: kaged.sessionmanager.v1.Unresolved.prompts:type_name -> kaged.sessionmanager.v1.UnresolvedPrompt
-	15, // 9: kaged.sessionmanager.v1.GetProjectResponse.project:type_name -> kaged.sessionmanager.v1.Project
-	0,  // 10: kaged.sessionmanager.v1.Project.state:type_name -> kaged.sessionmanager.v1.ProjectState
-	25, // 11: kaged.sessionmanager.v1.Project.resolved_aliases:type_name -> kaged.sessionmanager.v1.Project.ResolvedAliasesEntry
-	22, // 12: kaged.sessionmanager.v1.Project.active_plugins:type_name -> kaged.sessionmanager.v1.ActivePlugin
-	19, // 13: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.filesystem:type_name -> kaged.sessionmanager.v1.FilesystemCapabilities
-	20, // 14: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.network:type_name -> kaged.sessionmanager.v1.NetworkCapabilities
-	21, // 15: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.tools:type_name -> kaged.sessionmanager.v1.ToolCapabilities
-	18, // 16: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.agents:type_name -> kaged.sessionmanager.v1.AgentCapabilities
-	1,  // 17: kaged.sessionmanager.v1.ProjectService.ListProjects:input_type -> kaged.sessionmanager.v1.ListProjectsRequest
-	4,  // 18: kaged.sessionmanager.v1.ProjectService.LoadProject:input_type -> kaged.sessionmanager.v1.LoadProjectRequest
-	13, // 19: kaged.sessionmanager.v1.ProjectService.GetProject:input_type -> kaged.sessionmanager.v1.GetProjectRequest
-	16, // 20: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:input_type -> kaged.sessionmanager.v1.GetProjectCapabilitiesRequest
-	7,  // 21: kaged.sessionmanager.v1.ProjectService.ReloadProject:input_type -> kaged.sessionmanager.v1.ReloadProjectRequest
-	23, // 22: kaged.sessionmanager.v1.ProjectService.UnregisterProject:input_type -> kaged.sessionmanager.v1.UnregisterProjectRequest
-	2,  // 23: kaged.sessionmanager.v1.ProjectService.ListProjects:output_type -> kaged.sessionmanager.v1.ListProjectsResponse
-	5,  // 24: kaged.sessionmanager.v1.ProjectService.LoadProject:output_type -> kaged.sessionmanager.v1.LoadProjectResponse
-	14, // 25: kaged.sessionmanager.v1.ProjectService.GetProject:output_type -> kaged.sessionmanager.v1.GetProjectResponse
-	17, // 26: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:output_type -> kaged.sessionmanager.v1.GetProjectCapabilitiesResponse
-	8,  // 27: kaged.sessionmanager.v1.ProjectService.ReloadProject:output_type -> kaged.sessionmanager.v1.ReloadProjectResponse
-	24, // 28: kaged.sessionmanager.v1.ProjectService.UnregisterProject:output_type -> kaged.sessionmanager.v1.UnregisterProjectResponse
-	23, // [23:29] is the sub-list for method output_type
-	17, // [17:23] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	11, // 4: kaged.sessionmanager.v1.RegisteredProject.unresolved:type_name -> kaged.sessionmanager.v1.Unresolved
+	8,  // 5: kaged.sessionmanager.v1.RegisteredProject.diagnostics:type_name -> kaged.sessionmanager.v1.ProjectDiagnostic
+	7,  // 6: kaged.sessionmanager.v1.ReloadProjectResponse.project:type_name -> kaged.sessionmanager.v1.RegisteredProject
+	12, // 7: kaged.sessionmanager.v1.Unresolved.aliases:type_name -> kaged.sessionmanager.v1.UnresolvedAlias
+	13, // 8: kaged.sessionmanager.v1.Unresolved.plugins:type_name -> kaged.sessionmanager.v1.UnresolvedPlugin
+	14, // 9: kaged.sessionmanager.v1.Unresolved.prompts:type_name -> kaged.sessionmanager.v1.UnresolvedPrompt
+	17, // 10: kaged.sessionmanager.v1.GetProjectResponse.project:type_name -> kaged.sessionmanager.v1.Project
+	0,  // 11: kaged.sessionmanager.v1.Project.state:type_name -> kaged.sessionmanager.v1.ProjectState
+	32, // 12: kaged.sessionmanager.v1.Project.resolved_aliases:type_name -> kaged.sessionmanager.v1.Project.ResolvedAliasesEntry
+	29, // 13: kaged.sessionmanager.v1.Project.active_plugins:type_name -> kaged.sessionmanager.v1.ActivePlugin
+	8,  // 14: kaged.sessionmanager.v1.Project.diagnostics:type_name -> kaged.sessionmanager.v1.ProjectDiagnostic
+	1,  // 15: kaged.sessionmanager.v1.GetProjectApprovalResponse.state:type_name -> kaged.sessionmanager.v1.ProjectApprovalState
+	19, // 16: kaged.sessionmanager.v1.GetProjectApprovalResponse.widened:type_name -> kaged.sessionmanager.v1.Widening
+	26, // 17: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.filesystem:type_name -> kaged.sessionmanager.v1.FilesystemCapabilities
+	27, // 18: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.network:type_name -> kaged.sessionmanager.v1.NetworkCapabilities
+	28, // 19: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.tools:type_name -> kaged.sessionmanager.v1.ToolCapabilities
+	25, // 20: kaged.sessionmanager.v1.GetProjectCapabilitiesResponse.agents:type_name -> kaged.sessionmanager.v1.AgentCapabilities
+	2,  // 21: kaged.sessionmanager.v1.ProjectService.ListProjects:input_type -> kaged.sessionmanager.v1.ListProjectsRequest
+	5,  // 22: kaged.sessionmanager.v1.ProjectService.LoadProject:input_type -> kaged.sessionmanager.v1.LoadProjectRequest
+	15, // 23: kaged.sessionmanager.v1.ProjectService.GetProject:input_type -> kaged.sessionmanager.v1.GetProjectRequest
+	23, // 24: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:input_type -> kaged.sessionmanager.v1.GetProjectCapabilitiesRequest
+	9,  // 25: kaged.sessionmanager.v1.ProjectService.ReloadProject:input_type -> kaged.sessionmanager.v1.ReloadProjectRequest
+	18, // 26: kaged.sessionmanager.v1.ProjectService.GetProjectApproval:input_type -> kaged.sessionmanager.v1.GetProjectApprovalRequest
+	21, // 27: kaged.sessionmanager.v1.ProjectService.ApproveProject:input_type -> kaged.sessionmanager.v1.ApproveProjectRequest
+	30, // 28: kaged.sessionmanager.v1.ProjectService.UnregisterProject:input_type -> kaged.sessionmanager.v1.UnregisterProjectRequest
+	3,  // 29: kaged.sessionmanager.v1.ProjectService.ListProjects:output_type -> kaged.sessionmanager.v1.ListProjectsResponse
+	6,  // 30: kaged.sessionmanager.v1.ProjectService.LoadProject:output_type -> kaged.sessionmanager.v1.LoadProjectResponse
+	16, // 31: kaged.sessionmanager.v1.ProjectService.GetProject:output_type -> kaged.sessionmanager.v1.GetProjectResponse
+	24, // 32: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:output_type -> kaged.sessionmanager.v1.GetProjectCapabilitiesResponse
+	10, // 33: kaged.sessionmanager.v1.ProjectService.ReloadProject:output_type -> kaged.sessionmanager.v1.ReloadProjectResponse
+	20, // 34: kaged.sessionmanager.v1.ProjectService.GetProjectApproval:output_type -> kaged.sessionmanager.v1.GetProjectApprovalResponse
+	22, // 35: kaged.sessionmanager.v1.ProjectService.ApproveProject:output_type -> kaged.sessionmanager.v1.ApproveProjectResponse
+	31, // 36: kaged.sessionmanager.v1.ProjectService.UnregisterProject:output_type -> kaged.sessionmanager.v1.UnregisterProjectResponse
+	29, // [29:37] is the sub-list for method output_type
+	21, // [21:29] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sessionmanager_v1_project_service_proto_init() }
@@ -1827,14 +2376,16 @@ func file_kaged_sessionmanager_v1_project_service_proto_init() {
 	file_kaged_sessionmanager_v1_project_service_proto_msgTypes[1].OneofWrappers = []any{}
 	file_kaged_sessionmanager_v1_project_service_proto_msgTypes[2].OneofWrappers = []any{}
 	file_kaged_sessionmanager_v1_project_service_proto_msgTypes[5].OneofWrappers = []any{}
-	file_kaged_sessionmanager_v1_project_service_proto_msgTypes[14].OneofWrappers = []any{}
+	file_kaged_sessionmanager_v1_project_service_proto_msgTypes[15].OneofWrappers = []any{}
+	file_kaged_sessionmanager_v1_project_service_proto_msgTypes[17].OneofWrappers = []any{}
+	file_kaged_sessionmanager_v1_project_service_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sessionmanager_v1_project_service_proto_rawDesc), len(file_kaged_sessionmanager_v1_project_service_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   25,
+			NumEnums:      2,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

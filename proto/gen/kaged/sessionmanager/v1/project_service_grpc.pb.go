@@ -24,6 +24,8 @@ const (
 	ProjectService_GetProject_FullMethodName             = "/kaged.sessionmanager.v1.ProjectService/GetProject"
 	ProjectService_GetProjectCapabilities_FullMethodName = "/kaged.sessionmanager.v1.ProjectService/GetProjectCapabilities"
 	ProjectService_ReloadProject_FullMethodName          = "/kaged.sessionmanager.v1.ProjectService/ReloadProject"
+	ProjectService_GetProjectApproval_FullMethodName     = "/kaged.sessionmanager.v1.ProjectService/GetProjectApproval"
+	ProjectService_ApproveProject_FullMethodName         = "/kaged.sessionmanager.v1.ProjectService/ApproveProject"
 	ProjectService_UnregisterProject_FullMethodName      = "/kaged.sessionmanager.v1.ProjectService/UnregisterProject"
 )
 
@@ -37,7 +39,9 @@ type ProjectServiceClient interface {
 	ListProjects(ctx context.Context, in *ListProjectsRequest, opts ...grpc.CallOption) (*ListProjectsResponse, error)
 	// LoadProject registers the project in a folder: 201 when it is ready, 200 when something is still missing or it was
 	// registered before. Fails with validation_failed for a path that is not absolute, not_found without a project file,
-	// dsl_invalid with every error's place, and conflict if the id belongs to another folder.
+	// dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails with conflict (details
+	// reason approval_required, project_id, hash, widened, diff) for a file that widens what was approved: a registered project
+	// then goes on with the approved version.
 	LoadProject(ctx context.Context, in *LoadProjectRequest, opts ...grpc.CallOption) (*LoadProjectResponse, error)
 	// GetProject returns one project. Fails with not_found.
 	GetProject(ctx context.Context, in *GetProjectRequest, opts ...grpc.CallOption) (*GetProjectResponse, error)
@@ -47,6 +51,13 @@ type ProjectServiceClient interface {
 	// ReloadProject reads the project's files again. Fails like LoadProject; a project file that no longer compiles
 	// leaves the project registered and invalid.
 	ReloadProject(ctx context.Context, in *ReloadProjectRequest, opts ...grpc.CallOption) (*ReloadProjectResponse, error)
+	// GetProjectApproval compares the project's files, as they are now, with the approved version. Fails with not_found, and with
+	// dsl_invalid for files that do not compile.
+	GetProjectApproval(ctx context.Context, in *GetProjectApprovalRequest, opts ...grpc.CallOption) (*GetProjectApprovalResponse, error)
+	// ApproveProject makes the files with a hash the approved version; they are read again, and what is approved is what was shown.
+	// Repeating it changes nothing. Fails with conflict (details reason approval_changed and those of approval_required) if the
+	// files have another hash, and like ReloadProject.
+	ApproveProject(ctx context.Context, in *ApproveProjectRequest, opts ...grpc.CallOption) (*ApproveProjectResponse, error)
 	// UnregisterProject removes the project from the registry and ends its sessions. No file is touched. Fails with
 	// bad_request without confirm and with not_found.
 	UnregisterProject(ctx context.Context, in *UnregisterProjectRequest, opts ...grpc.CallOption) (*UnregisterProjectResponse, error)
@@ -110,6 +121,26 @@ func (c *projectServiceClient) ReloadProject(ctx context.Context, in *ReloadProj
 	return out, nil
 }
 
+func (c *projectServiceClient) GetProjectApproval(ctx context.Context, in *GetProjectApprovalRequest, opts ...grpc.CallOption) (*GetProjectApprovalResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetProjectApprovalResponse)
+	err := c.cc.Invoke(ctx, ProjectService_GetProjectApproval_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *projectServiceClient) ApproveProject(ctx context.Context, in *ApproveProjectRequest, opts ...grpc.CallOption) (*ApproveProjectResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApproveProjectResponse)
+	err := c.cc.Invoke(ctx, ProjectService_ApproveProject_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *projectServiceClient) UnregisterProject(ctx context.Context, in *UnregisterProjectRequest, opts ...grpc.CallOption) (*UnregisterProjectResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(UnregisterProjectResponse)
@@ -130,7 +161,9 @@ type ProjectServiceServer interface {
 	ListProjects(context.Context, *ListProjectsRequest) (*ListProjectsResponse, error)
 	// LoadProject registers the project in a folder: 201 when it is ready, 200 when something is still missing or it was
 	// registered before. Fails with validation_failed for a path that is not absolute, not_found without a project file,
-	// dsl_invalid with every error's place, and conflict if the id belongs to another folder.
+	// dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails with conflict (details
+	// reason approval_required, project_id, hash, widened, diff) for a file that widens what was approved: a registered project
+	// then goes on with the approved version.
 	LoadProject(context.Context, *LoadProjectRequest) (*LoadProjectResponse, error)
 	// GetProject returns one project. Fails with not_found.
 	GetProject(context.Context, *GetProjectRequest) (*GetProjectResponse, error)
@@ -140,6 +173,13 @@ type ProjectServiceServer interface {
 	// ReloadProject reads the project's files again. Fails like LoadProject; a project file that no longer compiles
 	// leaves the project registered and invalid.
 	ReloadProject(context.Context, *ReloadProjectRequest) (*ReloadProjectResponse, error)
+	// GetProjectApproval compares the project's files, as they are now, with the approved version. Fails with not_found, and with
+	// dsl_invalid for files that do not compile.
+	GetProjectApproval(context.Context, *GetProjectApprovalRequest) (*GetProjectApprovalResponse, error)
+	// ApproveProject makes the files with a hash the approved version; they are read again, and what is approved is what was shown.
+	// Repeating it changes nothing. Fails with conflict (details reason approval_changed and those of approval_required) if the
+	// files have another hash, and like ReloadProject.
+	ApproveProject(context.Context, *ApproveProjectRequest) (*ApproveProjectResponse, error)
 	// UnregisterProject removes the project from the registry and ends its sessions. No file is touched. Fails with
 	// bad_request without confirm and with not_found.
 	UnregisterProject(context.Context, *UnregisterProjectRequest) (*UnregisterProjectResponse, error)
@@ -167,6 +207,12 @@ func (UnimplementedProjectServiceServer) GetProjectCapabilities(context.Context,
 }
 func (UnimplementedProjectServiceServer) ReloadProject(context.Context, *ReloadProjectRequest) (*ReloadProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReloadProject not implemented")
+}
+func (UnimplementedProjectServiceServer) GetProjectApproval(context.Context, *GetProjectApprovalRequest) (*GetProjectApprovalResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetProjectApproval not implemented")
+}
+func (UnimplementedProjectServiceServer) ApproveProject(context.Context, *ApproveProjectRequest) (*ApproveProjectResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ApproveProject not implemented")
 }
 func (UnimplementedProjectServiceServer) UnregisterProject(context.Context, *UnregisterProjectRequest) (*UnregisterProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UnregisterProject not implemented")
@@ -282,6 +328,42 @@ func _ProjectService_ReloadProject_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProjectService_GetProjectApproval_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetProjectApprovalRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProjectServiceServer).GetProjectApproval(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProjectService_GetProjectApproval_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProjectServiceServer).GetProjectApproval(ctx, req.(*GetProjectApprovalRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProjectService_ApproveProject_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ApproveProjectRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProjectServiceServer).ApproveProject(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProjectService_ApproveProject_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProjectServiceServer).ApproveProject(ctx, req.(*ApproveProjectRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ProjectService_UnregisterProject_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(UnregisterProjectRequest)
 	if err := dec(in); err != nil {
@@ -326,6 +408,14 @@ var ProjectService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReloadProject",
 			Handler:    _ProjectService_ReloadProject_Handler,
+		},
+		{
+			MethodName: "GetProjectApproval",
+			Handler:    _ProjectService_GetProjectApproval_Handler,
+		},
+		{
+			MethodName: "ApproveProject",
+			Handler:    _ProjectService_ApproveProject_Handler,
 		},
 		{
 			MethodName: "UnregisterProject",

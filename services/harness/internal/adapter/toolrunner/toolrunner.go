@@ -90,6 +90,7 @@ func catalogue(resp *toolrunnerv1.ListToolsResponse) (core.Catalogue, error) {
 		tool := core.Tool{
 			Name: t.GetName(), Description: t.GetDescription(), Schema: schema, RootOnly: t.GetRootOnly(),
 			DefaultRoot: t.GetDefaultRoot(), Parallel: t.GetParallel(),
+			Writes: t.GetCategory() != toolrunnerv1.Category_CATEGORY_READ,
 		}
 		for _, a := range t.GetAliases() {
 			schema, err := schemaOf(a.GetInputSchema())

@@ -35,6 +35,7 @@ func (r *resolver) tools(a *dsl.Agent, out *core.Agent, isRoot bool) {
 			continue
 		}
 		out.Tools = append(out.Tools, d.Tool)
+		out.Writes = out.Writes || r.catalogue.Find(d.Tool).Writes
 		if d.ShownAs != "" {
 			if out.Aliases == nil {
 				out.Aliases = map[string]string{}
