@@ -76,8 +76,10 @@ func TestWider(t *testing.T) {
 		"a capability":                {"capabilities: [exec]", "capabilities: [shell, exec]", "capabilities:  → shell"},
 		"a home that stays":           {"fs: []", "state: persistent", "state: ephemeral → persistent"},
 		"variables":                   {"env: {A: x, B: y}", "env: {A: z, C: w}", "env: A=x → A=z, env:  → C=w"},
-		"limits": {"limits: {memory: 64MiB, pids: 9, cpu: 1, disk: 1GiB, walltime: 1m}", "limits: {memory: 128MiB, pids: 8, cpu: 1.5, walltime: 2m}",
-			"limits.memory: 64MiB → 128MiB, limits.disk: 1GiB → none, limits.cpu: 1 → 1.5, limits.walltime: 1m → 2m"},
+		"limits": {
+			"limits: {memory: 64MiB, pids: 9, cpu: 1, disk: 1GiB, walltime: 1m}", "limits: {memory: 128MiB, pids: 8, cpu: 1.5, walltime: 2m}",
+			"limits.memory: 64MiB → 128MiB, limits.disk: 1GiB → none, limits.cpu: 1 → 1.5, limits.walltime: 1m → 2m",
+		},
 		"limits where there were none": {"fs: []", "limits: {memory: 64MiB}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -118,7 +119,8 @@ type harness struct {
 
 func newHarness(t testing.TB) *harness {
 	return &harness{t: t, began: make(chan *play, 256), root: &harnessv1.AgentNode{
-		Key: "primary", Path: "primary", Model: "smart", PromptPath: "prompt.md", IncludeToolResultsInContext: true,
+		Writes: new(bool),
+		Key:    "primary", Path: "primary", Model: "smart", PromptPath: "prompt.md", IncludeToolResultsInContext: true,
 	}}
 }
 
@@ -150,7 +152,7 @@ func (h *harness) expect(plays ...func(*play)) {
 }
 
 func (h *harness) Compile(_ context.Context, req *harnessv1.CompileRequest) (*harnessv1.CompileResponse, error) {
-	if len(req.GetFiles()) < 2 {
+	if !slices.ContainsFunc(req.GetFiles(), func(f *harnessv1.SourceFile) bool { return f.GetPath() == h.root.GetPromptPath() }) {
 		return &harnessv1.CompileResponse{Wanted: []string{h.root.GetPromptPath()}}, nil
 	}
 	name := strings.TrimSpace(strings.TrimPrefix(string(req.GetFiles()[0].GetContent()), "project:"))

@@ -240,17 +240,17 @@ func TestOverrides(t *testing.T) {
 func TestToolsAreThoseOfTheBeginning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.harness.root.Tools = []string{"file.read"}
+	w.harness.root.Tools = []string{"file.read", "shell.bash"}
 	n := w.start("a")
 	before := n.session("ada")
 	w.harness.root = proto.CloneOf(w.harness.root)
-	w.harness.root.Tools = []string{"file.read", "shell.bash"}
+	w.harness.root.Tools = []string{"file.read"}
 	w.write(".kaged/project.yaml", "project: music\n")
 	after := n.session("ada")
 	for _, c := range []struct {
 		session string
 		want    []string
-	}{{before, []string{"file.read"}}, {after, []string{"file.read", "shell.bash"}}} {
+	}{{before, []string{"file.read", "shell.bash"}}, {after, []string{"file.read"}}} {
 		n.run("ada", c.session, n.post("ada", c.session, "Hi.").GetRunId())
 		if d := cmp.Diff(c.want, w.harness.next().start.GetCompiled().GetRoot().GetTools()); d != "" {
 			t.Error(d)

@@ -100,6 +100,8 @@ func (p *printer) show(f client.Frame, run string) {
 		p.approval(f, run)
 	case "run.cage", "net.attempt":
 		p.cage(f, run)
+	case "prompt.held":
+		p.held(f, run)
 	case "run.retry":
 		if m.Error != nil {
 			p.step("retrying in %.1f s: %s (%s)", float64(m.DelayMS)/1000, termtext.Line(m.Error.Message), m.Error.Code)
@@ -119,6 +121,17 @@ func (p *printer) approval(f client.Frame, run string) {
 		p.step("%s", r.waits())
 	default:
 		p.step("%s", r.ended())
+	}
+}
+
+// held shows that a prompt's file is not what the run goes on with.
+func (p *printer) held(f client.Frame, run string) {
+	var m struct {
+		RunID string `json:"run_id"`
+		Path  string
+	}
+	if json.Unmarshal(f.Payload, &m) == nil && m.RunID == run {
+		p.step("! the prompt %s changed, and agents can write it: the accepted text is used; `kaged project approve` accepts the new one", termtext.Line(m.Path))
 	}
 }
 

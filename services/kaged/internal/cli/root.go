@@ -155,7 +155,7 @@ func (a App) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, "%s", flagSentence(cmd, err)) })
 	root.PersistentFlags().StringVar(&p.configFlag, "config", config.DefaultPath(a.Getenv), "the operator's configuration (KAGED_CONFIG)")
 	root.PersistentFlags().StringVar(&p.dataDirFlag, "data-dir", config.DefaultDataDir(a.Getenv), "the data directory (KAGED_DATA_DIR)")
-	root.AddCommand(a.up(&p), a.run(&p), a.init(&p), a.ps(&p), a.session(&p), a.cancelCommand(&p), a.auth(&p), a.tools(&p), a.cage(&p), a.doctor(&p), a.configCommand(&p), schema(a.Stdout), a.version())
+	root.AddCommand(a.up(&p), a.run(&p), a.init(&p), a.ps(&p), a.project(&p), a.session(&p), a.cancelCommand(&p), a.auth(&p), a.tools(&p), a.cage(&p), a.doctor(&p), a.configCommand(&p), schema(a.Stdout), a.version())
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetHelpCommand(explain())
 	root.InitDefaultCompletionCmd()

@@ -39,6 +39,8 @@ func (a App) run(p *places) *cobra.Command {
 			"The arguments are joined by spaces. Piped standard input is added below them; where it stays silent for " + firstInput.String() + ", the\n" +
 			"prompt goes without it. An argument - stands for standard input and waits for its end.\n\n" +
 			"A call that needs approval is asked about on the terminal, and denied without one; --yes approves it.\n" +
+			"Project files that grant more than was approved are shown and asked about first; without a terminal it exits 2, and\n" +
+			"`kaged project approve` approves them.\n" +
 			"On a terminal the agent's text loses control, bidi and other invisible characters; a pipe and --json get it exactly.\n" +
 			"Approvals show such characters as escapes.\n" +
 			"Before anything runs, stderr says of each agent in which cage it works. With --json, stdout carries the frames of the\n" +
@@ -181,7 +183,9 @@ func absolute(path string) string {
 // work runs the prompt in a session and shows it.
 func (a App) work(ctx context.Context, c *client.Client, f runFlags, prompt string) error {
 	session := f.session
-	if session == "" {
+	if session != "" {
+		a.warnNotInForce(ctx, c, session)
+	} else {
 		var err error
 		if session, err = a.newSession(ctx, c, f.project); err != nil {
 			return err
@@ -238,10 +242,6 @@ func (a App) work(ctx context.Context, c *client.Client, f runFlags, prompt stri
 }
 
 func (a App) newSession(ctx context.Context, c *client.Client, project string) (string, error) {
-	dir, err := filepath.Abs(project)
-	if err != nil {
-		return "", err
-	}
 	var loaded struct {
 		ID, State  string
 		Unresolved struct {
@@ -250,14 +250,8 @@ func (a App) newSession(ctx context.Context, c *client.Client, project string) (
 		}
 		Warnings []string
 	}
-	if err := c.Do(ctx, http.MethodPost, "/api/v1/projects/load", map[string]any{"path": dir}, &loaded); err != nil {
-		switch {
-		case !errors.Is(err, fault.NotFound):
-			return "", err
-		case fault.From(err).Details["missing"] == "folder":
-			return "", noFolder(project)
-		}
-		return "", noProject(project)
+	if err := a.loadProject(ctx, c, project, false, &loaded); err != nil {
+		return "", err
 	}
 	a.warn(loaded.Warnings)
 	if loaded.State != "ready" {
@@ -271,7 +265,7 @@ func (a App) newSession(ctx context.Context, c *client.Client, project string) (
 		return "", fault.New(fault.ProjectNotReady, "The project is not ready: %s.", strings.Join(missing, "; "))
 	}
 	var created struct{ ID string }
-	err = c.Do(ctx, http.MethodPost, "/api/v1/projects/"+loaded.ID+"/sessions", map[string]any{}, &created)
+	err := c.Do(ctx, http.MethodPost, "/api/v1/projects/"+loaded.ID+"/sessions", map[string]any{}, &created)
 	return created.ID, err
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
@@ -78,6 +79,7 @@ func (s *Projects) List(ctx context.Context, owner, after string, limit int) ([]
 			OwnerUserID: owner, ID: r.ID, Path: r.Path, Label: r.Label, Description: r.Description, DslVersion: r.DslVersion,
 			State: r.State, Aliases: r.Aliases, Prompts: r.Prompts, Unresolved: r.Unresolved, CompiledHash: r.CompiledHash,
 			Workspace: r.Workspace, RegisteredAt: r.RegisteredAt, UpdatedAt: r.UpdatedAt, LastOpenedAt: r.LastOpenedAt,
+			ApprovedHash: r.ApprovedHash, AcceptedPrompts: r.AcceptedPrompts,
 		})
 		list[i].SessionCount = int(r.SessionCount)
 	}
@@ -85,21 +87,25 @@ func (s *Projects) List(ctx context.Context, owner, after string, limit int) ([]
 }
 
 // Save implements projects.Store.
-func (s *Projects) Save(ctx context.Context, p projects.Project, snapshot *projects.Snapshot, record func(created bool) audit.Record) (projects.Project, bool, error) {
-	params, err := saveParams(p)
+func (s *Projects) Save(
+	ctx context.Context, p projects.Project, was string, snapshot *projects.Snapshot, records func(created bool) []audit.Record,
+) (projects.Project, bool, error) {
+	params, err := saveParams(p, was)
 	if err != nil {
 		return projects.Project{}, false, fail(err, "write project")
 	}
 	created := false
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		q := db.New(tx)
-		if err := q.PutSnapshot(ctx, snapshot.Hash, snapshot.Compiled, p.UpdatedAt); err != nil {
-			return err
+		if snapshot != nil {
+			if err := q.PutSnapshot(ctx, snapshot.Hash, snapshot.Compiled, p.UpdatedAt); err != nil {
+				return err
+			}
 		}
 		if created, err = q.SaveProject(ctx, params); err != nil {
 			return err
 		}
-		return AppendAudit(ctx, tx, []audit.Record{record(created)})
+		return AppendAudit(ctx, tx, records(created))
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -113,11 +119,51 @@ func (s *Projects) Save(ctx context.Context, p projects.Project, snapshot *proje
 	return saved, created, err
 }
 
-// idTaken says from which folder p's id is registered.
+// Upgrade implements projects.Store.
+func (s *Projects) Upgrade(ctx context.Context, p projects.Project, record audit.Record) error {
+	accepted, err := toJSON(p.AcceptedPrompts)
+	if err != nil {
+		return fail(err, "write accepted prompts")
+	}
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		n, err := db.New(tx).UpgradeProject(ctx, db.UpgradeProjectParams{
+			ApprovedHash: p.ApprovedHash, ApprovedAt: p.ApprovedAt, ApprovedBy: p.ApprovedBy, AcceptedPrompts: accepted, Owner: p.Owner, ID: p.ID,
+		})
+		if err != nil || n == 0 {
+			return err
+		}
+		return AppendAudit(ctx, tx, []audit.Record{record})
+	})
+	return fail(err, "approve project")
+}
+
+// Accepted implements projects.Store.
+func (s *Projects) Accepted(ctx context.Context, owner, id string) (projects.Accepted, error) {
+	row, err := db.New(s.pool).ProjectAccepted(ctx, owner, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return projects.Accepted{}, projects.NotFound(id)
+	}
+	if err != nil {
+		return projects.Accepted{}, fail(err, "find project's approval")
+	}
+	a := projects.Accepted{ApprovedHash: row.ApprovedHash, CompiledHash: row.CompiledHash}
+	return a, fail(json.Unmarshal(row.AcceptedPrompts, &a.Prompts), "read accepted prompts")
+}
+
+// Record implements projects.Store.
+func (s *Projects) Record(ctx context.Context, record audit.Record) error {
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error { return AppendAudit(ctx, tx, []audit.Record{record}) })
+	return fail(err, "append record")
+}
+
+// idTaken says from which folder p's id is registered; if that is p's own, its approval was overtaken.
 func (s *Projects) idTaken(ctx context.Context, p projects.Project) error {
 	other, err := s.Find(ctx, p.Owner, p.ID)
 	if err != nil {
 		return err
+	}
+	if other.Path == p.Path {
+		return projects.ErrOvertaken
 	}
 	return fault.New(fault.Conflict, "A different project at %s is already registered with this ID.", other.Path).
 		With("existing_path", other.Path).With("incoming_id", p.ID)
@@ -207,4 +253,14 @@ func (s *Projects) PutPrompts(ctx context.Context, texts map[string]string, now 
 		hashes, contents = append(hashes, hash), append(contents, text)
 	}
 	return fail(db.New(s.pool).PutPrompts(ctx, hashes, contents, now), "store prompts")
+}
+
+// PromptTexts implements projects.Store.
+func (s *Projects) PromptTexts(ctx context.Context, hashes []string) (map[string]string, error) {
+	rows, err := db.New(s.pool).GetPrompts(ctx, hashes)
+	texts := make(map[string]string, len(rows))
+	for _, r := range rows {
+		texts[r.Sha256] = r.Content
+	}
+	return texts, fail(err, "read prompts")
 }

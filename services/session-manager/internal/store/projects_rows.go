@@ -11,11 +11,15 @@ import (
 )
 
 // saveParams is a project as its row. What project files say is cleaned of what Postgres cannot hold.
-func saveParams(p projects.Project) (db.SaveProjectParams, error) {
+func saveParams(p projects.Project, was string) (db.SaveProjectParams, error) {
 	params := db.SaveProjectParams{
 		Owner: p.Owner, ID: p.ID, Path: p.Path, Description: transcript.Storable(p.Description), DslVersion: int32(p.DSLVersion),
 		State: string(p.State), CompiledHash: p.CompiledHash, RulesHash: p.RulesHash, Workspace: p.Workspace,
 		RegisteredAt: p.RegisteredAt, UpdatedAt: p.UpdatedAt,
+		ApprovedHash: p.ApprovedHash, ApprovedAt: p.ApprovedAt, ApprovedBy: p.ApprovedBy, WasApproved: was,
+	}
+	if p.AcceptedPrompts == nil {
+		p.AcceptedPrompts = map[string]string{}
 	}
 	for _, f := range []struct {
 		into  *json.RawMessage
@@ -26,6 +30,7 @@ func saveParams(p projects.Project) (db.SaveProjectParams, error) {
 		{&params.Aliases, p.Aliases},
 		{&params.Prompts, p.Prompts},
 		{&params.Unresolved, p.Unresolved},
+		{&params.AcceptedPrompts, p.AcceptedPrompts},
 	} {
 		text, err := toJSON(f.value)
 		if err != nil {
@@ -45,6 +50,7 @@ func projectFromRow(row db.Project) projects.Project {
 		Owner: row.OwnerUserID, ID: row.ID, Path: row.Path, Label: row.Label, Description: row.Description,
 		DSLVersion: int(row.DslVersion), State: projects.State(row.State), CompiledHash: row.CompiledHash, RulesHash: row.RulesHash,
 		Workspace: row.Workspace, RegisteredAt: row.RegisteredAt, UpdatedAt: row.UpdatedAt, LastOpenedAt: row.LastOpenedAt,
+		ApprovedHash: row.ApprovedHash, ApprovedAt: row.ApprovedAt, ApprovedBy: row.ApprovedBy,
 	}
 	for _, f := range []struct {
 		text json.RawMessage
@@ -57,6 +63,7 @@ func projectFromRow(row db.Project) projects.Project {
 		{row.Prompts, &p.Prompts, "prompts"},
 		{row.Unresolved, &p.Unresolved, "unresolved references"},
 		{row.Sources, &p.Sources, "sources"},
+		{row.AcceptedPrompts, &p.AcceptedPrompts, "accepted prompts"},
 	} {
 		if len(f.text) == 0 {
 			continue

@@ -29,6 +29,7 @@ func whole(owner, id, path string) projects.Project {
 		Prompts:      []projects.Reference{{Name: "p.md", UsedBy: []string{"primary.system_prompt"}, SHA256: "abc"}},
 		CompiledHash: "hash-" + id, Sources: []projects.Source{{Path: ".kaged/project.yaml", Present: true, Content: []byte("a: \x00\xff")}},
 		RulesHash: "rules", RegisteredAt: 10, UpdatedAt: 11,
+		ApprovedHash: "approved", ApprovedAt: 9, ApprovedBy: projects.ByFirstLoad, AcceptedPrompts: map[string]string{"p.md": "abc"},
 	}
 }
 
@@ -38,18 +39,18 @@ func snapshotOf(p projects.Project) *projects.Snapshot {
 
 func saveProject(t *testing.T, s *store.Projects, p projects.Project) (projects.Project, bool) {
 	t.Helper()
-	saved, created, err := s.Save(t.Context(), p, snapshotOf(p), recordSave)
+	saved, created, err := s.Save(t.Context(), p, p.ApprovedHash, snapshotOf(p), recordSave)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return saved, created
 }
 
-func recordSave(created bool) audit.Record {
+func recordSave(created bool) []audit.Record {
 	if created {
-		return audit.Record{EventType: "project.loaded", UserID: "ada"}
+		return []audit.Record{{EventType: "project.loaded", UserID: "ada"}}
 	}
-	return audit.Record{EventType: "project.reloaded", UserID: "ada"}
+	return []audit.Record{{EventType: "project.reloaded", UserID: "ada"}}
 }
 
 func addSession(t *testing.T, pool *pgxpool.Pool, id, owner, project, state string) {
@@ -128,7 +129,7 @@ func TestCollisions(t *testing.T) {
 		{whole("ada", "music", "/copy"), map[string]any{"existing_path": "/music", "incoming_id": "music"}},
 		{whole("ada", "noise", "/music"), map[string]any{"existing_id": "music", "incoming_id": "noise", "path": "/music"}},
 	} {
-		_, _, err := s.Save(t.Context(), c.p, snapshotOf(c.p), recordSave)
+		_, _, err := s.Save(t.Context(), c.p, c.p.ApprovedHash, snapshotOf(c.p), recordSave)
 		if d := cmp.Diff(c.details, fault.From(err).Details); !errors.Is(err, fault.Conflict) || d != "" {
 			t.Errorf("%s at %s: %v %s", c.p.ID, c.p.Path, err, d)
 		}
@@ -151,6 +152,7 @@ func TestListProjects(t *testing.T) {
 	}
 	want := whole("ada", "a", "/a")
 	want.Diagnostics, want.Warnings, want.Sources, want.RulesHash = nil, nil, nil, ""
+	want.ApprovedBy, want.ApprovedAt = "", 0
 	if d := cmp.Diff(want, first[0]); d != "" {
 		t.Error(d)
 	}

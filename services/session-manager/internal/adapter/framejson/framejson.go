@@ -88,6 +88,8 @@ func message(p frames.Payload) proto.Message {
 			RunId: p.RunID, AgentPath: name(p.AgentPath), At: p.At, Target: cut(p.Target, targetShare), Allowed: p.Allowed,
 			Rule: cut(p.Rule, targetShare), Count: p.Count,
 		}
+	case frames.PromptHeld:
+		return &gatewayv1.PromptHeld{RunId: p.RunID, Path: cut(p.Path, targetShare), AcceptedSha256: p.Accepted, Sha256: p.Found}
 	case frames.ApprovalResolved:
 		return &gatewayv1.ApprovalResolved{
 			ApprovalId: p.ApprovalID, RunId: p.RunID, ToolCallId: name(p.ToolCallID), State: p.State,

@@ -14,6 +14,7 @@ import (
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	"kaged.dev/services/session-manager/internal/core/approval"
 	"kaged.dev/services/session-manager/internal/core/localconfig"
 	"kaged.dev/services/session-manager/internal/core/projects"
 )
@@ -119,9 +120,19 @@ func outline(compiled *harnessv1.CompiledProject) projects.Outline {
 		})
 		aliases.add(n.GetModel(), n.GetPath())
 		prompts.add(n.GetPromptPath(), n.GetPath()+".system_prompt")
+		out.Agents = append(out.Agents, agent(n))
 	})
 	out.Aliases, out.Prompts = aliases.references(), prompts.references()
 	return out
+}
+
+// agent reads what an agent may do. One of a snapshot that does not say whether it has a tool that writes counts as having one.
+func agent(n *harnessv1.AgentNode) approval.Agent {
+	return approval.Agent{
+		Path: n.GetPath(), Model: n.GetModel(), Prompt: n.GetPromptPath(), Tools: n.GetTools(), Writes: n.Writes == nil || n.GetWrites(),
+		MaxSteps: int(n.GetMaxSteps()), MaxOutputTokens: int(n.GetMaxOutputTokens()), Cage: dsl.CageFromProto(n.GetCage()),
+		ResumeOnCrash: n.GetOnCrash() == harnessv1.CrashPolicy_CRASH_POLICY_RESUME,
+	}
 }
 
 func walk(n *harnessv1.AgentNode, visit func(*harnessv1.AgentNode)) {

@@ -120,6 +120,9 @@ type NetworkAttempted struct {
 	Count            int64
 }
 
+// PromptHeld says that a run goes on with the accepted text of a prompt that agents can write, and whose file is another.
+type PromptHeld struct{ RunID, Path, Accepted, Found string }
+
 // SessionState says what the session is doing from now on.
 type SessionState struct{ State, BlockedReason string }
 
@@ -163,6 +166,7 @@ func (RunRetry) Kind() (Channel, string)          { return Events, "run.retry" }
 func (RunEnded) Kind() (Channel, string)          { return Events, "run.ended" }
 func (RunCage) Kind() (Channel, string)           { return Events, "run.cage" }
 func (NetworkAttempted) Kind() (Channel, string)  { return Events, "net.attempt" }
+func (PromptHeld) Kind() (Channel, string)        { return Events, "prompt.held" }
 func (SessionState) Kind() (Channel, string)      { return Events, "session.state" }
 func (ApprovalRequested) Kind() (Channel, string) { return Events, "approval.requested" }
 func (ApprovalResolved) Kind() (Channel, string)  { return Events, "approval.resolved" }

@@ -88,7 +88,12 @@ func (g *Registry) tryResume(ctx context.Context, s *Session, was interrupted) e
 			c.Audit = append(c.Audit, about(current, "run.resumed", spec.RequestID, at, run.ID, map[string]any{
 				"interrupted_run": was.run.ID, "message_id": run.TriggerMessageID,
 			}))
-			err = runs.Announce(g.Runs.Renderer, &c, run, current.BlockedReason)
+			for _, h := range inputs.HeldPrompts {
+				c.Audit = append(c.Audit, about(current, "prompt.held", spec.RequestID, at, run.ID, map[string]any{
+					"path": h.Path, "accepted_sha256": h.Accepted, "sha256": h.Found,
+				}))
+			}
+			err = runs.Announce(g.Runs.Renderer, &c, run, inputs.HeldPrompts, current.BlockedReason)
 			return c, err
 		}, func() { s.Begin(ready) })
 	}

@@ -29,7 +29,12 @@ type Config struct {
 	toolRules   []ToolRule
 	preferences Preferences
 	limits      Limits
+	asksFirst   bool
+	dormant     []Dormant
 }
+
+// Dormant is a key of the configuration that has no effect: the whole key, and a sentence that says what it does not do.
+type Dormant struct{ Key, Message string }
 
 // ToolRule turns the tools that a glob names on or off.
 type ToolRule struct {
@@ -69,6 +74,12 @@ func (c *Config) Preferences() Preferences { return c.preferences }
 
 // Limits returns the bounds of the operator's work.
 func (c *Config) Limits() Limits { return c.limits }
+
+// AsksFirst says whether the first load of a project waits for an operator's approval.
+func (c *Config) AsksFirst() bool { return c.asksFirst }
+
+// Dormant returns the keys that have no effect.
+func (c *Config) Dormant() []Dormant { return slices.Clone(c.dormant) }
 
 // ToolRules returns the operator's rules for tools, in the order they were written. The caller may keep it.
 func (c *Config) ToolRules() []ToolRule { return slices.Clone(c.toolRules) }

@@ -112,6 +112,9 @@ func (f *File) warn(file *config.File) {
 		f.log.Warn("an API key stands in the configuration itself; keep it in the environment and refer to it as ${NAME}",
 			"file", f.path, "key", key)
 	}
+	for _, d := range file.NotInForce() {
+		f.log.Warn(d.Message, "file", f.path, "key", d.Key, "code", "not_in_force")
+	}
 }
 
 // invalid turns what is wrong with the file into the refusal of work that needs it.
@@ -131,7 +134,10 @@ func (f *File) build(file *config.File) *Config {
 		preferences: Preferences{
 			OperatorName: file.OperatorName, Theme: file.UI.Theme, Timezone: file.UI.Timezone, Locale: file.UI.Locale,
 		},
-		limits: Limits(file.Limits),
+		limits: Limits(file.Limits), asksFirst: file.Projects.FirstLoad == config.FirstLoadAsks,
+	}
+	for _, d := range file.NotInForce() {
+		c.dormant = append(c.dormant, Dormant(d))
 	}
 	for alias, targets := range file.Models {
 		c.models[alias] = targets

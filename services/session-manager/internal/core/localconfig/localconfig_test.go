@@ -237,7 +237,7 @@ func TestRawKeyIsWarnedOf(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "local.toml")
 	var log bytes.Buffer
 	source := localconfig.NewFile(path, 1<<20, slog.New(slog.NewTextHandler(&log, nil)))
-	write(t, path, "[providers.anthropic]\napi_key = \"${KAGED_TEST_KEY}\"\n[providers.google]\n")
+	write(t, path, "[providers.anthropic]\napi_key = \"${KAGED_TEST_KEY}\"\n[providers.openai]\n")
 	read(t, source)
 	if log.Len() > 0 {
 		t.Errorf("a reference is warned of: %s", &log)

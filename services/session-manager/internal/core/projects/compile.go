@@ -25,14 +25,15 @@ type compilation struct {
 	// root is the project's folder with every link resolved, "" if nothing could be read.
 	root    string
 	sources []Source
-	hashes  map[string]string
+	// hashes and texts are those of the prompts that are there, by path.
+	hashes, texts map[string]string
 	CompileOutput
 }
 
 // compileFolder reads and compiles the project in folder. It fails with not_found (details.path is folder) if it holds no
 // project file, and with dsl_invalid (details.errors) if that does not compile; then the compilation holds what is known.
 func (s *Service) compileFolder(ctx context.Context, workspace, folder string, rules []localconfig.ToolRule) (compilation, error) {
-	c := compilation{hashes: map[string]string{}}
+	c := compilation{hashes: map[string]string{}, texts: map[string]string{}}
 	wanted := []string{dsl.ProjectFile, dsl.OverlayFile}
 	for range maxRounds {
 		if len(c.sources)+len(wanted) > s.Bounds.Files {
@@ -112,11 +113,11 @@ func (s *Service) readSources(ctx context.Context, c *compilation, workspace, fo
 		case f.State == Found && !isText(f.Content):
 			source.Present, source.Reason = false, "it is not a text file"
 		case f.State == Found:
-			c.hashes[f.Path] = f.SHA256
+			c.hashes[f.Path], c.texts[f.Path] = f.SHA256, string(f.Content)
 		}
 		c.sources = append(c.sources, source)
 	}
-	return nil
+	return s.Bounds.check(c.texts)
 }
 
 // isProjectFile tells the files a compiler reads from prompts, of which only presence counts.
@@ -147,11 +148,11 @@ func (s *Service) readFiles(ctx context.Context, workspace, root string, paths [
 }
 
 // promptReferences returns the prompts in use with what each was when it was read.
-func (c *compilation) promptReferences() []Reference {
-	refs := make([]Reference, len(c.Prompts))
-	for i, p := range c.Prompts {
+func (x *candidate) promptReferences() []Reference {
+	refs := make([]Reference, len(x.Prompts))
+	for i, p := range x.Prompts {
 		refs[i] = p
-		refs[i].SHA256 = c.hashes[p.Name]
+		refs[i].SHA256, refs[i].Writable = x.hashes[p.Name], x.version.Writable(p.Name)
 	}
 	return refs
 }

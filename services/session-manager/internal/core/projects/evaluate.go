@@ -36,25 +36,31 @@ func unbound(cfg *localconfig.Config, aliases []Reference) []Reference {
 	return list
 }
 
-// missingPrompts returns those references that had no content when they were read.
-func missingPrompts(prompts []Reference) []Reference {
+// missingPrompts returns those prompts that had no content when they were read, or have no accepted text and need one.
+func (p *Project) missingPrompts() []Reference {
 	var list []Reference
-	for _, p := range prompts {
-		if p.SHA256 == "" {
-			list = append(list, p)
+	for _, ref := range p.Prompts {
+		if ref.SHA256 == "" || p.unaccepted(ref) {
+			list = append(list, ref)
 		}
 	}
 	return list
 }
 
+// unaccepted reports whether a prompt needs an accepted text and has none.
+func (p *Project) unaccepted(ref Reference) bool {
+	sha := p.AcceptedPrompts[ref.Name]
+	return ref.Writable && (sha == "" || sha == acceptedAbsent)
+}
+
 // reevaluate finds out p's state as of now and stores it if it is another. While the workspace cannot be asked, the prompts
 // are taken to be as they were.
 func (s *Service) reevaluate(ctx context.Context, cfg *localconfig.Config, p *Project) error {
-	if p.State == Invalid {
+	if p.State == Invalid || p.CompiledHash == "" {
 		return nil
 	}
 	before := *p
-	missing, err := s.lookForPrompts(ctx, p.Workspace, p.Path, p.Prompts)
+	missing, err := s.lookForPrompts(ctx, *p)
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -70,19 +76,20 @@ func (s *Service) reevaluate(ctx context.Context, cfg *localconfig.Config, p *Pr
 }
 
 // lookForPrompts returns the prompts that are not there or cannot be used. What is unchanged is not transferred.
-func (s *Service) lookForPrompts(ctx context.Context, workspace, root string, prompts []Reference) ([]Reference, error) {
+func (s *Service) lookForPrompts(ctx context.Context, p Project) ([]Reference, error) {
+	prompts := p.Prompts
 	if len(prompts) == 0 {
 		return nil, nil
 	}
 	paths := make([]string, len(prompts))
 	known := make(map[string]string, len(prompts))
-	for i, p := range prompts {
-		paths[i] = p.Name
-		if p.SHA256 != "" {
-			known[p.Name] = p.SHA256
+	for i, ref := range prompts {
+		paths[i] = ref.Name
+		if ref.SHA256 != "" {
+			known[ref.Name] = ref.SHA256
 		}
 	}
-	read, err := s.readFiles(ctx, workspace, root, paths, known)
+	read, err := s.readFiles(ctx, p.Workspace, p.Path, paths, known)
 	if errors.Is(err, fault.NotFound) {
 		return prompts, nil // the folder is gone, and its prompts with it
 	}
@@ -91,7 +98,7 @@ func (s *Service) lookForPrompts(ctx context.Context, workspace, root string, pr
 	}
 	var missing []Reference
 	for i, f := range read.Files {
-		if f.State == Unchanged || f.State == Found && isText(f.Content) {
+		if there := f.State == Unchanged || f.State == Found && isText(f.Content); there && !p.unaccepted(prompts[i]) {
 			continue
 		}
 		missing = append(missing, prompts[i])

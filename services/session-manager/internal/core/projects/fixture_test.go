@@ -22,6 +22,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/testkit/pgtest"
+	"kaged.dev/services/session-manager/internal/core/approval"
 	"kaged.dev/services/session-manager/internal/core/audit"
 	"kaged.dev/services/session-manager/internal/core/localconfig"
 	"kaged.dev/services/session-manager/internal/core/projects"
@@ -77,6 +78,16 @@ func (c *compiler) Compile(_ context.Context, in projects.CompileInput) (project
 	out.ID, out.Description, out.Version = r.Project.Slug, r.Project.Description, r.Project.Version
 	outline := projects.Outline{
 		RootModel: r.Project.Primary.Model, ResumeOnCrash: r.Project.Primary.ResumeOnCrash, Aliases: out.Aliases, Prompts: out.Prompts,
+	}
+	for a := range r.Project.Agents {
+		agent := approval.Agent{Path: a.Path, Model: a.Model, Prompt: a.Prompt, MaxSteps: a.MaxSteps, MaxOutputTokens: a.MaxOutputTokens, ResumeOnCrash: a.ResumeOnCrash, Cage: a.Cage}
+		for _, tool := range a.Tools {
+			if tool.Enabled {
+				agent.Tools = append(agent.Tools, tool.Pattern)
+				agent.Writes = agent.Writes || !strings.HasPrefix(tool.Pattern, "file.read")
+			}
+		}
+		outline.Agents = append(outline.Agents, agent)
 	}
 	encoded, err := json.Marshal(compiled{outline, in.Rules, source})
 	out.Snapshot = &projects.Snapshot{Hash: hashOf(encoded), Compiled: encoded, Outline: outline}

@@ -3,9 +3,11 @@ package projects
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/core/approval"
 	"kaged.dev/services/session-manager/internal/core/audit"
 	"kaged.dev/services/session-manager/internal/core/localconfig"
 )
@@ -13,7 +15,9 @@ import (
 func now() int64 { return time.Now().UnixMilli() }
 
 // Load registers the project in folder for owner, or reads one again that is registered from there; it reports whether it
-// was not registered before. It fails with validation_failed for a folder that is not absolute, not_found (details.path)
+// was not registered before. The first load approves the files unless the operator wants to be asked; later files count if they
+// widen nothing. It fails with conflict (details reason approval_required, project_id, hash, widened, diff) for files that need
+// approval, with validation_failed for a folder that is not absolute, not_found (details.path)
 // without a project file, dsl_invalid (details.errors) for one that does not compile, conflict if the id belongs to another
 // folder or the folder to another id, and local_config_invalid. A failed first load registers nothing.
 func (s *Service) Load(ctx context.Context, owner, folder string) (Project, bool, error) {
@@ -29,7 +33,26 @@ func (s *Service) Load(ctx context.Context, owner, folder string) (Project, bool
 	if err != nil {
 		return Project{}, false, s.loadFailed(ctx, owner, c, folder, err)
 	}
-	return s.save(ctx, cfg, Project{Owner: owner, ID: c.ID, RegisteredAt: now()}, c)
+	for range saveTries {
+		p, err := s.registered(ctx, owner, c)
+		if err != nil {
+			return Project{}, false, err
+		}
+		saved, created, err := s.take(ctx, cfg, p, c)
+		if !errors.Is(err, ErrOvertaken) {
+			return saved.withConfig(cfg), created, err
+		}
+	}
+	return Project{}, false, ErrOvertaken
+}
+
+// registered returns the project that c's id is registered as from c's folder, or a new one.
+func (s *Service) registered(ctx context.Context, owner string, c compilation) (Project, error) {
+	p, err := s.Store.Find(ctx, owner, c.ID)
+	if errors.Is(err, fault.NotFound) || err == nil && p.Path != c.root {
+		return Project{Owner: owner, ID: c.ID, Path: c.root, RegisteredAt: now()}, nil
+	}
+	return p, err
 }
 
 // loadFailed marks the project that is registered from the folder, if there is one, and returns the failure.
@@ -69,8 +92,16 @@ func (s *Service) Reload(ctx context.Context, owner, id string) (Project, error)
 	if c.ID != p.ID {
 		return Project{}, Renamed(p.Path, p.ID, c.ID)
 	}
-	saved, _, err := s.save(ctx, cfg, p, c)
-	return saved, err
+	for range saveTries {
+		saved, _, err := s.take(ctx, cfg, p, c)
+		if !errors.Is(err, ErrOvertaken) {
+			return saved.withConfig(cfg), err
+		}
+		if p, err = s.find(ctx, owner, id); err != nil {
+			return Project{}, err
+		}
+	}
+	return Project{}, ErrOvertaken
 }
 
 // Renamed refuses a folder whose project file has another id than the one it is registered under: sessions hang on the id.
@@ -97,25 +128,30 @@ func (s *Service) broken(ctx context.Context, p Project, c compilation, failure 
 	return failure
 }
 
-// save evaluates what was compiled and stores it.
-func (s *Service) save(ctx context.Context, cfg *localconfig.Config, p Project, c compilation) (Project, bool, error) {
-	p = p.compiled(c, s.rulesHash(cfg.ToolRules()))
-	p.evaluate(cfg, missingPrompts(p.Prompts))
-	saved, created, err := s.Store.Save(ctx, p, c.Snapshot, func(created bool) audit.Record {
+// save evaluates what was compiled and stores it, with the record of its approval if that is not nil, unless another version was
+// approved meanwhile than was: then it fails with [ErrOvertaken].
+func (s *Service) save(ctx context.Context, cfg *localconfig.Config, p Project, was string, x candidate, approved map[string]any) (Project, bool, error) {
+	p = p.compiled(x, s.rulesHash(cfg.ToolRules()))
+	p.evaluate(cfg, p.missingPrompts())
+	saved, created, err := s.Store.Save(ctx, p, was, x.Snapshot, func(created bool) []audit.Record {
+		records := []audit.Record{reloaded(ctx, p)}
 		if created {
-			return record(ctx, p, "project.loaded")
+			records[0] = record(ctx, p, "project.loaded", nil)
 		}
-		return reloaded(ctx, p)
+		if approved != nil {
+			records = append(records, record(ctx, p, "project.approved", approved))
+		}
+		return records
 	})
 	if err != nil {
 		return Project{}, false, err
 	}
-	s.snapshots.put(c.Snapshot.Hash, c.Snapshot)
+	s.snapshots.put(x.Snapshot.Hash, x.Snapshot)
 	return saved, created, nil
 }
 
 // compiled returns p with what a compilation found out.
-func (p Project) compiled(c compilation, rulesHash string) Project {
+func (p Project) compiled(c candidate, rulesHash string) Project {
 	p.Path = c.root
 	p.Description, p.DSLVersion = c.Description, c.Version
 	p.Diagnostics, p.Warnings = c.Diagnostics, warnings(c.Diagnostics)
@@ -125,10 +161,15 @@ func (p Project) compiled(c compilation, rulesHash string) Project {
 	return p
 }
 
-func reloaded(ctx context.Context, p Project) audit.Record { return record(ctx, p, "project.reloaded") }
+func reloaded(ctx context.Context, p Project) audit.Record {
+	return record(ctx, p, "project.reloaded", nil)
+}
 
-func record(ctx context.Context, p Project, eventType string) audit.Record {
-	r := audit.New(ctx, eventType, map[string]any{"path": p.Path, "state": string(p.State), "compiled_hash": p.CompiledHash})
+// record is about p, with what there is to say besides what it is.
+func record(ctx context.Context, p Project, eventType string, more map[string]any) audit.Record {
+	payload := map[string]any{"path": p.Path, "state": string(p.State), "compiled_hash": p.CompiledHash, "approved_hash": p.ApprovedHash}
+	maps.Copy(payload, more)
+	r := audit.New(ctx, eventType, payload)
 	r.UserID, r.ProjectID = p.Owner, p.ID
 	return r
 }
@@ -137,7 +178,7 @@ func record(ctx context.Context, p Project, eventType string) audit.Record {
 // was made with. A project that does not compile under them becomes invalid, which is no failure.
 func (s *Service) refresh(ctx context.Context, cfg *localconfig.Config, p Project) (Project, error) {
 	rules := cfg.ToolRules()
-	if p.State == Invalid || p.RulesHash == s.rulesHash(rules) {
+	if p.State == Invalid || p.CompiledHash == "" || p.RulesHash == s.rulesHash(rules) {
 		return p, nil
 	}
 	out, err := s.Compiler.Compile(ctx, CompileInput{Sources: p.Sources, Rules: rules, Workspace: p.Workspace})
@@ -151,10 +192,14 @@ func (s *Service) refresh(ctx context.Context, cfg *localconfig.Config, p Projec
 		}
 		return p, s.Store.Invalidate(ctx, p.Owner, p.ID, p.Diagnostics, now(), reloaded(ctx, p))
 	}
-	c := compilation{root: p.Path, sources: p.Sources, hashes: map[string]string{}, CompileOutput: out}
+	x := candidate{compilation: compilation{root: p.Path, sources: p.Sources, hashes: map[string]string{}, CompileOutput: out}}
+	x.version = approval.Version{Root: p.Path, Agents: out.Snapshot.Agents}
 	for _, ref := range p.Prompts {
-		c.hashes[ref.Name] = ref.SHA256
+		x.hashes[ref.Name] = ref.SHA256
 	}
-	saved, _, err := s.save(ctx, cfg, p, c)
+	saved, _, err := s.save(ctx, cfg, p, p.ApprovedHash, x, nil)
+	if errors.Is(err, ErrOvertaken) {
+		return s.Store.Find(ctx, p.Owner, p.ID) // whoever approved the other version compiled it
+	}
 	return saved, err
 }

@@ -29,7 +29,7 @@ func TestLoadReady(t *testing.T) {
 	if p.RegisteredAt == 0 || p.CompiledHash == "" || !p.Unresolved.Empty() {
 		t.Errorf("project = %+v", p)
 	}
-	if got := f.recorded(); got != "project.loaded" {
+	if got := f.recorded(); got != "project.loaded project.approved" {
 		t.Errorf("recorded %q", got)
 	}
 }
@@ -137,7 +137,7 @@ func TestLoadAgain(t *testing.T) {
 	if err != nil || created || again.RegisteredAt != first.RegisteredAt || again.Path != dir {
 		t.Errorf("again = %+v, created %v, %v", again, created, err)
 	}
-	if got := f.recorded(); got != "project.loaded project.reloaded" {
+	if got := f.recorded(); got != "project.loaded project.approved project.reloaded" {
 		t.Errorf("recorded %q", got)
 	}
 }
@@ -194,7 +194,7 @@ func TestReload(t *testing.T) {
 	if p, err := f.Reload(f.ctx, "ada", "music"); err != nil || p.State != projects.Ready || p.CompiledHash != first.CompiledHash || p.RegisteredAt != first.RegisteredAt {
 		t.Errorf("mended: %+v, %v", p, err)
 	}
-	if got := f.recorded(); got != "project.loaded project.reloaded project.reloaded project.reloaded" {
+	if got := f.recorded(); got != "project.loaded project.approved project.reloaded project.reloaded project.reloaded" {
 		t.Errorf("recorded %q", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/core/approval"
 	"kaged.dev/services/session-manager/internal/core/localconfig"
 )
 
@@ -32,14 +33,23 @@ type Inputs struct {
 	// Prompts and PromptHashes are the prompts' texts and SHA-256 (hex) by their path in the snapshot. The texts can be had
 	// again by their hash, whatever becomes of the files.
 	Prompts, PromptHashes map[string]string
+	// HeldPrompts are the prompts whose files agents can write and changed: the run uses the accepted texts.
+	HeldPrompts []HeldPrompt
 	// ChangedPrompts are the paths whose text is another than in the session's run before, sorted.
 	ChangedPrompts []string
 	// Routes are where calls go, by alias.
 	Routes map[string]localconfig.Route
 }
 
+// HeldPrompt is a prompt whose file is another than the accepted text.
+type HeldPrompt struct {
+	Path string
+	// Accepted and Found are the SHA-256 (hex) of both.
+	Accepted, Found string
+}
+
 // Prepare gathers what a run needs, at the boundary of a message: prompts and bindings are those of now, the snapshot is
-// the session's. It fails with local_config_invalid, and with project_not_ready (details reason project_not_ready, state,
+// the session's. Of a prompt that agents can write it is the accepted text. It fails with local_config_invalid, and with project_not_ready (details reason project_not_ready, state,
 // unresolved) if an alias is not bound or a prompt is not there; unavailable if the workspace cannot be asked.
 func (s *Service) Prepare(ctx context.Context, pin Pin) (Inputs, error) {
 	cfg, err := s.Config.Config(ctx, pin.Owner)
@@ -54,6 +64,11 @@ func (s *Service) Prepare(ctx context.Context, pin Pin) (Inputs, error) {
 	if err != nil {
 		return Inputs{}, err
 	}
+	prompts, held, unaccepted, err := s.hold(ctx, pin, snapshot, prompts)
+	if err != nil {
+		return Inputs{}, err
+	}
+	missing = append(missing, unaccepted...)
 	if u := (Unresolved{Aliases: unbound(cfg, snapshot.Aliases), Prompts: missing}); !u.Empty() {
 		return Inputs{}, notReady(Pending, u)
 	}
@@ -61,7 +76,7 @@ func (s *Service) Prepare(ctx context.Context, pin Pin) (Inputs, error) {
 	if err != nil {
 		return Inputs{}, err
 	}
-	in := Inputs{Snapshot: snapshot, Config: cfg, Routes: routes, Prompts: map[string]string{}, PromptHashes: map[string]string{}}
+	in := Inputs{Snapshot: snapshot, Config: cfg, Routes: routes, Prompts: map[string]string{}, PromptHashes: map[string]string{}, HeldPrompts: held}
 	for path, p := range prompts {
 		in.Prompts[path], in.PromptHashes[path] = p.text, p.sha256
 		if was := pin.KnownPrompts[path]; was != "" && was != p.sha256 {
@@ -126,17 +141,82 @@ func (s *Service) readPrompts(ctx context.Context, pin Pin, refs []Reference) (m
 			missing = append(missing, refs[i])
 		}
 	}
-	if err := s.Bounds.check(prompts); err != nil {
+	texts := make(map[string]string, len(prompts))
+	for path, p := range prompts {
+		texts[path] = p.text
+	}
+	if err := s.Bounds.check(texts); err != nil {
 		return nil, nil, err
 	}
 	return prompts, missing, s.keepPrompts(ctx, pin, prompts, fresh)
 }
 
+// hold replaces the prompts that agents can write, in the session's version or in the project's, by their accepted texts. It returns
+// those that were replaced, and those that have no accepted text.
+func (s *Service) hold(ctx context.Context, pin Pin, snapshot *Snapshot, prompts map[string]prompt) (map[string]prompt, []HeldPrompt, []Reference, error) {
+	if len(prompts) == 0 {
+		return prompts, nil, nil, nil
+	}
+	accepted, err := s.accepted(ctx, pin)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	now, err := s.Snapshot(ctx, accepted.CompiledHash)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	versions := []approval.Version{{Root: pin.Root, Agents: snapshot.Agents}, {Root: pin.Root, Agents: now.Agents}}
+	var held []HeldPrompt
+	var unaccepted []Reference
+	var hashes []string
+	for _, ref := range snapshot.Prompts {
+		p, there := prompts[ref.Name]
+		sha := accepted.Prompts[ref.Name]
+		switch {
+		case !there, sha == p.sha256, !versions[0].Writable(ref.Name) && !versions[1].Writable(ref.Name):
+		case sha == "", sha == acceptedAbsent:
+			unaccepted = append(unaccepted, ref)
+		default:
+			held = append(held, HeldPrompt{Path: ref.Name, Accepted: sha, Found: p.sha256})
+			hashes = append(hashes, sha)
+		}
+	}
+	if len(held) == 0 {
+		return prompts, nil, unaccepted, nil
+	}
+	texts, err := s.Store.PromptTexts(ctx, hashes)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	prompts = maps.Clone(prompts)
+	for _, h := range held {
+		text, kept := texts[h.Accepted]
+		if !kept {
+			return nil, nil, nil, fault.New(fault.Internal, "The accepted text of %s is not kept.", h.Path)
+		}
+		prompts[h.Path] = prompt{text, h.Accepted}
+	}
+	return prompts, held, unaccepted, nil
+}
+
+// accepted returns what of a session's project is approved; one of before approvals were kept is approved now.
+func (s *Service) accepted(ctx context.Context, pin Pin) (Accepted, error) {
+	a, err := s.Store.Accepted(ctx, pin.Owner, pin.ProjectID)
+	if err != nil || a.ApprovedHash != "" {
+		return a, err
+	}
+	p, err := s.find(ctx, pin.Owner, pin.ProjectID)
+	if err == nil {
+		p, err = s.upgrade(ctx, p)
+	}
+	return Accepted{p.ApprovedHash, p.CompiledHash, p.AcceptedPrompts}, err
+}
+
 // check fails with payload_too_large for more than a run can carry.
-func (b Bounds) check(prompts map[string]prompt) error {
+func (b Bounds) check(prompts map[string]string) error {
 	size := 0
-	for _, p := range prompts {
-		size += len(p.text)
+	for _, text := range prompts {
+		size += len(text)
 	}
 	if size > b.Prompts {
 		return fault.New(fault.PayloadTooLarge, "The project's prompts have %d bytes together; %d is the most.", size, b.Prompts).

@@ -3,10 +3,14 @@ package projects
 import (
 	"bytes"
 	"path"
+	"slices"
 	"unicode/utf8"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/core/approval"
 	"kaged.dev/services/session-manager/internal/core/check"
+	"kaged.dev/services/session-manager/internal/core/localconfig"
 )
 
 // State says whether work can start.
@@ -43,8 +47,14 @@ type Project struct {
 	Aliases, Prompts []Reference
 	// CompiledHash names the last snapshot that compiled.
 	CompiledHash string
-	// Sources are the files it was compiled from.
+	// Sources are the files it was compiled from: those of the approved version.
 	Sources []Source
+	// ApprovedHash names the approved version, "" before the first approval; ApprovedAt and ApprovedBy are when it was approved and by
+	// whom: [ByOperator], [ByFirstLoad] or [ByUpgrade].
+	ApprovedHash, ApprovedBy string
+	ApprovedAt               int64
+	// AcceptedPrompts are the SHA-256 (hex) of the accepted texts of prompts, by path.
+	AcceptedPrompts map[string]string
 	// RulesHash tells the rules and the version it was compiled with from others.
 	RulesHash string
 	// Workspace is where its files are; "" for the only one.
@@ -62,6 +72,8 @@ type Reference struct {
 	UsedBy []string `json:"used_by"`
 	// SHA256 is what a prompt was when it was last read, in hex; empty if it was not there.
 	SHA256 string `json:"sha256,omitempty"`
+	// Writable is whether agents can write a prompt: then its accepted text counts, not the file.
+	Writable bool `json:"writable,omitempty"`
 }
 
 // Unresolved is what keeps a project pending.
@@ -128,6 +140,8 @@ type Outline struct {
 	RootModel string
 	// ResumeOnCrash is whether a run that a crash cut off goes on in a new one.
 	ResumeOnCrash bool
+	// Agents are all agents, the root first.
+	Agents []approval.Agent
 	// Caged is whether the root agent has a cage.
 	Caged bool
 	// Capabilities is what it may do.
@@ -173,6 +187,12 @@ func notReady(state State, missing Unresolved) *fault.Error {
 		With("reason", "project_not_ready").With("state", string(state)).With("unresolved", missing.details())
 }
 
+// unapproved says that work cannot start before the project's first approval.
+func unapproved() *fault.Error {
+	return fault.New(fault.ProjectNotReady, "The project's files have not been approved yet; `kaged project approve` shows and approves them.").
+		With("reason", "project_not_ready").With("state", string(Pending)).With("unresolved", Unresolved{}.details())
+}
+
 // dslInvalid lists every error among diagnostics.
 func dslInvalid(diagnostics []Diagnostic) *fault.Error {
 	errors := []any{}
@@ -205,6 +225,19 @@ func warnings(diagnostics []Diagnostic) []string {
 		}
 	}
 	return out
+}
+
+// withConfig returns p with what is worth knowing about the operator's configuration besides.
+func (p Project) withConfig(cfg *localconfig.Config) Project {
+	if cfg == nil {
+		return p
+	}
+	p.Diagnostics, p.Warnings = slices.Clone(p.Diagnostics), slices.Clone(p.Warnings)
+	for _, d := range cfg.Dormant() {
+		p.Diagnostics = append(p.Diagnostics, Diagnostic{Kind: string(dsl.NotInForce), Message: d.Message, Path: d.Key, File: "local.toml", Warning: true})
+		p.Warnings = append(p.Warnings, "local.toml: "+d.Message)
+	}
+	return p
 }
 
 func prefix(tree string) string {

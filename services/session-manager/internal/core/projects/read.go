@@ -60,7 +60,7 @@ func (s *Service) Get(ctx context.Context, owner, id string) (Details, error) {
 	if err := s.reevaluate(ctx, cfg, &p); err != nil {
 		return Details{}, err
 	}
-	d := Details{Project: p, ResolvedAliases: map[string]string{}}
+	d := Details{Project: p.withConfig(cfg), ResolvedAliases: map[string]string{}}
 	for _, a := range p.Aliases {
 		if cfg != nil {
 			if target, ok := cfg.Binding(a.Name); ok {
@@ -82,6 +82,9 @@ func (s *Service) Capabilities(ctx context.Context, owner, id string) (Capabilit
 		if p, err = s.refresh(ctx, cfg, p); err != nil {
 			return Capabilities{}, err
 		}
+	}
+	if p.CompiledHash == "" {
+		return Capabilities{}, unapproved()
 	}
 	snapshot, err := s.Snapshot(ctx, p.CompiledHash)
 	if err != nil {
@@ -116,7 +119,10 @@ func (s *Service) Current(ctx context.Context, owner, id string) (Runtime, error
 	if err != nil {
 		return Runtime{}, err
 	}
-	if p, err = s.refresh(ctx, cfg, p); err != nil {
+	if p.CompiledHash == "" {
+		return Runtime{}, unapproved()
+	}
+	if p, err = s.current(ctx, cfg, p); err != nil {
 		return Runtime{}, err
 	}
 	if err := s.reevaluate(ctx, cfg, &p); err != nil {

@@ -259,7 +259,7 @@ func TestUnregister(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, yamlPath)); err != nil {
 		t.Error(err)
 	}
-	if got := f.recorded(); got != "project.loaded project.unregistered" {
+	if got := f.recorded(); got != "project.loaded project.approved project.unregistered" {
 		t.Errorf("recorded %q", got)
 	}
 	if p, created, err := f.Load(f.ctx, "ada", dir); err != nil || !created || p.State != projects.Ready {

@@ -88,11 +88,17 @@ type Store interface {
 	FindByPath(ctx context.Context, owner, path string) (*Project, error)
 	// List returns up to limit projects of owner by id, after the id after.
 	List(ctx context.Context, owner, after string, limit int) ([]Project, error)
-	// Save registers p, or replaces what compilation and evaluation found out about it, with its snapshot and the record of
-	// it; label, registered_at and last_opened_at of a registered project stay. It returns p as it is now and whether it was
-	// not registered before. It fails with conflict if the id belongs to another folder (details existing_path, incoming_id)
+	// Save registers p, or replaces what compilation, evaluation and approval found out about it, with its snapshot, nil for none, and
+	// the records of it; label, registered_at and last_opened_at of a registered project stay. It returns p as it is now and
+	// whether it was not registered before. It fails with [ErrOvertaken] if the approved version is another than was, and with conflict if the id belongs to another folder (details existing_path, incoming_id)
 	// or the folder to another id (details existing_id, incoming_id, path).
-	Save(ctx context.Context, p Project, snapshot *Snapshot, record func(created bool) audit.Record) (Project, bool, error)
+	Save(ctx context.Context, p Project, was string, snapshot *Snapshot, records func(created bool) []audit.Record) (Project, bool, error)
+	// Upgrade stores the approval of a project that has none, with the record of it. It does nothing if there is one.
+	Upgrade(ctx context.Context, p Project, record audit.Record) error
+	// Accepted returns the approved hash, the compiled hash and the accepted prompts of a project. It fails with not_found.
+	Accepted(ctx context.Context, owner, id string) (Accepted, error)
+	// Record appends a record.
+	Record(ctx context.Context, record audit.Record) error
 	// Invalidate marks a registered project invalid, and appends the record of it.
 	Invalidate(ctx context.Context, owner, id string, diagnostics []Diagnostic, now int64, record audit.Record) error
 	// Evaluated stores p's state and what is unresolved, unless the project was saved in between.
@@ -106,6 +112,15 @@ type Store interface {
 	Snapshot(ctx context.Context, hash string) ([]byte, error)
 	// PutPrompts keeps prompts' texts by their SHA-256 (hex).
 	PutPrompts(ctx context.Context, texts map[string]string, now int64) error
+	// PromptTexts returns the texts of prompts by their SHA-256 (hex); what is not kept is missing.
+	PromptTexts(ctx context.Context, hashes []string) (map[string]string, error)
+}
+
+// Accepted is what a run needs to know of a project's approval.
+type Accepted struct {
+	ApprovedHash, CompiledHash string
+	// Prompts are the SHA-256 (hex) of the accepted texts, by path.
+	Prompts map[string]string
 }
 
 // SessionEnder ends a project's sessions.

@@ -6,8 +6,10 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
+	"kaged.dev/services/session-manager/internal/core/approval"
 	"kaged.dev/services/session-manager/internal/core/audit"
 	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/services/session-manager/internal/core/projects"
 	"kaged.dev/services/session-manager/internal/core/record"
 	"kaged.dev/services/session-manager/internal/core/transcript"
 )
@@ -88,6 +90,9 @@ func announce(render frames.Renderer, c *record.Change, about string, payloads .
 		id := about + "." + kind
 		if s, ok := p.(frames.SessionState); ok {
 			id += "." + s.State
+		}
+		if h, ok := p.(frames.PromptHeld); ok {
+			id += "." + approval.SHA256(h.Path)
 		}
 		d, err := frames.RenderDurable(render, id, p)
 		if err != nil {
@@ -205,11 +210,17 @@ func Interrupted(
 	return c, err
 }
 
-// Announce adds the frames that say that a run has begun to the change that begins it.
-func Announce(render frames.Renderer, c *record.Change, run record.Run, blockedReason string) error {
-	return announce(render, c, run.ID,
+// Announce adds the frames that say that a run has begun, and which prompts it does not take from their files, to the change that
+// begins it.
+func Announce(render frames.Renderer, c *record.Change, run record.Run, held []projects.HeldPrompt, blockedReason string) error {
+	say := []frames.Payload{
 		frames.RunStarted{RunID: run.ID, MessageID: run.TriggerMessageID},
-		frames.SessionState{State: string(record.Running), BlockedReason: blockedReason})
+		frames.SessionState{State: string(record.Running), BlockedReason: blockedReason},
+	}
+	for _, h := range held {
+		say = append(say, frames.PromptHeld{RunID: run.ID, Path: h.Path, Accepted: h.Accepted, Found: h.Found})
+	}
+	return announce(render, c, run.ID, say...)
 }
 
 func now() int64 { return time.Now().UnixMilli() }

@@ -205,7 +205,7 @@ func (p *posting) decide(current record.Session) (record.Change, error) {
 		Session: c.On(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1,
 		Stored: record.History(append(p.history[:len(p.history):len(p.history)], message)),
 	}
-	err = runs.Announce(p.s.Renderer, &c, run, current.BlockedReason)
+	err = runs.Announce(p.s.Renderer, &c, run, p.inputs.HeldPrompts, current.BlockedReason)
 	return c, err
 }
 
@@ -228,6 +228,11 @@ func (p *posting) audit(current record.Session) []audit.Record {
 	records := append([]audit.Record{posted}, notResumed(p.ctx, current, "The operator's next message came first.")...)
 	for _, path := range p.inputs.ChangedPrompts {
 		r := about(p.ctx, current, "prompt.reloaded", map[string]any{"path": path, "sha256": p.inputs.PromptHashes[path]})
+		r.RunID = p.run
+		records = append(records, r)
+	}
+	for _, h := range p.inputs.HeldPrompts {
+		r := about(p.ctx, current, "prompt.held", map[string]any{"path": h.Path, "accepted_sha256": h.Accepted, "sha256": h.Found})
 		r.RunID = p.run
 		records = append(records, r)
 	}

@@ -15,6 +15,7 @@ func summary(p projects.Project) *sessionmanagerv1.ProjectSummary {
 func registered(p projects.Project) *sessionmanagerv1.RegisteredProject {
 	r := &sessionmanagerv1.RegisteredProject{
 		Id: p.ID, Path: p.Path, Label: p.Label, State: state(p.State), RegisteredAt: p.RegisteredAt, Warnings: p.Warnings,
+		Diagnostics: diagnostics(p.Diagnostics),
 	}
 	if p.State == projects.Pending {
 		r.Unresolved = unresolved(p.Unresolved)
@@ -26,7 +27,43 @@ func details(d projects.Details) *sessionmanagerv1.Project {
 	return &sessionmanagerv1.Project{
 		Id: d.ID, Path: d.Path, Label: d.Label, Description: d.Description, State: state(d.State), RegisteredAt: d.RegisteredAt,
 		LastOpenedAt: d.LastOpenedAt, DslVersion: int32(d.DSLVersion), ResolvedAliases: d.ResolvedAliases, SessionCount: int32(d.SessionCount),
+		Diagnostics: diagnostics(d.Diagnostics),
 	}
+}
+
+func diagnostics(list []projects.Diagnostic) []*sessionmanagerv1.ProjectDiagnostic {
+	out := make([]*sessionmanagerv1.ProjectDiagnostic, len(list))
+	for i, d := range list {
+		severity := "error"
+		if d.Warning {
+			severity = "warning"
+		}
+		out[i] = &sessionmanagerv1.ProjectDiagnostic{
+			Code: d.Kind, Severity: severity, Message: d.Message, Path: d.Path, File: d.File, Line: int32(d.Line), Column: int32(d.Column),
+		}
+	}
+	return out
+}
+
+func comparison(a projects.Approval) *sessionmanagerv1.GetProjectApprovalResponse {
+	out := &sessionmanagerv1.GetProjectApprovalResponse{
+		State: sessionmanagerv1.ProjectApprovalState_PROJECT_APPROVAL_STATE_APPROVED, Diff: a.Diff,
+		ApprovedHash: unlessEmpty(a.ApprovedHash), PendingHash: unlessEmpty(a.PendingHash),
+	}
+	if a.Required {
+		out.State = sessionmanagerv1.ProjectApprovalState_PROJECT_APPROVAL_STATE_REQUIRED
+	}
+	for _, w := range projects.Listed(a.Widened) {
+		out.Widened = append(out.Widened, &sessionmanagerv1.Widening{AgentPath: w.AgentPath, Key: w.Key, From: unlessEmpty(w.From), To: unlessEmpty(w.To)})
+	}
+	return out
+}
+
+func unlessEmpty(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 func capabilities(c projects.Capabilities) *sessionmanagerv1.GetProjectCapabilitiesResponse {

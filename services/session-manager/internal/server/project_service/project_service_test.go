@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/rpc"
@@ -24,6 +25,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 	harnesscompile "kaged.dev/services/session-manager/internal/adapter/harness_compile"
 	"kaged.dev/services/session-manager/internal/adapter/workspace"
+	"kaged.dev/services/session-manager/internal/core/approval"
 	"kaged.dev/services/session-manager/internal/core/localconfig"
 	"kaged.dev/services/session-manager/internal/core/projects"
 	projectservice "kaged.dev/services/session-manager/internal/server/project_service"
@@ -152,7 +154,8 @@ func TestLifeOfAProject(t *testing.T) {
 	at := loaded.GetProject().GetRegisteredAt()
 	want := &sessionmanagerv1.RegisteredProject{
 		Id: "music", Path: "/m", State: sessionmanagerv1.ProjectState_PROJECT_STATE_PENDING, RegisteredAt: at, Warnings: []string{"primary: Free."},
-		Unresolved: &sessionmanagerv1.Unresolved{Prompts: []*sessionmanagerv1.UnresolvedPrompt{{Path: "p.md", UsedBy: []string{"primary.system_prompt"}}}},
+		Diagnostics: []*sessionmanagerv1.ProjectDiagnostic{{Code: "cage_disabled", Severity: "warning", Message: "Free.", Path: "primary"}},
+		Unresolved:  &sessionmanagerv1.Unresolved{Prompts: []*sessionmanagerv1.UnresolvedPrompt{{Path: "p.md", UsedBy: []string{"primary.system_prompt"}}}},
 	}
 	if d := cmp.Diff(want, loaded.GetProject(), protocmp.Transform()); d != "" || !loaded.GetCreated() {
 		t.Error(d, loaded.GetCreated())
@@ -166,7 +169,7 @@ func TestLifeOfAProject(t *testing.T) {
 	got, err := c.GetProject(ctx, &sessionmanagerv1.GetProjectRequest{Id: "music"})
 	full := &sessionmanagerv1.Project{
 		Id: "music", Path: "/m", Description: "About music", State: sessionmanagerv1.ProjectState_PROJECT_STATE_READY, RegisteredAt: at, DslVersion: 1,
-		ResolvedAliases: map[string]string{"fast": "play:x"},
+		ResolvedAliases: map[string]string{"fast": "play:x"}, Diagnostics: want.Diagnostics,
 	}
 	if d := cmp.Diff(full, got.GetProject(), protocmp.Transform()); d != "" || err != nil {
 		t.Error(d, err)
@@ -274,6 +277,13 @@ func TestOutline(t *testing.T) {
 		Aliases: []projects.Reference{{Name: "fast", UsedBy: []string{"primary", "primary.subagents.a"}}},
 		Prompts: []projects.Reference{
 			{Name: "p.md", UsedBy: []string{"primary.system_prompt"}}, {Name: "q.md", UsedBy: []string{"primary.subagents.a.system_prompt"}},
+		},
+		Agents: []approval.Agent{
+			{
+				Path: "primary", Model: "fast", Prompt: "p.md", Tools: []string{"file.read", "search.grep"}, Writes: true, ResumeOnCrash: true,
+				Cage: &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "project:/src"}, {Mode: "ro", Path: "/usr/share"}}, Net: []string{"b:2", "a:1"}},
+			},
+			{Path: "primary.subagents.a", Model: "fast", Prompt: "q.md", Writes: true},
 		},
 	}
 	back, err := compiler.Outline(out.Snapshot.Compiled)

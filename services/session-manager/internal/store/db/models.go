@@ -9,23 +9,27 @@ import (
 )
 
 type Project struct {
-	OwnerUserID  string
-	ID           string
-	Path         string
-	Label        *string
-	Description  string
-	DslVersion   int32
-	State        string
-	Diagnostics  json.RawMessage
-	Warnings     json.RawMessage
-	Aliases      json.RawMessage
-	Prompts      json.RawMessage
-	Unresolved   json.RawMessage
-	CompiledHash string
-	Sources      []byte
-	RulesHash    string
-	Workspace    string
-	RegisteredAt int64
-	UpdatedAt    int64
-	LastOpenedAt *int64
+	OwnerUserID     string
+	ID              string
+	Path            string
+	Label           *string
+	Description     string
+	DslVersion      int32
+	State           string
+	Diagnostics     json.RawMessage
+	Warnings        json.RawMessage
+	Aliases         json.RawMessage
+	Prompts         json.RawMessage
+	Unresolved      json.RawMessage
+	CompiledHash    string
+	Sources         []byte
+	RulesHash       string
+	Workspace       string
+	RegisteredAt    int64
+	UpdatedAt       int64
+	LastOpenedAt    *int64
+	ApprovedHash    string
+	ApprovedAt      int64
+	ApprovedBy      string
+	AcceptedPrompts json.RawMessage
 }

@@ -45,7 +45,7 @@ func (q *Queries) EvaluatedProject(ctx context.Context, arg EvaluatedProjectPara
 }
 
 const findProject = `-- name: FindProject :one
-select p.owner_user_id, p.id, p.path, p.label, p.description, p.dsl_version, p.state, p.diagnostics, p.warnings, p.aliases, p.prompts, p.unresolved, p.compiled_hash, p.sources, p.rules_hash, p.workspace, p.registered_at, p.updated_at, p.last_opened_at, (select count(*) from sessions s where s.owner_user_id = p.owner_user_id and s.project_id = p.id)::int as session_count
+select p.owner_user_id, p.id, p.path, p.label, p.description, p.dsl_version, p.state, p.diagnostics, p.warnings, p.aliases, p.prompts, p.unresolved, p.compiled_hash, p.sources, p.rules_hash, p.workspace, p.registered_at, p.updated_at, p.last_opened_at, p.approved_hash, p.approved_at, p.approved_by, p.accepted_prompts, (select count(*) from sessions s where s.owner_user_id = p.owner_user_id and s.project_id = p.id)::int as session_count
 from projects p where p.owner_user_id = $1 and p.id = $2
 `
 
@@ -77,13 +77,17 @@ func (q *Queries) FindProject(ctx context.Context, owner string, iD string) (Fin
 		&i.Project.RegisteredAt,
 		&i.Project.UpdatedAt,
 		&i.Project.LastOpenedAt,
+		&i.Project.ApprovedHash,
+		&i.Project.ApprovedAt,
+		&i.Project.ApprovedBy,
+		&i.Project.AcceptedPrompts,
 		&i.SessionCount,
 	)
 	return i, err
 }
 
 const findProjectByPath = `-- name: FindProjectByPath :one
-select owner_user_id, id, path, label, description, dsl_version, state, diagnostics, warnings, aliases, prompts, unresolved, compiled_hash, sources, rules_hash, workspace, registered_at, updated_at, last_opened_at from projects where owner_user_id = $1 and path = $2
+select owner_user_id, id, path, label, description, dsl_version, state, diagnostics, warnings, aliases, prompts, unresolved, compiled_hash, sources, rules_hash, workspace, registered_at, updated_at, last_opened_at, approved_hash, approved_at, approved_by, accepted_prompts from projects where owner_user_id = $1 and path = $2
 `
 
 func (q *Queries) FindProjectByPath(ctx context.Context, owner string, path string) (Project, error) {
@@ -109,6 +113,10 @@ func (q *Queries) FindProjectByPath(ctx context.Context, owner string, path stri
 		&i.RegisteredAt,
 		&i.UpdatedAt,
 		&i.LastOpenedAt,
+		&i.ApprovedHash,
+		&i.ApprovedAt,
+		&i.ApprovedBy,
+		&i.AcceptedPrompts,
 	)
 	return i, err
 }
@@ -144,27 +152,29 @@ func (q *Queries) InvalidateProject(ctx context.Context, diagnostics json.RawMes
 
 const listProjects = `-- name: ListProjects :many
 select p.id, p.path, p.label, p.description, p.dsl_version, p.state, p.aliases, p.prompts, p.unresolved, p.compiled_hash, p.workspace,
-       p.registered_at, p.updated_at, p.last_opened_at, (select count(*) from sessions s where s.owner_user_id = p.owner_user_id and s.project_id = p.id)::int as session_count
+       p.registered_at, p.updated_at, p.last_opened_at, p.approved_hash, p.accepted_prompts, (select count(*) from sessions s where s.owner_user_id = p.owner_user_id and s.project_id = p.id)::int as session_count
 from projects p where p.owner_user_id = $1 and p.id > $2
 order by p.id limit $3
 `
 
 type ListProjectsRow struct {
-	ID           string
-	Path         string
-	Label        *string
-	Description  string
-	DslVersion   int32
-	State        string
-	Aliases      json.RawMessage
-	Prompts      json.RawMessage
-	Unresolved   json.RawMessage
-	CompiledHash string
-	Workspace    string
-	RegisteredAt int64
-	UpdatedAt    int64
-	LastOpenedAt *int64
-	SessionCount int32
+	ID              string
+	Path            string
+	Label           *string
+	Description     string
+	DslVersion      int32
+	State           string
+	Aliases         json.RawMessage
+	Prompts         json.RawMessage
+	Unresolved      json.RawMessage
+	CompiledHash    string
+	Workspace       string
+	RegisteredAt    int64
+	UpdatedAt       int64
+	LastOpenedAt    *int64
+	ApprovedHash    string
+	AcceptedPrompts json.RawMessage
+	SessionCount    int32
 }
 
 func (q *Queries) ListProjects(ctx context.Context, owner string, after string, rowLimit int32) ([]ListProjectsRow, error) {
@@ -191,6 +201,8 @@ func (q *Queries) ListProjects(ctx context.Context, owner string, after string, 
 			&i.RegisteredAt,
 			&i.UpdatedAt,
 			&i.LastOpenedAt,
+			&i.ApprovedHash,
+			&i.AcceptedPrompts,
 			&i.SessionCount,
 		); err != nil {
 			return nil, err
@@ -223,6 +235,23 @@ func (q *Queries) OpenedProject(ctx context.Context, now int64, owner string, iD
 	return err
 }
 
+const projectAccepted = `-- name: ProjectAccepted :one
+select approved_hash, compiled_hash, accepted_prompts from projects where owner_user_id = $1 and id = $2
+`
+
+type ProjectAcceptedRow struct {
+	ApprovedHash    string
+	CompiledHash    string
+	AcceptedPrompts json.RawMessage
+}
+
+func (q *Queries) ProjectAccepted(ctx context.Context, owner string, iD string) (ProjectAcceptedRow, error) {
+	row := q.db.QueryRow(ctx, projectAccepted, owner, iD)
+	var i ProjectAcceptedRow
+	err := row.Scan(&i.ApprovedHash, &i.CompiledHash, &i.AcceptedPrompts)
+	return i, err
+}
+
 const projectHasLiveSessions = `-- name: ProjectHasLiveSessions :one
 select exists (select from sessions where owner_user_id = $1 and project_id = $2 and state <> 'ended')
 `
@@ -247,38 +276,47 @@ func (q *Queries) ProjectKnown(ctx context.Context, owner string, iD string) (bo
 
 const saveProject = `-- name: SaveProject :one
 insert into projects (owner_user_id, id, path, description, dsl_version, state, diagnostics, warnings, aliases, prompts, unresolved,
-                      compiled_hash, sources, rules_hash, workspace, registered_at, updated_at)
+                      compiled_hash, sources, rules_hash, workspace, registered_at, updated_at,
+                      approved_hash, approved_at, approved_by, accepted_prompts)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-        $12, $13, $14, $15, $16, $17)
+        $12, $13, $14, $15, $16, $17,
+        $18, $19, $20, $21)
 on conflict (owner_user_id, id) do update
 set description = excluded.description, dsl_version = excluded.dsl_version, state = excluded.state, diagnostics = excluded.diagnostics,
     warnings = excluded.warnings, aliases = excluded.aliases, prompts = excluded.prompts, unresolved = excluded.unresolved,
-    compiled_hash = excluded.compiled_hash, sources = excluded.sources, rules_hash = excluded.rules_hash, updated_at = excluded.updated_at
-where projects.path = excluded.path
+    compiled_hash = excluded.compiled_hash, sources = excluded.sources, rules_hash = excluded.rules_hash, updated_at = excluded.updated_at,
+    approved_hash = excluded.approved_hash, approved_at = excluded.approved_at, approved_by = excluded.approved_by,
+    accepted_prompts = excluded.accepted_prompts
+where projects.path = excluded.path and projects.approved_hash = $22
 returning xmax = 0 as created
 `
 
 type SaveProjectParams struct {
-	Owner        string
-	ID           string
-	Path         string
-	Description  string
-	DslVersion   int32
-	State        string
-	Diagnostics  json.RawMessage
-	Warnings     json.RawMessage
-	Aliases      json.RawMessage
-	Prompts      json.RawMessage
-	Unresolved   json.RawMessage
-	CompiledHash string
-	Sources      []byte
-	RulesHash    string
-	Workspace    string
-	RegisteredAt int64
-	UpdatedAt    int64
+	Owner           string
+	ID              string
+	Path            string
+	Description     string
+	DslVersion      int32
+	State           string
+	Diagnostics     json.RawMessage
+	Warnings        json.RawMessage
+	Aliases         json.RawMessage
+	Prompts         json.RawMessage
+	Unresolved      json.RawMessage
+	CompiledHash    string
+	Sources         []byte
+	RulesHash       string
+	Workspace       string
+	RegisteredAt    int64
+	UpdatedAt       int64
+	ApprovedHash    string
+	ApprovedAt      int64
+	ApprovedBy      string
+	AcceptedPrompts json.RawMessage
+	WasApproved     string
 }
 
-// It returns no row if the id belongs to another folder.
+// It returns no row if the id belongs to another folder, or if another version was approved meanwhile than was_approved.
 func (q *Queries) SaveProject(ctx context.Context, arg SaveProjectParams) (bool, error) {
 	row := q.db.QueryRow(ctx, saveProject,
 		arg.Owner,
@@ -298,8 +336,42 @@ func (q *Queries) SaveProject(ctx context.Context, arg SaveProjectParams) (bool,
 		arg.Workspace,
 		arg.RegisteredAt,
 		arg.UpdatedAt,
+		arg.ApprovedHash,
+		arg.ApprovedAt,
+		arg.ApprovedBy,
+		arg.AcceptedPrompts,
+		arg.WasApproved,
 	)
 	var created bool
 	err := row.Scan(&created)
 	return created, err
+}
+
+const upgradeProject = `-- name: UpgradeProject :execrows
+update projects set approved_hash = $1, approved_at = $2, approved_by = $3, accepted_prompts = $4
+where owner_user_id = $5 and id = $6 and approved_hash = '' and compiled_hash <> ''
+`
+
+type UpgradeProjectParams struct {
+	ApprovedHash    string
+	ApprovedAt      int64
+	ApprovedBy      string
+	AcceptedPrompts json.RawMessage
+	Owner           string
+	ID              string
+}
+
+func (q *Queries) UpgradeProject(ctx context.Context, arg UpgradeProjectParams) (int64, error) {
+	result, err := q.db.Exec(ctx, upgradeProject,
+		arg.ApprovedHash,
+		arg.ApprovedAt,
+		arg.ApprovedBy,
+		arg.AcceptedPrompts,
+		arg.Owner,
+		arg.ID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

@@ -9,6 +9,35 @@ import (
 	"context"
 )
 
+const getPrompts = `-- name: GetPrompts :many
+select sha256, content from prompts where sha256 = any($1::text[])
+`
+
+type GetPromptsRow struct {
+	Sha256  string
+	Content string
+}
+
+func (q *Queries) GetPrompts(ctx context.Context, sha256s []string) ([]GetPromptsRow, error) {
+	rows, err := q.db.Query(ctx, getPrompts, sha256s)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []GetPromptsRow{}
+	for rows.Next() {
+		var i GetPromptsRow
+		if err := rows.Scan(&i.Sha256, &i.Content); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const getSnapshot = `-- name: GetSnapshot :one
 select compiled from snapshots where hash = $1
 `

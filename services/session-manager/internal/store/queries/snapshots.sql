@@ -9,3 +9,6 @@ select compiled from snapshots where hash = @hash;
 insert into prompts (sha256, content, created_at)
 select unnest(@sha256s::text[]), unnest(@contents::text[]), @created_at::bigint
 on conflict (sha256) do nothing;
+
+-- name: GetPrompts :many
+select sha256, content from prompts where sha256 = any(@sha256s::text[]);
