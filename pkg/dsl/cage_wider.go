@@ -126,8 +126,9 @@ func (c *Cage) unprotects(root, at string) bool {
 // protected that are not.
 func MayBeProtected(p string) bool {
 	for part := range strings.SplitSeq(p, "/") {
+		part = FoldName(part)
 		hidden := strings.HasPrefix(part, ".") && part != "."
-		if hidden || strings.HasSuffix(part, ".git") || slices.Contains(ProtectedGit, part) || slices.Contains(ProtectedNames, part) {
+		if hidden || strings.HasSuffix(part, ".git") || slices.Contains(ProtectedGit, part) || len(ProtectedBelow(part)) > 0 {
 			return true
 		}
 	}
@@ -162,6 +163,9 @@ func (w *widening) rights() {
 		if !slices.Contains(w.from.Capabilities, name) {
 			w.add("capabilities", "", name)
 		}
+	}
+	if w.from.GitReadOnly() && !w.to.GitReadOnly() {
+		w.add("git", GitReadOnly, GitWritable)
 	}
 	if w.to.State == "persistent" && w.from.State != "persistent" {
 		w.add("state", "ephemeral", "persistent")

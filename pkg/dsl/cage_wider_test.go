@@ -13,7 +13,7 @@ import (
 
 // comparedFields are the fields of a cage with the key that [Wider] compares them under.
 var comparedFields = map[string]string{
-	"FS": "fs", "ReadOnly": "fs", "Net": "net.allow", "Seccomp": "seccomp", "Capabilities": "capabilities", "State": "state", "Env": "env",
+	"FS": "fs", "ReadOnly": "fs", "Net": "net.allow", "Seccomp": "seccomp", "Capabilities": "capabilities", "Git": "git", "State": "state", "Env": "env",
 	"Limits.Memory": "limits.memory", "Limits.Disk": "limits.disk", "Limits.CPU": "limits.cpu", "Limits.PIDs": "limits.pids", "Limits.Walltime": "limits.walltime",
 }
 
@@ -55,27 +55,30 @@ func cageOf(t *testing.T, yaml string) *Cage {
 func TestWider(t *testing.T) {
 	const work = "fs: [{mode: rw, path: ./}, {mode: ro, path: ./docs}]\n"
 	for name, tt := range map[string]struct{ from, to, want string }{
-		"no cage any more":            {work, "", ": fs rw project:/, ro project:/docs; net none; seccomp default; capabilities none → disabled"},
-		"a cage where there was none": {"", work, ""},
-		"the same":                    {work, work, ""},
-		"another spelling":            {work, "fs: [{mode: rw, path: \"project:/\"}, {mode: ro, path: \"project:/docs/\"}]", ""},
-		"less":                        {work, "fs: [{mode: ro, path: ./}]", ""},
-		"a folder of it":              {work, "fs: [{mode: rw, path: ./src}]", ""},
-		"the same in absolute form":   {work, "fs: [{mode: rw, path: /home/p}, {mode: ro, path: /home/p/docs}]", ""},
-		"read-only no more":           {work, "fs: [{mode: rw, path: ./}]", "fs: ro project:/docs → rw project:/docs"},
-		"read-only, in another form":  {"fs: [{mode: rw, path: ./}, {mode: ro, path: /home/p/docs}]", "fs: [{mode: rw, path: ./}]", "fs: ro /home/p/docs → rw /home/p/docs"},
-		"more of the host":            {work, work + "net: {}\n" + "", ""},
-		"a path outside":              {work, "fs: [{mode: ro, path: /etc/ssl}]", "fs:  → ro /etc/ssl"},
-		"a parent folder":             {"fs: [{mode: rw, path: ./src}]", "fs: [{mode: rw, path: ./}]", "fs:  → rw project:/"},
-		"a protected name":            {work, "fs: [{mode: rw, path: ./}, {mode: ro, path: ./docs}, {mode: rw, path: ./.vscode}]", "fs: rw project:/.vscode, protected → rw project:/.vscode"},
-		"inside a protected name":     {"fs: [{mode: rw, path: ./}, {mode: rw, path: ./.vscode}]", "fs: [{mode: rw, path: ./.vscode/a}]", ""},
-		"hooks of a bare repository":  {"fs: [{mode: rw, path: ./}]", "fs: [{mode: rw, path: ./}, {mode: rw, path: ./x/hooks}]", "fs: rw project:/x/hooks, protected → rw project:/x/hooks"},
-		"a host":                      {"net: {allow: [\"a.b:1\"]}", "net: {allow: [\"A.b.:1\", \"c.d:2\"]}", "net.allow:  → c.d:2"},
-		"system calls":                {"seccomp: default", "seccomp: relaxed", "seccomp: default → relaxed"},
-		"the default system calls":    {"seccomp: relaxed", "seccomp: default", ""},
-		"a capability":                {"capabilities: [exec]", "capabilities: [shell, exec]", "capabilities:  → shell"},
-		"a home that stays":           {"fs: []", "state: persistent", "state: ephemeral → persistent"},
-		"variables":                   {"env: {A: x, B: y}", "env: {A: z, C: w}", "env: A=x → A=z, env:  → C=w"},
+		"no cage any more":             {work, "", ": fs rw project:/, ro project:/docs; net none; seccomp default; capabilities none → disabled"},
+		"a cage where there was none":  {"", work, ""},
+		"the same":                     {work, work, ""},
+		"another spelling":             {work, "fs: [{mode: rw, path: \"project:/\"}, {mode: ro, path: \"project:/docs/\"}]", ""},
+		"less":                         {work, "fs: [{mode: ro, path: ./}]", ""},
+		"a folder of it":               {work, "fs: [{mode: rw, path: ./src}]", ""},
+		"the same in absolute form":    {work, "fs: [{mode: rw, path: /home/p}, {mode: ro, path: /home/p/docs}]", ""},
+		"read-only no more":            {work, "fs: [{mode: rw, path: ./}]", "fs: ro project:/docs → rw project:/docs"},
+		"read-only, in another form":   {"fs: [{mode: rw, path: ./}, {mode: ro, path: /home/p/docs}]", "fs: [{mode: rw, path: ./}]", "fs: ro /home/p/docs → rw /home/p/docs"},
+		"more of the host":             {work, work + "net: {}\n" + "", ""},
+		"a path outside":               {work, "fs: [{mode: ro, path: /etc/ssl}]", "fs:  → ro /etc/ssl"},
+		"a parent folder":              {"fs: [{mode: rw, path: ./src}]", "fs: [{mode: rw, path: ./}]", "fs:  → rw project:/"},
+		"a protected name":             {work, "fs: [{mode: rw, path: ./}, {mode: ro, path: ./docs}, {mode: rw, path: ./.vscode}]", "fs: rw project:/.vscode, protected → rw project:/.vscode"},
+		"inside a protected name":      {"fs: [{mode: rw, path: ./}, {mode: rw, path: ./.vscode}]", "fs: [{mode: rw, path: ./.vscode/a}]", ""},
+		"hooks of a bare repository":   {"fs: [{mode: rw, path: ./}]", "fs: [{mode: rw, path: ./}, {mode: rw, path: ./x/hooks}]", "fs: rw project:/x/hooks, protected → rw project:/x/hooks"},
+		"a host":                       {"net: {allow: [\"a.b:1\"]}", "net: {allow: [\"A.b.:1\", \"c.d:2\"]}", "net.allow:  → c.d:2"},
+		"system calls":                 {"seccomp: default", "seccomp: relaxed", "seccomp: default → relaxed"},
+		"the default system calls":     {"seccomp: relaxed", "seccomp: default", ""},
+		"a capability":                 {"capabilities: [exec]", "capabilities: [shell, exec]", "capabilities:  → shell"},
+		"git that can be written":      {"git: read_only", "fs: []", "git: read_only → writable"},
+		"git that cannot":              {"git: writable", "git: read_only", ""},
+		"a protected name in capitals": {"fs: [{mode: rw, path: ./}]", "fs: [{mode: rw, path: ./}, {mode: rw, path: ./MISE}]", "fs: rw project:/MISE, protected → rw project:/MISE"},
+		"a home that stays":            {"fs: []", "state: persistent", "state: ephemeral → persistent"},
+		"variables":                    {"env: {A: x, B: y}", "env: {A: z, C: w}", "env: A=x → A=z, env:  → C=w"},
 		"limits": {
 			"limits: {memory: 64MiB, pids: 9, cpu: 1, disk: 1GiB, walltime: 1m}", "limits: {memory: 128MiB, pids: 8, cpu: 1.5, walltime: 2m}",
 			"limits.memory: 64MiB → 128MiB, limits.disk: 1GiB → none, limits.cpu: 1 → 1.5, limits.walltime: 1m → 2m",
@@ -113,7 +116,7 @@ func randomCage(r *rand.Rand) *Cage {
 	}
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	paths := []string{"project:/", "project:/a", "project:/a/b", "./a/c", "/home/p/a", "/home", "/etc", "project:/.vscode", "project:/a/.git/hooks"}
-	c := &Cage{Seccomp: pick("", "default", "relaxed"), State: pick("", "ephemeral", "persistent"), Env: map[string]string{}}
+	c := &Cage{Seccomp: pick("", "default", "relaxed"), State: pick("", "ephemeral", "persistent"), Git: pick("", "writable", "read_only"), Env: map[string]string{}}
 	for range r.IntN(4) {
 		c.FS = append(c.FS, Mount{Mode: pick("ro", "rw"), Path: pick(paths...)})
 	}
@@ -151,6 +154,7 @@ func can(c *Cage) map[string]bool {
 		list["use "+name] = c == nil || slices.Contains(c.Capabilities, name)
 	}
 	list["call what only debuggers need"] = c == nil || c.Seccomp == "relaxed"
+	list["write .git"] = c == nil || !c.GitReadOnly()
 	list["keep a home"] = c == nil || c.State == "persistent"
 	for _, amount := range []int64{1, 1 << 21, 1 << 40} {
 		fits := func(limit int64) bool { return limit == 0 || amount <= limit }

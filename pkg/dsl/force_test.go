@@ -33,6 +33,7 @@ var actsOn = map[string]string{
 	"cage.net.allow":       "sandbox-supervisor: the gate",
 	"cage.seccomp":         "sandbox-supervisor: the init",
 	"cage.capabilities":    "tool-runner: permission",
+	"cage.git":             "pkg/cage",
 	"cage.state":           "sandbox-supervisor: the home",
 	"cage.env":             "sandbox-supervisor: commands",
 	"cage.limits":          "sandbox-supervisor: limits",

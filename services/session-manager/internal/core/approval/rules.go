@@ -33,6 +33,7 @@ var Rules = []Rule{
 	{"cage.net.allow", "another host or port", "fewer", cage("net.allow")},
 	{"cage.seccomp", "`relaxed`", "`default`", cage("seccomp")},
 	{"cage.capabilities", "another capability", "fewer", cage("capabilities")},
+	{"cage.git", "`writable`, or absent", "`read_only`", cage("git")},
 	{"cage.state", "`persistent`", "`ephemeral`", cage("state")},
 	{"cage.env", "a new variable, or another value", "fewer variables", cage("env")},
 	{"cage.limits.*", "a higher limit, or none any more", "a lower one, or one where there was none", cage("limits.")},
