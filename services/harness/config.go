@@ -23,6 +23,9 @@ type Config struct {
 	ModelIdle      config.Duration `toml:"model_idle"`
 	ModelLongest   config.Duration `toml:"model_longest"`
 	MaxAnswerBytes int             `toml:"max_answer_bytes"`
+	// LargeAnswersBytes is what answers of more than 1 MiB may hold together while they come in, each counted as
+	// max_answer_bytes. Further ones are read no further until one of them is whole; their providers wait.
+	LargeAnswersBytes int64 `toml:"large_answers_bytes"`
 	// RetryTries is how often the last target of an alias is asked, RetryDelay the time between the first two tries, which
 	// doubles, RetryLongest the longest time that is waited.
 	RetryTries   int             `toml:"retry_tries"`
@@ -39,7 +42,8 @@ func DefaultConfig() Config {
 		CatalogueTTL: config.Duration(30 * time.Second), MaxHistoryBytes: 64 << 20,
 		ConnectTimeout: config.Duration(wire.DefaultConnect),
 		ModelIdle:      config.Duration(wire.DefaultIdle), ModelLongest: config.Duration(wire.DefaultLongest), MaxAnswerBytes: wire.DefaultMaxAnswer,
-		RetryTries: run.Tries, RetryDelay: config.Duration(run.FirstDelay), RetryLongest: config.Duration(run.LongestDelay),
+		LargeAnswersBytes: wire.DefaultLarge,
+		RetryTries:        run.Tries, RetryDelay: config.Duration(run.FirstDelay), RetryLongest: config.Duration(run.LongestDelay),
 		ParallelTools: run.Parallel,
 	}
 }
@@ -66,6 +70,8 @@ func (c Config) Validate() error {
 	case c.MaxAnswerBytes > rpc.MaxMessage:
 		return fault.New(fault.BadRequest,
 			"services.harness.max_answer_bytes must be at most %d, which is what one message to session-manager can carry.", rpc.MaxMessage)
+	case c.LargeAnswersBytes <= 0:
+		return fault.New(fault.BadRequest, "services.harness.large_answers_bytes must be greater than zero.")
 	case c.RetryTries <= 0:
 		return fault.New(fault.BadRequest, "services.harness.retry_tries must be greater than zero.")
 	case c.RetryDelay <= 0 || c.RetryLongest < c.RetryDelay:

@@ -16,7 +16,10 @@ const keptRehearsals = 32
 
 // drivers lists the drivers there are by their names in configurations. They share the client's connections.
 func drivers(cfg Config, client *http.Client) models.Models {
-	opts := wire.Options{Client: client, Idle: cfg.ModelIdle.D(), Longest: cfg.ModelLongest.D(), MaxAnswer: cfg.MaxAnswerBytes}
+	opts := wire.Options{
+		Client: client, Idle: cfg.ModelIdle.D(), Longest: cfg.ModelLongest.D(), MaxAnswer: cfg.MaxAnswerBytes,
+		Large: wire.NewLarge(cfg.LargeAnswersBytes, cfg.MaxAnswerBytes),
+	}
 	return models.Models{
 		anthropic.Name:  func(t llm.Target) (llm.Driver, error) { return anthropic.New(t, opts), nil },
 		openai.Name:     func(t llm.Target) (llm.Driver, error) { return openai.New(t, opts), nil },

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"strings"
-
 	"kaged.dev/pkg/llm"
 )
 
@@ -22,7 +20,7 @@ const (
 // Part is a block of an answer while it comes in.
 type Part struct {
 	kind Kind
-	text strings.Builder
+	text llm.Pieces
 	// ID and Name are a call's, as the provider writes them. An empty id gets one of ours.
 	ID, Name string
 	// Opaque is the provider's own data of a thinking part.
@@ -43,7 +41,8 @@ type Output struct {
 	names    *Names
 	ids      *callIDs
 	parts    []*Part
-	left     int
+	most     int // bytes the answer may have
+	left     int // bytes it may still have
 	accepted bool
 	stopped  bool
 	err      error
@@ -51,8 +50,11 @@ type Output struct {
 }
 
 func newOutput(c Call, yield func(llm.Event, error) bool) *Output {
-	return &Output{yield: yield, driver: c.Target.Driver, names: c.Names, ids: newCallIDs(c.Request), left: c.Options.maxAnswer()}
+	return &Output{yield: yield, driver: c.Target.Driver, names: c.Names, ids: newCallIDs(c.Request), most: c.Options.maxAnswer(), left: c.Options.maxAnswer()}
 }
+
+// size returns how many bytes the answer has so far.
+func (o *Output) size() int { return o.most - o.left }
 
 // Accept says that the provider answers. Everything else says it too.
 func (o *Output) Accept() {
@@ -130,6 +132,7 @@ func (o *Output) blocks(stop llm.StopReason) []llm.Block {
 	blocks := make([]llm.Block, 0, len(o.parts))
 	for i, p := range o.parts {
 		s := p.text.String()
+		p.text = llm.Pieces{} // a long answer is held once
 		switch p.kind {
 		case KindText:
 			if s != "" {

@@ -43,6 +43,8 @@ type Options struct {
 	// Longest is how long a provider may be waited for in one call, all in all: signs of life keep an answer from being
 	// silent, and an answer that consists of them ends all the same. 0 is DefaultLongest.
 	Longest time.Duration
+	// Large bounds what the large answers of all drivers of a process hold together; nil does not.
+	Large Large
 	// MaxAnswer is how many bytes an answer may have: text, thinking, calls with their names and ids, and opaque data
 	// together, and of each block a little more than it takes to say where it begins; 0 is DefaultMaxAnswer.
 	MaxAnswer int
@@ -120,11 +122,13 @@ type run struct {
 	watch  *watchdog
 	yield  func(llm.Event, error) bool
 	out    *Output
+	large  bool // it counts among Options.Large
 }
 
 // do makes the call. It returns the error to yield, nil if the answer was complete or nobody listens any more.
 func (r *run) do() error {
 	r.out = newOutput(r.call, r.yield)
+	defer r.leave()
 	if err := CheckTarget(r.call.Target); err != nil {
 		return err
 	}
@@ -178,8 +182,30 @@ func (r *run) read(events *Reader) error {
 		if err := cmp.Or(r.call.Decoder.Decode(ev, r.out), r.out.err); err != nil {
 			return err
 		}
+		if err := r.wait(); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// wait waits, where the answer has become a large one, until it may be read on.
+func (r *run) wait() error {
+	turn := r.call.Options.Large
+	if r.large || turn == nil || r.out.done != nil || r.out.size() < largeFrom {
+		return nil
+	}
+	if err := turn.enter(r.ctx); err != nil {
+		return err
+	}
+	r.large = true
+	return nil
+}
+
+func (r *run) leave() {
+	if r.large {
+		r.call.Options.Large.leave()
+	}
 }
 
 // drain reads what is left of a finished stream, normally only its end, so that the connection can be used again.

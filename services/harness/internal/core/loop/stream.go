@@ -115,7 +115,7 @@ func (rd *reader) keep(d Delta) {
 // keptBlock is text of an answer that is not complete.
 type keptBlock struct {
 	thinking bool
-	text     strings.Builder
+	text     llm.Pieces
 }
 
 func keptBlocks(kept []*keptBlock) []llm.Block {
