@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/postgres"
 	"kaged.dev/services/session-manager/internal/core/audit"
 	"kaged.dev/services/session-manager/internal/core/lease"
@@ -50,8 +51,13 @@ func (p *pipeline) send(ctx context.Context, pool *pgxpool.Pool) error {
 
 // Apply implements [live.Store]. The whole change is one round trip: without explicit control a batch is one transaction.
 func (s *Sessions) Apply(ctx context.Context, f lease.Fence, c record.Change, again bool) error {
+	leave, err := s.enter(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	var p pipeline
-	err := db.New(&p).AssertLease(ctx, f.Session, f.Holder, f.Epoch)
+	err = db.New(&p).AssertLease(ctx, f.Session, f.Holder, f.Epoch)
 	if err == nil {
 		err = queue(ctx, &p, f.Session, c)
 	}
@@ -63,6 +69,55 @@ func (s *Sessions) Apply(ctx context.Context, f lease.Fence, c record.Change, ag
 		return nil // Its ids are its own: an earlier try was committed.
 	}
 	return refused(f, lost(err))
+}
+
+// largeChange is the text of a change in bytes from which on it is stored while no other such change is: worded, as JSON, as a
+// parameter and in the connection's buffer it exists ten times, so that the ends of eight answers of 12 MB would take a gigabyte.
+const largeChange = 1 << 20
+
+// enter waits for the turn of a change that is large; others need none.
+func (s *Sessions) enter(ctx context.Context, c record.Change) (leave func(), err error) {
+	if textOf(c) < largeChange {
+		return func() {}, nil
+	}
+	select {
+	case s.large <- struct{}{}:
+		return func() { <-s.large }, nil
+	case <-ctx.Done():
+		return nil, fault.From(ctx.Err())
+	}
+}
+
+// textOf returns the bytes of the messages and steps of a change.
+func textOf(c record.Change) (n int) {
+	for _, m := range c.Messages {
+		n += len(m.Content) + textOfBlocks(m.Blocks)
+	}
+	for _, half := range c.Steps {
+		if half.Turn != nil {
+			n += textOfBlocks(half.Turn.Blocks)
+		}
+		for _, r := range half.Results {
+			n += len(r.Content)
+		}
+	}
+	return n
+}
+
+func textOfBlocks(blocks []llm.Block) (n int) {
+	for _, b := range blocks {
+		switch {
+		case b.Text != nil:
+			n += len(b.Text.Text)
+		case b.Thinking != nil:
+			n += len(b.Thinking.Text) + len(b.Thinking.Opaque)
+		case b.Call != nil:
+			n += len(b.Call.Input)
+		case b.Result != nil:
+			n += len(b.Result.Content)
+		}
+	}
+	return n
 }
 
 // refused turns what assert_lease says into a fault.

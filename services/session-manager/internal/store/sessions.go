@@ -19,10 +19,15 @@ import (
 
 // Sessions keeps sessions with their messages, runs, leases and frames. It implements the stores of packages sessions and
 // live.
-type Sessions struct{ pool *pgxpool.Pool }
+type Sessions struct {
+	pool  *pgxpool.Pool
+	large chan struct{} // holds one token while a large change is stored
+}
 
 // NewSessions returns the sessions in pool.
-func NewSessions(pool *pgxpool.Pool) *Sessions { return &Sessions{pool} }
+func NewSessions(pool *pgxpool.Pool) *Sessions {
+	return &Sessions{pool: pool, large: make(chan struct{}, 1)}
+}
 
 // Create implements [sessions.Store].
 func (s *Sessions) Create(ctx context.Context, n record.Session, forkFrom string, created audit.Record) error {

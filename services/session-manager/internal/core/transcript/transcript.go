@@ -159,13 +159,13 @@ func Open(steps []Step) []llm.ToolCall {
 
 // Content returns the text of a message: all its text blocks, joined.
 func Content(blocks []llm.Block) string {
-	var b strings.Builder
+	var texts []string
 	for _, block := range blocks {
 		if block.Text != nil {
-			b.WriteString(block.Text.Text)
+			texts = append(texts, block.Text.Text)
 		}
 	}
-	return b.String()
+	return strings.Join(texts, "") // of one text this is no copy
 }
 
 // Repair returns blocks with a result for every call: missing ones follow their turn as failures with the code why, and a
