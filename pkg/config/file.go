@@ -155,7 +155,7 @@ type Host struct {
 	// see only.
 	ServiceTokenFile string `toml:"service_token_file"`
 	// MemoryLimit is the soft limit of a process's own memory in bytes, 256 MiB by default: above it, memory is collected more
-	// often. It gives way where more than two thirds of it are in use, and to GOMEMLIMIT in the environment.
+	// often. It gives way where more than four fifths of it are in use, and to GOMEMLIMIT in the environment.
 	MemoryLimit int64 `toml:"memory_limit"`
 }
 

@@ -10,6 +10,7 @@ import (
 	"context"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -26,7 +27,9 @@ const (
 	// worthwhile is how many bytes must have been allocated since memory was last given back.
 	worthwhile = 32 << 20
 	// headroom is what the limit leaves at least above the live heap, as a part of it: with less the collector would never rest.
-	headroom = 0.5
+	headroom = 0.25
+	// again is how many quiet looks after memory was given back it is once more: caches that expire by time are let go then.
+	again = 6
 )
 
 // Keep keeps the process's memory small until ctx ends. limit is the soft limit in bytes, 0 for [DefaultLimit]. A process whose live
@@ -67,6 +70,7 @@ func Keep(ctx context.Context, limit int64) {
 
 // giveBack collects, and returns what is free to the system.
 func giveBack() {
+	runtime.GC() // pools let go of what they hold at the second collection
 	debug.FreeOSMemory()
 	dropImage()
 }
@@ -75,17 +79,23 @@ func giveBack() {
 type keeper struct {
 	limit, now int64
 	last       uint64 // bytes allocated up to the last look
-	given      uint64 // and up to when memory was last given back
+	given      uint64 // and up to when memory was last given back after a burst
+	looks      int    // quiet ones since then, up to again
 }
 
 // look takes the bytes that were live after the last collection and those allocated since the start. It returns the limit from now
 // on, and whether this is the time to give memory back.
 func (k *keeper) look(live, allocated uint64) (limit int64, idle bool) {
 	limit = max(k.limit, int64(min(float64(live)*(1+headroom), math.MaxInt64/2)))
-	idle = allocated-k.last < quiet && allocated-k.given >= worthwhile
+	silent := allocated-k.last < quiet
 	k.last = allocated
-	if idle {
-		k.given = allocated
+	switch {
+	case silent && allocated-k.given >= worthwhile:
+		k.given, k.looks = allocated, 0
+		return limit, true
+	case silent && k.given > 0 && k.looks < again:
+		k.looks++
+		return limit, k.looks == again
 	}
-	return limit, idle
+	return limit, false
 }

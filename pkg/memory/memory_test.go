@@ -7,7 +7,7 @@ import (
 
 const mb = 1 << 20
 
-// Memory is given back once a burst is over, and not again before another.
+// Memory is given back once a burst is over, a second time when caches have expired, and not again before another.
 func TestMemoryIsGivenBackOnceItIsQuiet(t *testing.T) {
 	t.Parallel()
 	k := keeper{limit: 256 * mb, now: 256 * mb}
@@ -16,10 +16,21 @@ func TestMemoryIsGivenBackOnceItIsQuiet(t *testing.T) {
 		more uint64
 		idle bool
 	}{
-		{10 * mb, false}, {1 * mb, false}, // too little to be worth it
-		{500 * mb, false}, {300 * mb, false}, // busy
-		{1 * mb, true}, {1 * mb, false}, {0, false}, // over
-		{40 * mb, false}, {0, true},
+		{10 * mb, false},
+		{1 * mb, false}, // too little to be worth it
+		{500 * mb, false},
+		{300 * mb, false}, // busy
+		{1 * mb, true},
+		{1 * mb, false},
+		{0, false},
+		{0, false},
+		{0, false},
+		{0, false},
+		{0, true}, // over
+		{0, false},
+		{1 * mb, false},
+		{40 * mb, false},
+		{0, true},
 	} {
 		allocated += step.more
 		if _, idle := k.look(20*mb, allocated); idle != step.idle {
@@ -32,7 +43,7 @@ func TestMemoryIsGivenBackOnceItIsQuiet(t *testing.T) {
 func TestTheLimitGivesWayToWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	k := keeper{limit: 256 * mb, now: 256 * mb}
-	for _, c := range []struct{ live, limit int64 }{{20 * mb, 256 * mb}, {400 * mb, 600 * mb}, {30 * mb, 256 * mb}} {
+	for _, c := range []struct{ live, limit int64 }{{20 * mb, 256 * mb}, {400 * mb, 500 * mb}, {30 * mb, 256 * mb}} {
 		if limit, _ := k.look(uint64(c.live), 0); limit != c.limit {
 			t.Errorf("with %d bytes live the limit is %d, want %d", c.live, limit, c.limit)
 		}

@@ -32,6 +32,7 @@ var measurements = []measurement{
 	{"first-token", measureFirstToken},
 	{"burst", measureBurst},
 	{"pace", measurePace},
+	{"long-answers", measureLongAnswers},
 	{"idle", measureIdle},
 	{"grep", measureGrep},
 	{"glob", measureGlob},

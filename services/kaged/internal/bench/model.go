@@ -30,6 +30,7 @@ type plan struct {
 	rounds      int
 	// deltas of text with interval between them; each is the time it was written, in nanoseconds.
 	deltas   int
+	padding  int // bytes behind the time in each
 	interval time.Duration
 }
 
@@ -105,8 +106,9 @@ func text(w http.ResponseWriter, p plan) {
 	event(w, "content_block_start", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`)
 	flusher, _ := w.(http.Flusher)
 	next := time.Now()
+	padding := strings.Repeat("x", p.padding)
 	for range max(p.deltas, 1) {
-		event(w, "content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"`+strconv.FormatInt(time.Now().UnixNano(), 10)+` "}}`)
+		event(w, "content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"`+strconv.FormatInt(time.Now().UnixNano(), 10)+" "+padding+`"}}`)
 		if p.interval > 0 {
 			flusher.Flush()
 			next = next.Add(p.interval)
