@@ -12,31 +12,39 @@ TOOLS    := $(CURDIR)/$(BIN)/tools
 export PATH := $(TOOLS):$(PATH)
 export GOFLAGS ?= -buildvcs=false
 VERSION  ?= 0.1.0
-LDFLAGS  := -s -w -X kaged.dev/pkg/version.number=$(VERSION)
+COMMIT   := $(shell scripts/commit.sh)
+LDFLAGS  := -s -w -X kaged.dev/pkg/version.number=$(VERSION) -X kaged.dev/pkg/version.commit=$(COMMIT)
+PREFIX   ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
 ARGS     ?=
 BENCH    ?= .
 
-.PHONY: help up demo test check generate build bench fuzz fmt hooks clean setup setup-test setup-bench
+.PHONY: help up demo test check generate build install bench fuzz fmt hooks clean toolchain setup setup-build setup-test setup-bench
 
 help: ## Say what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-up: build setup ## Run kaged for your own projects (make up ARGS="--listen 127.0.0.1:8000")
+up: setup build ## Run kaged for your own projects (make up ARGS="--listen 127.0.0.1:8000")
 	@exec $(BIN)/kaged up $(ARGS)
 
-demo: build setup ## Watch an agent repair a failing test; no key and no network needed
+demo: setup build ## Watch an agent repair a failing test; needs no key
 	@examples/demo.sh $(BIN)/kaged
 
 .PHONY: compose
 compose: ## Bring kaged up as containers and run the demo inside; without Docker, validate their files
 	@scripts/compose.sh
 
-build: ## Build bin/kaged and every service
+build: setup-build ## Build bin/kaged and every service
 	@mkdir -p $(BIN)
 	@test -e $(BIN)/kaged || echo "kaged: building; the first time takes a few minutes" >&2
 	@scripts/cageinit.sh
 	@for s in $(SERVICES); do targets+=" ./services/$$s/cmd/$$s"; done; \
 	go build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./services/kaged/cmd/kaged $$targets
+
+install: build ## Install kaged to PREFIX/bin (default ~/.local, as root /usr/local)
+	@install -d "$(DESTDIR)$(PREFIX)/bin"
+	@install -m 0755 $(BIN)/kaged "$(DESTDIR)$(PREFIX)/bin/kaged"
+	@echo "installed $(PREFIX)/bin/kaged"
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "it is not in PATH yet: type  export PATH=\$$PATH:$(PREFIX)/bin" ;; esac
 
 test: setup-test ## Run every test
 	@scripts/test.sh
@@ -51,7 +59,7 @@ generate: tools ## Generate code and reference pages from their sources
 generate-check: tools
 	@scripts/generate.sh --check
 
-bench: build setup-bench ## Measure (make bench BENCH=regexp); prints TSV and writes bench.json
+bench: setup-bench build ## Measure (make bench BENCH=regexp); prints TSV and writes bench.json
 	@go run ./services/kaged/cmd/kaged-bench -run '$(BENCH)' -kaged $(BIN)/kaged -json bench.json
 
 fuzz: ## Run every fuzz target for FUZZTIME each (default 30s)
@@ -66,15 +74,21 @@ hooks: ## Check commit messages as they are written (git hook)
 clean: ## Remove what was built
 	@rm -rf $(BIN) bench.json
 
-setup:
+toolchain:
+	@scripts/toolchain.sh
+
+setup-build: toolchain
+	@scripts/setup.sh build
+
+setup: toolchain
 	@scripts/setup.sh run
 
-setup-test:
+setup-test: toolchain
 	@scripts/setup.sh test
 
-setup-bench:
+setup-bench: toolchain
 	@scripts/setup.sh bench
 
 .PHONY: tools
-tools:
+tools: toolchain
 	@scripts/tools.sh $(TOOLS)

@@ -4,19 +4,25 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 fail=0
 note() { echo "check: $*" >&2; fail=1; }
+begun=$SECONDS
+step() { echo "check: [$((SECONDS - begun))s] $*" >&2; }
 
+step "format"
 unformatted=$(git ls-files '*.go' | grep -v '^proto/gen/' | xargs gofumpt -l)
 [ -z "$unformatted" ] || note "not formatted (make fmt): $unformatted"
 
 for m in proto pkg services; do
+	step "go mod tidy, go vet in $m"
 	(cd $m && GOWORK=off go mod tidy -diff >/dev/null) || note "$m/go.mod is not tidy: cd $m && GOWORK=off go mod tidy"
 	(cd $m && GOWORK=off go vet -tags faults ./...) || note "go vet fails in $m"
 done
+step "staticcheck (the slowest step)"
 staticcheck -tags faults ./pkg/... ./services/... || note "staticcheck has findings"
 
 # What needs no cgo also builds where developers sit.
 for os in darwin; do
 	for arch in amd64 arm64; do
+		step "build for $os/$arch"
 		CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -o /dev/null ./services/kaged/cmd/kaged || note "no build for $os/$arch"
 	done
 done
@@ -27,6 +33,7 @@ for arch in amd64 arm64; do
 	CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build ./services/sandbox-supervisor/internal/seccomp || note "no system call filter for $arch"
 done
 
+step "paths, scripts, commit subjects"
 git grep -nE '(^|[^A-Za-z])/(work|farm)/' -- . ':!*.sum' ':!scripts/check.sh' && note "paths of one machine in the tree"
 bash -n scripts/*.sh scripts/commit-msg examples/*.sh .ci/run || note "a script does not parse"
 # Commit subjects have had their form since this commit; a shallow clone without it has nothing to compare with.

@@ -10,10 +10,14 @@ if [ "${1:-}" = --check ]; then
 	cd "$copy"
 	git init -q && git add -A && git -c user.name=check -c user.email=check@localhost commit -qm before
 fi
+step() { echo "generate: $*" >&2; }
+step "buf"
 buf lint
 buf format -d --exit-code --path proto/kaged >/dev/null || { echo "proto files are not formatted: run  buf format -w --path proto/kaged" >&2; exit 1; }
 buf generate
+step "sqlc"
 (cd services/session-manager && sqlc generate)
+step "go generate (reference pages, error codes)"
 go generate ./pkg/... ./services/...
 if [ "${1:-}" = --check ]; then
 	[ -z "$(git status --porcelain)" ] && exit 0

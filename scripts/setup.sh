@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is missing on Debian or Ubuntu: Postgres binaries to run, a little more to test, and the programs kaged's tools
+# Installs what is missing on Debian or Ubuntu: a C compiler to build, Postgres binaries to run, a little more to test, and the programs kaged's tools
 # are measured against to bench. Never makes a system cluster.
-# Usage: setup.sh run|test|bench
+# Usage: setup.sh build|run|test|bench
 set -euo pipefail
 what=${1:-run}
 
@@ -46,11 +46,13 @@ want() { # command package: without it one comparison less is made
 }
 
 packages=()
-have_postgres || packages+=(postgresql)
-need git git
-if [ "$what" != run ]; then
-	need gcc gcc # the race detector needs cgo
-	[ -e /usr/include/stdlib.h ] || packages+=(libc6-dev)
+need gcc gcc # tree-sitter is C
+[ -e /usr/include/stdlib.h ] || ! command -v apt-get >/dev/null || packages+=(libc6-dev)
+if [ "$what" != build ]; then
+	have_postgres || packages+=(postgresql)
+	need git git
+fi
+if [ "$what" = test ] || [ "$what" = bench ]; then
 	need python3 python3 # what runs in cages in tests
 	need gdb gdb
 	need dlv delve
@@ -70,22 +72,32 @@ if ! command -v apt-get >/dev/null; then
 	echo "kaged needs ${packages[*]}: install them with your package manager and try again." >&2
 	exit 1
 fi
+# The package would make and start a cluster of its own; kaged brings its own and this one would only lie about.
+conf=/etc/postgresql-common/createcluster.conf
+cluster=
+if [[ " ${packages[*]} " == *" postgresql "* ]] && [ ! -e $conf ]; then
+	cluster=yes
+fi
 root=()
 if [ "$(id -u)" != 0 ]; then
 	root=(sudo -n)
 	if ! sudo -n true 2>/dev/null; then
-		echo "kaged needs ${packages[*]}: type  sudo apt-get install -y --no-install-recommends ${packages[*]}  and try again." >&2
+		echo "kaged needs ${packages[*]}. Type" >&2
+		echo >&2
+		[ -z "$cluster" ] || echo "  sudo mkdir -p ${conf%/*} && echo 'create_main_cluster = false' | sudo tee $conf" >&2
+		echo "  sudo apt-get install -y --no-install-recommends ${packages[*]}" >&2
+		echo >&2
+		echo "and try again.${cluster:+ The first line keeps the package from starting a database server of its own.}" >&2
 		exit 1
 	fi
 fi
 echo "installing ${packages[*]}" >&2
-if [[ " ${packages[*]} " == *" postgresql "* ]] && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
-	# The package would make and start a cluster of its own; kaged brings its own and this one would only lie about.
-	"${root[@]}" mkdir -p /etc/postgresql-common
-	echo 'create_main_cluster = false' | "${root[@]}" tee /etc/postgresql-common/createcluster.conf >/dev/null
+if [ -n "$cluster" ]; then
+	"${root[@]}" mkdir -p ${conf%/*}
+	echo 'create_main_cluster = false' | "${root[@]}" tee $conf >/dev/null
 fi
 "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null 2>&1 || {
 	"${root[@]}" apt-get update -qq
 	"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 }
-have_postgres || { echo "kaged could not install Postgres: type  apt-get install postgresql  and look at what it says." >&2; exit 1; }
+[ "$what" = build ] || have_postgres || { echo "kaged could not install Postgres: type  apt-get install postgresql  and look at what it says." >&2; exit 1; }

@@ -215,6 +215,23 @@ func environment() []string {
 	return env
 }
 
+// createClusterConf is where Debian's package reads whether to make a database server of its own when it is installed.
+const createClusterConf = "/etc/postgresql-common/createcluster.conf"
+
+// debianHint is what to type on Debian and Ubuntu. Where nobody has decided it yet, it keeps the package from starting a server of its
+// own, which kaged does not use.
+func debianHint(pkg string, root, decided bool) string {
+	sudo := "sudo "
+	if root {
+		sudo = ""
+	}
+	install := sudo + "apt-get install -y --no-install-recommends " + pkg
+	if decided {
+		return install
+	}
+	return sudo + "mkdir -p " + filepath.Dir(createClusterConf) + " && echo 'create_main_cluster = false' | " + sudo + "tee " + createClusterConf + " && " + install
+}
+
 // installHint is the command that installs PostgreSQL here, as the second half of a sentence.
 func installHint(major int) string {
 	version := ""
@@ -225,7 +242,7 @@ func installHint(major int) string {
 	case runtime.GOOS == "darwin":
 		return "type: brew install postgresql" + strings.Replace(version, "-", "@", 1)
 	case exists("/etc/debian_version"):
-		return "type: sudo apt-get install -y postgresql" + version
+		return "type: " + debianHint("postgresql"+version, os.Geteuid() == 0, exists(createClusterConf))
 	case exists("/etc/fedora-release"), exists("/etc/redhat-release"):
 		return "type: sudo dnf install -y postgresql-server"
 	case exists("/etc/alpine-release"):
