@@ -114,7 +114,7 @@ type Limits struct {
 type UI struct {
 	// URL is the address people see the gateway under; empty means the one it listens on.
 	URL string `toml:"url"`
-	// Theme, Timezone and Locale are how the console shows things: dark, UTC and en-US by default.
+	// Theme, Timezone and Locale are the preferences that GET /api/v1/me answers; dark, UTC and en-US by default.
 	Theme    string `toml:"theme"`
 	Timezone string `toml:"timezone"`
 	Locale   string `toml:"locale"`

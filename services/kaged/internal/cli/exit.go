@@ -27,7 +27,7 @@ const exitCodes = `Exit codes:
   0    done
   1    the operation failed
   2    usage error or invalid project file; retrying will not help
-  3    another kaged is using the data directory; tools call: a call could not be made
+  3    another kaged is using the data directory; tools call: kaged itself failed
   130  cancelled
 cage exec returns the command's exit code, or 125 if kaged itself failed.
 `

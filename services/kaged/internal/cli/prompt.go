@@ -55,21 +55,39 @@ func below(first, second string) string {
 
 // piped is what is piped into the command, "" where nothing is.
 func (a App) piped() (string, error) {
-	file, ok := a.Stdin.(*os.File)
-	if !ok {
-		return "", nil
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return "", nil //nolint:nilerr // a standard input that is closed adds nothing
-	}
-	switch info.Mode().Type() {
-	case 0:
+	switch kind, file := a.input(); kind {
+	case inputFile:
 		return readPrompt(file)
-	case fs.ModeNamedPipe:
+	case inputPipe:
 		return a.awaited(file)
 	}
 	return "", nil
+}
+
+// input is what standard input is.
+type input int
+
+const (
+	inputNone input = iota // a terminal, /dev/null, or closed
+	inputFile
+	inputPipe
+)
+
+func (a App) input() (input, *os.File) {
+	file, ok := a.Stdin.(*os.File)
+	if !ok {
+		return inputNone, nil
+	}
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return inputNone, nil
+	case info.Mode().IsRegular():
+		return inputFile, file
+	case info.Mode().Type() == fs.ModeNamedPipe:
+		return inputPipe, file
+	}
+	return inputNone, nil
 }
 
 // awaited reads a pipe to its end, unless its first byte is too long in coming.

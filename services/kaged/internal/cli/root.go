@@ -145,7 +145,7 @@ func (a App) root() *cobra.Command {
 	var p places
 	root := &cobra.Command{
 		Use:   "kaged",
-		Short: "A self-hosted control room for coding agents",
+		Short: "Run coding agents on your own machine",
 		Long: "kaged runs the coding agents a project describes in .kaged/project.yaml, streams everything they do,\n" +
 			"and keeps a record. Begin with `kaged init` in a project, then `kaged up`, or `kaged run \"PROMPT\"`.\n\n" + exitCodes,
 		Version:       version.Full(),

@@ -50,7 +50,7 @@ func (a App) run(p *places) *cobra.Command {
 		Example: "  kaged run fix the failing test\n  git diff | kaged run \"review this change\"\n" +
 			"  kaged run --session 01K0000000000000000000000A \"now add a test\"",
 		Args: func(cmd *cobra.Command, list []string) error {
-			if len(list) == 0 {
+			if kind, _ := a.input(); len(list) == 0 && kind == inputNone {
 				return misused(cmd, "a prompt is needed, or - to read it from standard input")
 			}
 			return nil

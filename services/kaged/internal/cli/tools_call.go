@@ -34,8 +34,8 @@ func (a App) toolsCall(p *places) *cobra.Command {
 			"You have every tool and no cage; with --agent you have what that agent has, but `state: persistent` has no effect: the\n" +
 			"home is empty at first and gone with the cage of the call. Files named in the call count as already read;\n" +
 			"--strict enforces read-before-edit as for agents. What needs approval is asked on a terminal, and denied without one.\n\n" +
-			"Exits 0 when every call succeeded, 1 when one failed (the result is then {\"error\": ...}), 2 when there is no such\n" +
-			"project or agent or its file does not compile, 3 when a call could not be made.\n" +
+			"Exits 0 when every call succeeded, 1 when one failed, named no tool or had invalid parameters (the result is then\n" +
+			"{\"error\": ...}), 2 when there is no such project or agent or its file does not compile, 3 when kaged itself failed.\n" +
 			"Every call is recorded in " + workbench.AuditFile + " in the data directory.",
 		Example: "  kaged tools call search.grep '{\"pattern\": \"TODO\", \"output_mode\": \"count\"}'\n" +
 			"  kaged tools call shell.bash '{\"command\": \"go test ./...\"}'\n" +

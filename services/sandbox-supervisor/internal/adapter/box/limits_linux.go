@@ -23,7 +23,7 @@ const (
 )
 
 // delegate is what gives cgroups to a kaged without them.
-const delegate = "run kaged as root, or as a systemd service with Delegate=yes"
+const delegate = "start kaged under systemd: systemd-run --user --scope -p Delegate=yes kaged up, or a service with Delegate=yes"
 
 // openCgroups finds what cgroups there are for cages; nil for none at all.
 func (b *Boxes) openCgroups() *cgroup.Cages {
