@@ -103,10 +103,8 @@ func addGo(n *Needs, m machine, dir string) {
 	n.toolchain(m, env["GOROOT"], "bin/go")
 	proxies := strings.FieldsFunc(env["GOPROXY"], func(r rune) bool { return r == ',' || r == '|' })
 	n.reach(proxies...)
-	if name, at, _ := strings.Cut(env["GOSUMDB"], " "); at != "" {
-		n.reach(at)
-	} else if host, _, _ := strings.Cut(name, "+"); host != "" && host != "off" {
-		n.reach("https://" + host)
+	if len(n.Net) > 0 { // checksums are looked up for what is downloaded
+		n.reach(checksums(env["GOSUMDB"]))
 	}
 	for _, name := range goVariables {
 		if value := env[name]; value != "" && value != goDefaults[name] {
@@ -129,6 +127,18 @@ func addGo(n *Needs, m machine, dir string) {
 	if env["GOPRIVATE"]+env["GONOPROXY"] != "" {
 		n.Env["GONOPROXY"] = "none" // private modules are in the cache too; a cage has no key to fetch others
 	}
+}
+
+// checksums is the address of a checksum database as GOSUMDB names it, "" for none.
+func checksums(setting string) string {
+	name, at, _ := strings.Cut(setting, " ")
+	if at != "" {
+		return at
+	}
+	if host, _, _ := strings.Cut(name, "+"); host != "" && host != "off" {
+		return "https://" + host
+	}
+	return ""
 }
 
 var goDefaults = map[string]string{"GOPROXY": "https://proxy.golang.org,direct", "GOSUMDB": "sum.golang.org"}
