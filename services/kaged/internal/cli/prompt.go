@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // maxPrompt is the longest prompt in bytes, standard input included.
@@ -20,7 +22,7 @@ const firstInput = 3 * time.Second
 
 // prompt joins the arguments and standard input. An argument - stands for all of standard input; without one it is added below
 // the arguments if it is a pipe or a file.
-func (a App) prompt(args []string) (string, error) {
+func (a App) prompt(cmd *cobra.Command, args []string) (string, error) {
 	var text string
 	switch dash := slices.Index(args, "-"); {
 	case dash >= 0:
@@ -39,7 +41,10 @@ func (a App) prompt(args []string) (string, error) {
 	if len(text) > maxPrompt {
 		return "", usage("the prompt is longer than %d bytes", maxPrompt)
 	}
-	if strings.TrimSpace(text) == "" {
+	switch blank := strings.TrimSpace(text) == ""; {
+	case blank && len(args) == 0:
+		return "", misused(cmd, "a prompt is needed, or - to read it from standard input")
+	case blank:
 		return "", usage("the prompt is empty")
 	}
 	return text, nil

@@ -49,12 +49,6 @@ func (a App) run(p *places) *cobra.Command {
 			"compile, 130 when it was cancelled.",
 		Example: "  kaged run fix the failing test\n  git diff | kaged run \"review this change\"\n" +
 			"  kaged run --session 01K0000000000000000000000A \"now add a test\"",
-		Args: func(cmd *cobra.Command, list []string) error {
-			if kind, _ := a.input(); len(list) == 0 && kind == inputNone {
-				return misused(cmd, "a prompt is needed, or - to read it from standard input")
-			}
-			return nil
-		},
 		RunE: func(cmd *cobra.Command, list []string) error {
 			if err := f.check(cmd); err != nil {
 				return err
@@ -62,7 +56,7 @@ func (a App) run(p *places) *cobra.Command {
 			if f.session == "" {
 				f.project = a.projectOf(cmd, f.project)
 			}
-			prompt, err := a.prompt(list)
+			prompt, err := a.prompt(cmd, list)
 			if err != nil {
 				return err
 			}
