@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"unicode"
@@ -183,4 +184,39 @@ func FoldName(name string) string {
 		}
 	}
 	return strings.Join(parts, "/")
+}
+
+// ProtectedTable is the table of the protected names for the reference, in Markdown: by reader, with what holds for a name that
+// is not there yet.
+func ProtectedTable() string {
+	holds := map[StubPlace]string{
+		GrantStub:   "prevented: a stub at the project's root and at that of each writable grant; elsewhere reported",
+		ProjectStub: "prevented: a stub at the project's root; elsewhere reported",
+		NoStub:      "reported",
+	}
+	var b strings.Builder
+	b.WriteString("| names | read by | a shell that makes one | file tools |\n|---|---|---|---|\n")
+	for i, p := range ProtectedNames {
+		if i == 0 || p.Reader != ProtectedNames[i-1].Reader || p.Stub != ProtectedNames[i-1].Stub {
+			b.WriteString("| ")
+		} else {
+			b.WriteString(", ")
+		}
+		b.WriteString("`" + p.Name + "`")
+		if i+1 == len(ProtectedNames) || p.Reader != ProtectedNames[i+1].Reader || p.Stub != ProtectedNames[i+1].Stub {
+			b.WriteString(" | " + p.Reader + " | " + holds[p.Stub] + " | refused |\n")
+		}
+	}
+	return b.String()
+}
+
+// WithProtectedTable returns a page with [ProtectedTable] between its markers, "<!-- protected names: begin -->" and end.
+func WithProtectedTable(page string) (string, error) {
+	const begin, end = "<!-- protected names: begin -->\n", "<!-- protected names: end -->"
+	before, rest, ok := strings.Cut(page, begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		return "", errors.New("the page has no markers for the table of protected names")
+	}
+	return before + begin + ProtectedTable() + end + after, nil
 }

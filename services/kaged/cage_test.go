@@ -335,3 +335,25 @@ func TestManyCagesOfOneProject(t *testing.T) {
 		t.Error("a protected folder was written to")
 	}
 }
+
+// What a caged agent makes that tools outside run is shown and recorded at the end of its run: a file of a protected name, and a
+// repository. File tools refuse to make either.
+func TestWhatACageLeavesIsTold(t *testing.T) {
+	t.Parallel()
+	c := cagedProject(t, "{fs: [{mode: rw, path: ./src}], capabilities: [shell]}")
+	s := c.session()
+	c.shell(s, "e=envrc; touch .$e; g=git; mkdir -p deep/.$g && touch deep/.$g/HEAD")
+	shown := frames(t, s, "run.cage")
+	last := fmt.Sprint(shown[len(shown)-1]["found"])
+	records := c.recorded(s, "cage.found")
+	for _, want := range []string{filepath.Join(c.dir, "src/.envrc"), filepath.Join(c.dir, "src/deep/.git")} {
+		if !strings.Contains(last, want) || len(records) != 1 || !strings.Contains(fmt.Sprint(records[0]["found"]), want) {
+			t.Errorf("no %s: shown are %v, recorded are %v", want, shown, records)
+		}
+	}
+	for _, path := range []string{"src/.mcp.json", "src/other/.git/HEAD", "src/.GIT/config"} {
+		if _, result := c.does(s, "file.write", map[string]any{"path": path, "content": "x"}); !strings.Contains(result, `"code":"capability_denied"`) {
+			t.Errorf("file.write of %s: %s", path, result)
+		}
+	}
+}

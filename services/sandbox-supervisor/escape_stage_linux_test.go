@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -81,7 +83,7 @@ func newStage(dir string) *stage {
 		Secret: "secret-" + ident.New(), Canary: filepath.Join(dir, "outside", "canary"), Sibling: filepath.Join(project, "private", "notes"),
 		HostTmp: filepath.Join(os.TempDir(), "kaged-escape-"+name), Project: project, Work: filepath.Join(project, "work"), Docs: filepath.Join(project, "docs"),
 		Sealed: filepath.Join(project, "work", "sealed"), Open: filepath.Join(project, "docs", "deep", "open"), File: filepath.Join(project, "data", "file"),
-		Repository: filepath.Join(project, "work", "repository"), HostShm: "kaged-escape-" + name, SysV: os.Getpid() | 0x4b000000, Supervisor: os.Getpid(),
+		Repository: filepath.Join(project, "work", "repository"), Linked: filepath.Join(project, "work", "linked"), HostShm: "kaged-escape-" + name, SysV: os.Getpid() | 0x4b000000, Supervisor: os.Getpid(),
 		Abstract: "kaged-escape-" + name, Socket: filepath.Join(dir, "outside", "service.sock"), Neighbour: "neighbour-" + ident.New(), Denied: "denied.example",
 		Own: filepath.Join(dir, "data", "key"), OwnSocket: filepath.Join(dir, "data", "run", "own.sock"),
 	}}
@@ -99,6 +101,7 @@ func newStage(dir string) *stage {
 	} {
 		must(os.WriteFile(file, []byte(s.params.Secret+"\n"), 0o644))
 	}
+	s.link()
 	must(os.Link(filepath.Join(dir, "probe"), s.probe()))
 	id, _, errno := unix.Syscall(unix.SYS_SHMGET, uintptr(s.params.SysV), 4096, unix.IPC_CREAT|0o600)
 	if errno != 0 {
@@ -107,7 +110,9 @@ func newStage(dir string) *stage {
 	s.shm = id
 	s.params.Port, s.params.Port6 = s.serve("tcp4", "127.0.0.1:0"), s.serve("tcp6", "[::1]:0")
 	s.serve("unix", "@"+s.params.Abstract)
-	s.serve("unix", s.params.Socket)
+	for _, path := range []string{s.params.Socket, filepath.Join(s.params.Docs, "service.sock"), filepath.Join(s.params.Sealed, "service.sock")} {
+		s.serve("unix", path)
+	}
 	s.serve("unix", s.params.OwnSocket)
 	s.params.Answer = "allowed"
 	s.params.Allowed = fmt.Sprintf("127.0.0.1:%d", s.say("tcp4", "127.0.0.1:0", s.params.Answer))
@@ -124,6 +129,25 @@ func newStage(dir string) *stage {
 	must(unix.Dup2(leak, 200))
 	unix.Close(leak)
 	return s
+}
+
+// link makes the repository with a gitlink.
+func (s *stage) link() {
+	git := filepath.Join(s.params.Linked, ".git")
+	for _, dir := range []string{filepath.Join(git, "objects"), filepath.Join(git, "refs"), filepath.Join(s.params.Linked, "sub"), filepath.Join(s.params.Linked, "tools", "hooks")} {
+		must(os.MkdirAll(dir, 0o755))
+	}
+	entry := make([]byte, 40+20+2)
+	binary.BigEndian.PutUint32(entry[24:], 0o160000)
+	entry[61] = 3 // the length of the path
+	index := slices.Concat([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x01"), entry, []byte("sub\x00\x00\x00\x00\x00\x00\x00"), make([]byte, 20))
+	for path, text := range map[string]string{
+		filepath.Join(git, "HEAD"): "ref: refs/heads/main\n", filepath.Join(git, "index"): string(index),
+		filepath.Join(git, "config"):                     "[core]\nhooksPath = tools/hooks\nfsmonitor = tools/watch\n[include]\npath = ../shared.inc\n",
+		filepath.Join(s.params.Linked, "tools", "watch"): "",
+	} {
+		must(os.WriteFile(path, []byte(text), 0o644))
+	}
 }
 
 func (s *stage) probe() string { return filepath.Join(s.params.Docs, "probe") }

@@ -120,5 +120,6 @@ func (s *sandbox) ListCages(_ context.Context, req *sandboxsupervisorv1.ListCage
 
 // EndOwner records whose commands were to be ended.
 func (s *sandbox) EndOwner(ctx context.Context, req *sandboxsupervisorv1.EndOwnerRequest) (*sandboxsupervisorv1.EndOwnerResponse, error) {
-	return &sandboxsupervisorv1.EndOwnerResponse{}, s.shell.EndSession(ctx, req.GetSessionId())
+	_, err := s.shell.EndSession(ctx, req.GetSessionId())
+	return &sandboxsupervisorv1.EndOwnerResponse{}, err
 }

@@ -486,7 +486,13 @@ func (b *builder) coverSocket(p string) error {
 	if err := unix.Fstat(target, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
 		return err
 	}
-	tree, _, err := openTree(b.top, "dev/null", mounts.Device)
+	const name = "no-socket" // an empty file, which no device node must be allowed for
+	fd, err := unix.Openat(b.store, name, unix.O_RDONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o444)
+	if err != nil {
+		return err
+	}
+	unix.Close(fd)
+	tree, _, err := openTree(b.store, name, mounts.ReadOnly)
 	if err != nil {
 		return err
 	}

@@ -31,10 +31,11 @@ func TestPrinter(t *testing.T) {
 		frame(t, "output", "message.delta", `{"kind":"text","delta":"Hello\u001b[2J\u202e"}`),
 		frame(t, "output", "message.tool_call", `{"id":"1","name":"file.read","input":{"path":"a\tb"}}`),
 		frame(t, "output", "message.tool_result", `{"tool_call_id":"1","name":"file.read","output":"{\"error\":{\"code\":\"file_not_found\",\"message\":\"It is not there.\",\"hint\":\"List the folder.\"}}","is_error":true}`),
-		frame(t, "events", "run.cage", `{"run_id":"R","cage_status":"caged","tier":"userns","policy":"fs rw project:/","best_effort":["Memory is watched."]}`),
+		frame(t, "events", "run.cage", `{"run_id":"R","cage_status":"caged","tier":"userns","policy":"fs rw project:/","best_effort":["Memory is watched."],"notes":["Not searched: the deepest folders."]}`),
 		frame(t, "events", "net.attempt", `{"run_id":"R","target":"a.example:443","allowed":false,"rule":"No rule allows it.","count":3}`),
 		frame(t, "events", "net.attempt", `{"run_id":"R","target":"b.example:443","allowed":true,"rule":"b.example:443","count":1}`),
 		frame(t, "events", "run.cage", `{"run_id":"R","cage_status":"caged","ended":"walltime"}`),
+		frame(t, "events", "run.cage", `{"run_id":"R","cage_status":"caged","found":[{"kind":"name","path":"/p/.envrc","text":"./.envrc was made.\u001b[2J"}]}`),
 		frame(t, "events", "run.cage", `{"run_id":"R","cage_status":"uncaged"}`),
 		frame(t, "events", "run.retry", `{"error":{"code":"provider_rate_limited","message":"Slow down."},"delay_ms":1500}`),
 		frame(t, "output", "message.end", `{"stop_reason":"length","usage":{"input":1,"cache_read":2,"output":3},"stats":{"cost":{"total":0.5}}}`),
@@ -59,7 +60,7 @@ func TestPrinter(t *testing.T) {
 		"retrying in 1.5 s: Slow down. (provider_rate_limited)", "3 tokens in, 3 out, $0.5000, stopped at the output limit",
 		"failed: It broke off. (interrupted)",
 		"caged (userns): fs rw project:/", "  best effort: Memory is watched.", "! refused: a.example:443 (3 times): No rule allows it.",
-		"! the cage ended: walltime", "! no cage: kaged runs with --no-sandbox, so the agent's commands may do what you may do",
+		"  ! Not searched: the deepest folders.", "! the cage ended: walltime", "! no cage: kaged runs with --no-sandbox, so the agent's commands may do what you may do",
 	} {
 		if !strings.Contains(progress.String(), want+"\n") {
 			t.Errorf("stderr lacks %q:\n%s", want, progress.String())

@@ -63,7 +63,7 @@ type Plan struct {
 	TmpInodes int64 `json:"tmp_inodes,omitempty"`
 	// Binds are the granted trees, those above before those in them.
 	Binds []Bind `json:"binds,omitempty"`
-	// Covered are sockets in the granted trees that are covered with the null device, in bytes, as JSON knows no other paths than
+	// Covered are sockets in the granted trees that are covered with an empty file, in bytes, as JSON knows no other paths than
 	// UTF-8.
 	Covered [][]byte `json:"covered,omitempty"`
 	// Net is the network.

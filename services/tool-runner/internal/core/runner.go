@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"io"
 	"log/slog"
+	"time"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
@@ -195,12 +196,28 @@ func (r *Runner) ReadProject(ctx context.Context, req project.Request) (string, 
 func (r *Runner) EndSession(ctx context.Context, session string) ([]audit.Record, error) {
 	r.calls.EndSession(session)
 	r.reads.EndSession(session)
-	ended, err := r.processes.EndSession(ctx, session, func(ctx context.Context) error { return r.commands.EndSession(ctx, session) })
+	var found []command.Finding
+	ended, err := r.processes.EndSession(ctx, session, func(ctx context.Context) (err error) {
+		found, err = r.commands.EndSession(ctx, session)
+		return err
+	})
 	records := make([]audit.Record, len(ended))
 	for i, p := range ended {
 		records[i] = r.shell.EndRecord(p)
 	}
+	if len(found) > 0 {
+		records = append(records, foundRecord(session, found))
+	}
 	return records, err
+}
+
+// foundRecord is the record of what was made in cages that nobody held any more and that tools outside run.
+func foundRecord(session string, found []command.Finding) audit.Record {
+	list := make([]any, len(found))
+	for i, f := range found {
+		list[i] = map[string]any{"kind": f.Kind, "path": f.Path, "text": f.Text}
+	}
+	return audit.Record{Type: audit.CageFound, At: time.Now().UnixMilli(), Payload: map[string]any{"session_id": session, "level": "warning", "found": list}}
 }
 
 // Stop cancels every call and returns when all have ended.

@@ -156,6 +156,7 @@ func (b *Boxes) otherLayers(tier string, err error) []core.Layer {
 		{Name: blueprint.LayerCaps, By: "no capability, and none to be had"},
 		{Name: blueprint.LayerNoNew, By: "no_new_privs"},
 		{Name: blueprint.LayerSeccomp, By: "a filter of system calls"},
+		{Name: "protected files", By: "read-only mounts and stubs; what they cannot prevent, such as a new submodule while git is writable, is reported at the cage's end"},
 	} {
 		l.State = enforced
 		if tier == "" {

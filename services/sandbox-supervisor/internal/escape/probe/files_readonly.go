@@ -159,6 +159,51 @@ func fsProtectedFresh() *report {
 	return r
 }
 
+func fsProtectedGitlink() *report {
+	r := attack()
+	sub := filepath.Join(params.Linked, "sub")
+	r.planted(filepath.Join(sub, ".git"))
+	err := os.MkdirAll(filepath.Join(sub, ".git", "objects"), 0o755)
+	r.try("a repository in its place", err)
+	if err == nil {
+		_ = os.RemoveAll(filepath.Join(sub, ".git"))
+	}
+	err = os.Rename(sub, link("sub"))
+	r.try("moving its folder away", err)
+	if err == nil {
+		_ = os.Rename(link("sub"), sub)
+	}
+	return r
+}
+
+func fsProtectedModules() *report {
+	r := attack()
+	for _, repository := range []string{params.Linked, params.Repository} {
+		modules := filepath.Join(repository, ".git", "modules")
+		_, before := os.Lstat(modules)
+		r.try("a repository in "+modules, os.MkdirAll(filepath.Join(modules, "sub"), 0o755))
+		r.planted(filepath.Join(modules, "sub", "config"))
+		if before != nil {
+			_ = os.RemoveAll(modules)
+		}
+	}
+	return r
+}
+
+func fsProtectedNamed() *report {
+	r := attack()
+	hooks := filepath.Join(params.Linked, "tools", "hooks")
+	r.planted(filepath.Join(hooks, "pre-commit"))
+	r.planted(filepath.Join(params.Linked, "shared.inc"))
+	r.planted(filepath.Join(params.Linked, "tools", "watch"))
+	err := os.Rename(hooks, link("named-hooks"))
+	r.try("moving the hooks away", err)
+	if err == nil {
+		_ = os.Rename(link("named-hooks"), hooks)
+	}
+	return r
+}
+
 func fsProtectedRename() *report {
 	r := attack()
 	git := filepath.Join(params.Repository, ".git")

@@ -131,7 +131,7 @@ var reasons = map[sandboxsupervisorv1.KillReason]command.Reason{
 }
 
 // EndSession kills every command of a session.
-func (s *Sandbox) EndSession(ctx context.Context, session string) error {
-	_, err := s.client.EndOwner(ctx, &sandboxsupervisorv1.EndOwnerRequest{SessionId: session})
-	return err
+func (s *Sandbox) EndSession(ctx context.Context, session string) ([]command.Finding, error) {
+	res, err := s.client.EndOwner(ctx, &sandboxsupervisorv1.EndOwnerRequest{SessionId: session})
+	return findingsFromProto(res.GetFound()), err
 }

@@ -22,6 +22,8 @@ const (
 	// was lost.
 	ProcessStarted = "process.started"
 	ProcessLost    = "process.lost"
+	// CageFound is what was made in a cage that nobody held any more, and that tools outside run.
+	CageFound = "cage.found"
 	// ApprovalRequested is a call that waits for an operator; session-manager records the answer.
 	ApprovalRequested = "tool.approval.requested"
 )

@@ -80,8 +80,9 @@ type Runner interface {
 	// with cage_unavailable if its cage cannot be had, with unavailable if nobody can be asked to run it, and with
 	// interrupted if that one was lost while the command ran.
 	Run(ctx context.Context, spec Spec, output func([]byte)) (Exit, error)
-	// EndSession kills every command of a session and returns when they are gone.
-	EndSession(ctx context.Context, session string) error
+	// EndSession kills every command of a session and returns when they are gone, with what was found in the folders of its cages
+	// and has not been told yet.
+	EndSession(ctx context.Context, session string) ([]Finding, error)
 }
 
 // Process is a command that outlives the call that started it, as the one who runs it knows it.

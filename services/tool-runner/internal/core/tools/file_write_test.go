@@ -178,6 +178,9 @@ func TestProtectedInACage(t *testing.T) {
 	for path, place := range map[string]string{
 		".git/config": "./.git/config", "./.git/hooks/pre-commit": "./.git/hooks", ".git/hooks/post-merge": "./.git/hooks", ".git/commondir": "./.git/commondir",
 		".kaged/project.yaml": "./.kaged", ".envrc": "./.envrc", ".vscode/tasks.json": "./.vscode",
+		".mcp.json": "./.mcp.json", "mise.local.toml": "./mise.local.toml", "lefthook-local.yml": "./lefthook-local.yml", ".nvim.lua": "./.nvim.lua",
+		".GIT/config": "./.GIT/config", ".Kaged/project.yaml": "./.Kaged", "deep/.ENVRC": "./deep/.ENVRC", "deep/.git/HEAD": "./deep/.git",
+		".husky/pre-commit": "./.husky", "deep/.husky/pre-commit": "./deep/.husky", ".opencode/opencode.json": "./.opencode",
 	} {
 		for tool, params := range map[string]in{
 			"file.write": {"path": path, "content": "x"}, "edit.text": {"path": path, "old_string": "old", "new_string": "x"},
@@ -189,6 +192,8 @@ func TestProtectedInACage(t *testing.T) {
 			}
 		}
 	}
+	b.write("movable", "old\n")
+	b.fails(fault.CapabilityDenied, "edit.patch", in{"patch": "*** Begin Patch\n*** Update File: movable\n*** Move to: deep/.mcp.json\n@@\n-old\n+x\n*** End Patch\n"})
 	if b.content(".git/config") != "old\n" || b.content(".vscode/tasks.json") != "(none)" {
 		t.Error("a denied write wrote")
 	}

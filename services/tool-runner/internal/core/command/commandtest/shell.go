@@ -47,11 +47,11 @@ func (s *Shell) Ended() []string {
 }
 
 // EndSession records that it was called.
-func (s *Shell) EndSession(_ context.Context, session string) error {
+func (s *Shell) EndSession(_ context.Context, session string) ([]command.Finding, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = append(s.ended, session)
-	return nil
+	return nil, nil
 }
 
 // Run starts the command as leader of a session of its own, and kills its process group when it is over.
