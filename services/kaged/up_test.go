@@ -104,7 +104,7 @@ func TestSecondInterrupt(t *testing.T) {
 	s.Until(t, "message.tool_output")
 	for range 2 {
 		d.Signal(syscall.SIGINT)
-		kagedtest.Eventually(t, "it says that it stops", func() bool { return strings.Contains(d.Stderr.String(), "Ctrl-C again stops at once") })
+		kagedtest.Eventually(t, "it says that it stops", func() bool { return strings.Contains(d.Stderr.String(), "press Ctrl-C again to stop now") })
 	}
 	if _, code := d.Rest(t); code != 0 {
 		t.Errorf("the daemon ended with %d", code)

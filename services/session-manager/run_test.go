@@ -51,7 +51,7 @@ func TestOneMessage(t *testing.T) {
 	want = []string{
 		`run.started {"run_id":"` + run.GetId() + `","message_id":"` + posted.GetId() + `"}`,
 		`session.state {"state":"running"}`,
-		`run.ended {"run_id":"` + run.GetId() + `","outcome":"completed"}`,
+		`run.ended {"run_id":"` + run.GetId() + `","outcome":"completed","steps":1,"tokens_in":12,"tokens_out":5,"cost_usd":0.75}`,
 		`session.state {"state":"idle"}`,
 	}
 	if d := cmp.Diff(want, events); d != "" {
