@@ -33,7 +33,7 @@ type exchange struct {
 
 func contract() []exchange {
 	project := &sm.RegisteredProject{Id: "music-site", Path: "/p", State: sm.ProjectState_PROJECT_STATE_READY, RegisteredAt: 1716300000000}
-	const projectJSON = `{"id":"music-site","path":"/p","label":null,"state":"ready","registered_at":1716300000000}`
+	const projectJSON = `{"id":"music-site","path":"/p","label":null,"state":"ready","registered_at":1716300000000,"diagnostics":[]}`
 	session := &sm.Session{
 		Id: "01S", ProjectId: "music-site", Name: proto.String("n"), Label: proto.String("n"), State: sm.SessionState_SESSION_STATE_IDLE,
 		CreatedAt: 1716300000000, UpdatedAt: 1716300000001, Totals: &sm.SessionTotals{TokensIn: 1, CostUsd: proto.Float64(0.5)},
@@ -73,7 +73,21 @@ func contract() []exchange {
 			"GET /api/v1/projects/{id}", "GET", "/api/v1/projects/music-site", "",
 			&sm.GetProjectRequest{Id: "music-site"}, &sm.GetProjectResponse{Project: &sm.Project{Id: "music-site", ResolvedAliases: map[string]string{"b": "p:m", "a": "p:n"}}},
 			200, `{"id":"music-site","path":"","label":null,"description":"","state":"unspecified","registered_at":0,"last_opened_at":null,"dsl_version":0,` +
-				`"resolved_aliases":{"a":"p:n","b":"p:m"},"active_plugins":[],"session_count":0}`,
+				`"resolved_aliases":{"a":"p:n","b":"p:m"},"active_plugins":[],"session_count":0,"diagnostics":[]}`,
+		},
+		{
+			"GET /api/v1/projects/{id}/approval", "GET", "/api/v1/projects/music-site/approval", "",
+			&sm.GetProjectApprovalRequest{Id: "music-site"}, &sm.GetProjectApprovalResponse{
+				State: sm.ProjectApprovalState_PROJECT_APPROVAL_STATE_REQUIRED, ApprovedHash: proto.String("a"), PendingHash: proto.String("b"),
+				Widened: []*sm.Widening{{AgentPath: "primary", Key: "cage", From: proto.String("isolated"), To: proto.String("disabled")}}, Diff: "-a\n+b\n",
+			},
+			200, `{"state":"required","approved_hash":"a","pending_hash":"b",` +
+				`"widened":[{"agent_path":"primary","key":"cage","from":"isolated","to":"disabled"}],"diff":"-a\n+b\n"}`,
+		},
+		{
+			"POST /api/v1/projects/{id}/approve", "POST", "/api/v1/projects/music-site/approve", `{"hash":"b"}`,
+			&sm.ApproveProjectRequest{Id: "music-site", Hash: "b"}, &sm.ApproveProjectResponse{Hash: "b", ApprovedAt: 5, ApprovedBy: "operator"},
+			200, `{"hash":"b","approved_at":5,"approved_by":"operator"}`,
 		},
 		{
 			"GET /api/v1/projects/{id}/capabilities", "GET", "/api/v1/projects/music-site/capabilities", "",
@@ -83,7 +97,7 @@ func contract() []exchange {
 				Tools:      &sm.ToolCapabilities{Enabled: []string{"file.read"}, Disabled: []string{"file.write"}},
 			},
 			200, `{"filesystem":{"mode":"isolated","mounts":["project:/src","project:/.kaged"]},"network":{"mode":"disabled","allowlist":[]},` +
-				`"tools":{"enabled":["file.read"],"disabled":["file.write"]}}`,
+				`"tools":{"enabled":["file.read"],"disabled":["file.write"]},"agents":[]}`,
 		},
 		{
 			"POST /api/v1/projects/{id}/reload", "POST", "/api/v1/projects/music-site/reload", "",
@@ -138,7 +152,7 @@ func contract() []exchange {
 			&sm.CancelRunRequest{SessionId: "01S", RunId: "01R"}, &sm.CancelRunResponse{Run: run}, 200, runJSON,
 		},
 		{
-			"GET /api/v1/processes", "GET", "/api/v1/processes", "", &sm.ListProcessesRequest{}, &sm.ListProcessesResponse{}, 200, `{"processes":[],"cages":[]}`,
+			"GET /api/v1/processes", "GET", "/api/v1/processes", "", &sm.ListProcessesRequest{}, &sm.ListProcessesResponse{}, 200, `{"processes":[],"cages":[],"runs":[]}`,
 		},
 		{
 			"GET /api/v1/sessions/{session_id}/processes", "GET", "/api/v1/sessions/01S/processes", "", &sm.ListProcessesRequest{SessionId: "01S"},
@@ -148,7 +162,7 @@ func contract() []exchange {
 			},
 			200, `{"processes":[{"id":"01P","session_id":"01S","project_id":"","run_id":"","agent_path":"primary","cage_id":null,"pid":7,"command":"sleep 1",` +
 				`"started_at":0,"memory_bytes":2,"cpu_ms":3,"background":false}],"cages":[{"id":"01C","session_id":"01S","project_id":"","run_id":"",` +
-				`"agent_path":"primary","tier":"userns","best_effort":[],"started_at":0,"memory_bytes":0,"cpu_ms":0,"processes":1}]}`,
+				`"agent_path":"primary","tier":"userns","best_effort":[],"started_at":0,"memory_bytes":0,"cpu_ms":0,"processes":1}],"runs":[]}`,
 		},
 		{
 			"GET /api/v1/sessions/{session_id}/approvals", "GET", "/api/v1/sessions/01S/approvals?state=pending&limit=2&cursor=c", "",

@@ -116,6 +116,14 @@ func (m *manager) GetProject(ctx context.Context, r *sessionmanagerv1.GetProject
 	return reply[*sessionmanagerv1.GetProjectResponse](ctx, m, r)
 }
 
+func (m *manager) GetProjectApproval(ctx context.Context, r *sessionmanagerv1.GetProjectApprovalRequest) (*sessionmanagerv1.GetProjectApprovalResponse, error) {
+	return reply[*sessionmanagerv1.GetProjectApprovalResponse](ctx, m, r)
+}
+
+func (m *manager) ApproveProject(ctx context.Context, r *sessionmanagerv1.ApproveProjectRequest) (*sessionmanagerv1.ApproveProjectResponse, error) {
+	return reply[*sessionmanagerv1.ApproveProjectResponse](ctx, m, r)
+}
+
 func (m *manager) GetProjectCapabilities(ctx context.Context, r *sessionmanagerv1.GetProjectCapabilitiesRequest) (*sessionmanagerv1.GetProjectCapabilitiesResponse, error) {
 	return reply[*sessionmanagerv1.GetProjectCapabilitiesResponse](ctx, m, r)
 }

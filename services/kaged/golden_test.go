@@ -57,7 +57,7 @@ func TestGoldenSession(t *testing.T) {
 		"/api/v1/projects/" + s.Project + "/sessions", "/api/v1/sessions/" + s.ID, "/api/v1/sessions/" + s.ID + "/messages",
 		"/api/v1/sessions/" + s.ID + "/messages?limit=2", "/api/v1/sessions/" + s.ID + "/runs", "/api/v1/sessions/" + s.ID + "/runs/" + run,
 		"/api/v1/sessions/" + s.ID + "/approvals", "/api/v1/sessions/" + s.ID + "/processes", "/api/v1/processes",
-		"/api/v1/audit?limit=200&event_type=run.*,tool.*,file.*,message.*,session.*&session=" + s.ID, "/api/v1/sessions/none", "/api/v1/projects/none", "/api/v1/nothing", "/api/v1/sessions/" + s.ID + "/runs/none",
+		"/api/v1/audit?limit=200&event_type=run.ended,tool.*,file.*,message.*,session.*&session=" + s.ID, "/api/v1/sessions/none", "/api/v1/projects/none", "/api/v1/nothing", "/api/v1/sessions/" + s.ID + "/runs/none",
 		"/api/v1/sessions/" + s.ID + "/messages?limit=x", "/healthz", "/readyz",
 	} {
 		g.answer(t, http.MethodGet, d.LaunchURL, path, "")

@@ -55,9 +55,10 @@ func (f *fake) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) (*tool
 	return &toolrunnerv1.ListToolsResponse{Tools: []*toolrunnerv1.Tool{
 		{
 			Name: "file.read", Description: "Reads.", InputSchema: schema, Parallel: true, DefaultRoot: true,
-			Aliases: []*toolrunnerv1.ToolAlias{{Name: "read", Description: "Reads, too.", InputSchema: schema}},
+			Category: toolrunnerv1.Category_CATEGORY_READ,
+			Aliases:  []*toolrunnerv1.ToolAlias{{Name: "read", Description: "Reads, too.", InputSchema: schema}},
 		},
-		{Name: "x.y", RootOnly: true},
+		{Name: "x.y", RootOnly: true, Category: toolrunnerv1.Category_CATEGORY_WRITE},
 	}}, err
 }
 
@@ -108,7 +109,7 @@ func TestCatalogue(t *testing.T) {
 			Name: "file.read", Description: "Reads.", Schema: schema, Parallel: true, DefaultRoot: true,
 			Aliases: []core.ToolAlias{{Name: "read", Description: "Reads, too.", Schema: schema}},
 		},
-		{Name: "x.y", RootOnly: true, Schema: []byte(`{"type":"object"}`)},
+		{Name: "x.y", RootOnly: true, Writes: true, Schema: []byte(`{"type":"object"}`)},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
