@@ -229,8 +229,8 @@ func TestSockets(t *testing.T) {
 		}
 		l.Close()
 	}
-	listen(root+"/work/a/s", true)
-	listen(root+"/work/dead", false)
+	listen(root+"/desk/a/s", true)
+	listen(root+"/desk/dead", false)
 	listen(root+"/docs/deep/s", true)
 	listen(root+"/outside", true)
 	datagram, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: root + "/docs/datagram"})
@@ -238,11 +238,11 @@ func TestSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer datagram.Close()
-	v, err := cage.Compile(policy("rw ./work", "ro ./docs"), root, cage.Sockets())
+	v, err := cage.Compile(policy("rw ./desk", "ro ./docs"), root, cage.Sockets())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{root + "/docs/datagram", root + "/docs/deep/s", root + "/work/a/s"}
+	want := []string{root + "/docs/datagram", root + "/docs/deep/s", root + "/desk/a/s"}
 	if !slices.Equal(v.Sockets, want) {
 		t.Errorf("found %q, want %q", v.Sockets, want)
 	}
