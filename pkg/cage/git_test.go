@@ -215,7 +215,7 @@ func TestRemembered(t *testing.T) {
 // Sockets in granted folders are found if a process listens there, in read-only folders too, and those of dead processes are not.
 func TestSockets(t *testing.T) {
 	t.Parallel()
-	root := plant(t, "work/", "docs/deep/", "work/a/b/")
+	root := plant(t, "desk/", "docs/deep/", "desk/a/b/")
 	listen := func(path string, keep bool) {
 		t.Helper()
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
