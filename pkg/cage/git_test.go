@@ -242,7 +242,7 @@ func TestSockets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{root + "/docs/datagram", root + "/docs/deep/s", root + "/desk/a/s"}
+	want := []string{root + "/desk/a/s", root + "/docs/datagram", root + "/docs/deep/s"}
 	if !slices.Equal(v.Sockets, want) {
 		t.Errorf("found %q, want %q", v.Sockets, want)
 	}
