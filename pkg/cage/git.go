@@ -17,9 +17,8 @@ func isGit(dir string) bool {
 	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
 }
 
-// protectGit protects what makes git run code, of the folder in which it keeps a repository, and of those in it in which it
-// keeps submodules and worktrees; or all of the folder, if git is read_only. worktree is the folder whose files it keeps, "" if
-// that is not known.
+// protectGit protects the paths of a git directory, and of the submodules and worktrees in it, that make git run code. With
+// git: read_only it protects the whole directory. worktree is the working tree of the repository, "" if unknown.
 func (c *compiler) protectGit(dir, worktree string) error {
 	if !c.gits[dir] {
 		c.gits[dir] = true

@@ -87,7 +87,7 @@ func TestGitlinks(t *testing.T) {
 	}
 }
 
-// What a repository's configuration has git run is read-only, whatever file of the configuration names it.
+// Programs, hooks and includes named in any file of a git configuration are read-only.
 func TestNamedByConfiguration(t *testing.T) {
 	t.Parallel()
 	root, _ := repository(t)

@@ -168,7 +168,7 @@ func (p *configParser) value() string {
 	return b.String()[:kept]
 }
 
-// programs are the last elements of keys whose values are commands that git runs without being asked for them by name.
+// programs are the last elements of keys whose values are commands that git runs on its own.
 var programs = map[string]bool{
 	"fsmonitor": true, "sshcommand": true, "pager": true, "editor": true, "askpass": true, "gitproxy": true, "external": true, "command": true,
 	"cmd": true, "textconv": true, "clean": true, "smudge": true, "process": true, "driver": true, "program": true, "helper": true,
@@ -184,8 +184,8 @@ func wantedSetting(key string) bool {
 	return programs[name] || strings.HasPrefix(key, "pager.")
 }
 
-// gitSettings reads a configuration and what it includes, with the file each setting stands in. An include counts whatever
-// its condition is.
+// gitSettings reads a configuration with its includes and returns each setting with the file that holds it. Conditional
+// includes always count.
 func (c *compiler) gitSettings(file string) (found []placedSetting) {
 	seen := map[string]bool{}
 	var read func(file string, depth int)

@@ -18,7 +18,7 @@ func TestParseGitConfig(t *testing.T) {
 	}
 }
 
-// Whatever a configuration says, it is read to its end or to its bound.
+// Parsing any git configuration ends, at its end or at the size limit.
 func FuzzParseGitConfig(f *testing.F) {
 	f.Add("[core]\n\thooksPath = x\n")
 	f.Add("[includeIf \"a\\\"b\"] path = \"\\t\\\n\"")
@@ -36,7 +36,7 @@ func FuzzParseGitConfig(f *testing.F) {
 	})
 }
 
-// Whatever an index holds, reading it ends, with paths no longer than a path can be.
+// Reading any git index ends, and returns no path longer than PATH_MAX.
 func FuzzGitlinks(f *testing.F) {
 	head := []byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x01")
 	entry := append(make([]byte, 24), 0, 0, 0xe0, 0)
