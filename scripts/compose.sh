@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 if ! docker compose version >/dev/null 2>&1 || ! docker info >/dev/null 2>&1; then
 	scripts/cageinit.sh # what the tests import embeds it
-	go test ./services/internal/deploytest/ >&2
+	go test ./test/deploy/ >&2
 	echo "compose: no Docker engine with compose answers here: docker-compose.yml, deploy/ and the seccomp profile are valid, and no container was started."
 	exit 0
 fi

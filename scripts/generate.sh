@@ -15,10 +15,11 @@ step "buf"
 buf lint
 buf format -d --exit-code --path proto/kaged >/dev/null || { echo "proto files are not formatted: run  buf format -w --path proto/kaged" >&2; exit 1; }
 buf generate
+go run ./proto/internal/freejson
 step "sqlc"
-(cd services/session-manager && sqlc generate)
+for service in session-manager issue; do (cd "services/$service" && sqlc generate); done
 step "go generate (reference pages, error codes)"
-go generate ./pkg/... ./services/...
+go generate ./pkg/... ./services/... ./test/...
 if [ "${1:-}" = --check ]; then
 	[ -z "$(git status --porcelain)" ] && exit 0
 	git --no-pager diff --stat >&2

@@ -36,6 +36,17 @@ astgrep() {
 	fi
 }
 
+# gopls is a language server of the tests, of the version that Go 1.26 builds. It is put where cages see it.
+gopls() {
+	local version=v0.23.0 to=/usr/local/bin
+	type -P gopls >/dev/null && return
+	if [ ! -w "$to" ]; then
+		echo "The tests need gopls. Type  sudo env GOBIN=$to $(command -v go || echo go) install golang.org/x/tools/gopls@$version" >&2
+		exit 1
+	fi
+	GOWORK=off GOFLAGS=-buildvcs=false GOBIN=$to go install "golang.org/x/tools/gopls@$version"
+}
+
 want() { # command package: without it one comparison less is made
 	command -v "$1" >/dev/null && return
 	if command -v apt-get >/dev/null; then
@@ -56,6 +67,7 @@ if [ "$what" = test ] || [ "$what" = bench ]; then
 	need python3 python3 # what runs in cages in tests
 	need gdb gdb
 	need dlv delve
+	gopls
 fi
 if [ "$what" = bench ]; then
 	want rg ripgrep

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts the pinned tools of tools/tools.txt into a folder. Each is built once for its version and Go's, and kept in the user's
+# Puts the pinned tools of tools/tools.txt, and those of the module tools, into a folder. Each is built once for its version and Go's, and kept in the user's
 # cache (KAGED_TOOLS_CACHE), so that another checkout, or one after make clean, does not build it again.
 # Usage: tools.sh FOLDER
 set -euo pipefail
@@ -21,3 +21,7 @@ for i in "${!packages[@]}"; do
 	fi
 	ln -sf "$kept" "$out/$name"
 done
+
+# Absolute, because the folder is given relative to the root of the repository.
+out=$(cd "$out" && pwd)
+(cd tools && GOWORK=off GOFLAGS=-buildvcs=false go build -o "$out/" ./kagedvet ./prose)

@@ -9,7 +9,8 @@ import (
 )
 
 // testTime refuses time.Sleep in tests that do not import testing/synctest: tests wait on events. It refuses
-// context.Background and context.TODO in tests outside t.Cleanup: t.Context ends with the test.
+// context.Background and context.TODO in tests, because t.Context ends with the test. Allowed is the parent of a context
+// that the test ends itself, and code that runs when t.Context has ended: t.Cleanup and defer.
 var testTime = &analysis.Analyzer{
 	Name: "testtime",
 	Doc:  "tests wait on events and end with their context",
@@ -30,7 +31,7 @@ func runTestTime(pass *analysis.Pass) (any, error) {
 			switch name := calledFunc(pass, call); {
 			case name == "time.Sleep" && !fake:
 				pass.Reportf(call.Pos(), "wait on an event, or run in a synctest bubble, instead of time.Sleep")
-			case (name == "context.Background" || name == "context.TODO") && inTest(pass, stack) && !inCleanup(stack):
+			case (name == "context.Background" || name == "context.TODO") && inTest(pass, stack) && !inCleanup(stack) && !derived(pass, stack):
 				pass.Reportf(call.Pos(), "use t.Context instead of %s", name)
 			}
 			return true
@@ -81,6 +82,12 @@ func inTest(pass *analysis.Pass, stack []ast.Node) bool {
 		}
 	}
 	return false
+}
+
+// derived tells whether the innermost call is context.WithCancel or one of its kind.
+func derived(pass *analysis.Pass, stack []ast.Node) bool {
+	call, ok := stack[len(stack)-1].(*ast.CallExpr)
+	return ok && strings.HasPrefix(calledFunc(pass, call), "context.With")
 }
 
 // inCleanup tells whether the node is inside a function given to Cleanup or after a defer, where t.Context has ended or may.

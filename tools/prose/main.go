@@ -93,7 +93,8 @@ func compare(pkg string, c counts, before map[string]counts) (grown []string) {
 		if known {
 			allowed = max(limit, b.rate(was))
 		}
-		if c.rate(got) > allowed {
+		// Shorter comments raise the rate of what is left: a count that has not grown is no regression.
+		if c.rate(got) > allowed && (!known || got > was) {
 			grown = append(grown, fmt.Sprintf("%s: %.1f %s in 1,000 words of comment, at most %.1f", pkg, c.rate(got), what, allowed))
 		}
 	}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"testing"
+)
+
+const source = `package p
+
+type a struct{ X, Y int; In *a; Name string }
+
+func (v a) GetX() int { return v.X }
+func (v a) GetY() int { return v.Y }
+
+type b struct{ X, Y int; In *b; Name string }
+
+func literal(v a) b     { return b{X: v.X, Y: v.Y} }
+func getters(v a) *b    { return &b{X: v.GetX(), Y: int(int64(v.GetY()))} }
+func assigned(v a) (w b) {
+	w.X, w.Y = v.X, v.Y
+	return w
+}
+func list(l []a) (out []b) {
+	for _, v := range l {
+		out = append(out, b{X: v.X, Y: v.Y})
+	}
+	return out
+}
+func present(v *a) *b {
+	if v == nil {
+		return nil
+	}
+	return &b{X: v.X, Y: v.Y, In: present(v.In)}
+}
+
+func one(v a) b   { return b{X: v.X} }
+func same(v a) a  { return a{X: v.X, Y: v.Y} }
+func sum(v a) b   { return b{X: v.X + 1, Y: v.Y} }
+func rule(v a) b {
+	if v.X < v.Y {
+		return b{}
+	}
+	return b{X: v.X, Y: v.Y}
+}
+func effect(v a) b {
+	println(v.X)
+	return b{X: v.X, Y: v.Y}
+}
+`
+
+// A function is counted if it copies two fields or more to another type and does nothing else.
+func TestCountsCopiesOnly(t *testing.T) {
+	t.Parallel()
+	want := map[string]bool{"literal": true, "getters": true, "assigned": true, "list": true, "present": true}
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "p.go", source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := &types.Info{
+		Types: map[ast.Expr]types.TypeAndValue{}, Selections: map[*ast.SelectorExpr]*types.Selection{},
+		Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{},
+	}
+	if _, err := (&types.Config{Importer: importer.Default()}).Check("p", fset, []*ast.File{file}, info); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, f := range inFile(fset, info, file, ".") {
+		got[f.name] = true
+	}
+	for _, decl := range file.Decls {
+		if fn, ok := decl.(*ast.FuncDecl); ok && got[fn.Name.Name] != want[fn.Name.Name] {
+			t.Errorf("%s: got counted %t, want %t", fn.Name.Name, got[fn.Name.Name], want[fn.Name.Name])
+		}
+	}
+}
