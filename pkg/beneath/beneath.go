@@ -6,6 +6,7 @@
 package beneath
 
 import (
+	"errors"
 	"path"
 	"strings"
 
@@ -19,7 +20,7 @@ const Path = oPath
 // the caller's; give O_CLOEXEC. A component that is a link is ELOOP or ENOTDIR, one that leads out of dir EXDEV or EINVAL.
 func Open(dir int, rel string, flags int, mode uint32) (int, error) {
 	fd, err := openat2(dir, rel, flags, mode)
-	if err != errNoOpenat2 {
+	if !errors.Is(err, errNoOpenat2) {
 		return fd, err
 	}
 	return openWalking(dir, rel, flags, mode)
@@ -43,7 +44,7 @@ func openWalking(dir int, rel string, flags int, mode uint32) (int, error) {
 			unix.Close(at)
 			return -1, unix.EXDEV
 		}
-		next, err := retry(func() (int, error) {
+		next, err := Retry(func() (int, error) {
 			return unix.Openat(at, part, oPath|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		})
 		unix.Close(at)
@@ -56,7 +57,7 @@ func openWalking(dir int, rel string, flags int, mode uint32) (int, error) {
 	if name == "" || name == ".." {
 		return -1, unix.EINVAL
 	}
-	fd, err := retry(func() (int, error) { return unix.Openat(at, name, flags|unix.O_NOFOLLOW, mode) })
+	fd, err := Retry(func() (int, error) { return unix.Openat(at, name, flags|unix.O_NOFOLLOW, mode) })
 	if err != nil || flags&oPath == 0 {
 		return fd, err
 	}
@@ -69,11 +70,11 @@ func openWalking(dir int, rel string, flags int, mode uint32) (int, error) {
 	return fd, nil
 }
 
-// retry repeats a system call that a signal cut off.
-func retry(call func() (int, error)) (int, error) {
+// Retry repeats a system call that a signal cut off.
+func Retry[T any](call func() (T, error)) (T, error) {
 	for {
 		v, err := call()
-		if err != unix.EINTR {
+		if !errors.Is(err, unix.EINTR) {
 			return v, err
 		}
 	}

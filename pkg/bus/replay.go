@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
 )
 
 // Requests of JetStream's API. The leader has what was acknowledged; a direct get is answered by any server that has a
@@ -240,10 +241,8 @@ func (r *reader) page(at uint64, n int, tail Batch) (page, error) {
 		case time.Now().After(deadline):
 			return p, unavailable(nil, "NATS does not have all frames on this server yet.")
 		}
-		select {
-		case <-r.ctx.Done():
+		if !retry.Wait(r.ctx, lagPause) {
 			return p, fault.From(r.ctx.Err())
-		case <-time.After(lagPause):
 		}
 	}
 }

@@ -2,12 +2,16 @@ package cage
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/termtext"
 )
 
 // FoundKind is what a [Found] is.
@@ -21,6 +25,8 @@ const (
 	FoundRepository FoundKind = "repository"
 	// FoundHookPath is what a configuration of git names: a folder of hooks, a further configuration, a program.
 	FoundHookPath FoundKind = "hook_path"
+	// FoundGitLink is a link in the place of a file that git writes.
+	FoundGitLink FoundKind = "git_link"
 	// FoundName is a protected name; see dsl.ProtectedNames.
 	FoundName FoundKind = "name"
 	// KnownFolder is a folder that holds a repository or a project. It is remembered, and never a finding.
@@ -34,16 +40,6 @@ type Found struct {
 	Path string
 	// changed is when the inode of a file that the cage could write was changed last, 0 for all else.
 	changed int64
-}
-
-// Finding is something that was made while a cage lived and that may make tools outside run code.
-type Finding struct {
-	// Kind is a [FoundKind], "partial" where the search ended at its bound, or "policy" where the folders could not be looked at.
-	Kind string
-	// Path is absolute, "" for partial and policy.
-	Path string
-	// Text is one sentence about it.
-	Text string
 }
 
 // MaxFindings is how many findings [View.Since] returns at most, the last of which says how many there are besides.
@@ -75,25 +71,25 @@ func compareFound(a, b Found) int {
 }
 
 // Since returns what v has found that before, an earlier view of the same policy and project, had not.
-func (v *View) Since(before *View) []Finding {
+func (v *View) Since(before *View) []contract.Finding {
 	was := make(map[Found]int64, len(before.Found))
 	for _, f := range before.Found {
 		was[Found{Kind: f.Kind, Path: f.Path}] = f.changed
 	}
-	var list []Finding
+	var list []contract.Finding
 	for _, f := range v.Found {
 		changed, known := was[Found{Kind: f.Kind, Path: f.Path}]
 		if f.Kind == KnownFolder || known && (changed == f.changed || changed == 0 || f.changed == 0) {
 			continue
 		}
-		list = append(list, Finding{string(f.Kind), f.Path, v.sentence(f, known)})
+		list = append(list, contract.Finding{Kind: string(f.Kind), Path: f.Path, Text: v.sentence(f, known)})
 	}
 	if v.Partial && !before.Partial {
-		list = append(list, Finding{Kind: "partial", Text: fmt.Sprintf(
+		list = append(list, contract.Finding{Kind: "partial", Text: fmt.Sprintf(
 			"There are more than %d folders now, and those beyond were not searched for repositories and protected names.", searched)})
 	}
 	if more := len(list) - MaxFindings + 1; more > 1 {
-		list = append(list[:MaxFindings-1], Finding{Kind: "partial", Text: fmt.Sprintf("There are %d more.", more)})
+		list = append(list[:MaxFindings-1], contract.Finding{Kind: "partial", Text: fmt.Sprintf("There are %d more.", more)})
 	}
 	return list
 }
@@ -108,7 +104,15 @@ func (v *View) sentence(f Found, known bool) string {
 	case FoundGitlink:
 		return fmt.Sprintf("The index of a repository names %s as a submodule now: git status enters it, and runs what its configuration names.", name)
 	case FoundRepository:
+		if dsl.FoldName(filepath.Base(f.Path)) != ".git" {
+			return fmt.Sprintf("The folder %s was made a repository without a .git: git there runs what its configuration names, also where a .git beside it is broken. "+
+				"`git config --global safe.bareRepository explicit` prevents it.", name)
+		}
 		return fmt.Sprintf("The repository %s %s: git runs what its configuration and hooks name to those who enter the folder.", name, verb)
+	case FoundGitLink:
+		target, _ := os.Readlink(f.Path)
+		return fmt.Sprintf("The repository's file %s is a link to %s now: git run outside the cage writes there.",
+			name, termtext.Name(target))
 	case FoundHookPath:
 		return fmt.Sprintf("A configuration of git names %s now: git runs what is there.", name)
 	}

@@ -17,6 +17,12 @@ func isGit(dir string) bool {
 	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
 }
 
+// inGit reports whether a path is a .git or lies in one. A folder elsewhere that [isGit] takes for a repository's may be a project too:
+// three names make it one.
+func inGit(path string) bool {
+	return slices.Contains(strings.Split(path, "/"), ".git")
+}
+
 // protectGit protects the paths of a git directory, and of the submodules and worktrees in it, that make git run code. With
 // git: read_only it protects the whole directory. worktree is the working tree of the repository, "" if unknown.
 func (c *compiler) protectGit(dir, worktree string) error {
@@ -37,10 +43,12 @@ func (c *compiler) protectGit(dir, worktree string) error {
 // is there: it may be kept in another repository, as data for tests are, which would see the stubs. Such a folder has a name of
 // its own, so that a policy for an agent below another cannot be seen to name what is protected in it; there no policy can.
 func (c *compiler) protectGitFolder(dir string) error {
-	if c.policy.GitReadOnly() {
+	named := inGit(dir)
+	// A folder with a .git of its own is a work tree, though an agent may have made it look like a repository's folder.
+	if c.policy.GitReadOnly() && (named || kind(filepath.Join(dir, ".git")) == 0) {
 		return c.protectWhole(dir)
 	}
-	named := slices.Contains(strings.Split(dir, "/"), ".git")
+	c.noteGitLinks(dir)
 	stubs := named || kind(filepath.Join(dir, "worktrees")) == unix.S_IFDIR ||
 		kind(filepath.Join(filepath.Dir(dir), ".git")) == unix.S_IFREG
 	// A stub of another cage says what holds without it.
@@ -66,6 +74,32 @@ func (c *compiler) protectGitFolder(dir string) error {
 		}
 	}
 	return c.search(filepath.Join(dir, "worktrees"))
+}
+
+// logFolders bounds the folders of reference logs that are looked at for links.
+const logFolders = 64
+
+// noteGitLinks takes note of the links among the files that git writes without removing them first: COMMIT_EDITMSG,
+// FETCH_HEAD and the like, and the reference logs, in which lines quote the names of branches. Git outside the cage
+// writes to their targets.
+func (c *compiler) noteGitLinks(dir string) {
+	if !c.holder(dir).Writable {
+		return
+	}
+	note := func(at string, list []dirent) {
+		for _, e := range list {
+			if e.kind == unix.S_IFLNK {
+				c.note(Found{Kind: FoundGitLink, Path: filepath.Join(at, e.name)})
+			}
+		}
+	}
+	list, _ := c.entries(dir)
+	note(dir, list)
+	// Logs beyond the bound are those of branches below many folders; the search says Partial for work trees alone.
+	_, _ = c.walk(filepath.Join(dir, "logs"), logFolders, func(at string, list []dirent) (bool, error) {
+		note(at, list)
+		return true, nil
+	})
 }
 
 // protectModules protects the repositories in the folder in which git keeps those of submodules. They can be written; beside

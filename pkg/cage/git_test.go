@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 )
@@ -91,7 +92,7 @@ func TestGitlinks(t *testing.T) {
 func TestNamedByConfiguration(t *testing.T) {
 	t.Parallel()
 	root, _ := repository(t)
-	for _, name := range []string{"scripts/hooks/pre-commit", "tools/clean.py", "tools/watch", "shared/a.gitconfig", "shared/hooks/x", "nested/x"} {
+	for _, name := range []string{"scripts/hooks/pre-commit", "tools/clean.py", "tools/watch", "tools/pack", "tools/sub", "shared/a.gitconfig", "shared/hooks/x", "nested/x"} {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
 		must(t, os.WriteFile(filepath.Join(root, name), nil, 0o755))
 	}
@@ -99,6 +100,7 @@ func TestNamedByConfiguration(t *testing.T) {
 	for key, value := range map[string]string{
 		"core.hooksPath": "scripts/hooks", "include.path": "../shared/a.gitconfig", "includeIf.gitdir:/never/.path": root + "/absent.gitconfig",
 		"filter.x.clean": `python3 "tools/clean.py" %f`, "core.fsmonitor": "tools/watch", "core.editor": "vi",
+		"remote.x.uploadpack": "./tools/pack", "submodule.x.update": "!tools/sub",
 	} {
 		git(t, root, "config", key, value)
 	}
@@ -107,7 +109,7 @@ func TestNamedByConfiguration(t *testing.T) {
 	got := added(root, compile(t, root, "rw ."))
 	for name, want := range map[string]string{
 		"scripts/hooks": "folder", "shared/a.gitconfig": "file", "shared/hooks": "folder", "shared/more.gitconfig": "missing file",
-		"absent.gitconfig": "missing file", "tools/clean.py": "file", "tools/watch": "file", "absent": "missing folder",
+		"absent.gitconfig": "missing file", "tools/clean.py": "file", "tools/watch": "file", "tools/pack": "file", "tools/sub": "file", "absent": "missing folder",
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %q, want %q", name, got[name], want)
@@ -160,14 +162,24 @@ func TestSince(t *testing.T) {
 	must(t, os.WriteFile(root+"/lefthook-local.yml", nil, 0o644))
 	must(t, os.WriteFile(root+"/old/.envrc", []byte("x"), 0o644))
 	git(t, root, "config", "core.hooksPath", "elsewhere")
+	git(t, root, "init", "-q", "--bare", "deep/mirror")
+	for _, name := range []string{"objects", "refs"} { // what git takes for a repository where the .git at the root is broken
+		must(t, os.MkdirAll(filepath.Join(root, name), 0o755))
+	}
+	must(t, os.WriteFile(root+"/HEAD", []byte("ref: refs/heads/main\n"), 0o644))
+	must(t, os.MkdirAll(root+"/half/objects", 0o755))
+	must(t, os.WriteFile(root+"/half/HEAD", nil, 0o644))
 	var got []string
 	for _, f := range compile(t, root, "rw .").Since(before) {
-		got = append(got, f.Kind+" "+strings.TrimPrefix(f.Path, root+"/"))
+		got = append(got, f.Kind+" "+strings.TrimPrefix(strings.TrimPrefix(f.Path, root), "/"))
 		if f.Text == "" {
 			t.Errorf("no sentence about %v", f)
 		}
 	}
-	want := []string{"name deep/.vscode", "hook_path elsewhere", "name lefthook-local.yml", "repository new/repository/.git", "name old/.envrc", "gitlink vendor/lib"}
+	want := []string{
+		"repository ", "name deep/.vscode", "repository deep/mirror", "hook_path elsewhere", "name lefthook-local.yml", "repository new/repository/.git", "name old/.envrc",
+		"gitlink vendor/lib",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
@@ -175,8 +187,69 @@ func TestSince(t *testing.T) {
 		must(t, os.MkdirAll(fmt.Sprintf("%s/d%d", root, i), 0o755))
 	}
 	found := compile(t, root, "rw .").Since(before)
-	if !slices.ContainsFunc(found, func(f cage.Finding) bool { return f.Kind == "partial" }) {
+	if !slices.ContainsFunc(found, func(f contract.Finding) bool { return f.Kind == "partial" }) {
 		t.Error("a search that has become partial is not told")
+	}
+}
+
+// Git truncates COMMIT_EDITMSG and appends to reference logs without removing them first: an agent that puts links in
+// their places has the next git outside the cage write to a file of the operator's, with the agent's branch names.
+func TestLinksInARepositoryAreFound(t *testing.T) {
+	t.Parallel()
+	root, _ := repository(t)
+	target := filepath.Join(t.TempDir(), "profile")
+	must(t, os.WriteFile(target, []byte("precious"), 0o644))
+	must(t, os.Symlink("old", root+"/.git/kept"))
+	before := compile(t, root, "rw .")
+	git(t, root, "checkout", "-q", "-b", "$(x)")
+	must(t, os.MkdirAll(root+"/.git/logs/refs/heads/deep", 0o755))
+	for _, name := range []string{"COMMIT_EDITMSG", "logs/HEAD", "logs/refs/heads/deep/er"} {
+		_ = os.Remove(root + "/.git/" + name)
+		must(t, os.Symlink(target, root+"/.git/"+name))
+	}
+	var got []string
+	for _, f := range compile(t, root, "rw .").Since(before) {
+		got = append(got, f.Kind+" "+strings.TrimPrefix(f.Path, root+"/.git/"))
+		if !strings.Contains(f.Text, "is a link to "+target) {
+			t.Errorf("the sentence does not name the target: %s", f.Text)
+		}
+	}
+	want := []string{"git_link COMMIT_EDITMSG", "git_link logs/HEAD", "git_link logs/refs/heads/deep/er"}
+	if !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+	git(t, root, "checkout", "-q", "-b", "other")
+	if text, err := os.ReadFile(target); err != nil || !strings.Contains(string(text), "moving from $(x) to other") {
+		t.Errorf("git no longer writes through a link, and the finding is needless: %q, %v", text, err)
+	}
+}
+
+// A writable grant is searched also where an agent has made it look like a repository's own folder, which takes three names.
+func TestGrantThatLooksLikeARepository(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, grant, root string }{
+		{"the project's root", "rw .", ""},
+		{"a folder of it", "rw project:/src", "src"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			root, _ := repository(t)
+			at := filepath.Join(root, tt.root)
+			must(t, os.MkdirAll(at, 0o755))
+			git(t, root, "init", "-q", filepath.Join(at, "nested"))
+			must(t, os.WriteFile(filepath.Join(at, ".envrc"), nil, 0o644))
+			want := compile(t, root, tt.grant).Grants
+			for _, name := range []string{"objects", "refs"} {
+				must(t, os.MkdirAll(filepath.Join(at, name), 0o755))
+			}
+			must(t, os.WriteFile(filepath.Join(at, "HEAD"), []byte("ref: refs/heads/main\n"), 0o644))
+			got := compile(t, root, tt.grant).Grants
+			for _, g := range want {
+				if !slices.Contains(got, g) {
+					t.Errorf("lacks %+v, which it had before", g)
+				}
+			}
+		})
 	}
 }
 

@@ -37,7 +37,7 @@ func (c *compiler) protect() error {
 		if !g.Writable && g.Dir {
 			c.searchReadOnly(path)
 		}
-		if !g.Writable || !g.Dir || c.gits[path] || c.holder(filepath.Dir(path)).Writable {
+		if !g.Writable || !g.Dir || c.gits[path] && inGit(path) || c.holder(filepath.Dir(path)).Writable {
 			continue // in a writable one that is searched itself
 		}
 		if err := c.protectPartly(path); err != nil {

@@ -106,6 +106,7 @@ func (c *compiler) search(dir string) error {
 		}
 		switch {
 		case has("HEAD") && isGit(at):
+			c.noteBare(at)
 			return true, c.protectGit(at, "")
 		case has(".git") || has(".kaged"):
 			c.note(Found{Kind: KnownFolder, Path: at})
@@ -115,6 +116,14 @@ func (c *compiler) search(dir string) error {
 	})
 	c.partial = c.partial || !all
 	return err
+}
+
+// noteBare takes note of a repository's folder that is no .git: git takes it for one wherever no .git is in the way, and so at a
+// project's root too once the .git there is broken, which its HEAD decides and a cage can write.
+func (c *compiler) noteBare(dir string) {
+	if !inGit(dir) {
+		c.note(Found{Kind: FoundRepository, Path: dir})
+	}
 }
 
 // searchReadOnly looks below a read-only grant for sockets, if they are asked for.

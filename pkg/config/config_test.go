@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kaged.dev/pkg/catalogue"
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 )
@@ -53,7 +54,7 @@ func TestParse(t *testing.T) {
 	if d := cmp.Diff(wantModels, f.Models); d != "" {
 		t.Error(d)
 	}
-	wantTools := []config.ToolSwitch{{Pattern: "shell.*"}, {Pattern: "file.*", Enabled: true}, {Pattern: "edit.text", Enabled: true}}
+	wantTools := []catalogue.Switch{{Pattern: "shell.*"}, {Pattern: "file.*", Enabled: true}, {Pattern: "edit.text", Enabled: true}}
 	if d := cmp.Diff(wantTools, f.DefaultTools); d != "" {
 		t.Error(d)
 	}
@@ -224,4 +225,34 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("unexpected code in %v", err)
 		}
 	})
+}
+
+// Limits are keys that several services have.
+type Limits struct {
+	Depth int `toml:"depth"`
+	Width int `toml:"width"`
+}
+
+// The keys of an embedded struct stand beside the others, in the file and in the environment.
+func TestDecodeEmbedded(t *testing.T) {
+	t.Parallel()
+	f, err := config.Parse("local.toml", []byte("[services.harness]\nname = \"h\"\ndepth = 2\nwidth = 3\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cfg struct {
+		Name string `toml:"name"`
+		Limits
+	}
+	env := map[string]string{"KAGED_SERVICES_HARNESS_WIDTH": "7"}
+	if err := f.Decode("harness", &cfg, func(k string) string { return env[k] }); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Name != "h" || cfg.Depth != 2 || cfg.Width != 7 {
+		t.Errorf("got %+v, want the name h, the depth 2 of the file and the width 7 of the environment", cfg)
+	}
+	f.Services["harness"]["hight"] = 1
+	if err := f.Decode("harness", &cfg, os.Getenv); err == nil || !strings.Contains(err.Error(), `unknown key "hight"`) {
+		t.Errorf("an unknown key: got %v, want its name", err)
+	}
 }

@@ -38,8 +38,8 @@ func (d Duration) D() time.Duration { return time.Duration(d) }
 func (d Duration) String() string { return time.Duration(d).String() }
 
 // Decode fills into, a pointer to a service's Config holding its defaults, from the file's [services.<service>] table and
-// then from the environment. If into has a method Validate() error, that has the last word. It fails with bad_request
-// naming the key or the variable.
+// then from the environment. The keys of an embedded struct stand in the same table. If into has a method Validate() error,
+// that has the last word. It fails with bad_request naming the key or the variable.
 func (f *File) Decode(service string, into any, getenv func(string) string) error {
 	if table, ok := f.Services[service]; ok {
 		text, err := toml.Marshal(withoutPlace(table))
@@ -87,14 +87,16 @@ func serviceFault(path, service string, err error) error {
 
 // Place returns where a service listens and where others reach it, as its table and the environment say; "" for unsaid.
 func (f *File) Place(service string, getenv func(string) string) (listen, address string) {
-	read := func(key string) string {
-		if v := getenv(EnvName("services", service, key)); v != "" {
-			return v
-		}
-		v, _ := f.Services[service][key].(string)
+	return f.Value(service, "listen", getenv), f.Value(service, "address", getenv)
+}
+
+// Value returns the text under a key of a service, as its table and the environment say; "" for unsaid.
+func (f *File) Value(service, key string, getenv func(string) string) string {
+	if v := getenv(EnvName("services", service, key)); v != "" {
 		return v
 	}
-	return read("listen"), read("address")
+	v, _ := f.Services[service][key].(string)
+	return v
 }
 
 // EnvName returns the environment variable that stands for a key: KAGED_ and its parts in upper case, joined by "_".
@@ -109,6 +111,12 @@ func fromEnv(v reflect.Value, prefix string, getenv func(string) string) error {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
 		key, _, _ := strings.Cut(field.Tag.Get("toml"), ",")
+		if field.Anonymous && field.IsExported() && key == "" { // its keys stand beside those of v
+			if err := fromEnv(v.Field(i), prefix, getenv); err != nil {
+				return err
+			}
+			continue
+		}
 		if !field.IsExported() || key == "" || key == "-" {
 			continue
 		}

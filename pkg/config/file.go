@@ -12,6 +12,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"kaged.dev/pkg/catalogue"
 	"kaged.dev/pkg/fault"
 )
 
@@ -27,7 +28,7 @@ type File struct {
 	// Providers are the model providers by name.
 	Providers map[string]Provider `toml:"providers"`
 	// DefaultTools are the operator's rules for tools, in the order of the file.
-	DefaultTools []ToolSwitch `toml:"-"`
+	DefaultTools []catalogue.Switch `toml:"-"`
 	// Projects is how projects are registered.
 	Projects Projects `toml:"projects"`
 	// Limits bounds work on this daemon.
@@ -42,6 +43,8 @@ type File struct {
 	NATS NATS `toml:"nats"`
 	// Host is how services are run and how they speak to each other.
 	Host Host `toml:"host"`
+	// LSP is which language servers there are.
+	LSP LSP `toml:"lsp"`
 	// Services are the services' own tables, decoded by [Decode].
 	Services map[string]map[string]any `toml:"services"`
 }
@@ -63,7 +66,7 @@ type Provider struct {
 	Driver string `toml:"driver"`
 	// APIKey is "${VAR}", where the key is in the environment, or the key itself, which works and is warned of.
 	APIKey string `toml:"api_key"`
-	// BaseURL replaces the driver's own address.
+	// BaseURL replaces the driver's own address: without a version path for anthropic and google, with /v1 for the OpenAI kinds.
 	BaseURL string `toml:"base_url"`
 	// Headers are sent with every request.
 	Headers map[string]string `toml:"headers"`
@@ -73,12 +76,6 @@ type Provider struct {
 
 // Drivers are the wire formats a provider may speak.
 var Drivers = []string{"anthropic", "openai", "openai-chat", "google", "rehearsal"}
-
-// ToolSwitch turns the tools a glob names on or off.
-type ToolSwitch struct {
-	Pattern string
-	Enabled bool
-}
 
 type toolRule struct {
 	Enabled bool `toml:"enabled"`
@@ -157,6 +154,28 @@ type Host struct {
 	// MemoryLimit is the soft limit of a process's own memory in bytes, 256 MiB by default: above it, memory is collected more
 	// often. It gives way where more than four fifths of it are in use, and to GOMEMLIMIT in the environment.
 	MemoryLimit int64 `toml:"memory_limit"`
+}
+
+// LSP is which language servers there are.
+type LSP struct {
+	// Servers are the operator's language servers, by language.
+	Servers map[string]LSPServer `toml:"servers"`
+}
+
+// LSPServer is the table [lsp.servers.LANG]: the language server of a language, in place of kaged's own.
+type LSPServer struct {
+	// Command is the program and its arguments; kaged's own for an empty list.
+	Command []string `toml:"command"`
+	// Extensions are those of its files, such as ".zig"; kaged's own for an empty list.
+	Extensions []string `toml:"extensions"`
+	// Settings are sent to the server as its configuration and as options of its start, in place of kaged's own.
+	Settings map[string]any `toml:"settings"`
+	// Env are variables that the server gets besides the usual ones.
+	Env map[string]string `toml:"env"`
+	// Read are paths outside the project that the server may read in its cage, such as a folder of modules.
+	Read []string `toml:"read"`
+	// Memory bounds the server's cage in bytes, 4 GiB by default.
+	Memory int64 `toml:"memory"`
 }
 
 // Load reads the file at path; an absent file is an empty one. It fails with bad_request, whose details hold path, line

@@ -1,16 +1,11 @@
 package config
 
-import (
-	"fmt"
-	"maps"
-	"slices"
-)
+import "fmt"
 
-// DormantKey is a key of local.toml, or one value of it, that is read and that no part of kaged acts on.
+// DormantKey is a key of local.toml that is read and that no part of kaged acts on.
 type DormantKey struct {
-	// Table is its table, with NAME for a free part: limits, providers.NAME. Name is the key there, Value the one value that has no
-	// effect, "" for any.
-	Table, Name, Value string
+	// Table is its table, such as limits, Name the key there.
+	Table, Name string
 	// Lacks is what kaged does not do, as the end of a sentence.
 	Lacks string
 }
@@ -20,16 +15,12 @@ type DormantKey struct {
 var Dormant = []DormantKey{
 	{Table: "limits", Name: "sessions_per_project", Lacks: "sessions of a project are not counted"},
 	{Table: "limits", Name: "sessions_per_operator", Lacks: "sessions of an operator are not counted"},
-	{Table: "providers.NAME", Name: "driver", Value: "google", Lacks: "runs that would use it fail; openai-chat speaks to Gemini"},
 }
 
 // Reason says in one sentence what has no effect.
 func (d DormantKey) Reason() string { return d.says(d.Name) }
 
 func (d DormantKey) says(key string) string {
-	if d.Value != "" {
-		key += " = " + Quote(d.Value)
-	}
 	return fmt.Sprintf("%s is not in force yet: %s.", key, d.Lacks)
 }
 
@@ -58,12 +49,6 @@ func (f *File) dormant(d DormantKey) []string {
 		set := map[string]int{"sessions_per_project": f.Limits.SessionsPerProject, "sessions_per_operator": f.Limits.SessionsPerOperator}
 		if set[d.Name] != 0 {
 			keys = append(keys, d.Table+"."+d.Name)
-		}
-	case "providers.NAME":
-		for _, name := range slices.Sorted(maps.Keys(f.Providers)) {
-			if d.Name == "driver" && f.Providers[name].DriverOf(name) == d.Value {
-				keys = append(keys, "providers."+name+"."+d.Name)
-			}
 		}
 	}
 	return keys

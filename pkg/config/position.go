@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"kaged.dev/pkg/catalogue"
 )
 
 // entry is a key of the document: its full path and where its last part stands.
@@ -75,11 +77,11 @@ func position(data []byte, key []string) (line, column int) {
 }
 
 // orderedTools returns the rules of [default_tools] in the order of the file.
-func orderedTools(data []byte, rules map[string]toolRule) []ToolSwitch {
+func orderedTools(data []byte, rules map[string]toolRule) []catalogue.Switch {
 	if len(rules) == 0 {
 		return nil
 	}
-	var list []ToolSwitch
+	var list []catalogue.Switch
 	seen := map[string]bool{}
 	for _, e := range entries(data) {
 		if len(e.path) < 2 || e.path[0] != "default_tools" || seen[e.path[1]] {
@@ -88,7 +90,7 @@ func orderedTools(data []byte, rules map[string]toolRule) []ToolSwitch {
 		pattern := e.path[1]
 		if rule, ok := rules[pattern]; ok {
 			seen[pattern] = true
-			list = append(list, ToolSwitch{pattern, rule.Enabled})
+			list = append(list, catalogue.Switch{Pattern: pattern, Enabled: rule.Enabled})
 		}
 	}
 	return list

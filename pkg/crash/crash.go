@@ -1,8 +1,10 @@
 // Package crash names the moments at which a process may be killed to prove that nothing acknowledged is lost.
 //
 // Code calls [At] where losing the process would matter. In a normal build At is empty and costs nothing. In a build
-// tagged faults, KAGED_CRASH_AT names the one point at which the process sends itself SIGKILL: nothing is flushed and no
-// deferred call runs. "NAME:N" dies the Nth time the point is reached. A name that is not in the list below ends a faults
+// tagged faults, KAGED_CRASH_AT names the one point at which the process sends itself SIGKILL: nothing is flushed and
+// no
+// deferred call runs. "NAME:N" dies the Nth time the point is reached. A name that is not in the list below ends a
+// faults
 // build at its start, so that a test cannot pass by a spelling mistake.
 package crash
 
@@ -27,6 +29,14 @@ const (
 	ResultsBeforeStore Point = "results_before_store"
 	// ResultsStored: the results of a step are committed and the harness does not know it.
 	ResultsStored Point = "results_stored"
+	// AgentStarted: a call of an agent by another is committed as an invocation; no frame says so yet.
+	AgentStarted Point = "agent_started"
+	// ChildTurnStored: the turn of an agent below the root is committed and the harness does not know it.
+	ChildTurnStored Point = "child_turn_stored"
+	// ChildResultsStored: the results of a step of an agent below the root are committed and the harness does not know it.
+	ChildResultsStored Point = "child_results_stored"
+	// AgentEnded: the end of an invocation is committed, the result of the call that began it is not.
+	AgentEnded Point = "agent_ended"
 	// ApprovalStored: a tool call's request for approval is committed and no frame says so yet.
 	ApprovalStored Point = "approval_stored"
 	// ApprovalAnswered: an operator's answer is committed; neither the harness nor a client knows it.
@@ -60,7 +70,8 @@ const (
 	FilesCommitted Point = "files_committed"
 	// FileTakenBack: one more file of a set that failed is what it was before.
 	FileTakenBack Point = "file_taken_back"
-	// FilesTakenBack: all files of a set that failed are what they were before, which is noted; the new ones are still there.
+	// FilesTakenBack: all files of a set that failed are what they were before, which is noted; the new ones are still
+	// there.
 	FilesTakenBack Point = "files_taken_back"
 	// FileCleared: one more file that stood beside another while a set was made or taken back is gone.
 	FileCleared Point = "file_cleared"
@@ -92,7 +103,7 @@ func Points() []Point {
 }
 
 var points = []Point{
-	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored,
+	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored, AgentStarted, ChildTurnStored, ChildResultsStored, AgentEnded,
 	ApprovalStored, ApprovalAnswered, ApprovedTextsStored, ProjectApproved, CancelStored,
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
 	FileWritten, FilesStaged, FileBegun, FileCommitted, FilesCommitted, FileTakenBack, FilesTakenBack, FileCleared,

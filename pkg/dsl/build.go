@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"kaged.dev/pkg/catalogue"
 )
 
 // build turns a checked and flattened document into a Project and reports what only makes no sense as a whole.
@@ -61,7 +63,9 @@ func (b *builder) agent(n *node, key, tree string, parent *Agent) *Agent {
 	b.aliases = used(b.aliases, a.Model, tree)
 	if tools := n.get("tools"); tools != nil {
 		for _, e := range tools.entries {
-			a.Tools = append(a.Tools, ToolSwitch{Pattern: e.key, Enabled: e.value.get("enabled").flag, Pos: e.keyPos})
+			a.Tools = append(a.Tools, ToolSwitch{
+				Switch: catalogue.Switch{Pattern: e.key, Enabled: e.value.get("enabled").flag}, Pos: e.keyPos,
+			})
 		}
 		b.principalScope(a, parent)
 	}

@@ -44,7 +44,11 @@ var ProtectedNames = slices.Concat(
 	protectedNames(GrantStub, "kaged: agents, their cages, declared commands", ".kaged"),
 	protectedNames(GrantStub, "git, at each prompt that shows the state of a repository", ".git"),
 	protectedNames(NoStub, "git, where a home folder is granted", ".gitconfig", ".config/git"),
+	protectedNames(NoStub, "other version control, at each prompt that shows the state of a repository", ".hg/hgrc", ".hg/hgrc-not-shared", ".sl/config",
+		".jj/repo/config.toml"),
+	protectedNames(NoStub, "other version control, where a home folder is granted", ".hgrc", ".config/hg", ".jjconfig.toml", ".config/jj"),
 	protectedNames(NoStub, "direnv, on entering the folder", ".envrc"),
+	protectedNames(NoStub, "direnv, where a home folder is granted", ".direnvrc", ".config/direnv"),
 	protectedNames(ProjectStub, "mise, on entering the folder", ".mise"),
 	protectedNames(NoStub, "mise, on entering the folder", ".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml", "mise/config.toml",
 		"mise/config.local.toml", ".config/mise", ".config/mise.toml", ".config/mise.local.toml", ".rtx.toml"),
@@ -58,10 +62,12 @@ var ProtectedNames = slices.Concat(
 		".amazonq", ".trae", ".factory", ".crush.json", "crush.json", ".aider.conf.yml", ".config/opencode"),
 	protectedNames(NoStub, "the shell that starts or ends, where a home folder is granted", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases",
 		".profile", ".zshenv", ".zshrc", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout",
-		".config/fish", ".config/nushell", ".config/zsh"),
+		".config/fish", ".config/nushell", ".config/zsh", ".config/starship.toml", ".cargo/env"),
+	protectedNames(NoStub, "the shell that looks for a program, where a home folder is granted", ".local/bin", ".cargo/bin"),
+	protectedNames(NoStub, "the terminal that starts, where a home folder is granted", ".tmux.conf", ".config/tmux", ".wezterm.lua", ".config/wezterm"),
 	protectedNames(NoStub, "the desktop session, where a home folder is granted", ".config/autostart", ".config/systemd", ".config/environment.d", ".local/share/systemd",
 		".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment"),
-	protectedNames(NoStub, "ssh, where a home folder is granted", ".ssh"),
+	protectedNames(NoStub, "ssh and gpg, where a home folder is granted", ".ssh", ".gnupg"),
 )
 
 func protectedNames(stub StubPlace, reader string, names ...string) []Protected {

@@ -149,4 +149,4 @@ func isNumber(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-func quoted(text string) string { return strconv.Quote(clip(text)) }
+func quoted(text string) string { return strconv.Quote(shown(text)) }

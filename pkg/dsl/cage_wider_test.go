@@ -167,7 +167,7 @@ func can(c *Cage) map[string]bool {
 	return list
 }
 
-// Where nothing widens, nothing can be done in the new cage that could not be done in the old one, whatever the two are.
+// If no key widens, the new cage allows no action that the old cage refused, for any pair of cages.
 func TestNothingWiderMeansNothingMore(t *testing.T) {
 	narrower := 0
 	holds := func(seed uint64) bool {

@@ -30,7 +30,7 @@ func (b *commandBuilder) command() Command {
 		MaxOutput: bytesOf(n.get("max_output")), Pos: n.pos,
 	}
 	if strings.Contains(b.c.Program, "/") && !strings.HasPrefix(b.c.Program, "/") {
-		b.errorf(n.get("cmd").pos, ".cmd", "cmd is the name of a program or its absolute path; %q would be looked for in the project, where agents can write.", clip(b.c.Program))
+		b.errorf(n.get("cmd").pos, ".cmd", "cmd is the name of a program or its absolute path; %q would be looked for in the project, where agents can write.", shown(b.c.Program))
 	}
 	if d, err := time.ParseDuration(n.str("timeout")); err == nil {
 		b.c.Timeout = d
@@ -241,8 +241,8 @@ func (b *commandBuilder) unknown(name string, pos Position, path string) {
 		known = append(known, field{name: p.Name})
 	}
 	if near := nearest(name, known); near != "" {
-		b.errorf(pos, path, "There is no parameter %q; %q is meant, perhaps.", clip(name), near)
+		b.errorf(pos, path, "Unknown parameter %q; did you mean %q?", shown(name), near)
 		return
 	}
-	b.errorf(pos, path, "There is no parameter %q; declare it under parameters.", clip(name))
+	b.errorf(pos, path, "There is no parameter %q; declare it under parameters.", shown(name))
 }

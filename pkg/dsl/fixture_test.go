@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 var update = flag.Bool("update", false, "rewrite what the fixtures expect")
@@ -116,7 +116,7 @@ func TestFixtures(t *testing.T) {
 	if err != nil || len(paths) == 0 {
 		t.Fatal("no fixtures", err)
 	}
-	resolved := resolvedSchema(t)
+	schema := compiledSchema(t)
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			f := readFixture(t, path)
@@ -133,7 +133,7 @@ func TestFixtures(t *testing.T) {
 			if d := cmp.Diff(f.get("project"), project); d != "" {
 				t.Error("project:\n" + d)
 			}
-			checkSchema(t, resolved, f, r)
+			checkSchema(t, schema, f, r)
 		})
 	}
 }
@@ -160,25 +160,29 @@ func render(t *testing.T, r Result) (diagnostics, project string) {
 	return diagnostics, project
 }
 
-func resolvedSchema(t *testing.T) *jsonschema.Resolved {
+func compiledSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	text, err := Schema(Version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var schema jsonschema.Schema
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
-	resolved, err := schema.Resolve(nil)
+	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resolved
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(ProjectFile, schema); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile(ProjectFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
 }
 
 // checkSchema compares the schema's verdict on the merged root document with the parser's.
-func checkSchema(t *testing.T, resolved *jsonschema.Resolved, f *fixture, r Result) {
+func checkSchema(t *testing.T, schema *jsonschema.Schema, f *fixture, r Result) {
 	t.Helper()
 	var diags diagnostics
 	doc := parseYAML(ProjectFile, f.file(ProjectFile).Content, &diags, nil)
@@ -194,7 +198,7 @@ func checkSchema(t *testing.T, resolved *jsonschema.Resolved, f *fixture, r Resu
 	if strings.Contains(f.comment, "schema: accepts") {
 		rejects = false
 	}
-	if err := resolved.Validate(doc.value()); (err != nil) != rejects {
+	if err := schema.Validate(doc.value()); (err != nil) != rejects {
 		t.Errorf("the parser refuses: %t; the schema says: %v", rejects, err)
 	}
 }

@@ -11,12 +11,11 @@ var notInForce = map[string]string{
 	"agent.plugins":        "no plugin is loaded",
 	"agent.compaction":     "no conversation is compacted",
 	"agent.policy":         "no request is held against it",
-	"agent.subagents":      "the agents below are checked and not started",
 	"project.workflows":    "no workflow can be invoked",
 	"agent.policy." + gate: "nothing is kept from the model",
 }
 
-// gate is the key whose absence is worse than an error: it promises that a text never reaches a model.
+// gate is refused with an error, not a warning: an operator who sets it relies on a text never reaching a model.
 const gate = "content_gates"
 
 // NotInForceReason says in one sentence that a key has no effect, and what it does not do.

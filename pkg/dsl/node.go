@@ -3,6 +3,8 @@ package dsl
 import (
 	"strconv"
 	"strings"
+
+	"kaged.dev/pkg/clip"
 )
 
 // nodeKind is what a node holds.
@@ -182,20 +184,12 @@ func (n *node) describe() string {
 	case mapNode:
 		return "a mapping"
 	case stringNode:
-		return strconv.Quote(clip(n.text))
+		return strconv.Quote(shown(n.text))
 	}
-	return clip(n.text)
+	return shown(n.text)
 }
 
-// clip shortens a value to be shown in a message.
-func clip(s string) string {
-	const limit = 60
-	runes := 0
-	for i := range s {
-		if runes == limit {
-			return s[:i] + "..."
-		}
-		runes++
-	}
-	return s
-}
+// maxShown is the longest part of a value in a message, in characters.
+const maxShown = 60
+
+func shown(value string) string { return clip.MarkedRunes(value, maxShown, "...") }

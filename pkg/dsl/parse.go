@@ -9,13 +9,13 @@ import (
 // File is a file that Parse reads.
 type File struct {
 	// Path is relative to the project's root, with forward slashes.
-	Path string
+	Path string `json:"path"`
 	// Present says whether there is such a file and it can be used.
-	Present bool
+	Present bool `json:"present,omitempty"`
 	// Content is its bytes; of a prompt only presence counts.
-	Content []byte
+	Content []byte `json:"content,omitempty"`
 	// Reason says why a file that is there cannot be used.
-	Reason string
+	Reason string `json:"reason,omitempty"`
 }
 
 // Result is what Parse found.
@@ -130,9 +130,6 @@ func (l *loader) checkDocument(doc *node, tree string) bool {
 	(&checker{&own}).check(doc, projectShape, "", doc.pos)
 	for _, d := range own.list {
 		if tree != "" {
-			if d.Kind == NotInForce && d.Path == rootSubagents {
-				continue // said of the root project's root agent already
-			}
 			rest, isPrimary := strings.CutPrefix(d.Path, "primary")
 			if !isPrimary {
 				rest = "." + d.Path
@@ -207,7 +204,7 @@ func (l *loader) reference(e entry, tree string, depth int, chain []string) *nod
 	ref := e.value.get("path")
 	root, ok := referencePath(ref.text, rootOf(ref.pos.File))
 	if !ok {
-		l.diags.errorf(SchemaViolation, ref.pos, tree+".path", "The path %q leaves the project.", clip(ref.text))
+		l.diags.errorf(SchemaViolation, ref.pos, tree+".path", "The path %q leaves the project.", shown(ref.text))
 		return nil
 	}
 	if slices.Contains(chain, root) {

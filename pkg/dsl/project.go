@@ -1,6 +1,10 @@
 package dsl
 
-import "time"
+import (
+	"time"
+
+	"kaged.dev/pkg/catalogue"
+)
 
 // The places of a project's files, relative to its root.
 const (
@@ -147,10 +151,7 @@ type Agent struct {
 
 // ToolSwitch turns the tools that a pattern matches on or off.
 type ToolSwitch struct {
-	// Pattern is a name or a glob.
-	Pattern string
-	// Enabled is on or off.
-	Enabled bool
+	catalogue.Switch
 	// Pos is where it is written.
 	Pos Position
 }

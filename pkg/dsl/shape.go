@@ -169,11 +169,8 @@ func (c *checker) object(n *node, s *shape, path string, at Position) {
 	}
 }
 
-// dormant says of a key that it has no effect. Of agents below agents it is said once, for the root agent.
+// dormant says of a key that it has no effect.
 func (c *checker) dormant(e entry, f *field, path string) {
-	if f.name == "subagents" && path != rootSubagents {
-		return
-	}
 	says := NotInForceReason(f.name, f.dormant)
 	if f.fatal {
 		c.diags.errorf(NotInForce, e.keyPos, path, "%s Remove it.", says)
@@ -182,23 +179,20 @@ func (c *checker) dormant(e entry, f *field, path string) {
 	c.diags.warnf(NotInForce, e.keyPos, path, "%s", says)
 }
 
-// rootSubagents is the tree path of the root agent's children.
-const rootSubagents = "primary.subagents"
-
 func (c *checker) unknownKey(e entry, s *shape, path string) {
 	if f, ok := s.forbidden[e.key]; ok {
 		c.diags.errorf(f.kind, e.keyPos, path, "%s", f.message)
 		return
 	}
 	if near := nearest(e.key, s.fields); near != "" {
-		c.violation(e.keyPos, path, "There is no key %q here; %q is meant, perhaps.", clip(e.key), near)
+		c.violation(e.keyPos, path, "Unknown key %q; did you mean %q?", shown(e.key), near)
 		return
 	}
 	names := make([]string, len(s.fields))
 	for i, f := range s.fields {
 		names[i] = f.name
 	}
-	c.violation(e.keyPos, path, "There is no key %q here; there are %s.", clip(e.key), enumerate(names, "and"))
+	c.violation(e.keyPos, path, "Unknown key %q; the keys here are %s.", shown(e.key), enumerate(names, "and"))
 }
 
 func (c *checker) freeMap(n *node, s *shape, path string) {
@@ -213,7 +207,7 @@ func (c *checker) freeMap(n *node, s *shape, path string) {
 	for _, e := range n.entries {
 		sub := join(path, e.key)
 		if s.keys != nil && !s.keys.re.MatchString(e.key) {
-			c.violation(e.keyPos, sub, "The key %q is not %s.", clip(e.key), s.keys.says)
+			c.violation(e.keyPos, sub, "The key %q is not %s.", shown(e.key), s.keys.says)
 			continue
 		}
 		if e.value.kind == nullNode && s.values.kind != anyShape {
@@ -381,7 +375,7 @@ var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 func join(path, key string) string {
 	switch {
 	case !plainKey.MatchString(key):
-		return path + "[" + strconv.Quote(clip(key)) + "]"
+		return path + "[" + strconv.Quote(shown(key)) + "]"
 	case path == "":
 		return key
 	}

@@ -275,7 +275,7 @@ func (c *converter) alias(n *ast.AliasNode, pos Position, depth int) *node {
 	name := n.Value.GetToken().Value
 	target, known := c.anchors[name]
 	if !known {
-		c.fail(pos, "There is no anchor &%s before this alias, or the alias is inside it.", clip(name))
+		c.fail(pos, "There is no anchor &%s before this alias, or the alias is inside it.", shown(name))
 		return &node{pos: pos}
 	}
 	if !c.count(target, depth) {
@@ -320,7 +320,7 @@ func (c *converter) tagged(n *ast.TagNode, pos Position, depth int) *node {
 	case known && kind == floatNode && v.kind == intNode:
 		return &node{kind: floatNode, pos: v.pos, float: float64(v.int), text: v.text}
 	}
-	c.fail(pos, "The tag %s cannot be used here.", clip(n.Start.Value))
+	c.fail(pos, "The tag %s cannot be used here.", shown(n.Start.Value))
 	return &node{pos: pos}
 }
 
@@ -342,7 +342,7 @@ func (c *converter) mapping(values []*ast.MappingValueNode, pos Position, depth 
 			continue
 		}
 		if first, dup := seen[key]; dup {
-			c.fail(keyPos, "The key %q is already set on line %d.", clip(key), first.Line)
+			c.fail(keyPos, "The key %q is already set on line %d.", shown(key), first.Line)
 			continue
 		}
 		seen[key] = keyPos

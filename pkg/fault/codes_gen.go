@@ -132,6 +132,24 @@ const (
 	CagePolicyInvalid Code = 63
 	// CageLimitReached: The agent's cage reached a limit that ends it, and its run with it. details.limit names it; do with less, or raise it.
 	CageLimitReached Code = 64
+	// BudgetExceeded: What was asked for is more than may be used: details.resource says of what, details.limit how much. Do with less.
+	BudgetExceeded Code = 65
+	// IssueNotFound: The project has no issue with this number. kaged.issue list shows those there are.
+	IssueNotFound Code = 80
+	// InvalidTransition: The issue or the todo cannot go there from where it stands. details.legal lists where it can go.
+	InvalidTransition Code = 81
+	// TodoNotFound: No todo, or more than one, has this content. details lists those there are; name one by its full text.
+	TodoNotFound Code = 83
+	// ContentAddressingHint: Todos have no ids for agents. Name the todo by its full text.
+	ContentAddressingHint Code = 84
+	// LspServerNotFound: The program of the language server is not installed, or the agent's cage does not show it. details.command names it and details.install how it is installed; the other tools work without it.
+	LspServerNotFound Code = 85
+	// LspServerUnavailable: The language server crashed too often in this session and is not started again, or cannot be reached. Work without it, or use the action reload.
+	LspServerUnavailable Code = 86
+	// RenameNotPossible: The language server refuses the rename: what stands there has no name, or the new one cannot be used. The message has its reason.
+	RenameNotPossible Code = 87
+	// RenameScopeExceedsCage: The rename would change files that the agent may not write, so none was changed. details.paths names them.
+	RenameScopeExceedsCage Code = 88
 )
 
 var hints = map[Code]string{
@@ -199,4 +217,13 @@ var hints = map[Code]string{
 	HunkAmbiguous:           "A hunk fits in several places, so no file was changed. Give it more context lines, or an @@ header with a line above the place that is meant.",
 	CagePolicyInvalid:       "The cage's policy names something that is not there, is a link, or cannot be granted. Correct the cage block.",
 	CageLimitReached:        "The agent's cage reached a limit that ends it, and its run with it. details.limit names it; do with less, or raise it.",
+	BudgetExceeded:          "What was asked for is more than may be used: details.resource says of what, details.limit how much. Do with less.",
+	IssueNotFound:           "The project has no issue with this number. kaged.issue list shows those there are.",
+	InvalidTransition:       "The issue or the todo cannot go there from where it stands. details.legal lists where it can go.",
+	TodoNotFound:            "No todo, or more than one, has this content. details lists those there are; name one by its full text.",
+	ContentAddressingHint:   "Todos have no ids for agents. Name the todo by its full text.",
+	LspServerNotFound:       "The program of the language server is not installed, or the agent's cage does not show it. details.command names it and details.install how it is installed; the other tools work without it.",
+	LspServerUnavailable:    "The language server crashed too often in this session and is not started again, or cannot be reached. Work without it, or use the action reload.",
+	RenameNotPossible:       "The language server refuses the rename: what stands there has no name, or the new one cannot be used. The message has its reason.",
+	RenameScopeExceedsCage:  "The rename would change files that the agent may not write, so none was changed. details.paths names them.",
 }

@@ -68,6 +68,15 @@ func (e *Env) DialAddress(address string) (grpc.ClientConnInterface, error) {
 	return e.host.conns.at(address, address), nil
 }
 
+// DialWorkspace returns a connection to the tool-runner of a workspace. The name of a workspace is the address of its
+// tool-runner; the empty name stands for the service tool-runner.
+func (e *Env) DialWorkspace(workspace string) (grpc.ClientConnInterface, error) {
+	if workspace == "" {
+		return e.Dial("tool-runner"), nil
+	}
+	return e.DialAddress(workspace)
+}
+
 // Address is where other processes reach this service: "unix:PATH" or "host:port".
 func (e *Env) Address() string { return e.module.address }
 

@@ -27,8 +27,18 @@ type Module struct {
 	// Direct says that services of the same process call this one without a wire: worth it where a stream carries thousands of
 	// small messages, or large ones. Between processes it changes nothing.
 	Direct bool
+	// Files are those of its configuration that belong to the operator alone, so that no agent may see or change them.
+	Files []OperatorFile
 	// New builds the service. It starts nothing and touches no network.
 	New func(*Env) (Service, error)
+}
+
+// OperatorFile is a file that a service reads on the operator's word.
+type OperatorFile struct {
+	// Key of the service's configuration names it.
+	Key string
+	// Default is its name beside the operator's configuration where the key is not set.
+	Default string
 }
 
 // Service is a built service.
@@ -38,6 +48,12 @@ type Service interface {
 	// Run works until ctx ends and returns when every goroutine of the service has ended: nil after a clean stop. An error
 	// stops the whole process.
 	Run(ctx context.Context) error
+}
+
+// Starter is a Service with work to finish before its first call, such as the recovery of files: Start is called once, after
+// Register and before anything is served. An error stops the whole process.
+type Starter interface {
+	Start(ctx context.Context) error
 }
 
 // Drainer is a Service that has something to finish before its streams are cut: Drain is called once when the service
@@ -148,7 +164,7 @@ func New(opts Options, modules ...Module) (*Host, error) {
 			return nil, err
 		}
 	}
-	own, err := Own(opts.File, opts.ConfigPath, opts.DataDir, opts.Getenv)
+	own, err := Own(opts.File, opts.ConfigPath, opts.DataDir, opts.Getenv, modules...)
 	if err != nil {
 		return nil, err
 	}
@@ -162,9 +178,6 @@ func New(opts Options, modules ...Module) (*Host, error) {
 			return nil, err
 		}
 		h.modules = append(h.modules, r)
-		if own, err = withSockets(own, r.listen, r.address); err != nil { // the environment may place it too
-			return nil, err
-		}
 	}
 	for _, r := range h.modules {
 		env := &Env{
@@ -201,7 +214,7 @@ func (h *Host) Run(ctx context.Context, started func()) error {
 	var up []*running
 	var firstErr error
 	for _, r := range h.modules {
-		if err := r.start(failed); err != nil {
+		if err := r.start(ctx, failed); err != nil {
 			firstErr = err
 			break
 		}

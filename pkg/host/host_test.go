@@ -137,6 +137,62 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// starter is a probe with work to do before its first call.
+type starter struct {
+	*probe
+	calls func(context.Context) error // makes a call to the service
+	err   error
+}
+
+func (s *starter) Start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	err := s.calls(ctx)
+	s.journal.add("start " + fault.CodeOf(err).String())
+	return s.err
+}
+
+// A service starts before it is called: until Start returns no call reaches it, and one that fails stops the host.
+func TestStartPrecedesTheFirstCall(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err    error
+		direct bool
+	}{"succeeds": {}, "fails": {err: fault.New(fault.Internal, "no grammar")}, "succeeds without a wire": {direct: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &starter{probe: newProbe("a", &journal{}), err: c.err}
+			module := s.module()
+			module.Direct = c.direct
+			module.New = func(env *host.Env) (host.Service, error) { s.env = env; return s, nil }
+			h, err := host.New(options(t), module)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.calls = func(ctx context.Context) error {
+				_, err := toolrunnerv1.NewToolRunnerServiceClient(h.Dial("a")).EndSession(ctx, &toolrunnerv1.EndSessionRequest{})
+				return err
+			}
+			if c.err != nil {
+				if err := h.Run(t.Context(), nil); !errors.Is(err, fault.Internal) || slices.Contains(s.journal.lines, "run a") {
+					t.Errorf("got %v after %q, want internal and no run", err, s.journal.lines)
+				}
+				return
+			}
+			stop := run(t, h)
+			if err := s.calls(t.Context()); err != nil {
+				t.Errorf("got %v from a call after Start", err)
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			if first := s.journal.lines[0]; first != "start deadline_exceeded" && first != "start unavailable" {
+				t.Errorf("got %q first, want a call that the service was not there for", first)
+			}
+		})
+	}
+}
+
 // A ring of needs and a name twice are refused before anything starts.
 func TestRefusedConstellations(t *testing.T) {
 	t.Parallel()

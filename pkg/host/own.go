@@ -8,15 +8,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ownpath"
 )
 
 // Own returns the places of kaged's own, which no agent may see or decide about: the data directory, the configuration, the
-// files of the service token and of other secrets, and sockets outside of the data directory. The zero Path leaves one out. It fails with
-// bad_request for a path that leads nowhere.
-func Own(file *config.File, configPath, dataDir ownpath.Path, getenv func(string) string) ([]ownpath.Path, error) {
+// files of the service token and of other secrets, the operator's files of modules, and the sockets of modules and of services in the
+// configuration, as far as they lie outside of the data directory. The zero Path leaves one out. It fails with bad_request for a path that leads
+// nowhere.
+func Own(
+	file *config.File, configPath, dataDir ownpath.Path, getenv func(string) string, modules ...Module,
+) ([]ownpath.Path, error) {
 	var own []ownpath.Path
 	for _, p := range []ownpath.Path{dataDir, configPath} {
 		if !p.IsZero() {
@@ -37,7 +42,21 @@ func Own(file *config.File, configPath, dataDir ownpath.Path, getenv func(string
 		}
 		own = append(own, secret)
 	}
-	for _, name := range slices.Sorted(maps.Keys(file.Services)) {
+	services := slices.Collect(maps.Keys(file.Services))
+	for _, m := range modules {
+		services = append(services, m.Name)
+		for _, f := range m.Files {
+			path, err := f.place(file, m.Name, configPath, getenv)
+			if err != nil {
+				return nil, err
+			}
+			if !path.IsZero() {
+				own = append(own, path)
+			}
+		}
+	}
+	slices.Sort(services)
+	for _, name := range slices.Compact(services) {
 		listen, address, err := place(file, name, getenv)
 		if err != nil {
 			return nil, err
@@ -45,6 +64,9 @@ func Own(file *config.File, configPath, dataDir ownpath.Path, getenv func(string
 		if own, err = withSockets(own, listen, address); err != nil {
 			return nil, err
 		}
+	}
+	if own, err = withSockets(own, databaseSockets(config.Or(getenv("KAGED_DATABASE_URL"), file.Database.URL))...); err != nil {
+		return nil, err
 	}
 	if !dataDir.IsZero() && SocketPath(dataDir.String(), "x") != dataDir.Join("run", "x.sock") {
 		short, err := config.Resolve(shortDir(dataDir.String()))
@@ -54,6 +76,40 @@ func Own(file *config.File, configPath, dataDir ownpath.Path, getenv func(string
 		own = append(own, short)
 	}
 	return own, nil
+}
+
+// place returns where a file is, the zero Path where none is named.
+func (f OperatorFile) place(file *config.File, service string, configPath ownpath.Path, getenv func(string) string) (ownpath.Path, error) {
+	name := file.Value(service, f.Key, getenv)
+	switch {
+	case name != "":
+		return config.Resolve(name)
+	case f.Default == "" || configPath.IsZero():
+		return ownpath.Path{}, nil
+	}
+	return config.Resolve(filepath.Join(filepath.Dir(configPath.String()), f.Default))
+}
+
+// databaseSockets returns the addresses of the unix sockets that a connection string of Postgres names; none for one that cannot be read,
+// which is refused where the database is opened.
+func databaseSockets(url string) (addresses []string) {
+	if url == "" {
+		return nil
+	}
+	cfg, err := pgconn.ParseConfig(url)
+	if err != nil {
+		return nil
+	}
+	add := func(host string, port uint16) {
+		if filepath.IsAbs(host) {
+			addresses = append(addresses, "unix:"+filepath.Join(host, fmt.Sprintf(".s.PGSQL.%d", port)))
+		}
+	}
+	add(cfg.Host, cfg.Port)
+	for _, f := range cfg.Fallbacks {
+		add(f.Host, f.Port)
+	}
+	return addresses
 }
 
 // withSockets adds the unix sockets among addresses, each once, to places of kaged's own that do not hold them.

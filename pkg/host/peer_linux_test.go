@@ -319,14 +319,18 @@ func TestOwn(t *testing.T) {
 		"[host]\nservice_token_file = \"link/token\"\n[services.a]\nlisten = \"unix:%[1]s/link/run/a.sock\"\n[services.b]\naddress = \"unix:%[1]s/b.sock\"\n", dir))
 	must(t, err)
 	own, err := host.Own(file, testkit.Own(t, file.Path), testkit.Own(t, filepath.Join(dir, "data")), func(name string) string {
-		return map[string]string{"KAGED_NATS_URL_FILE": filepath.Join(dir, "link/nats")}[name]
-	})
+		return map[string]string{
+			"KAGED_NATS_URL_FILE": filepath.Join(dir, "link/nats"), "KAGED_SERVICES_C_D_LISTEN": "unix:" + filepath.Join(dir, "link/c.sock"),
+			"KAGED_SERVICES_C_D_FILE": filepath.Join(dir, "link/named"),
+			"KAGED_DATABASE_URL":      "postgres:///x?host=" + filepath.Join(dir, "link/pg") + ",127.0.0.1&port=5433",
+		}[name]
+	}, host.Module{Name: "c-d", Files: []host.OperatorFile{{Key: "file"}, {Key: "other", Default: "beside"}, {Key: "none"}}})
 	must(t, err)
 	var got []string
 	for _, p := range own {
 		got = append(got, strings.TrimPrefix(p.String(), dir))
 	}
-	if want := "/data /local.toml /token /nats /run/a.sock /b.sock"; strings.Join(got, " ") != want {
+	if want := "/data /local.toml /token /nats /named /beside /run/a.sock /b.sock /c.sock /pg/.s.PGSQL.5433"; strings.Join(got, " ") != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
 	long := testkit.Own(t, filepath.Join(dir, strings.Repeat("long", 25)))

@@ -72,7 +72,7 @@ func (r *running) dial() (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+r.Name, opts...)
 }
 
-func (r *running) start(failed chan<- error) error {
+func (r *running) start(ctx context.Context, failed chan<- error) error {
 	listener, err := r.open()
 	if err != nil {
 		return err
@@ -89,6 +89,14 @@ func (r *running) start(failed chan<- error) error {
 	grpc_health_v1.RegisterHealthServer(served, r.health)
 	reflection.Register(r.server)
 	r.service.Register(served)
+	if s, ok := r.service.(Starter); ok {
+		if err := s.Start(ctx); err != nil {
+			if listener != nil {
+				listener.Close()
+			}
+			return fmt.Errorf("%s: %w", r.Name, err)
+		}
+	}
 	if r.direct != nil {
 		r.direct.start()
 	}
@@ -97,12 +105,12 @@ func (r *running) start(failed chan<- error) error {
 	if listener != nil {
 		r.serve(listener, failed)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	life, cancel := context.WithCancel(context.Background())
 	r.cancel, r.ended = cancel, make(chan struct{})
 	go func() {
 		defer close(r.ended)
-		r.runErr = r.service.Run(ctx)
-		if ctx.Err() == nil {
+		r.runErr = r.service.Run(life)
+		if life.Err() == nil {
 			err := r.runErr
 			if err == nil {
 				err = errors.New("it ended by itself")

@@ -47,6 +47,9 @@ type Caller struct {
 	RequestID string
 	// AuthMode is how the operator was recognised: loopback, sidecar or insecure.
 	AuthMode string
+	// AgentPath is the tree path of the agent that the operator's work is done by, "" for the operator in person. A tool
+	// sets it.
+	AgentPath string
 }
 
 type callerKey struct{}

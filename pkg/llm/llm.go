@@ -85,6 +85,8 @@ type Request struct {
 	MaxOutputTokens int
 	// CacheKey groups the requests of one conversation for providers that cache by it. It is a hash, not our id.
 	CacheKey string
+	// Agent is the tree path of the agent that asks. It is for a driver that plays parts; no provider is sent it.
+	Agent string `json:"-"`
 	// Hold, unless nil, is called when everything is ready to be sent: a driver sends nothing before it returns, and fails
 	// with its error. It returns at once from the second time on.
 	Hold func(context.Context) error `json:"-"`
@@ -105,7 +107,11 @@ const (
 // Usage counts tokens, each in one place only: Input excludes what was read from or written to a cache; Output includes
 // Reasoning.
 type Usage struct {
-	Input, Output, Reasoning, CacheRead, CacheWrite int64
+	Input      int64 `json:"input"`
+	Output     int64 `json:"output"`
+	Reasoning  int64 `json:"reasoning"`
+	CacheRead  int64 `json:"cache_read"`
+	CacheWrite int64 `json:"cache_write"`
 }
 
 // The limits of token counts. A provider's report is not trusted beyond MaxReported per field and call. No sum exceeds

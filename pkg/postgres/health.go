@@ -13,7 +13,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// How often [Health.Watch] asks, and how often a trouble that lasts is logged again.
+// Longest interval between two questions of [Health.Watch], and the interval at which a lasting refusal is logged again.
 const (
 	watchEvery = time.Second
 	logEvery   = time.Minute
@@ -72,54 +72,75 @@ func (h *Health) Bound(ctx context.Context) (context.Context, context.CancelFunc
 	}, nil
 }
 
-// Watch asks the database every second until ctx ends.
+// Watch asks the database at least every second until ctx ends.
 func (h *Health) Watch(ctx context.Context, pool *pgxpool.Pool) {
-	w := watcher{h: h, config: pool.Config().ConnConfig.Copy(), pool: pool}
-	w.config.Tracer = nil
-	defer w.drop()
+	line := &privateLine{config: pool.Config().ConnConfig.Copy(), probe: h.probe}
+	line.config.Tracer = nil
+	defer line.drop()
+	h.watch(ctx, line)
+}
+
+// line is a connection of the watcher's own.
+type line interface {
+	// ask fails with context.DeadlineExceeded if the database does not answer, and otherwise if it cannot be reached.
+	ask(ctx context.Context) error
+	// try writes and takes the write back.
+	try(ctx context.Context) error
+	// drop closes the connection; the next ask opens another.
+	drop()
+}
+
+// watch asks on l until ctx ends. The limit of each question leaves out the interval before it, so that a request that begins just
+// after an answer ends within the stall time, queued for a connection or not.
+func (h *Health) watch(ctx context.Context, l line) {
+	every := min(watchEvery, h.stall/5)
 	for {
-		w.look(ctx)
+		h.look(ctx, l, h.stall-every)
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(watchEvery):
+		case <-time.After(every):
 		}
 	}
 }
 
-// watcher is the goroutine of Watch.
-type watcher struct {
-	h      *Health
-	config *pgx.ConnConfig
-	pool   *pgxpool.Pool
-	conn   *pgx.Conn // nil for none
-}
-
-func (w *watcher) look(parent context.Context) {
-	ctx, cancel := context.WithTimeout(parent, w.h.stall)
+func (h *Health) look(parent context.Context, l line, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(parent, limit)
 	defer cancel()
-	err := w.ask(ctx)
+	err := l.ask(ctx)
 	switch {
 	case parent.Err() != nil:
 		return
 	case err == nil:
-		w.h.answers()
+		h.answers()
 	case errors.Is(err, context.DeadlineExceeded):
-		w.drop()
-		w.h.stalls(err)
+		l.drop()
+		h.stalls(err)
 		return
 	default:
-		w.drop() // It is away, and says so to all who ask.
+		l.drop() // An unreachable server fails every request by itself.
 		return
 	}
-	if w.h.refuses() {
-		ctx, cancel := context.WithTimeout(parent, w.h.stall)
-		defer cancel()
-		w.try(ctx)
+	if !h.refuses() {
+		return
+	}
+	ctx, cancel = context.WithTimeout(parent, limit)
+	defer cancel()
+	if err := l.try(ctx); err != nil {
+		h.note(err)
+	} else {
+		h.takes()
 	}
 }
 
-func (w *watcher) ask(ctx context.Context) (err error) {
+// privateLine is the [line] of Watch: a connection beside the pool, so that a full pool does not count as a silent database.
+type privateLine struct {
+	config *pgx.ConnConfig
+	probe  func(context.Context, pgx.Tx) error
+	conn   *pgx.Conn // nil for none
+}
+
+func (w *privateLine) ask(ctx context.Context) (err error) {
 	if w.conn == nil {
 		if w.conn, err = pgx.ConnectConfig(ctx, w.config); err != nil {
 			w.conn = nil
@@ -129,22 +150,17 @@ func (w *watcher) ask(ctx context.Context) (err error) {
 	return w.conn.Ping(ctx)
 }
 
-// try finds out whether writes work again.
-func (w *watcher) try(ctx context.Context) {
+func (w *privateLine) try(ctx context.Context) error {
 	tx, err := w.conn.Begin(ctx)
 	if err == nil {
-		err = w.h.probe(ctx, tx)
+		err = w.probe(ctx, tx)
 		_ = tx.Rollback(ctx)
 	}
-	if err == nil {
-		w.h.takes()
-	} else {
-		w.h.note(err)
-	}
+	return err
 }
 
 // drop closes the connection without waiting for a server that does not answer.
-func (w *watcher) drop() {
+func (w *privateLine) drop() {
 	if w.conn == nil {
 		return
 	}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,38 +10,38 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
 )
 
-// A transaction that conflicts with others is tried txAttempts times, with a pause that grows from txPause.
-const (
-	txAttempts = 6
-	txPause    = 4 * time.Millisecond
-)
+// txPauses are between the tries of a transaction that conflicts with others.
+var txPauses = retry.Pauses{First: 4 * time.Millisecond, Last: time.Second, Tries: 6, Spread: true}
 
 // pingLimit bounds a readiness check.
 const pingLimit = 2 * time.Second
+
+// Beginner begins transactions, as a pool does.
+type Beginner interface {
+	Begin(context.Context) (pgx.Tx, error)
+}
 
 // InTx runs fn in a transaction and commits it if fn returns nil. A serialization failure or a deadlock starts it again
 // from the beginning, a few times, so fn must have no effect outside tx and must be safe to call repeatedly. Errors of
 // fn are classified, so that a *fault.Error of fn's own comes back unchanged; one that was lost while the commit was on its way
 // has [fault.CommitUnknown]. tx is dead when fn returns.
-func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error {
-	pause := txPause
-	for attempt := 1; ; attempt++ {
-		err := runTx(ctx, pool, fn)
-		if err == nil || !isRetryable(err) || attempt == txAttempts {
+func InTx(ctx context.Context, pool Beginner, fn func(pgx.Tx) error) error {
+	var err error
+	for range txPauses.Each(ctx) {
+		if err = runTx(ctx, pool, fn); err == nil || !isRetryable(err) {
 			return Classify(err)
 		}
-		select {
-		case <-ctx.Done():
-			return fault.From(ctx.Err())
-		case <-time.After(pause/2 + rand.N(pause)):
-		}
-		pause *= 2
 	}
+	if ctx.Err() != nil {
+		return fault.From(ctx.Err())
+	}
+	return Classify(err)
 }
 
-func runTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) (err error) {
+func runTx(ctx context.Context, pool Beginner, fn func(pgx.Tx) error) (err error) {
 	tx, err := pool.Begin(ctx)
 	if err != nil {
 		return err

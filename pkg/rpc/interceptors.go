@@ -9,8 +9,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
@@ -31,6 +33,7 @@ const (
 	keyEmail   = "kaged-user-email"
 	keyRequest = "kaged-request-id"
 	keyMode    = "kaged-auth-mode"
+	keyAgent   = "kaged-agent-path"
 )
 
 // ServerOptions returns the options of every server.
@@ -126,13 +129,16 @@ func incoming(ctx context.Context) context.Context {
 	}
 	return ident.WithCaller(ctx, ident.Caller{
 		UserID: one(keyUser), Email: one(keyEmail), RequestID: one(keyRequest), AuthMode: one(keyMode),
+		AgentPath: one(keyAgent),
 	})
 }
 
 func outgoing(ctx context.Context) context.Context {
 	c := ident.CallerFrom(ctx)
-	kv := make([]string, 0, 8)
-	for _, p := range [...][2]string{{keyUser, c.UserID}, {keyEmail, c.Email}, {keyRequest, c.RequestID}, {keyMode, c.AuthMode}} {
+	kv := make([]string, 0, 10)
+	for _, p := range [...][2]string{
+		{keyUser, c.UserID}, {keyEmail, c.Email}, {keyRequest, c.RequestID}, {keyMode, c.AuthMode}, {keyAgent, c.AgentPath},
+	} {
 		if p[1] != "" {
 			kv = append(kv, p[0], p[1])
 		}
@@ -144,23 +150,35 @@ func outgoing(ctx context.Context) context.Context {
 }
 
 func clientUnary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	return FromStatus(invoke(outgoing(ctx), method, req, reply, cc, opts...))
+	return answered(ctx, invoke(outgoing(ctx), method, req, reply, cc, opts...))
+}
+
+// answered returns the fault of a call made with ctx. The transport calls a connection that is closed cancelled too; where the caller
+// has not cancelled that is unavailable.
+func answered(ctx context.Context, err error) error {
+	if status.Code(err) == codes.Canceled && len(status.Convert(err).Details()) == 0 && ctx.Err() == nil {
+		err = status.Error(codes.Unavailable, status.Convert(err).Message())
+	}
+	return FromStatus(err)
 }
 
 func clientStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	cs, err := open(outgoing(ctx), desc, cc, method, opts...)
 	if err != nil {
-		return nil, FromStatus(err)
+		return nil, answered(ctx, err)
 	}
-	return &faultStream{cs}, nil
+	return &faultStream{cs, ctx}, nil
 }
 
-type faultStream struct{ grpc.ClientStream }
+type faultStream struct {
+	grpc.ClientStream
+	ctx context.Context // of the caller: the stream's own ends with the connection
+}
 
-func (s *faultStream) SendMsg(m any) error { return FromStatus(s.ClientStream.SendMsg(m)) }
-func (s *faultStream) RecvMsg(m any) error { return FromStatus(s.ClientStream.RecvMsg(m)) }
-func (s *faultStream) CloseSend() error    { return FromStatus(s.ClientStream.CloseSend()) }
+func (s *faultStream) SendMsg(m any) error { return answered(s.ctx, s.ClientStream.SendMsg(m)) }
+func (s *faultStream) RecvMsg(m any) error { return answered(s.ctx, s.ClientStream.RecvMsg(m)) }
+func (s *faultStream) CloseSend() error    { return answered(s.ctx, s.ClientStream.CloseSend()) }
 func (s *faultStream) Header() (metadata.MD, error) {
 	md, err := s.ClientStream.Header()
-	return md, FromStatus(err)
+	return md, answered(s.ctx, err)
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"kaged.dev/pkg/fault"
@@ -42,3 +43,49 @@ func TestDefectsAreLogged(t *testing.T) {
 		})
 	}
 }
+
+// A call that a closed connection cuts off is unavailable; one that its caller or the server cancelled is cancelled.
+func TestClosedConnectionIsUnavailable(t *testing.T) {
+	t.Parallel()
+	closed := status.Error(codes.Canceled, "grpc: the client connection is closing")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		err  error
+		want fault.Code
+	}{
+		"closed":                   {t.Context(), closed, fault.Unavailable},
+		"cancelled by the caller":  {gone, closed, fault.Cancelled},
+		"cancelled by the server":  {t.Context(), ToStatus(fault.New(fault.Cancelled, "The operator cancelled it.")), fault.Cancelled},
+		"a refusal of the service": {t.Context(), ToStatus(fault.New(fault.Conflict, "It is held.")), fault.Conflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			unary := clientUnary(c.ctx, "/x/Y", nil, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return c.err })
+			_, open := clientStream(c.ctx, nil, nil, "/x/Y", func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+				return nil, c.err
+			})
+			stream := &faultStream{ctx: c.ctx, ClientStream: failing{err: c.err}}
+			_, header := stream.Header()
+			for what, err := range map[string]error{
+				"call": unary, "open": open, "receive": stream.RecvMsg(nil), "send": stream.SendMsg(nil), "close": stream.CloseSend(), "header": header,
+			} {
+				if got := fault.From(err).Code; got != c.want {
+					t.Errorf("got %v from %s, want %v", err, what, c.want)
+				}
+			}
+		})
+	}
+}
+
+// failing is a stream of which everything fails.
+type failing struct {
+	grpc.ClientStream
+	err error
+}
+
+func (f failing) RecvMsg(any) error            { return f.err }
+func (f failing) SendMsg(any) error            { return f.err }
+func (f failing) CloseSend() error             { return f.err }
+func (f failing) Header() (metadata.MD, error) { return nil, f.err }

@@ -267,7 +267,7 @@ func TestToStatus(t *testing.T) {
 	if rpc.ToStatus(nil) != nil || rpc.FromStatus(nil) != nil {
 		t.Error("no error became one")
 	}
-	if err := rpc.FromStatus(io.EOF); err != io.EOF {
+	if err := rpc.FromStatus(io.EOF); !errors.Is(err, io.EOF) {
 		t.Errorf("the end of a stream became %v", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"kaged.dev/pkg/jsondepth"
 	"kaged.dev/pkg/wirejson"
-	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
 // A text that every client reads alike stays JSON, and any other becomes a string.
@@ -50,7 +50,7 @@ func FuzzRaw(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		frame, err := wirejson.Marshal(&gatewayv1.MessageToolCall{Input: wirejson.Raw(text)})
+		frame, err := wirejson.Marshal(&apiv1.MessageToolCall{Input: wirejson.Raw(text)})
 		if err != nil || !json.Valid(frame) || jsondepth.Of(frame) > wirejson.MaxDepth+1 {
 			t.Fatalf("%q became %s and error %v, want JSON", text, frame, err)
 		}
@@ -61,7 +61,7 @@ func FuzzRaw(f *testing.F) {
 		if jsondepth.Of(frame) > wirejson.MaxDepth {
 			return // one level more than a request may have
 		}
-		var back gatewayv1.MessageToolCall
+		var back apiv1.MessageToolCall
 		if err := wirejson.Unmarshal(frame, &back); err != nil {
 			t.Fatalf("%s cannot be read: %v", frame, err)
 		}

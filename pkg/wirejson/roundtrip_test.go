@@ -20,8 +20,7 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/wirejson"
-	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
-	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
 // everything has a field of each kind that protobuf knows.
@@ -168,7 +167,7 @@ func FuzzUnmarshal(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, m := range []proto.Message{
-			&sessionmanagerv1.PostMessageRequest{}, &sessionmanagerv1.UpdateSessionRequest{}, &gatewayv1.Hello{},
+			&apiv1.PostMessageRequest{}, &apiv1.UpdateSessionRequest{}, &apiv1.Hello{},
 			&structpb.Value{}, dynamicpb.NewMessage(everything),
 		} {
 			err := wirejson.Unmarshal(data, m)

@@ -120,3 +120,8 @@ func (t *enumTable) name(n protoreflect.EnumNumber) string {
 	}
 	return t.zero
 }
+
+// EnumName returns the name of an enum's value as JSON shows it.
+func EnumName(ed protoreflect.EnumDescriptor, n protoreflect.EnumNumber) string {
+	return enumOf(ed).name(n)
+}

@@ -15,8 +15,8 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/wirejson"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
-	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
@@ -29,11 +29,11 @@ func TestMarshal(t *testing.T) {
 		want string
 	}{
 		"nil":           {nil, `null`},
-		"nil of a type": {(*sessionmanagerv1.Session)(nil), `null`},
+		"nil of a type": {(*apiv1.Session)(nil), `null`},
 		"null, lists and totals": {
-			&sessionmanagerv1.GetSessionResponse{Session: &sessionmanagerv1.Session{
-				Id: "01S", ProjectId: "p", Name: proto.String("a"), State: sessionmanagerv1.SessionState_SESSION_STATE_IDLE,
-				CreatedAt: 1716300000000, Totals: &sessionmanagerv1.SessionTotals{TokensIn: 1 << 60},
+			&apiv1.GetSessionResponse{Session: &apiv1.Session{
+				Id: "01S", ProjectId: "p", Name: proto.String("a"), State: apiv1.SessionState_SESSION_STATE_IDLE,
+				CreatedAt: 1716300000000, Totals: &apiv1.SessionTotals{TokensIn: 1 << 60},
 			}},
 			`{"session":{"id":"01S","project_id":"p","name":"a","label":null,"state":"idle","blocked_reason":null,` +
 				`"created_at":1716300000000,"updated_at":0,"ended_at":null,"message_count":0,"model_override":null,` +
@@ -41,18 +41,18 @@ func TestMarshal(t *testing.T) {
 				`"totals":{"tokens_in":1152921504606846976,"tokens_out":0,"cost_usd":null},"cage_status":null}}`,
 		},
 		"left out while empty": {
-			&sessionmanagerv1.PostMessageResponse{Id: "m", SessionId: "s", AcceptedAt: 1, RunId: "r"},
+			&apiv1.PostMessageResponse{Id: "m", SessionId: "s", AcceptedAt: 1, RunId: "r"},
 			`{"id":"m","session_id":"s","accepted_at":1,"run_id":"r"}`,
 		},
 		"there when set": {
-			&sessionmanagerv1.PostMessageResponse{Queued: true, Reason: "per_project", RunningCount: 4, Limit: 4},
+			&apiv1.PostMessageResponse{Queued: true, Reason: "per_project", RunningCount: 4, Limit: 4},
 			`{"id":"","session_id":"","accepted_at":0,"run_id":"","queued":true,"reason":"per_project","running_count":4,"limit":4}`,
 		},
 		"maps are sorted": {
-			&gatewayv1.Welcome{SessionId: "s", ServerSeq: map[string]int64{"output": 2, "events": 1}},
+			&apiv1.Welcome{SessionId: "s", ServerSeq: map[string]int64{"output": 2, "events": 1}},
 			`{"session_id":"s","server_seq":{"events":1,"output":2}}`,
 		},
-		"an empty map is an object": {&gatewayv1.Welcome{}, `{"session_id":"","server_seq":{}}`},
+		"an empty map is an object": {&apiv1.Welcome{}, `{"session_id":"","server_seq":{}}`},
 		"an enum with underscores": {
 			&commonv1.Error{Code: commonv1.ErrorCode_ERROR_CODE_NOT_FOUND, Message: "no"}, `{"code":"not_found","message":"no"}`,
 		},
@@ -62,16 +62,16 @@ func TestMarshal(t *testing.T) {
 			`{"<":"</&>","a":1e+21,"b":[null,true,1.5,"x",{}]}`,
 		},
 		"raw JSON": {
-			&gatewayv1.MessageToolCall{Input: []byte(`{"b":9223372036854775807,"a":[]}`)},
+			&apiv1.MessageToolCall{Input: []byte(`{"b":9223372036854775807,"a":[]}`)},
 			`{"message_id":"","id":"","name":"","input":{"b":9223372036854775807,"a":[]}}`,
 		},
-		"raw JSON that is absent": {&gatewayv1.MessageToolCall{}, `{"message_id":"","id":"","name":"","input":null}`},
+		"raw JSON that is absent": {&apiv1.MessageToolCall{}, `{"message_id":"","id":"","name":"","input":null}`},
 		"raw JSON that is none": {
-			&gatewayv1.MessageToolCall{Input: []byte("1},\xff")}, `{"message_id":"","id":"","name":"","input":"1},` + "\uFFFD" + `"}`,
+			&apiv1.MessageToolCall{Input: []byte("1},\xff")}, `{"message_id":"","id":"","name":"","input":"1},` + "\uFFFD" + `"}`,
 		},
-		"raw JSON left out": {&sessionmanagerv1.MessagePart{Type: "text"}, `{"type":"text"}`},
+		"raw JSON left out": {&apiv1.MessagePart{Type: "text"}, `{"type":"text"}`},
 		"text": {
-			&gatewayv1.MessageDelta{Delta: "a\"\\\n\r\t\x00\x1f\u2028é\xff😀\x80"},
+			&apiv1.MessageDelta{Delta: "a\"\\\n\r\t\x00\x1f\u2028é\xff😀\x80"},
 			`{"message_id":"","delta":"a\"\\\n\r\t\u0000\u001f` + "\u2028é\uFFFD😀\uFFFD" + `","kind":""}`,
 		},
 		"bytes": {&sessionmanagerv1.GetAuthEpochResponse{Secret: []byte{0xfb, 0xff}}, `{"secret":"+/8="}`},
@@ -109,7 +109,7 @@ func TestAppendRefusesNaN(t *testing.T) {
 // A frame has the four keys of the protocol.
 func TestAppendFrame(t *testing.T) {
 	t.Parallel()
-	got, err := wirejson.AppendFrame(nil, "output", 7, "message.delta", &gatewayv1.MessageDelta{MessageId: "m", Delta: "hi", Kind: "text"})
+	got, err := wirejson.AppendFrame(nil, "output", 7, "message.delta", &apiv1.MessageDelta{MessageId: "m", Delta: "hi", Kind: "text"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,24 +127,24 @@ func TestUnmarshal(t *testing.T) {
 		want proto.Message
 	}{
 		"unknown keys are ignored": {
-			`{"content":"hi","x":{"a":[1,{"b":null}]},"x":1}`, &sessionmanagerv1.PostMessageRequest{Content: proto.String("hi")},
+			`{"content":"hi","x":{"a":[1,{"b":null}]},"x":1}`, &apiv1.PostMessageRequest{Content: proto.String("hi")},
 		},
-		"null is unset":      {`{"content":null,"max_steps_override":null}`, &sessionmanagerv1.PostMessageRequest{}},
-		"empty is not unset": {`{"content":""}`, &sessionmanagerv1.PostMessageRequest{Content: proto.String("")}},
+		"null is unset":      {`{"content":null,"max_steps_override":null}`, &apiv1.PostMessageRequest{}},
+		"empty is not unset": {`{"content":""}`, &apiv1.PostMessageRequest{Content: proto.String("")}},
 		"null and absent": {
 			`{"label":null,"max_steps_override":3}`,
-			&sessionmanagerv1.UpdateSessionRequest{Label: structpb.NewNullValue(), MaxStepsOverride: structpb.NewNumberValue(3)},
+			&apiv1.UpdateSessionRequest{Label: structpb.NewNullValue(), MaxStepsOverride: structpb.NewNumberValue(3)},
 		},
 		"whole numbers in any spelling": {
 			`{"resume_from_seq":{"a":1.0,"b":1e3,"c":-0,"d":9223372036854775807}}`,
-			&gatewayv1.Hello{ResumeFromSeq: map[string]int64{"a": 1, "b": 1000, "c": 0, "d": math.MaxInt64}},
+			&apiv1.Hello{ResumeFromSeq: map[string]int64{"a": 1, "b": 1000, "c": 0, "d": math.MaxInt64}},
 		},
 		"any JSON": {
 			`{"label":{"a":[1,"x",true,null,{}]}}`,
-			&sessionmanagerv1.UpdateSessionRequest{Label: must(structpb.NewValue(map[string]any{"a": []any{1, "x", true, nil, map[string]any{}}}))},
+			&apiv1.UpdateSessionRequest{Label: must(structpb.NewValue(map[string]any{"a": []any{1, "x", true, nil, map[string]any{}}}))},
 		},
 		"an enum and bytes": {`{"code":"dsl_invalid","message":"m"}`, &commonv1.Error{Code: commonv1.ErrorCode_ERROR_CODE_DSL_INVALID, Message: "m"}},
-		"white space":       {" {\n} \t", &gatewayv1.Hello{}},
+		"white space":       {" {\n} \t", &apiv1.Hello{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -163,7 +163,7 @@ func TestUnmarshal(t *testing.T) {
 // (A-ERR-CODE-01).
 func TestUnmarshalRefuses(t *testing.T) {
 	t.Parallel()
-	post, update, hello := &sessionmanagerv1.PostMessageRequest{}, &sessionmanagerv1.UpdateSessionRequest{}, &gatewayv1.Hello{}
+	post, update, hello := &apiv1.PostMessageRequest{}, &apiv1.UpdateSessionRequest{}, &apiv1.Hello{}
 	for name, c := range map[string]struct {
 		give string
 		into proto.Message
@@ -195,9 +195,9 @@ func TestUnmarshalRefuses(t *testing.T) {
 		"an unknown enum value":     {`{"code":"nope"}`, &commonv1.Error{}, fault.ValidationFailed, "code", 0},
 		"not base64":                {`{"secret":"*"}`, &sessionmanagerv1.GetAuthEpochResponse{}, fault.ValidationFailed, "secret", 0},
 		"two members of a oneof":    {`{"attached":{},"ended":{}}`, &sessionmanagerv1.AttachEvent{}, fault.ValidationFailed, "ended", 0},
-		"a string for a boolean":    {`{"confirm":"true"}`, &sessionmanagerv1.EndSessionRequest{}, fault.ValidationFailed, "confirm", 0},
+		"a string for a boolean":    {`{"confirm":"true"}`, &apiv1.EndSessionRequest{}, fault.ValidationFailed, "confirm", 0},
 		"a string for a message":    {`{"details":"x"}`, &commonv1.Error{}, fault.ValidationFailed, "details", 0},
-		"a number in a list":        {`{"channels":["a",2]}`, &gatewayv1.Channels{}, fault.ValidationFailed, "channels[1]", 0},
+		"a number in a list":        {`{"channels":["a",2]}`, &apiv1.Channels{}, fault.ValidationFailed, "channels[1]", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -225,7 +225,7 @@ func TestUnmarshalIsLinear(t *testing.T) { // not parallel: it counts what the p
 	data := []byte(`{"label":{"` + long + `":[` + strings.Repeat(`0,{"a":1},`, many/2) + `1e999]}}`)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	err := wirejson.Unmarshal(data, &sessionmanagerv1.UpdateSessionRequest{})
+	err := wirejson.Unmarshal(data, &apiv1.UpdateSessionRequest{})
 	runtime.ReadMemStats(&after)
 	if diff := cmp.Diff([]string{"label." + long + "[10000]"}, fault.From(err).Details["fields"]); diff != "" {
 		t.Errorf("details.fields, want -, got +:\n%s", diff)
@@ -243,7 +243,7 @@ func must[T any](v T, err error) T {
 }
 
 func BenchmarkAppendDelta(b *testing.B) {
-	m := &gatewayv1.MessageDelta{MessageId: "01HXABCDEFGHJKMNPQRSTVWXYZ", Delta: "Found 3 releases, the last one of Tuesday.\n", Kind: "text"}
+	m := &apiv1.MessageDelta{MessageId: "01HXABCDEFGHJKMNPQRSTVWXYZ", Delta: "Found 3 releases, the last one of Tuesday.\n", Kind: "text"}
 	buf := make([]byte, 0, 1024)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -255,7 +255,7 @@ func BenchmarkUnmarshalPost(b *testing.B) {
 	data := []byte(`{"content":"Scrape new releases and prep a deploy.","model_override":"claude:sonnet","max_steps_override":10}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := wirejson.Unmarshal(data, &sessionmanagerv1.PostMessageRequest{}); err != nil {
+		if err := wirejson.Unmarshal(data, &apiv1.PostMessageRequest{}); err != nil {
 			b.Fatal(err)
 		}
 	}

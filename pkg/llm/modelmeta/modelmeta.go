@@ -44,11 +44,6 @@ type Meta struct {
 	Images bool
 }
 
-// Charge is what a call cost in US dollars, by kind of token. Output is the output that is not reasoning.
-type Charge struct {
-	Input, Output, Reasoning, CacheRead, CacheWrite, Total float64
-}
-
 // Lookup returns what is known of a model. The provider is the name in the operator's configuration; where it is none
 // of a known provider, the driver tells whose models they are. The model may carry its vendor's prefix or a date that
 // the catalogue lacks, or lack a date that it has. There is never anything to know of the rehearsal driver's models.
@@ -68,7 +63,7 @@ func Lookup(provider, driver, model string) (Meta, bool) {
 }
 
 // Cost returns what usage costs at a model's prices; false if it has none per token.
-func Cost(u llm.Usage, m Meta) (Charge, bool) {
+func Cost(u llm.Usage, m Meta) (llm.Cost, bool) {
 	p := m.Pricing
 	for _, t := range m.Tiers {
 		if u.Input+u.CacheRead+u.CacheWrite > t.Above {
@@ -76,10 +71,10 @@ func Cost(u llm.Usage, m Meta) (Charge, bool) {
 		}
 	}
 	if p == (Pricing{}) {
-		return Charge{}, false
+		return llm.Cost{}, false
 	}
 	reasoning := min(u.Reasoning, u.Output)
-	c := Charge{
+	c := llm.Cost{
 		Input:      float64(u.Input) * p.Input,
 		Output:     float64(u.Output-reasoning) * p.Output,
 		Reasoning:  float64(reasoning) * p.Output,

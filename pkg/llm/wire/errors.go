@@ -37,6 +37,8 @@ type EventError struct {
 	Kind string
 	// Message is the provider's sentence.
 	Message string
+	// RetryAfter is how long the provider asks to wait, 0 where it does not.
+	RetryAfter time.Duration
 }
 
 // Error returns the kind; the message is shown nowhere unmasked.
@@ -192,16 +194,25 @@ func (c classifier) classify(err error) error {
 
 // status classifies an answer that refuses the request.
 func (c classifier) status(e *StatusError) *fault.Error {
-	kind, sentence := describe(e.Body)
+	said := describe(e.Body)
+	sentence := said.Message
 	if sentence == "" {
 		sentence = strings.TrimSuffix("HTTP status "+fmt.Sprint(e.Status)+" "+http.StatusText(e.Status), " ")
 	}
 	sentence = c.clean(sentence)
-	f := c.refused(e, e.Status, kind, sentence).With("status", e.Status)
+	f := c.refused(e, e.Status, said.Kind, sentence).With("status", e.Status)
 	if ms, ok := retryAfter(e.Header); ok {
-		f = f.With("retry_after_ms", ms)
+		return f.With("retry_after_ms", ms)
 	}
-	return f
+	return waits(f, said.RetryAfter)
+}
+
+// waits adds the wait that an error's body asks for.
+func waits(f *fault.Error, wait time.Duration) *fault.Error {
+	if wait <= 0 {
+		return f
+	}
+	return f.With("retry_after_ms", wait.Milliseconds())
 }
 
 // Refused returns the error of a call that a provider refuses with a status and a sentence, before any answer.
@@ -223,14 +234,14 @@ func (c classifier) event(e *EventError) *fault.Error {
 	if c.accepted && !overflows(status, e.Kind, sentence) {
 		return c.fault(e, fault.ProviderBadResponse, "Provider %s broke off its answer: %s", c.name(), period(sentence))
 	}
-	return c.refused(e, status, e.Kind, sentence)
+	return waits(c.refused(e, status, e.Kind, sentence), e.RetryAfter)
 }
 
 // refused is the one table of what a refusal means.
 func (c classifier) refused(cause error, status int, kind, sentence string) *fault.Error {
 	sentence = period(sentence)
 	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, strings.Contains(kind, "API_KEY_INVALID"):
 		return c.fault(cause, fault.ProviderAuthFailed, "Provider %s refused the credentials: %s", c.name(), sentence)
 	case status == http.StatusTooManyRequests, status == statusOverloaded, strings.Contains(kind, "overloaded_error"):
 		return c.fault(cause, fault.ProviderRateLimited, "Provider %s limits requests: %s", c.name(), sentence)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"kaged.dev/pkg/clip"
 )
 
 const (
@@ -19,16 +21,16 @@ const (
 	maxRetryAfter = 24 * time.Hour
 )
 
-// describe finds the kind and the sentence in the body of a refusal.
-func describe(body []byte) (kind, sentence string) {
+// describe finds the kind and the sentence in the body of a refusal, and the wait it asks for.
+func describe(body []byte) EventError {
 	if e := bodyError(body); e != nil {
-		return e.Kind, e.Message
+		return *e
 	}
 	text := strings.TrimSpace(string(body))
 	if strings.HasPrefix(text, "<") || strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
-		return "", ""
+		text = ""
 	}
-	return "", text
+	return EventError{Message: text}
 }
 
 // bodyError reads the error objects of the providers and servers we know: {"error":{"message","type","code"}},
@@ -65,9 +67,11 @@ func ErrorObject(raw json.RawMessage) *EventError {
 		Message  any `json:"message"`
 		Type     any `json:"type"`
 		Code     any `json:"code"`
+		Status   any `json:"status"`
 		Metadata struct {
 			Raw any `json:"raw"`
 		} `json:"metadata"`
+		Details json.RawMessage `json:"details"`
 	}
 	if json.Unmarshal(raw, &e) != nil {
 		var s any
@@ -79,7 +83,31 @@ func ErrorObject(raw json.RawMessage) *EventError {
 		// OpenRouter hides the sentence of the provider behind it here.
 		message = strings.TrimSpace(message + ": " + raw)
 	}
-	return &EventError{Kind: kinds(e.Code, e.Type), Message: message}
+	reason, wait := googleDetails(e.Details)
+	return &EventError{Kind: kinds(e.Code, e.Type, e.Status, reason), Message: message, RetryAfter: wait}
+}
+
+// googleDetails reads the details of Google's errors: the reason of an ErrorInfo, and the wait of a RetryInfo.
+func googleDetails(raw json.RawMessage) (reason string, wait time.Duration) {
+	var details []struct {
+		Type   string `json:"@type"`
+		Reason string `json:"reason"`
+		Delay  string `json:"retryDelay"`
+	}
+	if json.Unmarshal(raw, &details) != nil {
+		return "", 0
+	}
+	for _, d := range details {
+		switch {
+		case strings.HasSuffix(d.Type, "google.rpc.ErrorInfo"):
+			reason = d.Reason
+		case strings.HasSuffix(d.Type, "google.rpc.RetryInfo"):
+			if t, err := time.ParseDuration(d.Delay); err == nil && t > 0 {
+				wait = min(t, maxRetryAfter)
+			}
+		}
+	}
+	return reason, wait
 }
 
 // kinds joins what a provider calls a failure: its code and its type.
@@ -138,6 +166,12 @@ var kindStatuses = map[string]int{
 	"internal_error":           http.StatusInternalServerError,
 	"internal_server_error":    http.StatusInternalServerError,
 	"timeout_error":            http.StatusInternalServerError,
+	"UNAUTHENTICATED":          http.StatusUnauthorized,
+	"PERMISSION_DENIED":        http.StatusForbidden,
+	"RESOURCE_EXHAUSTED":       http.StatusTooManyRequests,
+	"INTERNAL":                 http.StatusInternalServerError,
+	"UNAVAILABLE":              http.StatusServiceUnavailable,
+	"DEADLINE_EXCEEDED":        http.StatusGatewayTimeout,
 }
 
 // secretForms match what must not be shown even if it is not this target's key: providers repeat keys in their errors,
@@ -148,9 +182,7 @@ var secretForms = regexp.MustCompile(`(?i)\b(?:sk|pk|rk|gsk|xai)[-_][\w*.-]{6,}|
 func (c classifier) clean(s string) string {
 	// Masking looks at more than is kept, so that a secret at the cut is still whole.
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) > 8*maxSentence {
-		s = strings.ToValidUTF8(s[:8*maxSentence], "")
-	}
+	s = clip.Marked(s, 8*maxSentence, "")
 	secrets := []string{c.target.APIKey}
 	for _, v := range c.target.Headers {
 		_, token, _ := strings.Cut(v, " ")
@@ -163,9 +195,7 @@ func (c classifier) clean(s string) string {
 	}
 	s = secretForms.ReplaceAllString(s, "***")
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
-	if r := []rune(s); len(r) > maxSentence {
-		s = string(r[:maxSentence]) + "..."
-	}
+	s = clip.MarkedRunes(s, maxSentence, "...")
 	return s
 }
 

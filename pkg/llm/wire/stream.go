@@ -19,6 +19,7 @@ import (
 const (
 	DefaultIdle      = 5 * time.Minute
 	DefaultLongest   = time.Hour
+	DefaultDrain     = 25 * time.Millisecond
 	DefaultMaxAnswer = 16 << 20
 )
 
@@ -27,9 +28,7 @@ const (
 	wireFactor = 16
 	// eventSlack is what an event may have beyond the answer that its last event may repeat.
 	eventSlack = 1 << 20
-	// drainTime and drainBytes bound how long the end of a finished stream is waited for, so that its connection can
-	// be used again.
-	drainTime  = 25 * time.Millisecond
+	// drainBytes is how much of a finished stream is read so that its connection can be used again.
 	drainBytes = 64 << 10
 )
 
@@ -43,6 +42,9 @@ type Options struct {
 	// Longest is how long a provider may be waited for in one call, all in all: signs of life keep an answer from being
 	// silent, and an answer that consists of them ends all the same. 0 is DefaultLongest.
 	Longest time.Duration
+	// Drain is how long the end of a stream may take after the answer's last event: past it the connection is closed and not used
+	// again. 0 is DefaultDrain.
+	Drain time.Duration
 	// Large bounds what the large answers of all drivers of a process hold together; nil does not.
 	Large Large
 	// MaxAnswer is how many bytes an answer may have: text, thinking, calls with their names and ids, and opaque data
@@ -62,6 +64,13 @@ func (o Options) longest() time.Duration {
 		return o.Longest
 	}
 	return DefaultLongest
+}
+
+func (o Options) drain() time.Duration {
+	if o.Drain > 0 {
+		return o.Drain
+	}
+	return DefaultDrain
 }
 
 func (o Options) maxAnswer() int {
@@ -210,7 +219,7 @@ func (r *run) leave() {
 
 // drain reads what is left of a finished stream, normally only its end, so that the connection can be used again.
 func (r *run) drain(body io.Reader) {
-	r.watch.limit = drainTime
+	r.watch.limit = r.call.Options.drain()
 	_, _ = io.CopyN(io.Discard, &watchedBody{src: body, watch: r.watch, left: drainBytes}, drainBytes)
 }
 

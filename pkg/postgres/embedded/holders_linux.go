@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -72,7 +73,7 @@ func status(dir string) (name string, state byte) {
 func (h lockHolder) end(path string) bool {
 	fd, err := unix.PidfdOpen(h.pid, 0)
 	if err != nil {
-		return err == unix.ESRCH
+		return errors.Is(err, unix.ESRCH)
 	}
 	defer unix.Close(fd)
 	// Looked at again with the descriptor in hand: the number may be another process's by now.
@@ -81,5 +82,5 @@ func (h lockHolder) end(path string) bool {
 		return true
 	}
 	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-	return err == nil || err == unix.ESRCH
+	return err == nil || errors.Is(err, unix.ESRCH)
 }

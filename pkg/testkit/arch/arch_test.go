@@ -62,18 +62,48 @@ type rule struct{ in, forbidden, except, reason string }
 var rules = []rule{
 	{`^kaged\.dev/proto/`, `^kaged\.dev/(pkg|services)/`, ``, "the contract depends on nobody"},
 	{`^kaged\.dev/pkg/`, `^kaged\.dev/services/`, ``, "what services share knows no service"},
+	{`^kaged\.dev/(proto|pkg|services)/`, `^kaged\.dev/test/`, ``, "the product knows no room for tests and measurements"},
 	{
-		`/internal/core(/|$)`, `google\.golang\.org/(grpc|protobuf)|jackc/pgx|nats-io|kaged\.dev/proto/|kaged\.dev/pkg/(host|rpc|bus|postgres)|net/http$`, ``,
+		`/gen/kaged/(common|harness|toolrunner|sandboxsupervisor)/`, `/gen/kaged/(api|sessionmanager|gateway)/`, ``,
+		"the contracts of the harness and the workspace name nothing that is public",
+	},
+	{
+		`/gen/kaged/api/`, `/gen/kaged/(harness|toolrunner|sandboxsupervisor|sessionmanager|gateway)/`, ``,
+		"a public message holds no internal one",
+	},
+	{
+		`^kaged\.dev/(pkg|services)/`, `/gen/(kaged/api/|backends$)`,
+		`^kaged\.dev/(pkg/frametype/internal/gen$|services/(gateway|session-manager|issue|kaged)(/|$))`,
+		"kaged.api.v1 is what clients see: the gateway and the services behind its routes alone speak it",
+	},
+	{
+		`^kaged\.dev/services/[^/]+/`, `/gen/kaged/(sessionmanager|gateway)/`,
+		`^kaged\.dev/services/(gateway|session-manager|kaged)(/|$)`,
+		"the harness and the workspace know no service above them",
+	},
+	{`^kaged\.dev/services/session-manager(/|$)`, `/gen/kaged/gateway/`, ``, "session-manager does not know the gateway"},
+	{
+		`/internal/([a-z]+/)?core(/|$)`, `^kaged\.dev/pkg/(contract/|llm/llmproto$)`, ``,
+		"core uses the values of pkg/contract; their wire forms are for its borders",
+	},
+	{
+		`/internal/([a-z]+/)?core(/|$)`, `google\.golang\.org/(grpc|protobuf)|jackc/pgx|nats-io|kaged\.dev/proto/|kaged\.dev/pkg/(host|rpc|bus|postgres)|net/http$`, ``,
 		"core is rules: it knows no transport, no store and no wire format",
 	},
-	{`/internal/server(/|$)`, `jackc/pgx|nats-io|/internal/store(/|$)`, ``, "a handler translates and delegates; it never reaches around core"},
-	{`/internal/store(/|$)`, `google\.golang\.org/grpc|nats-io|net/http$`, ``, "a store is SQL"},
 	{
-		`.`, `kaged\.dev/pkg/host$`, `^kaged\.dev/(pkg/(host|testkit)(/|$)|services/[^/]+$|services/[^/]+/cmd/|services/kaged(/|$)|services/internal/)`,
+		`^kaged\.dev/pkg/(workspace/|sandbox(/env)?$|search$|syntax$|astgrep$|edit$|patch$|shellguard$)`,
+		`google\.golang\.org/(grpc|protobuf)|kaged\.dev/proto/|kaged\.dev/pkg/(host|rpc|bus|postgres|config|llm)|net/http$`, ``,
+		"the workspace kit is rules about files and commands; pkg/sandbox/supervisor alone speaks gRPC",
+	},
+	{`/internal/([a-z]+/)?core(/|$)`, `^kaged\.dev/pkg/sandbox/supervisor$`, ``, "core runs commands through the interfaces of pkg/sandbox"},
+	{`/internal/([a-z]+/)?server(/|$)`, `jackc/pgx|nats-io|/internal/([a-z]+/)?store(/|$)`, ``, "a handler translates and delegates; it never reaches around core"},
+	{`/internal/([a-z]+/)?store(/|$)`, `google\.golang\.org/grpc|nats-io|net/http$`, ``, "a store is SQL"},
+	{
+		`.`, `kaged\.dev/pkg/host$`, `^kaged\.dev/(pkg/(host|testkit)(/|$)|services/[^/]+$|services/[^/]+/cmd/|services/kaged(/|$)|test/)`,
 		"only a service's module.go knows the host it runs in",
 	},
-	{`.`, `^kaged\.dev/pkg/testkit`, `^kaged\.dev/pkg/testkit|^kaged\.dev/services/(internal|kaged/internal/kagedtest)`, "test doubles stay in tests"},
-	{`.`, `^testing$`, `^kaged\.dev/pkg/testkit|^kaged\.dev/services/(internal|kaged/internal/kagedtest)`, "code that ships does not link package testing"},
+	{`.`, `^kaged\.dev/pkg/testkit`, `^kaged\.dev/(pkg/testkit|test/|services/session-manager/internal/storetest$)`, "test doubles stay in tests"},
+	{`.`, `^testing$`, `^kaged\.dev/(pkg/testkit|test/|services/session-manager/internal/storetest$)`, "code that ships does not link package testing"},
 }
 
 // Imports point down only; see docs/ARCHITECTURE.md, Layers.
@@ -89,9 +119,25 @@ func TestImportsPointDown(t *testing.T) {
 				}
 			}
 			from, to := service.FindStringSubmatch(p.ImportPath), service.FindStringSubmatch(imp)
-			if from != nil && to != nil && from[1] != to[1] && from[1] != "kaged" && from[1] != "internal" {
+			if from != nil && to != nil && from[1] != to[1] && from[1] != "kaged" {
 				t.Errorf("%s imports %s: a service never imports another", p.ImportPath, imp)
 			}
+		}
+	}
+}
+
+// Core packages may import pkg/contract and pkg/llm because these link no gRPC: a test of core links in a moment.
+func TestValuesLinkNoTransport(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "kaged.dev/pkg/contract", "kaged.dev/pkg/llm")
+	cmd.Dir = root(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for dep := range strings.FieldsSeq(string(out)) {
+		if regexp.MustCompile(`^google\.golang\.org/grpc(/|$)|jackc/pgx|nats-io`).MatchString(dep) {
+			t.Errorf("the values link %s, want messages alone", dep)
 		}
 	}
 }
@@ -110,10 +156,40 @@ func TestEveryPackageHasADoc(t *testing.T) {
 func TestEveryServiceHasTheSkeleton(t *testing.T) {
 	t.Parallel()
 	services := filepath.Join(root(t), "services")
-	for _, name := range []string{"gateway", "session-manager", "harness", "tool-runner", "sandbox-supervisor"} {
-		for _, file := range []string{"README.md", "doc.go", "module.go", "config.go", "service.go", "service_test.go", filepath.Join("cmd", name, "main.go")} {
+	modules, err := filepath.Glob(filepath.Join(services, "*", "module.go"))
+	if err != nil || len(modules) == 0 {
+		t.Fatalf("services with a module.go: %v, %v", modules, err)
+	}
+	for _, module := range modules {
+		name := filepath.Base(filepath.Dir(module))
+		for _, file := range []string{"README.md", "doc.go", "config.go", "service.go", "service_test.go", filepath.Join("cmd", name, "main.go")} {
 			if _, err := os.Stat(filepath.Join(services, name, file)); err != nil {
 				t.Errorf("services/%s has no %s", name, file)
+			}
+		}
+	}
+}
+
+// Each of these is made in one place: a copy by hand is refused, in product code.
+func TestCopiesOfHelpers(t *testing.T) {
+	t.Parallel()
+	helpers := map[string]*regexp.Regexp{
+		"retry": regexp.MustCompile(`min\(2 ?\* ?\w+, |\b(pause|wait|delay|backoff) \*= 2|func wait\(ctx context\.Context, \w+ time\.Duration\)`),
+		"clip":  regexp.MustCompile(`ToValidUTF8\(\w+\[:|\[\]rune\([^)]*\); len\(`),
+	}
+	for _, p := range packages(t) {
+		if strings.HasPrefix(p.ImportPath, "kaged.dev/test/") {
+			continue
+		}
+		for _, file := range p.GoFiles {
+			src, err := os.ReadFile(filepath.Join(p.Dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for helper, byHand := range helpers {
+				if found := byHand.Find(src); found != nil && p.ImportPath != "kaged.dev/pkg/"+helper {
+					t.Errorf("%s/%s has %q: use pkg/%s", p.ImportPath, file, found, helper)
+				}
 			}
 		}
 	}

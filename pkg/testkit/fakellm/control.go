@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+
+	"kaged.dev/pkg/clip"
 )
 
 // Timing is what the control page says about a request. Times are nanoseconds since the server was made.
@@ -47,7 +49,7 @@ func (s *Server) timings() []Timing {
 	out := make([]Timing, len(s.requests))
 	for i, r := range s.requests {
 		out[i] = Timing{
-			N: r.N, Format: r.Format, Model: r.Model, Conversation: clip(r.Conversation(), 200), Turns: r.Turns(),
+			N: r.N, Format: r.Format, Model: r.Model, Conversation: clip.Marked(r.Conversation(), 200, "..."), Turns: r.Turns(),
 			Bytes: len(r.Body), Arrived: r.Arrived.Sub(s.started).Nanoseconds(),
 		}
 		if !r.Finished.IsZero() {

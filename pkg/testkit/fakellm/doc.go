@@ -1,5 +1,6 @@
-// Package fakellm is a model provider for tests: an HTTP server that speaks Anthropic's Messages API and OpenAI's
-// Responses and Chat Completions APIs as the providers do, event by event, and says what a script tells it to.
+// Package fakellm is a model provider for tests: an HTTP server that speaks Anthropic's Messages API, OpenAI's Responses
+// and Chat Completions APIs and Google's Gemini API as the providers do, event by event, and says what a script
+// tells it to.
 //
 //	srv := fakellm.Start(t)
 //	srv.Script(fakellm.Steps(

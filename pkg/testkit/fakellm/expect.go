@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/llm"
 )
 
@@ -117,7 +118,7 @@ func difference(want, have string) string {
 	for line := range strings.Lines(want) {
 		b.WriteString("-" + strings.TrimSuffix(line, "\n") + "\n")
 	}
-	for line := range strings.Lines(clip(have, 2000)) {
+	for line := range strings.Lines(clip.Marked(have, 2000, "...")) {
 		b.WriteString("+" + strings.TrimSuffix(line, "\n") + "\n")
 	}
 	return b.String()
@@ -142,15 +143,8 @@ func summary(r *Request) string {
 			if err != nil {
 				continue
 			}
-			fmt.Fprintf(&b, "  %s %s\n", m.Role, clip(string(text), 400))
+			fmt.Fprintf(&b, "  %s %s\n", m.Role, clip.Marked(string(text), 400, "..."))
 		}
 	}
 	return b.String()
-}
-
-func clip(s string, n int) string {
-	if len(s) > n {
-		return strings.ToValidUTF8(s[:n], "") + "..."
-	}
-	return s
 }

@@ -115,6 +115,8 @@ func newEncoder(r *Request, a *answer) encoder {
 		return &anthropicEncoder{answer: a}
 	case OpenAI:
 		return &responsesEncoder{answer: a}
+	case Google:
+		return &googleEncoder{answer: a}
 	default:
 		return newChatEncoder(a)
 	}

@@ -18,6 +18,7 @@ const (
 	Anthropic  Format = "anthropic"
 	OpenAI     Format = "openai"
 	OpenAIChat Format = "openai-chat"
+	Google     Format = "google"
 )
 
 // Request is a request as it came, raw and understood.
@@ -122,6 +123,8 @@ func parseRequest(format Format, body []byte) (*Request, error) {
 		err = r.parseResponses()
 	case OpenAIChat:
 		err = r.parseChat()
+	case Google:
+		err = r.parseGoogle()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the body does not parse: %w", err)

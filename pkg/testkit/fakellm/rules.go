@@ -28,6 +28,11 @@ func illegal(r *Request) string {
 			return problem
 		}
 	}
+	if r.Format == Google {
+		if problem := illegalGoogle(r); problem != "" {
+			return problem
+		}
+	}
 	return illegalCalls(r)
 }
 

@@ -84,9 +84,10 @@ func Start(t testing.TB) *Server {
 // Close lets go of the answers that hang or wait. A started server is closed by its test.
 func (s *Server) Close() { s.close.Do(func() { close(s.closing) }) }
 
-// BaseURL returns the base URL to configure for a driver: without version path for anthropic, with /v1 for the others.
+// BaseURL returns the base URL to configure for a driver: without version path for anthropic and google, with
+// /v1 for the others.
 func (s *Server) BaseURL(driver string) string {
-	if driver == string(Anthropic) {
+	if driver == string(Anthropic) || driver == string(Google) {
 		return s.URL
 	}
 	return s.URL + "/v1"
@@ -233,6 +234,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		return
 	}
 	r.Arrived, r.Header = arrived, hr.Header
+	if format == Google {
+		r.Model = googleModel(hr.URL.Path)
+	}
 	step, problem := s.accept(r)
 	defer s.finish(r)
 	if problem == "" {
@@ -259,6 +263,9 @@ func formatOf(hr *http.Request) (Format, bool) {
 		return OpenAIChat, true
 	case strings.HasSuffix(path, "/responses"):
 		return OpenAI, true
+	case strings.HasSuffix(path, ":streamGenerateContent") && strings.Contains(path, "/v1beta/") &&
+		hr.URL.Query().Get("alt") == "sse":
+		return Google, true
 	}
 	return "", false
 }

@@ -61,6 +61,12 @@ func responsesBody(text string) string {
 	return fmt.Sprintf(`{"model":"m","stream":true,"input":[{"role":"user","content":%q}]}`, text)
 }
 
+const googlePath = "/v1beta/models/m:streamGenerateContent?alt=sse"
+
+func googleBody(text string) string {
+	return fmt.Sprintf(`{"contents":[{"role":"user","parts":[{"text":%q}]}]}`, text)
+}
+
 // An answer in each format is, byte for byte, what the providers document.
 func TestFormats(t *testing.T) {
 	step := fakellm.Step{
@@ -70,6 +76,7 @@ func TestFormats(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ path, body string }{
 		"anthropic": {"/v1/messages", anthropicBody("hi")}, "chat": {"/v1/chat/completions", chatBody("hi")}, "responses": {"/v1/responses", responsesBody("hi")},
+		"google": {googlePath, googleBody("hi")},
 	} {
 		srv := fakellm.Start(t)
 		srv.Script(fakellm.Steps(step))
@@ -96,7 +103,10 @@ func TestDeltas(t *testing.T) {
 	srv.Handle(func(*fakellm.Request) fakellm.Step {
 		return fakellm.Step{fakellm.Think("first"), fakellm.Deltas(37, 6, 0), fakellm.Say("last")}
 	})
-	for path, body := range map[string]string{"/v1/messages": anthropicBody("hi"), "/v1/chat/completions": chatBody("hi"), "/v1/responses": responsesBody("hi")} {
+	for path, body := range map[string]string{
+		"/v1/messages": anthropicBody("hi"), "/v1/chat/completions": chatBody("hi"), "/v1/responses": responsesBody("hi"),
+		googlePath: googleBody("hi"),
+	} {
 		_, first := post(t, srv.URL+path, body)
 		_, second := post(t, srv.URL+path, body)
 		if first != second {
@@ -232,6 +242,15 @@ func TestUnderstood(t *testing.T) {
 	post(t, srv.URL+"/v1/responses", `{"model":"m","max_output_tokens":7,"instructions":"a\n\nb","tools":[{"type":"function","name":"file__read","description":"d","parameters":{"type":"object"}}],
 		"input":[{"role":"user","content":"q"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"t"}]},{"type":"function_call","call_id":"x","name":"file__read","arguments":"{\"p\":1}"},
 		{"type":"function_call_output","call_id":"x","output":"{\"error\":1}"},{"role":"user","content":"more"}]}`)
+	post(t, srv.URL+googlePath, `{"systemInstruction":{"parts":[{"text":"a"},{"text":"b"}]},
+		"generationConfig":{"maxOutputTokens":7},
+		"tools":[{"functionDeclarations":[
+			{"name":"file__read","description":"d","parametersJsonSchema":{"type":"object"}}]}],
+		"contents":[{"role":"user","parts":[{"text":"q"}]},
+		{"role":"model","parts":[{"text":"t"},{"functionCall":{"id":"x","name":"file__read","args":{"p":1}}}]},
+		{"role":"user","parts":[
+			{"functionResponse":{"id":"x","name":"file__read","response":{"error":"{\"error\":1}"}}}]},
+		{"role":"user","parts":[{"text":"more"}]}]}`)
 	want := []llm.Message{
 		{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: "q"}}}},
 		{Role: llm.RoleAssistant, Blocks: []llm.Block{{Text: &llm.Text{Text: "t"}}, {Call: &llm.ToolCall{ID: "x", Name: "file.read", Input: `{"p":1}`}}}},

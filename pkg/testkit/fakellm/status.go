@@ -9,15 +9,15 @@ import (
 )
 
 // errorKinds are the providers' names for the statuses they refuse with.
-var errorKinds = map[int]struct{ anthropic, openai, code string }{
-	400: {"invalid_request_error", "invalid_request_error", ""},
-	401: {"authentication_error", "invalid_request_error", "invalid_api_key"},
-	403: {"permission_error", "invalid_request_error", "insufficient_permissions"},
-	404: {"not_found_error", "invalid_request_error", "model_not_found"},
-	413: {"request_too_large", "invalid_request_error", "request_too_large"},
-	429: {"rate_limit_error", "requests", "rate_limit_exceeded"},
-	500: {"api_error", "server_error", ""},
-	529: {"overloaded_error", "server_error", ""},
+var errorKinds = map[int]struct{ anthropic, openai, code, google string }{
+	400: {"invalid_request_error", "invalid_request_error", "", "INVALID_ARGUMENT"},
+	401: {"authentication_error", "invalid_request_error", "invalid_api_key", "UNAUTHENTICATED"},
+	403: {"permission_error", "invalid_request_error", "insufficient_permissions", "PERMISSION_DENIED"},
+	404: {"not_found_error", "invalid_request_error", "model_not_found", "NOT_FOUND"},
+	413: {"request_too_large", "invalid_request_error", "request_too_large", "INVALID_ARGUMENT"},
+	429: {"rate_limit_error", "requests", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"},
+	500: {"api_error", "server_error", "", "INTERNAL"},
+	529: {"overloaded_error", "server_error", "", "UNAVAILABLE"},
 }
 
 // writeStatus answers with a status and the provider's error object. A message that is JSON or HTML is the whole body.
@@ -52,6 +52,9 @@ func errorBody(format Format, status int, message string) []byte {
 	if format == Anthropic {
 		return []byte(`{"type":"error","error":{"type":` + quote(kind.anthropic) + `,"message":` + quote(message) +
 			`},"request_id":"req_fake01"}`)
+	}
+	if format == Google {
+		return []byte(googleError(status, kind.google, message))
 	}
 	code := "null"
 	if kind.code != "" {

@@ -59,10 +59,12 @@ func Say(text string) Action { return Action{verb: verbSay, text: text} }
 
 // Think writes readable thinking, in deltas of a word each. Anthropic's is signed, and OpenAI's Responses carry
 // encrypted content with it: see [Signature]. Chat Completions write reasoning_content, as compatible servers do.
+// Google's signature comes with the next call, or at the end.
 func Think(text string) Action { return Action{verb: verbThink, text: text} }
 
 // Redacted writes thinking that cannot be read: a redacted_thinking block with the data at Anthropic, a reasoning item
-// without summary and with the data as its encrypted content in OpenAI's Responses, nothing in Chat Completions.
+// without summary and with the data as its encrypted content in OpenAI's Responses, a signature without thought at
+// Google, nothing in Chat Completions.
 func Redacted(data string) Action { return Action{verb: verbRedacted, text: data} }
 
 // Tool writes a tool call. The name is dotted; the input is written as it is, also where it is no JSON.

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -152,10 +153,15 @@ func (s Suite) stopReasons(t *testing.T) {
 			t.Errorf("stop %q is read as %s", c.stop, r.Done.Stop)
 		}
 	}
-	// A call makes the reason tool use, whatever the provider says, and a call that was cut off is kept as it is.
+	// A call makes the reason tool use, whatever the provider says, and a call that was cut off is kept as it is; Google
+	// sends only whole ones.
 	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Tool("file.read", `{"path":"half`), fakellm.Stop("length")}))
 	r := Call(t, t.Context(), d, Ask("hello"))
-	if r.Err != nil || r.Done.Stop != llm.StopToolUse || r.Done.Blocks[0].Call.Input != `{"path":"half` {
+	if s.google() {
+		if r.Err != nil || r.Done.Stop != llm.StopLength || len(r.Done.Blocks) != 0 {
+			t.Errorf("an answer that was cut off before a call is read as %+v, %v", r.Done, r.Err)
+		}
+	} else if r.Err != nil || r.Done.Stop != llm.StopToolUse || r.Done.Blocks[0].Call.Input != `{"path":"half` {
 		t.Errorf("a call that was cut off is read as %+v, %v", r.Done, r.Err)
 	}
 	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("part"), fakellm.Tool("file.read", ``), fakellm.Stop("length")}))
@@ -176,6 +182,10 @@ func (s Suite) usage(t *testing.T) {
 	if r.Err != nil {
 		t.Fatal(r.Err)
 	}
+	if s.google() {
+		// The format counts no cache writes apart from the input.
+		want.Input, want.CacheWrite = want.Input+want.CacheWrite, 0
+	}
 	if r.Done.Usage != want {
 		t.Errorf("usage is %+v, want %+v", r.Done.Usage, want)
 	}
@@ -191,6 +201,11 @@ func (s Suite) toolInput(t *testing.T) {
 		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Tool("file.read", wrote)}, fakellm.Step{fakellm.Say("ok")}))
 		req := Ask("call")
 		r := Call(t, t.Context(), d, req)
+		if s.google() && json.Unmarshal([]byte(want), &map[string]any{}) != nil {
+			// The format holds objects only: such an answer ends as malformed.
+			Fault(t, r.Err, badResponse)
+			continue
+		}
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -27,7 +28,7 @@ func (s Suite) BenchmarkDecode(b *testing.B, sdk func(data []byte) error) {
 		r := wire.NewReader(bytes.NewReader(stream), 1<<20)
 		for {
 			ev, err := r.Next()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			if err == nil && string(ev.Data) != "[DONE]" {

@@ -127,7 +127,7 @@ func (s Suite) reuse(t *testing.T) {
 	defer front.Close()
 	target := srv.Target(s.Driver)
 	target.BaseURL = strings.Replace(target.BaseURL, srv.URL, front.URL, 1)
-	d := s.New(target, wire.Options{Client: Client(t)})
+	d := s.New(target, wire.Options{Client: Client(t), Drain: soon})
 	for range 5 {
 		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("some words")}))
 		for ev, err := range d.Stream(t.Context(), Ask("hello")) {
@@ -217,7 +217,7 @@ func (s Suite) target(t *testing.T) {
 		}
 	}
 	h := srv.Requests()[0].Header
-	key := h.Get("X-Api-Key") + strings.TrimPrefix(h.Get("Authorization"), "Bearer ")
+	key := h.Get("X-Api-Key") + h.Get("X-Goog-Api-Key") + strings.TrimPrefix(h.Get("Authorization"), "Bearer ")
 	if h.Get("X-Extra") != "more" || h.Get("User-Agent") != "kaged-test" || key != "test-key-123456" {
 		t.Errorf("headers %v", h)
 	}
@@ -252,6 +252,8 @@ func (s Suite) environment(t *testing.T) {
 		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_PROFILE", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_WORKSPACE_ID",
 		"ANTHROPIC_ORGANIZATION_ID", "ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_IDENTITY_TOKEN", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY",
 		"OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_WEBHOOK_SECRET", "OPENAI_CUSTOM_HEADERS",
+		"GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_CLOUD_PROJECT",
+		"GOOGLE_GENAI_USE_VERTEXAI",
 	}
 	for _, name := range leaks {
 		value := "leaked-" + strings.ToLower(name)

@@ -120,6 +120,9 @@ type Suite struct {
 	New New
 }
 
+// google reports whether the driver is that of Google's format, which cannot say all that the others can.
+func (s Suite) google() bool { return s.Driver == string(fakellm.Google) }
+
 // start returns a fake provider and a driver for it that shares no connections with other tests.
 func (s Suite) start(t *testing.T, opts wire.Options) (*fakellm.Server, llm.Driver) {
 	t.Helper()

@@ -164,6 +164,25 @@ const (
 	ErrorCode_ERROR_CODE_CAGE_POLICY_INVALID ErrorCode = 63
 	// The agent's cage reached a limit that ends it, and its run with it. details.limit names it; do with less, or raise it.
 	ErrorCode_ERROR_CODE_CAGE_LIMIT_REACHED ErrorCode = 64
+	// What was asked for is more than may be used: details.resource says of what, details.limit how much. Do with less.
+	ErrorCode_ERROR_CODE_BUDGET_EXCEEDED ErrorCode = 65
+	// The project has no issue with this number. kaged.issue list shows those there are.
+	ErrorCode_ERROR_CODE_ISSUE_NOT_FOUND ErrorCode = 80
+	// The issue or the todo cannot go there from where it stands. details.legal lists where it can go.
+	ErrorCode_ERROR_CODE_INVALID_TRANSITION ErrorCode = 81
+	// No todo, or more than one, has this content. details lists those there are; name one by its full text.
+	ErrorCode_ERROR_CODE_TODO_NOT_FOUND ErrorCode = 83
+	// Todos have no ids for agents. Name the todo by its full text.
+	ErrorCode_ERROR_CODE_CONTENT_ADDRESSING_HINT ErrorCode = 84
+	// The program of the language server is not installed, or the agent's cage does not show it. details.command names it and
+	// details.install how it is installed; the other tools work without it.
+	ErrorCode_ERROR_CODE_LSP_SERVER_NOT_FOUND ErrorCode = 85
+	// The language server crashed too often in this session and is not started again, or cannot be reached. Work without it, or use the action reload.
+	ErrorCode_ERROR_CODE_LSP_SERVER_UNAVAILABLE ErrorCode = 86
+	// The language server refuses the rename: what stands there has no name, or the new one cannot be used. The message has its reason.
+	ErrorCode_ERROR_CODE_RENAME_NOT_POSSIBLE ErrorCode = 87
+	// The rename would change files that the agent may not write, so none was changed. details.paths names them.
+	ErrorCode_ERROR_CODE_RENAME_SCOPE_EXCEEDS_CAGE ErrorCode = 88
 )
 
 // Enum value maps for ErrorCode.
@@ -234,6 +253,15 @@ var (
 		62: "ERROR_CODE_HUNK_AMBIGUOUS",
 		63: "ERROR_CODE_CAGE_POLICY_INVALID",
 		64: "ERROR_CODE_CAGE_LIMIT_REACHED",
+		65: "ERROR_CODE_BUDGET_EXCEEDED",
+		80: "ERROR_CODE_ISSUE_NOT_FOUND",
+		81: "ERROR_CODE_INVALID_TRANSITION",
+		83: "ERROR_CODE_TODO_NOT_FOUND",
+		84: "ERROR_CODE_CONTENT_ADDRESSING_HINT",
+		85: "ERROR_CODE_LSP_SERVER_NOT_FOUND",
+		86: "ERROR_CODE_LSP_SERVER_UNAVAILABLE",
+		87: "ERROR_CODE_RENAME_NOT_POSSIBLE",
+		88: "ERROR_CODE_RENAME_SCOPE_EXCEEDS_CAGE",
 	}
 	ErrorCode_value = map[string]int32{
 		"ERROR_CODE_UNSPECIFIED":               0,
@@ -301,6 +329,15 @@ var (
 		"ERROR_CODE_HUNK_AMBIGUOUS":            62,
 		"ERROR_CODE_CAGE_POLICY_INVALID":       63,
 		"ERROR_CODE_CAGE_LIMIT_REACHED":        64,
+		"ERROR_CODE_BUDGET_EXCEEDED":           65,
+		"ERROR_CODE_ISSUE_NOT_FOUND":           80,
+		"ERROR_CODE_INVALID_TRANSITION":        81,
+		"ERROR_CODE_TODO_NOT_FOUND":            83,
+		"ERROR_CODE_CONTENT_ADDRESSING_HINT":   84,
+		"ERROR_CODE_LSP_SERVER_NOT_FOUND":      85,
+		"ERROR_CODE_LSP_SERVER_UNAVAILABLE":    86,
+		"ERROR_CODE_RENAME_NOT_POSSIBLE":       87,
+		"ERROR_CODE_RENAME_SCOPE_EXCEEDS_CAGE": 88,
 	}
 )
 
@@ -414,7 +451,7 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x127\n" +
 	"\adetails\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x04\xb0\xbb\x18\x01R\adetails\x12%\n" +
 	"\vhttp_status\x18\x04 \x01(\x05B\x04\xb0\xbb\x18\x01R\n" +
-	"httpStatus*\xb7\x15\n" +
+	"httpStatus*\xcc\x18\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x16ERROR_CODE_BAD_REQUEST\x10\x01\x1a\x06\xa2\xbb\x18\x02\b\x03\x12(\n" +
@@ -487,7 +524,16 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\x19ERROR_CODE_HUNK_NOT_FOUND\x10=\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12(\n" +
 	"\x19ERROR_CODE_HUNK_AMBIGUOUS\x10>\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12-\n" +
 	"\x1eERROR_CODE_CAGE_POLICY_INVALID\x10?\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12,\n" +
-	"\x1dERROR_CODE_CAGE_LIMIT_REACHED\x10@\x1a\t\xa2\xbb\x18\x05\b\b\x10\x99\x03B\xad\x01\n" +
+	"\x1dERROR_CODE_CAGE_LIMIT_REACHED\x10@\x1a\t\xa2\xbb\x18\x05\b\b\x10\x99\x03\x12)\n" +
+	"\x1aERROR_CODE_BUDGET_EXCEEDED\x10A\x1a\t\xa2\xbb\x18\x05\b\b\x10\x99\x03\x12&\n" +
+	"\x1aERROR_CODE_ISSUE_NOT_FOUND\x10P\x1a\x06\xa2\xbb\x18\x02\b\x05\x12,\n" +
+	"\x1dERROR_CODE_INVALID_TRANSITION\x10Q\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12%\n" +
+	"\x19ERROR_CODE_TODO_NOT_FOUND\x10S\x1a\x06\xa2\xbb\x18\x02\b\x05\x12.\n" +
+	"\"ERROR_CODE_CONTENT_ADDRESSING_HINT\x10T\x1a\x06\xa2\xbb\x18\x02\b\x03\x12+\n" +
+	"\x1fERROR_CODE_LSP_SERVER_NOT_FOUND\x10U\x1a\x06\xa2\xbb\x18\x02\b\x05\x12-\n" +
+	"!ERROR_CODE_LSP_SERVER_UNAVAILABLE\x10V\x1a\x06\xa2\xbb\x18\x02\b\x0e\x12-\n" +
+	"\x1eERROR_CODE_RENAME_NOT_POSSIBLE\x10W\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x120\n" +
+	"$ERROR_CODE_RENAME_SCOPE_EXCEEDS_CAGE\x10X\x1a\x06\xa2\xbb\x18\x02\b\aB\xad\x01\n" +
 	"\x13com.kaged.common.v1B\n" +
 	"ErrorProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
 

@@ -129,6 +129,22 @@ var file_kaged_common_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "varint,50103,opt,name=raw_json",
 		Filename:      "kaged/common/v1/options.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50110,
+		Name:          "kaged.common.v1.without_operator",
+		Tag:           "varint,50110,opt,name=without_operator",
+		Filename:      "kaged/common/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50111,
+		Name:          "kaged.common.v1.without_storage",
+		Tag:           "varint,50111,opt,name=without_storage",
+		Filename:      "kaged/common/v1/options.proto",
+	},
 }
 
 // Extension fields to descriptorpb.EnumValueOptions.
@@ -157,6 +173,19 @@ var (
 	E_RawJson = &file_kaged_common_v1_options_proto_extTypes[3]
 )
 
+// Extension fields to descriptorpb.MethodOptions.
+var (
+	// The RPC is answered without an operator: its caller is another service, or nobody has signed in yet. Without it a call that
+	// carries no operator is refused with unauthenticated.
+	//
+	// optional bool without_operator = 50110;
+	E_WithoutOperator = &file_kaged_common_v1_options_proto_extTypes[4]
+	// The RPC is answered while the database does not answer.
+	//
+	// optional bool without_storage = 50111;
+	E_WithoutStorage = &file_kaged_common_v1_options_proto_extTypes[5]
+)
+
 var File_kaged_common_v1_options_proto protoreflect.FileDescriptor
 
 const file_kaged_common_v1_options_proto_rawDesc = "" +
@@ -172,7 +201,9 @@ const file_kaged_common_v1_options_proto_rawDesc = "" +
 	"json_value\x12!.google.protobuf.EnumValueOptions\x18\xb5\x87\x03 \x01(\tR\tjsonValue:>\n" +
 	"\n" +
 	"omit_empty\x12\x1d.google.protobuf.FieldOptions\x18\xb6\x87\x03 \x01(\bR\tomitEmpty::\n" +
-	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xb7\x87\x03 \x01(\bR\arawJsonB\xaf\x01\n" +
+	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xb7\x87\x03 \x01(\bR\arawJson:K\n" +
+	"\x10without_operator\x12\x1e.google.protobuf.MethodOptions\x18\xbe\x87\x03 \x01(\bR\x0fwithoutOperator:I\n" +
+	"\x0fwithout_storage\x12\x1e.google.protobuf.MethodOptions\x18\xbf\x87\x03 \x01(\bR\x0ewithoutStorageB\xaf\x01\n" +
 	"\x13com.kaged.common.v1B\fOptionsProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
 
 var (
@@ -192,17 +223,20 @@ var file_kaged_common_v1_options_proto_goTypes = []any{
 	(*ErrorSpec)(nil),                     // 0: kaged.common.v1.ErrorSpec
 	(*descriptorpb.EnumValueOptions)(nil), // 1: google.protobuf.EnumValueOptions
 	(*descriptorpb.FieldOptions)(nil),     // 2: google.protobuf.FieldOptions
+	(*descriptorpb.MethodOptions)(nil),    // 3: google.protobuf.MethodOptions
 }
 var file_kaged_common_v1_options_proto_depIdxs = []int32{
 	1, // 0: kaged.common.v1.error:extendee -> google.protobuf.EnumValueOptions
 	1, // 1: kaged.common.v1.json_value:extendee -> google.protobuf.EnumValueOptions
 	2, // 2: kaged.common.v1.omit_empty:extendee -> google.protobuf.FieldOptions
 	2, // 3: kaged.common.v1.raw_json:extendee -> google.protobuf.FieldOptions
-	0, // 4: kaged.common.v1.error:type_name -> kaged.common.v1.ErrorSpec
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	4, // [4:5] is the sub-list for extension type_name
-	0, // [0:4] is the sub-list for extension extendee
+	3, // 4: kaged.common.v1.without_operator:extendee -> google.protobuf.MethodOptions
+	3, // 5: kaged.common.v1.without_storage:extendee -> google.protobuf.MethodOptions
+	0, // 6: kaged.common.v1.error:type_name -> kaged.common.v1.ErrorSpec
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	6, // [6:7] is the sub-list for extension type_name
+	0, // [0:6] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
 }
 
@@ -218,7 +252,7 @@ func file_kaged_common_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_common_v1_options_proto_rawDesc), len(file_kaged_common_v1_options_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   1,
-			NumExtensions: 4,
+			NumExtensions: 6,
 			NumServices:   0,
 		},
 		GoTypes:           file_kaged_common_v1_options_proto_goTypes,

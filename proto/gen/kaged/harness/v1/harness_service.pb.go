@@ -23,124 +23,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Severity is how bad a diagnostic is.
-type Severity int32
-
-const (
-	// Not said.
-	Severity_SEVERITY_UNSPECIFIED Severity = 0
-	// The project cannot be used.
-	Severity_SEVERITY_ERROR Severity = 1
-	// Worth knowing.
-	Severity_SEVERITY_WARNING Severity = 2
-)
-
-// Enum value maps for Severity.
-var (
-	Severity_name = map[int32]string{
-		0: "SEVERITY_UNSPECIFIED",
-		1: "SEVERITY_ERROR",
-		2: "SEVERITY_WARNING",
-	}
-	Severity_value = map[string]int32{
-		"SEVERITY_UNSPECIFIED": 0,
-		"SEVERITY_ERROR":       1,
-		"SEVERITY_WARNING":     2,
-	}
-)
-
-func (x Severity) Enum() *Severity {
-	p := new(Severity)
-	*p = x
-	return p
-}
-
-func (x Severity) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Severity) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_harness_v1_harness_service_proto_enumTypes[0].Descriptor()
-}
-
-func (Severity) Type() protoreflect.EnumType {
-	return &file_kaged_harness_v1_harness_service_proto_enumTypes[0]
-}
-
-func (x Severity) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Severity.Descriptor instead.
-func (Severity) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{0}
-}
-
-// Decider is the layer that decided whether an agent has a tool. A later one counts more, but an operator's no is final.
-type Decider int32
-
-const (
-	// Not said.
-	Decider_DECIDER_UNSPECIFIED Decider = 0
-	// What the root agent has, and others have not, when nobody says anything.
-	Decider_DECIDER_DEFAULT Decider = 1
-	// The operator's default_tools.
-	Decider_DECIDER_OPERATOR Decider = 2
-	// The agent's tools_profile.
-	Decider_DECIDER_PROFILE Decider = 3
-	// The agent's tools.
-	Decider_DECIDER_AGENT Decider = 4
-	// The tool is for the root agent only, and this is another.
-	Decider_DECIDER_SCOPE Decider = 5
-)
-
-// Enum value maps for Decider.
-var (
-	Decider_name = map[int32]string{
-		0: "DECIDER_UNSPECIFIED",
-		1: "DECIDER_DEFAULT",
-		2: "DECIDER_OPERATOR",
-		3: "DECIDER_PROFILE",
-		4: "DECIDER_AGENT",
-		5: "DECIDER_SCOPE",
-	}
-	Decider_value = map[string]int32{
-		"DECIDER_UNSPECIFIED": 0,
-		"DECIDER_DEFAULT":     1,
-		"DECIDER_OPERATOR":    2,
-		"DECIDER_PROFILE":     3,
-		"DECIDER_AGENT":       4,
-		"DECIDER_SCOPE":       5,
-	}
-)
-
-func (x Decider) Enum() *Decider {
-	p := new(Decider)
-	*p = x
-	return p
-}
-
-func (x Decider) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Decider) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_harness_v1_harness_service_proto_enumTypes[1].Descriptor()
-}
-
-func (Decider) Type() protoreflect.EnumType {
-	return &file_kaged_harness_v1_harness_service_proto_enumTypes[1]
-}
-
-func (x Decider) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Decider.Descriptor instead.
-func (Decider) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{1}
-}
-
 // StepPart is one of the two halves of a step.
 type StepPart int32
 
@@ -178,11 +60,11 @@ func (x StepPart) String() string {
 }
 
 func (StepPart) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_harness_v1_harness_service_proto_enumTypes[2].Descriptor()
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[0].Descriptor()
 }
 
 func (StepPart) Type() protoreflect.EnumType {
-	return &file_kaged_harness_v1_harness_service_proto_enumTypes[2]
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[0]
 }
 
 func (x StepPart) Number() protoreflect.EnumNumber {
@@ -191,7 +73,7 @@ func (x StepPart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StepPart.Descriptor instead.
 func (StepPart) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{2}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{0}
 }
 
 // ApprovalVerdict is how a request for approval ended.
@@ -235,11 +117,11 @@ func (x ApprovalVerdict) String() string {
 }
 
 func (ApprovalVerdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_harness_v1_harness_service_proto_enumTypes[3].Descriptor()
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[1].Descriptor()
 }
 
 func (ApprovalVerdict) Type() protoreflect.EnumType {
-	return &file_kaged_harness_v1_harness_service_proto_enumTypes[3]
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[1]
 }
 
 func (x ApprovalVerdict) Number() protoreflect.EnumNumber {
@@ -248,7 +130,7 @@ func (x ApprovalVerdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ApprovalVerdict.Descriptor instead.
 func (ApprovalVerdict) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{3}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{1}
 }
 
 // DeltaKind tells text from thinking.
@@ -288,11 +170,11 @@ func (x DeltaKind) String() string {
 }
 
 func (DeltaKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_harness_v1_harness_service_proto_enumTypes[4].Descriptor()
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[2].Descriptor()
 }
 
 func (DeltaKind) Type() protoreflect.EnumType {
-	return &file_kaged_harness_v1_harness_service_proto_enumTypes[4]
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[2]
 }
 
 func (x DeltaKind) Number() protoreflect.EnumNumber {
@@ -301,7 +183,7 @@ func (x DeltaKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeltaKind.Descriptor instead.
 func (DeltaKind) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{4}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{2}
 }
 
 // Outcome is how a run ended.
@@ -345,11 +227,11 @@ func (x Outcome) String() string {
 }
 
 func (Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_harness_v1_harness_service_proto_enumTypes[5].Descriptor()
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[3].Descriptor()
 }
 
 func (Outcome) Type() protoreflect.EnumType {
-	return &file_kaged_harness_v1_harness_service_proto_enumTypes[5]
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[3]
 }
 
 func (x Outcome) Number() protoreflect.EnumNumber {
@@ -358,80 +240,7 @@ func (x Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome.Descriptor instead.
 func (Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{5}
-}
-
-// SourceFile is a file the compiler reads.
-type SourceFile struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Relative to the project's root.
-	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Whether there is such a file and it can be used.
-	Present bool `protobuf:"varint,2,opt,name=present,proto3" json:"present,omitempty"`
-	// Its bytes; of a prompt only presence counts, and they may be left out.
-	Content []byte `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
-	// Why it is not present, if there is something at the path.
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SourceFile) Reset() {
-	*x = SourceFile{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SourceFile) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SourceFile) ProtoMessage() {}
-
-func (x *SourceFile) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SourceFile.ProtoReflect.Descriptor instead.
-func (*SourceFile) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *SourceFile) GetPath() string {
-	if x != nil {
-		return x.Path
-	}
-	return ""
-}
-
-func (x *SourceFile) GetPresent() bool {
-	if x != nil {
-		return x.Present
-	}
-	return false
-}
-
-func (x *SourceFile) GetContent() []byte {
-	if x != nil {
-		return x.Content
-	}
-	return nil
-}
-
-func (x *SourceFile) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{3}
 }
 
 // ToolSwitch turns tools on or off.
@@ -447,7 +256,7 @@ type ToolSwitch struct {
 
 func (x *ToolSwitch) Reset() {
 	*x = ToolSwitch{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[1]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -459,7 +268,7 @@ func (x *ToolSwitch) String() string {
 func (*ToolSwitch) ProtoMessage() {}
 
 func (x *ToolSwitch) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[1]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -472,7 +281,7 @@ func (x *ToolSwitch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolSwitch.ProtoReflect.Descriptor instead.
 func (*ToolSwitch) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{1}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *ToolSwitch) GetPattern() string {
@@ -487,598 +296,6 @@ func (x *ToolSwitch) GetEnabled() bool {
 		return x.Enabled
 	}
 	return false
-}
-
-// CompileRequest holds what a compilation depends on.
-type CompileRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The files known so far; the project file is .kaged/project.yaml.
-	Files []*SourceFile `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
-	// The operator's default_tools, in the order of the file.
-	DefaultTools []*ToolSwitch `protobuf:"bytes,2,rep,name=default_tools,json=defaultTools,proto3" json:"default_tools,omitempty"`
-	// The workspace whose tools are to be resolved; empty for the only one.
-	Workspace     string `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CompileRequest) Reset() {
-	*x = CompileRequest{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CompileRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CompileRequest) ProtoMessage() {}
-
-func (x *CompileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CompileRequest.ProtoReflect.Descriptor instead.
-func (*CompileRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *CompileRequest) GetFiles() []*SourceFile {
-	if x != nil {
-		return x.Files
-	}
-	return nil
-}
-
-func (x *CompileRequest) GetDefaultTools() []*ToolSwitch {
-	if x != nil {
-		return x.DefaultTools
-	}
-	return nil
-}
-
-func (x *CompileRequest) GetWorkspace() string {
-	if x != nil {
-		return x.Workspace
-	}
-	return ""
-}
-
-// Diagnostic is something wrong with a project file.
-type Diagnostic struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The kind, such as schema_violation.
-	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// One sentence.
-	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// The tree path, such as primary.subagents.scraper.model.
-	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
-	// The line, from 1; 0 if it is about the whole file.
-	Line int32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
-	// The column, from 1; 0 if it is about the whole file.
-	Column int32 `protobuf:"varint,5,opt,name=column,proto3" json:"column,omitempty"`
-	// The file, relative to the project's root.
-	File string `protobuf:"bytes,6,opt,name=file,proto3" json:"file,omitempty"`
-	// How bad it is.
-	Severity      Severity `protobuf:"varint,7,opt,name=severity,proto3,enum=kaged.harness.v1.Severity" json:"severity,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Diagnostic) Reset() {
-	*x = Diagnostic{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Diagnostic) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Diagnostic) ProtoMessage() {}
-
-func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
-func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Diagnostic) GetKind() string {
-	if x != nil {
-		return x.Kind
-	}
-	return ""
-}
-
-func (x *Diagnostic) GetMessage() string {
-	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
-func (x *Diagnostic) GetPath() string {
-	if x != nil {
-		return x.Path
-	}
-	return ""
-}
-
-func (x *Diagnostic) GetLine() int32 {
-	if x != nil {
-		return x.Line
-	}
-	return 0
-}
-
-func (x *Diagnostic) GetColumn() int32 {
-	if x != nil {
-		return x.Column
-	}
-	return 0
-}
-
-func (x *Diagnostic) GetFile() string {
-	if x != nil {
-		return x.File
-	}
-	return ""
-}
-
-func (x *Diagnostic) GetSeverity() Severity {
-	if x != nil {
-		return x.Severity
-	}
-	return Severity_SEVERITY_UNSPECIFIED
-}
-
-// Reference is a name the project uses and who uses it.
-type Reference struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The alias or the path.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The tree paths that use it.
-	UsedBy []string `protobuf:"bytes,2,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`
-	// Whether it was found; always true for aliases, which only the operator's configuration can tell.
-	Present       bool `protobuf:"varint,3,opt,name=present,proto3" json:"present,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Reference) Reset() {
-	*x = Reference{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Reference) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Reference) ProtoMessage() {}
-
-func (x *Reference) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Reference.ProtoReflect.Descriptor instead.
-func (*Reference) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *Reference) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Reference) GetUsedBy() []string {
-	if x != nil {
-		return x.UsedBy
-	}
-	return nil
-}
-
-func (x *Reference) GetPresent() bool {
-	if x != nil {
-		return x.Present
-	}
-	return false
-}
-
-// CompileResponse is a snapshot, or what is missing for one.
-type CompileResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The snapshot; unset while there are errors or wanted files.
-	Compiled *CompiledProject `protobuf:"bytes,1,opt,name=compiled,proto3" json:"compiled,omitempty"`
-	// SHA-256 (hex) of the snapshot's deterministic encoding.
-	Hash string `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
-	// What is wrong or worth knowing.
-	Diagnostics []*Diagnostic `protobuf:"bytes,3,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	// The files to be given with the next call.
-	Wanted []string `protobuf:"bytes,4,rep,name=wanted,proto3" json:"wanted,omitempty"`
-	// The model aliases in use.
-	Aliases []*Reference `protobuf:"bytes,5,rep,name=aliases,proto3" json:"aliases,omitempty"`
-	// The prompt files in use.
-	Prompts       []*Reference `protobuf:"bytes,6,rep,name=prompts,proto3" json:"prompts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CompileResponse) Reset() {
-	*x = CompileResponse{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CompileResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CompileResponse) ProtoMessage() {}
-
-func (x *CompileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CompileResponse.ProtoReflect.Descriptor instead.
-func (*CompileResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *CompileResponse) GetCompiled() *CompiledProject {
-	if x != nil {
-		return x.Compiled
-	}
-	return nil
-}
-
-func (x *CompileResponse) GetHash() string {
-	if x != nil {
-		return x.Hash
-	}
-	return ""
-}
-
-func (x *CompileResponse) GetDiagnostics() []*Diagnostic {
-	if x != nil {
-		return x.Diagnostics
-	}
-	return nil
-}
-
-func (x *CompileResponse) GetWanted() []string {
-	if x != nil {
-		return x.Wanted
-	}
-	return nil
-}
-
-func (x *CompileResponse) GetAliases() []*Reference {
-	if x != nil {
-		return x.Aliases
-	}
-	return nil
-}
-
-func (x *CompileResponse) GetPrompts() []*Reference {
-	if x != nil {
-		return x.Prompts
-	}
-	return nil
-}
-
-// ExplainToolsRequest names an agent and holds what its tools depend on.
-type ExplainToolsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The files known so far, none for no project.
-	Files []*SourceFile `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
-	// The operator's default_tools, in the order of the file.
-	DefaultTools []*ToolSwitch `protobuf:"bytes,2,rep,name=default_tools,json=defaultTools,proto3" json:"default_tools,omitempty"`
-	// The workspace whose tools are to be resolved; empty for the only one.
-	Workspace string `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
-	// The agent's tree path, such as primary.subagents.scraper; empty for the root agent.
-	Agent         string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ExplainToolsRequest) Reset() {
-	*x = ExplainToolsRequest{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ExplainToolsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ExplainToolsRequest) ProtoMessage() {}
-
-func (x *ExplainToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ExplainToolsRequest.ProtoReflect.Descriptor instead.
-func (*ExplainToolsRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *ExplainToolsRequest) GetFiles() []*SourceFile {
-	if x != nil {
-		return x.Files
-	}
-	return nil
-}
-
-func (x *ExplainToolsRequest) GetDefaultTools() []*ToolSwitch {
-	if x != nil {
-		return x.DefaultTools
-	}
-	return nil
-}
-
-func (x *ExplainToolsRequest) GetWorkspace() string {
-	if x != nil {
-		return x.Workspace
-	}
-	return ""
-}
-
-func (x *ExplainToolsRequest) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-// ToolDecision says whether an agent has a tool and why.
-type ToolDecision struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The canonical name.
-	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
-	// Whether the agent has it.
-	Enabled bool `protobuf:"varint,2,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	// What decided.
-	DecidedBy Decider `protobuf:"varint,3,opt,name=decided_by,json=decidedBy,proto3,enum=kaged.harness.v1.Decider" json:"decided_by,omitempty"`
-	// The pattern that decided, for operator and agent; the profile's name for profile.
-	Pattern string `protobuf:"bytes,4,opt,name=pattern,proto3" json:"pattern,omitempty"`
-	// Where the pattern is written in the project's files, empty and 0 where it is not.
-	File string `protobuf:"bytes,5,opt,name=file,proto3" json:"file,omitempty"`
-	// The line, from 1.
-	Line int32 `protobuf:"varint,6,opt,name=line,proto3" json:"line,omitempty"`
-	// The alias the model is shown instead of the canonical name, empty for none.
-	ShownAs       string `protobuf:"bytes,7,opt,name=shown_as,json=shownAs,proto3" json:"shown_as,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ToolDecision) Reset() {
-	*x = ToolDecision{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ToolDecision) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ToolDecision) ProtoMessage() {}
-
-func (x *ToolDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ToolDecision.ProtoReflect.Descriptor instead.
-func (*ToolDecision) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *ToolDecision) GetTool() string {
-	if x != nil {
-		return x.Tool
-	}
-	return ""
-}
-
-func (x *ToolDecision) GetEnabled() bool {
-	if x != nil {
-		return x.Enabled
-	}
-	return false
-}
-
-func (x *ToolDecision) GetDecidedBy() Decider {
-	if x != nil {
-		return x.DecidedBy
-	}
-	return Decider_DECIDER_UNSPECIFIED
-}
-
-func (x *ToolDecision) GetPattern() string {
-	if x != nil {
-		return x.Pattern
-	}
-	return ""
-}
-
-func (x *ToolDecision) GetFile() string {
-	if x != nil {
-		return x.File
-	}
-	return ""
-}
-
-func (x *ToolDecision) GetLine() int32 {
-	if x != nil {
-		return x.Line
-	}
-	return 0
-}
-
-func (x *ToolDecision) GetShownAs() string {
-	if x != nil {
-		return x.ShownAs
-	}
-	return ""
-}
-
-// ExplainToolsResponse explains an agent's tools, or says what is missing.
-type ExplainToolsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The tools in catalogue order; empty while there are errors or wanted files.
-	Decisions []*ToolDecision `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
-	// The agent's tree path.
-	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	// The agent's cage, unset for none.
-	Cage *v1.CagePolicy `protobuf:"bytes,3,opt,name=cage,proto3" json:"cage,omitempty"`
-	// What is wrong or worth knowing.
-	Diagnostics []*Diagnostic `protobuf:"bytes,4,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	// The files to be given with the next call.
-	Wanted []string `protobuf:"bytes,5,rep,name=wanted,proto3" json:"wanted,omitempty"`
-	// The project's slug, empty without a project.
-	Project string `protobuf:"bytes,6,opt,name=project,proto3" json:"project,omitempty"`
-	// The tree paths of the project's agents.
-	Agents        []string `protobuf:"bytes,7,rep,name=agents,proto3" json:"agents,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ExplainToolsResponse) Reset() {
-	*x = ExplainToolsResponse{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ExplainToolsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ExplainToolsResponse) ProtoMessage() {}
-
-func (x *ExplainToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ExplainToolsResponse.ProtoReflect.Descriptor instead.
-func (*ExplainToolsResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *ExplainToolsResponse) GetDecisions() []*ToolDecision {
-	if x != nil {
-		return x.Decisions
-	}
-	return nil
-}
-
-func (x *ExplainToolsResponse) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *ExplainToolsResponse) GetCage() *v1.CagePolicy {
-	if x != nil {
-		return x.Cage
-	}
-	return nil
-}
-
-func (x *ExplainToolsResponse) GetDiagnostics() []*Diagnostic {
-	if x != nil {
-		return x.Diagnostics
-	}
-	return nil
-}
-
-func (x *ExplainToolsResponse) GetWanted() []string {
-	if x != nil {
-		return x.Wanted
-	}
-	return nil
-}
-
-func (x *ExplainToolsResponse) GetProject() string {
-	if x != nil {
-		return x.Project
-	}
-	return ""
-}
-
-func (x *ExplainToolsResponse) GetAgents() []string {
-	if x != nil {
-		return x.Agents
-	}
-	return nil
 }
 
 // Target is one place a model call can go.
@@ -1106,7 +323,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +335,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +348,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{9}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Target) GetProvider() string {
@@ -1203,7 +420,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +432,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +445,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{10}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Route) GetAlias() string {
@@ -1258,7 +475,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +487,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +500,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AuditHead) GetHash() string {
@@ -1314,6 +531,8 @@ type RunRequest struct {
 	//	*RunRequest_Cancel
 	//	*RunRequest_Go
 	//	*RunRequest_Decision
+	//	*RunRequest_CancelInvocation
+	//	*RunRequest_Halt
 	Request       isRunRequest_Request `protobuf_oneof:"request"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1321,7 +540,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1333,7 +552,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1346,7 +565,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RunRequest) GetRequest() isRunRequest_Request {
@@ -1419,6 +638,24 @@ func (x *RunRequest) GetDecision() *ApprovalDecision {
 	return nil
 }
 
+func (x *RunRequest) GetCancelInvocation() *CancelInvocation {
+	if x != nil {
+		if x, ok := x.Request.(*RunRequest_CancelInvocation); ok {
+			return x.CancelInvocation
+		}
+	}
+	return nil
+}
+
+func (x *RunRequest) GetHalt() *RunHalt {
+	if x != nil {
+		if x, ok := x.Request.(*RunRequest_Halt); ok {
+			return x.Halt
+		}
+	}
+	return nil
+}
+
 type isRunRequest_Request interface {
 	isRunRequest_Request()
 }
@@ -1458,6 +695,16 @@ type RunRequest_Decision struct {
 	Decision *ApprovalDecision `protobuf:"bytes,7,opt,name=decision,proto3,oneof"`
 }
 
+type RunRequest_CancelInvocation struct {
+	// Stop one invocation and those below it. Its parent goes on.
+	CancelInvocation *CancelInvocation `protobuf:"bytes,8,opt,name=cancel_invocation,json=cancelInvocation,proto3,oneof"`
+}
+
+type RunRequest_Halt struct {
+	// Come to an end at the next boundary, because the caller is about to hand the run over.
+	Halt *RunHalt `protobuf:"bytes,9,opt,name=halt,proto3,oneof"`
+}
+
 func (*RunRequest_Start) isRunRequest_Request() {}
 
 func (*RunRequest_History) isRunRequest_Request() {}
@@ -1471,6 +718,10 @@ func (*RunRequest_Cancel) isRunRequest_Request() {}
 func (*RunRequest_Go) isRunRequest_Request() {}
 
 func (*RunRequest_Decision) isRunRequest_Request() {}
+
+func (*RunRequest_CancelInvocation) isRunRequest_Request() {}
+
+func (*RunRequest_Halt) isRunRequest_Request() {}
 
 // RunStart is everything a run depends on besides the conversation.
 type RunStart struct {
@@ -1491,11 +742,12 @@ type RunStart struct {
 	Compiled *CompiledProject `protobuf:"bytes,7,opt,name=compiled,proto3" json:"compiled,omitempty"`
 	// The contents of the prompt files by their path in the snapshot.
 	Prompts map[string]string `protobuf:"bytes,8,rep,name=prompts,proto3" json:"prompts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Where calls go, by alias.
+	// Where calls go, by alias. The route with the empty name is the root agent's, in place of its alias's: a session's choice of
+	// a model concerns no other agent.
 	Routes map[string]*Route `protobuf:"bytes,9,rep,name=routes,proto3" json:"routes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The session's override of max_steps.
+	// The session's override of the root agent's max_steps.
 	MaxSteps *int32 `protobuf:"varint,10,opt,name=max_steps,json=maxSteps,proto3,oneof" json:"max_steps,omitempty"`
-	// The session's override of max_output_tokens.
+	// The session's override of the root agent's max_output_tokens.
 	MaxOutputTokens *int32 `protobuf:"varint,11,opt,name=max_output_tokens,json=maxOutputTokens,proto3,oneof" json:"max_output_tokens,omitempty"`
 	// The project's folder, absolute.
 	ProjectRoot string `protobuf:"bytes,12,opt,name=project_root,json=projectRoot,proto3" json:"project_root,omitempty"`
@@ -1508,14 +760,18 @@ type RunStart struct {
 	// The operator's rules for tools, in order.
 	DefaultTools []*ToolSwitch `protobuf:"bytes,16,rep,name=default_tools,json=defaultTools,proto3" json:"default_tools,omitempty"`
 	// Set for a run nobody attends: what it may do unasked. Nothing of it is asked about.
-	Job           *JobPolicy `protobuf:"bytes,17,opt,name=job,proto3" json:"job,omitempty"`
+	Job *JobPolicy `protobuf:"bytes,17,opt,name=job,proto3" json:"job,omitempty"`
+	// Whether the caller stores invocations. If not, no model is offered its agent's children.
+	Invocations bool `protobuf:"varint,18,opt,name=invocations,proto3" json:"invocations,omitempty"`
+	// The most agents of the run that may live at once, the root's included; 0 for the harness's own limit.
+	LiveAgents    int32 `protobuf:"varint,19,opt,name=live_agents,json=liveAgents,proto3" json:"live_agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunStart) Reset() {
 	*x = RunStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +783,7 @@ func (x *RunStart) String() string {
 func (*RunStart) ProtoMessage() {}
 
 func (x *RunStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +796,7 @@ func (x *RunStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStart.ProtoReflect.Descriptor instead.
 func (*RunStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RunStart) GetRunId() string {
@@ -1662,6 +918,20 @@ func (x *RunStart) GetJob() *JobPolicy {
 	return nil
 }
 
+func (x *RunStart) GetInvocations() bool {
+	if x != nil {
+		return x.Invocations
+	}
+	return false
+}
+
+func (x *RunStart) GetLiveAgents() int32 {
+	if x != nil {
+		return x.LiveAgents
+	}
+	return 0
+}
+
 // JobPolicy is what a job that runs unattended may do: everything that only looks, and the tools named here.
 type JobPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1673,7 +943,7 @@ type JobPolicy struct {
 
 func (x *JobPolicy) Reset() {
 	*x = JobPolicy{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +955,7 @@ func (x *JobPolicy) String() string {
 func (*JobPolicy) ProtoMessage() {}
 
 func (x *JobPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +968,7 @@ func (x *JobPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobPolicy.ProtoReflect.Descriptor instead.
 func (*JobPolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *JobPolicy) GetTools() []string {
@@ -1719,7 +989,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +1001,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +1014,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *History) GetMessages() []*Message {
@@ -1766,7 +1036,7 @@ type RunBegin struct {
 
 func (x *RunBegin) Reset() {
 	*x = RunBegin{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1778,7 +1048,7 @@ func (x *RunBegin) String() string {
 func (*RunBegin) ProtoMessage() {}
 
 func (x *RunBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,7 +1061,7 @@ func (x *RunBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBegin.ProtoReflect.Descriptor instead.
 func (*RunBegin) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RunBegin) GetHold() bool {
@@ -1810,7 +1080,7 @@ type RunGo struct {
 
 func (x *RunGo) Reset() {
 	*x = RunGo{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +1092,7 @@ func (x *RunGo) String() string {
 func (*RunGo) ProtoMessage() {}
 
 func (x *RunGo) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +1105,7 @@ func (x *RunGo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunGo.ProtoReflect.Descriptor instead.
 func (*RunGo) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{9}
 }
 
 // StepStored says that a half of a step is on disk.
@@ -1846,14 +1116,16 @@ type StepStored struct {
 	// Which half.
 	Part StepPart `protobuf:"varint,2,opt,name=part,proto3,enum=kaged.harness.v1.StepPart" json:"part,omitempty"`
 	// The routes, if they changed since the last time.
-	Routes        map[string]*Route `protobuf:"bytes,3,rep,name=routes,proto3" json:"routes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Routes map[string]*Route `protobuf:"bytes,3,rep,name=routes,proto3" json:"routes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The invocation whose step it is, empty for the root agent's.
+	InvocationId  string `protobuf:"bytes,4,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepStored) Reset() {
 	*x = StepStored{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +1137,7 @@ func (x *StepStored) String() string {
 func (*StepStored) ProtoMessage() {}
 
 func (x *StepStored) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +1150,7 @@ func (x *StepStored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStored.ProtoReflect.Descriptor instead.
 func (*StepStored) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StepStored) GetStep() int32 {
@@ -1902,6 +1174,13 @@ func (x *StepStored) GetRoutes() map[string]*Route {
 	return nil
 }
 
+func (x *StepStored) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
 // ApprovalDecision ends the wait of a call. It is sent once it is on disk.
 type ApprovalDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1917,7 +1196,7 @@ type ApprovalDecision struct {
 
 func (x *ApprovalDecision) Reset() {
 	*x = ApprovalDecision{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +1208,7 @@ func (x *ApprovalDecision) String() string {
 func (*ApprovalDecision) ProtoMessage() {}
 
 func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +1221,7 @@ func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalDecision.ProtoReflect.Descriptor instead.
 func (*ApprovalDecision) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ApprovalDecision) GetApprovalId() string {
@@ -1977,7 +1256,7 @@ type RunCancel struct {
 
 func (x *RunCancel) Reset() {
 	*x = RunCancel{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +1268,7 @@ func (x *RunCancel) String() string {
 func (*RunCancel) ProtoMessage() {}
 
 func (x *RunCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +1281,7 @@ func (x *RunCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCancel.ProtoReflect.Descriptor instead.
 func (*RunCancel) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RunCancel) GetReason() string {
@@ -2010,6 +1289,101 @@ func (x *RunCancel) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+// CancelInvocation asks one invocation to stop. One that has ended, or never was, is passed over. Those below it end first,
+// then it ends as cancelled, and the call of its parent fails with that.
+type CancelInvocation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The invocation.
+	InvocationId string `protobuf:"bytes,1,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// Why, fit to show.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelInvocation) Reset() {
+	*x = CancelInvocation{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelInvocation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelInvocation) ProtoMessage() {}
+
+func (x *CancelInvocation) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelInvocation.ProtoReflect.Descriptor instead.
+func (*CancelInvocation) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CancelInvocation) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
+func (x *CancelInvocation) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// RunHalt asks every invocation to end at its next boundary, which is before its next request to a model. A child then ends
+// as failed with code interrupted, which is the result of its parent's call. When the results of the root's step have been
+// stored, the run ends as failed with code interrupted, too.
+type RunHalt struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunHalt) Reset() {
+	*x = RunHalt{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunHalt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunHalt) ProtoMessage() {}
+
+func (x *RunHalt) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunHalt.ProtoReflect.Descriptor instead.
+func (*RunHalt) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
 }
 
 // RunEvent is one message from the harness.
@@ -2033,14 +1407,18 @@ type RunEvent struct {
 	//	*RunEvent_Approval
 	//	*RunEvent_Cage
 	//	*RunEvent_Network
-	Event         isRunEvent_Event `protobuf_oneof:"event"`
+	//	*RunEvent_AgentStarted
+	//	*RunEvent_AgentEnded
+	Event isRunEvent_Event `protobuf_oneof:"event"`
+	// The invocation it happened in, empty for the root agent's. finished and audit_head are of the root agent alone.
+	InvocationId  string `protobuf:"bytes,15,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +1430,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +1443,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RunEvent) GetEvent() isRunEvent_Event {
@@ -2201,12 +1579,37 @@ func (x *RunEvent) GetNetwork() *NetworkTried {
 	return nil
 }
 
+func (x *RunEvent) GetAgentStarted() *AgentStarted {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_AgentStarted); ok {
+			return x.AgentStarted
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetAgentEnded() *AgentEnded {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_AgentEnded); ok {
+			return x.AgentEnded
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
 type isRunEvent_Event interface {
 	isRunEvent_Event()
 }
 
 type RunEvent_MessageStart struct {
-	// A model accepted the first request; once per run.
+	// A model accepted the first request; once per invocation.
 	MessageStart *MessageStart `protobuf:"bytes,1,opt,name=message_start,json=messageStart,proto3,oneof"`
 }
 
@@ -2271,8 +1674,19 @@ type RunEvent_Cage struct {
 }
 
 type RunEvent_Network struct {
-	// Something in the cage tried to reach the network. Only so many of a run are reported; its records say how many more.
+	// Something in the cage tried to reach the network. Only so many of an invocation are reported; its records say how
+	// many more.
 	Network *NetworkTried `protobuf:"bytes,14,opt,name=network,proto3,oneof"`
+}
+
+type RunEvent_AgentStarted struct {
+	// An invocation begins; its first event.
+	AgentStarted *AgentStarted `protobuf:"bytes,16,opt,name=agent_started,json=agentStarted,proto3,oneof"`
+}
+
+type RunEvent_AgentEnded struct {
+	// An invocation is over; its last event.
+	AgentEnded *AgentEnded `protobuf:"bytes,17,opt,name=agent_ended,json=agentEnded,proto3,oneof"`
 }
 
 func (*RunEvent_MessageStart) isRunEvent_Event() {}
@@ -2303,6 +1717,264 @@ func (*RunEvent_Cage) isRunEvent_Event() {}
 
 func (*RunEvent_Network) isRunEvent_Event() {}
 
+func (*RunEvent_AgentStarted) isRunEvent_Event() {}
+
+func (*RunEvent_AgentEnded) isRunEvent_Event() {}
+
+// AgentStarted is the beginning of an invocation.
+type AgentStarted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The invocation that called it, empty for the root agent's.
+	ParentInvocationId string `protobuf:"bytes,1,opt,name=parent_invocation_id,json=parentInvocationId,proto3" json:"parent_invocation_id,omitempty"`
+	// The call of the parent that it answers.
+	ToolCallId string `protobuf:"bytes,2,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	// The agent's key in its parent's subagents.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// The agent's tree path.
+	AgentPath string `protobuf:"bytes,4,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// What the parent asks for.
+	Prompt string `protobuf:"bytes,5,opt,name=prompt,proto3" json:"prompt,omitempty"`
+	// "pending" where its cage is being made, "uncaged" where it has none or cages are switched off.
+	CageStatus string `protobuf:"bytes,6,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
+	// The canonical names of its tools, in catalogue order, then the names of its children's.
+	Tools []string `protobuf:"bytes,7,rep,name=tools,proto3" json:"tools,omitempty"`
+	// When, in milliseconds.
+	StartedAt int64 `protobuf:"varint,8,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// The record of it.
+	Audit         *v1.AuditRecord `protobuf:"bytes,9,opt,name=audit,proto3" json:"audit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentStarted) Reset() {
+	*x = AgentStarted{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentStarted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentStarted) ProtoMessage() {}
+
+func (x *AgentStarted) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentStarted.ProtoReflect.Descriptor instead.
+func (*AgentStarted) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *AgentStarted) GetParentInvocationId() string {
+	if x != nil {
+		return x.ParentInvocationId
+	}
+	return ""
+}
+
+func (x *AgentStarted) GetToolCallId() string {
+	if x != nil {
+		return x.ToolCallId
+	}
+	return ""
+}
+
+func (x *AgentStarted) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AgentStarted) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *AgentStarted) GetPrompt() string {
+	if x != nil {
+		return x.Prompt
+	}
+	return ""
+}
+
+func (x *AgentStarted) GetCageStatus() string {
+	if x != nil {
+		return x.CageStatus
+	}
+	return ""
+}
+
+func (x *AgentStarted) GetTools() []string {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *AgentStarted) GetStartedAt() int64 {
+	if x != nil {
+		return x.StartedAt
+	}
+	return 0
+}
+
+func (x *AgentStarted) GetAudit() *v1.AuditRecord {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
+}
+
+// AgentEnded is the end of an invocation.
+type AgentEnded struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How it ended.
+	Outcome Outcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=kaged.harness.v1.Outcome" json:"outcome,omitempty"`
+	// Why it failed, unset unless it did.
+	Error *v1.Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	// What it wrote last, at most 64 KiB: for one that did not complete, as much of it as came.
+	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	// Whether text was cut.
+	Truncated bool `protobuf:"varint,4,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// How many turns it completed.
+	Steps int32 `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`
+	// The sum over its own steps. Those below it count for themselves.
+	Usage *Usage `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
+	// What its own steps cost, unset where the price of one of them is not known.
+	Cost *Cost `protobuf:"bytes,7,opt,name=cost,proto3" json:"cost,omitempty"`
+	// From its start to its end, in milliseconds.
+	DurationMs int64 `protobuf:"varint,8,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	// The files it and those below it changed, as results name them, sorted, at most 200.
+	FilesChanged []string `protobuf:"bytes,9,rep,name=files_changed,json=filesChanged,proto3" json:"files_changed,omitempty"`
+	// When, in milliseconds.
+	EndedAt int64 `protobuf:"varint,10,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// The record of it.
+	Audit         *v1.AuditRecord `protobuf:"bytes,11,opt,name=audit,proto3" json:"audit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentEnded) Reset() {
+	*x = AgentEnded{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentEnded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentEnded) ProtoMessage() {}
+
+func (x *AgentEnded) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentEnded.ProtoReflect.Descriptor instead.
+func (*AgentEnded) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AgentEnded) GetOutcome() Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return Outcome_OUTCOME_UNSPECIFIED
+}
+
+func (x *AgentEnded) GetError() *v1.Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *AgentEnded) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *AgentEnded) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *AgentEnded) GetSteps() int32 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+func (x *AgentEnded) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *AgentEnded) GetCost() *Cost {
+	if x != nil {
+		return x.Cost
+	}
+	return nil
+}
+
+func (x *AgentEnded) GetDurationMs() int64 {
+	if x != nil {
+		return x.DurationMs
+	}
+	return 0
+}
+
+func (x *AgentEnded) GetFilesChanged() []string {
+	if x != nil {
+		return x.FilesChanged
+	}
+	return nil
+}
+
+func (x *AgentEnded) GetEndedAt() int64 {
+	if x != nil {
+		return x.EndedAt
+	}
+	return 0
+}
+
+func (x *AgentEnded) GetAudit() *v1.AuditRecord {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
+}
+
 // CageChanged says in which cage the run's agent is.
 type CageChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2330,7 +2002,7 @@ type CageChanged struct {
 
 func (x *CageChanged) Reset() {
 	*x = CageChanged{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2014,7 @@ func (x *CageChanged) String() string {
 func (*CageChanged) ProtoMessage() {}
 
 func (x *CageChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2027,7 @@ func (x *CageChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageChanged.ProtoReflect.Descriptor instead.
 func (*CageChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CageChanged) GetAgentPath() string {
@@ -2436,7 +2108,7 @@ type NetworkTried struct {
 
 func (x *NetworkTried) Reset() {
 	*x = NetworkTried{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2448,7 +2120,7 @@ func (x *NetworkTried) String() string {
 func (*NetworkTried) ProtoMessage() {}
 
 func (x *NetworkTried) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2461,7 +2133,7 @@ func (x *NetworkTried) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkTried.ProtoReflect.Descriptor instead.
 func (*NetworkTried) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NetworkTried) GetAgentPath() string {
@@ -2485,7 +2157,7 @@ func (x *NetworkTried) GetAudit() *v1.AuditRecord {
 	return nil
 }
 
-// MessageStart is the first accepted chunk of a run.
+// MessageStart is the first accepted chunk of an invocation.
 type MessageStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The provider that answers.
@@ -2502,7 +2174,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2514,7 +2186,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2527,7 +2199,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MessageStart) GetProvider() string {
@@ -2571,7 +2243,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2583,7 +2255,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2596,7 +2268,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Delta) GetKind() DeltaKind {
@@ -2626,7 +2298,7 @@ type ToolCallStarted struct {
 
 func (x *ToolCallStarted) Reset() {
 	*x = ToolCallStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2638,7 +2310,7 @@ func (x *ToolCallStarted) String() string {
 func (*ToolCallStarted) ProtoMessage() {}
 
 func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2651,7 +2323,7 @@ func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallStarted.ProtoReflect.Descriptor instead.
 func (*ToolCallStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ToolCallStarted) GetCall() *ToolCall {
@@ -2683,7 +2355,7 @@ type ToolCallOutput struct {
 
 func (x *ToolCallOutput) Reset() {
 	*x = ToolCallOutput{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +2367,7 @@ func (x *ToolCallOutput) String() string {
 func (*ToolCallOutput) ProtoMessage() {}
 
 func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +2380,7 @@ func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallOutput.ProtoReflect.Descriptor instead.
 func (*ToolCallOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ToolCallOutput) GetToolCallId() string {
@@ -2751,7 +2423,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +2435,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +2448,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -2835,7 +2507,7 @@ type ToolCallFinished struct {
 
 func (x *ToolCallFinished) Reset() {
 	*x = ToolCallFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2847,7 +2519,7 @@ func (x *ToolCallFinished) String() string {
 func (*ToolCallFinished) ProtoMessage() {}
 
 func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2860,7 +2532,7 @@ func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallFinished.ProtoReflect.Descriptor instead.
 func (*ToolCallFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ToolCallFinished) GetResult() *ToolResult {
@@ -2930,7 +2602,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2942,7 +2614,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2955,7 +2627,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Turn) GetStep() int32 {
@@ -3025,7 +2697,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3037,7 +2709,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3050,7 +2722,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StepDone) GetStep() int32 {
@@ -3079,7 +2751,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3091,7 +2763,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3104,7 +2776,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -3149,9 +2821,9 @@ type RunFinished struct {
 	Outcome Outcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=kaged.harness.v1.Outcome" json:"outcome,omitempty"`
 	// Why the last model call stopped.
 	StopReason StopReason `protobuf:"varint,2,opt,name=stop_reason,json=stopReason,proto3,enum=kaged.harness.v1.StopReason" json:"stop_reason,omitempty"`
-	// The sum over all steps.
+	// The sum over all steps of the root agent. Invocations count for themselves.
 	Usage *Usage `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Over all steps; unset if no model call got as far as to be measured.
+	// Over all steps of the root agent; unset if no model call got as far as to be measured.
 	Stats *Stats `protobuf:"bytes,4,opt,name=stats,proto3" json:"stats,omitempty"`
 	// Why it failed.
 	Error *v1.Error `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
@@ -3169,7 +2841,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3181,7 +2853,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3194,7 +2866,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -3264,63 +2936,11 @@ var File_kaged_harness_v1_harness_service_proto protoreflect.FileDescriptor
 
 const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\n" +
-	"&kaged/harness/v1/harness_service.proto\x12\x10kaged.harness.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\x1a#kaged/harness/v1/conversation.proto\x1a\x1ekaged/harness/v1/project.proto\"l\n" +
-	"\n" +
-	"SourceFile\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
-	"\apresent\x18\x02 \x01(\bR\apresent\x12\x18\n" +
-	"\acontent\x18\x03 \x01(\fR\acontent\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"@\n" +
+	"&kaged/harness/v1/harness_service.proto\x12\x10kaged.harness.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\x1a#kaged/harness/v1/conversation.proto\x1a\x1ekaged/harness/v1/project.proto\"@\n" +
 	"\n" +
 	"ToolSwitch\x12\x18\n" +
 	"\apattern\x18\x01 \x01(\tR\apattern\x12\x18\n" +
-	"\aenabled\x18\x02 \x01(\bR\aenabled\"\xa5\x01\n" +
-	"\x0eCompileRequest\x122\n" +
-	"\x05files\x18\x01 \x03(\v2\x1c.kaged.harness.v1.SourceFileR\x05files\x12A\n" +
-	"\rdefault_tools\x18\x02 \x03(\v2\x1c.kaged.harness.v1.ToolSwitchR\fdefaultTools\x12\x1c\n" +
-	"\tworkspace\x18\x03 \x01(\tR\tworkspace\"\xc6\x01\n" +
-	"\n" +
-	"Diagnostic\x12\x12\n" +
-	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\x12\x12\n" +
-	"\x04path\x18\x03 \x01(\tR\x04path\x12\x12\n" +
-	"\x04line\x18\x04 \x01(\x05R\x04line\x12\x16\n" +
-	"\x06column\x18\x05 \x01(\x05R\x06column\x12\x12\n" +
-	"\x04file\x18\x06 \x01(\tR\x04file\x126\n" +
-	"\bseverity\x18\a \x01(\x0e2\x1a.kaged.harness.v1.SeverityR\bseverity\"R\n" +
-	"\tReference\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x17\n" +
-	"\aused_by\x18\x02 \x03(\tR\x06usedBy\x12\x18\n" +
-	"\apresent\x18\x03 \x01(\bR\apresent\"\xaa\x02\n" +
-	"\x0fCompileResponse\x12=\n" +
-	"\bcompiled\x18\x01 \x01(\v2!.kaged.harness.v1.CompiledProjectR\bcompiled\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\tR\x04hash\x12>\n" +
-	"\vdiagnostics\x18\x03 \x03(\v2\x1c.kaged.harness.v1.DiagnosticR\vdiagnostics\x12\x16\n" +
-	"\x06wanted\x18\x04 \x03(\tR\x06wanted\x125\n" +
-	"\aaliases\x18\x05 \x03(\v2\x1b.kaged.harness.v1.ReferenceR\aaliases\x125\n" +
-	"\aprompts\x18\x06 \x03(\v2\x1b.kaged.harness.v1.ReferenceR\aprompts\"\xc0\x01\n" +
-	"\x13ExplainToolsRequest\x122\n" +
-	"\x05files\x18\x01 \x03(\v2\x1c.kaged.harness.v1.SourceFileR\x05files\x12A\n" +
-	"\rdefault_tools\x18\x02 \x03(\v2\x1c.kaged.harness.v1.ToolSwitchR\fdefaultTools\x12\x1c\n" +
-	"\tworkspace\x18\x03 \x01(\tR\tworkspace\x12\x14\n" +
-	"\x05agent\x18\x04 \x01(\tR\x05agent\"\xd3\x01\n" +
-	"\fToolDecision\x12\x12\n" +
-	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x18\n" +
-	"\aenabled\x18\x02 \x01(\bR\aenabled\x128\n" +
-	"\n" +
-	"decided_by\x18\x03 \x01(\x0e2\x19.kaged.harness.v1.DeciderR\tdecidedBy\x12\x18\n" +
-	"\apattern\x18\x04 \x01(\tR\apattern\x12\x12\n" +
-	"\x04file\x18\x05 \x01(\tR\x04file\x12\x12\n" +
-	"\x04line\x18\x06 \x01(\x05R\x04line\x12\x19\n" +
-	"\bshown_as\x18\a \x01(\tR\ashownAs\"\xa5\x02\n" +
-	"\x14ExplainToolsResponse\x12<\n" +
-	"\tdecisions\x18\x01 \x03(\v2\x1e.kaged.harness.v1.ToolDecisionR\tdecisions\x12\x14\n" +
-	"\x05agent\x18\x02 \x01(\tR\x05agent\x12/\n" +
-	"\x04cage\x18\x03 \x01(\v2\x1b.kaged.common.v1.CagePolicyR\x04cage\x12>\n" +
-	"\vdiagnostics\x18\x04 \x03(\v2\x1c.kaged.harness.v1.DiagnosticR\vdiagnostics\x12\x16\n" +
-	"\x06wanted\x18\x05 \x03(\tR\x06wanted\x12\x18\n" +
-	"\aproject\x18\x06 \x01(\tR\aproject\x12\x16\n" +
-	"\x06agents\x18\a \x03(\tR\x06agents\"\xd9\x02\n" +
+	"\aenabled\x18\x02 \x01(\bR\aenabled\"\xd9\x02\n" +
 	"\x06Target\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
@@ -3338,7 +2958,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\atargets\x18\x02 \x03(\v2\x18.kaged.harness.v1.TargetR\atargets\"5\n" +
 	"\tAuditHead\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\tR\x04hash\x12\x14\n" +
-	"\x05items\x18\x02 \x01(\x05R\x05items\"\x92\x03\n" +
+	"\x05items\x18\x02 \x01(\x05R\x05items\"\x96\x04\n" +
 	"\n" +
 	"RunRequest\x122\n" +
 	"\x05start\x18\x01 \x01(\v2\x1a.kaged.harness.v1.RunStartH\x00R\x05start\x125\n" +
@@ -3347,8 +2967,10 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x06stored\x18\x04 \x01(\v2\x1c.kaged.harness.v1.StepStoredH\x00R\x06stored\x125\n" +
 	"\x06cancel\x18\x05 \x01(\v2\x1b.kaged.harness.v1.RunCancelH\x00R\x06cancel\x12)\n" +
 	"\x02go\x18\x06 \x01(\v2\x17.kaged.harness.v1.RunGoH\x00R\x02go\x12@\n" +
-	"\bdecision\x18\a \x01(\v2\".kaged.harness.v1.ApprovalDecisionH\x00R\bdecisionB\t\n" +
-	"\arequest\"\x95\a\n" +
+	"\bdecision\x18\a \x01(\v2\".kaged.harness.v1.ApprovalDecisionH\x00R\bdecision\x12Q\n" +
+	"\x11cancel_invocation\x18\b \x01(\v2\".kaged.harness.v1.CancelInvocationH\x00R\x10cancelInvocation\x12/\n" +
+	"\x04halt\x18\t \x01(\v2\x19.kaged.harness.v1.RunHaltH\x00R\x04haltB\t\n" +
+	"\arequest\"\xd8\a\n" +
 	"\bRunStart\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -3374,7 +2996,10 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\n" +
 	"no_sandbox\x18\x0f \x01(\bR\tnoSandbox\x12A\n" +
 	"\rdefault_tools\x18\x10 \x03(\v2\x1c.kaged.harness.v1.ToolSwitchR\fdefaultTools\x12-\n" +
-	"\x03job\x18\x11 \x01(\v2\x1b.kaged.harness.v1.JobPolicyR\x03job\x1a:\n" +
+	"\x03job\x18\x11 \x01(\v2\x1b.kaged.harness.v1.JobPolicyR\x03job\x12 \n" +
+	"\vinvocations\x18\x12 \x01(\bR\vinvocations\x12\x1f\n" +
+	"\vlive_agents\x18\x13 \x01(\x05R\n" +
+	"liveAgents\x1a:\n" +
 	"\fPromptsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aR\n" +
@@ -3390,12 +3015,13 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\bmessages\x18\x01 \x03(\v2\x19.kaged.harness.v1.MessageR\bmessages\"\x1e\n" +
 	"\bRunBegin\x12\x12\n" +
 	"\x04hold\x18\x01 \x01(\bR\x04hold\"\a\n" +
-	"\x05RunGo\"\xe6\x01\n" +
+	"\x05RunGo\"\x8b\x02\n" +
 	"\n" +
 	"StepStored\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x05R\x04step\x12.\n" +
 	"\x04part\x18\x02 \x01(\x0e2\x1a.kaged.harness.v1.StepPartR\x04part\x12@\n" +
-	"\x06routes\x18\x03 \x03(\v2(.kaged.harness.v1.StepStored.RoutesEntryR\x06routes\x1aR\n" +
+	"\x06routes\x18\x03 \x03(\v2(.kaged.harness.v1.StepStored.RoutesEntryR\x06routes\x12#\n" +
+	"\rinvocation_id\x18\x04 \x01(\tR\finvocationId\x1aR\n" +
 	"\vRoutesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.kaged.harness.v1.RouteR\x05value:\x028\x01\"\x8a\x01\n" +
@@ -3405,7 +3031,11 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\averdict\x18\x02 \x01(\x0e2!.kaged.harness.v1.ApprovalVerdictR\averdict\x12\x18\n" +
 	"\acomment\x18\x03 \x01(\tR\acomment\"#\n" +
 	"\tRunCancel\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xd8\x06\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"O\n" +
+	"\x10CancelInvocation\x12#\n" +
+	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\t\n" +
+	"\aRunHalt\"\x85\b\n" +
 	"\bRunEvent\x12E\n" +
 	"\rmessage_start\x18\x01 \x01(\v2\x1e.kaged.harness.v1.MessageStartH\x00R\fmessageStart\x12/\n" +
 	"\x05delta\x18\x02 \x01(\v2\x17.kaged.harness.v1.DeltaH\x00R\x05delta\x12@\n" +
@@ -3424,8 +3054,41 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"audit_head\x18\v \x01(\v2\x1b.kaged.harness.v1.AuditHeadH\x00R\tauditHead\x12A\n" +
 	"\bapproval\x18\f \x01(\v2#.kaged.harness.v1.ApprovalRequestedH\x00R\bapproval\x123\n" +
 	"\x04cage\x18\r \x01(\v2\x1d.kaged.harness.v1.CageChangedH\x00R\x04cage\x12:\n" +
-	"\anetwork\x18\x0e \x01(\v2\x1e.kaged.harness.v1.NetworkTriedH\x00R\anetworkB\a\n" +
-	"\x05event\"\xa7\x02\n" +
+	"\anetwork\x18\x0e \x01(\v2\x1e.kaged.harness.v1.NetworkTriedH\x00R\anetwork\x12E\n" +
+	"\ragent_started\x18\x10 \x01(\v2\x1e.kaged.harness.v1.AgentStartedH\x00R\fagentStarted\x12?\n" +
+	"\vagent_ended\x18\x11 \x01(\v2\x1c.kaged.harness.v1.AgentEndedH\x00R\n" +
+	"agentEnded\x12#\n" +
+	"\rinvocation_id\x18\x0f \x01(\tR\finvocationIdB\a\n" +
+	"\x05event\"\xb7\x02\n" +
+	"\fAgentStarted\x120\n" +
+	"\x14parent_invocation_id\x18\x01 \x01(\tR\x12parentInvocationId\x12 \n" +
+	"\ftool_call_id\x18\x02 \x01(\tR\n" +
+	"toolCallId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x04 \x01(\tR\tagentPath\x12\x16\n" +
+	"\x06prompt\x18\x05 \x01(\tR\x06prompt\x12\x1f\n" +
+	"\vcage_status\x18\x06 \x01(\tR\n" +
+	"cageStatus\x12\x14\n" +
+	"\x05tools\x18\a \x03(\tR\x05tools\x12\x1d\n" +
+	"\n" +
+	"started_at\x18\b \x01(\x03R\tstartedAt\x122\n" +
+	"\x05audit\x18\t \x01(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"\xa7\x03\n" +
+	"\n" +
+	"AgentEnded\x123\n" +
+	"\aoutcome\x18\x01 \x01(\x0e2\x19.kaged.harness.v1.OutcomeR\aoutcome\x12,\n" +
+	"\x05error\x18\x02 \x01(\v2\x16.kaged.common.v1.ErrorR\x05error\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1c\n" +
+	"\ttruncated\x18\x04 \x01(\bR\ttruncated\x12\x14\n" +
+	"\x05steps\x18\x05 \x01(\x05R\x05steps\x12-\n" +
+	"\x05usage\x18\x06 \x01(\v2\x17.kaged.harness.v1.UsageR\x05usage\x12*\n" +
+	"\x04cost\x18\a \x01(\v2\x16.kaged.harness.v1.CostR\x04cost\x12\x1f\n" +
+	"\vduration_ms\x18\b \x01(\x03R\n" +
+	"durationMs\x12#\n" +
+	"\rfiles_changed\x18\t \x03(\tR\ffilesChanged\x12\x19\n" +
+	"\bended_at\x18\n" +
+	" \x01(\x03R\aendedAt\x122\n" +
+	"\x05audit\x18\v \x01(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"\xa7\x02\n" +
 	"\vCageChanged\x12\x1d\n" +
 	"\n" +
 	"agent_path\x18\x01 \x01(\tR\tagentPath\x12\x16\n" +
@@ -3504,18 +3167,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\fclosing_text\x18\x06 \x01(\tR\vclosingText\x121\n" +
 	"\apartial\x18\a \x03(\v2\x17.kaged.harness.v1.BlockR\apartial\x12\x14\n" +
 	"\x05steps\x18\b \x01(\x05R\x05steps\x12/\n" +
-	"\x06detail\x18\t \x01(\v2\x17.google.protobuf.StructR\x06detail*N\n" +
-	"\bSeverity\x12\x18\n" +
-	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eSEVERITY_ERROR\x10\x01\x12\x14\n" +
-	"\x10SEVERITY_WARNING\x10\x02*\x88\x01\n" +
-	"\aDecider\x12\x17\n" +
-	"\x13DECIDER_UNSPECIFIED\x10\x00\x12\x13\n" +
-	"\x0fDECIDER_DEFAULT\x10\x01\x12\x14\n" +
-	"\x10DECIDER_OPERATOR\x10\x02\x12\x13\n" +
-	"\x0fDECIDER_PROFILE\x10\x03\x12\x11\n" +
-	"\rDECIDER_AGENT\x10\x04\x12\x11\n" +
-	"\rDECIDER_SCOPE\x10\x05*P\n" +
+	"\x06detail\x18\t \x01(\v2\x17.google.protobuf.StructR\x06detail*P\n" +
 	"\bStepPart\x12\x19\n" +
 	"\x15STEP_PART_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSTEP_PART_TURN\x10\x01\x12\x15\n" +
@@ -3533,10 +3185,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11OUTCOME_COMPLETED\x10\x01\x12\x12\n" +
 	"\x0eOUTCOME_FAILED\x10\x02\x12\x15\n" +
-	"\x11OUTCOME_CANCELLED\x10\x032\x84\x02\n" +
-	"\x0eHarnessService\x12N\n" +
-	"\aCompile\x12 .kaged.harness.v1.CompileRequest\x1a!.kaged.harness.v1.CompileResponse\x12]\n" +
-	"\fExplainTools\x12%.kaged.harness.v1.ExplainToolsRequest\x1a&.kaged.harness.v1.ExplainToolsResponse\x12C\n" +
+	"\x11OUTCOME_CANCELLED\x10\x032U\n" +
+	"\x0eHarnessService\x12C\n" +
 	"\x03Run\x12\x1c.kaged.harness.v1.RunRequest\x1a\x1a.kaged.harness.v1.RunEvent(\x010\x01B\xbd\x01\n" +
 	"\x14com.kaged.harness.v1B\x13HarnessServiceProtoP\x01Z.kaged.dev/proto/gen/kaged/harness/v1;harnessv1\xa2\x02\x03KHX\xaa\x02\x10Kaged.Harness.V1\xca\x02\x10Kaged\\Harness\\V1\xe2\x02\x1cKaged\\Harness\\V1\\GPBMetadata\xea\x02\x12Kaged::Harness::V1b\x06proto3"
 
@@ -3552,153 +3202,140 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 	return file_kaged_harness_v1_harness_service_proto_rawDescData
 }
 
-var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
-	(Severity)(0),                // 0: kaged.harness.v1.Severity
-	(Decider)(0),                 // 1: kaged.harness.v1.Decider
-	(StepPart)(0),                // 2: kaged.harness.v1.StepPart
-	(ApprovalVerdict)(0),         // 3: kaged.harness.v1.ApprovalVerdict
-	(DeltaKind)(0),               // 4: kaged.harness.v1.DeltaKind
-	(Outcome)(0),                 // 5: kaged.harness.v1.Outcome
-	(*SourceFile)(nil),           // 6: kaged.harness.v1.SourceFile
-	(*ToolSwitch)(nil),           // 7: kaged.harness.v1.ToolSwitch
-	(*CompileRequest)(nil),       // 8: kaged.harness.v1.CompileRequest
-	(*Diagnostic)(nil),           // 9: kaged.harness.v1.Diagnostic
-	(*Reference)(nil),            // 10: kaged.harness.v1.Reference
-	(*CompileResponse)(nil),      // 11: kaged.harness.v1.CompileResponse
-	(*ExplainToolsRequest)(nil),  // 12: kaged.harness.v1.ExplainToolsRequest
-	(*ToolDecision)(nil),         // 13: kaged.harness.v1.ToolDecision
-	(*ExplainToolsResponse)(nil), // 14: kaged.harness.v1.ExplainToolsResponse
-	(*Target)(nil),               // 15: kaged.harness.v1.Target
-	(*Route)(nil),                // 16: kaged.harness.v1.Route
-	(*AuditHead)(nil),            // 17: kaged.harness.v1.AuditHead
-	(*RunRequest)(nil),           // 18: kaged.harness.v1.RunRequest
-	(*RunStart)(nil),             // 19: kaged.harness.v1.RunStart
-	(*JobPolicy)(nil),            // 20: kaged.harness.v1.JobPolicy
-	(*History)(nil),              // 21: kaged.harness.v1.History
-	(*RunBegin)(nil),             // 22: kaged.harness.v1.RunBegin
-	(*RunGo)(nil),                // 23: kaged.harness.v1.RunGo
-	(*StepStored)(nil),           // 24: kaged.harness.v1.StepStored
-	(*ApprovalDecision)(nil),     // 25: kaged.harness.v1.ApprovalDecision
-	(*RunCancel)(nil),            // 26: kaged.harness.v1.RunCancel
-	(*RunEvent)(nil),             // 27: kaged.harness.v1.RunEvent
-	(*CageChanged)(nil),          // 28: kaged.harness.v1.CageChanged
-	(*NetworkTried)(nil),         // 29: kaged.harness.v1.NetworkTried
-	(*MessageStart)(nil),         // 30: kaged.harness.v1.MessageStart
-	(*Delta)(nil),                // 31: kaged.harness.v1.Delta
-	(*ToolCallStarted)(nil),      // 32: kaged.harness.v1.ToolCallStarted
-	(*ToolCallOutput)(nil),       // 33: kaged.harness.v1.ToolCallOutput
-	(*ApprovalRequested)(nil),    // 34: kaged.harness.v1.ApprovalRequested
-	(*ToolCallFinished)(nil),     // 35: kaged.harness.v1.ToolCallFinished
-	(*Turn)(nil),                 // 36: kaged.harness.v1.Turn
-	(*StepDone)(nil),             // 37: kaged.harness.v1.StepDone
-	(*Retry)(nil),                // 38: kaged.harness.v1.Retry
-	(*RunFinished)(nil),          // 39: kaged.harness.v1.RunFinished
-	nil,                          // 40: kaged.harness.v1.Target.HeadersEntry
-	nil,                          // 41: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                          // 42: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                          // 43: kaged.harness.v1.StepStored.RoutesEntry
-	(*CompiledProject)(nil),      // 44: kaged.harness.v1.CompiledProject
-	(*v1.CagePolicy)(nil),        // 45: kaged.common.v1.CagePolicy
-	(*v1.Error)(nil),             // 46: kaged.common.v1.Error
-	(*Message)(nil),              // 47: kaged.harness.v1.Message
-	(*v1.AuditRecord)(nil),       // 48: kaged.common.v1.AuditRecord
-	(*v1.CageFinding)(nil),       // 49: kaged.common.v1.CageFinding
-	(*v1.NetworkAttempt)(nil),    // 50: kaged.common.v1.NetworkAttempt
-	(*ToolCall)(nil),             // 51: kaged.harness.v1.ToolCall
-	(*v1.ApprovalSubject)(nil),   // 52: kaged.common.v1.ApprovalSubject
-	(*ToolResult)(nil),           // 53: kaged.harness.v1.ToolResult
-	(*Block)(nil),                // 54: kaged.harness.v1.Block
-	(StopReason)(0),              // 55: kaged.harness.v1.StopReason
-	(*Usage)(nil),                // 56: kaged.harness.v1.Usage
-	(*Stats)(nil),                // 57: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),      // 58: google.protobuf.Struct
+	(StepPart)(0),              // 0: kaged.harness.v1.StepPart
+	(ApprovalVerdict)(0),       // 1: kaged.harness.v1.ApprovalVerdict
+	(DeltaKind)(0),             // 2: kaged.harness.v1.DeltaKind
+	(Outcome)(0),               // 3: kaged.harness.v1.Outcome
+	(*ToolSwitch)(nil),         // 4: kaged.harness.v1.ToolSwitch
+	(*Target)(nil),             // 5: kaged.harness.v1.Target
+	(*Route)(nil),              // 6: kaged.harness.v1.Route
+	(*AuditHead)(nil),          // 7: kaged.harness.v1.AuditHead
+	(*RunRequest)(nil),         // 8: kaged.harness.v1.RunRequest
+	(*RunStart)(nil),           // 9: kaged.harness.v1.RunStart
+	(*JobPolicy)(nil),          // 10: kaged.harness.v1.JobPolicy
+	(*History)(nil),            // 11: kaged.harness.v1.History
+	(*RunBegin)(nil),           // 12: kaged.harness.v1.RunBegin
+	(*RunGo)(nil),              // 13: kaged.harness.v1.RunGo
+	(*StepStored)(nil),         // 14: kaged.harness.v1.StepStored
+	(*ApprovalDecision)(nil),   // 15: kaged.harness.v1.ApprovalDecision
+	(*RunCancel)(nil),          // 16: kaged.harness.v1.RunCancel
+	(*CancelInvocation)(nil),   // 17: kaged.harness.v1.CancelInvocation
+	(*RunHalt)(nil),            // 18: kaged.harness.v1.RunHalt
+	(*RunEvent)(nil),           // 19: kaged.harness.v1.RunEvent
+	(*AgentStarted)(nil),       // 20: kaged.harness.v1.AgentStarted
+	(*AgentEnded)(nil),         // 21: kaged.harness.v1.AgentEnded
+	(*CageChanged)(nil),        // 22: kaged.harness.v1.CageChanged
+	(*NetworkTried)(nil),       // 23: kaged.harness.v1.NetworkTried
+	(*MessageStart)(nil),       // 24: kaged.harness.v1.MessageStart
+	(*Delta)(nil),              // 25: kaged.harness.v1.Delta
+	(*ToolCallStarted)(nil),    // 26: kaged.harness.v1.ToolCallStarted
+	(*ToolCallOutput)(nil),     // 27: kaged.harness.v1.ToolCallOutput
+	(*ApprovalRequested)(nil),  // 28: kaged.harness.v1.ApprovalRequested
+	(*ToolCallFinished)(nil),   // 29: kaged.harness.v1.ToolCallFinished
+	(*Turn)(nil),               // 30: kaged.harness.v1.Turn
+	(*StepDone)(nil),           // 31: kaged.harness.v1.StepDone
+	(*Retry)(nil),              // 32: kaged.harness.v1.Retry
+	(*RunFinished)(nil),        // 33: kaged.harness.v1.RunFinished
+	nil,                        // 34: kaged.harness.v1.Target.HeadersEntry
+	nil,                        // 35: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                        // 36: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                        // 37: kaged.harness.v1.StepStored.RoutesEntry
+	(*v1.Error)(nil),           // 38: kaged.common.v1.Error
+	(*CompiledProject)(nil),    // 39: kaged.harness.v1.CompiledProject
+	(*Message)(nil),            // 40: kaged.harness.v1.Message
+	(*v1.AuditRecord)(nil),     // 41: kaged.common.v1.AuditRecord
+	(*Usage)(nil),              // 42: kaged.harness.v1.Usage
+	(*Cost)(nil),               // 43: kaged.harness.v1.Cost
+	(*v1.CageFinding)(nil),     // 44: kaged.common.v1.CageFinding
+	(*v1.NetworkAttempt)(nil),  // 45: kaged.common.v1.NetworkAttempt
+	(*ToolCall)(nil),           // 46: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil), // 47: kaged.common.v1.ApprovalSubject
+	(*ToolResult)(nil),         // 48: kaged.harness.v1.ToolResult
+	(*Block)(nil),              // 49: kaged.harness.v1.Block
+	(StopReason)(0),            // 50: kaged.harness.v1.StopReason
+	(*Stats)(nil),              // 51: kaged.harness.v1.Stats
+	(*structpb.Struct)(nil),    // 52: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
-	6,  // 0: kaged.harness.v1.CompileRequest.files:type_name -> kaged.harness.v1.SourceFile
-	7,  // 1: kaged.harness.v1.CompileRequest.default_tools:type_name -> kaged.harness.v1.ToolSwitch
-	0,  // 2: kaged.harness.v1.Diagnostic.severity:type_name -> kaged.harness.v1.Severity
-	44, // 3: kaged.harness.v1.CompileResponse.compiled:type_name -> kaged.harness.v1.CompiledProject
-	9,  // 4: kaged.harness.v1.CompileResponse.diagnostics:type_name -> kaged.harness.v1.Diagnostic
-	10, // 5: kaged.harness.v1.CompileResponse.aliases:type_name -> kaged.harness.v1.Reference
-	10, // 6: kaged.harness.v1.CompileResponse.prompts:type_name -> kaged.harness.v1.Reference
-	6,  // 7: kaged.harness.v1.ExplainToolsRequest.files:type_name -> kaged.harness.v1.SourceFile
-	7,  // 8: kaged.harness.v1.ExplainToolsRequest.default_tools:type_name -> kaged.harness.v1.ToolSwitch
-	1,  // 9: kaged.harness.v1.ToolDecision.decided_by:type_name -> kaged.harness.v1.Decider
-	13, // 10: kaged.harness.v1.ExplainToolsResponse.decisions:type_name -> kaged.harness.v1.ToolDecision
-	45, // 11: kaged.harness.v1.ExplainToolsResponse.cage:type_name -> kaged.common.v1.CagePolicy
-	9,  // 12: kaged.harness.v1.ExplainToolsResponse.diagnostics:type_name -> kaged.harness.v1.Diagnostic
-	40, // 13: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	46, // 14: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
-	15, // 15: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
-	19, // 16: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
-	21, // 17: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
-	22, // 18: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
-	24, // 19: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
-	26, // 20: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
-	23, // 21: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
-	25, // 22: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
-	44, // 23: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	41, // 24: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	42, // 25: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
-	17, // 26: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
-	7,  // 27: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
-	20, // 28: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
-	47, // 29: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
-	2,  // 30: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	43, // 31: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
-	3,  // 32: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
-	30, // 33: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	31, // 34: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	32, // 35: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	33, // 36: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	35, // 37: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	36, // 38: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	37, // 39: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	48, // 40: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	38, // 41: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	39, // 42: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
-	17, // 43: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	34, // 44: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
-	28, // 45: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
-	29, // 46: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
-	48, // 47: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
-	49, // 48: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
-	50, // 49: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
-	48, // 50: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
-	4,  // 51: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	51, // 52: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	52, // 53: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	48, // 54: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	53, // 55: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	48, // 56: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	46, // 57: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	54, // 58: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	55, // 59: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	56, // 60: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	57, // 61: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	46, // 62: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	5,  // 63: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	55, // 64: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	56, // 65: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	57, // 66: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	46, // 67: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	54, // 68: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	58, // 69: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	16, // 70: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	16, // 71: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	8,  // 72: kaged.harness.v1.HarnessService.Compile:input_type -> kaged.harness.v1.CompileRequest
-	12, // 73: kaged.harness.v1.HarnessService.ExplainTools:input_type -> kaged.harness.v1.ExplainToolsRequest
-	18, // 74: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	11, // 75: kaged.harness.v1.HarnessService.Compile:output_type -> kaged.harness.v1.CompileResponse
-	14, // 76: kaged.harness.v1.HarnessService.ExplainTools:output_type -> kaged.harness.v1.ExplainToolsResponse
-	27, // 77: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	75, // [75:78] is the sub-list for method output_type
-	72, // [72:75] is the sub-list for method input_type
-	72, // [72:72] is the sub-list for extension type_name
-	72, // [72:72] is the sub-list for extension extendee
-	0,  // [0:72] is the sub-list for field type_name
+	34, // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	38, // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	5,  // 2: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
+	9,  // 3: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
+	11, // 4: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
+	12, // 5: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
+	14, // 6: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
+	16, // 7: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
+	13, // 8: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
+	15, // 9: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
+	17, // 10: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
+	18, // 11: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
+	39, // 12: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	35, // 13: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	36, // 14: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	7,  // 15: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
+	4,  // 16: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
+	10, // 17: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
+	40, // 18: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	0,  // 19: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
+	37, // 20: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	1,  // 21: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
+	24, // 22: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	25, // 23: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	26, // 24: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	27, // 25: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	29, // 26: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	30, // 27: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	31, // 28: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	41, // 29: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	32, // 30: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	33, // 31: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	7,  // 32: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
+	28, // 33: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	22, // 34: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
+	23, // 35: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
+	20, // 36: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
+	21, // 37: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
+	41, // 38: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
+	3,  // 39: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
+	38, // 40: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
+	42, // 41: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
+	43, // 42: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
+	41, // 43: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
+	41, // 44: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
+	44, // 45: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
+	45, // 46: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	41, // 47: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	2,  // 48: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	46, // 49: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	47, // 50: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	41, // 51: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	48, // 52: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	41, // 53: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	38, // 54: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	49, // 55: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	50, // 56: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	42, // 57: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	51, // 58: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	38, // 59: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	3,  // 60: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	50, // 61: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	42, // 62: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	51, // 63: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	38, // 64: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	49, // 65: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	52, // 66: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	6,  // 67: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	6,  // 68: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	8,  // 69: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	19, // 70: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	70, // [70:71] is the sub-list for method output_type
+	69, // [69:70] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -3708,7 +3345,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 	}
 	file_kaged_harness_v1_conversation_proto_init()
 	file_kaged_harness_v1_project_proto_init()
-	file_kaged_harness_v1_harness_service_proto_msgTypes[12].OneofWrappers = []any{
+	file_kaged_harness_v1_harness_service_proto_msgTypes[4].OneofWrappers = []any{
 		(*RunRequest_Start)(nil),
 		(*RunRequest_History)(nil),
 		(*RunRequest_Begin)(nil),
@@ -3716,9 +3353,11 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunRequest_Cancel)(nil),
 		(*RunRequest_Go)(nil),
 		(*RunRequest_Decision)(nil),
+		(*RunRequest_CancelInvocation)(nil),
+		(*RunRequest_Halt)(nil),
 	}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[13].OneofWrappers = []any{}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[21].OneofWrappers = []any{
+	file_kaged_harness_v1_harness_service_proto_msgTypes[5].OneofWrappers = []any{}
+	file_kaged_harness_v1_harness_service_proto_msgTypes[15].OneofWrappers = []any{
 		(*RunEvent_MessageStart)(nil),
 		(*RunEvent_Delta)(nil),
 		(*RunEvent_ToolCall)(nil),
@@ -3733,14 +3372,16 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunEvent_Approval)(nil),
 		(*RunEvent_Cage)(nil),
 		(*RunEvent_Network)(nil),
+		(*RunEvent_AgentStarted)(nil),
+		(*RunEvent_AgentEnded)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   38,
+			NumEnums:      4,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

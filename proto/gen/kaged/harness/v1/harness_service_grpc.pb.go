@@ -19,27 +19,30 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	HarnessService_Compile_FullMethodName      = "/kaged.harness.v1.HarnessService/Compile"
-	HarnessService_ExplainTools_FullMethodName = "/kaged.harness.v1.HarnessService/ExplainTools"
-	HarnessService_Run_FullMethodName          = "/kaged.harness.v1.HarnessService/Run"
+	HarnessService_Run_FullMethodName = "/kaged.harness.v1.HarnessService/Run"
 )
 
 // HarnessServiceClient is the client API for HarnessService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// HarnessService compiles project files and runs agents. It keeps nothing between calls.
+// HarnessService runs agents. It keeps nothing between calls.
 type HarnessServiceClient interface {
-	// Compile turns the bytes of a project's files into a snapshot, purely. If it needs files it was not given, it
-	// names them in wanted and the caller asks again with them.
-	Compile(ctx context.Context, in *CompileRequest, opts ...grpc.CallOption) (*CompileResponse, error)
-	// ExplainTools says for every tool of the catalogue whether one agent of a project has it, and what decided that. Like
-	// Compile it names in wanted the files it needs. Without any file it explains the root agent of a project that says
-	// nothing about tools. Fails with not_found if the project has no such agent.
-	ExplainTools(ctx context.Context, in *ExplainToolsRequest, opts ...grpc.CallOption) (*ExplainToolsResponse, error)
 	// Run runs one agent until it is done. The requests are start, history in chunks, begin, go if it was begun on hold,
 	// then an answer to each event that asks for one, and cancel at any time. The events end with exactly one finished. Ending the stream
 	// cancels the run: the provider's request and the tool's processes end with it.
+	//
+	// An agent may call its direct children. Each such call is an invocation, with an id, and runs in the same stream. Its
+	// events carry that id; the events of the root agent carry none.
+	//   - Order. Each invocation counts its steps from 1 and reports them as the root does. Its first event is agent_started,
+	//     its last agent_ended. An invocation begins after tool_call of the call that asks for it, and ends before that
+	//     call's tool_result; those below it end before it does. The events of invocations side by side are mixed.
+	//   - Acknowledgement. Events are stored in the order in which they came. A stored of any half of a step says that
+	//     everything before that half in the stream is on disk, whosesoever it is. agent_started and agent_ended are not
+	//     answered: the half that follows each covers it.
+	//   - Crash. A caller whose stream breaks off closes every invocation that has not ended, as failed with code
+	//     interrupted, in the transaction that ends the run. The harness continues none of them: in a run that goes on, the call
+	//     of a parent is answered with how far its agent came.
 	Run(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunRequest, RunEvent], error)
 }
 
@@ -49,26 +52,6 @@ type harnessServiceClient struct {
 
 func NewHarnessServiceClient(cc grpc.ClientConnInterface) HarnessServiceClient {
 	return &harnessServiceClient{cc}
-}
-
-func (c *harnessServiceClient) Compile(ctx context.Context, in *CompileRequest, opts ...grpc.CallOption) (*CompileResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(CompileResponse)
-	err := c.cc.Invoke(ctx, HarnessService_Compile_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *harnessServiceClient) ExplainTools(ctx context.Context, in *ExplainToolsRequest, opts ...grpc.CallOption) (*ExplainToolsResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ExplainToolsResponse)
-	err := c.cc.Invoke(ctx, HarnessService_ExplainTools_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 func (c *harnessServiceClient) Run(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunRequest, RunEvent], error) {
@@ -88,18 +71,23 @@ type HarnessService_RunClient = grpc.BidiStreamingClient[RunRequest, RunEvent]
 // All implementations must embed UnimplementedHarnessServiceServer
 // for forward compatibility.
 //
-// HarnessService compiles project files and runs agents. It keeps nothing between calls.
+// HarnessService runs agents. It keeps nothing between calls.
 type HarnessServiceServer interface {
-	// Compile turns the bytes of a project's files into a snapshot, purely. If it needs files it was not given, it
-	// names them in wanted and the caller asks again with them.
-	Compile(context.Context, *CompileRequest) (*CompileResponse, error)
-	// ExplainTools says for every tool of the catalogue whether one agent of a project has it, and what decided that. Like
-	// Compile it names in wanted the files it needs. Without any file it explains the root agent of a project that says
-	// nothing about tools. Fails with not_found if the project has no such agent.
-	ExplainTools(context.Context, *ExplainToolsRequest) (*ExplainToolsResponse, error)
 	// Run runs one agent until it is done. The requests are start, history in chunks, begin, go if it was begun on hold,
 	// then an answer to each event that asks for one, and cancel at any time. The events end with exactly one finished. Ending the stream
 	// cancels the run: the provider's request and the tool's processes end with it.
+	//
+	// An agent may call its direct children. Each such call is an invocation, with an id, and runs in the same stream. Its
+	// events carry that id; the events of the root agent carry none.
+	//   - Order. Each invocation counts its steps from 1 and reports them as the root does. Its first event is agent_started,
+	//     its last agent_ended. An invocation begins after tool_call of the call that asks for it, and ends before that
+	//     call's tool_result; those below it end before it does. The events of invocations side by side are mixed.
+	//   - Acknowledgement. Events are stored in the order in which they came. A stored of any half of a step says that
+	//     everything before that half in the stream is on disk, whosesoever it is. agent_started and agent_ended are not
+	//     answered: the half that follows each covers it.
+	//   - Crash. A caller whose stream breaks off closes every invocation that has not ended, as failed with code
+	//     interrupted, in the transaction that ends the run. The harness continues none of them: in a run that goes on, the call
+	//     of a parent is answered with how far its agent came.
 	Run(grpc.BidiStreamingServer[RunRequest, RunEvent]) error
 	mustEmbedUnimplementedHarnessServiceServer()
 }
@@ -111,12 +99,6 @@ type HarnessServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedHarnessServiceServer struct{}
 
-func (UnimplementedHarnessServiceServer) Compile(context.Context, *CompileRequest) (*CompileResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method Compile not implemented")
-}
-func (UnimplementedHarnessServiceServer) ExplainTools(context.Context, *ExplainToolsRequest) (*ExplainToolsResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method ExplainTools not implemented")
-}
 func (UnimplementedHarnessServiceServer) Run(grpc.BidiStreamingServer[RunRequest, RunEvent]) error {
 	return status.Error(codes.Unimplemented, "method Run not implemented")
 }
@@ -141,42 +123,6 @@ func RegisterHarnessServiceServer(s grpc.ServiceRegistrar, srv HarnessServiceSer
 	s.RegisterService(&HarnessService_ServiceDesc, srv)
 }
 
-func _HarnessService_Compile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(CompileRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(HarnessServiceServer).Compile(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: HarnessService_Compile_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(HarnessServiceServer).Compile(ctx, req.(*CompileRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _HarnessService_ExplainTools_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ExplainToolsRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(HarnessServiceServer).ExplainTools(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: HarnessService_ExplainTools_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(HarnessServiceServer).ExplainTools(ctx, req.(*ExplainToolsRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 func _HarnessService_Run_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(HarnessServiceServer).Run(&grpc.GenericServerStream[RunRequest, RunEvent]{ServerStream: stream})
 }
@@ -190,16 +136,7 @@ type HarnessService_RunServer = grpc.BidiStreamingServer[RunRequest, RunEvent]
 var HarnessService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "kaged.harness.v1.HarnessService",
 	HandlerType: (*HarnessServiceServer)(nil),
-	Methods: []grpc.MethodDesc{
-		{
-			MethodName: "Compile",
-			Handler:    _HarnessService_Compile_Handler,
-		},
-		{
-			MethodName: "ExplainTools",
-			Handler:    _HarnessService_ExplainTools_Handler,
-		},
-	},
+	Methods:     []grpc.MethodDesc{},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Run",

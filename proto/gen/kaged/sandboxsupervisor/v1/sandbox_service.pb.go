@@ -22,6 +22,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// OwnerKind is what a process or a cage ends with.
+type OwnerKind int32
+
+const (
+	// The session, or the project where no session is named.
+	OwnerKind_OWNER_KIND_UNSPECIFIED OwnerKind = 0
+	// The session.
+	OwnerKind_OWNER_KIND_SESSION OwnerKind = 1
+	// The run of a session: it ends with the run, and with the session at the latest.
+	OwnerKind_OWNER_KIND_RUN OwnerKind = 2
+	// The project: it outlives sessions, and none is named.
+	OwnerKind_OWNER_KIND_PROJECT OwnerKind = 3
+)
+
+// Enum value maps for OwnerKind.
+var (
+	OwnerKind_name = map[int32]string{
+		0: "OWNER_KIND_UNSPECIFIED",
+		1: "OWNER_KIND_SESSION",
+		2: "OWNER_KIND_RUN",
+		3: "OWNER_KIND_PROJECT",
+	}
+	OwnerKind_value = map[string]int32{
+		"OWNER_KIND_UNSPECIFIED": 0,
+		"OWNER_KIND_SESSION":     1,
+		"OWNER_KIND_RUN":         2,
+		"OWNER_KIND_PROJECT":     3,
+	}
+)
+
+func (x OwnerKind) Enum() *OwnerKind {
+	p := new(OwnerKind)
+	*p = x
+	return p
+}
+
+func (x OwnerKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OwnerKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes[0].Descriptor()
+}
+
+func (OwnerKind) Type() protoreflect.EnumType {
+	return &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes[0]
+}
+
+func (x OwnerKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OwnerKind.Descriptor instead.
+func (OwnerKind) EnumDescriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{0}
+}
+
 // Stream is where output came from.
 type Stream int32
 
@@ -59,11 +116,11 @@ func (x Stream) String() string {
 }
 
 func (Stream) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes[0].Descriptor()
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes[1].Descriptor()
 }
 
 func (Stream) Type() protoreflect.EnumType {
-	return &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes[0]
+	return &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes[1]
 }
 
 func (x Stream) Number() protoreflect.EnumNumber {
@@ -72,7 +129,7 @@ func (x Stream) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Stream.Descriptor instead.
 func (Stream) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{0}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{1}
 }
 
 // KillReason is why a command was killed.
@@ -140,11 +197,11 @@ func (x KillReason) String() string {
 }
 
 func (KillReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes[1].Descriptor()
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes[2].Descriptor()
 }
 
 func (KillReason) Type() protoreflect.EnumType {
-	return &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes[1]
+	return &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes[2]
 }
 
 func (x KillReason) Number() protoreflect.EnumNumber {
@@ -153,22 +210,24 @@ func (x KillReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use KillReason.Descriptor instead.
 func (KillReason) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{1}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{2}
 }
 
-// Owner is who a process belongs to and dies with.
+// Owner is who a process or a cage belongs to and dies with.
 type Owner struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The run, empty for what belongs to the session itself.
+	// The run that it is for, or, by kind, that it belongs to.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The tool call.
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// The project.
+	// The project that it is for, or, by kind, that it belongs to.
 	ProjectId string `protobuf:"bytes,4,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// The tree path of the agent whose tool call it is, to be shown; empty for none.
-	AgentPath     string `protobuf:"bytes,5,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	AgentPath string `protobuf:"bytes,5,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// What it ends with.
+	Kind          OwnerKind `protobuf:"varint,6,opt,name=kind,proto3,enum=kaged.sandboxsupervisor.v1.OwnerKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -236,6 +295,13 @@ func (x *Owner) GetAgentPath() string {
 		return x.AgentPath
 	}
 	return ""
+}
+
+func (x *Owner) GetKind() OwnerKind {
+	if x != nil {
+		return x.Kind
+	}
+	return OwnerKind_OWNER_KIND_UNSPECIFIED
 }
 
 // ExecRequest is one message from the caller of Exec.
@@ -397,7 +463,9 @@ type ExecStart struct {
 	ProjectRoot string `protobuf:"bytes,8,opt,name=project_root,json=projectRoot,proto3" json:"project_root,omitempty"`
 	// Standard error goes into the pipe of standard output, so that both keep their order; on a terminal they always do.
 	MergeStderr bool `protobuf:"varint,9,opt,name=merge_stderr,json=mergeStderr,proto3" json:"merge_stderr,omitempty"`
-	// The cage of HoldCage that it runs in. Fails with cage_unavailable if that has ended.
+	// The cage of HoldCage that it runs in. Fails with cage_unavailable if that has ended, and with conflict if it is another
+	// owner's: a cage of a session takes commands of the session and its runs, one of a run those of the run, one of a project those
+	// that belong to the project itself.
 	CageId        string `protobuf:"bytes,10,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1581,7 +1649,9 @@ type ListProcessesRequest struct {
 	// Only this session's; empty for all.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// Also processes of StartProcess that have ended and are remembered.
-	Ended         bool `protobuf:"varint,2,opt,name=ended,proto3" json:"ended,omitempty"`
+	Ended bool `protobuf:"varint,2,opt,name=ended,proto3" json:"ended,omitempty"`
+	// Only this project's, those of its sessions included; empty for all.
+	ProjectId     string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1628,6 +1698,13 @@ func (x *ListProcessesRequest) GetEnded() bool {
 		return x.Ended
 	}
 	return false
+}
+
+func (x *ListProcessesRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
 }
 
 // Process is a command that runs, or that ran and is remembered.
@@ -1821,11 +1898,15 @@ func (x *ListProcessesResponse) GetProcesses() []*Process {
 	return nil
 }
 
-// EndOwnerRequest names whose processes to end.
+// EndOwnerRequest names whose processes and cages to end: exactly one of these is set.
 type EndOwnerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The session.
-	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The session, with its runs.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The run: what belongs to the run alone.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The project: what belongs to the project itself, and not to its sessions.
+	ProjectId     string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1863,6 +1944,20 @@ func (*EndOwnerRequest) Descriptor() ([]byte, []int) {
 func (x *EndOwnerRequest) GetSessionId() string {
 	if x != nil {
 		return x.SessionId
+	}
+	return ""
+}
+
+func (x *EndOwnerRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *EndOwnerRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
 	}
 	return ""
 }
@@ -1927,8 +2022,10 @@ type ReleaseCageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The cage.
 	CageId string `protobuf:"bytes,1,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
-	// The session it belongs to.
-	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The session it belongs to, itself or by a run of it; empty for a project's.
+	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The project it belongs to, for one that belongs to the project itself.
+	ProjectId     string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1973,6 +2070,13 @@ func (x *ReleaseCageRequest) GetCageId() string {
 func (x *ReleaseCageRequest) GetSessionId() string {
 	if x != nil {
 		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ReleaseCageRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
 	}
 	return ""
 }
@@ -2395,7 +2499,9 @@ func (x *Cage) GetNotes() []string {
 type ListCagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only this session's; empty for all.
-	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Only this project's, those of its sessions included; empty for all.
+	ProjectId     string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2433,6 +2539,13 @@ func (*ListCagesRequest) Descriptor() ([]byte, []int) {
 func (x *ListCagesRequest) GetSessionId() string {
 	if x != nil {
 		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ListCagesRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
 	}
 	return ""
 }
@@ -2670,7 +2783,7 @@ var File_kaged_sandboxsupervisor_v1_sandbox_service_proto protoreflect.FileDescr
 
 const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\n" +
-	"0kaged/sandboxsupervisor/v1/sandbox_service.proto\x12\x1akaged.sandboxsupervisor.v1\x1a\x1akaged/common/v1/cage.proto\"\x94\x01\n" +
+	"0kaged/sandboxsupervisor/v1/sandbox_service.proto\x12\x1akaged.sandboxsupervisor.v1\x1a\x1akaged/common/v1/cage.proto\"\xcf\x01\n" +
 	"\x05Owner\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
@@ -2679,7 +2792,8 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\n" +
 	"project_id\x18\x04 \x01(\tR\tprojectId\x12\x1d\n" +
 	"\n" +
-	"agent_path\x18\x05 \x01(\tR\tagentPath\"\xb6\x02\n" +
+	"agent_path\x18\x05 \x01(\tR\tagentPath\x129\n" +
+	"\x04kind\x18\x06 \x01(\x0e2%.kaged.sandboxsupervisor.v1.OwnerKindR\x04kind\"\xb6\x02\n" +
 	"\vExecRequest\x12=\n" +
 	"\x05start\x18\x01 \x01(\v2%.kaged.sandboxsupervisor.v1.ExecStartH\x00R\x05start\x12\x16\n" +
 	"\x05stdin\x18\x02 \x01(\fH\x00R\x05stdin\x12I\n" +
@@ -2768,11 +2882,13 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\"S\n" +
 	"\x12EndProcessResponse\x12=\n" +
-	"\aprocess\x18\x01 \x01(\v2#.kaged.sandboxsupervisor.v1.ProcessR\aprocess\"K\n" +
+	"\aprocess\x18\x01 \x01(\v2#.kaged.sandboxsupervisor.v1.ProcessR\aprocess\"j\n" +
 	"\x14ListProcessesRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n" +
-	"\x05ended\x18\x02 \x01(\bR\x05ended\"\x97\x03\n" +
+	"\x05ended\x18\x02 \x01(\bR\x05ended\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x03 \x01(\tR\tprojectId\"\x97\x03\n" +
 	"\aProcess\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x127\n" +
 	"\x05owner\x18\x02 \x01(\v2!.kaged.sandboxsupervisor.v1.OwnerR\x05owner\x12\x10\n" +
@@ -2790,17 +2906,22 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"output_end\x18\v \x01(\x03R\toutputEnd\x12\x17\n" +
 	"\acage_id\x18\f \x01(\tR\x06cageId\"Z\n" +
 	"\x15ListProcessesResponse\x12A\n" +
-	"\tprocesses\x18\x01 \x03(\v2#.kaged.sandboxsupervisor.v1.ProcessR\tprocesses\"0\n" +
+	"\tprocesses\x18\x01 \x03(\v2#.kaged.sandboxsupervisor.v1.ProcessR\tprocesses\"f\n" +
 	"\x0fEndOwnerRequest\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x01 \x01(\tR\tsessionId\"^\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x03 \x01(\tR\tprojectId\"^\n" +
 	"\x10EndOwnerResponse\x12\x16\n" +
 	"\x06killed\x18\x01 \x01(\x05R\x06killed\x122\n" +
-	"\x05found\x18\x02 \x03(\v2\x1c.kaged.common.v1.CageFindingR\x05found\"L\n" +
+	"\x05found\x18\x02 \x03(\v2\x1c.kaged.common.v1.CageFindingR\x05found\"k\n" +
 	"\x12ReleaseCageRequest\x12\x17\n" +
 	"\acage_id\x18\x01 \x01(\tR\x06cageId\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x02 \x01(\tR\tsessionId\"I\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x03 \x01(\tR\tprojectId\"I\n" +
 	"\x13ReleaseCageResponse\x122\n" +
 	"\x05found\x18\x01 \x03(\v2\x1c.kaged.common.v1.CageFindingR\x05found\"\xda\x01\n" +
 	"\x0fHoldCageRequest\x12\x17\n" +
@@ -2832,10 +2953,12 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\x06cpu_ms\x18\b \x01(\x03R\x05cpuMs\x12\x1c\n" +
 	"\tprocesses\x18\t \x01(\x05R\tprocesses\x12\x14\n" +
 	"\x05notes\x18\n" +
-	" \x03(\tR\x05notes\"1\n" +
+	" \x03(\tR\x05notes\"P\n" +
 	"\x10ListCagesRequest\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x01 \x01(\tR\tsessionId\"K\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x02 \x01(\tR\tprojectId\"K\n" +
 	"\x11ListCagesResponse\x126\n" +
 	"\x05cages\x18\x01 \x03(\v2 .kaged.sandboxsupervisor.v1.CageR\x05cages\"\x13\n" +
 	"\x11ProbeCagesRequest\"\x89\x01\n" +
@@ -2848,7 +2971,12 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x10\n" +
-	"\x03fix\x18\x05 \x01(\tR\x03fix*F\n" +
+	"\x03fix\x18\x05 \x01(\tR\x03fix*k\n" +
+	"\tOwnerKind\x12\x1a\n" +
+	"\x16OWNER_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12OWNER_KIND_SESSION\x10\x01\x12\x12\n" +
+	"\x0eOWNER_KIND_RUN\x10\x02\x12\x16\n" +
+	"\x12OWNER_KIND_PROJECT\x10\x03*F\n" +
 	"\x06Stream\x12\x16\n" +
 	"\x12STREAM_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTREAM_STDOUT\x10\x01\x12\x11\n" +
@@ -2893,119 +3021,121 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP() []byte 
 	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescData
 }
 
-var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_goTypes = []any{
-	(Stream)(0),                    // 0: kaged.sandboxsupervisor.v1.Stream
-	(KillReason)(0),                // 1: kaged.sandboxsupervisor.v1.KillReason
-	(*Owner)(nil),                  // 2: kaged.sandboxsupervisor.v1.Owner
-	(*ExecRequest)(nil),            // 3: kaged.sandboxsupervisor.v1.ExecRequest
-	(*ExecStart)(nil),              // 4: kaged.sandboxsupervisor.v1.ExecStart
-	(*Terminal)(nil),               // 5: kaged.sandboxsupervisor.v1.Terminal
-	(*CloseStdin)(nil),             // 6: kaged.sandboxsupervisor.v1.CloseStdin
-	(*Resize)(nil),                 // 7: kaged.sandboxsupervisor.v1.Resize
-	(*Signal)(nil),                 // 8: kaged.sandboxsupervisor.v1.Signal
-	(*ExecEvent)(nil),              // 9: kaged.sandboxsupervisor.v1.ExecEvent
-	(*ExecStarted)(nil),            // 10: kaged.sandboxsupervisor.v1.ExecStarted
-	(*ExecOutput)(nil),             // 11: kaged.sandboxsupervisor.v1.ExecOutput
-	(*ExecExited)(nil),             // 12: kaged.sandboxsupervisor.v1.ExecExited
-	(*StartProcessRequest)(nil),    // 13: kaged.sandboxsupervisor.v1.StartProcessRequest
-	(*StartProcessResponse)(nil),   // 14: kaged.sandboxsupervisor.v1.StartProcessResponse
-	(*AttachProcessRequest)(nil),   // 15: kaged.sandboxsupervisor.v1.AttachProcessRequest
-	(*AttachProcessEvent)(nil),     // 16: kaged.sandboxsupervisor.v1.AttachProcessEvent
-	(*ProcessOutput)(nil),          // 17: kaged.sandboxsupervisor.v1.ProcessOutput
-	(*ControlProcessRequest)(nil),  // 18: kaged.sandboxsupervisor.v1.ControlProcessRequest
-	(*ControlProcessResponse)(nil), // 19: kaged.sandboxsupervisor.v1.ControlProcessResponse
-	(*EndProcessRequest)(nil),      // 20: kaged.sandboxsupervisor.v1.EndProcessRequest
-	(*EndProcessResponse)(nil),     // 21: kaged.sandboxsupervisor.v1.EndProcessResponse
-	(*ListProcessesRequest)(nil),   // 22: kaged.sandboxsupervisor.v1.ListProcessesRequest
-	(*Process)(nil),                // 23: kaged.sandboxsupervisor.v1.Process
-	(*ListProcessesResponse)(nil),  // 24: kaged.sandboxsupervisor.v1.ListProcessesResponse
-	(*EndOwnerRequest)(nil),        // 25: kaged.sandboxsupervisor.v1.EndOwnerRequest
-	(*EndOwnerResponse)(nil),       // 26: kaged.sandboxsupervisor.v1.EndOwnerResponse
-	(*ReleaseCageRequest)(nil),     // 27: kaged.sandboxsupervisor.v1.ReleaseCageRequest
-	(*ReleaseCageResponse)(nil),    // 28: kaged.sandboxsupervisor.v1.ReleaseCageResponse
-	(*HoldCageRequest)(nil),        // 29: kaged.sandboxsupervisor.v1.HoldCageRequest
-	(*HoldCageEvent)(nil),          // 30: kaged.sandboxsupervisor.v1.HoldCageEvent
-	(*CageEnded)(nil),              // 31: kaged.sandboxsupervisor.v1.CageEnded
-	(*Cage)(nil),                   // 32: kaged.sandboxsupervisor.v1.Cage
-	(*ListCagesRequest)(nil),       // 33: kaged.sandboxsupervisor.v1.ListCagesRequest
-	(*ListCagesResponse)(nil),      // 34: kaged.sandboxsupervisor.v1.ListCagesResponse
-	(*ProbeCagesRequest)(nil),      // 35: kaged.sandboxsupervisor.v1.ProbeCagesRequest
-	(*ProbeCagesResponse)(nil),     // 36: kaged.sandboxsupervisor.v1.ProbeCagesResponse
-	(*CageLayer)(nil),              // 37: kaged.sandboxsupervisor.v1.CageLayer
-	nil,                            // 38: kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
-	(*v1.CagePolicy)(nil),          // 39: kaged.common.v1.CagePolicy
-	(*v1.NetworkAttempt)(nil),      // 40: kaged.common.v1.NetworkAttempt
-	(*v1.CageFinding)(nil),         // 41: kaged.common.v1.CageFinding
+	(OwnerKind)(0),                 // 0: kaged.sandboxsupervisor.v1.OwnerKind
+	(Stream)(0),                    // 1: kaged.sandboxsupervisor.v1.Stream
+	(KillReason)(0),                // 2: kaged.sandboxsupervisor.v1.KillReason
+	(*Owner)(nil),                  // 3: kaged.sandboxsupervisor.v1.Owner
+	(*ExecRequest)(nil),            // 4: kaged.sandboxsupervisor.v1.ExecRequest
+	(*ExecStart)(nil),              // 5: kaged.sandboxsupervisor.v1.ExecStart
+	(*Terminal)(nil),               // 6: kaged.sandboxsupervisor.v1.Terminal
+	(*CloseStdin)(nil),             // 7: kaged.sandboxsupervisor.v1.CloseStdin
+	(*Resize)(nil),                 // 8: kaged.sandboxsupervisor.v1.Resize
+	(*Signal)(nil),                 // 9: kaged.sandboxsupervisor.v1.Signal
+	(*ExecEvent)(nil),              // 10: kaged.sandboxsupervisor.v1.ExecEvent
+	(*ExecStarted)(nil),            // 11: kaged.sandboxsupervisor.v1.ExecStarted
+	(*ExecOutput)(nil),             // 12: kaged.sandboxsupervisor.v1.ExecOutput
+	(*ExecExited)(nil),             // 13: kaged.sandboxsupervisor.v1.ExecExited
+	(*StartProcessRequest)(nil),    // 14: kaged.sandboxsupervisor.v1.StartProcessRequest
+	(*StartProcessResponse)(nil),   // 15: kaged.sandboxsupervisor.v1.StartProcessResponse
+	(*AttachProcessRequest)(nil),   // 16: kaged.sandboxsupervisor.v1.AttachProcessRequest
+	(*AttachProcessEvent)(nil),     // 17: kaged.sandboxsupervisor.v1.AttachProcessEvent
+	(*ProcessOutput)(nil),          // 18: kaged.sandboxsupervisor.v1.ProcessOutput
+	(*ControlProcessRequest)(nil),  // 19: kaged.sandboxsupervisor.v1.ControlProcessRequest
+	(*ControlProcessResponse)(nil), // 20: kaged.sandboxsupervisor.v1.ControlProcessResponse
+	(*EndProcessRequest)(nil),      // 21: kaged.sandboxsupervisor.v1.EndProcessRequest
+	(*EndProcessResponse)(nil),     // 22: kaged.sandboxsupervisor.v1.EndProcessResponse
+	(*ListProcessesRequest)(nil),   // 23: kaged.sandboxsupervisor.v1.ListProcessesRequest
+	(*Process)(nil),                // 24: kaged.sandboxsupervisor.v1.Process
+	(*ListProcessesResponse)(nil),  // 25: kaged.sandboxsupervisor.v1.ListProcessesResponse
+	(*EndOwnerRequest)(nil),        // 26: kaged.sandboxsupervisor.v1.EndOwnerRequest
+	(*EndOwnerResponse)(nil),       // 27: kaged.sandboxsupervisor.v1.EndOwnerResponse
+	(*ReleaseCageRequest)(nil),     // 28: kaged.sandboxsupervisor.v1.ReleaseCageRequest
+	(*ReleaseCageResponse)(nil),    // 29: kaged.sandboxsupervisor.v1.ReleaseCageResponse
+	(*HoldCageRequest)(nil),        // 30: kaged.sandboxsupervisor.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),          // 31: kaged.sandboxsupervisor.v1.HoldCageEvent
+	(*CageEnded)(nil),              // 32: kaged.sandboxsupervisor.v1.CageEnded
+	(*Cage)(nil),                   // 33: kaged.sandboxsupervisor.v1.Cage
+	(*ListCagesRequest)(nil),       // 34: kaged.sandboxsupervisor.v1.ListCagesRequest
+	(*ListCagesResponse)(nil),      // 35: kaged.sandboxsupervisor.v1.ListCagesResponse
+	(*ProbeCagesRequest)(nil),      // 36: kaged.sandboxsupervisor.v1.ProbeCagesRequest
+	(*ProbeCagesResponse)(nil),     // 37: kaged.sandboxsupervisor.v1.ProbeCagesResponse
+	(*CageLayer)(nil),              // 38: kaged.sandboxsupervisor.v1.CageLayer
+	nil,                            // 39: kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
+	(*v1.CagePolicy)(nil),          // 40: kaged.common.v1.CagePolicy
+	(*v1.NetworkAttempt)(nil),      // 41: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),         // 42: kaged.common.v1.CageFinding
 }
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_depIdxs = []int32{
-	4,  // 0: kaged.sandboxsupervisor.v1.ExecRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
-	6,  // 1: kaged.sandboxsupervisor.v1.ExecRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
-	7,  // 2: kaged.sandboxsupervisor.v1.ExecRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
-	8,  // 3: kaged.sandboxsupervisor.v1.ExecRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
-	2,  // 4: kaged.sandboxsupervisor.v1.ExecStart.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	38, // 5: kaged.sandboxsupervisor.v1.ExecStart.env:type_name -> kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
-	5,  // 6: kaged.sandboxsupervisor.v1.ExecStart.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
-	39, // 7: kaged.sandboxsupervisor.v1.ExecStart.cage:type_name -> kaged.common.v1.CagePolicy
-	5,  // 8: kaged.sandboxsupervisor.v1.Resize.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
-	10, // 9: kaged.sandboxsupervisor.v1.ExecEvent.started:type_name -> kaged.sandboxsupervisor.v1.ExecStarted
-	11, // 10: kaged.sandboxsupervisor.v1.ExecEvent.output:type_name -> kaged.sandboxsupervisor.v1.ExecOutput
-	12, // 11: kaged.sandboxsupervisor.v1.ExecEvent.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
-	40, // 12: kaged.sandboxsupervisor.v1.ExecEvent.refused:type_name -> kaged.common.v1.NetworkAttempt
-	0,  // 13: kaged.sandboxsupervisor.v1.ExecOutput.stream:type_name -> kaged.sandboxsupervisor.v1.Stream
-	1,  // 14: kaged.sandboxsupervisor.v1.ExecExited.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
-	41, // 15: kaged.sandboxsupervisor.v1.ExecExited.found:type_name -> kaged.common.v1.CageFinding
-	4,  // 16: kaged.sandboxsupervisor.v1.StartProcessRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
-	23, // 17: kaged.sandboxsupervisor.v1.StartProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	17, // 18: kaged.sandboxsupervisor.v1.AttachProcessEvent.output:type_name -> kaged.sandboxsupervisor.v1.ProcessOutput
-	23, // 19: kaged.sandboxsupervisor.v1.AttachProcessEvent.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	6,  // 20: kaged.sandboxsupervisor.v1.ControlProcessRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
-	7,  // 21: kaged.sandboxsupervisor.v1.ControlProcessRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
-	8,  // 22: kaged.sandboxsupervisor.v1.ControlProcessRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
-	23, // 23: kaged.sandboxsupervisor.v1.EndProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	2,  // 24: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	12, // 25: kaged.sandboxsupervisor.v1.Process.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
-	23, // 26: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
-	41, // 27: kaged.sandboxsupervisor.v1.EndOwnerResponse.found:type_name -> kaged.common.v1.CageFinding
-	41, // 28: kaged.sandboxsupervisor.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
-	2,  // 29: kaged.sandboxsupervisor.v1.HoldCageRequest.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	39, // 30: kaged.sandboxsupervisor.v1.HoldCageRequest.policy:type_name -> kaged.common.v1.CagePolicy
-	32, // 31: kaged.sandboxsupervisor.v1.HoldCageEvent.opened:type_name -> kaged.sandboxsupervisor.v1.Cage
-	40, // 32: kaged.sandboxsupervisor.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	31, // 33: kaged.sandboxsupervisor.v1.HoldCageEvent.ended:type_name -> kaged.sandboxsupervisor.v1.CageEnded
-	1,  // 34: kaged.sandboxsupervisor.v1.CageEnded.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
-	41, // 35: kaged.sandboxsupervisor.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	2,  // 36: kaged.sandboxsupervisor.v1.Cage.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	32, // 37: kaged.sandboxsupervisor.v1.ListCagesResponse.cages:type_name -> kaged.sandboxsupervisor.v1.Cage
-	37, // 38: kaged.sandboxsupervisor.v1.ProbeCagesResponse.layers:type_name -> kaged.sandboxsupervisor.v1.CageLayer
-	3,  // 39: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
-	13, // 40: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
-	15, // 41: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
-	18, // 42: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
-	20, // 43: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
-	22, // 44: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
-	25, // 45: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
-	29, // 46: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:input_type -> kaged.sandboxsupervisor.v1.HoldCageRequest
-	27, // 47: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:input_type -> kaged.sandboxsupervisor.v1.ReleaseCageRequest
-	33, // 48: kaged.sandboxsupervisor.v1.SandboxService.ListCages:input_type -> kaged.sandboxsupervisor.v1.ListCagesRequest
-	35, // 49: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:input_type -> kaged.sandboxsupervisor.v1.ProbeCagesRequest
-	9,  // 50: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
-	14, // 51: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
-	16, // 52: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
-	19, // 53: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
-	21, // 54: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
-	24, // 55: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
-	26, // 56: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
-	30, // 57: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:output_type -> kaged.sandboxsupervisor.v1.HoldCageEvent
-	28, // 58: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:output_type -> kaged.sandboxsupervisor.v1.ReleaseCageResponse
-	34, // 59: kaged.sandboxsupervisor.v1.SandboxService.ListCages:output_type -> kaged.sandboxsupervisor.v1.ListCagesResponse
-	36, // 60: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:output_type -> kaged.sandboxsupervisor.v1.ProbeCagesResponse
-	50, // [50:61] is the sub-list for method output_type
-	39, // [39:50] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	0,  // 0: kaged.sandboxsupervisor.v1.Owner.kind:type_name -> kaged.sandboxsupervisor.v1.OwnerKind
+	5,  // 1: kaged.sandboxsupervisor.v1.ExecRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
+	7,  // 2: kaged.sandboxsupervisor.v1.ExecRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
+	8,  // 3: kaged.sandboxsupervisor.v1.ExecRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
+	9,  // 4: kaged.sandboxsupervisor.v1.ExecRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
+	3,  // 5: kaged.sandboxsupervisor.v1.ExecStart.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	39, // 6: kaged.sandboxsupervisor.v1.ExecStart.env:type_name -> kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
+	6,  // 7: kaged.sandboxsupervisor.v1.ExecStart.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
+	40, // 8: kaged.sandboxsupervisor.v1.ExecStart.cage:type_name -> kaged.common.v1.CagePolicy
+	6,  // 9: kaged.sandboxsupervisor.v1.Resize.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
+	11, // 10: kaged.sandboxsupervisor.v1.ExecEvent.started:type_name -> kaged.sandboxsupervisor.v1.ExecStarted
+	12, // 11: kaged.sandboxsupervisor.v1.ExecEvent.output:type_name -> kaged.sandboxsupervisor.v1.ExecOutput
+	13, // 12: kaged.sandboxsupervisor.v1.ExecEvent.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
+	41, // 13: kaged.sandboxsupervisor.v1.ExecEvent.refused:type_name -> kaged.common.v1.NetworkAttempt
+	1,  // 14: kaged.sandboxsupervisor.v1.ExecOutput.stream:type_name -> kaged.sandboxsupervisor.v1.Stream
+	2,  // 15: kaged.sandboxsupervisor.v1.ExecExited.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
+	42, // 16: kaged.sandboxsupervisor.v1.ExecExited.found:type_name -> kaged.common.v1.CageFinding
+	5,  // 17: kaged.sandboxsupervisor.v1.StartProcessRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
+	24, // 18: kaged.sandboxsupervisor.v1.StartProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	18, // 19: kaged.sandboxsupervisor.v1.AttachProcessEvent.output:type_name -> kaged.sandboxsupervisor.v1.ProcessOutput
+	24, // 20: kaged.sandboxsupervisor.v1.AttachProcessEvent.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	7,  // 21: kaged.sandboxsupervisor.v1.ControlProcessRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
+	8,  // 22: kaged.sandboxsupervisor.v1.ControlProcessRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
+	9,  // 23: kaged.sandboxsupervisor.v1.ControlProcessRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
+	24, // 24: kaged.sandboxsupervisor.v1.EndProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	3,  // 25: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	13, // 26: kaged.sandboxsupervisor.v1.Process.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
+	24, // 27: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
+	42, // 28: kaged.sandboxsupervisor.v1.EndOwnerResponse.found:type_name -> kaged.common.v1.CageFinding
+	42, // 29: kaged.sandboxsupervisor.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	3,  // 30: kaged.sandboxsupervisor.v1.HoldCageRequest.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	40, // 31: kaged.sandboxsupervisor.v1.HoldCageRequest.policy:type_name -> kaged.common.v1.CagePolicy
+	33, // 32: kaged.sandboxsupervisor.v1.HoldCageEvent.opened:type_name -> kaged.sandboxsupervisor.v1.Cage
+	41, // 33: kaged.sandboxsupervisor.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	32, // 34: kaged.sandboxsupervisor.v1.HoldCageEvent.ended:type_name -> kaged.sandboxsupervisor.v1.CageEnded
+	2,  // 35: kaged.sandboxsupervisor.v1.CageEnded.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
+	42, // 36: kaged.sandboxsupervisor.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	3,  // 37: kaged.sandboxsupervisor.v1.Cage.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	33, // 38: kaged.sandboxsupervisor.v1.ListCagesResponse.cages:type_name -> kaged.sandboxsupervisor.v1.Cage
+	38, // 39: kaged.sandboxsupervisor.v1.ProbeCagesResponse.layers:type_name -> kaged.sandboxsupervisor.v1.CageLayer
+	4,  // 40: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
+	14, // 41: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
+	16, // 42: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
+	19, // 43: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
+	21, // 44: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
+	23, // 45: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
+	26, // 46: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
+	30, // 47: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:input_type -> kaged.sandboxsupervisor.v1.HoldCageRequest
+	28, // 48: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:input_type -> kaged.sandboxsupervisor.v1.ReleaseCageRequest
+	34, // 49: kaged.sandboxsupervisor.v1.SandboxService.ListCages:input_type -> kaged.sandboxsupervisor.v1.ListCagesRequest
+	36, // 50: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:input_type -> kaged.sandboxsupervisor.v1.ProbeCagesRequest
+	10, // 51: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
+	15, // 52: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
+	17, // 53: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
+	20, // 54: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
+	22, // 55: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
+	25, // 56: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
+	27, // 57: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
+	31, // 58: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:output_type -> kaged.sandboxsupervisor.v1.HoldCageEvent
+	29, // 59: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:output_type -> kaged.sandboxsupervisor.v1.ReleaseCageResponse
+	35, // 60: kaged.sandboxsupervisor.v1.SandboxService.ListCages:output_type -> kaged.sandboxsupervisor.v1.ListCagesResponse
+	37, // 61: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:output_type -> kaged.sandboxsupervisor.v1.ProbeCagesResponse
+	51, // [51:62] is the sub-list for method output_type
+	40, // [40:51] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() }
@@ -3046,7 +3176,7 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc), len(file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -63,7 +63,7 @@ type SandboxServiceClient interface {
 	EndProcess(ctx context.Context, in *EndProcessRequest, opts ...grpc.CallOption) (*EndProcessResponse, error)
 	// ListProcesses says what runs, optionally for one session.
 	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
-	// EndOwner kills everything that belongs to a session, its cages included, and returns when it is gone.
+	// EndOwner kills everything that belongs to a session, a run or a project, its cages included, and returns when it is gone.
 	EndOwner(ctx context.Context, in *EndOwnerRequest, opts ...grpc.CallOption) (*EndOwnerResponse, error)
 	// HoldCage makes a cage and holds it for as long as the stream lasts: an agent's invocation. The first event is opened,
 	// then what the cage's commands tried on the network, as it happens, and, when the cage ends before the stream does, ended,
@@ -252,7 +252,7 @@ type SandboxServiceServer interface {
 	EndProcess(context.Context, *EndProcessRequest) (*EndProcessResponse, error)
 	// ListProcesses says what runs, optionally for one session.
 	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
-	// EndOwner kills everything that belongs to a session, its cages included, and returns when it is gone.
+	// EndOwner kills everything that belongs to a session, a run or a project, its cages included, and returns when it is gone.
 	EndOwner(context.Context, *EndOwnerRequest) (*EndOwnerResponse, error)
 	// HoldCage makes a cage and holds it for as long as the stream lasts: an agent's invocation. The first event is opened,
 	// then what the cage's commands tried on the network, as it happens, and, when the cage ends before the stream does, ended,

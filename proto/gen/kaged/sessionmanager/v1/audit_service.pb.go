@@ -10,7 +10,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	structpb "google.golang.org/protobuf/types/known/structpb"
+	v11 "kaged.dev/proto/gen/kaged/api/v1"
 	v1 "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	sync "sync"
@@ -23,297 +23,6 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
-
-// QueryAuditRequest filters; what is empty does not filter.
-type QueryAuditRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// At or after, in milliseconds.
-	Since int64 `protobuf:"varint,1,opt,name=since,proto3" json:"since,omitempty"`
-	// Before, in milliseconds.
-	Until int64 `protobuf:"varint,2,opt,name=until,proto3" json:"until,omitempty"`
-	// The project.
-	ProjectId string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The session.
-	Session string `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
-	// Types, separated by commas; * stands for anything.
-	EventType string `protobuf:"bytes,5,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
-	// How many, 1 to 200; 0 means 50.
-	Limit int32 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
-	Cursor        string `protobuf:"bytes,7,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *QueryAuditRequest) Reset() {
-	*x = QueryAuditRequest{}
-	mi := &file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *QueryAuditRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*QueryAuditRequest) ProtoMessage() {}
-
-func (x *QueryAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use QueryAuditRequest.ProtoReflect.Descriptor instead.
-func (*QueryAuditRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_audit_service_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *QueryAuditRequest) GetSince() int64 {
-	if x != nil {
-		return x.Since
-	}
-	return 0
-}
-
-func (x *QueryAuditRequest) GetUntil() int64 {
-	if x != nil {
-		return x.Until
-	}
-	return 0
-}
-
-func (x *QueryAuditRequest) GetProjectId() string {
-	if x != nil {
-		return x.ProjectId
-	}
-	return ""
-}
-
-func (x *QueryAuditRequest) GetSession() string {
-	if x != nil {
-		return x.Session
-	}
-	return ""
-}
-
-func (x *QueryAuditRequest) GetEventType() string {
-	if x != nil {
-		return x.EventType
-	}
-	return ""
-}
-
-func (x *QueryAuditRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-func (x *QueryAuditRequest) GetCursor() string {
-	if x != nil {
-		return x.Cursor
-	}
-	return ""
-}
-
-// QueryAuditResponse is a page.
-type QueryAuditResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The entries, newest first.
-	Items []*AuditEntry `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
-	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
-	// Whether there is a next page.
-	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *QueryAuditResponse) Reset() {
-	*x = QueryAuditResponse{}
-	mi := &file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *QueryAuditResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*QueryAuditResponse) ProtoMessage() {}
-
-func (x *QueryAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use QueryAuditResponse.ProtoReflect.Descriptor instead.
-func (*QueryAuditResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_audit_service_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *QueryAuditResponse) GetItems() []*AuditEntry {
-	if x != nil {
-		return x.Items
-	}
-	return nil
-}
-
-func (x *QueryAuditResponse) GetNextCursor() string {
-	if x != nil && x.NextCursor != nil {
-		return *x.NextCursor
-	}
-	return ""
-}
-
-func (x *QueryAuditResponse) GetHasMore() bool {
-	if x != nil {
-		return x.HasMore
-	}
-	return false
-}
-
-// AuditEntry is one entry.
-type AuditEntry struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id.
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// When, in milliseconds.
-	Ts int64 `protobuf:"varint,2,opt,name=ts,proto3" json:"ts,omitempty"`
-	// The dotted type.
-	EventType string `protobuf:"bytes,3,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
-	// The operator.
-	UserId string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// The request it came from.
-	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The project, null for none.
-	ProjectId *string `protobuf:"bytes,6,opt,name=project_id,json=projectId,proto3,oneof" json:"project_id,omitempty"`
-	// The session, null for none.
-	SessionId *string `protobuf:"bytes,7,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
-	// What happened.
-	Payload *structpb.Struct `protobuf:"bytes,8,opt,name=payload,proto3" json:"payload,omitempty"`
-	// The run it belongs to.
-	RunId string `protobuf:"bytes,9,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The tree path of the agent it is about.
-	AgentPath     string `protobuf:"bytes,10,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AuditEntry) Reset() {
-	*x = AuditEntry{}
-	mi := &file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AuditEntry) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AuditEntry) ProtoMessage() {}
-
-func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
-func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_audit_service_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *AuditEntry) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *AuditEntry) GetTs() int64 {
-	if x != nil {
-		return x.Ts
-	}
-	return 0
-}
-
-func (x *AuditEntry) GetEventType() string {
-	if x != nil {
-		return x.EventType
-	}
-	return ""
-}
-
-func (x *AuditEntry) GetUserId() string {
-	if x != nil {
-		return x.UserId
-	}
-	return ""
-}
-
-func (x *AuditEntry) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-func (x *AuditEntry) GetProjectId() string {
-	if x != nil && x.ProjectId != nil {
-		return *x.ProjectId
-	}
-	return ""
-}
-
-func (x *AuditEntry) GetSessionId() string {
-	if x != nil && x.SessionId != nil {
-		return *x.SessionId
-	}
-	return ""
-}
-
-func (x *AuditEntry) GetPayload() *structpb.Struct {
-	if x != nil {
-		return x.Payload
-	}
-	return nil
-}
-
-func (x *AuditEntry) GetRunId() string {
-	if x != nil {
-		return x.RunId
-	}
-	return ""
-}
-
-func (x *AuditEntry) GetAgentPath() string {
-	if x != nil {
-		return x.AgentPath
-	}
-	return ""
-}
 
 // RecordAuditRequest holds records to append.
 type RecordAuditRequest struct {
@@ -330,7 +39,7 @@ type RecordAuditRequest struct {
 
 func (x *RecordAuditRequest) Reset() {
 	*x = RecordAuditRequest{}
-	mi := &file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[3]
+	mi := &file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -342,7 +51,7 @@ func (x *RecordAuditRequest) String() string {
 func (*RecordAuditRequest) ProtoMessage() {}
 
 func (x *RecordAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[3]
+	mi := &file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -355,7 +64,7 @@ func (x *RecordAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordAuditRequest.ProtoReflect.Descriptor instead.
 func (*RecordAuditRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_audit_service_proto_rawDescGZIP(), []int{3}
+	return file_kaged_sessionmanager_v1_audit_service_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *RecordAuditRequest) GetRecords() []*v1.AuditRecord {
@@ -388,7 +97,7 @@ type RecordAuditResponse struct {
 
 func (x *RecordAuditResponse) Reset() {
 	*x = RecordAuditResponse{}
-	mi := &file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[4]
+	mi := &file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -400,7 +109,7 @@ func (x *RecordAuditResponse) String() string {
 func (*RecordAuditResponse) ProtoMessage() {}
 
 func (x *RecordAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[4]
+	mi := &file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -413,60 +122,24 @@ func (x *RecordAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordAuditResponse.ProtoReflect.Descriptor instead.
 func (*RecordAuditResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_audit_service_proto_rawDescGZIP(), []int{4}
+	return file_kaged_sessionmanager_v1_audit_service_proto_rawDescGZIP(), []int{1}
 }
 
 var File_kaged_sessionmanager_v1_audit_service_proto protoreflect.FileDescriptor
 
 const file_kaged_sessionmanager_v1_audit_service_proto_rawDesc = "" +
 	"\n" +
-	"+kaged/sessionmanager/v1/audit_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1dkaged/common/v1/options.proto\"\xc5\x01\n" +
-	"\x11QueryAuditRequest\x12\x14\n" +
-	"\x05since\x18\x01 \x01(\x03R\x05since\x12\x14\n" +
-	"\x05until\x18\x02 \x01(\x03R\x05until\x12\x1d\n" +
-	"\n" +
-	"project_id\x18\x03 \x01(\tR\tprojectId\x12\x18\n" +
-	"\asession\x18\x04 \x01(\tR\asession\x12\x1d\n" +
-	"\n" +
-	"event_type\x18\x05 \x01(\tR\teventType\x12\x14\n" +
-	"\x05limit\x18\x06 \x01(\x05R\x05limit\x12\x16\n" +
-	"\x06cursor\x18\a \x01(\tR\x06cursor\"\xa0\x01\n" +
-	"\x12QueryAuditResponse\x129\n" +
-	"\x05items\x18\x01 \x03(\v2#.kaged.sessionmanager.v1.AuditEntryR\x05items\x12$\n" +
-	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
-	"nextCursor\x88\x01\x01\x12\x19\n" +
-	"\bhas_more\x18\x03 \x01(\bR\ahasMoreB\x0e\n" +
-	"\f_next_cursor\"\xde\x02\n" +
-	"\n" +
-	"AuditEntry\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
-	"\x02ts\x18\x02 \x01(\x03R\x02ts\x12\x1d\n" +
-	"\n" +
-	"event_type\x18\x03 \x01(\tR\teventType\x12\x17\n" +
-	"\auser_id\x18\x04 \x01(\tR\x06userId\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\x12\"\n" +
-	"\n" +
-	"project_id\x18\x06 \x01(\tH\x00R\tprojectId\x88\x01\x01\x12\"\n" +
-	"\n" +
-	"session_id\x18\a \x01(\tH\x01R\tsessionId\x88\x01\x01\x121\n" +
-	"\apayload\x18\b \x01(\v2\x17.google.protobuf.StructR\apayload\x12\x1b\n" +
-	"\x06run_id\x18\t \x01(\tB\x04\xb0\xbb\x18\x01R\x05runId\x12#\n" +
-	"\n" +
-	"agent_path\x18\n" +
-	" \x01(\tB\x04\xb0\xbb\x18\x01R\tagentPathB\r\n" +
-	"\v_project_idB\r\n" +
-	"\v_session_id\"\x84\x01\n" +
+	"+kaged/sessionmanager/v1/audit_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18kaged/api/v1/audit.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1dkaged/common/v1/options.proto\"\x84\x01\n" +
 	"\x12RecordAuditRequest\x126\n" +
 	"\arecords\x18\x01 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\arecords\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tR\trequestId\"\x15\n" +
-	"\x13RecordAuditResponse2\xf6\x01\n" +
-	"\fAuditService\x12|\n" +
+	"\x13RecordAuditResponse2\xff\x01\n" +
+	"\fAuditService\x12j\n" +
 	"\n" +
-	"QueryAudit\x12*.kaged.sessionmanager.v1.QueryAuditRequest\x1a+.kaged.sessionmanager.v1.QueryAuditResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/audit\x12h\n" +
-	"\vRecordAudit\x12+.kaged.sessionmanager.v1.RecordAuditRequest\x1a,.kaged.sessionmanager.v1.RecordAuditResponseB\xec\x01\n" +
+	"QueryAudit\x12\x1f.kaged.api.v1.QueryAuditRequest\x1a .kaged.api.v1.QueryAuditResponse\"\x19\xf0\xbb\x18\x01\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/audit\x12n\n" +
+	"\vRecordAudit\x12+.kaged.sessionmanager.v1.RecordAuditRequest\x1a,.kaged.sessionmanager.v1.RecordAuditResponse\"\x04\xf0\xbb\x18\x01\x1a\x13¼\x18\x0fsession-managerB\xec\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x11AuditServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var (
@@ -481,29 +154,25 @@ func file_kaged_sessionmanager_v1_audit_service_proto_rawDescGZIP() []byte {
 	return file_kaged_sessionmanager_v1_audit_service_proto_rawDescData
 }
 
-var file_kaged_sessionmanager_v1_audit_service_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_kaged_sessionmanager_v1_audit_service_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_kaged_sessionmanager_v1_audit_service_proto_goTypes = []any{
-	(*QueryAuditRequest)(nil),   // 0: kaged.sessionmanager.v1.QueryAuditRequest
-	(*QueryAuditResponse)(nil),  // 1: kaged.sessionmanager.v1.QueryAuditResponse
-	(*AuditEntry)(nil),          // 2: kaged.sessionmanager.v1.AuditEntry
-	(*RecordAuditRequest)(nil),  // 3: kaged.sessionmanager.v1.RecordAuditRequest
-	(*RecordAuditResponse)(nil), // 4: kaged.sessionmanager.v1.RecordAuditResponse
-	(*structpb.Struct)(nil),     // 5: google.protobuf.Struct
-	(*v1.AuditRecord)(nil),      // 6: kaged.common.v1.AuditRecord
+	(*RecordAuditRequest)(nil),     // 0: kaged.sessionmanager.v1.RecordAuditRequest
+	(*RecordAuditResponse)(nil),    // 1: kaged.sessionmanager.v1.RecordAuditResponse
+	(*v1.AuditRecord)(nil),         // 2: kaged.common.v1.AuditRecord
+	(*v11.QueryAuditRequest)(nil),  // 3: kaged.api.v1.QueryAuditRequest
+	(*v11.QueryAuditResponse)(nil), // 4: kaged.api.v1.QueryAuditResponse
 }
 var file_kaged_sessionmanager_v1_audit_service_proto_depIdxs = []int32{
-	2, // 0: kaged.sessionmanager.v1.QueryAuditResponse.items:type_name -> kaged.sessionmanager.v1.AuditEntry
-	5, // 1: kaged.sessionmanager.v1.AuditEntry.payload:type_name -> google.protobuf.Struct
-	6, // 2: kaged.sessionmanager.v1.RecordAuditRequest.records:type_name -> kaged.common.v1.AuditRecord
-	0, // 3: kaged.sessionmanager.v1.AuditService.QueryAudit:input_type -> kaged.sessionmanager.v1.QueryAuditRequest
-	3, // 4: kaged.sessionmanager.v1.AuditService.RecordAudit:input_type -> kaged.sessionmanager.v1.RecordAuditRequest
-	1, // 5: kaged.sessionmanager.v1.AuditService.QueryAudit:output_type -> kaged.sessionmanager.v1.QueryAuditResponse
-	4, // 6: kaged.sessionmanager.v1.AuditService.RecordAudit:output_type -> kaged.sessionmanager.v1.RecordAuditResponse
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	2, // 0: kaged.sessionmanager.v1.RecordAuditRequest.records:type_name -> kaged.common.v1.AuditRecord
+	3, // 1: kaged.sessionmanager.v1.AuditService.QueryAudit:input_type -> kaged.api.v1.QueryAuditRequest
+	0, // 2: kaged.sessionmanager.v1.AuditService.RecordAudit:input_type -> kaged.sessionmanager.v1.RecordAuditRequest
+	4, // 3: kaged.sessionmanager.v1.AuditService.QueryAudit:output_type -> kaged.api.v1.QueryAuditResponse
+	1, // 4: kaged.sessionmanager.v1.AuditService.RecordAudit:output_type -> kaged.sessionmanager.v1.RecordAuditResponse
+	3, // [3:5] is the sub-list for method output_type
+	1, // [1:3] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sessionmanager_v1_audit_service_proto_init() }
@@ -511,15 +180,13 @@ func file_kaged_sessionmanager_v1_audit_service_proto_init() {
 	if File_kaged_sessionmanager_v1_audit_service_proto != nil {
 		return
 	}
-	file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[1].OneofWrappers = []any{}
-	file_kaged_sessionmanager_v1_audit_service_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sessionmanager_v1_audit_service_proto_rawDesc), len(file_kaged_sessionmanager_v1_audit_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

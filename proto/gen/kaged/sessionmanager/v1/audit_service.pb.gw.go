@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"kaged.dev/proto/gen/kaged/api/v1"
 )
 
 // Suppress "imported and not used" errors
@@ -39,7 +40,7 @@ var filter_AuditService_QueryAudit_0 = &utilities.DoubleArray{Encoding: map[stri
 
 func request_AuditService_QueryAudit_0(ctx context.Context, marshaler runtime.Marshaler, client AuditServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq QueryAuditRequest
+		protoReq apiv1.QueryAuditRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -57,7 +58,7 @@ func request_AuditService_QueryAudit_0(ctx context.Context, marshaler runtime.Ma
 
 func local_request_AuditService_QueryAudit_0(ctx context.Context, marshaler runtime.Marshaler, server AuditServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq QueryAuditRequest
+		protoReq apiv1.QueryAuditRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {

@@ -11,6 +11,7 @@ import (
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
+	v1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
 // This is a compile-time assertion to ensure that this generated file
@@ -30,7 +31,7 @@ const (
 // AuditService is the append-only record.
 type AuditServiceClient interface {
 	// QueryAudit returns entries, newest first, a page at a time. Fails with validation_failed.
-	QueryAudit(ctx context.Context, in *QueryAuditRequest, opts ...grpc.CallOption) (*QueryAuditResponse, error)
+	QueryAudit(ctx context.Context, in *v1.QueryAuditRequest, opts ...grpc.CallOption) (*v1.QueryAuditResponse, error)
 	// RecordAudit appends entries of another service, such as the gateway's sign-ins. They are on disk when it returns.
 	RecordAudit(ctx context.Context, in *RecordAuditRequest, opts ...grpc.CallOption) (*RecordAuditResponse, error)
 }
@@ -43,9 +44,9 @@ func NewAuditServiceClient(cc grpc.ClientConnInterface) AuditServiceClient {
 	return &auditServiceClient{cc}
 }
 
-func (c *auditServiceClient) QueryAudit(ctx context.Context, in *QueryAuditRequest, opts ...grpc.CallOption) (*QueryAuditResponse, error) {
+func (c *auditServiceClient) QueryAudit(ctx context.Context, in *v1.QueryAuditRequest, opts ...grpc.CallOption) (*v1.QueryAuditResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(QueryAuditResponse)
+	out := new(v1.QueryAuditResponse)
 	err := c.cc.Invoke(ctx, AuditService_QueryAudit_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func (c *auditServiceClient) RecordAudit(ctx context.Context, in *RecordAuditReq
 // AuditService is the append-only record.
 type AuditServiceServer interface {
 	// QueryAudit returns entries, newest first, a page at a time. Fails with validation_failed.
-	QueryAudit(context.Context, *QueryAuditRequest) (*QueryAuditResponse, error)
+	QueryAudit(context.Context, *v1.QueryAuditRequest) (*v1.QueryAuditResponse, error)
 	// RecordAudit appends entries of another service, such as the gateway's sign-ins. They are on disk when it returns.
 	RecordAudit(context.Context, *RecordAuditRequest) (*RecordAuditResponse, error)
 	mustEmbedUnimplementedAuditServiceServer()
@@ -83,7 +84,7 @@ type AuditServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedAuditServiceServer struct{}
 
-func (UnimplementedAuditServiceServer) QueryAudit(context.Context, *QueryAuditRequest) (*QueryAuditResponse, error) {
+func (UnimplementedAuditServiceServer) QueryAudit(context.Context, *v1.QueryAuditRequest) (*v1.QueryAuditResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method QueryAudit not implemented")
 }
 func (UnimplementedAuditServiceServer) RecordAudit(context.Context, *RecordAuditRequest) (*RecordAuditResponse, error) {
@@ -111,7 +112,7 @@ func RegisterAuditServiceServer(s grpc.ServiceRegistrar, srv AuditServiceServer)
 }
 
 func _AuditService_QueryAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(QueryAuditRequest)
+	in := new(v1.QueryAuditRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func _AuditService_QueryAudit_Handler(srv interface{}, ctx context.Context, dec 
 		FullMethod: AuditService_QueryAudit_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(AuditServiceServer).QueryAudit(ctx, req.(*QueryAuditRequest))
+		return srv.(AuditServiceServer).QueryAudit(ctx, req.(*v1.QueryAuditRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }

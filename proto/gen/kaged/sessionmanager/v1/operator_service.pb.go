@@ -9,6 +9,7 @@ package sessionmanagerv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	_ "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -467,7 +468,7 @@ var File_kaged_sessionmanager_v1_operator_service_proto protoreflect.FileDescrip
 
 const file_kaged_sessionmanager_v1_operator_service_proto_rawDesc = "" +
 	"\n" +
-	".kaged/sessionmanager/v1/operator_service.proto\x12\x17kaged.sessionmanager.v1\"\x14\n" +
+	".kaged/sessionmanager/v1/operator_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1dkaged/common/v1/options.proto\"\x14\n" +
 	"\x12GetOperatorRequest\"\x84\x01\n" +
 	"\x13GetOperatorResponse\x12#\n" +
 	"\roperator_name\x18\x01 \x01(\tR\foperatorName\x12\x14\n" +
@@ -485,13 +486,13 @@ const file_kaged_sessionmanager_v1_operator_service_proto_rawDesc = "" +
 	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05token\"6\n" +
 	"\x19ConsumeLaunchTokenRequest\x12\x19\n" +
 	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05token\"\x1c\n" +
-	"\x1aConsumeLaunchTokenResponse2\xd6\x04\n" +
-	"\x0fOperatorService\x12h\n" +
-	"\vGetOperator\x12+.kaged.sessionmanager.v1.GetOperatorRequest\x1a,.kaged.sessionmanager.v1.GetOperatorResponse\x12k\n" +
-	"\fGetAuthEpoch\x12,.kaged.sessionmanager.v1.GetAuthEpochRequest\x1a-.kaged.sessionmanager.v1.GetAuthEpochResponse\x12t\n" +
-	"\x0fRotateAuthEpoch\x12/.kaged.sessionmanager.v1.RotateAuthEpochRequest\x1a0.kaged.sessionmanager.v1.RotateAuthEpochResponse\x12w\n" +
-	"\x10IssueLaunchToken\x120.kaged.sessionmanager.v1.IssueLaunchTokenRequest\x1a1.kaged.sessionmanager.v1.IssueLaunchTokenResponse\x12}\n" +
-	"\x12ConsumeLaunchToken\x122.kaged.sessionmanager.v1.ConsumeLaunchTokenRequest\x1a3.kaged.sessionmanager.v1.ConsumeLaunchTokenResponseB\xef\x01\n" +
+	"\x1aConsumeLaunchTokenResponse2\xf9\x04\n" +
+	"\x0fOperatorService\x12r\n" +
+	"\vGetOperator\x12+.kaged.sessionmanager.v1.GetOperatorRequest\x1a,.kaged.sessionmanager.v1.GetOperatorResponse\"\b\xf0\xbb\x18\x01\xf8\xbb\x18\x01\x12q\n" +
+	"\fGetAuthEpoch\x12,.kaged.sessionmanager.v1.GetAuthEpochRequest\x1a-.kaged.sessionmanager.v1.GetAuthEpochResponse\"\x04\xf0\xbb\x18\x01\x12z\n" +
+	"\x0fRotateAuthEpoch\x12/.kaged.sessionmanager.v1.RotateAuthEpochRequest\x1a0.kaged.sessionmanager.v1.RotateAuthEpochResponse\"\x04\xf0\xbb\x18\x01\x12}\n" +
+	"\x10IssueLaunchToken\x120.kaged.sessionmanager.v1.IssueLaunchTokenRequest\x1a1.kaged.sessionmanager.v1.IssueLaunchTokenResponse\"\x04\xf0\xbb\x18\x01\x12\x83\x01\n" +
+	"\x12ConsumeLaunchToken\x122.kaged.sessionmanager.v1.ConsumeLaunchTokenRequest\x1a3.kaged.sessionmanager.v1.ConsumeLaunchTokenResponse\"\x04\xf0\xbb\x18\x01B\xef\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x14OperatorServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var (

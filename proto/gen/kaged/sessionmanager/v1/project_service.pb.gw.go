@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"kaged.dev/proto/gen/kaged/api/v1"
 )
 
 // Suppress "imported and not used" errors
@@ -39,7 +40,7 @@ var filter_ProjectService_ListProjects_0 = &utilities.DoubleArray{Encoding: map[
 
 func request_ProjectService_ListProjects_0(ctx context.Context, marshaler runtime.Marshaler, client ProjectServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListProjectsRequest
+		protoReq apiv1.ListProjectsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -57,7 +58,7 @@ func request_ProjectService_ListProjects_0(ctx context.Context, marshaler runtim
 
 func local_request_ProjectService_ListProjects_0(ctx context.Context, marshaler runtime.Marshaler, server ProjectServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListProjectsRequest
+		protoReq apiv1.ListProjectsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -72,7 +73,7 @@ func local_request_ProjectService_ListProjects_0(ctx context.Context, marshaler 
 
 func request_ProjectService_LoadProject_0(ctx context.Context, marshaler runtime.Marshaler, client ProjectServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq LoadProjectRequest
+		protoReq apiv1.LoadProjectRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -87,7 +88,7 @@ func request_ProjectService_LoadProject_0(ctx context.Context, marshaler runtime
 
 func local_request_ProjectService_LoadProject_0(ctx context.Context, marshaler runtime.Marshaler, server ProjectServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq LoadProjectRequest
+		protoReq apiv1.LoadProjectRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -99,7 +100,7 @@ func local_request_ProjectService_LoadProject_0(ctx context.Context, marshaler r
 
 func request_ProjectService_GetProject_0(ctx context.Context, marshaler runtime.Marshaler, client ProjectServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetProjectRequest
+		protoReq apiv1.GetProjectRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -120,7 +121,7 @@ func request_ProjectService_GetProject_0(ctx context.Context, marshaler runtime.
 
 func local_request_ProjectService_GetProject_0(ctx context.Context, marshaler runtime.Marshaler, server ProjectServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetProjectRequest
+		protoReq apiv1.GetProjectRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -138,7 +139,7 @@ func local_request_ProjectService_GetProject_0(ctx context.Context, marshaler ru
 
 func request_ProjectService_GetProjectCapabilities_0(ctx context.Context, marshaler runtime.Marshaler, client ProjectServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetProjectCapabilitiesRequest
+		protoReq apiv1.GetProjectCapabilitiesRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -159,7 +160,7 @@ func request_ProjectService_GetProjectCapabilities_0(ctx context.Context, marsha
 
 func local_request_ProjectService_GetProjectCapabilities_0(ctx context.Context, marshaler runtime.Marshaler, server ProjectServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetProjectCapabilitiesRequest
+		protoReq apiv1.GetProjectCapabilitiesRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -177,7 +178,7 @@ func local_request_ProjectService_GetProjectCapabilities_0(ctx context.Context, 
 
 func request_ProjectService_ReloadProject_0(ctx context.Context, marshaler runtime.Marshaler, client ProjectServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ReloadProjectRequest
+		protoReq apiv1.ReloadProjectRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -198,7 +199,7 @@ func request_ProjectService_ReloadProject_0(ctx context.Context, marshaler runti
 
 func local_request_ProjectService_ReloadProject_0(ctx context.Context, marshaler runtime.Marshaler, server ProjectServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ReloadProjectRequest
+		protoReq apiv1.ReloadProjectRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -216,7 +217,7 @@ func local_request_ProjectService_ReloadProject_0(ctx context.Context, marshaler
 
 func request_ProjectService_GetProjectApproval_0(ctx context.Context, marshaler runtime.Marshaler, client ProjectServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetProjectApprovalRequest
+		protoReq apiv1.GetProjectApprovalRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -237,7 +238,7 @@ func request_ProjectService_GetProjectApproval_0(ctx context.Context, marshaler 
 
 func local_request_ProjectService_GetProjectApproval_0(ctx context.Context, marshaler runtime.Marshaler, server ProjectServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetProjectApprovalRequest
+		protoReq apiv1.GetProjectApprovalRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -255,7 +256,7 @@ func local_request_ProjectService_GetProjectApproval_0(ctx context.Context, mars
 
 func request_ProjectService_ApproveProject_0(ctx context.Context, marshaler runtime.Marshaler, client ProjectServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ApproveProjectRequest
+		protoReq apiv1.ApproveProjectRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -279,7 +280,7 @@ func request_ProjectService_ApproveProject_0(ctx context.Context, marshaler runt
 
 func local_request_ProjectService_ApproveProject_0(ctx context.Context, marshaler runtime.Marshaler, server ProjectServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ApproveProjectRequest
+		protoReq apiv1.ApproveProjectRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -302,7 +303,7 @@ var filter_ProjectService_UnregisterProject_0 = &utilities.DoubleArray{Encoding:
 
 func request_ProjectService_UnregisterProject_0(ctx context.Context, marshaler runtime.Marshaler, client ProjectServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq UnregisterProjectRequest
+		protoReq apiv1.UnregisterProjectRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -329,7 +330,7 @@ func request_ProjectService_UnregisterProject_0(ctx context.Context, marshaler r
 
 func local_request_ProjectService_UnregisterProject_0(ctx context.Context, marshaler runtime.Marshaler, server ProjectServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq UnregisterProjectRequest
+		protoReq apiv1.UnregisterProjectRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -395,7 +396,7 @@ func RegisterProjectServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_ProjectService_LoadProject_0(annotatedContext, mux, outboundMarshaler, w, req, response_ProjectService_LoadProject_0{resp.(*LoadProjectResponse)}, mux.GetForwardResponseOptions()...)
+		forward_ProjectService_LoadProject_0(annotatedContext, mux, outboundMarshaler, w, req, response_ProjectService_LoadProject_0{resp.(*apiv1.LoadProjectResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_ProjectService_GetProject_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -415,7 +416,7 @@ func RegisterProjectServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_ProjectService_GetProject_0(annotatedContext, mux, outboundMarshaler, w, req, response_ProjectService_GetProject_0{resp.(*GetProjectResponse)}, mux.GetForwardResponseOptions()...)
+		forward_ProjectService_GetProject_0(annotatedContext, mux, outboundMarshaler, w, req, response_ProjectService_GetProject_0{resp.(*apiv1.GetProjectResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_ProjectService_GetProjectCapabilities_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -455,7 +456,7 @@ func RegisterProjectServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_ProjectService_ReloadProject_0(annotatedContext, mux, outboundMarshaler, w, req, response_ProjectService_ReloadProject_0{resp.(*ReloadProjectResponse)}, mux.GetForwardResponseOptions()...)
+		forward_ProjectService_ReloadProject_0(annotatedContext, mux, outboundMarshaler, w, req, response_ProjectService_ReloadProject_0{resp.(*apiv1.ReloadProjectResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_ProjectService_GetProjectApproval_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -589,7 +590,7 @@ func RegisterProjectServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_ProjectService_LoadProject_0(annotatedContext, mux, outboundMarshaler, w, req, response_ProjectService_LoadProject_0{resp.(*LoadProjectResponse)}, mux.GetForwardResponseOptions()...)
+		forward_ProjectService_LoadProject_0(annotatedContext, mux, outboundMarshaler, w, req, response_ProjectService_LoadProject_0{resp.(*apiv1.LoadProjectResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_ProjectService_GetProject_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -606,7 +607,7 @@ func RegisterProjectServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_ProjectService_GetProject_0(annotatedContext, mux, outboundMarshaler, w, req, response_ProjectService_GetProject_0{resp.(*GetProjectResponse)}, mux.GetForwardResponseOptions()...)
+		forward_ProjectService_GetProject_0(annotatedContext, mux, outboundMarshaler, w, req, response_ProjectService_GetProject_0{resp.(*apiv1.GetProjectResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_ProjectService_GetProjectCapabilities_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -640,7 +641,7 @@ func RegisterProjectServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_ProjectService_ReloadProject_0(annotatedContext, mux, outboundMarshaler, w, req, response_ProjectService_ReloadProject_0{resp.(*ReloadProjectResponse)}, mux.GetForwardResponseOptions()...)
+		forward_ProjectService_ReloadProject_0(annotatedContext, mux, outboundMarshaler, w, req, response_ProjectService_ReloadProject_0{resp.(*apiv1.ReloadProjectResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_ProjectService_GetProjectApproval_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -697,7 +698,7 @@ func RegisterProjectServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 }
 
 type response_ProjectService_LoadProject_0 struct {
-	*LoadProjectResponse
+	*apiv1.LoadProjectResponse
 }
 
 func (m response_ProjectService_LoadProject_0) XXX_ResponseBody() interface{} {
@@ -706,7 +707,7 @@ func (m response_ProjectService_LoadProject_0) XXX_ResponseBody() interface{} {
 }
 
 type response_ProjectService_GetProject_0 struct {
-	*GetProjectResponse
+	*apiv1.GetProjectResponse
 }
 
 func (m response_ProjectService_GetProject_0) XXX_ResponseBody() interface{} {
@@ -715,7 +716,7 @@ func (m response_ProjectService_GetProject_0) XXX_ResponseBody() interface{} {
 }
 
 type response_ProjectService_ReloadProject_0 struct {
-	*ReloadProjectResponse
+	*apiv1.ReloadProjectResponse
 }
 
 func (m response_ProjectService_ReloadProject_0) XXX_ResponseBody() interface{} {

@@ -11,6 +11,7 @@ import (
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
+	v1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
 // This is a compile-time assertion to ensure that this generated file
@@ -36,31 +37,31 @@ const (
 // ProjectService is the calling operator's registry of projects.
 type ProjectServiceClient interface {
 	// ListProjects lists the registered projects by id, a page at a time.
-	ListProjects(ctx context.Context, in *ListProjectsRequest, opts ...grpc.CallOption) (*ListProjectsResponse, error)
+	ListProjects(ctx context.Context, in *v1.ListProjectsRequest, opts ...grpc.CallOption) (*v1.ListProjectsResponse, error)
 	// LoadProject registers the project in a folder: 201 when it is ready, 200 when something is still missing or it was
 	// registered before. Fails with validation_failed for a path that is not absolute, not_found without a project file,
 	// dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails with conflict (details
 	// reason approval_required, project_id, hash, widened, diff) for a file that widens what was approved: a registered project
 	// then goes on with the approved version.
-	LoadProject(ctx context.Context, in *LoadProjectRequest, opts ...grpc.CallOption) (*LoadProjectResponse, error)
+	LoadProject(ctx context.Context, in *v1.LoadProjectRequest, opts ...grpc.CallOption) (*v1.LoadProjectResponse, error)
 	// GetProject returns one project. Fails with not_found.
-	GetProject(ctx context.Context, in *GetProjectRequest, opts ...grpc.CallOption) (*GetProjectResponse, error)
+	GetProject(ctx context.Context, in *v1.GetProjectRequest, opts ...grpc.CallOption) (*v1.GetProjectResponse, error)
 	// GetProjectCapabilities says what the project's root agent may do, before anything runs: its cage and its tools, as of the
 	// last compilation; and of every agent in which cage it works. Fails with not_found.
-	GetProjectCapabilities(ctx context.Context, in *GetProjectCapabilitiesRequest, opts ...grpc.CallOption) (*GetProjectCapabilitiesResponse, error)
+	GetProjectCapabilities(ctx context.Context, in *v1.GetProjectCapabilitiesRequest, opts ...grpc.CallOption) (*v1.GetProjectCapabilitiesResponse, error)
 	// ReloadProject reads the project's files again. Fails like LoadProject; a project file that no longer compiles
 	// leaves the project registered and invalid.
-	ReloadProject(ctx context.Context, in *ReloadProjectRequest, opts ...grpc.CallOption) (*ReloadProjectResponse, error)
+	ReloadProject(ctx context.Context, in *v1.ReloadProjectRequest, opts ...grpc.CallOption) (*v1.ReloadProjectResponse, error)
 	// GetProjectApproval compares the project's files, as they are now, with the approved version. Fails with not_found, and with
 	// dsl_invalid for files that do not compile.
-	GetProjectApproval(ctx context.Context, in *GetProjectApprovalRequest, opts ...grpc.CallOption) (*GetProjectApprovalResponse, error)
+	GetProjectApproval(ctx context.Context, in *v1.GetProjectApprovalRequest, opts ...grpc.CallOption) (*v1.GetProjectApprovalResponse, error)
 	// ApproveProject makes the files with a hash the approved version; they are read again, and what is approved is what was shown.
 	// Repeating it changes nothing. Fails with conflict (details reason approval_changed and those of approval_required) if the
 	// files have another hash, and like ReloadProject.
-	ApproveProject(ctx context.Context, in *ApproveProjectRequest, opts ...grpc.CallOption) (*ApproveProjectResponse, error)
+	ApproveProject(ctx context.Context, in *v1.ApproveProjectRequest, opts ...grpc.CallOption) (*v1.ApproveProjectResponse, error)
 	// UnregisterProject removes the project from the registry and ends its sessions. No file is touched. Fails with
 	// bad_request without confirm and with not_found.
-	UnregisterProject(ctx context.Context, in *UnregisterProjectRequest, opts ...grpc.CallOption) (*UnregisterProjectResponse, error)
+	UnregisterProject(ctx context.Context, in *v1.UnregisterProjectRequest, opts ...grpc.CallOption) (*v1.UnregisterProjectResponse, error)
 }
 
 type projectServiceClient struct {
@@ -71,9 +72,9 @@ func NewProjectServiceClient(cc grpc.ClientConnInterface) ProjectServiceClient {
 	return &projectServiceClient{cc}
 }
 
-func (c *projectServiceClient) ListProjects(ctx context.Context, in *ListProjectsRequest, opts ...grpc.CallOption) (*ListProjectsResponse, error) {
+func (c *projectServiceClient) ListProjects(ctx context.Context, in *v1.ListProjectsRequest, opts ...grpc.CallOption) (*v1.ListProjectsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListProjectsResponse)
+	out := new(v1.ListProjectsResponse)
 	err := c.cc.Invoke(ctx, ProjectService_ListProjects_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -81,9 +82,9 @@ func (c *projectServiceClient) ListProjects(ctx context.Context, in *ListProject
 	return out, nil
 }
 
-func (c *projectServiceClient) LoadProject(ctx context.Context, in *LoadProjectRequest, opts ...grpc.CallOption) (*LoadProjectResponse, error) {
+func (c *projectServiceClient) LoadProject(ctx context.Context, in *v1.LoadProjectRequest, opts ...grpc.CallOption) (*v1.LoadProjectResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(LoadProjectResponse)
+	out := new(v1.LoadProjectResponse)
 	err := c.cc.Invoke(ctx, ProjectService_LoadProject_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -91,9 +92,9 @@ func (c *projectServiceClient) LoadProject(ctx context.Context, in *LoadProjectR
 	return out, nil
 }
 
-func (c *projectServiceClient) GetProject(ctx context.Context, in *GetProjectRequest, opts ...grpc.CallOption) (*GetProjectResponse, error) {
+func (c *projectServiceClient) GetProject(ctx context.Context, in *v1.GetProjectRequest, opts ...grpc.CallOption) (*v1.GetProjectResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetProjectResponse)
+	out := new(v1.GetProjectResponse)
 	err := c.cc.Invoke(ctx, ProjectService_GetProject_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -101,9 +102,9 @@ func (c *projectServiceClient) GetProject(ctx context.Context, in *GetProjectReq
 	return out, nil
 }
 
-func (c *projectServiceClient) GetProjectCapabilities(ctx context.Context, in *GetProjectCapabilitiesRequest, opts ...grpc.CallOption) (*GetProjectCapabilitiesResponse, error) {
+func (c *projectServiceClient) GetProjectCapabilities(ctx context.Context, in *v1.GetProjectCapabilitiesRequest, opts ...grpc.CallOption) (*v1.GetProjectCapabilitiesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetProjectCapabilitiesResponse)
+	out := new(v1.GetProjectCapabilitiesResponse)
 	err := c.cc.Invoke(ctx, ProjectService_GetProjectCapabilities_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -111,9 +112,9 @@ func (c *projectServiceClient) GetProjectCapabilities(ctx context.Context, in *G
 	return out, nil
 }
 
-func (c *projectServiceClient) ReloadProject(ctx context.Context, in *ReloadProjectRequest, opts ...grpc.CallOption) (*ReloadProjectResponse, error) {
+func (c *projectServiceClient) ReloadProject(ctx context.Context, in *v1.ReloadProjectRequest, opts ...grpc.CallOption) (*v1.ReloadProjectResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ReloadProjectResponse)
+	out := new(v1.ReloadProjectResponse)
 	err := c.cc.Invoke(ctx, ProjectService_ReloadProject_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -121,9 +122,9 @@ func (c *projectServiceClient) ReloadProject(ctx context.Context, in *ReloadProj
 	return out, nil
 }
 
-func (c *projectServiceClient) GetProjectApproval(ctx context.Context, in *GetProjectApprovalRequest, opts ...grpc.CallOption) (*GetProjectApprovalResponse, error) {
+func (c *projectServiceClient) GetProjectApproval(ctx context.Context, in *v1.GetProjectApprovalRequest, opts ...grpc.CallOption) (*v1.GetProjectApprovalResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetProjectApprovalResponse)
+	out := new(v1.GetProjectApprovalResponse)
 	err := c.cc.Invoke(ctx, ProjectService_GetProjectApproval_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -131,9 +132,9 @@ func (c *projectServiceClient) GetProjectApproval(ctx context.Context, in *GetPr
 	return out, nil
 }
 
-func (c *projectServiceClient) ApproveProject(ctx context.Context, in *ApproveProjectRequest, opts ...grpc.CallOption) (*ApproveProjectResponse, error) {
+func (c *projectServiceClient) ApproveProject(ctx context.Context, in *v1.ApproveProjectRequest, opts ...grpc.CallOption) (*v1.ApproveProjectResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ApproveProjectResponse)
+	out := new(v1.ApproveProjectResponse)
 	err := c.cc.Invoke(ctx, ProjectService_ApproveProject_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -141,9 +142,9 @@ func (c *projectServiceClient) ApproveProject(ctx context.Context, in *ApprovePr
 	return out, nil
 }
 
-func (c *projectServiceClient) UnregisterProject(ctx context.Context, in *UnregisterProjectRequest, opts ...grpc.CallOption) (*UnregisterProjectResponse, error) {
+func (c *projectServiceClient) UnregisterProject(ctx context.Context, in *v1.UnregisterProjectRequest, opts ...grpc.CallOption) (*v1.UnregisterProjectResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(UnregisterProjectResponse)
+	out := new(v1.UnregisterProjectResponse)
 	err := c.cc.Invoke(ctx, ProjectService_UnregisterProject_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -158,31 +159,31 @@ func (c *projectServiceClient) UnregisterProject(ctx context.Context, in *Unregi
 // ProjectService is the calling operator's registry of projects.
 type ProjectServiceServer interface {
 	// ListProjects lists the registered projects by id, a page at a time.
-	ListProjects(context.Context, *ListProjectsRequest) (*ListProjectsResponse, error)
+	ListProjects(context.Context, *v1.ListProjectsRequest) (*v1.ListProjectsResponse, error)
 	// LoadProject registers the project in a folder: 201 when it is ready, 200 when something is still missing or it was
 	// registered before. Fails with validation_failed for a path that is not absolute, not_found without a project file,
 	// dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails with conflict (details
 	// reason approval_required, project_id, hash, widened, diff) for a file that widens what was approved: a registered project
 	// then goes on with the approved version.
-	LoadProject(context.Context, *LoadProjectRequest) (*LoadProjectResponse, error)
+	LoadProject(context.Context, *v1.LoadProjectRequest) (*v1.LoadProjectResponse, error)
 	// GetProject returns one project. Fails with not_found.
-	GetProject(context.Context, *GetProjectRequest) (*GetProjectResponse, error)
+	GetProject(context.Context, *v1.GetProjectRequest) (*v1.GetProjectResponse, error)
 	// GetProjectCapabilities says what the project's root agent may do, before anything runs: its cage and its tools, as of the
 	// last compilation; and of every agent in which cage it works. Fails with not_found.
-	GetProjectCapabilities(context.Context, *GetProjectCapabilitiesRequest) (*GetProjectCapabilitiesResponse, error)
+	GetProjectCapabilities(context.Context, *v1.GetProjectCapabilitiesRequest) (*v1.GetProjectCapabilitiesResponse, error)
 	// ReloadProject reads the project's files again. Fails like LoadProject; a project file that no longer compiles
 	// leaves the project registered and invalid.
-	ReloadProject(context.Context, *ReloadProjectRequest) (*ReloadProjectResponse, error)
+	ReloadProject(context.Context, *v1.ReloadProjectRequest) (*v1.ReloadProjectResponse, error)
 	// GetProjectApproval compares the project's files, as they are now, with the approved version. Fails with not_found, and with
 	// dsl_invalid for files that do not compile.
-	GetProjectApproval(context.Context, *GetProjectApprovalRequest) (*GetProjectApprovalResponse, error)
+	GetProjectApproval(context.Context, *v1.GetProjectApprovalRequest) (*v1.GetProjectApprovalResponse, error)
 	// ApproveProject makes the files with a hash the approved version; they are read again, and what is approved is what was shown.
 	// Repeating it changes nothing. Fails with conflict (details reason approval_changed and those of approval_required) if the
 	// files have another hash, and like ReloadProject.
-	ApproveProject(context.Context, *ApproveProjectRequest) (*ApproveProjectResponse, error)
+	ApproveProject(context.Context, *v1.ApproveProjectRequest) (*v1.ApproveProjectResponse, error)
 	// UnregisterProject removes the project from the registry and ends its sessions. No file is touched. Fails with
 	// bad_request without confirm and with not_found.
-	UnregisterProject(context.Context, *UnregisterProjectRequest) (*UnregisterProjectResponse, error)
+	UnregisterProject(context.Context, *v1.UnregisterProjectRequest) (*v1.UnregisterProjectResponse, error)
 	mustEmbedUnimplementedProjectServiceServer()
 }
 
@@ -193,28 +194,28 @@ type ProjectServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedProjectServiceServer struct{}
 
-func (UnimplementedProjectServiceServer) ListProjects(context.Context, *ListProjectsRequest) (*ListProjectsResponse, error) {
+func (UnimplementedProjectServiceServer) ListProjects(context.Context, *v1.ListProjectsRequest) (*v1.ListProjectsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListProjects not implemented")
 }
-func (UnimplementedProjectServiceServer) LoadProject(context.Context, *LoadProjectRequest) (*LoadProjectResponse, error) {
+func (UnimplementedProjectServiceServer) LoadProject(context.Context, *v1.LoadProjectRequest) (*v1.LoadProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method LoadProject not implemented")
 }
-func (UnimplementedProjectServiceServer) GetProject(context.Context, *GetProjectRequest) (*GetProjectResponse, error) {
+func (UnimplementedProjectServiceServer) GetProject(context.Context, *v1.GetProjectRequest) (*v1.GetProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetProject not implemented")
 }
-func (UnimplementedProjectServiceServer) GetProjectCapabilities(context.Context, *GetProjectCapabilitiesRequest) (*GetProjectCapabilitiesResponse, error) {
+func (UnimplementedProjectServiceServer) GetProjectCapabilities(context.Context, *v1.GetProjectCapabilitiesRequest) (*v1.GetProjectCapabilitiesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetProjectCapabilities not implemented")
 }
-func (UnimplementedProjectServiceServer) ReloadProject(context.Context, *ReloadProjectRequest) (*ReloadProjectResponse, error) {
+func (UnimplementedProjectServiceServer) ReloadProject(context.Context, *v1.ReloadProjectRequest) (*v1.ReloadProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReloadProject not implemented")
 }
-func (UnimplementedProjectServiceServer) GetProjectApproval(context.Context, *GetProjectApprovalRequest) (*GetProjectApprovalResponse, error) {
+func (UnimplementedProjectServiceServer) GetProjectApproval(context.Context, *v1.GetProjectApprovalRequest) (*v1.GetProjectApprovalResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetProjectApproval not implemented")
 }
-func (UnimplementedProjectServiceServer) ApproveProject(context.Context, *ApproveProjectRequest) (*ApproveProjectResponse, error) {
+func (UnimplementedProjectServiceServer) ApproveProject(context.Context, *v1.ApproveProjectRequest) (*v1.ApproveProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ApproveProject not implemented")
 }
-func (UnimplementedProjectServiceServer) UnregisterProject(context.Context, *UnregisterProjectRequest) (*UnregisterProjectResponse, error) {
+func (UnimplementedProjectServiceServer) UnregisterProject(context.Context, *v1.UnregisterProjectRequest) (*v1.UnregisterProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UnregisterProject not implemented")
 }
 func (UnimplementedProjectServiceServer) mustEmbedUnimplementedProjectServiceServer() {}
@@ -239,7 +240,7 @@ func RegisterProjectServiceServer(s grpc.ServiceRegistrar, srv ProjectServiceSer
 }
 
 func _ProjectService_ListProjects_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListProjectsRequest)
+	in := new(v1.ListProjectsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -251,13 +252,13 @@ func _ProjectService_ListProjects_Handler(srv interface{}, ctx context.Context, 
 		FullMethod: ProjectService_ListProjects_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ProjectServiceServer).ListProjects(ctx, req.(*ListProjectsRequest))
+		return srv.(ProjectServiceServer).ListProjects(ctx, req.(*v1.ListProjectsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ProjectService_LoadProject_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(LoadProjectRequest)
+	in := new(v1.LoadProjectRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -269,13 +270,13 @@ func _ProjectService_LoadProject_Handler(srv interface{}, ctx context.Context, d
 		FullMethod: ProjectService_LoadProject_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ProjectServiceServer).LoadProject(ctx, req.(*LoadProjectRequest))
+		return srv.(ProjectServiceServer).LoadProject(ctx, req.(*v1.LoadProjectRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ProjectService_GetProject_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetProjectRequest)
+	in := new(v1.GetProjectRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -287,13 +288,13 @@ func _ProjectService_GetProject_Handler(srv interface{}, ctx context.Context, de
 		FullMethod: ProjectService_GetProject_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ProjectServiceServer).GetProject(ctx, req.(*GetProjectRequest))
+		return srv.(ProjectServiceServer).GetProject(ctx, req.(*v1.GetProjectRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ProjectService_GetProjectCapabilities_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetProjectCapabilitiesRequest)
+	in := new(v1.GetProjectCapabilitiesRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -305,13 +306,13 @@ func _ProjectService_GetProjectCapabilities_Handler(srv interface{}, ctx context
 		FullMethod: ProjectService_GetProjectCapabilities_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ProjectServiceServer).GetProjectCapabilities(ctx, req.(*GetProjectCapabilitiesRequest))
+		return srv.(ProjectServiceServer).GetProjectCapabilities(ctx, req.(*v1.GetProjectCapabilitiesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ProjectService_ReloadProject_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ReloadProjectRequest)
+	in := new(v1.ReloadProjectRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -323,13 +324,13 @@ func _ProjectService_ReloadProject_Handler(srv interface{}, ctx context.Context,
 		FullMethod: ProjectService_ReloadProject_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ProjectServiceServer).ReloadProject(ctx, req.(*ReloadProjectRequest))
+		return srv.(ProjectServiceServer).ReloadProject(ctx, req.(*v1.ReloadProjectRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ProjectService_GetProjectApproval_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetProjectApprovalRequest)
+	in := new(v1.GetProjectApprovalRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -341,13 +342,13 @@ func _ProjectService_GetProjectApproval_Handler(srv interface{}, ctx context.Con
 		FullMethod: ProjectService_GetProjectApproval_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ProjectServiceServer).GetProjectApproval(ctx, req.(*GetProjectApprovalRequest))
+		return srv.(ProjectServiceServer).GetProjectApproval(ctx, req.(*v1.GetProjectApprovalRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ProjectService_ApproveProject_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ApproveProjectRequest)
+	in := new(v1.ApproveProjectRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -359,13 +360,13 @@ func _ProjectService_ApproveProject_Handler(srv interface{}, ctx context.Context
 		FullMethod: ProjectService_ApproveProject_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ProjectServiceServer).ApproveProject(ctx, req.(*ApproveProjectRequest))
+		return srv.(ProjectServiceServer).ApproveProject(ctx, req.(*v1.ApproveProjectRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ProjectService_UnregisterProject_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(UnregisterProjectRequest)
+	in := new(v1.UnregisterProjectRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -377,7 +378,7 @@ func _ProjectService_UnregisterProject_Handler(srv interface{}, ctx context.Cont
 		FullMethod: ProjectService_UnregisterProject_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ProjectServiceServer).UnregisterProject(ctx, req.(*UnregisterProjectRequest))
+		return srv.(ProjectServiceServer).UnregisterProject(ctx, req.(*v1.UnregisterProjectRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }

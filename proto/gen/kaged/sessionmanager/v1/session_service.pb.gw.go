@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"kaged.dev/proto/gen/kaged/api/v1"
 )
 
 // Suppress "imported and not used" errors
@@ -37,7 +38,7 @@ var (
 
 func request_SessionService_CreateSession_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq CreateSessionRequest
+		protoReq apiv1.CreateSessionRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -61,7 +62,7 @@ func request_SessionService_CreateSession_0(ctx context.Context, marshaler runti
 
 func local_request_SessionService_CreateSession_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq CreateSessionRequest
+		protoReq apiv1.CreateSessionRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -84,7 +85,7 @@ var filter_SessionService_ListSessions_0 = &utilities.DoubleArray{Encoding: map[
 
 func request_SessionService_ListSessions_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListSessionsRequest
+		protoReq apiv1.ListSessionsRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -111,7 +112,7 @@ func request_SessionService_ListSessions_0(ctx context.Context, marshaler runtim
 
 func local_request_SessionService_ListSessions_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListSessionsRequest
+		protoReq apiv1.ListSessionsRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -135,7 +136,7 @@ func local_request_SessionService_ListSessions_0(ctx context.Context, marshaler 
 
 func request_SessionService_GetSession_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetSessionRequest
+		protoReq apiv1.GetSessionRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -156,7 +157,7 @@ func request_SessionService_GetSession_0(ctx context.Context, marshaler runtime.
 
 func local_request_SessionService_GetSession_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetSessionRequest
+		protoReq apiv1.GetSessionRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -174,7 +175,7 @@ func local_request_SessionService_GetSession_0(ctx context.Context, marshaler ru
 
 func request_SessionService_UpdateSession_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq UpdateSessionRequest
+		protoReq apiv1.UpdateSessionRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -198,7 +199,7 @@ func request_SessionService_UpdateSession_0(ctx context.Context, marshaler runti
 
 func local_request_SessionService_UpdateSession_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq UpdateSessionRequest
+		protoReq apiv1.UpdateSessionRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -221,7 +222,7 @@ var filter_SessionService_EndSession_0 = &utilities.DoubleArray{Encoding: map[st
 
 func request_SessionService_EndSession_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq EndSessionRequest
+		protoReq apiv1.EndSessionRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -248,7 +249,7 @@ func request_SessionService_EndSession_0(ctx context.Context, marshaler runtime.
 
 func local_request_SessionService_EndSession_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq EndSessionRequest
+		protoReq apiv1.EndSessionRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -272,7 +273,7 @@ func local_request_SessionService_EndSession_0(ctx context.Context, marshaler ru
 
 func request_SessionService_PostMessage_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq PostMessageRequest
+		protoReq apiv1.PostMessageRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -296,7 +297,7 @@ func request_SessionService_PostMessage_0(ctx context.Context, marshaler runtime
 
 func local_request_SessionService_PostMessage_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq PostMessageRequest
+		protoReq apiv1.PostMessageRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -319,7 +320,7 @@ var filter_SessionService_ListMessages_0 = &utilities.DoubleArray{Encoding: map[
 
 func request_SessionService_ListMessages_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListMessagesRequest
+		protoReq apiv1.ListMessagesRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -346,7 +347,7 @@ func request_SessionService_ListMessages_0(ctx context.Context, marshaler runtim
 
 func local_request_SessionService_ListMessages_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListMessagesRequest
+		protoReq apiv1.ListMessagesRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -372,7 +373,7 @@ var filter_SessionService_ListRuns_0 = &utilities.DoubleArray{Encoding: map[stri
 
 func request_SessionService_ListRuns_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListRunsRequest
+		protoReq apiv1.ListRunsRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -399,7 +400,7 @@ func request_SessionService_ListRuns_0(ctx context.Context, marshaler runtime.Ma
 
 func local_request_SessionService_ListRuns_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListRunsRequest
+		protoReq apiv1.ListRunsRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -423,7 +424,7 @@ func local_request_SessionService_ListRuns_0(ctx context.Context, marshaler runt
 
 func request_SessionService_GetRun_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetRunRequest
+		protoReq apiv1.GetRunRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -452,7 +453,7 @@ func request_SessionService_GetRun_0(ctx context.Context, marshaler runtime.Mars
 
 func local_request_SessionService_GetRun_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetRunRequest
+		protoReq apiv1.GetRunRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -476,9 +477,80 @@ func local_request_SessionService_GetRun_0(ctx context.Context, marshaler runtim
 	return msg, metadata, err
 }
 
+func request_SessionService_GetToolResult_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.GetToolResultRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["session_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "session_id")
+	}
+	protoReq.SessionId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "session_id", err)
+	}
+	val, ok = pathParams["run_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "run_id")
+	}
+	protoReq.RunId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "run_id", err)
+	}
+	val, ok = pathParams["tool_call_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "tool_call_id")
+	}
+	protoReq.ToolCallId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "tool_call_id", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetToolResult(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_SessionService_GetToolResult_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.GetToolResultRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["session_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "session_id")
+	}
+	protoReq.SessionId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "session_id", err)
+	}
+	val, ok = pathParams["run_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "run_id")
+	}
+	protoReq.RunId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "run_id", err)
+	}
+	val, ok = pathParams["tool_call_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "tool_call_id")
+	}
+	protoReq.ToolCallId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "tool_call_id", err)
+	}
+	msg, err := server.GetToolResult(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_SessionService_CancelRun_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq CancelRunRequest
+		protoReq apiv1.CancelRunRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -507,7 +579,7 @@ func request_SessionService_CancelRun_0(ctx context.Context, marshaler runtime.M
 
 func local_request_SessionService_CancelRun_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq CancelRunRequest
+		protoReq apiv1.CancelRunRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -531,11 +603,174 @@ func local_request_SessionService_CancelRun_0(ctx context.Context, marshaler run
 	return msg, metadata, err
 }
 
+var filter_SessionService_ListInvocations_0 = &utilities.DoubleArray{Encoding: map[string]int{"session_id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_SessionService_ListInvocations_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.ListInvocationsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["session_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "session_id")
+	}
+	protoReq.SessionId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "session_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_SessionService_ListInvocations_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListInvocations(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_SessionService_ListInvocations_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.ListInvocationsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["session_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "session_id")
+	}
+	protoReq.SessionId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "session_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_SessionService_ListInvocations_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListInvocations(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+func request_SessionService_GetInvocation_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.GetInvocationRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["session_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "session_id")
+	}
+	protoReq.SessionId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "session_id", err)
+	}
+	val, ok = pathParams["invocation_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "invocation_id")
+	}
+	protoReq.InvocationId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "invocation_id", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetInvocation(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_SessionService_GetInvocation_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.GetInvocationRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["session_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "session_id")
+	}
+	protoReq.SessionId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "session_id", err)
+	}
+	val, ok = pathParams["invocation_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "invocation_id")
+	}
+	protoReq.InvocationId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "invocation_id", err)
+	}
+	msg, err := server.GetInvocation(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+func request_SessionService_CancelInvocation_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.CancelInvocationRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["session_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "session_id")
+	}
+	protoReq.SessionId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "session_id", err)
+	}
+	val, ok = pathParams["invocation_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "invocation_id")
+	}
+	protoReq.InvocationId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "invocation_id", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.CancelInvocation(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_SessionService_CancelInvocation_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.CancelInvocationRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["session_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "session_id")
+	}
+	protoReq.SessionId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "session_id", err)
+	}
+	val, ok = pathParams["invocation_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "invocation_id")
+	}
+	protoReq.InvocationId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "invocation_id", err)
+	}
+	msg, err := server.CancelInvocation(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 var filter_SessionService_ListProcesses_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
 
 func request_SessionService_ListProcesses_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListProcessesRequest
+		protoReq apiv1.ListProcessesRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -553,7 +788,7 @@ func request_SessionService_ListProcesses_0(ctx context.Context, marshaler runti
 
 func local_request_SessionService_ListProcesses_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListProcessesRequest
+		protoReq apiv1.ListProcessesRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -568,7 +803,7 @@ func local_request_SessionService_ListProcesses_0(ctx context.Context, marshaler
 
 func request_SessionService_ListProcesses_1(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListProcessesRequest
+		protoReq apiv1.ListProcessesRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -589,7 +824,7 @@ func request_SessionService_ListProcesses_1(ctx context.Context, marshaler runti
 
 func local_request_SessionService_ListProcesses_1(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListProcessesRequest
+		protoReq apiv1.ListProcessesRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -609,7 +844,7 @@ var filter_SessionService_ListApprovals_0 = &utilities.DoubleArray{Encoding: map
 
 func request_SessionService_ListApprovals_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListApprovalsRequest
+		protoReq apiv1.ListApprovalsRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -636,7 +871,7 @@ func request_SessionService_ListApprovals_0(ctx context.Context, marshaler runti
 
 func local_request_SessionService_ListApprovals_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListApprovalsRequest
+		protoReq apiv1.ListApprovalsRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -660,7 +895,7 @@ func local_request_SessionService_ListApprovals_0(ctx context.Context, marshaler
 
 func request_SessionService_GetApproval_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetApprovalRequest
+		protoReq apiv1.GetApprovalRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -689,7 +924,7 @@ func request_SessionService_GetApproval_0(ctx context.Context, marshaler runtime
 
 func local_request_SessionService_GetApproval_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetApprovalRequest
+		protoReq apiv1.GetApprovalRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -715,7 +950,7 @@ func local_request_SessionService_GetApproval_0(ctx context.Context, marshaler r
 
 func request_SessionService_AnswerApproval_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq AnswerApprovalRequest
+		protoReq apiv1.AnswerApprovalRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -747,7 +982,7 @@ func request_SessionService_AnswerApproval_0(ctx context.Context, marshaler runt
 
 func local_request_SessionService_AnswerApproval_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq AnswerApprovalRequest
+		protoReq apiv1.AnswerApprovalRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -838,7 +1073,7 @@ func RegisterSessionServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_SessionService_GetSession_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetSession_0{resp.(*GetSessionResponse)}, mux.GetForwardResponseOptions()...)
+		forward_SessionService_GetSession_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetSession_0{resp.(*apiv1.GetSessionResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodPut, pattern_SessionService_UpdateSession_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -858,7 +1093,7 @@ func RegisterSessionServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_SessionService_UpdateSession_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_UpdateSession_0{resp.(*UpdateSessionResponse)}, mux.GetForwardResponseOptions()...)
+		forward_SessionService_UpdateSession_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_UpdateSession_0{resp.(*apiv1.UpdateSessionResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodDelete, pattern_SessionService_EndSession_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -878,7 +1113,7 @@ func RegisterSessionServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_SessionService_EndSession_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_EndSession_0{resp.(*EndSessionResponse)}, mux.GetForwardResponseOptions()...)
+		forward_SessionService_EndSession_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_EndSession_0{resp.(*apiv1.EndSessionResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodPost, pattern_SessionService_PostMessage_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -958,7 +1193,27 @@ func RegisterSessionServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_SessionService_GetRun_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetRun_0{resp.(*GetRunResponse)}, mux.GetForwardResponseOptions()...)
+		forward_SessionService_GetRun_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetRun_0{resp.(*apiv1.GetRunResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_SessionService_GetToolResult_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/kaged.sessionmanager.v1.SessionService/GetToolResult", runtime.WithHTTPPathPattern("/api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id}"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_SessionService_GetToolResult_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SessionService_GetToolResult_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetToolResult_0{resp.(*apiv1.GetToolResultResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodPost, pattern_SessionService_CancelRun_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -978,7 +1233,67 @@ func RegisterSessionServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_SessionService_CancelRun_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_CancelRun_0{resp.(*CancelRunResponse)}, mux.GetForwardResponseOptions()...)
+		forward_SessionService_CancelRun_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_CancelRun_0{resp.(*apiv1.CancelRunResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_SessionService_ListInvocations_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/kaged.sessionmanager.v1.SessionService/ListInvocations", runtime.WithHTTPPathPattern("/api/v1/sessions/{session_id}/invocations"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_SessionService_ListInvocations_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SessionService_ListInvocations_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_SessionService_GetInvocation_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/kaged.sessionmanager.v1.SessionService/GetInvocation", runtime.WithHTTPPathPattern("/api/v1/sessions/{session_id}/invocations/{invocation_id}"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_SessionService_GetInvocation_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SessionService_GetInvocation_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetInvocation_0{resp.(*apiv1.GetInvocationResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_SessionService_CancelInvocation_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/kaged.sessionmanager.v1.SessionService/CancelInvocation", runtime.WithHTTPPathPattern("/api/v1/sessions/{session_id}/invocations/{invocation_id}/cancel"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_SessionService_CancelInvocation_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SessionService_CancelInvocation_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_CancelInvocation_0{resp.(*apiv1.CancelInvocationResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_SessionService_ListProcesses_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -1058,7 +1373,7 @@ func RegisterSessionServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_SessionService_GetApproval_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetApproval_0{resp.(*GetApprovalResponse)}, mux.GetForwardResponseOptions()...)
+		forward_SessionService_GetApproval_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetApproval_0{resp.(*apiv1.GetApprovalResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodPost, pattern_SessionService_AnswerApproval_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -1078,7 +1393,7 @@ func RegisterSessionServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_SessionService_AnswerApproval_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_AnswerApproval_0{resp.(*AnswerApprovalResponse)}, mux.GetForwardResponseOptions()...)
+		forward_SessionService_AnswerApproval_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_AnswerApproval_0{resp.(*apiv1.AnswerApprovalResponse)}, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -1169,7 +1484,7 @@ func RegisterSessionServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_SessionService_GetSession_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetSession_0{resp.(*GetSessionResponse)}, mux.GetForwardResponseOptions()...)
+		forward_SessionService_GetSession_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetSession_0{resp.(*apiv1.GetSessionResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodPut, pattern_SessionService_UpdateSession_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -1186,7 +1501,7 @@ func RegisterSessionServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_SessionService_UpdateSession_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_UpdateSession_0{resp.(*UpdateSessionResponse)}, mux.GetForwardResponseOptions()...)
+		forward_SessionService_UpdateSession_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_UpdateSession_0{resp.(*apiv1.UpdateSessionResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodDelete, pattern_SessionService_EndSession_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -1203,7 +1518,7 @@ func RegisterSessionServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_SessionService_EndSession_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_EndSession_0{resp.(*EndSessionResponse)}, mux.GetForwardResponseOptions()...)
+		forward_SessionService_EndSession_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_EndSession_0{resp.(*apiv1.EndSessionResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodPost, pattern_SessionService_PostMessage_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -1271,7 +1586,24 @@ func RegisterSessionServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_SessionService_GetRun_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetRun_0{resp.(*GetRunResponse)}, mux.GetForwardResponseOptions()...)
+		forward_SessionService_GetRun_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetRun_0{resp.(*apiv1.GetRunResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_SessionService_GetToolResult_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kaged.sessionmanager.v1.SessionService/GetToolResult", runtime.WithHTTPPathPattern("/api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id}"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_SessionService_GetToolResult_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SessionService_GetToolResult_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetToolResult_0{resp.(*apiv1.GetToolResultResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodPost, pattern_SessionService_CancelRun_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -1288,7 +1620,58 @@ func RegisterSessionServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_SessionService_CancelRun_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_CancelRun_0{resp.(*CancelRunResponse)}, mux.GetForwardResponseOptions()...)
+		forward_SessionService_CancelRun_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_CancelRun_0{resp.(*apiv1.CancelRunResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_SessionService_ListInvocations_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kaged.sessionmanager.v1.SessionService/ListInvocations", runtime.WithHTTPPathPattern("/api/v1/sessions/{session_id}/invocations"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_SessionService_ListInvocations_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SessionService_ListInvocations_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_SessionService_GetInvocation_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kaged.sessionmanager.v1.SessionService/GetInvocation", runtime.WithHTTPPathPattern("/api/v1/sessions/{session_id}/invocations/{invocation_id}"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_SessionService_GetInvocation_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SessionService_GetInvocation_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetInvocation_0{resp.(*apiv1.GetInvocationResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_SessionService_CancelInvocation_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kaged.sessionmanager.v1.SessionService/CancelInvocation", runtime.WithHTTPPathPattern("/api/v1/sessions/{session_id}/invocations/{invocation_id}/cancel"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_SessionService_CancelInvocation_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SessionService_CancelInvocation_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_CancelInvocation_0{resp.(*apiv1.CancelInvocationResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_SessionService_ListProcesses_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -1356,7 +1739,7 @@ func RegisterSessionServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_SessionService_GetApproval_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetApproval_0{resp.(*GetApprovalResponse)}, mux.GetForwardResponseOptions()...)
+		forward_SessionService_GetApproval_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_GetApproval_0{resp.(*apiv1.GetApprovalResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodPost, pattern_SessionService_AnswerApproval_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -1373,13 +1756,13 @@ func RegisterSessionServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_SessionService_AnswerApproval_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_AnswerApproval_0{resp.(*AnswerApprovalResponse)}, mux.GetForwardResponseOptions()...)
+		forward_SessionService_AnswerApproval_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_AnswerApproval_0{resp.(*apiv1.AnswerApprovalResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	return nil
 }
 
 type response_SessionService_GetSession_0 struct {
-	*GetSessionResponse
+	*apiv1.GetSessionResponse
 }
 
 func (m response_SessionService_GetSession_0) XXX_ResponseBody() interface{} {
@@ -1388,7 +1771,7 @@ func (m response_SessionService_GetSession_0) XXX_ResponseBody() interface{} {
 }
 
 type response_SessionService_UpdateSession_0 struct {
-	*UpdateSessionResponse
+	*apiv1.UpdateSessionResponse
 }
 
 func (m response_SessionService_UpdateSession_0) XXX_ResponseBody() interface{} {
@@ -1397,7 +1780,7 @@ func (m response_SessionService_UpdateSession_0) XXX_ResponseBody() interface{} 
 }
 
 type response_SessionService_EndSession_0 struct {
-	*EndSessionResponse
+	*apiv1.EndSessionResponse
 }
 
 func (m response_SessionService_EndSession_0) XXX_ResponseBody() interface{} {
@@ -1406,7 +1789,7 @@ func (m response_SessionService_EndSession_0) XXX_ResponseBody() interface{} {
 }
 
 type response_SessionService_GetRun_0 struct {
-	*GetRunResponse
+	*apiv1.GetRunResponse
 }
 
 func (m response_SessionService_GetRun_0) XXX_ResponseBody() interface{} {
@@ -1414,8 +1797,17 @@ func (m response_SessionService_GetRun_0) XXX_ResponseBody() interface{} {
 	return response.Run
 }
 
+type response_SessionService_GetToolResult_0 struct {
+	*apiv1.GetToolResultResponse
+}
+
+func (m response_SessionService_GetToolResult_0) XXX_ResponseBody() interface{} {
+	response := m.GetToolResultResponse
+	return response.Result
+}
+
 type response_SessionService_CancelRun_0 struct {
-	*CancelRunResponse
+	*apiv1.CancelRunResponse
 }
 
 func (m response_SessionService_CancelRun_0) XXX_ResponseBody() interface{} {
@@ -1423,8 +1815,26 @@ func (m response_SessionService_CancelRun_0) XXX_ResponseBody() interface{} {
 	return response.Run
 }
 
+type response_SessionService_GetInvocation_0 struct {
+	*apiv1.GetInvocationResponse
+}
+
+func (m response_SessionService_GetInvocation_0) XXX_ResponseBody() interface{} {
+	response := m.GetInvocationResponse
+	return response.Invocation
+}
+
+type response_SessionService_CancelInvocation_0 struct {
+	*apiv1.CancelInvocationResponse
+}
+
+func (m response_SessionService_CancelInvocation_0) XXX_ResponseBody() interface{} {
+	response := m.CancelInvocationResponse
+	return response.Invocation
+}
+
 type response_SessionService_GetApproval_0 struct {
-	*GetApprovalResponse
+	*apiv1.GetApprovalResponse
 }
 
 func (m response_SessionService_GetApproval_0) XXX_ResponseBody() interface{} {
@@ -1433,7 +1843,7 @@ func (m response_SessionService_GetApproval_0) XXX_ResponseBody() interface{} {
 }
 
 type response_SessionService_AnswerApproval_0 struct {
-	*AnswerApprovalResponse
+	*apiv1.AnswerApprovalResponse
 }
 
 func (m response_SessionService_AnswerApproval_0) XXX_ResponseBody() interface{} {
@@ -1442,37 +1852,45 @@ func (m response_SessionService_AnswerApproval_0) XXX_ResponseBody() interface{}
 }
 
 var (
-	pattern_SessionService_CreateSession_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "projects", "project_id", "sessions"}, ""))
-	pattern_SessionService_ListSessions_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "projects", "project_id", "sessions"}, ""))
-	pattern_SessionService_GetSession_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
-	pattern_SessionService_UpdateSession_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
-	pattern_SessionService_EndSession_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
-	pattern_SessionService_PostMessage_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "messages"}, ""))
-	pattern_SessionService_ListMessages_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "messages"}, ""))
-	pattern_SessionService_ListRuns_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "runs"}, ""))
-	pattern_SessionService_GetRun_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id"}, ""))
-	pattern_SessionService_CancelRun_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id", "cancel"}, ""))
-	pattern_SessionService_ListProcesses_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "processes"}, ""))
-	pattern_SessionService_ListProcesses_1  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "processes"}, ""))
-	pattern_SessionService_ListApprovals_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "approvals"}, ""))
-	pattern_SessionService_GetApproval_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "approvals", "approval_id"}, ""))
-	pattern_SessionService_AnswerApproval_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "approvals", "approval_id"}, ""))
+	pattern_SessionService_CreateSession_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "projects", "project_id", "sessions"}, ""))
+	pattern_SessionService_ListSessions_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "projects", "project_id", "sessions"}, ""))
+	pattern_SessionService_GetSession_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
+	pattern_SessionService_UpdateSession_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
+	pattern_SessionService_EndSession_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
+	pattern_SessionService_PostMessage_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "messages"}, ""))
+	pattern_SessionService_ListMessages_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "messages"}, ""))
+	pattern_SessionService_ListRuns_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "runs"}, ""))
+	pattern_SessionService_GetRun_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id"}, ""))
+	pattern_SessionService_GetToolResult_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6, 1, 0, 4, 1, 5, 7}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id", "tool-results", "tool_call_id"}, ""))
+	pattern_SessionService_CancelRun_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id", "cancel"}, ""))
+	pattern_SessionService_ListInvocations_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "invocations"}, ""))
+	pattern_SessionService_GetInvocation_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "invocations", "invocation_id"}, ""))
+	pattern_SessionService_CancelInvocation_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "invocations", "invocation_id", "cancel"}, ""))
+	pattern_SessionService_ListProcesses_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "processes"}, ""))
+	pattern_SessionService_ListProcesses_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "processes"}, ""))
+	pattern_SessionService_ListApprovals_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "approvals"}, ""))
+	pattern_SessionService_GetApproval_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "approvals", "approval_id"}, ""))
+	pattern_SessionService_AnswerApproval_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "approvals", "approval_id"}, ""))
 )
 
 var (
-	forward_SessionService_CreateSession_0  = runtime.ForwardResponseMessage
-	forward_SessionService_ListSessions_0   = runtime.ForwardResponseMessage
-	forward_SessionService_GetSession_0     = runtime.ForwardResponseMessage
-	forward_SessionService_UpdateSession_0  = runtime.ForwardResponseMessage
-	forward_SessionService_EndSession_0     = runtime.ForwardResponseMessage
-	forward_SessionService_PostMessage_0    = runtime.ForwardResponseMessage
-	forward_SessionService_ListMessages_0   = runtime.ForwardResponseMessage
-	forward_SessionService_ListRuns_0       = runtime.ForwardResponseMessage
-	forward_SessionService_GetRun_0         = runtime.ForwardResponseMessage
-	forward_SessionService_CancelRun_0      = runtime.ForwardResponseMessage
-	forward_SessionService_ListProcesses_0  = runtime.ForwardResponseMessage
-	forward_SessionService_ListProcesses_1  = runtime.ForwardResponseMessage
-	forward_SessionService_ListApprovals_0  = runtime.ForwardResponseMessage
-	forward_SessionService_GetApproval_0    = runtime.ForwardResponseMessage
-	forward_SessionService_AnswerApproval_0 = runtime.ForwardResponseMessage
+	forward_SessionService_CreateSession_0    = runtime.ForwardResponseMessage
+	forward_SessionService_ListSessions_0     = runtime.ForwardResponseMessage
+	forward_SessionService_GetSession_0       = runtime.ForwardResponseMessage
+	forward_SessionService_UpdateSession_0    = runtime.ForwardResponseMessage
+	forward_SessionService_EndSession_0       = runtime.ForwardResponseMessage
+	forward_SessionService_PostMessage_0      = runtime.ForwardResponseMessage
+	forward_SessionService_ListMessages_0     = runtime.ForwardResponseMessage
+	forward_SessionService_ListRuns_0         = runtime.ForwardResponseMessage
+	forward_SessionService_GetRun_0           = runtime.ForwardResponseMessage
+	forward_SessionService_GetToolResult_0    = runtime.ForwardResponseMessage
+	forward_SessionService_CancelRun_0        = runtime.ForwardResponseMessage
+	forward_SessionService_ListInvocations_0  = runtime.ForwardResponseMessage
+	forward_SessionService_GetInvocation_0    = runtime.ForwardResponseMessage
+	forward_SessionService_CancelInvocation_0 = runtime.ForwardResponseMessage
+	forward_SessionService_ListProcesses_0    = runtime.ForwardResponseMessage
+	forward_SessionService_ListProcesses_1    = runtime.ForwardResponseMessage
+	forward_SessionService_ListApprovals_0    = runtime.ForwardResponseMessage
+	forward_SessionService_GetApproval_0      = runtime.ForwardResponseMessage
+	forward_SessionService_AnswerApproval_0   = runtime.ForwardResponseMessage
 )

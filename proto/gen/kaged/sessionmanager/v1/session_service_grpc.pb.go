@@ -11,6 +11,7 @@ import (
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
+	v1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
 // This is a compile-time assertion to ensure that this generated file
@@ -19,20 +20,24 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SessionService_CreateSession_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/CreateSession"
-	SessionService_ListSessions_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/ListSessions"
-	SessionService_GetSession_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/GetSession"
-	SessionService_UpdateSession_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/UpdateSession"
-	SessionService_EndSession_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/EndSession"
-	SessionService_PostMessage_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/PostMessage"
-	SessionService_ListMessages_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/ListMessages"
-	SessionService_ListRuns_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/ListRuns"
-	SessionService_GetRun_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/GetRun"
-	SessionService_CancelRun_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/CancelRun"
-	SessionService_ListProcesses_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/ListProcesses"
-	SessionService_ListApprovals_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/ListApprovals"
-	SessionService_GetApproval_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/GetApproval"
-	SessionService_AnswerApproval_FullMethodName = "/kaged.sessionmanager.v1.SessionService/AnswerApproval"
+	SessionService_CreateSession_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/CreateSession"
+	SessionService_ListSessions_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/ListSessions"
+	SessionService_GetSession_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/GetSession"
+	SessionService_UpdateSession_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/UpdateSession"
+	SessionService_EndSession_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/EndSession"
+	SessionService_PostMessage_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/PostMessage"
+	SessionService_ListMessages_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/ListMessages"
+	SessionService_ListRuns_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/ListRuns"
+	SessionService_GetRun_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/GetRun"
+	SessionService_GetToolResult_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/GetToolResult"
+	SessionService_CancelRun_FullMethodName        = "/kaged.sessionmanager.v1.SessionService/CancelRun"
+	SessionService_ListInvocations_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/ListInvocations"
+	SessionService_GetInvocation_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/GetInvocation"
+	SessionService_CancelInvocation_FullMethodName = "/kaged.sessionmanager.v1.SessionService/CancelInvocation"
+	SessionService_ListProcesses_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListProcesses"
+	SessionService_ListApprovals_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListApprovals"
+	SessionService_GetApproval_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/GetApproval"
+	SessionService_AnswerApproval_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/AnswerApproval"
 )
 
 // SessionServiceClient is the client API for SessionService service.
@@ -43,42 +48,54 @@ const (
 type SessionServiceClient interface {
 	// CreateSession starts a conversation; no work begins. 201. Fails with not_found for the project or for resume_from,
 	// with project_not_ready (details.reason project_not_ready) and with validation_failed.
-	CreateSession(ctx context.Context, in *CreateSessionRequest, opts ...grpc.CallOption) (*CreateSessionResponse, error)
+	CreateSession(ctx context.Context, in *v1.CreateSessionRequest, opts ...grpc.CallOption) (*v1.CreateSessionResponse, error)
 	// ListSessions lists a project's sessions, newest first, a page at a time. Fails with not_found.
-	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
+	ListSessions(ctx context.Context, in *v1.ListSessionsRequest, opts ...grpc.CallOption) (*v1.ListSessionsResponse, error)
 	// GetSession returns one session, ended ones too. Fails with not_found.
-	GetSession(ctx context.Context, in *GetSessionRequest, opts ...grpc.CallOption) (*GetSessionResponse, error)
+	GetSession(ctx context.Context, in *v1.GetSessionRequest, opts ...grpc.CallOption) (*v1.GetSessionResponse, error)
 	// UpdateSession changes the label and the overrides; what is left out stays. Fails with bad_request if no known field
 	// is there, validation_failed (422 for a number out of range), not_found and gone.
-	UpdateSession(ctx context.Context, in *UpdateSessionRequest, opts ...grpc.CallOption) (*UpdateSessionResponse, error)
+	UpdateSession(ctx context.Context, in *v1.UpdateSessionRequest, opts ...grpc.CallOption) (*v1.UpdateSessionResponse, error)
 	// EndSession ends the session, cancels its run and kills what runs for it. Fails with bad_request without confirm,
 	// not_found and gone.
-	EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error)
+	EndSession(ctx context.Context, in *v1.EndSessionRequest, opts ...grpc.CallOption) (*v1.EndSessionResponse, error)
 	// PostMessage stores the operator's message and starts a run; 202 once both are on disk. Fails with validation_failed,
 	// not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one
 	// (details.current_state), and project_not_ready.
-	PostMessage(ctx context.Context, in *PostMessageRequest, opts ...grpc.CallOption) (*PostMessageResponse, error)
+	PostMessage(ctx context.Context, in *v1.PostMessageRequest, opts ...grpc.CallOption) (*v1.PostMessageResponse, error)
 	// ListMessages lists the messages in order, a page at a time. Fails with not_found and with validation_failed for an
 	// unknown since.
-	ListMessages(ctx context.Context, in *ListMessagesRequest, opts ...grpc.CallOption) (*ListMessagesResponse, error)
+	ListMessages(ctx context.Context, in *v1.ListMessagesRequest, opts ...grpc.CallOption) (*v1.ListMessagesResponse, error)
 	// ListRuns lists the runs in order, a page at a time. Fails with not_found.
-	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
+	ListRuns(ctx context.Context, in *v1.ListRunsRequest, opts ...grpc.CallOption) (*v1.ListRunsResponse, error)
 	// GetRun returns one run in full. Fails with not_found.
-	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
+	GetRun(ctx context.Context, in *v1.GetRunRequest, opts ...grpc.CallOption) (*v1.GetRunResponse, error)
+	// GetToolResult returns one result of a tool with the input of its call, whole where an answer or a frame with many of them had to
+	// shorten it; a result that was stored is found while its run goes on. Where two calls of a run have one id, the later one counts.
+	// Fails with not_found.
+	GetToolResult(ctx context.Context, in *v1.GetToolResultRequest, opts ...grpc.CallOption) (*v1.GetToolResultResponse, error)
 	// CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over already.
-	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
+	CancelRun(ctx context.Context, in *v1.CancelRunRequest, opts ...grpc.CallOption) (*v1.CancelRunResponse, error)
+	// ListInvocations lists the calls of agents by other agents in a session, oldest first, a page at a time. Fails with not_found for
+	// the session or the run.
+	ListInvocations(ctx context.Context, in *v1.ListInvocationsRequest, opts ...grpc.CallOption) (*v1.ListInvocationsResponse, error)
+	// GetInvocation returns one of them in full. Fails with not_found.
+	GetInvocation(ctx context.Context, in *v1.GetInvocationRequest, opts ...grpc.CallOption) (*v1.GetInvocationResponse, error)
+	// CancelInvocation stops one agent below the root and all that it called, and returns when they have ended; its caller reads a
+	// cancelled result and goes on. Fails with not_found, and with conflict (details.current_state) if it is over already.
+	CancelInvocation(ctx context.Context, in *v1.CancelInvocationRequest, opts ...grpc.CallOption) (*v1.CancelInvocationResponse, error)
 	// ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the
 	// cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
-	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
+	ListProcesses(ctx context.Context, in *v1.ListProcessesRequest, opts ...grpc.CallOption) (*v1.ListProcessesResponse, error)
 	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
 	// with validation_failed for an unknown state.
-	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
+	ListApprovals(ctx context.Context, in *v1.ListApprovalsRequest, opts ...grpc.CallOption) (*v1.ListApprovalsResponse, error)
 	// GetApproval returns one of them. Fails with not_found.
-	GetApproval(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*GetApprovalResponse, error)
+	GetApproval(ctx context.Context, in *v1.GetApprovalRequest, opts ...grpc.CallOption) (*v1.GetApprovalResponse, error)
 	// AnswerApproval allows or refuses the call; the answer is on disk when it returns. Fails with validation_failed,
 	// not_found, gone for an ended session, and conflict (details.current_state) if it was answered, has expired or was
 	// closed with its run.
-	AnswerApproval(ctx context.Context, in *AnswerApprovalRequest, opts ...grpc.CallOption) (*AnswerApprovalResponse, error)
+	AnswerApproval(ctx context.Context, in *v1.AnswerApprovalRequest, opts ...grpc.CallOption) (*v1.AnswerApprovalResponse, error)
 }
 
 type sessionServiceClient struct {
@@ -89,9 +106,9 @@ func NewSessionServiceClient(cc grpc.ClientConnInterface) SessionServiceClient {
 	return &sessionServiceClient{cc}
 }
 
-func (c *sessionServiceClient) CreateSession(ctx context.Context, in *CreateSessionRequest, opts ...grpc.CallOption) (*CreateSessionResponse, error) {
+func (c *sessionServiceClient) CreateSession(ctx context.Context, in *v1.CreateSessionRequest, opts ...grpc.CallOption) (*v1.CreateSessionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(CreateSessionResponse)
+	out := new(v1.CreateSessionResponse)
 	err := c.cc.Invoke(ctx, SessionService_CreateSession_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -99,9 +116,9 @@ func (c *sessionServiceClient) CreateSession(ctx context.Context, in *CreateSess
 	return out, nil
 }
 
-func (c *sessionServiceClient) ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error) {
+func (c *sessionServiceClient) ListSessions(ctx context.Context, in *v1.ListSessionsRequest, opts ...grpc.CallOption) (*v1.ListSessionsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListSessionsResponse)
+	out := new(v1.ListSessionsResponse)
 	err := c.cc.Invoke(ctx, SessionService_ListSessions_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -109,9 +126,9 @@ func (c *sessionServiceClient) ListSessions(ctx context.Context, in *ListSession
 	return out, nil
 }
 
-func (c *sessionServiceClient) GetSession(ctx context.Context, in *GetSessionRequest, opts ...grpc.CallOption) (*GetSessionResponse, error) {
+func (c *sessionServiceClient) GetSession(ctx context.Context, in *v1.GetSessionRequest, opts ...grpc.CallOption) (*v1.GetSessionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetSessionResponse)
+	out := new(v1.GetSessionResponse)
 	err := c.cc.Invoke(ctx, SessionService_GetSession_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -119,9 +136,9 @@ func (c *sessionServiceClient) GetSession(ctx context.Context, in *GetSessionReq
 	return out, nil
 }
 
-func (c *sessionServiceClient) UpdateSession(ctx context.Context, in *UpdateSessionRequest, opts ...grpc.CallOption) (*UpdateSessionResponse, error) {
+func (c *sessionServiceClient) UpdateSession(ctx context.Context, in *v1.UpdateSessionRequest, opts ...grpc.CallOption) (*v1.UpdateSessionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(UpdateSessionResponse)
+	out := new(v1.UpdateSessionResponse)
 	err := c.cc.Invoke(ctx, SessionService_UpdateSession_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -129,9 +146,9 @@ func (c *sessionServiceClient) UpdateSession(ctx context.Context, in *UpdateSess
 	return out, nil
 }
 
-func (c *sessionServiceClient) EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error) {
+func (c *sessionServiceClient) EndSession(ctx context.Context, in *v1.EndSessionRequest, opts ...grpc.CallOption) (*v1.EndSessionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(EndSessionResponse)
+	out := new(v1.EndSessionResponse)
 	err := c.cc.Invoke(ctx, SessionService_EndSession_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -139,9 +156,9 @@ func (c *sessionServiceClient) EndSession(ctx context.Context, in *EndSessionReq
 	return out, nil
 }
 
-func (c *sessionServiceClient) PostMessage(ctx context.Context, in *PostMessageRequest, opts ...grpc.CallOption) (*PostMessageResponse, error) {
+func (c *sessionServiceClient) PostMessage(ctx context.Context, in *v1.PostMessageRequest, opts ...grpc.CallOption) (*v1.PostMessageResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(PostMessageResponse)
+	out := new(v1.PostMessageResponse)
 	err := c.cc.Invoke(ctx, SessionService_PostMessage_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -149,9 +166,9 @@ func (c *sessionServiceClient) PostMessage(ctx context.Context, in *PostMessageR
 	return out, nil
 }
 
-func (c *sessionServiceClient) ListMessages(ctx context.Context, in *ListMessagesRequest, opts ...grpc.CallOption) (*ListMessagesResponse, error) {
+func (c *sessionServiceClient) ListMessages(ctx context.Context, in *v1.ListMessagesRequest, opts ...grpc.CallOption) (*v1.ListMessagesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListMessagesResponse)
+	out := new(v1.ListMessagesResponse)
 	err := c.cc.Invoke(ctx, SessionService_ListMessages_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -159,9 +176,9 @@ func (c *sessionServiceClient) ListMessages(ctx context.Context, in *ListMessage
 	return out, nil
 }
 
-func (c *sessionServiceClient) ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error) {
+func (c *sessionServiceClient) ListRuns(ctx context.Context, in *v1.ListRunsRequest, opts ...grpc.CallOption) (*v1.ListRunsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListRunsResponse)
+	out := new(v1.ListRunsResponse)
 	err := c.cc.Invoke(ctx, SessionService_ListRuns_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -169,9 +186,9 @@ func (c *sessionServiceClient) ListRuns(ctx context.Context, in *ListRunsRequest
 	return out, nil
 }
 
-func (c *sessionServiceClient) GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error) {
+func (c *sessionServiceClient) GetRun(ctx context.Context, in *v1.GetRunRequest, opts ...grpc.CallOption) (*v1.GetRunResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetRunResponse)
+	out := new(v1.GetRunResponse)
 	err := c.cc.Invoke(ctx, SessionService_GetRun_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -179,9 +196,19 @@ func (c *sessionServiceClient) GetRun(ctx context.Context, in *GetRunRequest, op
 	return out, nil
 }
 
-func (c *sessionServiceClient) CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error) {
+func (c *sessionServiceClient) GetToolResult(ctx context.Context, in *v1.GetToolResultRequest, opts ...grpc.CallOption) (*v1.GetToolResultResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(CancelRunResponse)
+	out := new(v1.GetToolResultResponse)
+	err := c.cc.Invoke(ctx, SessionService_GetToolResult_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) CancelRun(ctx context.Context, in *v1.CancelRunRequest, opts ...grpc.CallOption) (*v1.CancelRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.CancelRunResponse)
 	err := c.cc.Invoke(ctx, SessionService_CancelRun_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -189,9 +216,39 @@ func (c *sessionServiceClient) CancelRun(ctx context.Context, in *CancelRunReque
 	return out, nil
 }
 
-func (c *sessionServiceClient) ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error) {
+func (c *sessionServiceClient) ListInvocations(ctx context.Context, in *v1.ListInvocationsRequest, opts ...grpc.CallOption) (*v1.ListInvocationsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListProcessesResponse)
+	out := new(v1.ListInvocationsResponse)
+	err := c.cc.Invoke(ctx, SessionService_ListInvocations_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) GetInvocation(ctx context.Context, in *v1.GetInvocationRequest, opts ...grpc.CallOption) (*v1.GetInvocationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.GetInvocationResponse)
+	err := c.cc.Invoke(ctx, SessionService_GetInvocation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) CancelInvocation(ctx context.Context, in *v1.CancelInvocationRequest, opts ...grpc.CallOption) (*v1.CancelInvocationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.CancelInvocationResponse)
+	err := c.cc.Invoke(ctx, SessionService_CancelInvocation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) ListProcesses(ctx context.Context, in *v1.ListProcessesRequest, opts ...grpc.CallOption) (*v1.ListProcessesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ListProcessesResponse)
 	err := c.cc.Invoke(ctx, SessionService_ListProcesses_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -199,9 +256,9 @@ func (c *sessionServiceClient) ListProcesses(ctx context.Context, in *ListProces
 	return out, nil
 }
 
-func (c *sessionServiceClient) ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error) {
+func (c *sessionServiceClient) ListApprovals(ctx context.Context, in *v1.ListApprovalsRequest, opts ...grpc.CallOption) (*v1.ListApprovalsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListApprovalsResponse)
+	out := new(v1.ListApprovalsResponse)
 	err := c.cc.Invoke(ctx, SessionService_ListApprovals_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -209,9 +266,9 @@ func (c *sessionServiceClient) ListApprovals(ctx context.Context, in *ListApprov
 	return out, nil
 }
 
-func (c *sessionServiceClient) GetApproval(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*GetApprovalResponse, error) {
+func (c *sessionServiceClient) GetApproval(ctx context.Context, in *v1.GetApprovalRequest, opts ...grpc.CallOption) (*v1.GetApprovalResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetApprovalResponse)
+	out := new(v1.GetApprovalResponse)
 	err := c.cc.Invoke(ctx, SessionService_GetApproval_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -219,9 +276,9 @@ func (c *sessionServiceClient) GetApproval(ctx context.Context, in *GetApprovalR
 	return out, nil
 }
 
-func (c *sessionServiceClient) AnswerApproval(ctx context.Context, in *AnswerApprovalRequest, opts ...grpc.CallOption) (*AnswerApprovalResponse, error) {
+func (c *sessionServiceClient) AnswerApproval(ctx context.Context, in *v1.AnswerApprovalRequest, opts ...grpc.CallOption) (*v1.AnswerApprovalResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(AnswerApprovalResponse)
+	out := new(v1.AnswerApprovalResponse)
 	err := c.cc.Invoke(ctx, SessionService_AnswerApproval_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -237,42 +294,54 @@ func (c *sessionServiceClient) AnswerApproval(ctx context.Context, in *AnswerApp
 type SessionServiceServer interface {
 	// CreateSession starts a conversation; no work begins. 201. Fails with not_found for the project or for resume_from,
 	// with project_not_ready (details.reason project_not_ready) and with validation_failed.
-	CreateSession(context.Context, *CreateSessionRequest) (*CreateSessionResponse, error)
+	CreateSession(context.Context, *v1.CreateSessionRequest) (*v1.CreateSessionResponse, error)
 	// ListSessions lists a project's sessions, newest first, a page at a time. Fails with not_found.
-	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
+	ListSessions(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error)
 	// GetSession returns one session, ended ones too. Fails with not_found.
-	GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error)
+	GetSession(context.Context, *v1.GetSessionRequest) (*v1.GetSessionResponse, error)
 	// UpdateSession changes the label and the overrides; what is left out stays. Fails with bad_request if no known field
 	// is there, validation_failed (422 for a number out of range), not_found and gone.
-	UpdateSession(context.Context, *UpdateSessionRequest) (*UpdateSessionResponse, error)
+	UpdateSession(context.Context, *v1.UpdateSessionRequest) (*v1.UpdateSessionResponse, error)
 	// EndSession ends the session, cancels its run and kills what runs for it. Fails with bad_request without confirm,
 	// not_found and gone.
-	EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error)
+	EndSession(context.Context, *v1.EndSessionRequest) (*v1.EndSessionResponse, error)
 	// PostMessage stores the operator's message and starts a run; 202 once both are on disk. Fails with validation_failed,
 	// not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one
 	// (details.current_state), and project_not_ready.
-	PostMessage(context.Context, *PostMessageRequest) (*PostMessageResponse, error)
+	PostMessage(context.Context, *v1.PostMessageRequest) (*v1.PostMessageResponse, error)
 	// ListMessages lists the messages in order, a page at a time. Fails with not_found and with validation_failed for an
 	// unknown since.
-	ListMessages(context.Context, *ListMessagesRequest) (*ListMessagesResponse, error)
+	ListMessages(context.Context, *v1.ListMessagesRequest) (*v1.ListMessagesResponse, error)
 	// ListRuns lists the runs in order, a page at a time. Fails with not_found.
-	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
+	ListRuns(context.Context, *v1.ListRunsRequest) (*v1.ListRunsResponse, error)
 	// GetRun returns one run in full. Fails with not_found.
-	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
+	GetRun(context.Context, *v1.GetRunRequest) (*v1.GetRunResponse, error)
+	// GetToolResult returns one result of a tool with the input of its call, whole where an answer or a frame with many of them had to
+	// shorten it; a result that was stored is found while its run goes on. Where two calls of a run have one id, the later one counts.
+	// Fails with not_found.
+	GetToolResult(context.Context, *v1.GetToolResultRequest) (*v1.GetToolResultResponse, error)
 	// CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over already.
-	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
+	CancelRun(context.Context, *v1.CancelRunRequest) (*v1.CancelRunResponse, error)
+	// ListInvocations lists the calls of agents by other agents in a session, oldest first, a page at a time. Fails with not_found for
+	// the session or the run.
+	ListInvocations(context.Context, *v1.ListInvocationsRequest) (*v1.ListInvocationsResponse, error)
+	// GetInvocation returns one of them in full. Fails with not_found.
+	GetInvocation(context.Context, *v1.GetInvocationRequest) (*v1.GetInvocationResponse, error)
+	// CancelInvocation stops one agent below the root and all that it called, and returns when they have ended; its caller reads a
+	// cancelled result and goes on. Fails with not_found, and with conflict (details.current_state) if it is over already.
+	CancelInvocation(context.Context, *v1.CancelInvocationRequest) (*v1.CancelInvocationResponse, error)
 	// ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the
 	// cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
-	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
+	ListProcesses(context.Context, *v1.ListProcessesRequest) (*v1.ListProcessesResponse, error)
 	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
 	// with validation_failed for an unknown state.
-	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
+	ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error)
 	// GetApproval returns one of them. Fails with not_found.
-	GetApproval(context.Context, *GetApprovalRequest) (*GetApprovalResponse, error)
+	GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error)
 	// AnswerApproval allows or refuses the call; the answer is on disk when it returns. Fails with validation_failed,
 	// not_found, gone for an ended session, and conflict (details.current_state) if it was answered, has expired or was
 	// closed with its run.
-	AnswerApproval(context.Context, *AnswerApprovalRequest) (*AnswerApprovalResponse, error)
+	AnswerApproval(context.Context, *v1.AnswerApprovalRequest) (*v1.AnswerApprovalResponse, error)
 	mustEmbedUnimplementedSessionServiceServer()
 }
 
@@ -283,46 +352,58 @@ type SessionServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedSessionServiceServer struct{}
 
-func (UnimplementedSessionServiceServer) CreateSession(context.Context, *CreateSessionRequest) (*CreateSessionResponse, error) {
+func (UnimplementedSessionServiceServer) CreateSession(context.Context, *v1.CreateSessionRequest) (*v1.CreateSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateSession not implemented")
 }
-func (UnimplementedSessionServiceServer) ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error) {
+func (UnimplementedSessionServiceServer) ListSessions(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSessions not implemented")
 }
-func (UnimplementedSessionServiceServer) GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error) {
+func (UnimplementedSessionServiceServer) GetSession(context.Context, *v1.GetSessionRequest) (*v1.GetSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSession not implemented")
 }
-func (UnimplementedSessionServiceServer) UpdateSession(context.Context, *UpdateSessionRequest) (*UpdateSessionResponse, error) {
+func (UnimplementedSessionServiceServer) UpdateSession(context.Context, *v1.UpdateSessionRequest) (*v1.UpdateSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateSession not implemented")
 }
-func (UnimplementedSessionServiceServer) EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error) {
+func (UnimplementedSessionServiceServer) EndSession(context.Context, *v1.EndSessionRequest) (*v1.EndSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndSession not implemented")
 }
-func (UnimplementedSessionServiceServer) PostMessage(context.Context, *PostMessageRequest) (*PostMessageResponse, error) {
+func (UnimplementedSessionServiceServer) PostMessage(context.Context, *v1.PostMessageRequest) (*v1.PostMessageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PostMessage not implemented")
 }
-func (UnimplementedSessionServiceServer) ListMessages(context.Context, *ListMessagesRequest) (*ListMessagesResponse, error) {
+func (UnimplementedSessionServiceServer) ListMessages(context.Context, *v1.ListMessagesRequest) (*v1.ListMessagesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListMessages not implemented")
 }
-func (UnimplementedSessionServiceServer) ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error) {
+func (UnimplementedSessionServiceServer) ListRuns(context.Context, *v1.ListRunsRequest) (*v1.ListRunsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRuns not implemented")
 }
-func (UnimplementedSessionServiceServer) GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error) {
+func (UnimplementedSessionServiceServer) GetRun(context.Context, *v1.GetRunRequest) (*v1.GetRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRun not implemented")
 }
-func (UnimplementedSessionServiceServer) CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error) {
+func (UnimplementedSessionServiceServer) GetToolResult(context.Context, *v1.GetToolResultRequest) (*v1.GetToolResultResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetToolResult not implemented")
+}
+func (UnimplementedSessionServiceServer) CancelRun(context.Context, *v1.CancelRunRequest) (*v1.CancelRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelRun not implemented")
 }
-func (UnimplementedSessionServiceServer) ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error) {
+func (UnimplementedSessionServiceServer) ListInvocations(context.Context, *v1.ListInvocationsRequest) (*v1.ListInvocationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListInvocations not implemented")
+}
+func (UnimplementedSessionServiceServer) GetInvocation(context.Context, *v1.GetInvocationRequest) (*v1.GetInvocationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetInvocation not implemented")
+}
+func (UnimplementedSessionServiceServer) CancelInvocation(context.Context, *v1.CancelInvocationRequest) (*v1.CancelInvocationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CancelInvocation not implemented")
+}
+func (UnimplementedSessionServiceServer) ListProcesses(context.Context, *v1.ListProcessesRequest) (*v1.ListProcessesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListProcesses not implemented")
 }
-func (UnimplementedSessionServiceServer) ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error) {
+func (UnimplementedSessionServiceServer) ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListApprovals not implemented")
 }
-func (UnimplementedSessionServiceServer) GetApproval(context.Context, *GetApprovalRequest) (*GetApprovalResponse, error) {
+func (UnimplementedSessionServiceServer) GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetApproval not implemented")
 }
-func (UnimplementedSessionServiceServer) AnswerApproval(context.Context, *AnswerApprovalRequest) (*AnswerApprovalResponse, error) {
+func (UnimplementedSessionServiceServer) AnswerApproval(context.Context, *v1.AnswerApprovalRequest) (*v1.AnswerApprovalResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AnswerApproval not implemented")
 }
 func (UnimplementedSessionServiceServer) mustEmbedUnimplementedSessionServiceServer() {}
@@ -347,7 +428,7 @@ func RegisterSessionServiceServer(s grpc.ServiceRegistrar, srv SessionServiceSer
 }
 
 func _SessionService_CreateSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(CreateSessionRequest)
+	in := new(v1.CreateSessionRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -359,13 +440,13 @@ func _SessionService_CreateSession_Handler(srv interface{}, ctx context.Context,
 		FullMethod: SessionService_CreateSession_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SessionServiceServer).CreateSession(ctx, req.(*CreateSessionRequest))
+		return srv.(SessionServiceServer).CreateSession(ctx, req.(*v1.CreateSessionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _SessionService_ListSessions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListSessionsRequest)
+	in := new(v1.ListSessionsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -377,13 +458,13 @@ func _SessionService_ListSessions_Handler(srv interface{}, ctx context.Context, 
 		FullMethod: SessionService_ListSessions_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SessionServiceServer).ListSessions(ctx, req.(*ListSessionsRequest))
+		return srv.(SessionServiceServer).ListSessions(ctx, req.(*v1.ListSessionsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _SessionService_GetSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetSessionRequest)
+	in := new(v1.GetSessionRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -395,13 +476,13 @@ func _SessionService_GetSession_Handler(srv interface{}, ctx context.Context, de
 		FullMethod: SessionService_GetSession_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SessionServiceServer).GetSession(ctx, req.(*GetSessionRequest))
+		return srv.(SessionServiceServer).GetSession(ctx, req.(*v1.GetSessionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _SessionService_UpdateSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(UpdateSessionRequest)
+	in := new(v1.UpdateSessionRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -413,13 +494,13 @@ func _SessionService_UpdateSession_Handler(srv interface{}, ctx context.Context,
 		FullMethod: SessionService_UpdateSession_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SessionServiceServer).UpdateSession(ctx, req.(*UpdateSessionRequest))
+		return srv.(SessionServiceServer).UpdateSession(ctx, req.(*v1.UpdateSessionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _SessionService_EndSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(EndSessionRequest)
+	in := new(v1.EndSessionRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -431,13 +512,13 @@ func _SessionService_EndSession_Handler(srv interface{}, ctx context.Context, de
 		FullMethod: SessionService_EndSession_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SessionServiceServer).EndSession(ctx, req.(*EndSessionRequest))
+		return srv.(SessionServiceServer).EndSession(ctx, req.(*v1.EndSessionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _SessionService_PostMessage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(PostMessageRequest)
+	in := new(v1.PostMessageRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -449,13 +530,13 @@ func _SessionService_PostMessage_Handler(srv interface{}, ctx context.Context, d
 		FullMethod: SessionService_PostMessage_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SessionServiceServer).PostMessage(ctx, req.(*PostMessageRequest))
+		return srv.(SessionServiceServer).PostMessage(ctx, req.(*v1.PostMessageRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _SessionService_ListMessages_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListMessagesRequest)
+	in := new(v1.ListMessagesRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -467,13 +548,13 @@ func _SessionService_ListMessages_Handler(srv interface{}, ctx context.Context, 
 		FullMethod: SessionService_ListMessages_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SessionServiceServer).ListMessages(ctx, req.(*ListMessagesRequest))
+		return srv.(SessionServiceServer).ListMessages(ctx, req.(*v1.ListMessagesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _SessionService_ListRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListRunsRequest)
+	in := new(v1.ListRunsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -485,13 +566,13 @@ func _SessionService_ListRuns_Handler(srv interface{}, ctx context.Context, dec 
 		FullMethod: SessionService_ListRuns_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SessionServiceServer).ListRuns(ctx, req.(*ListRunsRequest))
+		return srv.(SessionServiceServer).ListRuns(ctx, req.(*v1.ListRunsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _SessionService_GetRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetRunRequest)
+	in := new(v1.GetRunRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -503,13 +584,31 @@ func _SessionService_GetRun_Handler(srv interface{}, ctx context.Context, dec fu
 		FullMethod: SessionService_GetRun_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SessionServiceServer).GetRun(ctx, req.(*GetRunRequest))
+		return srv.(SessionServiceServer).GetRun(ctx, req.(*v1.GetRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_GetToolResult_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.GetToolResultRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).GetToolResult(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_GetToolResult_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).GetToolResult(ctx, req.(*v1.GetToolResultRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _SessionService_CancelRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(CancelRunRequest)
+	in := new(v1.CancelRunRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -521,13 +620,67 @@ func _SessionService_CancelRun_Handler(srv interface{}, ctx context.Context, dec
 		FullMethod: SessionService_CancelRun_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SessionServiceServer).CancelRun(ctx, req.(*CancelRunRequest))
+		return srv.(SessionServiceServer).CancelRun(ctx, req.(*v1.CancelRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_ListInvocations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ListInvocationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).ListInvocations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_ListInvocations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).ListInvocations(ctx, req.(*v1.ListInvocationsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_GetInvocation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.GetInvocationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).GetInvocation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_GetInvocation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).GetInvocation(ctx, req.(*v1.GetInvocationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_CancelInvocation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.CancelInvocationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).CancelInvocation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_CancelInvocation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).CancelInvocation(ctx, req.(*v1.CancelInvocationRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _SessionService_ListProcesses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListProcessesRequest)
+	in := new(v1.ListProcessesRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -539,13 +692,13 @@ func _SessionService_ListProcesses_Handler(srv interface{}, ctx context.Context,
 		FullMethod: SessionService_ListProcesses_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SessionServiceServer).ListProcesses(ctx, req.(*ListProcessesRequest))
+		return srv.(SessionServiceServer).ListProcesses(ctx, req.(*v1.ListProcessesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _SessionService_ListApprovals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListApprovalsRequest)
+	in := new(v1.ListApprovalsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -557,13 +710,13 @@ func _SessionService_ListApprovals_Handler(srv interface{}, ctx context.Context,
 		FullMethod: SessionService_ListApprovals_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SessionServiceServer).ListApprovals(ctx, req.(*ListApprovalsRequest))
+		return srv.(SessionServiceServer).ListApprovals(ctx, req.(*v1.ListApprovalsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _SessionService_GetApproval_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetApprovalRequest)
+	in := new(v1.GetApprovalRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -575,13 +728,13 @@ func _SessionService_GetApproval_Handler(srv interface{}, ctx context.Context, d
 		FullMethod: SessionService_GetApproval_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SessionServiceServer).GetApproval(ctx, req.(*GetApprovalRequest))
+		return srv.(SessionServiceServer).GetApproval(ctx, req.(*v1.GetApprovalRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _SessionService_AnswerApproval_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(AnswerApprovalRequest)
+	in := new(v1.AnswerApprovalRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -593,7 +746,7 @@ func _SessionService_AnswerApproval_Handler(srv interface{}, ctx context.Context
 		FullMethod: SessionService_AnswerApproval_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SessionServiceServer).AnswerApproval(ctx, req.(*AnswerApprovalRequest))
+		return srv.(SessionServiceServer).AnswerApproval(ctx, req.(*v1.AnswerApprovalRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -642,8 +795,24 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _SessionService_GetRun_Handler,
 		},
 		{
+			MethodName: "GetToolResult",
+			Handler:    _SessionService_GetToolResult_Handler,
+		},
+		{
 			MethodName: "CancelRun",
 			Handler:    _SessionService_CancelRun_Handler,
+		},
+		{
+			MethodName: "ListInvocations",
+			Handler:    _SessionService_ListInvocations_Handler,
+		},
+		{
+			MethodName: "GetInvocation",
+			Handler:    _SessionService_GetInvocation_Handler,
+		},
+		{
+			MethodName: "CancelInvocation",
+			Handler:    _SessionService_CancelInvocation_Handler,
 		},
 		{
 			MethodName: "ListProcesses",

@@ -487,7 +487,10 @@ type Tool struct {
 	// The plugin, for source plugin.
 	Plugin string `protobuf:"bytes,14,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	// Whether the caller that asked can use it; unset if none was named.
-	Availability  *Availability `protobuf:"bytes,15,opt,name=availability,proto3" json:"availability,omitempty"`
+	Availability *Availability `protobuf:"bytes,15,opt,name=availability,proto3" json:"availability,omitempty"`
+	// Of a tool that does more than look: the calls that only look, by their parameters. A call that matches one of these may run
+	// beside others and before its turn is stored, as those of a tool of CATEGORY_READ.
+	ReadWhen      []*ReadWhen `protobuf:"bytes,16,rep,name=read_when,json=readWhen,proto3" json:"read_when,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -627,6 +630,114 @@ func (x *Tool) GetAvailability() *Availability {
 	return nil
 }
 
+func (x *Tool) GetReadWhen() []*ReadWhen {
+	if x != nil {
+		return x.ReadWhen
+	}
+	return nil
+}
+
+// ReadWhen describes calls that only look.
+type ReadWhen struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All of these hold for the call's parameters.
+	Parameters    []*ParameterMatch `protobuf:"bytes,1,rep,name=parameters,proto3" json:"parameters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadWhen) Reset() {
+	*x = ReadWhen{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadWhen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadWhen) ProtoMessage() {}
+
+func (x *ReadWhen) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadWhen.ProtoReflect.Descriptor instead.
+func (*ReadWhen) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ReadWhen) GetParameters() []*ParameterMatch {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+// ParameterMatch is a condition on one parameter.
+type ParameterMatch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The parameter, a field of the input.
+	Parameter string `protobuf:"bytes,1,opt,name=parameter,proto3" json:"parameter,omitempty"`
+	// The parameter is one of these strings; empty for any value but null.
+	Values        []string `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParameterMatch) Reset() {
+	*x = ParameterMatch{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParameterMatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParameterMatch) ProtoMessage() {}
+
+func (x *ParameterMatch) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParameterMatch.ProtoReflect.Descriptor instead.
+func (*ParameterMatch) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ParameterMatch) GetParameter() string {
+	if x != nil {
+		return x.Parameter
+	}
+	return ""
+}
+
+func (x *ParameterMatch) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // ToolRequirement is something a call needs to be granted.
 type ToolRequirement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -644,7 +755,7 @@ type ToolRequirement struct {
 
 func (x *ToolRequirement) Reset() {
 	*x = ToolRequirement{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -656,7 +767,7 @@ func (x *ToolRequirement) String() string {
 func (*ToolRequirement) ProtoMessage() {}
 
 func (x *ToolRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -669,7 +780,7 @@ func (x *ToolRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolRequirement.ProtoReflect.Descriptor instead.
 func (*ToolRequirement) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{5}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ToolRequirement) GetKind() string {
@@ -717,7 +828,7 @@ type ToolLimit struct {
 
 func (x *ToolLimit) Reset() {
 	*x = ToolLimit{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -729,7 +840,7 @@ func (x *ToolLimit) String() string {
 func (*ToolLimit) ProtoMessage() {}
 
 func (x *ToolLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -742,7 +853,7 @@ func (x *ToolLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolLimit.ProtoReflect.Descriptor instead.
 func (*ToolLimit) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{6}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ToolLimit) GetKey() string {
@@ -786,7 +897,7 @@ type Availability struct {
 
 func (x *Availability) Reset() {
 	*x = Availability{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +909,7 @@ func (x *Availability) String() string {
 func (*Availability) ProtoMessage() {}
 
 func (x *Availability) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +922,7 @@ func (x *Availability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Availability.ProtoReflect.Descriptor instead.
 func (*Availability) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{7}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Availability) GetAvailable() bool {
@@ -836,14 +947,16 @@ type ToolAlias struct {
 	// What the model is told about it.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// JSON Schema of its input.
-	InputSchema   *structpb.Struct `protobuf:"bytes,3,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
+	InputSchema *structpb.Struct `protobuf:"bytes,3,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
+	// The calls by this name that only look; as Tool.read_when, on the alias's own parameters.
+	ReadWhen      []*ReadWhen `protobuf:"bytes,4,rep,name=read_when,json=readWhen,proto3" json:"read_when,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolAlias) Reset() {
 	*x = ToolAlias{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +968,7 @@ func (x *ToolAlias) String() string {
 func (*ToolAlias) ProtoMessage() {}
 
 func (x *ToolAlias) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +981,7 @@ func (x *ToolAlias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolAlias.ProtoReflect.Descriptor instead.
 func (*ToolAlias) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{8}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ToolAlias) GetName() string {
@@ -892,6 +1005,13 @@ func (x *ToolAlias) GetInputSchema() *structpb.Struct {
 	return nil
 }
 
+func (x *ToolAlias) GetReadWhen() []*ReadWhen {
+	if x != nil {
+		return x.ReadWhen
+	}
+	return nil
+}
+
 // ListToolsResponse is the catalogue.
 type ListToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -903,7 +1023,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +1035,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +1048,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{9}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListToolsResponse) GetTools() []*Tool {
@@ -964,14 +1084,16 @@ type ToolContext struct {
 	// Set where nobody can be asked: what the job may do unasked.
 	Job *JobPolicy `protobuf:"bytes,11,opt,name=job,proto3" json:"job,omitempty"`
 	// The cage of HoldCage that its commands run in; empty where it has none, or one for each command.
-	CageId        string `protobuf:"bytes,12,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
+	CageId string `protobuf:"bytes,12,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
+	// The invocation of the agent within the run, empty for the root agent. The same call_id of another invocation is another call.
+	InvocationId  string `protobuf:"bytes,13,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolContext) Reset() {
 	*x = ToolContext{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +1105,7 @@ func (x *ToolContext) String() string {
 func (*ToolContext) ProtoMessage() {}
 
 func (x *ToolContext) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +1118,7 @@ func (x *ToolContext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolContext.ProtoReflect.Descriptor instead.
 func (*ToolContext) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{10}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ToolContext) GetSessionId() string {
@@ -1083,6 +1205,13 @@ func (x *ToolContext) GetCageId() string {
 	return ""
 }
 
+func (x *ToolContext) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
 // JobPolicy is what a job that runs unattended may do: everything that only looks, and the tools named here.
 type JobPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1094,7 +1223,7 @@ type JobPolicy struct {
 
 func (x *JobPolicy) Reset() {
 	*x = JobPolicy{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1106,7 +1235,7 @@ func (x *JobPolicy) String() string {
 func (*JobPolicy) ProtoMessage() {}
 
 func (x *JobPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1119,7 +1248,7 @@ func (x *JobPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobPolicy.ProtoReflect.Descriptor instead.
 func (*JobPolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JobPolicy) GetTools() []string {
@@ -1132,7 +1261,7 @@ func (x *JobPolicy) GetTools() []string {
 // RunToolRequest is one tool call.
 type RunToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique in its session.
+	// Unique in the invocation of its session.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// A canonical name or an alias.
 	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
@@ -1148,7 +1277,7 @@ type RunToolRequest struct {
 
 func (x *RunToolRequest) Reset() {
 	*x = RunToolRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1289,7 @@ func (x *RunToolRequest) String() string {
 func (*RunToolRequest) ProtoMessage() {}
 
 func (x *RunToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1302,7 @@ func (x *RunToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunToolRequest.ProtoReflect.Descriptor instead.
 func (*RunToolRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RunToolRequest) GetCallId() string {
@@ -1222,7 +1351,7 @@ type ToolGrant struct {
 
 func (x *ToolGrant) Reset() {
 	*x = ToolGrant{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1363,7 @@ func (x *ToolGrant) String() string {
 func (*ToolGrant) ProtoMessage() {}
 
 func (x *ToolGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1376,7 @@ func (x *ToolGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolGrant.ProtoReflect.Descriptor instead.
 func (*ToolGrant) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ToolGrant) GetFingerprint() string {
@@ -1274,7 +1403,7 @@ type RunToolEvent struct {
 
 func (x *RunToolEvent) Reset() {
 	*x = RunToolEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1415,7 @@ func (x *RunToolEvent) String() string {
 func (*RunToolEvent) ProtoMessage() {}
 
 func (x *RunToolEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1428,7 @@ func (x *RunToolEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunToolEvent.ProtoReflect.Descriptor instead.
 func (*RunToolEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RunToolEvent) GetEvent() isRunToolEvent_Event {
@@ -1376,7 +1505,7 @@ type ApprovalNeeded struct {
 
 func (x *ApprovalNeeded) Reset() {
 	*x = ApprovalNeeded{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1388,7 +1517,7 @@ func (x *ApprovalNeeded) String() string {
 func (*ApprovalNeeded) ProtoMessage() {}
 
 func (x *ApprovalNeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1401,7 +1530,7 @@ func (x *ApprovalNeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalNeeded.ProtoReflect.Descriptor instead.
 func (*ApprovalNeeded) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ApprovalNeeded) GetSubject() *v1.ApprovalSubject {
@@ -1438,7 +1567,7 @@ type ToolOutput struct {
 
 func (x *ToolOutput) Reset() {
 	*x = ToolOutput{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1579,7 @@ func (x *ToolOutput) String() string {
 func (*ToolOutput) ProtoMessage() {}
 
 func (x *ToolOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1592,7 @@ func (x *ToolOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolOutput.ProtoReflect.Descriptor instead.
 func (*ToolOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ToolOutput) GetStream() string {
@@ -1501,7 +1630,7 @@ type ToolResult struct {
 
 func (x *ToolResult) Reset() {
 	*x = ToolResult{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[17]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1642,7 @@ func (x *ToolResult) String() string {
 func (*ToolResult) ProtoMessage() {}
 
 func (x *ToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[17]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1655,7 @@ func (x *ToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResult.ProtoReflect.Descriptor instead.
 func (*ToolResult) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ToolResult) GetContent() string {
@@ -1577,14 +1706,16 @@ type CancelToolRequest struct {
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The call, as in RunToolRequest.
-	CallId        string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// The invocation, as in ToolContext.
+	InvocationId  string `protobuf:"bytes,3,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CancelToolRequest) Reset() {
 	*x = CancelToolRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1727,7 @@ func (x *CancelToolRequest) String() string {
 func (*CancelToolRequest) ProtoMessage() {}
 
 func (x *CancelToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1740,7 @@ func (x *CancelToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelToolRequest.ProtoReflect.Descriptor instead.
 func (*CancelToolRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CancelToolRequest) GetSessionId() string {
@@ -1626,6 +1757,13 @@ func (x *CancelToolRequest) GetCallId() string {
 	return ""
 }
 
+func (x *CancelToolRequest) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
 // CancelToolResponse is empty: what became of the call goes to whoever waits for it.
 type CancelToolResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1635,7 +1773,7 @@ type CancelToolResponse struct {
 
 func (x *CancelToolResponse) Reset() {
 	*x = CancelToolResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +1785,7 @@ func (x *CancelToolResponse) String() string {
 func (*CancelToolResponse) ProtoMessage() {}
 
 func (x *CancelToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +1798,7 @@ func (x *CancelToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelToolResponse.ProtoReflect.Descriptor instead.
 func (*CancelToolResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{21}
 }
 
 // EndSessionRequest names the session.
@@ -1674,7 +1812,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +1824,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +1837,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EndSessionRequest) GetSessionId() string {
@@ -1720,7 +1858,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +1870,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +1883,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EndSessionResponse) GetAudit() []*v1.AuditRecord {
@@ -1753,6 +1891,302 @@ func (x *EndSessionResponse) GetAudit() []*v1.AuditRecord {
 		return x.Audit
 	}
 	return nil
+}
+
+// WatchWorkspaceRequest is one message of a watcher.
+type WatchWorkspaceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The event that was stored, empty for none.
+	Acknowledged  string `protobuf:"bytes,1,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchWorkspaceRequest) Reset() {
+	*x = WatchWorkspaceRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchWorkspaceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchWorkspaceRequest) ProtoMessage() {}
+
+func (x *WatchWorkspaceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchWorkspaceRequest.ProtoReflect.Descriptor instead.
+func (*WatchWorkspaceRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *WatchWorkspaceRequest) GetAcknowledged() string {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return ""
+}
+
+// WorkspaceEvent is something that the workspace has to say.
+type WorkspaceEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id, a ULID: the same event has the same.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The session that it is about.
+	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The run that began it.
+	RunId string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// What happened.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*WorkspaceEvent_Record
+	Event         isWorkspaceEvent_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkspaceEvent) Reset() {
+	*x = WorkspaceEvent{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkspaceEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkspaceEvent) ProtoMessage() {}
+
+func (x *WorkspaceEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkspaceEvent.ProtoReflect.Descriptor instead.
+func (*WorkspaceEvent) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *WorkspaceEvent) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *WorkspaceEvent) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *WorkspaceEvent) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *WorkspaceEvent) GetEvent() isWorkspaceEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *WorkspaceEvent) GetRecord() *v1.AuditRecord {
+	if x != nil {
+		if x, ok := x.Event.(*WorkspaceEvent_Record); ok {
+			return x.Record
+		}
+	}
+	return nil
+}
+
+type isWorkspaceEvent_Event interface {
+	isWorkspaceEvent_Event()
+}
+
+type WorkspaceEvent_Record struct {
+	// A record, to be stored once.
+	Record *v1.AuditRecord `protobuf:"bytes,4,opt,name=record,proto3,oneof"`
+}
+
+func (*WorkspaceEvent_Record) isWorkspaceEvent_Event() {}
+
+// HoldRunRequest names the run.
+type HoldRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose run: session_id, run_id, project_id and caller.
+	Context       *ToolContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldRunRequest) Reset() {
+	*x = HoldRunRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldRunRequest) ProtoMessage() {}
+
+func (x *HoldRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldRunRequest.ProtoReflect.Descriptor instead.
+func (*HoldRunRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *HoldRunRequest) GetContext() *ToolContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+// HoldRunEvent is one message about a run that is held.
+type HoldRunEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What happened.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*HoldRunEvent_Opened
+	Event         isHoldRunEvent_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldRunEvent) Reset() {
+	*x = HoldRunEvent{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldRunEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldRunEvent) ProtoMessage() {}
+
+func (x *HoldRunEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldRunEvent.ProtoReflect.Descriptor instead.
+func (*HoldRunEvent) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *HoldRunEvent) GetEvent() isHoldRunEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *HoldRunEvent) GetOpened() *RunOpened {
+	if x != nil {
+		if x, ok := x.Event.(*HoldRunEvent_Opened); ok {
+			return x.Opened
+		}
+	}
+	return nil
+}
+
+type isHoldRunEvent_Event interface {
+	isHoldRunEvent_Event()
+}
+
+type HoldRunEvent_Opened struct {
+	// The workspace knows the run.
+	Opened *RunOpened `protobuf:"bytes,1,opt,name=opened,proto3,oneof"`
+}
+
+func (*HoldRunEvent_Opened) isHoldRunEvent_Event() {}
+
+// RunOpened says that the workspace knows the run.
+type RunOpened struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunOpened) Reset() {
+	*x = RunOpened{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunOpened) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunOpened) ProtoMessage() {}
+
+func (x *RunOpened) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunOpened.ProtoReflect.Descriptor instead.
+func (*RunOpened) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{28}
 }
 
 // HoldCageRequest describes the cage of an invocation.
@@ -1768,7 +2202,7 @@ type HoldCageRequest struct {
 
 func (x *HoldCageRequest) Reset() {
 	*x = HoldCageRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +2214,7 @@ func (x *HoldCageRequest) String() string {
 func (*HoldCageRequest) ProtoMessage() {}
 
 func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +2227,7 @@ func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageRequest.ProtoReflect.Descriptor instead.
 func (*HoldCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HoldCageRequest) GetCageId() string {
@@ -1827,7 +2261,7 @@ type HoldCageEvent struct {
 
 func (x *HoldCageEvent) Reset() {
 	*x = HoldCageEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1839,7 +2273,7 @@ func (x *HoldCageEvent) String() string {
 func (*HoldCageEvent) ProtoMessage() {}
 
 func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1852,7 +2286,7 @@ func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageEvent.ProtoReflect.Descriptor instead.
 func (*HoldCageEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *HoldCageEvent) GetEvent() isHoldCageEvent_Event {
@@ -1933,7 +2367,7 @@ type CageOpened struct {
 
 func (x *CageOpened) Reset() {
 	*x = CageOpened{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1945,7 +2379,7 @@ func (x *CageOpened) String() string {
 func (*CageOpened) ProtoMessage() {}
 
 func (x *CageOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1958,7 +2392,7 @@ func (x *CageOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageOpened.ProtoReflect.Descriptor instead.
 func (*CageOpened) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CageOpened) GetTier() string {
@@ -2009,7 +2443,7 @@ type CageEnded struct {
 
 func (x *CageEnded) Reset() {
 	*x = CageEnded{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2021,7 +2455,7 @@ func (x *CageEnded) String() string {
 func (*CageEnded) ProtoMessage() {}
 
 func (x *CageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2034,7 +2468,7 @@ func (x *CageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageEnded.ProtoReflect.Descriptor instead.
 func (*CageEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CageEnded) GetReason() string {
@@ -2064,7 +2498,7 @@ type ReleaseCageRequest struct {
 
 func (x *ReleaseCageRequest) Reset() {
 	*x = ReleaseCageRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[26]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2510,7 @@ func (x *ReleaseCageRequest) String() string {
 func (*ReleaseCageRequest) ProtoMessage() {}
 
 func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[26]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2523,7 @@ func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReleaseCageRequest) GetCageId() string {
@@ -2117,7 +2551,7 @@ type ReleaseCageResponse struct {
 
 func (x *ReleaseCageResponse) Reset() {
 	*x = ReleaseCageResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2129,7 +2563,7 @@ func (x *ReleaseCageResponse) String() string {
 func (*ReleaseCageResponse) ProtoMessage() {}
 
 func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2142,7 +2576,7 @@ func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseCageResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReleaseCageResponse) GetFound() []*v1.CageFinding {
@@ -2163,7 +2597,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[28]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2609,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[28]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2622,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListProcessesRequest) GetSessionId() string {
@@ -2211,7 +2645,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[29]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2223,7 +2657,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[29]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2236,7 +2670,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListProcessesResponse) GetProcesses() []*v1.RunningProcess {
@@ -2277,7 +2711,7 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x06sha256\x18\x04 \x01(\tR\x06sha256\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"N\n" +
 	"\x10ListToolsRequest\x12:\n" +
-	"\acontext\x18\x01 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"\x96\x05\n" +
+	"\acontext\x18\x01 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"\xd2\x05\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12 \n" +
@@ -2294,7 +2728,15 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x06limits\x18\f \x03(\v2\x1e.kaged.toolrunner.v1.ToolLimitR\x06limits\x12\x16\n" +
 	"\x06source\x18\r \x01(\tR\x06source\x12\x16\n" +
 	"\x06plugin\x18\x0e \x01(\tR\x06plugin\x12E\n" +
-	"\favailability\x18\x0f \x01(\v2!.kaged.toolrunner.v1.AvailabilityR\favailability\"a\n" +
+	"\favailability\x18\x0f \x01(\v2!.kaged.toolrunner.v1.AvailabilityR\favailability\x12:\n" +
+	"\tread_when\x18\x10 \x03(\v2\x1d.kaged.toolrunner.v1.ReadWhenR\breadWhen\"O\n" +
+	"\bReadWhen\x12C\n" +
+	"\n" +
+	"parameters\x18\x01 \x03(\v2#.kaged.toolrunner.v1.ParameterMatchR\n" +
+	"parameters\"F\n" +
+	"\x0eParameterMatch\x12\x1c\n" +
+	"\tparameter\x18\x01 \x01(\tR\tparameter\x12\x16\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values\"a\n" +
 	"\x0fToolRequirement\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\x12\n" +
@@ -2307,13 +2749,14 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x03doc\x18\x04 \x01(\tR\x03doc\"\\\n" +
 	"\fAvailability\x12\x1c\n" +
 	"\tavailable\x18\x01 \x01(\bR\tavailable\x12.\n" +
-	"\x06reason\x18\x02 \x01(\v2\x16.kaged.common.v1.ErrorR\x06reason\"}\n" +
+	"\x06reason\x18\x02 \x01(\v2\x16.kaged.common.v1.ErrorR\x06reason\"\xb9\x01\n" +
 	"\tToolAlias\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12:\n" +
-	"\finput_schema\x18\x03 \x01(\v2\x17.google.protobuf.StructR\vinputSchema\"D\n" +
+	"\finput_schema\x18\x03 \x01(\v2\x17.google.protobuf.StructR\vinputSchema\x12:\n" +
+	"\tread_when\x18\x04 \x03(\v2\x1d.kaged.toolrunner.v1.ReadWhenR\breadWhen\"D\n" +
 	"\x11ListToolsResponse\x12/\n" +
-	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\x90\x03\n" +
+	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\xb5\x03\n" +
 	"\vToolContext\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
@@ -2332,7 +2775,8 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	" \x01(\bR\n" +
 	"knowsFiles\x120\n" +
 	"\x03job\x18\v \x01(\v2\x1e.kaged.toolrunner.v1.JobPolicyR\x03job\x12\x17\n" +
-	"\acage_id\x18\f \x01(\tR\x06cageId\"!\n" +
+	"\acage_id\x18\f \x01(\tR\x06cageId\x12#\n" +
+	"\rinvocation_id\x18\r \x01(\tR\finvocationId\"!\n" +
 	"\tJobPolicy\x12\x14\n" +
 	"\x05tools\x18\x01 \x03(\tR\x05tools\"\xc5\x01\n" +
 	"\x0eRunToolRequest\x12\x17\n" +
@@ -2364,17 +2808,33 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x04tool\x18\x04 \x01(\tR\x04tool\x12\x1f\n" +
 	"\vduration_ms\x18\x05 \x01(\x03R\n" +
 	"durationMs\x12\x1b\n" +
-	"\tcage_over\x18\x06 \x01(\bR\bcageOver\"K\n" +
+	"\tcage_over\x18\x06 \x01(\bR\bcageOver\"p\n" +
 	"\x11CancelToolRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x17\n" +
-	"\acall_id\x18\x02 \x01(\tR\x06callId\"\x14\n" +
+	"\acall_id\x18\x02 \x01(\tR\x06callId\x12#\n" +
+	"\rinvocation_id\x18\x03 \x01(\tR\finvocationId\"\x14\n" +
 	"\x12CancelToolResponse\"2\n" +
 	"\x11EndSessionRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"H\n" +
 	"\x12EndSessionResponse\x122\n" +
-	"\x05audit\x18\x01 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"f\n" +
+	"\x05audit\x18\x01 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\";\n" +
+	"\x15WatchWorkspaceRequest\x12\"\n" +
+	"\facknowledged\x18\x01 \x01(\tR\facknowledged\"\x97\x01\n" +
+	"\x0eWorkspaceEvent\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x15\n" +
+	"\x06run_id\x18\x03 \x01(\tR\x05runId\x126\n" +
+	"\x06record\x18\x04 \x01(\v2\x1c.kaged.common.v1.AuditRecordH\x00R\x06recordB\a\n" +
+	"\x05event\"L\n" +
+	"\x0eHoldRunRequest\x12:\n" +
+	"\acontext\x18\x01 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"Q\n" +
+	"\fHoldRunEvent\x128\n" +
+	"\x06opened\x18\x01 \x01(\v2\x1e.kaged.toolrunner.v1.RunOpenedH\x00R\x06openedB\a\n" +
+	"\x05event\"\v\n" +
+	"\tRunOpened\"f\n" +
 	"\x0fHoldCageRequest\x12\x17\n" +
 	"\acage_id\x18\x01 \x01(\tR\x06cageId\x12:\n" +
 	"\acontext\x18\x02 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"\xc8\x01\n" +
@@ -2421,13 +2881,15 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x16LIMIT_UNIT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10LIMIT_UNIT_BYTES\x10\x01\x12\x1b\n" +
 	"\x17LIMIT_UNIT_MILLISECONDS\x10\x02\x12\x14\n" +
-	"\x10LIMIT_UNIT_COUNT\x10\x032\x86\x06\n" +
+	"\x10LIMIT_UNIT_COUNT\x10\x032\xc2\a\n" +
 	"\x11ToolRunnerService\x12`\n" +
 	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\x12Z\n" +
 	"\tListTools\x12%.kaged.toolrunner.v1.ListToolsRequest\x1a&.kaged.toolrunner.v1.ListToolsResponse\x12S\n" +
 	"\aRunTool\x12#.kaged.toolrunner.v1.RunToolRequest\x1a!.kaged.toolrunner.v1.RunToolEvent0\x01\x12]\n" +
 	"\n" +
-	"CancelTool\x12&.kaged.toolrunner.v1.CancelToolRequest\x1a'.kaged.toolrunner.v1.CancelToolResponse\x12V\n" +
+	"CancelTool\x12&.kaged.toolrunner.v1.CancelToolRequest\x1a'.kaged.toolrunner.v1.CancelToolResponse\x12S\n" +
+	"\aHoldRun\x12#.kaged.toolrunner.v1.HoldRunRequest\x1a!.kaged.toolrunner.v1.HoldRunEvent0\x01\x12e\n" +
+	"\x0eWatchWorkspace\x12*.kaged.toolrunner.v1.WatchWorkspaceRequest\x1a#.kaged.toolrunner.v1.WorkspaceEvent(\x010\x01\x12V\n" +
 	"\bHoldCage\x12$.kaged.toolrunner.v1.HoldCageRequest\x1a\".kaged.toolrunner.v1.HoldCageEvent0\x01\x12`\n" +
 	"\vReleaseCage\x12'.kaged.toolrunner.v1.ReleaseCageRequest\x1a(.kaged.toolrunner.v1.ReleaseCageResponse\x12f\n" +
 	"\rListProcesses\x12).kaged.toolrunner.v1.ListProcessesRequest\x1a*.kaged.toolrunner.v1.ListProcessesResponse\x12]\n" +
@@ -2448,7 +2910,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(FileState)(0),                // 0: kaged.toolrunner.v1.FileState
 	(Category)(0),                 // 1: kaged.toolrunner.v1.Category
@@ -2458,99 +2920,116 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(*ProjectFile)(nil),           // 5: kaged.toolrunner.v1.ProjectFile
 	(*ListToolsRequest)(nil),      // 6: kaged.toolrunner.v1.ListToolsRequest
 	(*Tool)(nil),                  // 7: kaged.toolrunner.v1.Tool
-	(*ToolRequirement)(nil),       // 8: kaged.toolrunner.v1.ToolRequirement
-	(*ToolLimit)(nil),             // 9: kaged.toolrunner.v1.ToolLimit
-	(*Availability)(nil),          // 10: kaged.toolrunner.v1.Availability
-	(*ToolAlias)(nil),             // 11: kaged.toolrunner.v1.ToolAlias
-	(*ListToolsResponse)(nil),     // 12: kaged.toolrunner.v1.ListToolsResponse
-	(*ToolContext)(nil),           // 13: kaged.toolrunner.v1.ToolContext
-	(*JobPolicy)(nil),             // 14: kaged.toolrunner.v1.JobPolicy
-	(*RunToolRequest)(nil),        // 15: kaged.toolrunner.v1.RunToolRequest
-	(*ToolGrant)(nil),             // 16: kaged.toolrunner.v1.ToolGrant
-	(*RunToolEvent)(nil),          // 17: kaged.toolrunner.v1.RunToolEvent
-	(*ApprovalNeeded)(nil),        // 18: kaged.toolrunner.v1.ApprovalNeeded
-	(*ToolOutput)(nil),            // 19: kaged.toolrunner.v1.ToolOutput
-	(*ToolResult)(nil),            // 20: kaged.toolrunner.v1.ToolResult
-	(*CancelToolRequest)(nil),     // 21: kaged.toolrunner.v1.CancelToolRequest
-	(*CancelToolResponse)(nil),    // 22: kaged.toolrunner.v1.CancelToolResponse
-	(*EndSessionRequest)(nil),     // 23: kaged.toolrunner.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),    // 24: kaged.toolrunner.v1.EndSessionResponse
-	(*HoldCageRequest)(nil),       // 25: kaged.toolrunner.v1.HoldCageRequest
-	(*HoldCageEvent)(nil),         // 26: kaged.toolrunner.v1.HoldCageEvent
-	(*CageOpened)(nil),            // 27: kaged.toolrunner.v1.CageOpened
-	(*CageEnded)(nil),             // 28: kaged.toolrunner.v1.CageEnded
-	(*ReleaseCageRequest)(nil),    // 29: kaged.toolrunner.v1.ReleaseCageRequest
-	(*ReleaseCageResponse)(nil),   // 30: kaged.toolrunner.v1.ReleaseCageResponse
-	(*ListProcessesRequest)(nil),  // 31: kaged.toolrunner.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil), // 32: kaged.toolrunner.v1.ListProcessesResponse
-	nil,                           // 33: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	(*structpb.Struct)(nil),       // 34: google.protobuf.Struct
-	(*v1.Error)(nil),              // 35: kaged.common.v1.Error
-	(*v1.CagePolicy)(nil),         // 36: kaged.common.v1.CagePolicy
-	(*v1.ApprovalSubject)(nil),    // 37: kaged.common.v1.ApprovalSubject
-	(*v1.AuditRecord)(nil),        // 38: kaged.common.v1.AuditRecord
-	(*v1.NetworkAttempt)(nil),     // 39: kaged.common.v1.NetworkAttempt
-	(*v1.CageFinding)(nil),        // 40: kaged.common.v1.CageFinding
-	(*v1.RunningProcess)(nil),     // 41: kaged.common.v1.RunningProcess
-	(*v1.RunningCage)(nil),        // 42: kaged.common.v1.RunningCage
+	(*ReadWhen)(nil),              // 8: kaged.toolrunner.v1.ReadWhen
+	(*ParameterMatch)(nil),        // 9: kaged.toolrunner.v1.ParameterMatch
+	(*ToolRequirement)(nil),       // 10: kaged.toolrunner.v1.ToolRequirement
+	(*ToolLimit)(nil),             // 11: kaged.toolrunner.v1.ToolLimit
+	(*Availability)(nil),          // 12: kaged.toolrunner.v1.Availability
+	(*ToolAlias)(nil),             // 13: kaged.toolrunner.v1.ToolAlias
+	(*ListToolsResponse)(nil),     // 14: kaged.toolrunner.v1.ListToolsResponse
+	(*ToolContext)(nil),           // 15: kaged.toolrunner.v1.ToolContext
+	(*JobPolicy)(nil),             // 16: kaged.toolrunner.v1.JobPolicy
+	(*RunToolRequest)(nil),        // 17: kaged.toolrunner.v1.RunToolRequest
+	(*ToolGrant)(nil),             // 18: kaged.toolrunner.v1.ToolGrant
+	(*RunToolEvent)(nil),          // 19: kaged.toolrunner.v1.RunToolEvent
+	(*ApprovalNeeded)(nil),        // 20: kaged.toolrunner.v1.ApprovalNeeded
+	(*ToolOutput)(nil),            // 21: kaged.toolrunner.v1.ToolOutput
+	(*ToolResult)(nil),            // 22: kaged.toolrunner.v1.ToolResult
+	(*CancelToolRequest)(nil),     // 23: kaged.toolrunner.v1.CancelToolRequest
+	(*CancelToolResponse)(nil),    // 24: kaged.toolrunner.v1.CancelToolResponse
+	(*EndSessionRequest)(nil),     // 25: kaged.toolrunner.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),    // 26: kaged.toolrunner.v1.EndSessionResponse
+	(*WatchWorkspaceRequest)(nil), // 27: kaged.toolrunner.v1.WatchWorkspaceRequest
+	(*WorkspaceEvent)(nil),        // 28: kaged.toolrunner.v1.WorkspaceEvent
+	(*HoldRunRequest)(nil),        // 29: kaged.toolrunner.v1.HoldRunRequest
+	(*HoldRunEvent)(nil),          // 30: kaged.toolrunner.v1.HoldRunEvent
+	(*RunOpened)(nil),             // 31: kaged.toolrunner.v1.RunOpened
+	(*HoldCageRequest)(nil),       // 32: kaged.toolrunner.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),         // 33: kaged.toolrunner.v1.HoldCageEvent
+	(*CageOpened)(nil),            // 34: kaged.toolrunner.v1.CageOpened
+	(*CageEnded)(nil),             // 35: kaged.toolrunner.v1.CageEnded
+	(*ReleaseCageRequest)(nil),    // 36: kaged.toolrunner.v1.ReleaseCageRequest
+	(*ReleaseCageResponse)(nil),   // 37: kaged.toolrunner.v1.ReleaseCageResponse
+	(*ListProcessesRequest)(nil),  // 38: kaged.toolrunner.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil), // 39: kaged.toolrunner.v1.ListProcessesResponse
+	nil,                           // 40: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	(*structpb.Struct)(nil),       // 41: google.protobuf.Struct
+	(*v1.Error)(nil),              // 42: kaged.common.v1.Error
+	(*v1.CagePolicy)(nil),         // 43: kaged.common.v1.CagePolicy
+	(*v1.ApprovalSubject)(nil),    // 44: kaged.common.v1.ApprovalSubject
+	(*v1.AuditRecord)(nil),        // 45: kaged.common.v1.AuditRecord
+	(*v1.NetworkAttempt)(nil),     // 46: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),        // 47: kaged.common.v1.CageFinding
+	(*v1.RunningProcess)(nil),     // 48: kaged.common.v1.RunningProcess
+	(*v1.RunningCage)(nil),        // 49: kaged.common.v1.RunningCage
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
-	33, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	40, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
 	5,  // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
 	0,  // 2: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
-	13, // 3: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	34, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	34, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	15, // 3: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	41, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	41, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
 	1,  // 6: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
-	11, // 7: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
-	8,  // 8: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
-	9,  // 9: kaged.toolrunner.v1.Tool.limits:type_name -> kaged.toolrunner.v1.ToolLimit
-	10, // 10: kaged.toolrunner.v1.Tool.availability:type_name -> kaged.toolrunner.v1.Availability
-	2,  // 11: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
-	35, // 12: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
-	34, // 13: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
-	7,  // 14: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
-	36, // 15: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
-	14, // 16: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
-	13, // 17: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	16, // 18: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
-	19, // 19: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
-	20, // 20: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
-	18, // 21: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
-	37, // 22: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
-	38, // 23: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
-	35, // 24: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	38, // 25: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
-	38, // 26: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
-	13, // 27: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	27, // 28: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
-	39, // 29: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	28, // 30: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
-	40, // 31: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	40, // 32: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
-	41, // 33: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
-	42, // 34: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
-	3,  // 35: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
-	6,  // 36: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
-	15, // 37: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
-	21, // 38: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
-	25, // 39: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
-	29, // 40: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
-	31, // 41: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
-	23, // 42: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	4,  // 43: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	12, // 44: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	17, // 45: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	22, // 46: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
-	26, // 47: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
-	30, // 48: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
-	32, // 49: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
-	24, // 50: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	43, // [43:51] is the sub-list for method output_type
-	35, // [35:43] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	13, // 7: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
+	10, // 8: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
+	11, // 9: kaged.toolrunner.v1.Tool.limits:type_name -> kaged.toolrunner.v1.ToolLimit
+	12, // 10: kaged.toolrunner.v1.Tool.availability:type_name -> kaged.toolrunner.v1.Availability
+	8,  // 11: kaged.toolrunner.v1.Tool.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
+	9,  // 12: kaged.toolrunner.v1.ReadWhen.parameters:type_name -> kaged.toolrunner.v1.ParameterMatch
+	2,  // 13: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
+	42, // 14: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
+	41, // 15: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
+	8,  // 16: kaged.toolrunner.v1.ToolAlias.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
+	7,  // 17: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
+	43, // 18: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
+	16, // 19: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
+	15, // 20: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	18, // 21: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
+	21, // 22: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
+	22, // 23: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
+	20, // 24: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
+	44, // 25: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
+	45, // 26: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
+	42, // 27: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	45, // 28: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	45, // 29: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
+	45, // 30: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
+	15, // 31: kaged.toolrunner.v1.HoldRunRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	31, // 32: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
+	15, // 33: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	34, // 34: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
+	46, // 35: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	35, // 36: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
+	47, // 37: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	47, // 38: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	48, // 39: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	49, // 40: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	3,  // 41: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
+	6,  // 42: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
+	17, // 43: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
+	23, // 44: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
+	29, // 45: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
+	27, // 46: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
+	32, // 47: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
+	36, // 48: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
+	38, // 49: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
+	25, // 50: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	4,  // 51: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	14, // 52: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	19, // 53: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	24, // 54: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
+	30, // 55: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
+	28, // 56: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
+	33, // 57: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
+	37, // 58: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
+	39, // 59: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
+	26, // 60: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	51, // [51:61] is the sub-list for method output_type
+	41, // [41:51] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_kaged_toolrunner_v1_tool_runner_service_proto_init() }
@@ -2558,12 +3037,18 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 	if File_kaged_toolrunner_v1_tool_runner_service_proto != nil {
 		return
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16].OneofWrappers = []any{
 		(*RunToolEvent_Output)(nil),
 		(*RunToolEvent_Result)(nil),
 		(*RunToolEvent_Approval)(nil),
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25].OneofWrappers = []any{
+		(*WorkspaceEvent_Record)(nil),
+	}
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27].OneofWrappers = []any{
+		(*HoldRunEvent_Opened)(nil),
+	}
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[30].OneofWrappers = []any{
 		(*HoldCageEvent_Opened)(nil),
 		(*HoldCageEvent_Network)(nil),
 		(*HoldCageEvent_Ended)(nil),
@@ -2574,7 +3059,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc), len(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   31,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

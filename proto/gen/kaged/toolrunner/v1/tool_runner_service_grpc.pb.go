@@ -19,14 +19,16 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ToolRunnerService_ReadProject_FullMethodName   = "/kaged.toolrunner.v1.ToolRunnerService/ReadProject"
-	ToolRunnerService_ListTools_FullMethodName     = "/kaged.toolrunner.v1.ToolRunnerService/ListTools"
-	ToolRunnerService_RunTool_FullMethodName       = "/kaged.toolrunner.v1.ToolRunnerService/RunTool"
-	ToolRunnerService_CancelTool_FullMethodName    = "/kaged.toolrunner.v1.ToolRunnerService/CancelTool"
-	ToolRunnerService_HoldCage_FullMethodName      = "/kaged.toolrunner.v1.ToolRunnerService/HoldCage"
-	ToolRunnerService_ReleaseCage_FullMethodName   = "/kaged.toolrunner.v1.ToolRunnerService/ReleaseCage"
-	ToolRunnerService_ListProcesses_FullMethodName = "/kaged.toolrunner.v1.ToolRunnerService/ListProcesses"
-	ToolRunnerService_EndSession_FullMethodName    = "/kaged.toolrunner.v1.ToolRunnerService/EndSession"
+	ToolRunnerService_ReadProject_FullMethodName    = "/kaged.toolrunner.v1.ToolRunnerService/ReadProject"
+	ToolRunnerService_ListTools_FullMethodName      = "/kaged.toolrunner.v1.ToolRunnerService/ListTools"
+	ToolRunnerService_RunTool_FullMethodName        = "/kaged.toolrunner.v1.ToolRunnerService/RunTool"
+	ToolRunnerService_CancelTool_FullMethodName     = "/kaged.toolrunner.v1.ToolRunnerService/CancelTool"
+	ToolRunnerService_HoldRun_FullMethodName        = "/kaged.toolrunner.v1.ToolRunnerService/HoldRun"
+	ToolRunnerService_WatchWorkspace_FullMethodName = "/kaged.toolrunner.v1.ToolRunnerService/WatchWorkspace"
+	ToolRunnerService_HoldCage_FullMethodName       = "/kaged.toolrunner.v1.ToolRunnerService/HoldCage"
+	ToolRunnerService_ReleaseCage_FullMethodName    = "/kaged.toolrunner.v1.ToolRunnerService/ReleaseCage"
+	ToolRunnerService_ListProcesses_FullMethodName  = "/kaged.toolrunner.v1.ToolRunnerService/ListProcesses"
+	ToolRunnerService_EndSession_FullMethodName     = "/kaged.toolrunner.v1.ToolRunnerService/EndSession"
 )
 
 // ToolRunnerServiceClient is the client API for ToolRunnerService service.
@@ -42,7 +44,7 @@ type ToolRunnerServiceClient interface {
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
 	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool that
 	// fails is a result with an error, and so is one that was cancelled; the RPC fails only for infrastructure. The same call_id
-	// in the same session runs once: a repeated call waits for, or is given, the first one's result. The last event is the
+	// in the same invocation of a session runs once: a repeated call waits for, or is given, the first one's result. The last event is the
 	// result, or says that an operator has to approve the call: then nothing was done, and the same call with a grant does it.
 	// The end of the last stream that waits for a call cancels it, and then nobody is given its records; CancelTool keeps them.
 	RunTool(ctx context.Context, in *RunToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunToolEvent], error)
@@ -50,6 +52,16 @@ type ToolRunnerServiceClient interface {
 	// records of what was done until then. Fails with not_found if no such call is known, which is no failure of the caller's: it
 	// may have ended, or not have come yet.
 	CancelTool(ctx context.Context, in *CancelToolRequest, opts ...grpc.CallOption) (*CancelToolResponse, error)
+	// HoldRun tells the workspace of a run, with a cage or without, from its start to its end, which is that of the stream. The first
+	// event is opened. When the stream ends, calls of the run that still run are cancelled, processes and cages that belong to the
+	// run alone are ended, and later calls of the run fail with unavailable until it is held again. Calls of a run that was never
+	// held are made. Several streams may hold one run; the last counts. Fails with bad_request without a session_id and a run_id.
+	HoldRun(ctx context.Context, in *HoldRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldRunEvent], error)
+	// WatchWorkspace tells what the workspace has to say between calls: the records of background processes that ended while no run of
+	// their session was held. The caller names in each request the event that it has stored; the first request names none. An event
+	// that was not acknowledged is told again to the next watcher, also after kill -9 of the workspace, with the same id; several
+	// watchers may be told of one event.
+	WatchWorkspace(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchWorkspaceRequest, WorkspaceEvent], error)
 	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event is opened,
 	// then what was tried on the network, and, when the cage ends before the stream does, ended, which is the last. Where kaged runs with
 	// --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with cage_policy_invalid and cage_unavailable
@@ -122,9 +134,41 @@ func (c *toolRunnerServiceClient) CancelTool(ctx context.Context, in *CancelTool
 	return out, nil
 }
 
+func (c *toolRunnerServiceClient) HoldRun(ctx context.Context, in *HoldRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldRunEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[1], ToolRunnerService_HoldRun_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[HoldRunRequest, HoldRunEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ToolRunnerService_HoldRunClient = grpc.ServerStreamingClient[HoldRunEvent]
+
+func (c *toolRunnerServiceClient) WatchWorkspace(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchWorkspaceRequest, WorkspaceEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[2], ToolRunnerService_WatchWorkspace_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchWorkspaceRequest, WorkspaceEvent]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ToolRunnerService_WatchWorkspaceClient = grpc.BidiStreamingClient[WatchWorkspaceRequest, WorkspaceEvent]
+
 func (c *toolRunnerServiceClient) HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[1], ToolRunnerService_HoldCage_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[3], ToolRunnerService_HoldCage_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +228,7 @@ type ToolRunnerServiceServer interface {
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
 	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool that
 	// fails is a result with an error, and so is one that was cancelled; the RPC fails only for infrastructure. The same call_id
-	// in the same session runs once: a repeated call waits for, or is given, the first one's result. The last event is the
+	// in the same invocation of a session runs once: a repeated call waits for, or is given, the first one's result. The last event is the
 	// result, or says that an operator has to approve the call: then nothing was done, and the same call with a grant does it.
 	// The end of the last stream that waits for a call cancels it, and then nobody is given its records; CancelTool keeps them.
 	RunTool(*RunToolRequest, grpc.ServerStreamingServer[RunToolEvent]) error
@@ -192,6 +236,16 @@ type ToolRunnerServiceServer interface {
 	// records of what was done until then. Fails with not_found if no such call is known, which is no failure of the caller's: it
 	// may have ended, or not have come yet.
 	CancelTool(context.Context, *CancelToolRequest) (*CancelToolResponse, error)
+	// HoldRun tells the workspace of a run, with a cage or without, from its start to its end, which is that of the stream. The first
+	// event is opened. When the stream ends, calls of the run that still run are cancelled, processes and cages that belong to the
+	// run alone are ended, and later calls of the run fail with unavailable until it is held again. Calls of a run that was never
+	// held are made. Several streams may hold one run; the last counts. Fails with bad_request without a session_id and a run_id.
+	HoldRun(*HoldRunRequest, grpc.ServerStreamingServer[HoldRunEvent]) error
+	// WatchWorkspace tells what the workspace has to say between calls: the records of background processes that ended while no run of
+	// their session was held. The caller names in each request the event that it has stored; the first request names none. An event
+	// that was not acknowledged is told again to the next watcher, also after kill -9 of the workspace, with the same id; several
+	// watchers may be told of one event.
+	WatchWorkspace(grpc.BidiStreamingServer[WatchWorkspaceRequest, WorkspaceEvent]) error
 	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event is opened,
 	// then what was tried on the network, and, when the cage ends before the stream does, ended, which is the last. Where kaged runs with
 	// --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with cage_policy_invalid and cage_unavailable
@@ -226,6 +280,12 @@ func (UnimplementedToolRunnerServiceServer) RunTool(*RunToolRequest, grpc.Server
 }
 func (UnimplementedToolRunnerServiceServer) CancelTool(context.Context, *CancelToolRequest) (*CancelToolResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelTool not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) HoldRun(*HoldRunRequest, grpc.ServerStreamingServer[HoldRunEvent]) error {
+	return status.Error(codes.Unimplemented, "method HoldRun not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) WatchWorkspace(grpc.BidiStreamingServer[WatchWorkspaceRequest, WorkspaceEvent]) error {
+	return status.Error(codes.Unimplemented, "method WatchWorkspace not implemented")
 }
 func (UnimplementedToolRunnerServiceServer) HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error {
 	return status.Error(codes.Unimplemented, "method HoldCage not implemented")
@@ -324,6 +384,24 @@ func _ToolRunnerService_CancelTool_Handler(srv interface{}, ctx context.Context,
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _ToolRunnerService_HoldRun_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(HoldRunRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ToolRunnerServiceServer).HoldRun(m, &grpc.GenericServerStream[HoldRunRequest, HoldRunEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ToolRunnerService_HoldRunServer = grpc.ServerStreamingServer[HoldRunEvent]
+
+func _ToolRunnerService_WatchWorkspace_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ToolRunnerServiceServer).WatchWorkspace(&grpc.GenericServerStream[WatchWorkspaceRequest, WorkspaceEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ToolRunnerService_WatchWorkspaceServer = grpc.BidiStreamingServer[WatchWorkspaceRequest, WorkspaceEvent]
 
 func _ToolRunnerService_HoldCage_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(HoldCageRequest)
@@ -427,6 +505,17 @@ var ToolRunnerService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "RunTool",
 			Handler:       _ToolRunnerService_RunTool_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "HoldRun",
+			Handler:       _ToolRunnerService_HoldRun_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchWorkspace",
+			Handler:       _ToolRunnerService_WatchWorkspace_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 		{
 			StreamName:    "HoldCage",

@@ -1,0 +1,133 @@
+//go:build cgo
+
+package astgrep_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"kaged.dev/pkg/astgrep"
+	"kaged.dev/pkg/syntax"
+)
+
+// fuzzTime is how long one input may take; fuzzHeap how many bytes the C heap may grow while many are tried, which a leak
+// passes soon.
+const (
+	fuzzTime = 5 * time.Second
+	fuzzHeap = 512 << 20
+)
+
+// Whatever stands in a pattern, compiling ends with a pattern or with a reason.
+func FuzzPattern(f *testing.F) {
+	for i, lang := range syntax.Languages() {
+		for _, pattern := range []string{"f($A, $$$B)", "$$$", "console.log(", "{\"a\": $V, $$$}", "a { b: $C }", "\x00\xff", "<p $$$>$A</p>", lang.Name, "((((", "$A $B", "\"$A"} {
+			f.Add(i, pattern)
+		}
+	}
+	p := parser(f)
+	f.Fuzz(func(t *testing.T, i int, pattern string) {
+		lang := language(i)
+		ctx, cancel := context.WithTimeout(t.Context(), fuzzTime)
+		defer cancel()
+		compiled, err := astgrep.Compile(ctx, p, lang, pattern)
+		var refused *astgrep.PatternError
+		switch {
+		case ctx.Err() != nil:
+			t.Fatalf("%s %q takes longer than %s", lang.Name, pattern, fuzzTime)
+		case errors.As(err, &refused):
+			if refused.Problem == "" {
+				t.Fatalf("%s %q is refused without a reason", lang.Name, pattern)
+			}
+			return
+		case errors.Is(err, syntax.ErrTooLarge):
+			return
+		case err != nil:
+			t.Fatal(err)
+		}
+		if _, err := astgrep.NewRule(compiled, pattern); err != nil && !errors.As(err, &refused) {
+			t.Fatal(err)
+		}
+		if syntax.Heap() > fuzzHeap {
+			t.Fatalf("the C heap holds %d bytes", syntax.Heap())
+		}
+	})
+}
+
+// Whatever the pattern and the source are, matching and rewriting end, with edits that lie in the text and in order.
+func FuzzMatch(f *testing.F) {
+	for i, lang := range syntax.Languages() {
+		f.Add(i, "f($A, $$$B)", "f(1, 2, f(3))\n", "g($$$B, $A)")
+		f.Add(i, "$A", samples[lang.Name], "$A")
+		f.Add(i, "f($$$A, f($$$A))", "f(f(f(f(1,2),3),f()))", "$$$A")
+	}
+	p := parser(f)
+	f.Fuzz(func(t *testing.T, i int, text, source, replacement string) {
+		lang := language(i)
+		ctx, cancel := context.WithTimeout(t.Context(), fuzzTime)
+		defer cancel()
+		pattern, err := astgrep.Compile(ctx, p, lang, text)
+		if err != nil {
+			return
+		}
+		rule, err := astgrep.NewRule(pattern, replacement)
+		if err != nil {
+			return
+		}
+		tree, err := p.Parse(ctx, lang, []byte(source), 1<<20)
+		if err == nil {
+			checkTree(t, &tree)
+			err = pattern.Find(ctx, &tree, true, func(m astgrep.Match) bool {
+				for _, c := range m.Captures {
+					if start, end := tree.Span(max(c.First, 0), c.Count); start > end || end > len(source) {
+						t.Fatalf("a capture from %d to %d", start, end)
+					}
+				}
+				return true
+			})
+		}
+		var edits []astgrep.Edit
+		if err == nil {
+			edits, err = astgrep.Rewrite(ctx, &tree, []*astgrep.Rule{rule}, 1<<20)
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%s %q over %q takes longer than %s", lang.Name, text, source, fuzzTime)
+		}
+		if err != nil && !errors.Is(err, syntax.ErrTooLarge) {
+			t.Fatal(err)
+		}
+		at := 0
+		for _, e := range edits {
+			if e.Start < at || e.End < e.Start || e.End > len(source) {
+				t.Fatalf("edits %v", edits)
+			}
+			at = e.End
+		}
+		astgrep.Apply([]byte(source), edits)
+		if syntax.Heap() > fuzzHeap {
+			t.Fatalf("the C heap holds %d bytes", syntax.Heap())
+		}
+	})
+}
+
+func language(i int) *syntax.Language {
+	all := syntax.Languages()
+	return all[uint(i)%uint(len(all))]
+}
+
+// checkTree holds a tree to what is promised of it: each subtree lies within its parent's.
+func checkTree(t *testing.T, tree *syntax.Tree) {
+	t.Helper()
+	var ends []uint32
+	for i := range tree.Nodes {
+		for len(ends) > 0 && ends[len(ends)-1] == uint32(i) {
+			ends = ends[:len(ends)-1]
+		}
+		n := &tree.Nodes[i]
+		if n.Next <= uint32(i) || int(n.Next) > len(tree.Nodes) || len(ends) > 0 && n.Next > ends[len(ends)-1] {
+			t.Fatalf("node %d of %d goes on to %d", i, len(tree.Nodes), n.Next)
+		}
+		ends = append(ends, n.Next)
+	}
+}

@@ -1,0 +1,259 @@
+package astgrep
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/syntax"
+)
+
+// MaxPattern is the longest pattern in bytes, and patternTime how long reading one may take. A few words that a grammar finds
+// no sense in can keep a parser's search for the best repair busy for minutes.
+const (
+	MaxPattern  = 64 << 10
+	patternTime = 2 * time.Second
+)
+
+// Pattern is a compiled pattern. It is safe for concurrent use.
+type Pattern struct {
+	lang *syntax.Language
+	root node
+	vars []variable
+	// needs are texts that stand in every file with a match, the longest first.
+	needs [][]byte
+	// source is what the caller wrote.
+	source string
+}
+
+// Language is what the pattern is written in.
+func (p *Pattern) Language() *syntax.Language { return p.lang }
+
+// Kind is the kind of node the pattern matches, "" if it is any.
+func (p *Pattern) Kind() string {
+	if p.root.kind == wildcard {
+		return ""
+	}
+	return p.lang.Kind(p.root.symbol)
+}
+
+// variable is a meta variable that is remembered.
+type variable struct {
+	name  string
+	multi bool
+}
+
+// node is a part of a pattern.
+type node struct {
+	kind     kind
+	symbol   uint16
+	named    bool   // terminal: a rule of the grammar; wildcard: stands for such nodes only
+	multi    bool   // wildcard: stands for any number of nodes
+	slot     int    // wildcard: index of its variable, -1 for none
+	text     []byte // terminal
+	children []node // inner
+	// again says that the subtree has a multi variable that also stands elsewhere in the pattern.
+	again bool
+}
+
+type kind uint8
+
+const (
+	terminal kind = iota // a node without children
+	inner                // a node with children
+	wildcard             // a meta variable
+)
+
+// trivial reports whether a node is a keyword or sign, which a preceding $$$ may swallow.
+func (n *node) trivial() bool { return n.kind == terminal && !n.named }
+
+func (n *node) ellipsis() bool { return n.kind == wildcard && n.multi }
+
+// Compile compiles a pattern. It fails with [*PatternError] if the pattern is not one complete node, with
+// [syntax.ErrUnavailable] if nothing can be parsed, and with the context's error.
+func Compile(ctx context.Context, parser *syntax.Parser, lang *syntax.Language, source string) (*Pattern, error) {
+	if len(source) > MaxPattern {
+		return nil, &PatternError{Pattern: source, Problem: "is too long"}
+	}
+	limited, cancel := context.WithTimeout(ctx, patternTime)
+	defer cancel()
+	var first error
+	for text, end := range spellings(lang, source) {
+		tree, err := parser.Parse(limited, lang, []byte(text), 4*MaxPattern)
+		if err != nil && limited.Err() != nil && ctx.Err() == nil {
+			return nil, &PatternError{
+				Pattern: source, Problem: "is not complete " + lang.Name + " code: no reading of it was found in " + patternTime.String(),
+				Advice: advice(lang),
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		c := compiler{tree: &tree, end: end, usual: first == nil, source: source, pattern: &Pattern{lang: lang, source: source}}
+		if err = c.compile(); err == nil {
+			return c.pattern, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}
+
+type compiler struct {
+	tree    *syntax.Tree
+	end     int  // where the pattern ends in what was parsed
+	usual   bool // the pattern is in its usual spelling
+	source  string
+	pattern *Pattern
+	used    map[variable]int
+}
+
+func (c *compiler) compile() error {
+	if !slices.ContainsFunc(c.tree.Children(0), func(i int) bool { return !c.tree.Nodes[i].Is(syntax.Missing) }) {
+		return &PatternError{Pattern: c.source, Problem: "has no code in it"}
+	}
+	// A root that is in error as a whole is still a meta variable if that is all there is.
+	if v, ok := c.wildcard(0); ok && !v.ellipsis() {
+		c.use(0, &v)
+		c.pattern.root = v
+		return nil
+	}
+	if !c.single(0) {
+		return c.several()
+	}
+	at := 0
+	for c.single(at) {
+		at++ // the first child
+	}
+	c.used = map[variable]int{}
+	root, err := c.convert(at)
+	if err != nil {
+		return err
+	}
+	if root.ellipsis() {
+		return &PatternError{Pattern: c.source, Problem: "is nothing but " + c.source +
+			", which stands for any number of neighbours and so needs something around it"}
+	}
+	c.mark(&root)
+	c.pattern.root = root
+	c.collect(&root)
+	slices.SortStableFunc(c.pattern.needs, func(a, b []byte) int { return len(b) - len(a) })
+	return nil
+}
+
+// single reports whether a node is no more than its first child. Some grammars put an empty node behind it.
+func (c *compiler) single(i int) bool {
+	children := c.tree.Children(i)
+	if n := len(children); n > 1 && int(c.tree.Nodes[children[n-1]].Start) >= c.end {
+		children = children[:n-1]
+	}
+	switch len(children) {
+	case 1:
+		return true
+	case 2:
+		second := &c.tree.Nodes[children[1]]
+		return second.Is(syntax.Missing) || c.tree.Language.Kind(second.Symbol) == ""
+	}
+	return false
+}
+
+// convert turns a node of the pattern's tree into a part of the pattern.
+func (c *compiler) convert(i int) (node, error) {
+	n := &c.tree.Nodes[i]
+	// What is no code at all is a meta variable where its grammar has no place for one, in the usual spelling.
+	if v, ok := c.wildcard(i); ok && (n.Symbol != syntax.ErrorSymbol || c.usual) {
+		c.use(i, &v)
+		return v, nil
+	}
+	if n.Symbol == syntax.ErrorSymbol {
+		return node{}, c.broken(i)
+	}
+	children := c.tree.Children(i)
+	if len(children) == 0 {
+		text := asWritten(c.tree.Language, c.source, string(c.tree.Source(i)))
+		return node{kind: terminal, symbol: n.Symbol, named: n.Is(syntax.Named), text: []byte(text)}, nil
+	}
+	out := node{kind: inner, symbol: n.Symbol}
+	for _, child := range children {
+		if c.tree.Nodes[child].Is(syntax.Missing) {
+			if err := c.missing(child); err != nil {
+				return node{}, err
+			}
+			continue
+		}
+		part, err := c.convert(child)
+		if err != nil {
+			return node{}, err
+		}
+		out.children = append(out.children, part)
+	}
+	return out, nil
+}
+
+// wildcard returns the meta variable a node's whole text is.
+func (c *compiler) wildcard(i int) (node, bool) {
+	return parseVariable(c.variable(i), c.tree.Language.Sigil)
+}
+
+// variable returns the text of a node as it is looked at for a meta variable.
+func (c *compiler) variable(i int) string {
+	return respell(c.tree.Language, string(c.tree.Source(i)))
+}
+
+// use gives a meta variable its slot.
+func (c *compiler) use(i int, v *node) {
+	if v.slot < 0 {
+		return
+	}
+	key := variable{strings.TrimLeft(c.variable(i), string(c.tree.Language.Sigil)), v.multi}
+	v.slot = slices.Index(c.pattern.vars, key)
+	if v.slot < 0 {
+		v.slot = len(c.pattern.vars)
+		c.pattern.vars = append(c.pattern.vars, key)
+	}
+	if c.used != nil {
+		c.used[key]++
+	}
+}
+
+// mark sets again in the nodes whose subtree has a multi variable that is used more than once.
+func (c *compiler) mark(n *node) bool {
+	if n.kind == wildcard {
+		n.again = n.multi && n.slot >= 0 && c.used[c.pattern.vars[n.slot]] > 1
+		return n.again
+	}
+	for i := range n.children {
+		n.again = c.mark(&n.children[i]) || n.again
+	}
+	return n.again
+}
+
+// collect gathers the texts of the pattern's leaves. Each of them stands in every match; those of signs and keywords as well,
+// because they are what their kind is called, but for grammars where keywords may be written in any case.
+func (c *compiler) collect(n *node) {
+	literal := n.named || !anyCase[c.tree.Language.Name] && string(n.text) == c.tree.Language.Kind(n.symbol)
+	if n.kind == terminal && literal && len(n.text) > 1 {
+		if !slices.ContainsFunc(c.pattern.needs, func(have []byte) bool { return bytes.Equal(have, n.text) }) {
+			c.pattern.needs = append(c.pattern.needs, n.text)
+		}
+	}
+	for i := range n.children {
+		c.collect(&n.children[i])
+	}
+}
+
+// anyCase are the languages whose keywords may be written in any case.
+var anyCase = map[string]bool{"php": true, "html": true, "css": true}
+
+// Possible reports whether a text can have a match at all.
+func (p *Pattern) Possible(text []byte) bool {
+	for _, need := range p.needs {
+		if !bytes.Contains(text, need) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,64 @@
+// Package check refuses request fields that cannot mean anything, before they reach a rule or the store.
+//
+// Postgres keeps no NUL byte and no invalid UTF-8 in text, so every string of a request that a query is given passes
+// [Text] or [ID] first; what fails is the caller's mistake and not a defect.
+package check
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"kaged.dev/pkg/fault"
+)
+
+// MaxID is the longest identifier in bytes. Ids are ULIDs or slugs; longer ones name nothing.
+const MaxID = 200
+
+// Field returns validation_failed about one field; format and args make its sentence.
+func Field(field, format string, args ...any) *fault.Error {
+	return fault.New(fault.ValidationFailed, format, args...).With("fields", []string{field})
+}
+
+// Text fails with validation_failed if value cannot be stored as text or has more than max characters; 0 is no limit.
+func Text(field, value string, max int) error {
+	switch {
+	case !utf8.ValidString(value):
+		return Field(field, "%s must be valid UTF-8 text.", field)
+	case strings.ContainsRune(value, 0):
+		return Field(field, "%s must not hold NUL characters.", field)
+	case max > 0 && utf8.RuneCountInString(value) > max:
+		return Field(field, "%s must have at most %d characters.", field, max)
+	}
+	return nil
+}
+
+// ID fails with validation_failed if value cannot be an identifier: it is empty, too long or no text.
+func ID(field, value string) error {
+	if value == "" {
+		return Field(field, "%s must not be empty.", field)
+	}
+	if len(value) > MaxID {
+		return Field(field, "%s must have at most %d characters.", field, MaxID)
+	}
+	return Text(field, value, 0)
+}
+
+// Findable reports whether an identifier of a URL path can exist at all. One that cannot is answered like any other
+// unknown one, with not_found, and never reaches the store.
+func Findable(id string) bool { return ID("id", id) == nil }
+
+// Setting is the value of a configuration key.
+type Setting struct {
+	Key   string
+	Value int64
+}
+
+// Positive fails with bad_request for the first setting that is not more than 0.
+func Positive(settings ...Setting) error {
+	for _, s := range settings {
+		if s.Value <= 0 {
+			return fault.New(fault.BadRequest, "%s must be more than 0.", s.Key)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+// Package compile turns a project's files into the snapshot that its sessions run on. It is pure: the same files, rules and
+// catalogue make the same snapshot.
+package compile
+
+import (
+	"slices"
+
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/dsl"
+)
+
+// Input is what a snapshot depends on.
+type Input struct {
+	// Files are the files known so far.
+	Files []dsl.File
+	// OperatorTools are the operator's default_tools, in order.
+	OperatorTools []catalogue.Switch
+	// Catalogue returns the tools there are. It is asked once, and only when the files are complete and right.
+	Catalogue func() (catalogue.Tools, error)
+}
+
+// Output is a snapshot, or what is missing for one.
+type Output struct {
+	// Project is nil while there are errors or wanted files.
+	Project *Project
+	// Diagnostics is what is wrong or worth knowing.
+	Diagnostics []dsl.Diagnostic
+	// Wanted are the files to be given with the next call.
+	Wanted []string
+	// Aliases and Prompts are the names in use.
+	Aliases, Prompts []dsl.Reference
+}
+
+// Compile compiles. It fails only as Catalogue does.
+func Compile(in Input) (Output, error) {
+	parsed := dsl.Parse(in.Files)
+	out := Output{Diagnostics: parsed.Diagnostics, Wanted: parsed.Wanted}
+	if parsed.Project == nil {
+		return out, nil
+	}
+	tools, err := in.Catalogue()
+	if err != nil {
+		return Output{}, err
+	}
+	r := resolver{catalogue: tools, operator: in.OperatorTools}
+	p := parsed.Project
+	root := r.agent(p.Primary, true)
+	out.Aliases, out.Prompts = p.Aliases, p.Prompts
+	out.Diagnostics = append(out.Diagnostics, r.diagnostics...)
+	if !slices.ContainsFunc(r.diagnostics, func(d dsl.Diagnostic) bool { return d.Severity == dsl.Error }) {
+		out.Project = &Project{Slug: p.Slug, Description: p.Description, Version: p.Version, Root: root}
+		for _, t := range tools {
+			if !slices.Contains(root.Tools, t.Name) {
+				out.Project.ToolsOff = append(out.Project.ToolsOff, t.Name)
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,100 @@
+package compile
+
+import (
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+)
+
+// Layer is what may decide whether an agent has a tool.
+type Layer int
+
+// The layers, as they are laid over each other, but for what is the root's alone.
+const (
+	ByDefault  Layer = iota + 1 // what the root agent has, and others have not, when nobody says anything
+	ByOperator                  // the operator's default_tools
+	ByProfile                   // the agent's tools_profile
+	ByAgent                     // the agent's tools
+	ByScope                     // the tool is for the root agent only, and this is another
+)
+
+// Decision says whether an agent has a tool and why.
+type Decision struct {
+	// Tool is the canonical name.
+	Tool    string
+	Enabled bool
+	By      Layer
+	// Pattern decided, for operator and agent; for a profile it is the profile's name.
+	Pattern string
+	// Pos is where an agent's pattern is written.
+	Pos dsl.Position
+	// ShownAs is the alias the model is shown, "" for the canonical name.
+	ShownAs string
+}
+
+// Explanation is an agent's tools and why it has them, or what is missing to say so.
+type Explanation struct {
+	// Agent is nil while there are errors or wanted files.
+	Agent *dsl.Agent
+	// Decisions are about every tool of the catalogue, in its order.
+	Decisions []Decision
+	// Project is the project's slug, Agents are the tree paths of its agents.
+	Project string
+	Agents  []string
+	// Diagnostics and Wanted are as in [Output].
+	Diagnostics []dsl.Diagnostic
+	Wanted      []string
+}
+
+// Explain explains the tools of the agent at a tree path, the root for "". Without files it is about the root agent of a
+// project that says nothing about tools. It fails with not_found if there is no such agent, and as Catalogue does.
+func Explain(in Input, agent string) (Explanation, error) {
+	root := &dsl.Agent{Key: rootPath, Path: rootPath}
+	out := Explanation{Agents: []string{rootPath}}
+	if len(in.Files) > 0 {
+		parsed := dsl.Parse(in.Files)
+		out.Diagnostics, out.Wanted = parsed.Diagnostics, parsed.Wanted
+		if parsed.Project == nil {
+			return out, nil
+		}
+		root, out.Project, out.Agents = parsed.Project.Primary, parsed.Project.Slug, nil
+		for a := range parsed.Project.Agents {
+			out.Agents = append(out.Agents, a.Path)
+		}
+	}
+	found := find(root, agent)
+	if found == nil {
+		return out, fault.New(fault.NotFound, "The project has no agent %.200q.", agent).With("agent", agent).With("agents", anys(out.Agents))
+	}
+	tools, err := in.Catalogue()
+	if err != nil {
+		return out, err
+	}
+	r := resolver{catalogue: tools, operator: in.OperatorTools}
+	r.checkPatterns(found, found == root)
+	out.Agent, out.Decisions = found, r.decide(found, found == root)
+	out.Diagnostics = append(out.Diagnostics, r.diagnostics...)
+	return out, nil
+}
+
+// rootPath is the tree path of a project's root agent.
+const rootPath = "primary"
+
+func find(a *dsl.Agent, path string) *dsl.Agent {
+	if path == "" || a.Path == path {
+		return a
+	}
+	for _, child := range a.Subagents {
+		if found := find(child, path); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+func anys(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/dsl"
+)
+
+// resolver gives each agent its tools.
+type resolver struct {
+	catalogue   catalogue.Tools
+	operator    []catalogue.Switch
+	diagnostics []dsl.Diagnostic
+}
+
+func (r *resolver) agent(a *dsl.Agent, isRoot bool) *Agent {
+	out := &Agent{
+		Key: a.Key, Path: a.Path, Model: a.Model, PromptPath: a.Prompt, Description: a.Description,
+		MaxSteps: a.MaxSteps, MaxOutputTokens: a.MaxOutputTokens, Cage: a.Cage,
+		ResumeOnCrash: a.ResumeOnCrash, IncludeToolResults: a.IncludeToolResults,
+	}
+	r.tools(a, out, isRoot)
+	for _, child := range a.Subagents {
+		out.Children = append(out.Children, r.agent(child, false))
+	}
+	return out
+}
+
+// tools gives an agent its tools and checks the patterns it names them by.
+func (r *resolver) tools(a *dsl.Agent, out *Agent, isRoot bool) {
+	for _, d := range r.decide(a, isRoot) {
+		if !d.Enabled {
+			continue
+		}
+		out.Tools = append(out.Tools, d.Tool)
+		out.Writes = out.Writes || r.catalogue.Find(d.Tool).Writes
+		if d.ShownAs != "" {
+			if out.Aliases == nil {
+				out.Aliases = map[string]string{}
+			}
+			out.Aliases[d.Tool] = d.ShownAs
+		}
+	}
+	r.checkPatterns(a, isRoot)
+}
+
+// decide resolves the layers, each over the one before: what the root has by default, the operator's rules, the agent's
+// profile and tools, and once more what the operator turned off. A profile takes the place of the defaults.
+func (r *resolver) decide(a *dsl.Agent, isRoot bool) []Decision {
+	own := make([]catalogue.Switch, len(a.Tools))
+	for i, s := range a.Tools {
+		own[i] = s.Switch
+	}
+	profile := profileSwitches(a.ToolsProfile, isRoot)
+	list := make([]Decision, len(r.catalogue))
+	for i := range r.catalogue {
+		t := &r.catalogue[i]
+		d := Decision{Tool: t.Name}
+		d.Enabled, d.By, d.Pattern = r.verdict(t, own, profile, isRoot)
+		switch d.By {
+		case ByAgent:
+			d.Pos = positionOf(a, d.Pattern)
+		case ByProfile:
+			d.Pattern = a.ToolsProfile
+		}
+		if d.Enabled {
+			d.ShownAs = shownAs(t, own, profile)
+		}
+		list[i] = d
+	}
+	return list
+}
+
+// verdict says whether an agent has t, which layer decided that, and by which of its patterns.
+func (r *resolver) verdict(t *catalogue.Tool, own, profile []catalogue.Switch, isRoot bool) (enabled bool, by Layer, pattern string) {
+	operator := catalogue.Verdict(r.operator, t)
+	switch {
+	case t.RootOnly && !isRoot:
+		return false, ByScope, ""
+	case operator != nil && !operator.Enabled:
+		return false, ByOperator, operator.Pattern
+	}
+	if v := catalogue.Verdict(own, t); v != nil {
+		return v.Enabled, ByAgent, v.Pattern
+	}
+	if v := catalogue.Verdict(profile, t); v != nil {
+		return v.Enabled, ByProfile, v.Pattern
+	}
+	if isRoot && operator != nil {
+		return true, ByOperator, operator.Pattern
+	}
+	return isRoot && profile == nil && t.DefaultRoot, ByDefault, ""
+}
+
+// positionOf returns where an agent's tools name a pattern; of several the last counts.
+func positionOf(a *dsl.Agent, pattern string) dsl.Position {
+	for _, s := range slices.Backward(a.Tools) {
+		if s.Pattern == pattern {
+			return s.Pos
+		}
+	}
+	return dsl.Position{}
+}
+
+// shownAs returns the alias by which an agent asked for t, "" if it asked for it by its own name or by none.
+func shownAs(t *catalogue.Tool, own, profile []catalogue.Switch) string {
+	for _, layer := range [][]catalogue.Switch{own, profile} {
+		v := catalogue.Verdict(layer, t)
+		if v == nil || t.Matches(v.Pattern) != catalogue.ExactMatch {
+			continue
+		}
+		if v.Pattern == t.Name {
+			return ""
+		}
+		return v.Pattern
+	}
+	return ""
+}
+
+func profileSwitches(profile string, isRoot bool) []catalogue.Switch {
+	if profile != dsl.Flat20 {
+		return nil
+	}
+	var out []catalogue.Switch
+	for _, t := range dsl.Flat20Tools() {
+		if isRoot || t.Subagent {
+			out = append(out, catalogue.Switch{Pattern: t.Name, Enabled: true})
+		}
+	}
+	return out
+}
+
+// checkPatterns warns about patterns that name nothing and refuses those that give a subagent what is the root's alone.
+func (r *resolver) checkPatterns(a *dsl.Agent, isRoot bool) {
+	for _, s := range a.Tools {
+		path := fmt.Sprintf("%s.tools[%q]", a.Path, s.Pattern)
+		matched, rootOnly := 0, 0
+		for i := range r.catalogue {
+			if r.catalogue[i].Matches(s.Pattern) != catalogue.NoMatch {
+				matched++
+				if r.catalogue[i].RootOnly {
+					rootOnly++
+				}
+			}
+		}
+		switch {
+		case matched == 0:
+			r.diagnostics = append(r.diagnostics, dsl.Diagnostic{
+				Kind: dsl.ToolUnmatched, Severity: dsl.Warning, Path: path, Pos: s.Pos,
+				Message: fmt.Sprintf("%q names no tool that this kaged has.", s.Pattern),
+			})
+		case s.Enabled && !isRoot && rootOnly == matched:
+			r.diagnostics = append(r.diagnostics, dsl.Diagnostic{
+				Kind: dsl.PrincipalScope, Path: path, Pos: s.Pos,
+				Message: fmt.Sprintf("%q is for the root agent only.", s.Pattern),
+			})
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package contract
+
+import (
+	"encoding/json"
+	"math"
+
+	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+)
+
+// Limits of a call of an agent by its parent.
+const (
+	// MaxPrompt bounds a prompt in bytes.
+	MaxPrompt = 256 << 10
+	// MaxAgentText bounds in bytes the text that a parent is given.
+	MaxAgentText = 64 << 10
+	// MaxFilesChanged bounds the list of files that a parent is given.
+	MaxFilesChanged = 200
+)
+
+// AgentTool is the beginning of the name of the tool with which an agent calls a child. The child's key follows.
+const AgentTool = "agent-"
+
+// The records of invocations.
+const (
+	DelegationStarted   = "delegation.started"
+	DelegationCompleted = "delegation.completed"
+)
+
+// AgentStarted is the beginning of an invocation: a call of an agent by its parent. It is the first event of that
+// invocation, and Audit names the agent.
+type AgentStarted struct {
+	// ParentID is the invocation of the caller, empty for the root agent's. CallID is the caller's call.
+	ParentID, CallID string
+	// Name is the agent's key in its parent's subagents.
+	Name, Prompt string
+	// Cage is [CagePending] or [Uncaged].
+	Cage CageStatus
+	// Tools are the names of its tools, those of its children last.
+	Tools     []string
+	StartedAt int64
+	Audit     Record
+}
+
+// AgentEnded is the end of an invocation and its last event.
+type AgentEnded struct {
+	Outcome Outcome
+	// Err is why it failed, nil unless it did.
+	Err *fault.Error
+	// Text is what it wrote last, Truncated says that it was cut to [MaxAgentText].
+	Text      string
+	Truncated bool
+	// Steps, Usage and Cost count its own turns and not those of agents below it. Cost is nil if it is not known.
+	Steps      int
+	Usage      llm.Usage
+	Cost       *llm.Cost
+	DurationMS int64
+	// FilesChanged are the files that it and those below it changed, sorted.
+	FilesChanged []string
+	EndedAt      int64
+	Audit        Record
+}
+
+// Name returns the name of an outcome in the API: completed, failed or cancelled.
+func (o Outcome) Name() string {
+	switch o {
+	case Completed:
+		return "completed"
+	case Cancelled:
+		return "cancelled"
+	}
+	return "failed"
+}
+
+// Answer is what an agent is told of the end of a child that it called.
+type Answer struct {
+	InvocationID string
+	Ended        AgentEnded
+	// Usage and Cost count the child and all below it. Cost is nil if it is not known.
+	Usage llm.Usage
+	Cost  *llm.Cost
+}
+
+// Content returns the answer as the result of the call, which is an error unless the child has completed.
+func (a Answer) Content() string {
+	e := a.Ended
+	shown := answerJSON{
+		InvocationID: a.InvocationID, Outcome: e.Outcome.Name(), Text: valid(e.Text), Truncated: e.Truncated,
+		Steps: e.Steps, Tokens: llm.AddCounts(a.Usage.TotalInput(), a.Usage.Output), DurationMS: e.DurationMS,
+		FilesChanged: allValid(e.FilesChanged),
+	}
+	if a.Cost != nil && !math.IsNaN(a.Cost.Total) && !math.IsInf(a.Cost.Total, 0) {
+		shown.CostUSD = &a.Cost.Total
+	}
+	if e.Err != nil {
+		shown.Error = &answerError{Code: e.Err.Code.String(), Message: valid(e.Err.Msg)}
+	}
+	text, err := json.Marshal(shown)
+	if err != nil {
+		panic(err) // it holds only texts and finite numbers
+	}
+	return string(text)
+}
+
+type answerJSON struct {
+	InvocationID string       `json:"invocation_id"`
+	Outcome      string       `json:"outcome"`
+	Text         string       `json:"text"`
+	Truncated    bool         `json:"truncated"`
+	Steps        int          `json:"steps"`
+	Tokens       int64        `json:"tokens"`
+	CostUSD      *float64     `json:"cost_usd"`
+	DurationMS   int64        `json:"duration_ms"`
+	FilesChanged []string     `json:"files_changed"`
+	Error        *answerError `json:"error,omitempty"`
+}
+
+type answerError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// ClipAgentText returns as much of what an agent wrote as its parent is given, and whether that is less than all.
+func ClipAgentText(text string) (string, bool) {
+	if len(text) <= MaxAgentText {
+		return text, false
+	}
+	return clip.Bytes(text, MaxAgentText), true
+}

@@ -1,0 +1,75 @@
+package contract
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+)
+
+// Subject is the subject of a request for approval: one tool call, as it would act if it were made now. Its JSON form
+// is stored and shown by the API.
+type Subject struct {
+	// Tool is the canonical name, Agent the caller.
+	Tool  string `json:"tool"`
+	Agent string `json:"agent_path"`
+	// Reasons say why it needs approval, one sentence each.
+	Reasons []string `json:"reasons"`
+	// Command is the exact command, Cwd the folder it runs in as results name it.
+	Command string `json:"command,omitempty"`
+	Cwd     string `json:"cwd,omitempty"`
+	// Paths are the files it changes as results name them, Preview is the change as a unified diff.
+	Paths   []string `json:"paths,omitempty"`
+	Preview string   `json:"preview,omitempty"`
+}
+
+// Fingerprint stands for the subject. Any other subject has another one.
+func (s Subject) Fingerprint() string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // it holds only texts
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// Proto returns the subject as a message. Text that is no UTF-8 is made so.
+func (s Subject) Proto() *commonv1.ApprovalSubject {
+	return &commonv1.ApprovalSubject{
+		Tool: valid(s.Tool), AgentPath: valid(s.Agent), Reasons: allValid(s.Reasons), Command: valid(s.Command),
+		Cwd: valid(s.Cwd), Paths: allValid(s.Paths), Preview: valid(s.Preview),
+	}
+}
+
+// SubjectFromProto is the reverse of [Subject.Proto].
+func SubjectFromProto(p *commonv1.ApprovalSubject) Subject {
+	return Subject{
+		Tool: p.GetTool(), Agent: p.GetAgentPath(), Reasons: p.GetReasons(), Command: p.GetCommand(), Cwd: p.GetCwd(),
+		Paths: p.GetPaths(), Preview: p.GetPreview(),
+	}
+}
+
+// Question is the end of a call that was not made because an operator has to allow it.
+type Question struct {
+	Subject Subject
+	// Fingerprint stands for the subject. A grant names it.
+	Fingerprint string
+}
+
+// Verdict is how a request for approval ended.
+type Verdict int
+
+// The verdicts. Any other value is a refusal.
+const (
+	Approved Verdict = iota + 1
+	Denied
+	Expired
+)
+
+// Decision is an operator's answer.
+type Decision struct {
+	Verdict Verdict
+	// Comment is addressed to the agent.
+	Comment string
+}

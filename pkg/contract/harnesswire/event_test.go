@@ -1,0 +1,156 @@
+package harnesswire_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/contract/harnesswire"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+)
+
+// events has one event for each message of the stream, with every field set.
+func events() map[string]contract.Event {
+	ttft := 1.5
+	failure := fault.New(fault.ProviderUnreachable, "x").With("status", 500.0)
+	record := contract.Record{
+		Type: "tool.called", At: 12, Agent: "primary", Payload: map[string]any{"a": []any{1.0, "b", nil}},
+	}
+	usage := llm.Usage{Input: 1, Output: 2, Reasoning: 3, CacheRead: 4, CacheWrite: 5}
+	stats := &llm.Stats{TTFT: &ttft, Duration: 2000, TPS: 3, Cost: &llm.Cost{Input: 1, Total: 1}}
+	return map[string]contract.Event{
+		"message_start": contract.MessageStart{Provider: "p", Model: "m", Driver: "d", StartedAt: 12},
+		"delta":         contract.Delta{Thinking: true, Text: "a"},
+		"tool_call":     contract.ToolStarted{Step: 1, Call: llm.ToolCall{ID: "c", Name: "n", Input: "{}"}},
+		"tool_output":   contract.ToolOutput{CallID: "c", Stream: "stdout", Text: "a"},
+		"tool_result": contract.ToolFinished{
+			Step: 1, Input: "{}", Result: llm.ToolResult{CallID: "c", Name: "n", Content: "x", IsError: true}, Err: failure,
+			Audit: []contract.Record{record}, DurationMS: 7,
+		},
+		"turn": contract.TurnDone{Wait: true, Turn: contract.Turn{
+			Step: 1, Blocks: []llm.Block{{Text: &llm.Text{Text: "t"}}}, Stop: llm.StopToolUse, Usage: usage, Stats: stats,
+			Provider: "p", Model: "m",
+		}},
+		"step_done": contract.StepDone{Step: 1},
+		"audit":     record,
+		"retry":     contract.Retry{Err: failure, Attempt: 2, DelayMS: 1000, Provider: "q", Model: "m"},
+		"finished": contract.Finished{
+			Outcome: contract.Failed, Stop: llm.StopAborted, Usage: usage, Stats: stats, Err: failure, ClosingText: "c",
+			Partial: []llm.Block{{Text: &llm.Text{Text: "t"}}}, Steps: 2, Detail: map[string]any{"status": 500.0},
+		},
+		"audit_head": contract.AuditMoved{Head: contract.AuditHead{Hash: "h", Items: 3}},
+		"approval": contract.ApprovalRequested{
+			ID: "i", CallID: "c", Step: 1, Audit: []contract.Record{record},
+			Subject: contract.Subject{
+				Tool: "t", Agent: "primary", Reasons: []string{"r"}, Command: "c", Cwd: "./d", Paths: []string{"./p"}, Preview: "+",
+			},
+		},
+		"cage": contract.CageChanged{
+			Status: contract.Caged, Tier: "userns", BestEffort: []string{"b"}, Summary: "s", Notes: []string{"n"}, Ended: "disk",
+			Found: []contract.Finding{{Kind: "name", Path: "/p", Text: "t"}}, Audit: record,
+		},
+		"network": contract.NetworkTried{
+			Attempt: contract.Attempt{At: 5, Target: "t", Allowed: true, Rule: "r", Count: 2}, Audit: record,
+		},
+		"agent_started": contract.AgentStarted{
+			ParentID: "p", CallID: "c", Name: "n", Prompt: "Do it.", Cage: contract.CagePending, Tools: []string{"file.read"},
+			StartedAt: 5, Audit: record,
+		},
+		"agent_ended": contract.AgentEnded{
+			Outcome: contract.Cancelled, Err: failure, Text: "t", Truncated: true, Steps: 2, Usage: usage,
+			Cost: &llm.Cost{Input: 1, Total: 1}, DurationMS: 7, FilesChanged: []string{"a.go"}, EndedAt: 9, Audit: record,
+		},
+	}
+}
+
+// Every event of the stream has one Go type and is the same after the wire.
+func TestEventsRoundTrip(t *testing.T) {
+	t.Parallel()
+	all := events()
+	fields := (&harnessv1.RunEvent{}).ProtoReflect().Descriptor().Oneofs().ByName("event").Fields()
+	for i := range fields.Len() {
+		name := string(fields.Get(i).Name())
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := contract.Happening{InvocationID: "i", Event: all[name]}
+			p, err := harnesswire.Event(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := proto.Marshal(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var back harnessv1.RunEvent
+			if err := proto.Unmarshal(data, &back); err != nil {
+				t.Fatal(err)
+			}
+			if set := back.ProtoReflect().WhichOneof(fields.Get(i).ContainingOneof()); set == nil || string(set.Name()) != name {
+				t.Errorf("got the message of %v, want %s", set, name)
+			}
+			if d := cmp.Diff(want, harnesswire.FromEvent(&back)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// An event that this build does not know is nil in one direction and an error in the other.
+func TestUnknownEvents(t *testing.T) {
+	t.Parallel()
+	if got := harnesswire.FromEvent(&harnessv1.RunEvent{}).Event; got != nil {
+		t.Errorf("got %v, want nil", got)
+	}
+	if got, err := harnesswire.Event(contract.Happening{}); fault.CodeOf(err) != fault.Internal {
+		t.Errorf("got %v and %v, want internal", got, err)
+	}
+	failed := harnesswire.FromEvent(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Finished{}}).Event
+	if f, ok := failed.(contract.Finished); !ok || f.Outcome != contract.Failed || f.Stop != llm.StopError {
+		t.Errorf("got %+v for an end that says nothing, want a failure", failed)
+	}
+}
+
+// If the payload of a record cannot be encoded as JSON, its text is sent instead.
+func TestPayloadsWithoutJSON(t *testing.T) {
+	t.Parallel()
+	ev, err := harnesswire.Event(contract.Happening{Event: contract.Record{Payload: map[string]any{"a": make(chan int)}}})
+	if err != nil || ev.GetAudit().GetPayload().GetFields()["a"].GetStringValue() == "" {
+		t.Errorf("got record %v and error %v, want the value as a text", ev, err)
+	}
+}
+
+// Routes keep their targets in order, with those that cannot be used and why.
+func TestRoutesRoundTrip(t *testing.T) {
+	t.Parallel()
+	want := map[string]contract.Route{"smart": {Alias: "smart", Targets: []contract.Target{
+		{Target: llm.Target{
+			Provider: "p", Model: "m", Driver: "openai", APIKey: "k", BaseURL: "u", Headers: map[string]string{"a": "b"},
+			Script: []byte("s"),
+		}},
+		{Target: llm.Target{Provider: "q"}, Unusable: fault.New(fault.ProviderNotConfigured, "No key.")},
+	}}}
+	if d := cmp.Diff(want, harnesswire.FromRoutes(harnesswire.Routes(want))); d != "" {
+		t.Error(d)
+	}
+	if got := harnesswire.Routes(nil); got != nil {
+		t.Errorf("got %v for no routes, want nil", got)
+	}
+}
+
+// Every verdict survives, and an unknown one is no approval.
+func TestDecisions(t *testing.T) {
+	t.Parallel()
+	for _, verdict := range []contract.Verdict{contract.Approved, contract.Denied, contract.Expired} {
+		want := contract.Decision{Verdict: verdict, Comment: "c"}
+		if id, got := harnesswire.FromDecision(harnesswire.Decision("a", want)); id != "a" || got != want {
+			t.Errorf("got %s %+v, want a %+v", id, got, want)
+		}
+	}
+	if _, got := harnesswire.FromDecision(&harnessv1.ApprovalDecision{Verdict: 99}); got.Verdict == contract.Approved {
+		t.Error("got an approval for an unknown verdict")
+	}
+}

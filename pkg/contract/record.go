@@ -1,0 +1,100 @@
+package contract
+
+import (
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/redact"
+	"kaged.dev/pkg/structs"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+)
+
+// The records of tool calls.
+const (
+	ToolCalled    = "tool.called"
+	ToolCompleted = "tool.completed"
+)
+
+// The records of files that tools changed. Each has its path as results name it, and moved_to for one that was moved.
+const (
+	FileWritten = "file.written"
+	FileEdited  = "file.edited"
+)
+
+// FilesChanged returns the files that records say were changed, in their order.
+func FilesChanged(records []Record) (paths []string) {
+	for _, r := range records {
+		if r.Type != FileWritten && r.Type != FileEdited {
+			continue
+		}
+		for _, key := range []string{"path", "moved_to"} {
+			if path, ok := r.Payload[key].(string); ok && path != "" {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
+}
+
+// Record is a line of the append-only record.
+type Record struct {
+	// Type is the event, such as tool.called.
+	Type string
+	At   int64
+	// Agent is the agent it is about.
+	Agent string
+	// Payload holds plain JSON values, masked and shortened.
+	Payload map[string]any
+}
+
+// NewRecord returns a record of now.
+func NewRecord(event, agent string, payload map[string]any) Record {
+	return Record{Type: event, At: time.Now().UnixMilli(), Agent: agent, Payload: payload}
+}
+
+// Size is about how many bytes the record takes.
+func (r Record) Size() int { return len(r.Type) + len(r.Agent) + redact.Length(r.Payload) }
+
+// Proto returns the record as a message. A value without a JSON form is written as its text.
+func (r Record) Proto() *commonv1.AuditRecord {
+	return &commonv1.AuditRecord{EventType: r.Type, Ts: r.At, AgentPath: r.Agent, Payload: structs.Of(r.Payload)}
+}
+
+// RecordFromProto is the reverse of [Record.Proto].
+func RecordFromProto(p *commonv1.AuditRecord) Record {
+	return Record{Type: p.GetEventType(), At: p.GetTs(), Agent: p.GetAgentPath(), Payload: p.GetPayload().AsMap()}
+}
+
+// RecordsProto returns records as messages.
+func RecordsProto(records []Record) []*commonv1.AuditRecord {
+	list := make([]*commonv1.AuditRecord, len(records))
+	for i, r := range records {
+		list[i] = r.Proto()
+	}
+	return list
+}
+
+// RecordsFromProto is the reverse of [RecordsProto].
+func RecordsFromProto(list []*commonv1.AuditRecord) []Record {
+	records := make([]Record, len(list))
+	for i, p := range list {
+		records[i] = RecordFromProto(p)
+	}
+	return records
+}
+
+// CalledFields is the payload of tool.called: its tool, and its parameters masked and shortened to limit bytes
+// a value.
+func CalledFields(tool string, input []byte, limit int) map[string]any {
+	return map[string]any{"tool_name": tool, "params": redact.Params(input, limit)}
+}
+
+// CompletedFields is the payload of tool.completed: its tool, how long it took, and the code of err unless that
+// is nil.
+func CompletedFields(tool string, took time.Duration, err error) map[string]any {
+	fields := map[string]any{"tool_name": tool, "duration_ms": took.Milliseconds(), "success": err == nil}
+	if err != nil {
+		fields["error_code"] = fault.CodeOf(err).String()
+	}
+	return fields
+}

@@ -1,0 +1,91 @@
+// Package edit changes text: exact replacements, and the unified diffs that show what was changed.
+package edit
+
+import (
+	"strings"
+
+	"kaged.dev/pkg/fault"
+)
+
+// Change is a replaced piece of a text: the bytes from Start to End became Text.
+type Change struct {
+	Start, End int
+	Text       string
+}
+
+// MaxReplacements is how many occurrences are replaced at once.
+const MaxReplacements = 100_000
+
+// Replace finds old in text and returns the changes that put new in its place: one, or all of them if all is set. The text
+// keeps its line endings: in a text whose lines end in \r\n, a \n of old means what it looks like, and one of new becomes
+// \r\n. It fails with no_change, with old_string_not_found, whose details show the nearest text, and with multiple_matches,
+// whose details count them; with invalid_params for more than
+// [MaxReplacements].
+func Replace(text, old, new string, all bool) ([]Change, error) {
+	if old == new {
+		return nil, fault.New(fault.NoChange, "old_string and new_string are the same.")
+	}
+	if old == "" {
+		return nil, fault.New(fault.InvalidParams, "old_string is empty; give the text to replace.").With("field", "old_string")
+	}
+	old, new, count := fit(text, old, new)
+	switch {
+	case count == 0:
+		return nil, notFound(text, old)
+	case count > MaxReplacements:
+		return nil, fault.New(fault.InvalidParams, "old_string occurs %d times; at most %d are replaced at once.", count, MaxReplacements).
+			With("field", "old_string").With("count", count)
+	case count > 1 && !all:
+		return nil, fault.New(fault.MultipleMatches, "old_string occurs %d times; make it unique or set replace_all.", count).
+			With("count", count)
+	case old == new:
+		return nil, fault.New(fault.NoChange, "old_string and new_string differ only in line endings, which are kept.")
+	}
+	changes := make([]Change, 0, count)
+	for at := 0; len(changes) < count; {
+		start := at + strings.Index(text[at:], old)
+		at = start + len(old)
+		changes = append(changes, Change{start, at, new})
+	}
+	return changes, nil
+}
+
+// fit adapts old and new to the line endings of text and counts how often old occurs then.
+func fit(text, old, new string) (string, string, int) {
+	crlf := strings.Count(text, "\r\n")
+	if crlf == 0 {
+		return old, new, strings.Count(text, old)
+	}
+	if crlf == strings.Count(text, "\n") {
+		old, new = toCRLF(old), toCRLF(new)
+		return old, new, strings.Count(text, old)
+	}
+	// Both endings occur: take the text at its word, and as \r\n where that finds nothing.
+	if n := strings.Count(text, old); n > 0 {
+		return old, new, n
+	}
+	old, new = toCRLF(old), toCRLF(new)
+	return old, new, strings.Count(text, old)
+}
+
+func toCRLF(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\n", "\r\n")
+}
+
+// Apply returns text with the changes made. They are in order and do not overlap.
+func Apply(text string, changes []Change) string {
+	size := len(text)
+	for _, c := range changes {
+		size += len(c.Text) - (c.End - c.Start)
+	}
+	var b strings.Builder
+	b.Grow(size)
+	at := 0
+	for _, c := range changes {
+		b.WriteString(text[at:c.Start])
+		b.WriteString(c.Text)
+		at = c.End
+	}
+	b.WriteString(text[at:])
+	return b.String()
+}

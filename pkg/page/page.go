@@ -1,0 +1,150 @@
+// Package page is how every list is cut into pages: by the place where the last page ended, never by counting.
+//
+// A list is sorted by at most one number and one text, so the place is a [Key] and the query behind a list asks for the
+// rows after it. Clients get the key as an opaque cursor that is good for its own list only:
+//
+//	req, err := page.Parse("sessions", limit, cursor)
+//	rows := ... order by created_at desc, id desc limit req.Fetch()   // after req.After, if that is set
+//	p := page.Cut(req, rows, func(s Session) page.Key { return page.Key{N: s.CreatedAt, S: s.ID} })
+package page
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+
+	"kaged.dev/pkg/check"
+)
+
+// Limits of a page.
+const (
+	// Default is how many items a page has when the request does not say.
+	Default = 50
+	// Max is the most items of a page; a larger wish is cut to it.
+	Max = 200
+)
+
+// maxCursor is far above the longest cursor that Cut makes.
+const maxCursor = 1024
+
+const version = 1
+
+// Key is the place of an item in its list's order: a number, then a text. A list that is sorted by one of the two leaves
+// the other zero.
+type Key struct {
+	N int64
+	S string
+}
+
+// Request asks for a page of the list called List.
+type Request struct {
+	List string
+	// Limit is how many items the page may have, 1 to Max.
+	Limit int
+	// After is where the page before ended, nil for the first page.
+	After *Key
+}
+
+// Page is a piece of a list.
+type Page[T any] struct {
+	Items []T
+	// Next is the cursor of the next page, "" on the last.
+	Next string
+}
+
+// HasMore reports whether there is a next page.
+func (p Page[T]) HasMore() bool { return p.Next != "" }
+
+// NextCursor returns Next as the API shows it: nil on the last page.
+func (p Page[T]) NextCursor() *string {
+	if p.Next == "" {
+		return nil
+	}
+	return &p.Next
+}
+
+// Parse reads limit and cursor of a request for the list called list. A limit of 0 means [Default] and one above [Max]
+// means Max. It fails with validation_failed naming limit or cursor for a negative limit and for a cursor that did not
+// come from this list.
+func Parse(list string, limit int32, cursor string) (Request, error) {
+	req := Request{List: list, Limit: int(limit)}
+	switch {
+	case limit < 0:
+		return Request{}, check.Field("limit", "limit must be between 1 and %d.", Max)
+	case limit == 0:
+		req.Limit = Default
+	case limit > Max:
+		req.Limit = Max
+	}
+	if cursor == "" {
+		return req, nil
+	}
+	key, ok := decode(list, cursor)
+	if !ok {
+		return Request{}, check.Field("cursor", "cursor is not one that this list has given out.")
+	}
+	req.After = &key
+	return req, nil
+}
+
+// Fetch is how many rows to ask the store for: one more than the page has, which tells whether there is a next one.
+func (r Request) Fetch() int32 { return int32(r.Limit) + 1 }
+
+// Cut makes a page of up to Fetch rows; key returns the place of a row.
+func Cut[T any](r Request, rows []T, key func(T) Key) Page[T] {
+	return Of(r, rows[:min(len(rows), r.Limit)], len(rows) > r.Limit, key)
+}
+
+// Of makes a page of items, which may be fewer than the limit though more follow: a list whose items can be large ends its
+// pages by size. key returns the place of an item.
+func Of[T any](r Request, items []T, more bool, key func(T) Key) Page[T] {
+	p := Page[T]{Items: items}
+	if more && len(items) > 0 {
+		p.Next = encode(r.List, key(items[len(items)-1]))
+	}
+	return p
+}
+
+// Map returns p with every item turned by f.
+func Map[T, U any](p Page[T], f func(T) U) Page[U] {
+	items := make([]U, len(p.Items))
+	for i, item := range p.Items {
+		items[i] = f(item)
+	}
+	return Page[U]{Items: items, Next: p.Next}
+}
+
+// token is a cursor before encoding.
+type token struct {
+	Version int    `json:"v"`
+	List    string `json:"l"`
+	N       int64  `json:"n,omitempty"`
+	S       string `json:"s,omitempty"`
+}
+
+func encode(list string, key Key) string {
+	// A token holds nothing that cannot be marshalled.
+	text, _ := json.Marshal(token{version, list, key.N, key.S})
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+func decode(list, cursor string) (Key, bool) {
+	if len(cursor) > maxCursor {
+		return Key{}, false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return Key{}, false
+	}
+	var t token
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if dec.Decode(&t) != nil || t.Version != version || t.List != list || check.Text("cursor", t.S, check.MaxID) != nil {
+		return Key{}, false
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return Key{}, false
+	}
+	return Key{t.N, t.S}, true
+}

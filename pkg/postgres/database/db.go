@@ -1,0 +1,33 @@
+package database
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"kaged.dev/pkg/postgres"
+)
+
+// Querier is a [DB] or a [Pipeline].
+type Querier interface {
+	Exec(context.Context, string, ...any) (pgconn.CommandTag, error)
+	Query(context.Context, string, ...any) (pgx.Rows, error)
+	QueryRow(context.Context, string, ...any) pgx.Row
+}
+
+// DB is what a store works in: the service's [Pool], or a transaction. One transaction may span the stores of several contexts:
+// each store is made in it.
+type DB interface {
+	Querier
+	Begin(context.Context) (pgx.Tx, error)
+	SendBatch(context.Context, *pgx.Batch) pgx.BatchResults
+}
+
+// InTx runs f in db, if that is a transaction, and else in one of its own, as [postgres.InTx] does: then f may run several times.
+func InTx(ctx context.Context, db DB, f func(tx DB) error) error {
+	if tx, ok := db.(pgx.Tx); ok {
+		return f(tx)
+	}
+	return postgres.InTx(ctx, db, func(tx pgx.Tx) error { return f(tx) })
+}

@@ -1,0 +1,94 @@
+package database
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"kaged.dev/pkg/fault"
+)
+
+// Pool is the connections of the service, for stores that are built before the database can be reached: a pgxpool of its own
+// starts a goroutine. Until it is open each use fails with unavailable. The zero Pool is not open.
+type Pool struct{ opened atomic.Pointer[pgxpool.Pool] }
+
+// Open makes p use pool.
+func (p *Pool) Open(pool *pgxpool.Pool) { p.opened.Store(pool) }
+
+// Close makes p fail again. The caller closes the pool that p was opened with.
+func (p *Pool) Close() { p.opened.Store(nil) }
+
+// Get returns the pool that p was opened with. It fails with unavailable.
+func (p *Pool) Get() (*pgxpool.Pool, error) {
+	if pool := p.opened.Load(); pool != nil {
+		return pool, nil
+	}
+	return nil, NotOpen()
+}
+
+// NotOpen is the answer to a request before the database is open.
+func NotOpen() *fault.Error {
+	return fault.New(fault.Unavailable, "The database cannot be reached yet; try again shortly.").With("subsystem", "storage")
+}
+
+// Exec implements [DB].
+func (p *Pool) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	pool, err := p.Get()
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	return pool.Exec(ctx, sql, args...)
+}
+
+// Query implements [DB].
+func (p *Pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	pool, err := p.Get()
+	if err != nil {
+		return nil, err
+	}
+	return pool.Query(ctx, sql, args...)
+}
+
+// QueryRow implements [DB].
+func (p *Pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	pool, err := p.Get()
+	if err != nil {
+		return closed{err}
+	}
+	return pool.QueryRow(ctx, sql, args...)
+}
+
+// Begin implements [DB].
+func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
+	pool, err := p.Get()
+	if err != nil {
+		return nil, err
+	}
+	return pool.Begin(ctx)
+}
+
+// SendBatch implements [DB].
+func (p *Pool) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	pool, err := p.Get()
+	if err != nil {
+		return closedBatch{err}
+	}
+	return pool.SendBatch(ctx, b)
+}
+
+// closed is the row of a pool that is not open.
+type closed struct{ err error }
+
+func (c closed) Scan(...any) error { return c.err }
+
+// closedBatch is the results of a batch at a pool that is not open.
+type closedBatch struct{ err error }
+
+func (c closedBatch) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, c.err }
+func (c closedBatch) Query() (pgx.Rows, error)         { return nil, c.err }
+func (c closedBatch) QueryRow() pgx.Row                { return closed(c) }
+func (c closedBatch) Close() error                     { return c.err }
+func (c closedBatch) Tx() pgx.Tx                       { return nil }

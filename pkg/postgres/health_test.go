@@ -1,0 +1,135 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"kaged.dev/pkg/fault"
+)
+
+// script is a database that answers until silent is set and refuses writes with refusal.
+type script struct {
+	silent  atomic.Bool
+	refusal atomic.Pointer[pgconn.PgError]
+	drops   atomic.Int32
+}
+
+func (s *script) ask(ctx context.Context) error {
+	if s.silent.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (s *script) try(context.Context) error {
+	if refusal := s.refusal.Load(); refusal != nil {
+		return refusal
+	}
+	return nil
+}
+
+func (s *script) drop() { s.drops.Add(1) }
+
+// A request that waits while the database is silent, also for a connection, fails with unavailable within the stall time, wherever
+// in the watcher's interval the silence begins; later requests fail at once until the database answers.
+func TestWaitingRequestsEndWithinTheStallTime(t *testing.T) {
+	t.Parallel()
+	const stall = 5 * time.Second
+	for _, after := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond, 999 * time.Millisecond, time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				h, db := NewHealth(slog.New(slog.NewTextHandler(&log, nil)), stall, nil), &script{}
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() { defer close(ended); h.watch(ctx, db) }()
+				time.Sleep(10*time.Second + after)
+				synctest.Wait()
+				db.silent.Store(true)
+				began := time.Now()
+				waiter, done, err := h.Bound(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer done()
+				<-waiter.Done()
+				if waited := time.Since(began); waited > stall {
+					t.Errorf("got an end after %s, want it within %s", waited, stall)
+				}
+				if err := Stalled(waiter, context.Canceled); !errors.Is(err, fault.Unavailable) {
+					t.Errorf("got %v for the waiter, want unavailable", err)
+				}
+				if _, _, err := h.Bound(t.Context()); !errors.Is(err, fault.Unavailable) {
+					t.Errorf("got %v for a request of the stall, want unavailable", err)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				db.silent.Store(false)
+				time.Sleep(stall)
+				synctest.Wait()
+				if _, _, err := h.Bound(t.Context()); err != nil {
+					t.Errorf("got %v after the database answered, want none", err)
+				}
+				stop()
+				<-ended
+				for what, want := range map[string]int{"the database does not answer": 1, "the database answers again": 1} {
+					if got := strings.Count(log.String(), what); got != want {
+						t.Errorf("got %d lines %q, want %d:\n%s", got, what, want, log.String())
+					}
+				}
+			})
+		})
+	}
+}
+
+// Refused writes make the database unhealthy and are logged with their cause, once a minute however many statements fail; the first
+// accepted write ends that, with a line.
+func TestRefusedWritesAreLogged(t *testing.T) {
+	t.Parallel()
+	for code, reason := range map[string]string{"53100": "its disk is full", "58030": "its disk reports errors", "25006": "it is read-only"} {
+		t.Run(code, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				refusal := &pgconn.PgError{Code: code, Message: "could not extend file"}
+				h, db := NewHealth(slog.New(slog.NewTextHandler(&log, nil)), 5*time.Second, nil), &script{}
+				db.refusal.Store(refusal)
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() { defer close(ended); h.watch(ctx, db) }()
+				for range 30 {
+					h.TraceQueryEnd(t.Context(), nil, pgx.TraceQueryEndData{Err: refusal})
+				}
+				if err := h.Err(); !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), reason) {
+					t.Errorf("got %v, want unavailable with %q", err, reason)
+				}
+				time.Sleep(90 * time.Second)
+				synctest.Wait()
+				if got := strings.Count(log.String(), "the database refuses writes"); got != 2 || !strings.Contains(log.String(), reason) {
+					t.Errorf("got %d lines in 90 s, want 2 that name the reason %q:\n%s", got, reason, log.String())
+				}
+				db.refusal.Store(nil)
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if err := h.Err(); err != nil {
+					t.Errorf("got %v after an accepted write, want none", err)
+				}
+				stop()
+				<-ended
+				if !strings.Contains(log.String(), "the database takes writes again") || db.drops.Load() > 0 {
+					t.Errorf("got %d new connections and the log\n%s", db.drops.Load(), log.String())
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,30 @@
+package rpc
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+)
+
+// Options are what the contract says about a method.
+type Options struct {
+	// WithoutOperator and WithoutStorage are the options of kaged.common.v1 of these names.
+	WithoutOperator, WithoutStorage bool
+}
+
+// OptionsOf returns the options of a method by its full name, "/package.Service/Method". An unknown method has no options.
+func OptionsOf(fullMethod string) Options {
+	name := strings.ReplaceAll(strings.TrimPrefix(fullMethod, "/"), "/", ".")
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
+	if err != nil {
+		return Options{}
+	}
+	of := func(option protoreflect.ExtensionType) bool {
+		return proto.GetExtension(found.Options(), option).(bool)
+	}
+	return Options{WithoutOperator: of(commonv1.E_WithoutOperator), WithoutStorage: of(commonv1.E_WithoutStorage)}
+}

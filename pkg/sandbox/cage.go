@@ -1,0 +1,81 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
+)
+
+// Cages makes cages. It is safe for concurrent use.
+type Cages interface {
+	// Hold makes a cage and holds it until ctx ends, or the cage does: then it returns nil. event is called from one goroutine at a time, first
+	// with Opened; what it fails with is what Hold fails with. Hold fails with cage_policy_invalid and cage_unavailable if the
+	// cage cannot be made, and with unavailable if nobody can be asked or who held it was lost.
+	Hold(ctx context.Context, spec contract.CageSpec, event func(contract.CageEvent) error) error
+	// Release lets go of a cage in place of the end of Hold's ctx, and returns what it leaves when it has ended, or at once if
+	// background processes keep it. It fails with unavailable.
+	Release(ctx context.Context, id, session string) ([]contract.Finding, error)
+}
+
+// Inventory knows what runs.
+type Inventory interface {
+	// Running returns what runs for a session, or for all where it is empty, the oldest first. It fails with unavailable.
+	Running(ctx context.Context, session string) (contract.Running, error)
+}
+
+// Explain says why a cage with this policy ended a command and what can be done about it, empty for other reasons.
+func Explain(r contract.Reason, policy *dsl.Cage) string {
+	var limits dsl.Limits
+	if policy != nil {
+		limits = policy.Limits
+	}
+	switch r {
+	case contract.ReasonOOM:
+		return "The command was killed because the agent's cage ran out of memory" + limited("memory", size(limits.Memory)) +
+			". Do it with less at once, or ask the operator to raise the limit."
+	case contract.ReasonPIDs:
+		return "The command was killed because the agent's cage reached its limit of processes and threads" + limited("pids", number(limits.PIDs)) +
+			". Run fewer side by side, or ask the operator to raise the limit."
+	case contract.ReasonWalltime:
+		return "The command was ended because the agent's time is over" + limited("walltime", duration(limits.Walltime)) +
+			". Its cage is gone; the operator can raise the limit."
+	case contract.ReasonDisk:
+		return "The command was killed because the agent's cage wrote more than it may" + limited("disk", size(limits.Disk)) +
+			". Its cage is gone; what was written stays."
+	case contract.ReasonSeccomp:
+		return "The command was killed for a system call that no program of this machine's kind makes. It is of another architecture, or tries to get around the cage."
+	}
+	return ""
+}
+
+// limited names the limit, where its value is known.
+func limited(name, value string) string {
+	if value == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (limits.%s is %s)", name, value)
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+func duration(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return dsl.Span(d)
+}
+
+func size(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return dsl.Bytes(n)
+}

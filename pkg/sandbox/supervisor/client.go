@@ -1,0 +1,124 @@
+// Package supervisor is the client of sandbox-supervisor: it runs commands, and holds cages, through its gRPC service.
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/contract/sandboxwire"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/sandbox"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// Client is a [sandbox.Runner], a [sandbox.Background], [sandbox.Cages] and a [sandbox.Inventory].
+type Client struct {
+	client sandboxsupervisorv1.SandboxServiceClient
+}
+
+var (
+	_ sandbox.Runner     = (*Client)(nil)
+	_ sandbox.Background = (*Client)(nil)
+	_ sandbox.Cages      = (*Client)(nil)
+	_ sandbox.Inventory  = (*Client)(nil)
+)
+
+// New returns a runner that asks client.
+func New(client sandboxsupervisorv1.SandboxServiceClient) *Client { return &Client{client} }
+
+type stream = grpc.BidiStreamingClient[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]
+
+// Run runs one command in one stream; the end of the stream is the end of the command.
+func (c *Client) Run(ctx context.Context, spec sandbox.Spec, output func([]byte)) (contract.Exit, error) {
+	// Returning for whatever reason ends the stream, and the supervisor then kills what is left.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	st, err := c.client.Exec(ctx)
+	if err != nil {
+		return contract.Exit{}, err
+	}
+	if err := start(st, spec); err != nil {
+		return contract.Exit{}, err
+	}
+	started := false
+	for {
+		event, err := st.Recv()
+		if err != nil {
+			return contract.Exit{Started: started}, ended(ctx, err, started)
+		}
+		switch e := event.GetEvent().(type) {
+		case *sandboxsupervisorv1.ExecEvent_Started:
+			started = true
+		case *sandboxsupervisorv1.ExecEvent_Output:
+			if e.Output.GetStream() == sandboxsupervisorv1.Stream_STREAM_STDERR && spec.Stderr != nil {
+				spec.Stderr(e.Output.GetData())
+			} else {
+				output(e.Output.GetData())
+			}
+		case *sandboxsupervisorv1.ExecEvent_Refused:
+			if spec.Refused != nil {
+				spec.Refused(contract.AttemptFromProto(e.Refused))
+			}
+		case *sandboxsupervisorv1.ExecEvent_Exited:
+			return sandboxwire.FromExit(e.Exited), nil
+		}
+	}
+}
+
+// start sends the command, and that there is nothing to read: a program that asks a question gets no answer instead of
+// waiting for one. What the supervisor says to a request it refuses comes with the first Recv.
+func start(st stream, spec sandbox.Spec) error {
+	for _, m := range []*sandboxsupervisorv1.ExecRequest{
+		{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: specToProto(spec)}},
+		{Request: &sandboxsupervisorv1.ExecRequest_CloseStdin{CloseStdin: &sandboxsupervisorv1.CloseStdin{}}},
+	} {
+		if err := st.Send(m); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	return nil
+}
+
+func specToProto(spec sandbox.Spec) *sandboxsupervisorv1.ExecStart {
+	start := &sandboxsupervisorv1.ExecStart{
+		Owner: sandboxwire.Owner(spec.Owner), CageId: spec.CageID,
+		Argv: spec.Argv, Cwd: spec.Dir, Env: spec.Env, TimeoutMs: spec.Timeout.Milliseconds(),
+		Cage: spec.Cage.Proto(), ProjectRoot: spec.Root, MergeStderr: spec.Stderr == nil,
+	}
+	if spec.Terminal {
+		start.Terminal = &sandboxsupervisorv1.Terminal{}
+	}
+	return start
+}
+
+// ended says what the end of a stream before the command's means.
+func ended(ctx context.Context, err error, started bool) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, io.EOF) || started {
+		return lost(err)
+	}
+	return err
+}
+
+func lost(err error) error {
+	return fault.Wrap(err, fault.Interrupted, "The command was cut off because the sandbox went away; what it had done is done.")
+}
+
+// EndRun kills what belongs to a run alone.
+func (c *Client) EndRun(ctx context.Context, run string) error {
+	_, err := c.client.EndOwner(ctx, &sandboxsupervisorv1.EndOwnerRequest{RunId: run})
+	return err
+}
+
+// EndSession kills every command of a session.
+func (c *Client) EndSession(ctx context.Context, session string) ([]contract.Finding, error) {
+	res, err := c.client.EndOwner(ctx, &sandboxsupervisorv1.EndOwnerRequest{SessionId: session})
+	return contract.FindingsFromProto(res.GetFound()), err
+}

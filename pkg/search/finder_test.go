@@ -1,0 +1,57 @@
+package search
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Wherever a text stands, in either case if asked, it is found at its first place, with and without the processor's help.
+func TestFinderEqualsIndex(t *testing.T) {
+	t.Parallel()
+	letter := rapid.SampledFrom([]string{"a", "A", "b", "B", "_", "@", "`", "z", "Z", "[", "{", " "})
+	rapid.Check(t, func(t *rapid.T) {
+		fold := rapid.Bool().Draw(t, "fold")
+		text := strings.Join(rapid.SliceOfN(letter, 1, 6).Draw(t, "text"), "")
+		filler := strings.Repeat(letter.Draw(t, "filler"), rapid.IntRange(0, 100).Draw(t, "before"))
+		data := filler + strings.Join(rapid.SliceOfN(letter, 0, 90).Draw(t, "data"), "")
+		if rapid.Bool().Draw(t, "planted") {
+			data += text + filler
+		}
+		want := strings.Index(data, text)
+		if fold {
+			text = strings.ToLower(text)
+			want = strings.Index(strings.ToLower(data), text)
+		}
+		f := newFinder(text, fold)
+		if got := f.index([]byte(data)); got != want {
+			t.Fatalf("%q in %q (fold %v): %d, want %d", text, data, fold, got, want)
+		}
+		if got := f.indexPlain([]byte(data)); got != want {
+			t.Fatalf("plainly, %q in %q (fold %v): %d, want %d", text, data, fold, got, want)
+		}
+	})
+}
+
+// What finding a text costs: one with common bytes, one in either case, one that begins like the data all the time.
+func BenchmarkFinder(b *testing.B) {
+	data := bytes.Repeat([]byte("the of to and in is for this tenant that with return value error file request\n"), 1<<20/78)
+	for name, f := range map[string]finder{
+		"rare": newFinder("zzqq", false), "common": newFinder("tenant tenant", false), "either case": newFinder("todo(", true), "often begun": newFinder("error error", false),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				f.index(data)
+			}
+		})
+		b.Run(name+" plainly", func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				f.indexPlain(data)
+			}
+		})
+	}
+}

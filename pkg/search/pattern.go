@@ -1,0 +1,118 @@
+package search
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"sync"
+)
+
+// Pattern is a compiled expression. It is safe for concurrent use.
+type Pattern struct {
+	needs    literals  // nothing if the expression can match without any of them
+	finders  []finder  // of the literals
+	run      run       // looked for where there are no literals
+	automata sync.Pool // of *automaton, each used by one scan at a time
+}
+
+// maxProgram is the most instructions an expression may be compiled to. Repetitions of repetitions pass any bound, and what a
+// character costs may grow with them.
+const maxProgram = 20_000
+
+// Compile reads an expression in RE2 syntax. The error is one clause fit to be shown.
+func Compile(text string) (*Pattern, error) {
+	// Without OneLine, ^ and $ are at each line; without ClassNL, [^x] matches no line break.
+	tree, err := syntax.Parse(text, syntax.Perl&^(syntax.OneLine|syntax.ClassNL))
+	if err != nil {
+		return nil, explain(err)
+	}
+	tree = withinLine(tree)
+	p := &Pattern{}
+	if r := longRun(tree); r.rare() > 0 {
+		p.run = r
+	}
+	p.needs = required(tree.Simplify())
+	if p.run.n >= longEnough && p.needs.weak() {
+		p.needs = literals{}
+	}
+	for _, text := range p.needs.any {
+		p.finders = append(p.finders, newFinder(text, p.needs.fold))
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if len(prog.Inst) > maxProgram {
+		return nil, errTooLarge
+	}
+	classes, err := newClasses(prog)
+	if err != nil {
+		return nil, err
+	}
+	p.automata.New = func() any { return newAutomaton(prog, classes) }
+	return p, nil
+}
+
+// longEnough is from how many bytes on a run is rarer than a single character such as "_".
+const longEnough = 4
+
+func explain(err error) error {
+	var e *syntax.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	if foreign.MatchString(e.Expr) {
+		return fmt.Errorf("%s: `%s`; look-around and back references are not part of RE2", e.Code, e.Expr)
+	}
+	return fmt.Errorf("%s: `%s`", e.Code, e.Expr)
+}
+
+// foreign is what other engines know and RE2 does not.
+var foreign = regexp.MustCompile(`^(\(\?(<?[=!]|>)|\\[1-9k])`)
+
+// withinLine changes an expression so that it matches the same inside a line and nothing across lines: \A and \z are the
+// ends of a line, and nothing matches a line break.
+func withinLine(re *syntax.Regexp) *syntax.Regexp {
+	switch re.Op {
+	case syntax.OpBeginText:
+		re.Op = syntax.OpBeginLine
+	case syntax.OpEndText:
+		re.Op, re.Flags = syntax.OpEndLine, re.Flags&^syntax.WasDollar
+	case syntax.OpAnyChar:
+		re.Op = syntax.OpAnyCharNotNL
+	case syntax.OpLiteral:
+		for _, r := range re.Rune {
+			if r == '\n' {
+				return &syntax.Regexp{Op: syntax.OpNoMatch}
+			}
+		}
+	case syntax.OpCharClass:
+		if re.Rune = withoutBreak(re.Rune); len(re.Rune) == 0 {
+			return &syntax.Regexp{Op: syntax.OpNoMatch}
+		}
+	}
+	for i, sub := range re.Sub {
+		re.Sub[i] = withinLine(sub)
+	}
+	return re
+}
+
+// withoutBreak takes \n out of the ranges of a class.
+func withoutBreak(ranges []rune) []rune {
+	kept := make([]rune, 0, len(ranges)+2)
+	for i := 0; i+1 < len(ranges); i += 2 {
+		low, high := ranges[i], ranges[i+1]
+		if low > '\n' || high < '\n' {
+			kept = append(kept, low, high)
+			continue
+		}
+		if low < '\n' {
+			kept = append(kept, low, '\n'-1)
+		}
+		if high > '\n' {
+			kept = append(kept, '\n'+1, high)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,93 @@
+package search
+
+import (
+	"regexp/syntax"
+	"unicode/utf8"
+)
+
+// run is a number of bytes of one class that every match holds side by side, such as the five digits of \d{5,}.
+type run struct {
+	class [256]bool
+	size  int // how many bytes are in the class
+	n     int // how many stand side by side, 0 for nothing to look for
+}
+
+// longRun returns the most selective run an expression needs.
+func longRun(re *syntax.Regexp) run {
+	switch re.Op {
+	case syntax.OpCharClass:
+		return classRun(re, 1)
+	case syntax.OpCapture:
+		return longRun(re.Sub[0])
+	case syntax.OpPlus:
+		return longRun(re.Sub[0])
+	case syntax.OpRepeat:
+		if re.Min > 0 && re.Sub[0].Op == syntax.OpCharClass {
+			return classRun(re.Sub[0], re.Min)
+		}
+	case syntax.OpConcat:
+		var found run
+		for _, part := range re.Sub {
+			if r := longRun(part); r.rare() > found.rare() {
+				found = r
+			}
+		}
+		return found
+	}
+	return run{}
+}
+
+// classRun describes n characters of a class. One beyond ASCII counts as each byte it could be made of.
+func classRun(re *syntax.Regexp, n int) run {
+	r := run{n: n}
+	for i := 0; i+1 < len(re.Rune); i += 2 {
+		for c := re.Rune[i]; c <= re.Rune[i+1] && c < utf8.RuneSelf; c++ {
+			r.class[c] = true
+		}
+		if re.Rune[i+1] >= utf8.RuneSelf {
+			for c := utf8.RuneSelf; c < len(r.class); c++ {
+				r.class[c] = true
+			}
+		}
+	}
+	for _, in := range r.class {
+		if in {
+			r.size++
+		}
+	}
+	return r
+}
+
+// rare says how much looking for the run first narrows a search, 0 if it does not.
+func (r *run) rare() int {
+	switch {
+	case r.n >= 2 && r.size <= 12, r.n >= 3 && r.size <= 32, r.n >= 12 && r.size <= 64:
+		return 64*r.n - r.size
+	}
+	return 0
+}
+
+// next returns the end of the first run in data from at on, -1 if there is none. It looks at each n-th byte only, until one
+// is in the class.
+func (r *run) next(data []byte, at int) int {
+	for i := at + r.n - 1; i < len(data); {
+		if !r.class[data[i]] {
+			i += r.n
+			continue
+		}
+		// Back to where this run begins, but not further than n bytes.
+		begin := i
+		for begin > at && i-begin < r.n-1 && r.class[data[begin-1]] {
+			begin--
+		}
+		end := i
+		for end-begin+1 < r.n && end+1 < len(data) && r.class[data[end+1]] {
+			end++
+		}
+		if end-begin+1 >= r.n {
+			return end
+		}
+		i = end + r.n
+	}
+	return -1
+}

@@ -1,0 +1,299 @@
+package shellguard
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Class is what is to be thought of a command. A greater class is worse.
+type Class int
+
+// The classes.
+const (
+	// Fine commands run as any other.
+	Fine Class = iota
+	// Destructive commands need somebody's approval.
+	Destructive
+	// Blocked commands do not run, whoever approves.
+	Blocked
+)
+
+// Verdict is what is to be thought of a text or an argument list.
+type Verdict struct {
+	// Class is the worst of the findings, Fine without one.
+	Class Class
+	// Findings say why, in the order they stand in the text, at most [MaxFindings] of each class.
+	Findings []Finding
+	// whole is the text that was judged, shortened as the commands of findings are.
+	whole string
+}
+
+// MaxFindings bounds the findings of a class that are kept.
+const MaxFindings = 8
+
+// Finding is one command that is not fine.
+type Finding struct {
+	Class Class
+	// Command is the command as it stands in the text, shortened.
+	Command string
+	// Reason is a sentence without the command: "rm is on the operator's list of blocked commands".
+	Reason string
+}
+
+// Reasons returns the findings of a class as sentences, each with its command unless that is the whole text.
+func (v Verdict) Reasons(class Class) []string {
+	var list []string
+	for _, f := range v.Findings {
+		switch {
+		case f.Class != class:
+		case f.Command == v.whole:
+			list = append(list, f.Reason+".")
+		default:
+			list = append(list, fmt.Sprintf("%s: %s.", f.Command, f.Reason))
+		}
+	}
+	return list
+}
+
+// Rules say which commands are not fine. A rule is a command's name, then words that must be among its arguments: "rm",
+// "mkfs*", "chmod 777", "git push --force". Words are patterns of [path.Match] in which * stands for slashes too; an option of one letter is also found among
+// others ("-f" in "-df"); modes of chmod are compared as numbers.
+type Rules struct {
+	Blocked, Destructive []string
+	// System are paths whose change is destructive, and what is below them: absolute ones, and relative ones in any folder.
+	System []string
+	// Home is what ~ stands for.
+	Home string
+}
+
+// Guard judges commands by rules. It is immutable.
+type Guard struct {
+	rules  []rule
+	system []string
+	home   string
+	// dir is where commands run, root the root of the project; both empty where nobody said.
+	dir, root string
+}
+
+type rule struct {
+	class Class
+	text  string
+	name  string
+	words []string
+}
+
+// New returns a guard. It fails for a rule that is empty or no pattern.
+func New(rules Rules) (*Guard, error) {
+	g := &Guard{home: rules.Home}
+	for _, list := range []struct {
+		class Class
+		texts []string
+	}{{Blocked, rules.Blocked}, {Destructive, rules.Destructive}} {
+		for _, text := range list.texts {
+			words := strings.Fields(text)
+			if len(words) == 0 {
+				return nil, fmt.Errorf("a rule for commands is empty")
+			}
+			for _, w := range words {
+				if _, err := path.Match(w, ""); err != nil {
+					return nil, fmt.Errorf("the rule %q for commands is no pattern: %w", text, err)
+				}
+			}
+			g.rules = append(g.rules, rule{list.class, strings.Join(words, " "), strings.ToLower(words[0]), words[1:]})
+		}
+	}
+	for _, p := range rules.System {
+		g.system = append(g.system, path.Clean(atHome(strings.TrimSuffix(p, "/**"), rules.Home)))
+	}
+	return g, nil
+}
+
+// In returns the guard for commands that run in a folder of a project, both absolute.
+func (g *Guard) In(dir, root string) *Guard {
+	in := *g
+	in.dir, in.root = dir, root
+	return &in
+}
+
+// Text judges shell text.
+func (g *Guard) Text(text string) Verdict {
+	s := g.search()
+	s.text(text, 0)
+	return s.verdict(text)
+}
+
+// Typed judges text that is typed into a program which may be a shell or anything else. Only what is certainly a command
+// counts: text for another program does not parse, and is no reason to ask.
+func (g *Guard) Typed(text string) Verdict {
+	s := g.search()
+	s.typed = true
+	s.text(text, 0)
+	return s.verdict(text)
+}
+
+// Argv judges a program with its arguments, which no shell reads.
+func (g *Guard) Argv(argv []string) Verdict {
+	s := g.search()
+	s.source = Quote(argv)
+	s.command(literals(argv), nothing, 0)
+	return s.verdict(Quote(argv))
+}
+
+// match holds a command against the rules and reports the worst that fits.
+func (s *search) match(name string, args []word) {
+	for i := range s.guard.rules {
+		r := &s.guard.rules[i]
+		if ok, _ := path.Match(r.name, name); !ok {
+			continue
+		}
+		switch fit := r.fits(name, args); {
+		case fit == certainly && r.class == Blocked:
+			s.add(Blocked, r.text+" is on the operator's list of blocked commands")
+		case fit == certainly:
+			s.add(Destructive, r.text+" is on the operator's list of destructive commands")
+		case fit == perhaps:
+			s.add(Destructive, "it may be "+r.text+", which can only be told when it runs")
+		}
+	}
+}
+
+// fit is how a rule's words are among a command's arguments.
+type fit int
+
+const (
+	not fit = iota
+	perhaps
+	certainly
+)
+
+func (r *rule) fits(name string, args []word) fit {
+	found := certainly
+	open := operand(name, args)
+	for _, want := range r.words {
+		switch {
+		case among(want, name, args):
+		case !strings.HasPrefix(want, "-") && open != nil && open.mayBe(want):
+			found = perhaps
+		default:
+			return not
+		}
+	}
+	return found
+}
+
+func among(want, name string, args []word) bool {
+	if _, mode := permissions(want); mode && name == "chmod" {
+		return givesMode(want, args)
+	}
+	for _, a := range args {
+		if !a.known {
+			continue
+		}
+		if ok, _ := path.Match(unslashed.Replace(want), unslashed.Replace(a.text)); ok {
+			return true
+		}
+		if option(want, a.text) {
+			return true
+		}
+	}
+	return false
+}
+
+// unslashed hides slashes: an argument is one word, whatever * stands for in it.
+var unslashed = strings.NewReplacer("/", "\x01")
+
+// option reports whether an argument holds an option: as one of several letters, with a value, or cut short as far as
+// programs allow.
+func option(want, arg string) bool {
+	if long, isLong := strings.CutPrefix(want, "--"); isLong {
+		got, ok := strings.CutPrefix(arg, "--")
+		got, _, _ = strings.Cut(got, "=")
+		return ok && len(got) >= 3 && strings.HasPrefix(long, got)
+	}
+	return len(want) == 2 && want[0] == '-' && len(arg) > 1 && arg[0] == '-' && arg[1] != '-' && strings.Contains(arg[1:], want[1:])
+}
+
+// operand returns the first argument that is no option, if it is not known.
+func operand(name string, args []word) *word {
+	if name == "git" {
+		args = args[gitCommandAt(args):]
+	}
+	for i := range args {
+		switch a := &args[i]; {
+		case !a.known:
+			return a
+		case !strings.HasPrefix(a.text, "-"):
+			return nil
+		}
+	}
+	return nil
+}
+
+// mayBe reports whether a word that is not known may turn out to be what a rule wants.
+func (w *word) mayBe(want string) bool {
+	plain := want
+	if at := strings.IndexAny(want, `*?[\`); at >= 0 {
+		plain = want[:at]
+	}
+	return strings.HasPrefix(plain, w.lead) || plain != want && strings.HasPrefix(w.lead, plain)
+}
+
+// harmless are devices that hold nothing, or nothing of the system's, and the names that shells take for connections.
+var harmless = [...]string{
+	"/dev/null", "/dev/zero", "/dev/tty", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/shm", "/dev/pts", "/dev/tcp", "/dev/udp",
+}
+
+// IsSystem reports whether a path as it is written is one of the system paths or below one.
+func (g *Guard) IsSystem(name string) bool {
+	name = path.Clean(atHome(name, g.home))
+	for _, harmless := range harmless {
+		if below(name, harmless) {
+			return false
+		}
+	}
+	if g.root != "" && path.IsAbs(name) {
+		return g.SystemPath(name, g.root) != ""
+	}
+	return g.inAnyFolder(name) || slices.ContainsFunc(g.system, func(p string) bool { return below(name, p) })
+}
+
+// inAnyFolder reports whether a path is one of those that are meant in every folder.
+func (g *Guard) inAnyFolder(name string) bool {
+	return slices.ContainsFunc(g.system, func(p string) bool { return !path.IsAbs(p) && within(name, p) })
+}
+
+// SystemPath returns the rule that makes a file a system path, "" for none; abs is where it really is, root the project's
+// root. A project that lies in a system folder itself may change what is its own. What is named by a relative path, such as
+// .git, is a system path in every folder of the project: there may be a repository or a project in each.
+func (g *Guard) SystemPath(abs, root string) string {
+	rel := abs
+	if below(abs, root) {
+		rel = strings.TrimPrefix(abs[len(root):], "/")
+	}
+	for _, p := range g.system {
+		switch {
+		case !path.IsAbs(p) && within(rel, p), path.IsAbs(p) && below(abs, p) && !(below(root, p) && below(abs, root)):
+			return p
+		}
+	}
+	return ""
+}
+
+// within reports whether a path is a relative one in some folder, or below it.
+func within(name, rel string) bool {
+	return below(name, rel) || strings.HasSuffix(name, "/"+rel) || strings.Contains(name, "/"+rel+"/")
+}
+
+func below(name, dir string) bool {
+	return name == dir || dir == "/" || strings.HasPrefix(name, dir+"/")
+}
+
+// atHome returns a path with ~ replaced.
+func atHome(name, home string) string {
+	if name == "~" || strings.HasPrefix(name, "~/") {
+		return home + name[1:]
+	}
+	return name
+}

@@ -1,0 +1,72 @@
+package shellguard
+
+import "strings"
+
+// options are the options a program knows.
+type options struct {
+	// short are those of one letter as getopt writes them: "ab:c::" are a flag, one with a value, and one whose value stands in
+	// the same word or not at all.
+	short string
+	// long are the names of the others, with = behind those that have a value, == behind those that have two, and ? behind
+	// those that have one only after =.
+	long string
+}
+
+// arity is how an option has a value.
+type arity int
+
+const (
+	// either says that the option is not known here: what follows may be its value, and may be not.
+	either   arity = iota
+	flag           // it has none
+	valued         // its value is the rest of its word, or the next word
+	attached       // its value is the rest of its word, if there is one
+	paired         // its values are the next two words
+)
+
+// letter returns how an option of one letter has a value.
+func (o options) letter(c byte) arity {
+	if c >= '0' && c <= '9' {
+		return flag // a number, which has no value in any program that takes one
+	}
+	_, after, known := strings.Cut(o.short, string(c))
+	switch {
+	case c == ':' || !known:
+		return either
+	case strings.HasPrefix(after, "::"):
+		return attached
+	case strings.HasPrefix(after, ":"):
+		return valued
+	}
+	return flag
+}
+
+// named returns the long options that a name, which may be cut short, can stand for, and how they have a value.
+func (o options) named(name string) ([]string, arity) {
+	var names []string
+	var kinds [paired + 1]int
+	for entry := range strings.FieldsSeq(o.long) {
+		known, kind := strings.TrimRight(entry, "=?"), flag
+		switch entry[len(known):] {
+		case "=":
+			kind = valued
+		case "?":
+			kind = attached
+		case "==":
+			kind = paired
+		}
+		switch {
+		case known == name:
+			return []string{known}, kind
+		case strings.HasPrefix(known, name):
+			names = append(names, known)
+			kinds[kind]++
+		}
+	}
+	for kind, n := range kinds {
+		if n > 0 && n == len(names) {
+			return names, arity(kind)
+		}
+	}
+	return names, either
+}

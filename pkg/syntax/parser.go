@@ -1,0 +1,97 @@
+//go:build cgo
+
+package syntax
+
+// #include "flatten.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"unsafe"
+
+	_ "github.com/smacker/go-tree-sitter" // the runtime that flatten.c calls
+)
+
+// Parser parses one file at a time. It is not safe for concurrent use.
+type Parser struct{ c *C.kaged_parser }
+
+// NewParser returns a parser, which its owner closes.
+func NewParser() (*Parser, error) {
+	c := C.kaged_parser_new()
+	if c == nil {
+		return nil, errors.New("no memory for a parser")
+	}
+	return &Parser{c}, nil
+}
+
+// Close frees the parser and the trees it made.
+func (p *Parser) Close() { C.kaged_parser_delete(p.c) }
+
+// Parse parses text of at most [MaxText] bytes. The tree is valid until the next call. It fails with the context's error
+// soon after that ended, with [ErrTooLarge] if there would be more than maxNodes nodes.
+func (p *Parser) Parse(ctx context.Context, lang *Language, text []byte, maxNodes int) (Tree, error) {
+	if len(text) > MaxText {
+		return Tree{}, ErrTooLarge
+	}
+	if err := ctx.Err(); err != nil {
+		return Tree{}, err
+	}
+	flag := (*uintptr)(unsafe.Pointer(C.kaged_parser_flag(p.c)))
+	atomic.StoreUintptr(flag, 0)
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		atomic.StoreUintptr(flag, 1)
+		close(ended)
+	})
+	base := unsafe.SliceData(text)
+	if len(text) == 0 {
+		base = &nothing
+	}
+	count := C.kaged_parse(p.c, lang.grammar.pointer, (*C.char)(unsafe.Pointer(base)), C.uint32_t(len(text)), C.uint32_t(maxNodes))
+	if !stop() {
+		<-ended // the flag is this parser's, and the parser may be gone when it is set late
+	}
+	switch count {
+	case C.KAGED_CANCELLED:
+		if err := ctx.Err(); err != nil {
+			return Tree{}, err
+		}
+		return Tree{}, errors.New("the parser stopped")
+	case C.KAGED_TOO_MANY_NODES:
+		return Tree{}, ErrTooLarge
+	case C.KAGED_NO_MEMORY:
+		return Tree{}, errors.New("no memory for the syntax tree")
+	case C.KAGED_BAD_GRAMMAR:
+		return Tree{}, errors.New("the grammar was made for another tree-sitter runtime")
+	}
+	nodes := unsafe.Slice((*Node)(unsafe.Pointer(C.kaged_parser_nodes(p.c))), int(count))
+	return Tree{Language: lang, Text: text, Nodes: nodes}, nil
+}
+
+// nothing is the address of an empty text, which has none of its own.
+var nothing byte
+
+// Heap returns how many bytes the C heap holds, 0 where that cannot be asked. It is for tests that look for leaks.
+func Heap() int { return int(C.kaged_heap()) }
+
+// grammar is a language's parse table.
+type grammar struct {
+	pointer unsafe.Pointer
+	symbols []string
+}
+
+func newGrammar(pointer unsafe.Pointer) *grammar {
+	g := &grammar{pointer: pointer, symbols: make([]string, C.kaged_grammar_symbols(pointer))}
+	for i := range g.symbols {
+		g.symbols[i] = C.GoString(C.kaged_grammar_symbol(pointer, C.uint16_t(i)))
+	}
+	return g
+}
+
+func init() {
+	if unsafe.Sizeof(Node{}) != C.sizeof_kaged_node {
+		panic("syntax.Node and kaged_node differ")
+	}
+}

@@ -1,0 +1,26 @@
+//go:build !cgo
+
+package syntax
+
+import "context"
+
+// Parser would parse, had this program been built with cgo.
+type Parser struct{}
+
+// NewParser fails with [ErrUnavailable].
+func NewParser() (*Parser, error) { return nil, ErrUnavailable }
+
+// Close does nothing.
+func (p *Parser) Close() {}
+
+// Parse fails with [ErrUnavailable].
+func (p *Parser) Parse(context.Context, *Language, []byte, int) (Tree, error) {
+	return Tree{}, ErrUnavailable
+}
+
+// Heap returns 0.
+func Heap() int { return 0 }
+
+type grammar struct{ symbols []string }
+
+func grammars() map[string]*grammar { return nil }

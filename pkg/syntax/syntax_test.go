@@ -1,0 +1,205 @@
+//go:build cgo
+
+package syntax_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kaged.dev/pkg/syntax"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func parser(t testing.TB) *syntax.Parser {
+	t.Helper()
+	p, err := syntax.NewParser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// Every grammar parses its sample, and one that is not there is refused by name (T-FM-01, P1).
+func TestSelfTest(t *testing.T) {
+	t.Parallel()
+	if err := syntax.SelfTest(t.Context(), syntax.Languages()); err != nil {
+		t.Fatal(err)
+	}
+	missing := &syntax.Language{Name: "cobol"}
+	if err := syntax.SelfTest(t.Context(), []*syntax.Language{syntax.Lookup("go"), missing}); err == nil || !strings.Contains(err.Error(), "cobol") {
+		t.Errorf("a grammar that is not there: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := syntax.SelfTest(ctx, syntax.Languages()); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// Files belong to the language of their last extension.
+func TestLanguageOfAFile(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]string{
+		"a.ts": "typescript", "a/b.test.mts": "typescript", "x.tsx": "tsx", "x.jsx": "javascript", "a.h": "c", "a.hpp": "cpp", "main.tf": "hcl", "a.yml": "yaml",
+	} {
+		if l := syntax.Of(file); l == nil || l.Name != want {
+			t.Errorf("%s is %v", file, l)
+		}
+	}
+	for _, file := range []string{"a", "Makefile", ".ts/x", "a.ts.bak", "", ".env", "a/.ts"} {
+		if l := syntax.Of(file); l != nil {
+			t.Errorf("%s is %s", file, l.Name)
+		}
+	}
+}
+
+// A tree is laid out parent before child, with the end of each subtree.
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	tree, err := parser(t).Parse(t.Context(), syntax.Lookup("javascript"), []byte("f(a, /* c */ 1)"), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i := range tree.Nodes {
+		n := &tree.Nodes[i]
+		name := tree.Language.Kind(n.Symbol)
+		if n.Is(syntax.Extra) {
+			name += "!"
+		}
+		got = append(got, name)
+	}
+	want := "program expression_statement call_expression identifier arguments ( identifier , comment! number )"
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("got %s", s)
+	}
+	if n := tree.Nodes[2]; n.Next != 11 || len(tree.Children(2)) != 2 || string(tree.Source(4)) != "(a, /* c */ 1)" {
+		t.Errorf("%+v %v %q", n, tree.Children(2), tree.Source(4))
+	}
+	if i := tree.Failure(); i >= 0 {
+		t.Errorf("node %d is in error", i)
+	}
+	if tree, err = parser(t).Parse(t.Context(), syntax.Lookup("javascript"), []byte("f(a"), 100); err != nil || tree.Failure() < 0 {
+		t.Errorf("no error in half a call: %v", err)
+	}
+}
+
+// Nothing is a text, too; what is too large is refused.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	p := parser(t)
+	for _, lang := range syntax.Languages() {
+		tree, err := p.Parse(t.Context(), lang, nil, 10)
+		if err != nil || len(tree.Nodes) == 0 {
+			t.Errorf("%s: %v", lang.Name, err)
+		}
+	}
+	if _, err := p.Parse(t.Context(), syntax.Lookup("go"), []byte("package a; var x = 1"), 5); !errors.Is(err, syntax.ErrTooLarge) {
+		t.Errorf("too many nodes: %v", err)
+	}
+	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
+	if _, err := p.Parse(t.Context(), syntax.Lookup("json"), []byte(deep), 1<<20); err != nil {
+		t.Error(err)
+	}
+}
+
+// A parse that is cut off ends soon, and the next one on the same parser is about its own text.
+func TestCancelledParse(t *testing.T) {
+	t.Parallel()
+	p := parser(t)
+	lang := syntax.Lookup("javascript")
+	large := []byte(strings.Repeat("f(a, [1, 2, {b: c}]);\n", 400_000))
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		_, err := p.Parse(ctx, lang, large, 1<<30)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("parsed %d bytes in 5 ms: %v", len(large), err)
+		}
+		tree, err := p.Parse(t.Context(), lang, []byte("x"), 100)
+		if err != nil || tree.Nodes[0].End != 1 || len(tree.Nodes) != 3 {
+			t.Fatalf("the next tree ends at %d and has %d nodes: %v", tree.Nodes[0].End, len(tree.Nodes), err)
+		}
+	}
+}
+
+// However many want a parser, there are no more than allowed, and the C heap does not grow with the number of files.
+func TestParsersAreBounded(t *testing.T) {
+	t.Parallel()
+	const most = 3
+	parsers := syntax.NewParsers(most)
+	var mu sync.Mutex
+	busy, peak := 0, 0
+	var all sync.WaitGroup
+	text := []byte("package a\n\nfunc f() { g(1) }\n")
+	for i := range 200 {
+		all.Go(func() {
+			err := parsers.Use(t.Context(), func(p *syntax.Parser) error {
+				mu.Lock()
+				busy++
+				peak = max(peak, busy)
+				mu.Unlock()
+				defer func() {
+					mu.Lock()
+					busy--
+					mu.Unlock()
+				}()
+				_, err := p.Parse(t.Context(), syntax.Languages()[i%len(syntax.Languages())], text, 1<<20)
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if peak > most {
+		t.Errorf("%d at once", peak)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	full := syntax.NewParsers(1)
+	defer full.Close()
+	err := full.Use(t.Context(), func(*syntax.Parser) error {
+		return full.Use(ctx, func(*syntax.Parser) error { return nil })
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting in vain: %v", err)
+	}
+	parsers.Close()
+	if err := parsers.Use(t.Context(), func(*syntax.Parser) error { return nil }); err != nil {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// Parsing many files leaves no C memory behind.
+func TestNoLeak(t *testing.T) {
+	p := parser(t)
+	text := []byte(strings.Repeat("f(a, [1, 2, {b: c}]);\n", 500))
+	parse := func() {
+		for _, name := range []string{"javascript", "typescript"} {
+			if _, err := p.Parse(t.Context(), syntax.Lookup(name), text, 1<<20); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 5 {
+		parse()
+	}
+	before := syntax.Heap()
+	for range 40 {
+		parse()
+	}
+	const slack = 4 << 20 // one tree takes several megabytes
+	if after := syntax.Heap(); after > before+slack {
+		t.Errorf("the C heap grew from %d to %d bytes", before, after)
+	}
+}

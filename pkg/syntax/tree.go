@@ -1,0 +1,95 @@
+package syntax
+
+import (
+	"errors"
+	"math"
+)
+
+// ErrUnavailable says that this program was built without cgo and has no grammars.
+var ErrUnavailable = errors.New("this build of kaged has no grammars: it was built without cgo")
+
+// ErrTooLarge says that a text is longer or has more nodes than may be.
+var ErrTooLarge = errors.New("the text is too large to parse")
+
+// MaxText is the longest text in bytes a [Parser] takes.
+const MaxText = math.MaxInt32
+
+// Tree is a syntax tree as an array in preorder. It is never empty.
+type Tree struct {
+	Language *Language
+	Text     []byte
+	Nodes    []Node
+}
+
+// Node is one node. Its children are the nodes from its own index plus one up to Next, each followed by its own children.
+type Node struct {
+	// Start and End are the node's place in the text, in bytes.
+	Start, End uint32
+	// Next is the index of the first node after this one's subtree.
+	Next uint32
+	// Symbol is the node's kind; see [Language.Kind].
+	Symbol uint16
+	Flags  Flags
+	_      uint8
+}
+
+// Flags say more about a node.
+type Flags uint8
+
+// The flags.
+const (
+	// Named nodes are rules of the grammar, the others its keywords and signs.
+	Named Flags = 1 << iota
+	// Missing nodes are not in the text: the parser put them there to go on after an error.
+	Missing
+	// Extra nodes may stand anywhere, as comments do.
+	Extra
+	// NamedChild marks nodes with a child that is named.
+	NamedChild
+)
+
+// ErrorSymbol is the kind of what could not be parsed.
+const ErrorSymbol = math.MaxUint16
+
+// Is reports whether a node has all of these flags.
+func (n *Node) Is(f Flags) bool { return n.Flags&f == f }
+
+// Source returns the text of a node. A grammar may say that a node ends behind the text.
+func (t *Tree) Source(i int) []byte {
+	n := &t.Nodes[i]
+	end := min(int(n.End), len(t.Text))
+	return t.Text[min(int(n.Start), end):end]
+}
+
+// Children returns the indexes of a node's children.
+func (t *Tree) Children(i int) []int {
+	var list []int
+	for c := i + 1; c < int(t.Nodes[i].Next); c = int(t.Nodes[c].Next) {
+		list = append(list, c)
+	}
+	return list
+}
+
+// Failure returns the index of the first node that tells of a syntax error, -1 if there is none.
+func (t *Tree) Failure() int {
+	for i := range t.Nodes {
+		if t.Nodes[i].Symbol == ErrorSymbol || t.Nodes[i].Is(Missing) {
+			return i
+		}
+	}
+	return -1
+}
+
+// Span returns the place of count neighbours from the one at first on, in bytes. No nodes are an empty place before it.
+func (t *Tree) Span(first, count int) (start, end int) {
+	if first >= len(t.Nodes) {
+		return len(t.Text), len(t.Text)
+	}
+	start = min(int(t.Nodes[first].Start), len(t.Text))
+	end = start
+	for at := first; count > 0; count-- {
+		end = max(start, min(int(t.Nodes[at].End), len(t.Text)))
+		at = int(t.Nodes[at].Next)
+	}
+	return start, end
+}

@@ -1,0 +1,46 @@
+package toolcall_test
+
+import (
+	"testing"
+
+	"kaged.dev/pkg/toolcall"
+)
+
+// A call only looks if all conditions of one case hold for its input.
+func TestOnlyLooks(t *testing.T) {
+	t.Parallel()
+	rules := toolcall.ReadWhen{
+		{{Parameter: "action", Values: []string{"list", "status"}}},
+		{{Parameter: "action", Values: []string{"poll"}}, {Parameter: "offset"}},
+		{}, // a case without conditions holds for no call
+	}
+	for input, want := range map[string]bool{
+		`{"action":"list"}`:                    true,
+		`{"action":"status","process_id":"x"}`: true,
+		`{"action":"poll","offset":0}`:         true,
+		`{"action":"poll"}`:                    false,
+		`{"action":"poll","offset":null}`:      false,
+		`{"action":"kill","offset":0}`:         false,
+		`{"action":"list","action":"kill"}`:    false, // the last one counts, as for the tool
+		`{"action":["list"]}`:                  false,
+		`{"Action":"list"}`:                    false,
+		`{}`:                                   false,
+		`null`:                                 false,
+		`"list"`:                               false,
+		``:                                     false,
+		`{"action":"list"} {"action":"kill"}`:  false,
+		"{\"action\":\"list\"":                 false,
+		"{\"action\":\"\\u006cist\"}":          true,
+		"\n {\"action\" : \"list\", \"x\": [{}]}\n": true,
+	} {
+		t.Run(input, func(t *testing.T) {
+			t.Parallel()
+			if got := rules.OnlyLooks([]byte(input)); got != want {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+	if toolcall.ReadWhen(nil).OnlyLooks([]byte(`{"action":"list"}`)) {
+		t.Error("a tool without read_when is said to look only")
+	}
+}

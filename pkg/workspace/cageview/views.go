@@ -1,0 +1,97 @@
+package cageview
+
+import (
+	"encoding/json"
+	"os"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/ownpath"
+)
+
+// How many views are kept, and for how long: as long as a repository that appears inside a project may be without protection.
+const (
+	keptViews = 64
+	keptFor   = 2 * time.Second
+)
+
+// Views makes policies real, and keeps what it made for the next calls of the same agents. It is safe for concurrent use.
+//
+// A kept view may be older than the files: a granted path that has become a link since then grants nothing, since calls are held
+// against where their paths really end, and acted on below an open folder without following links. One that is gone, or was
+// made anew, is noticed.
+type Views struct {
+	options []cage.Option
+	now     func() time.Time
+
+	mu   sync.Mutex // guards kept
+	kept map[string]keptView
+}
+
+type keptView struct {
+	view  *cage.View
+	found []os.FileInfo // by View.Grants, nil for what is missing
+	made  time.Time
+}
+
+// NewViews returns Views without any. forbidden are kaged's own paths, which no policy can grant.
+// memory is a folder in which it is remembered where repositories were found, "" for none.
+func NewViews(forbidden []ownpath.Path, memory string) *Views {
+	options := []cage.Option{cage.Forbidden(forbidden...), cage.Remember(cage.NewMemory(memory))}
+	return &Views{options: options, now: time.Now, kept: map[string]keptView{}}
+}
+
+// Access returns what policy grants in the project at root, an absolute folder without links.
+func (v *Views) Access(policy *dsl.Cage, root string) Access {
+	a := Access{policy: policy}
+	if policy == nil {
+		return a
+	}
+	text, err := json.Marshal(policy)
+	if err != nil {
+		return Access{policy: policy, err: err}
+	}
+	key := root + "\x00" + string(text)
+	v.mu.Lock()
+	kept, ok := v.kept[key]
+	v.mu.Unlock()
+	if ok && v.now().Sub(kept.made) < keptFor && kept.holds() {
+		a.view = kept.view
+		return a
+	}
+	made := v.now()
+	if a.view, a.err = cage.Compile(policy, root, v.options...); a.err != nil {
+		return a
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.kept) >= keptViews {
+		clear(v.kept)
+	}
+	v.kept[key] = keptView{a.view, look(a.view), made}
+	return a
+}
+
+// look returns what is at the paths of a view.
+func look(v *cage.View) []os.FileInfo {
+	found := make([]os.FileInfo, len(v.Grants))
+	for i, g := range v.Grants {
+		if info, err := os.Lstat(g.Path); err == nil {
+			found[i] = info
+		}
+	}
+	return found
+}
+
+// holds reports whether the same files and folders are still at the paths of the view.
+func (k keptView) holds() bool {
+	for i, now := range look(k.view) {
+		was := k.found[i]
+		if (was == nil) != (now == nil) || was != nil && !os.SameFile(was, now) && !k.view.Grants[i].Protected {
+			return false
+		}
+	}
+	return true
+}

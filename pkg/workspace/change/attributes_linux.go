@@ -1,0 +1,51 @@
+package change
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/beneath"
+)
+
+// copyAttributes gives a file the extended attributes of the one called name: access lists and what users put there. It
+// reports whether all could be copied, but for those of the security modules, which the system sets itself as it sees fit.
+func copyAttributes(dir int, name string, to int) bool {
+	from, err := beneath.Open(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(from)
+	n, err := unix.Flistxattr(from, nil)
+	if n == 0 || err != nil {
+		return err == nil || errors.Is(err, unix.ENOTSUP)
+	}
+	list := make([]byte, n)
+	if n, err = unix.Flistxattr(from, list); err != nil {
+		return false
+	}
+	all := true
+	for attr := range bytes.SplitSeq(list[:n], []byte{0}) {
+		if len(attr) == 0 {
+			continue
+		}
+		key := string(attr)
+		ok := copyAttribute(from, to, key)
+		all = all && (ok || strings.HasPrefix(key, "security."))
+	}
+	return all
+}
+
+func copyAttribute(from, to int, key string) bool {
+	size, err := unix.Fgetxattr(from, key, nil)
+	if err != nil {
+		return false
+	}
+	value := make([]byte, size)
+	if size, err = unix.Fgetxattr(from, key, value); err != nil {
+		return false
+	}
+	return unix.Fsetxattr(to, key, value[:size], 0) == nil
+}

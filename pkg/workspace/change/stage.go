@@ -1,0 +1,210 @@
+package change
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/beneath"
+	"kaged.dev/pkg/crash"
+)
+
+// stage does everything that can be done beside the files: it makes folders and writes the temporary files.
+func (b *batch) stage() error {
+	for _, key := range b.missing {
+		if err := b.makeFolder(key); err != nil {
+			return err
+		}
+	}
+	for _, s := range b.steps {
+		if s.folder.fd < 0 {
+			if err := s.folder.open(); err != nil {
+				return s.path.Failure("written", err)
+			}
+		}
+		if s.toFolder != nil && s.toFolder.fd < 0 {
+			if err := s.toFolder.open(); err != nil {
+				return s.to.Failure("written", err)
+			}
+		}
+		if err := s.stage(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeFolder makes one folder; that somebody else has made it meanwhile is as well.
+func (b *batch) makeFolder(key folderKey) error {
+	parent, err := beneath.Open(key.root.FD(), path.Dir(key.rel), beneath.Path|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(parent)
+		err = unix.Mkdirat(parent, path.Base(key.rel), 0o777)
+	}
+	switch {
+	case err == nil:
+		b.made = append(b.made, key)
+		return nil
+	case errors.Is(err, unix.EEXIST):
+		return nil
+	}
+	p := key.root.At(key.rel)
+	return p.Failure("made", err)
+}
+
+func (f *folder) open() (err error) {
+	f.fd, err = beneath.Open(f.key.root.FD(), f.key.rel, beneath.Path|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return err
+}
+
+// stage looks whether things are as they should be and writes the temporary file of one step.
+func (s *step) stage() error {
+	var st unix.Stat_t
+	if s.source != nil {
+		if err := unix.Fstatat(s.source.fd, s.sourceName, &st, unix.AT_SYMLINK_NOFOLLOW); err == unix.ENOENT {
+			return changed(s.path)
+		} else if err != nil {
+			return s.path.Failure("written", err)
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFREG {
+			return s.path.NotRegular()
+		}
+	}
+	switch s.kind {
+	case create:
+		if versionAt(s.folder.fd, s.name) != (Version{}) {
+			return Taken(s.path)
+		}
+	case move:
+		if versionAt(s.toFolder.fd, s.toName) != (Version{}) {
+			return Taken(*s.to)
+		}
+	}
+	was := versionOf(&st)
+	if s.kind == replace && s.apart {
+		was = versionAt(s.folder.fd, s.name)
+	}
+	if s.kind != create && was != s.was {
+		return changed(s.path)
+	}
+	leaves := s.kind == remove || s.kind == move
+	if s.path.InPlace && (leaves || s.apart) {
+		return held(s.path)
+	}
+	if leaves {
+		return nil
+	}
+	return s.path.Failure("written", s.writeTemp(&st))
+}
+
+// writeTemp writes the new file under its temporary name, in the form of the old one. Where a new file cannot be what the old
+// one is, the step becomes one that writes over the old one, unless it is that file's form alone that is taken.
+func (s *step) writeTemp(old *unix.Stat_t) error {
+	keepsFile := s.kind == replace && !s.apart
+	if keepsFile && (old.Nlink > 1 || s.path.InPlace) {
+		return s.copyOld()
+	}
+	mode := uint32(0o666)
+	if s.source != nil {
+		mode = firstMode(old)
+	}
+	fd, err := s.createTemp(mode)
+	if err != nil {
+		return err
+	}
+	defer func() { unix.Close(fd) }()
+	if err := writeAll(fd, s.data); err != nil {
+		return err
+	}
+	crash.At(crash.FileWritten)
+	if s.source != nil {
+		kept, err := s.takeForm(fd, old)
+		if err != nil {
+			return err
+		}
+		if !kept && keepsFile && s.writable() {
+			if err := unix.Unlinkat(s.folder.fd, s.temp, 0); err != nil {
+				return err
+			}
+			return s.copyOld()
+		}
+	}
+	if s.kind == replace {
+		if err := settle(fd); err != nil {
+			return err
+		}
+	}
+	var own unix.Stat_t
+	if err := unix.Fstat(fd, &own); err != nil {
+		return err
+	}
+	s.made = versionOf(&own)
+	return nil
+}
+
+func (s *step) createTemp(mode uint32) (int, error) {
+	return beneath.Retry(func() (int, error) {
+		return unix.Openat(s.folder.fd, s.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+	})
+}
+
+// firstMode returns the mode in which a file that takes the form of an old one begins: never one by which somebody could open it
+// who could not open the old one. Its group is not yet that one's, so neither the group nor all get what not both may do.
+func firstMode(old *unix.Stat_t) uint32 {
+	both := old.Mode >> 3 & old.Mode & 0o7
+	return uint32(old.Mode&0o700 | both<<3 | both)
+}
+
+// takeForm gives a new file owner, attributes and mode of the old one and reports whether it has them all.
+func (s *step) takeForm(fd int, old *unix.Stat_t) (bool, error) {
+	var own unix.Stat_t
+	if err := unix.Fstat(fd, &own); err != nil {
+		return false, err
+	}
+	kept := true
+	if own.Uid != old.Uid || own.Gid != old.Gid {
+		if unix.Fchown(fd, int(old.Uid), int(old.Gid)) != nil {
+			// Only root may give a file away, but its group may still be one of ours.
+			kept = false
+			_ = unix.Fchown(fd, -1, int(old.Gid))
+		}
+	}
+	if !copyAttributes(s.source.fd, s.sourceName, fd) {
+		kept = false
+	}
+	if own.Mode == old.Mode && kept {
+		return true, nil
+	}
+	// Last, because a change of owner clears the set-id bits.
+	return kept, unix.Fchmod(fd, uint32(old.Mode&0o7777))
+}
+
+// writable reports whether the old file itself may be written to.
+func (s *step) writable() bool {
+	return unix.Faccessat(s.source.fd, s.sourceName, unix.W_OK, unix.AT_EACCESS) == nil
+}
+
+// copyOld makes the step one that writes over the old file, and keeps a copy of that under the temporary name, for its owner's
+// eyes only.
+func (s *step) copyOld() error {
+	s.kind = overwrite
+	from, err := beneath.Open(s.source.fd, s.sourceName, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	src := os.NewFile(uintptr(from), s.sourceName)
+	defer src.Close()
+	fd, err := s.createTemp(0o600)
+	if err != nil {
+		return err
+	}
+	dst := os.NewFile(uintptr(fd), s.temp)
+	_, err = io.Copy(dst, src)
+	if closed := dst.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
