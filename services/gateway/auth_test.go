@@ -15,8 +15,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/fault"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
-	sm "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
 // protected lists every route that needs an operator, with a path and a body.
@@ -32,13 +33,14 @@ func protected() []exchange {
 // A-ERR-CODE-03, A-AUTH-LOOP-01, -05, -06, A-AUTH-SIDE-01..03).
 func TestAuthOfEveryRoute(t *testing.T) {
 	t.Parallel()
-	sidecar := map[string]any{"auth": "sidecar", "sidecar_nonce": "nonce"}
+	// Each refusal of each route is looked for in the audit, which counts those above audit_denials and drops them.
+	sidecar := map[string]any{"auth": "sidecar", "sidecar_nonce": "nonce", "audit_denials": 10_000}
 	for name, m := range map[string]struct {
 		setup   setup
 		refused map[string]http.Header // by reason
 		let     http.Header
 	}{
-		"loopback": {setup{}, map[string]http.Header{
+		"loopback": {setup{config: map[string]any{"audit_denials": 10_000}}, map[string]http.Header{
 			"missing_cookie": {"X-Kaged-User-Id": {"eve"}, "X-Kaged-Auth-Nonce": {"nonce"}},
 			"invalid_cookie": {"Cookie": {"kaged_session=forged"}},
 		}, nil},
@@ -47,7 +49,7 @@ func TestAuthOfEveryRoute(t *testing.T) {
 			"wrong_nonce":   {"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"wrong"}},
 			"missing_user":  {"X-Kaged-Auth-Nonce": {"nonce"}},
 		}, http.Header{"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"nonce"}, "Authorization": {"Bearer bogus"}, "X-Kaged-User-Groups": {"a"}}}, // A-AUTH-NOVAL-01, A-AUTH-SIDE-04
-		"a system's without a nonce": {setup{config: map[string]any{"deployment": "system"}}, map[string]http.Header{
+		"a system's without a nonce": {setup{config: map[string]any{"deployment": "system", "audit_denials": 10_000}}, map[string]http.Header{
 			"missing_nonce": {"X-Kaged-User-Id": {"ann"}},
 			"wrong_nonce":   {"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"x"}},
 		}, nil},
@@ -89,7 +91,7 @@ func TestInsecure(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{insecure: true})
 	c := d.client()
-	var me gatewayv1.Me
+	var me apiv1.Me
 	got := c.get("/api/v1/me")
 	got.into(t, &me)
 	if me.GetUserId() != "insecure-mode" || me.GetDaemon().GetAuthMode() != "insecure" {
@@ -216,7 +218,7 @@ func TestLaunch(t *testing.T) {
 	}
 	api := d.client()
 	api.header = http.Header{"Accept": {"application/json"}}
-	var launched gatewayv1.Launched
+	var launched apiv1.Launched
 	api.get(strings.TrimPrefix(launch, d.base)).into(t, &launched)
 	if !launched.GetOk() || launched.GetCsrfToken() == "" || launched.GetCsrfToken() != api.cookie("kaged_csrf") {
 		t.Errorf("launched %v with cookie %q", &launched, api.cookie("kaged_csrf"))
@@ -339,9 +341,9 @@ func TestMe(t *testing.T) {
 		t.Errorf("again: %s with %v", again.body, again.header.Values("Set-Cookie"))
 	}
 	d.manager.with(func() {
-		d.manager.operator = &sm.GetOperatorResponse{OperatorName: "Ann", Theme: "light", Timezone: "Europe/Budapest", Locale: "hu"}
+		d.manager.operator = &sessionmanagerv1.GetOperatorResponse{OperatorName: "Ann", Theme: "light", Timezone: "Europe/Budapest", Locale: "hu"}
 	})
-	var me gatewayv1.Me
+	var me apiv1.Me
 	c.get("/api/v1/me").into(t, &me)
 	if me.GetOperatorName() != "Ann" || me.GetPreferences().GetTheme() != "light" || me.GetPreferences().GetTimezone() != "Europe/Budapest" {
 		t.Errorf("me is %v", &me)
@@ -354,7 +356,7 @@ func TestMeBehindASidecar(t *testing.T) {
 	d := start(t, setup{config: map[string]any{"deployment": "system", "sidecar_nonce": "n", "csrf_same_site": "strict"}})
 	c := d.client()
 	c.header = http.Header{"X-Kaged-User-Id": {"ann"}, "X-Kaged-User-Email": {"a@x"}, "X-Kaged-User-Groups": {"dev,ops"}, "X-Kaged-Auth-Nonce": {"n"}}
-	var me gatewayv1.Me
+	var me apiv1.Me
 	got := c.get("/api/v1/me")
 	got.into(t, &me)
 	if me.GetUserId() != "ann" || me.GetEmail() != "a@x" || len(me.GetGroups()) != 2 || me.GetDaemon().GetDeploymentMode() != "system" || me.GetDaemon().GetAuthMode() != "sidecar" {

@@ -29,8 +29,8 @@ type Config struct {
 	// BodyLimit is the largest body of a request, HeaderLimit the largest header.
 	BodyLimit   int64 `toml:"body_limit"`
 	HeaderLimit int   `toml:"header_limit"`
-	// Bodies is how many bodies may be on their way at once: with more the one that takes longest is given up. BodyTimeout is how long
-	// one may take. A request counts towards Requests once its body is there.
+	// Bodies is how many bodies may be received at once: with more, the oldest of the operator with most bodies is given up. BodyTimeout
+	// is how long one may take. A request counts towards Requests once its body is there.
 	Bodies      int             `toml:"bodies"`
 	BodyTimeout config.Duration `toml:"body_timeout"`
 	// Requests is how many are served at once.
@@ -65,7 +65,8 @@ type Config struct {
 	// not count.
 	ReplayRate  int `toml:"replay_rate"`
 	ReplayBurst int `toml:"replay_burst"`
-	// OutputBuffer, EventsBuffer and ControlBuffer are how much may wait for a slow client of a socket, by channel.
+	// OutputBuffer, EventsBuffer and ControlBuffer are how much may wait for a slow client of a socket, by channel;
+	// every channel but output and control may have as much as events.
 	OutputBuffer  int `toml:"output_buffer"`
 	EventsBuffer  int `toml:"events_buffer"`
 	ControlBuffer int `toml:"control_buffer"`

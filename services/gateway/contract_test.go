@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -9,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/fault"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
-	sm "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/server"
 )
 
@@ -32,131 +34,233 @@ type exchange struct {
 }
 
 func contract() []exchange {
-	project := &sm.RegisteredProject{Id: "music-site", Path: "/p", State: sm.ProjectState_PROJECT_STATE_READY, RegisteredAt: 1716300000000}
+	project := &apiv1.RegisteredProject{Id: "music-site", Path: "/p", State: apiv1.ProjectState_PROJECT_STATE_READY, RegisteredAt: 1716300000000}
 	const projectJSON = `{"id":"music-site","path":"/p","label":null,"state":"ready","registered_at":1716300000000,"diagnostics":[]}`
-	session := &sm.Session{
-		Id: "01S", ProjectId: "music-site", Name: proto.String("n"), Label: proto.String("n"), State: sm.SessionState_SESSION_STATE_IDLE,
-		CreatedAt: 1716300000000, UpdatedAt: 1716300000001, Totals: &sm.SessionTotals{TokensIn: 1, CostUsd: proto.Float64(0.5)},
+	session := &apiv1.Session{
+		Id: "01S", ProjectId: "music-site", Name: proto.String("n"), Label: proto.String("n"), State: apiv1.SessionState_SESSION_STATE_IDLE,
+		CreatedAt: 1716300000000, UpdatedAt: 1716300000001, Totals: &apiv1.SessionTotals{TokensIn: 1, CostUsd: proto.Float64(0.5)},
 	}
 	const sessionJSON = `{"id":"01S","project_id":"music-site","name":"n","label":"n","state":"idle","blocked_reason":null,` +
 		`"created_at":1716300000000,"updated_at":1716300000001,"ended_at":null,"message_count":0,"model_override":null,` +
 		`"max_steps_override":null,"max_output_tokens_override":null,"current_run":null,"live_subagents":[],` +
 		`"totals":{"tokens_in":1,"tokens_out":0,"cost_usd":0.5},"cage_status":null}`
-	run := &sm.Run{Id: "01R", SessionId: "01S", State: sm.RunState_RUN_STATE_FAILED, Outcome: proto.String("failed"), Error: &commonv1.Error{
+	run := &apiv1.Run{Id: "01R", SessionId: "01S", State: apiv1.RunState_RUN_STATE_FAILED, Outcome: proto.String("failed"), Error: &commonv1.Error{
 		Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE, Message: "m",
 	}, CageStatus: "caged"}
 	const runJSON = `{"id":"01R","session_id":"01S","trigger_message_id":"","message_id":"","state":"failed","outcome":"failed","stop_reason":null,` +
 		`"created_at":0,"started_at":null,"ended_at":null,"duration_ms":null,"tokens_in":0,"tokens_out":0,"cost_total":null,` +
 		`"error":{"code":"provider_unreachable","message":"m"},"steps":[],"subagent_invocations":[],"compiled_hash":"","prompt_hashes":{},"cage_status":"caged"}`
-	approval := &sm.Approval{
-		Id: "01A", SessionId: "01S", RunId: "01R", ToolCallId: "c1", State: sm.ApprovalState_APPROVAL_STATE_PENDING, RequestedAt: 1, ExpiresAt: 2,
+	approval := &apiv1.Approval{
+		Id: "01A", SessionId: "01S", RunId: "01R", ToolCallId: "c1", State: apiv1.ApprovalState_APPROVAL_STATE_PENDING, RequestedAt: 1, ExpiresAt: 2,
 		Subject: &commonv1.ApprovalSubject{Tool: "shell.bash", AgentPath: "primary", Reasons: []string{"r"}, Command: "git push --force", Cwd: "./"},
 	}
 	const approvalJSON = `{"id":"01A","session_id":"01S","run_id":"01R","tool_call_id":"c1","state":"pending","subject":{"tool":"shell.bash",` +
 		`"agent_path":"primary","reasons":["r"],"command":"git push --force","cwd":"./","paths":[],"preview":""},"requested_at":1,"expires_at":2,` +
 		`"resolved_at":null,"resolved_by":null,"comment":null}`
 	const emptyPage = `{"items":[],"next_cursor":null,"has_more":false}`
+	issue := &apiv1.Issue{
+		Id: "01I", ProjectId: "music-site", Number: 3, Title: "T", Body: "B",
+		Status: apiv1.IssueStatus_ISSUE_STATUS_IN_PROGRESS, CreatedBy: "agent:primary",
+		CreatedAt: 1, UpdatedAt: 2, Version: 4, LegalTransitions: []apiv1.IssueStatus{
+			apiv1.IssueStatus_ISSUE_STATUS_RESOLVED,
+		},
+	}
+	const issueJSON = `{"id":"01I","project_id":"music-site","number":3,"title":"T","body":"B","original_body":null,"status":"in_progress","assignment":null,` +
+		`"created_by":"agent:primary","created_at":1,"updated_at":2,"resolved_at":null,"resolved_by":null,"version":4,"legal_transitions":["resolved"]}`
+	update := &apiv1.IssueUpdate{
+		Id: "01U", IssueNumber: 3, Author: "ada",
+		Kind: apiv1.IssueUpdateKind_ISSUE_UPDATE_KIND_COMMENT, Body: "b", Metadata: &structpb.Struct{},
+		Visibility: apiv1.IssueVisibility_ISSUE_VISIBILITY_ALL, CreatedAt: 1,
+	}
+	const updateJSON = `{"id":"01U","issue_number":3,"author":"ada","kind":"comment","body":"b","metadata":{},"visibility":"all","created_at":1}`
+	todo := &apiv1.IssueTodo{
+		Id: "01T", Content: "c", Status: apiv1.TodoStatus_TODO_STATUS_PENDING,
+		Kind: apiv1.TodoKind_TODO_KIND_CRITERION, Position: 1, Notes: []*apiv1.TodoNote{{
+			Text: "n", Author: "ada",
+			CreatedAt: 1,
+		}}, CreatedAt: 1,
+	}
+	const todoJSON = `{"id":"01T","content":"c","status":"pending","kind":"criterion","phase":null,"position":1,"notes":[{"text":"n","author":"ada","created_at":1}],` +
+		`"origin_agent":null,"created_at":1,"completed_at":null,"verified_at":null,"verified_by":null}`
+	const issues = "/api/v1/projects/music-site/issues"
 	return []exchange{
 		{
+			"GET /api/v1/projects/{project_id}/issues", "GET", issues + "?q=a&status=open,resolved&limit=2", "",
+			&apiv1.ListIssuesRequest{ProjectId: "music-site", Q: "a", Status: "open,resolved", Limit: 2},
+			&apiv1.ListIssuesResponse{
+				Items: []*apiv1.IssueSummary{{
+					Id: "01I", ProjectId: "music-site", Number: 3, Title: "T",
+					Status: apiv1.IssueStatus_ISSUE_STATUS_OPEN, Version: 1,
+				}},
+			}, 200, `{"items":[{"id":"01I","project_id":"music-site","number":3,"title":"T","status":"open","assignment":null,"created_by":"","created_at":0,"updated_at":0,` +
+				`"resolved_at":null,"resolved_by":null,"version":1}],"next_cursor":null,"has_more":false}`,
+		},
+		{
+			"POST /api/v1/projects/{project_id}/issues", "POST", issues, `{"title":"T","body":"B","client_id":"c"}`,
+			&apiv1.CreateIssueRequest{ProjectId: "music-site", Title: "T", Body: "B", ClientId: "c"},
+			&apiv1.CreateIssueResponse{Issue: issue, Created: true}, 201, issueJSON,
+		},
+		{
+			"GET /api/v1/projects/{project_id}/issues/{number}", "GET", issues + "/3", "",
+			&apiv1.GetIssueRequest{ProjectId: "music-site", Number: 3}, &apiv1.GetIssueResponse{Issue: &apiv1.IssueDetail{
+				Id: "01I", ProjectId: "music-site", Number: 3, Title: "T", Body: "B",
+				Status: apiv1.IssueStatus_ISSUE_STATUS_IN_PROGRESS, CreatedBy: "agent:primary",
+				CreatedAt: 1, UpdatedAt: 2, Version: 4, LegalTransitions: []apiv1.IssueStatus{
+					apiv1.IssueStatus_ISSUE_STATUS_RESOLVED,
+				}, Updates: []*apiv1.IssueUpdate{update},
+			}}, 200, strings.TrimSuffix(issueJSON, "}") + `,"updates":[` + updateJSON + `]}`,
+		},
+		{
+			"PATCH /api/v1/projects/{project_id}/issues/{number}", "PATCH", issues + "/3",
+			`{"assignment":null,"status":"resolved","comment":"done"}`,
+			&apiv1.UpdateIssueRequest{
+				ProjectId: "music-site", Number: 3, Assignment: structpb.NewNullValue(),
+				Status: apiv1.IssueStatus_ISSUE_STATUS_RESOLVED, Comment: "done",
+			}, &apiv1.UpdateIssueResponse{Issue: issue}, 200, issueJSON,
+		},
+		{
+			"GET /api/v1/projects/{project_id}/issues/{number}/updates", "GET", issues + "/3/updates?limit=1", "",
+			&apiv1.ListIssueUpdatesRequest{ProjectId: "music-site", Number: 3, Limit: 1}, &apiv1.ListIssueUpdatesResponse{},
+			200, emptyPage,
+		},
+		{
+			"POST /api/v1/projects/{project_id}/issues/{number}/updates", "POST", issues + "/3/updates",
+			`{"body":"b","visibility":"all"}`,
+			&apiv1.AddIssueUpdateRequest{
+				ProjectId: "music-site", Number: 3, Body: "b",
+				Visibility: apiv1.IssueVisibility_ISSUE_VISIBILITY_ALL,
+			},
+			&apiv1.AddIssueUpdateResponse{Update: update}, 201, updateJSON,
+		},
+		{
+			"GET /api/v1/projects/{project_id}/issues/{number}/todos", "GET", issues + "/3/todos", "",
+			&apiv1.ListIssueTodosRequest{ProjectId: "music-site", Number: 3},
+			&apiv1.ListIssueTodosResponse{Items: []*apiv1.IssueTodo{todo}},
+			200, `{"items":[` + todoJSON + `]}`,
+		},
+		{
+			"POST /api/v1/projects/{project_id}/issues/{number}/todos", "POST", issues + "/3/todos",
+			`{"items":["c"],"kind":"criterion"}`,
+			&apiv1.AddIssueTodosRequest{
+				ProjectId: "music-site", Number: 3, Items: []string{"c"},
+				Kind: apiv1.TodoKind_TODO_KIND_CRITERION,
+			},
+			&apiv1.AddIssueTodosResponse{Items: []*apiv1.IssueTodo{todo}}, 201, `{"items":[` + todoJSON + `]}`,
+		},
+		{
+			"PATCH /api/v1/projects/{project_id}/issues/{number}/todos/{id}", "PATCH", issues + "/3/todos/01T",
+			`{"verified":true}`,
+			&apiv1.UpdateIssueTodoRequest{ProjectId: "music-site", Number: 3, Id: "01T", Verified: proto.Bool(true)},
+			&apiv1.UpdateIssueTodoResponse{Todo: todo}, 200, todoJSON,
+		},
+		{
 			"GET /api/v1/projects", "GET", "/api/v1/projects?limit=2&cursor=c&unknown=x", "",
-			&sm.ListProjectsRequest{Limit: 2, Cursor: "c"}, &sm.ListProjectsResponse{
-				Items:   []*sm.ProjectSummary{{Id: "music-site", Path: "/p", Label: proto.String("L"), State: sm.ProjectState_PROJECT_STATE_PENDING, SessionCount: 3}},
+			&apiv1.ListProjectsRequest{Limit: 2, Cursor: "c"}, &apiv1.ListProjectsResponse{
+				Items:   []*apiv1.ProjectSummary{{Id: "music-site", Path: "/p", Label: proto.String("L"), State: apiv1.ProjectState_PROJECT_STATE_PENDING, SessionCount: 3}},
 				HasMore: true, NextCursor: proto.String("d"),
 			},
 			200, `{"items":[{"id":"music-site","path":"/p","label":"L","description":"","last_opened_at":null,"state":"pending","session_count":3}],"next_cursor":"d","has_more":true}`,
 		},
 		{
 			"POST /api/v1/projects/load", "POST", "/api/v1/projects/load", `{"path":"/p","label":"x","nickname":"y"}`,
-			&sm.LoadProjectRequest{Path: "/p"}, &sm.LoadProjectResponse{Project: project, Created: true}, 201, projectJSON,
+			&apiv1.LoadProjectRequest{Path: "/p"}, &apiv1.LoadProjectResponse{Project: project, Created: true}, 201, projectJSON,
 		},
 		{
 			"GET /api/v1/projects/{id}", "GET", "/api/v1/projects/music-site", "",
-			&sm.GetProjectRequest{Id: "music-site"}, &sm.GetProjectResponse{Project: &sm.Project{Id: "music-site", ResolvedAliases: map[string]string{"b": "p:m", "a": "p:n"}}},
+			&apiv1.GetProjectRequest{Id: "music-site"}, &apiv1.GetProjectResponse{Project: &apiv1.Project{Id: "music-site", ResolvedAliases: map[string]string{"b": "p:m", "a": "p:n"}}},
 			200, `{"id":"music-site","path":"","label":null,"description":"","state":"unspecified","registered_at":0,"last_opened_at":null,"dsl_version":0,` +
 				`"resolved_aliases":{"a":"p:n","b":"p:m"},"active_plugins":[],"session_count":0,"diagnostics":[]}`,
 		},
 		{
 			"GET /api/v1/projects/{id}/approval", "GET", "/api/v1/projects/music-site/approval", "",
-			&sm.GetProjectApprovalRequest{Id: "music-site"}, &sm.GetProjectApprovalResponse{
-				State: sm.ProjectApprovalState_PROJECT_APPROVAL_STATE_REQUIRED, ApprovedHash: proto.String("a"), PendingHash: proto.String("b"),
-				Widened: []*sm.Widening{{AgentPath: "primary", Key: "cage", From: proto.String("isolated"), To: proto.String("disabled")}}, Diff: "-a\n+b\n",
+			&apiv1.GetProjectApprovalRequest{Id: "music-site"}, &apiv1.GetProjectApprovalResponse{
+				State: apiv1.ProjectApprovalState_PROJECT_APPROVAL_STATE_REQUIRED, ApprovedHash: proto.String("a"), PendingHash: proto.String("b"),
+				Widened: []*apiv1.Widening{{AgentPath: "primary", Key: "cage", From: proto.String("isolated"), To: proto.String("disabled")}}, Diff: "-a\n+b\n",
 			},
 			200, `{"state":"required","approved_hash":"a","pending_hash":"b",` +
 				`"widened":[{"agent_path":"primary","key":"cage","from":"isolated","to":"disabled"}],"diff":"-a\n+b\n"}`,
 		},
 		{
 			"POST /api/v1/projects/{id}/approve", "POST", "/api/v1/projects/music-site/approve", `{"hash":"b"}`,
-			&sm.ApproveProjectRequest{Id: "music-site", Hash: "b"}, &sm.ApproveProjectResponse{Hash: "b", ApprovedAt: 5, ApprovedBy: "operator"},
+			&apiv1.ApproveProjectRequest{Id: "music-site", Hash: "b"}, &apiv1.ApproveProjectResponse{Hash: "b", ApprovedAt: 5, ApprovedBy: "operator"},
 			200, `{"hash":"b","approved_at":5,"approved_by":"operator"}`,
 		},
 		{
 			"GET /api/v1/projects/{id}/capabilities", "GET", "/api/v1/projects/music-site/capabilities", "",
-			&sm.GetProjectCapabilitiesRequest{Id: "music-site"}, &sm.GetProjectCapabilitiesResponse{
-				Filesystem: &sm.FilesystemCapabilities{Mode: "isolated", Mounts: []string{"project:/src", "project:/.kaged"}},
-				Network:    &sm.NetworkCapabilities{Mode: "disabled"},
-				Tools:      &sm.ToolCapabilities{Enabled: []string{"file.read"}, Disabled: []string{"file.write"}},
+			&apiv1.GetProjectCapabilitiesRequest{Id: "music-site"}, &apiv1.GetProjectCapabilitiesResponse{
+				Filesystem: &apiv1.FilesystemCapabilities{Mode: "isolated", Mounts: []string{"project:/src", "project:/.kaged"}},
+				Network:    &apiv1.NetworkCapabilities{Mode: "disabled"},
+				Tools:      &apiv1.ToolCapabilities{Enabled: []string{"file.read"}, Disabled: []string{"file.write"}},
 			},
 			200, `{"filesystem":{"mode":"isolated","mounts":["project:/src","project:/.kaged"]},"network":{"mode":"disabled","allowlist":[]},` +
 				`"tools":{"enabled":["file.read"],"disabled":["file.write"]},"agents":[]}`,
 		},
 		{
 			"POST /api/v1/projects/{id}/reload", "POST", "/api/v1/projects/music-site/reload", "",
-			&sm.ReloadProjectRequest{Id: "music-site"}, &sm.ReloadProjectResponse{Project: project}, 200, projectJSON,
+			&apiv1.ReloadProjectRequest{Id: "music-site"}, &apiv1.ReloadProjectResponse{Project: project}, 200, projectJSON,
 		},
 		{
 			"DELETE /api/v1/projects/{id}", "DELETE", "/api/v1/projects/music-site?confirm=true", "",
-			&sm.UnregisterProjectRequest{Id: "music-site", Confirm: true}, &sm.UnregisterProjectResponse{Id: "music-site", Path: "/p", SessionsEnded: 1, UnregisteredAt: 5},
+			&apiv1.UnregisterProjectRequest{Id: "music-site", Confirm: true}, &apiv1.UnregisterProjectResponse{Id: "music-site", Path: "/p", SessionsEnded: 1, UnregisteredAt: 5},
 			200, `{"id":"music-site","path":"/p","sessions_ended":1,"unregistered_at":5}`,
 		},
 		{
 			"POST /api/v1/projects/{project_id}/sessions", "POST", "/api/v1/projects/music-site/sessions", `{"name":"n","project_id":"other"}`,
-			&sm.CreateSessionRequest{ProjectId: "music-site", Name: "n"},
-			&sm.CreateSessionResponse{Id: "01S", ProjectId: "music-site", State: sm.SessionState_SESSION_STATE_IDLE, CreatedAt: 1, Name: proto.String("n"), Label: proto.String("n")},
+			&apiv1.CreateSessionRequest{ProjectId: "music-site", Name: "n"},
+			&apiv1.CreateSessionResponse{Id: "01S", ProjectId: "music-site", State: apiv1.SessionState_SESSION_STATE_IDLE, CreatedAt: 1, Name: proto.String("n"), Label: proto.String("n")},
 			201, `{"id":"01S","project_id":"music-site","state":"idle","created_at":1,"name":"n","label":"n"}`,
 		},
 		{
 			"GET /api/v1/projects/{project_id}/sessions", "GET", "/api/v1/projects/music-site/sessions", "",
-			&sm.ListSessionsRequest{ProjectId: "music-site"}, &sm.ListSessionsResponse{}, 200, emptyPage,
+			&apiv1.ListSessionsRequest{ProjectId: "music-site"}, &apiv1.ListSessionsResponse{}, 200, emptyPage,
 		},
-		{"GET /api/v1/sessions/{id}", "GET", "/api/v1/sessions/01S", "", &sm.GetSessionRequest{Id: "01S"}, &sm.GetSessionResponse{Session: session}, 200, sessionJSON},
+		{"GET /api/v1/sessions/{id}", "GET", "/api/v1/sessions/01S", "", &apiv1.GetSessionRequest{Id: "01S"}, &apiv1.GetSessionResponse{Session: session}, 200, sessionJSON},
 		{
 			"PUT /api/v1/sessions/{id}", "PUT", "/api/v1/sessions/01S", `{"label":null,"max_steps_override":3}`,
-			&sm.UpdateSessionRequest{Id: "01S", Label: structpb.NewNullValue(), MaxStepsOverride: structpb.NewNumberValue(3)}, &sm.UpdateSessionResponse{Session: session}, 200, sessionJSON,
+			&apiv1.UpdateSessionRequest{Id: "01S", Label: structpb.NewNullValue(), MaxStepsOverride: structpb.NewNumberValue(3)}, &apiv1.UpdateSessionResponse{Session: session}, 200, sessionJSON,
 		},
 		{
 			"DELETE /api/v1/sessions/{id}", "DELETE", "/api/v1/sessions/01S?confirm=true", "",
-			&sm.EndSessionRequest{Id: "01S", Confirm: true}, &sm.EndSessionResponse{Session: session}, 200, sessionJSON,
+			&apiv1.EndSessionRequest{Id: "01S", Confirm: true}, &apiv1.EndSessionResponse{Session: session}, 200, sessionJSON,
 		},
 		{
 			"POST /api/v1/sessions/{session_id}/messages", "POST", "/api/v1/sessions/01S/messages", `{"content":"hi","max_output_tokens_override":77}`,
-			&sm.PostMessageRequest{SessionId: "01S", Content: proto.String("hi"), MaxOutputTokensOverride: proto.Int32(77)},
-			&sm.PostMessageResponse{Id: "01M", SessionId: "01S", AcceptedAt: 1716300000000, RunId: "01R"},
+			&apiv1.PostMessageRequest{SessionId: "01S", Content: proto.String("hi"), MaxOutputTokensOverride: proto.Int32(77)},
+			&apiv1.PostMessageResponse{Id: "01M", SessionId: "01S", AcceptedAt: 1716300000000, RunId: "01R"},
 			202, `{"id":"01M","session_id":"01S","accepted_at":1716300000000,"run_id":"01R"}`,
 		},
 		{
 			"GET /api/v1/sessions/{session_id}/messages", "GET", "/api/v1/sessions/01S/messages?since=01M&limit=7", "",
-			&sm.ListMessagesRequest{SessionId: "01S", Since: "01M", Limit: 7}, &sm.ListMessagesResponse{Items: []*sm.SessionMessage{{
-				Id: "01M", SessionId: "01S", Role: sm.MessageRole_MESSAGE_ROLE_PRIMARY, Content: "c",
-				Parts: []*sm.MessagePart{{Type: "tool_call", Id: "t", Name: "file.read", Input: []byte("{}")}}, RunId: proto.String("01R"),
+			&apiv1.ListMessagesRequest{SessionId: "01S", Since: "01M", Limit: 7}, &apiv1.ListMessagesResponse{Items: []*apiv1.SessionMessage{{
+				Id: "01M", SessionId: "01S", Role: apiv1.MessageRole_MESSAGE_ROLE_PRIMARY, Content: "c",
+				Parts: []*apiv1.MessagePart{{Type: "tool_call", Id: "t", Name: "file.read", Input: []byte("{}")}}, RunId: proto.String("01R"),
 			}}},
 			200, `{"items":[{"id":"01M","session_id":"01S","role":"primary","content":"c","parts":[{"type":"tool_call","id":"t","name":"file.read","input":{}}],` +
 				`"created_at":0,"superseded":false,"run_id":"01R"}],"next_cursor":null,"has_more":false}`,
 		},
-		{"GET /api/v1/sessions/{session_id}/runs", "GET", "/api/v1/sessions/01S/runs", "", &sm.ListRunsRequest{SessionId: "01S"}, &sm.ListRunsResponse{}, 200, emptyPage},
+		{"GET /api/v1/sessions/{session_id}/runs", "GET", "/api/v1/sessions/01S/runs", "", &apiv1.ListRunsRequest{SessionId: "01S"}, &apiv1.ListRunsResponse{}, 200, emptyPage},
 		{
 			"GET /api/v1/sessions/{session_id}/runs/{run_id}", "GET", "/api/v1/sessions/01S/runs/01R", "",
-			&sm.GetRunRequest{SessionId: "01S", RunId: "01R"}, &sm.GetRunResponse{Run: run}, 200, runJSON,
+			&apiv1.GetRunRequest{SessionId: "01S", RunId: "01R"}, &apiv1.GetRunResponse{Run: run}, 200, runJSON,
+		},
+		{
+			"GET /api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id}", "GET", "/api/v1/sessions/01S/runs/01R/tool-results/functions.read:0", "",
+			&apiv1.GetToolResultRequest{SessionId: "01S", RunId: "01R", ToolCallId: "functions.read:0"},
+			&apiv1.GetToolResultResponse{Result: &apiv1.MessagePart{
+				Type: "tool_result", ToolCallId: "functions.read:0", Name: "file.read", Input: []byte("{}"), Output: "text",
+			}},
+			200, `{"type":"tool_result","tool_call_id":"functions.read:0","name":"file.read","input":{},"output":"text"}`,
 		},
 		{
 			"POST /api/v1/sessions/{session_id}/runs/{run_id}/cancel", "POST", "/api/v1/sessions/01S/runs/01R/cancel", "",
-			&sm.CancelRunRequest{SessionId: "01S", RunId: "01R"}, &sm.CancelRunResponse{Run: run}, 200, runJSON,
+			&apiv1.CancelRunRequest{SessionId: "01S", RunId: "01R"}, &apiv1.CancelRunResponse{Run: run}, 200, runJSON,
 		},
 		{
-			"GET /api/v1/processes", "GET", "/api/v1/processes", "", &sm.ListProcessesRequest{}, &sm.ListProcessesResponse{}, 200, `{"processes":[],"cages":[],"runs":[]}`,
+			"GET /api/v1/processes", "GET", "/api/v1/processes", "", &apiv1.ListProcessesRequest{}, &apiv1.ListProcessesResponse{}, 200, `{"processes":[],"cages":[],"runs":[]}`,
 		},
 		{
-			"GET /api/v1/sessions/{session_id}/processes", "GET", "/api/v1/sessions/01S/processes", "", &sm.ListProcessesRequest{SessionId: "01S"},
-			&sm.ListProcessesResponse{
+			"GET /api/v1/sessions/{session_id}/processes", "GET", "/api/v1/sessions/01S/processes", "", &apiv1.ListProcessesRequest{SessionId: "01S"},
+			&apiv1.ListProcessesResponse{
 				Processes: []*commonv1.RunningProcess{{Id: "01P", SessionId: "01S", AgentPath: "primary", Pid: 7, Command: "sleep 1", MemoryBytes: 2, CpuMs: 3}},
 				Cages:     []*commonv1.RunningCage{{Id: "01C", SessionId: "01S", AgentPath: "primary", Tier: "userns", Processes: 1}},
 			},
@@ -166,24 +270,66 @@ func contract() []exchange {
 		},
 		{
 			"GET /api/v1/sessions/{session_id}/approvals", "GET", "/api/v1/sessions/01S/approvals?state=pending&limit=2&cursor=c", "",
-			&sm.ListApprovalsRequest{SessionId: "01S", State: "pending", Limit: 2, Cursor: "c"}, &sm.ListApprovalsResponse{Items: []*sm.Approval{approval}},
+			&apiv1.ListApprovalsRequest{SessionId: "01S", State: "pending", Limit: 2, Cursor: "c"}, &apiv1.ListApprovalsResponse{Items: []*apiv1.Approval{approval}},
 			200, `{"items":[` + approvalJSON + `],"next_cursor":null,"has_more":false}`,
 		},
 		{
 			"GET /api/v1/sessions/{session_id}/approvals/{approval_id}", "GET", "/api/v1/sessions/01S/approvals/01A", "",
-			&sm.GetApprovalRequest{SessionId: "01S", ApprovalId: "01A"}, &sm.GetApprovalResponse{Approval: approval}, 200, approvalJSON,
+			&apiv1.GetApprovalRequest{SessionId: "01S", ApprovalId: "01A"}, &apiv1.GetApprovalResponse{Approval: approval}, 200, approvalJSON,
 		},
 		{
 			"POST /api/v1/sessions/{session_id}/approvals/{approval_id}", "POST", "/api/v1/sessions/01S/approvals/01A", `{"decision":"deny","comment":"no"}`,
-			&sm.AnswerApprovalRequest{SessionId: "01S", ApprovalId: "01A", Decision: "deny", Comment: "no"}, &sm.AnswerApprovalResponse{Approval: approval},
+			&apiv1.AnswerApprovalRequest{SessionId: "01S", ApprovalId: "01A", Decision: "deny", Comment: "no"}, &apiv1.AnswerApprovalResponse{Approval: approval},
 			200, approvalJSON,
 		},
 		{
+			"GET /api/v1/sessions/{session_id}/invocations", "GET", "/api/v1/sessions/01S/invocations?run_id=01R&limit=2&cursor=c", "",
+			&apiv1.ListInvocationsRequest{
+				SessionId: "01S", RunId: "01R", Limit: 2,
+				Cursor: "c",
+			}, &apiv1.ListInvocationsResponse{Items: []*apiv1.SubagentInvocation{{
+				InvocationId: "01I", RunId: "01R", ToolCallId: "c", Name: "writer", AgentPath: "primary.subagents.writer", State: "running", CageStatus: "caged", StartedAt: 1,
+			}}},
+			200, `{"items":[{"invocation_id":"01I","name":"writer","state":"running","run_id":"01R","parent_invocation_id":null,"tool_call_id":"c",` +
+				`"agent_path":"primary.subagents.writer","cage_status":"caged","exit":null,"steps":0,"tokens_in":0,"tokens_out":0,"cost_usd":null,"started_at":1,` +
+				`"ended_at":null,"error":null}],"next_cursor":null,"has_more":false}`,
+		},
+		{
+			"GET /api/v1/sessions/{session_id}/invocations/{invocation_id}", "GET", "/api/v1/sessions/01S/invocations/01I", "",
+			&apiv1.GetInvocationRequest{
+				SessionId:    "01S",
+				InvocationId: "01I",
+			}, &apiv1.GetInvocationResponse{Invocation: invocation}, 200, invocationJSON,
+		},
+		{
+			"POST /api/v1/sessions/{session_id}/invocations/{invocation_id}/cancel", "POST", "/api/v1/sessions/01S/invocations/01I/cancel", "",
+			&apiv1.CancelInvocationRequest{
+				SessionId:    "01S",
+				InvocationId: "01I",
+			}, &apiv1.CancelInvocationResponse{Invocation: invocation}, 200, invocationJSON,
+		},
+		{
 			"GET /api/v1/audit", "GET", "/api/v1/audit?since=1&until=2&project_id=p&session=s&event_type=auth.*,x&limit=200", "",
-			&sm.QueryAuditRequest{Since: 1, Until: 2, ProjectId: "p", Session: "s", EventType: "auth.*,x", Limit: 200}, &sm.QueryAuditResponse{}, 200, emptyPage,
+			&apiv1.QueryAuditRequest{Since: 1, Until: 2, ProjectId: "p", Session: "s", EventType: "auth.*,x", Limit: 200}, &apiv1.QueryAuditResponse{}, 200, emptyPage,
 		},
 	}
 }
+
+// invocation is a call of an agent by another, as JSON invocationJSON.
+var invocation = &apiv1.Invocation{
+	InvocationId: "01I", RunId: "01R", ParentInvocationId: proto.String("01H"), ToolCallId: "c", Name: "writer", AgentPath: "p", State: "completed",
+	CageStatus: "caged", Exit: proto.Int32(0), Steps: 1, TokensIn: 2, TokensOut: 3, CostUsd: proto.Float64(0.5), StartedAt: 1, EndedAt: proto.Int64(4),
+	Prompt: "Write.", CagePolicy: &apiv1.InvocationCage{
+		Fs:      []*apiv1.InvocationMount{{Mode: "ro", Path: "project:/"}},
+		Seccomp: "default", State: "ephemeral",
+	},
+	Tools: []string{"file.read"},
+}
+
+const invocationJSON = `{"invocation_id":"01I","run_id":"01R","parent_invocation_id":"01H","tool_call_id":"c","name":"writer","agent_path":"p","state":"completed",` +
+	`"cage_status":"caged","exit":0,"steps":1,"tokens_in":2,"tokens_out":3,"cost_usd":0.5,"started_at":1,"ended_at":4,"error":null,"prompt":"Write.","output":"",` +
+	`"cage_policy":{"fs":[{"mode":"ro","path":"project:/"}],"read_only":[],"net_allow":[],"seccomp":"default","capabilities":[],"state":"ephemeral","env":[],"git":""},` +
+	`"tools":["file.read"],"files_changed":[],"run_steps":[]}`
 
 // Every route of the contract has an exchange here (A-TEST-01), and none is missing in the gateway (A-URL-INDEX-01).
 func TestContractIsCovered(t *testing.T) {
@@ -274,6 +420,31 @@ func TestContractRefusals(t *testing.T) {
 	}
 }
 
+// A project that session-manager does not know has no issues: the service that keeps them is not asked. If-Match
+// reaches it.
+func TestIssuesOfAProject(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	c := d.operator()
+	d.manager.replies(&apiv1.ListIssuesResponse{}, nil)
+	c.get("/api/v1/projects/unknown/issues").refused(t, "an unknown project", 404, "not_found")
+	d.manager.with(func() {
+		if len(d.manager.asked) != 0 {
+			t.Errorf("the service was asked %v", d.manager.asked)
+		}
+		d.manager.answer = func(ctx context.Context, _ proto.Message) (proto.Message, error) {
+			if got := metadata.ValueFromIncomingContext(ctx, "if-match"); len(got) != 1 || got[0] != `"7"` {
+				t.Errorf("got If-Match %q, want the client's", got)
+			}
+			return &apiv1.UpdateIssueResponse{Issue: &apiv1.Issue{}}, nil
+		}
+	})
+	c.header = http.Header{"If-Match": {`"7"`}}
+	if got := c.do("PATCH", "/api/v1/projects/p/issues/1", `{"title":"x"}`); got.status != 200 {
+		t.Errorf("got %d: %s", got.status, got.body)
+	}
+}
+
 // The answer to a load tells a project that is ready from one that is not or was known (A-PROJ-LOAD-03, -04, -09).
 func TestLoadStatus(t *testing.T) {
 	t.Parallel()
@@ -281,12 +452,12 @@ func TestLoadStatus(t *testing.T) {
 	c := d.operator()
 	for _, x := range []struct {
 		created bool
-		state   sm.ProjectState
+		state   apiv1.ProjectState
 		status  int
 	}{
-		{true, sm.ProjectState_PROJECT_STATE_READY, 201}, {false, sm.ProjectState_PROJECT_STATE_READY, 200}, {true, sm.ProjectState_PROJECT_STATE_PENDING, 200},
+		{true, apiv1.ProjectState_PROJECT_STATE_READY, 201}, {false, apiv1.ProjectState_PROJECT_STATE_READY, 200}, {true, apiv1.ProjectState_PROJECT_STATE_PENDING, 200},
 	} {
-		d.manager.replies(&sm.LoadProjectResponse{Created: x.created, Project: &sm.RegisteredProject{State: x.state}}, nil)
+		d.manager.replies(&apiv1.LoadProjectResponse{Created: x.created, Project: &apiv1.RegisteredProject{State: x.state}}, nil)
 		if got := c.do("POST", "/api/v1/projects/load", `{"path":"/p"}`); got.status != x.status {
 			t.Errorf("created %v, %v: %d", x.created, x.state, got.status)
 		}
@@ -298,7 +469,7 @@ func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"body_limit": int64(1000)}})
 	c := d.operator()
-	d.manager.replies(&sm.PostMessageResponse{}, nil)
+	d.manager.replies(&apiv1.PostMessageResponse{}, nil)
 	const post = "/api/v1/sessions/01S/messages"
 	large := `{"content":"` + strings.Repeat("x", 1000) + `"}`
 	for name, x := range map[string]struct {
@@ -393,7 +564,7 @@ func TestHeadersAreNotForwarded(t *testing.T) {
 		"Grpc-Metadata-Kaged-User-Id": {"eve"}, "Authorization": {"Bearer x"}, "X-Kaged-User-Id": {"eve"}, "Grpc-Timeout": {"1n"},
 		"X-Http-Method-Override": {"DELETE"}, "Te": {"trailers"},
 	}
-	d.manager.replies(&sm.ListProjectsResponse{}, nil)
+	d.manager.replies(&apiv1.ListProjectsResponse{}, nil)
 	if got := c.get("/api/v1/projects"); got.status != 200 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
@@ -409,11 +580,11 @@ func TestEmptyBodyAndHead(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
 	c := d.operator()
-	d.manager.replies(&sm.CreateSessionResponse{}, nil)
+	d.manager.replies(&apiv1.CreateSessionResponse{}, nil)
 	if got := c.do("POST", "/api/v1/projects/p/sessions", ""); got.status != 201 {
 		t.Errorf("an empty body: %d %s", got.status, got.body)
 	}
-	d.manager.replies(&sm.ListProjectsResponse{}, nil)
+	d.manager.replies(&apiv1.ListProjectsResponse{}, nil)
 	if got := c.do("HEAD", "/api/v1/projects", ""); got.status != 200 || got.body != "" {
 		t.Errorf("HEAD: %d %q", got.status, got.body)
 	}

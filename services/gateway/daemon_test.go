@@ -60,7 +60,7 @@ func start(t testing.TB, s setup) *daemon {
 	}
 	opts.File = &config.File{Services: map[string]map[string]any{"gateway": s.config}}
 	opts.Log = slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	h, err := host.New(opts, gateway.Module, d.manager.module())
+	h, err := host.New(opts, gateway.Module, d.manager.module(), d.manager.issues())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ident"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
@@ -22,6 +24,8 @@ type manager struct {
 	sessionmanagerv1.UnimplementedAuditServiceServer
 	sessionmanagerv1.UnimplementedOperatorServiceServer
 	sessionmanagerv1.UnimplementedAttachServiceServer
+	sessionmanagerv1.UnimplementedRegistryServiceServer
+	issuev1.UnimplementedIssueServiceServer
 
 	mu       sync.Mutex // guards the fields below
 	answer   func(ctx context.Context, req proto.Message) (proto.Message, error)
@@ -53,6 +57,27 @@ func (m *manager) module() host.Module {
 	return host.Module{Name: "session-manager", New: func(*host.Env) (host.Service, error) { return m, nil }}
 }
 
+// issueService is the service issue, which answers as the manager does.
+type issueService struct{ *manager }
+
+func (s issueService) Register(r grpc.ServiceRegistrar) {
+	issuev1.RegisterIssueServiceServer(r, s.manager)
+}
+
+func (m *manager) issues() host.Module {
+	return host.Module{Name: "issue", New: func(*host.Env) (host.Service, error) { return issueService{m}, nil }}
+}
+
+// CheckProject knows every project but one.
+func (m *manager) CheckProject(_ context.Context,
+	r *sessionmanagerv1.CheckProjectRequest,
+) (*sessionmanagerv1.CheckProjectResponse, error) {
+	if r.GetId() == "unknown" {
+		return nil, fault.New(fault.NotFound, "There is no project %q.", r.GetId())
+	}
+	return &sessionmanagerv1.CheckProjectResponse{}, nil
+}
+
 // Register implements host.Service.
 func (m *manager) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterProjectServiceServer(r, m)
@@ -60,6 +85,7 @@ func (m *manager) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterAuditServiceServer(r, m)
 	sessionmanagerv1.RegisterOperatorServiceServer(r, m)
 	sessionmanagerv1.RegisterAttachServiceServer(r, m)
+	sessionmanagerv1.RegisterRegistryServiceServer(r, m)
 }
 
 // Run implements host.Service.
@@ -104,96 +130,118 @@ func reply[T proto.Message](ctx context.Context, m *manager, req proto.Message) 
 	return msg.(T), nil
 }
 
-func (m *manager) ListProjects(ctx context.Context, r *sessionmanagerv1.ListProjectsRequest) (*sessionmanagerv1.ListProjectsResponse, error) {
-	return reply[*sessionmanagerv1.ListProjectsResponse](ctx, m, r)
+func (m *manager) ListProjects(ctx context.Context, r *apiv1.ListProjectsRequest) (*apiv1.ListProjectsResponse, error) {
+	return reply[*apiv1.ListProjectsResponse](ctx, m, r)
 }
 
-func (m *manager) LoadProject(ctx context.Context, r *sessionmanagerv1.LoadProjectRequest) (*sessionmanagerv1.LoadProjectResponse, error) {
-	return reply[*sessionmanagerv1.LoadProjectResponse](ctx, m, r)
+func (m *manager) LoadProject(ctx context.Context, r *apiv1.LoadProjectRequest) (*apiv1.LoadProjectResponse, error) {
+	return reply[*apiv1.LoadProjectResponse](ctx, m, r)
 }
 
-func (m *manager) GetProject(ctx context.Context, r *sessionmanagerv1.GetProjectRequest) (*sessionmanagerv1.GetProjectResponse, error) {
-	return reply[*sessionmanagerv1.GetProjectResponse](ctx, m, r)
+func (m *manager) GetProject(ctx context.Context, r *apiv1.GetProjectRequest) (*apiv1.GetProjectResponse, error) {
+	return reply[*apiv1.GetProjectResponse](ctx, m, r)
 }
 
-func (m *manager) GetProjectApproval(ctx context.Context, r *sessionmanagerv1.GetProjectApprovalRequest) (*sessionmanagerv1.GetProjectApprovalResponse, error) {
-	return reply[*sessionmanagerv1.GetProjectApprovalResponse](ctx, m, r)
+func (m *manager) GetProjectApproval(ctx context.Context, r *apiv1.GetProjectApprovalRequest) (*apiv1.GetProjectApprovalResponse, error) {
+	return reply[*apiv1.GetProjectApprovalResponse](ctx, m, r)
 }
 
-func (m *manager) ApproveProject(ctx context.Context, r *sessionmanagerv1.ApproveProjectRequest) (*sessionmanagerv1.ApproveProjectResponse, error) {
-	return reply[*sessionmanagerv1.ApproveProjectResponse](ctx, m, r)
+func (m *manager) ApproveProject(ctx context.Context, r *apiv1.ApproveProjectRequest) (*apiv1.ApproveProjectResponse, error) {
+	return reply[*apiv1.ApproveProjectResponse](ctx, m, r)
 }
 
-func (m *manager) GetProjectCapabilities(ctx context.Context, r *sessionmanagerv1.GetProjectCapabilitiesRequest) (*sessionmanagerv1.GetProjectCapabilitiesResponse, error) {
-	return reply[*sessionmanagerv1.GetProjectCapabilitiesResponse](ctx, m, r)
+func (m *manager) GetProjectCapabilities(ctx context.Context, r *apiv1.GetProjectCapabilitiesRequest) (*apiv1.GetProjectCapabilitiesResponse, error) {
+	return reply[*apiv1.GetProjectCapabilitiesResponse](ctx, m, r)
 }
 
-func (m *manager) ReloadProject(ctx context.Context, r *sessionmanagerv1.ReloadProjectRequest) (*sessionmanagerv1.ReloadProjectResponse, error) {
-	return reply[*sessionmanagerv1.ReloadProjectResponse](ctx, m, r)
+func (m *manager) ReloadProject(ctx context.Context, r *apiv1.ReloadProjectRequest) (*apiv1.ReloadProjectResponse, error) {
+	return reply[*apiv1.ReloadProjectResponse](ctx, m, r)
 }
 
-func (m *manager) UnregisterProject(ctx context.Context, r *sessionmanagerv1.UnregisterProjectRequest) (*sessionmanagerv1.UnregisterProjectResponse, error) {
-	return reply[*sessionmanagerv1.UnregisterProjectResponse](ctx, m, r)
+func (m *manager) UnregisterProject(ctx context.Context, r *apiv1.UnregisterProjectRequest) (*apiv1.UnregisterProjectResponse, error) {
+	return reply[*apiv1.UnregisterProjectResponse](ctx, m, r)
 }
 
-func (m *manager) CreateSession(ctx context.Context, r *sessionmanagerv1.CreateSessionRequest) (*sessionmanagerv1.CreateSessionResponse, error) {
-	return reply[*sessionmanagerv1.CreateSessionResponse](ctx, m, r)
+func (m *manager) CreateSession(ctx context.Context, r *apiv1.CreateSessionRequest) (*apiv1.CreateSessionResponse, error) {
+	return reply[*apiv1.CreateSessionResponse](ctx, m, r)
 }
 
-func (m *manager) ListSessions(ctx context.Context, r *sessionmanagerv1.ListSessionsRequest) (*sessionmanagerv1.ListSessionsResponse, error) {
-	return reply[*sessionmanagerv1.ListSessionsResponse](ctx, m, r)
+func (m *manager) ListSessions(ctx context.Context, r *apiv1.ListSessionsRequest) (*apiv1.ListSessionsResponse, error) {
+	return reply[*apiv1.ListSessionsResponse](ctx, m, r)
 }
 
-func (m *manager) GetSession(ctx context.Context, r *sessionmanagerv1.GetSessionRequest) (*sessionmanagerv1.GetSessionResponse, error) {
-	return reply[*sessionmanagerv1.GetSessionResponse](ctx, m, r)
+func (m *manager) GetSession(ctx context.Context, r *apiv1.GetSessionRequest) (*apiv1.GetSessionResponse, error) {
+	return reply[*apiv1.GetSessionResponse](ctx, m, r)
 }
 
-func (m *manager) UpdateSession(ctx context.Context, r *sessionmanagerv1.UpdateSessionRequest) (*sessionmanagerv1.UpdateSessionResponse, error) {
-	return reply[*sessionmanagerv1.UpdateSessionResponse](ctx, m, r)
+func (m *manager) UpdateSession(ctx context.Context, r *apiv1.UpdateSessionRequest) (*apiv1.UpdateSessionResponse, error) {
+	return reply[*apiv1.UpdateSessionResponse](ctx, m, r)
 }
 
-func (m *manager) EndSession(ctx context.Context, r *sessionmanagerv1.EndSessionRequest) (*sessionmanagerv1.EndSessionResponse, error) {
-	return reply[*sessionmanagerv1.EndSessionResponse](ctx, m, r)
+func (m *manager) EndSession(ctx context.Context, r *apiv1.EndSessionRequest) (*apiv1.EndSessionResponse, error) {
+	return reply[*apiv1.EndSessionResponse](ctx, m, r)
 }
 
-func (m *manager) PostMessage(ctx context.Context, r *sessionmanagerv1.PostMessageRequest) (*sessionmanagerv1.PostMessageResponse, error) {
-	return reply[*sessionmanagerv1.PostMessageResponse](ctx, m, r)
+func (m *manager) PostMessage(ctx context.Context, r *apiv1.PostMessageRequest) (*apiv1.PostMessageResponse, error) {
+	return reply[*apiv1.PostMessageResponse](ctx, m, r)
 }
 
-func (m *manager) ListMessages(ctx context.Context, r *sessionmanagerv1.ListMessagesRequest) (*sessionmanagerv1.ListMessagesResponse, error) {
-	return reply[*sessionmanagerv1.ListMessagesResponse](ctx, m, r)
+func (m *manager) ListMessages(ctx context.Context, r *apiv1.ListMessagesRequest) (*apiv1.ListMessagesResponse, error) {
+	return reply[*apiv1.ListMessagesResponse](ctx, m, r)
 }
 
-func (m *manager) ListRuns(ctx context.Context, r *sessionmanagerv1.ListRunsRequest) (*sessionmanagerv1.ListRunsResponse, error) {
-	return reply[*sessionmanagerv1.ListRunsResponse](ctx, m, r)
+func (m *manager) ListRuns(ctx context.Context, r *apiv1.ListRunsRequest) (*apiv1.ListRunsResponse, error) {
+	return reply[*apiv1.ListRunsResponse](ctx, m, r)
 }
 
-func (m *manager) GetRun(ctx context.Context, r *sessionmanagerv1.GetRunRequest) (*sessionmanagerv1.GetRunResponse, error) {
-	return reply[*sessionmanagerv1.GetRunResponse](ctx, m, r)
+func (m *manager) GetRun(ctx context.Context, r *apiv1.GetRunRequest) (*apiv1.GetRunResponse, error) {
+	return reply[*apiv1.GetRunResponse](ctx, m, r)
 }
 
-func (m *manager) ListApprovals(ctx context.Context, r *sessionmanagerv1.ListApprovalsRequest) (*sessionmanagerv1.ListApprovalsResponse, error) {
-	return reply[*sessionmanagerv1.ListApprovalsResponse](ctx, m, r)
+func (m *manager) GetToolResult(ctx context.Context, r *apiv1.GetToolResultRequest) (*apiv1.GetToolResultResponse, error) {
+	return reply[*apiv1.GetToolResultResponse](ctx, m, r)
 }
 
-func (m *manager) ListProcesses(ctx context.Context, r *sessionmanagerv1.ListProcessesRequest) (*sessionmanagerv1.ListProcessesResponse, error) {
-	return reply[*sessionmanagerv1.ListProcessesResponse](ctx, m, r)
+func (m *manager) ListApprovals(ctx context.Context, r *apiv1.ListApprovalsRequest) (*apiv1.ListApprovalsResponse, error) {
+	return reply[*apiv1.ListApprovalsResponse](ctx, m, r)
 }
 
-func (m *manager) GetApproval(ctx context.Context, r *sessionmanagerv1.GetApprovalRequest) (*sessionmanagerv1.GetApprovalResponse, error) {
-	return reply[*sessionmanagerv1.GetApprovalResponse](ctx, m, r)
+func (m *manager) ListProcesses(ctx context.Context, r *apiv1.ListProcessesRequest) (*apiv1.ListProcessesResponse, error) {
+	return reply[*apiv1.ListProcessesResponse](ctx, m, r)
 }
 
-func (m *manager) AnswerApproval(ctx context.Context, r *sessionmanagerv1.AnswerApprovalRequest) (*sessionmanagerv1.AnswerApprovalResponse, error) {
-	return reply[*sessionmanagerv1.AnswerApprovalResponse](ctx, m, r)
+func (m *manager) ListInvocations(ctx context.Context,
+	r *apiv1.ListInvocationsRequest,
+) (*apiv1.ListInvocationsResponse, error) {
+	return reply[*apiv1.ListInvocationsResponse](ctx, m, r)
 }
 
-func (m *manager) CancelRun(ctx context.Context, r *sessionmanagerv1.CancelRunRequest) (*sessionmanagerv1.CancelRunResponse, error) {
-	return reply[*sessionmanagerv1.CancelRunResponse](ctx, m, r)
+func (m *manager) GetInvocation(ctx context.Context, r *apiv1.GetInvocationRequest) (*apiv1.GetInvocationResponse,
+	error,
+) {
+	return reply[*apiv1.GetInvocationResponse](ctx, m, r)
 }
 
-func (m *manager) QueryAudit(ctx context.Context, r *sessionmanagerv1.QueryAuditRequest) (*sessionmanagerv1.QueryAuditResponse, error) {
-	return reply[*sessionmanagerv1.QueryAuditResponse](ctx, m, r)
+func (m *manager) CancelInvocation(ctx context.Context,
+	r *apiv1.CancelInvocationRequest,
+) (*apiv1.CancelInvocationResponse, error) {
+	return reply[*apiv1.CancelInvocationResponse](ctx, m, r)
+}
+
+func (m *manager) GetApproval(ctx context.Context, r *apiv1.GetApprovalRequest) (*apiv1.GetApprovalResponse, error) {
+	return reply[*apiv1.GetApprovalResponse](ctx, m, r)
+}
+
+func (m *manager) AnswerApproval(ctx context.Context, r *apiv1.AnswerApprovalRequest) (*apiv1.AnswerApprovalResponse, error) {
+	return reply[*apiv1.AnswerApprovalResponse](ctx, m, r)
+}
+
+func (m *manager) CancelRun(ctx context.Context, r *apiv1.CancelRunRequest) (*apiv1.CancelRunResponse, error) {
+	return reply[*apiv1.CancelRunResponse](ctx, m, r)
+}
+
+func (m *manager) QueryAudit(ctx context.Context, r *apiv1.QueryAuditRequest) (*apiv1.QueryAuditResponse, error) {
+	return reply[*apiv1.QueryAuditResponse](ctx, m, r)
 }
 
 // RecordAudit keeps the records.
@@ -361,4 +409,50 @@ func (m *manager) end(id string, ended *sessionmanagerv1.AttachEnded) {
 		delete(m.holds, id)
 		h.end <- ended
 	}
+}
+
+func (m *manager) ListIssues(ctx context.Context, r *apiv1.ListIssuesRequest) (*apiv1.ListIssuesResponse, error) {
+	return reply[*apiv1.ListIssuesResponse](ctx, m, r)
+}
+
+func (m *manager) CreateIssue(ctx context.Context, r *apiv1.CreateIssueRequest) (*apiv1.CreateIssueResponse, error) {
+	return reply[*apiv1.CreateIssueResponse](ctx, m, r)
+}
+
+func (m *manager) GetIssue(ctx context.Context, r *apiv1.GetIssueRequest) (*apiv1.GetIssueResponse, error) {
+	return reply[*apiv1.GetIssueResponse](ctx, m, r)
+}
+
+func (m *manager) UpdateIssue(ctx context.Context, r *apiv1.UpdateIssueRequest) (*apiv1.UpdateIssueResponse, error) {
+	return reply[*apiv1.UpdateIssueResponse](ctx, m, r)
+}
+
+func (m *manager) ListIssueUpdates(ctx context.Context,
+	r *apiv1.ListIssueUpdatesRequest,
+) (*apiv1.ListIssueUpdatesResponse, error) {
+	return reply[*apiv1.ListIssueUpdatesResponse](ctx, m, r)
+}
+
+func (m *manager) AddIssueUpdate(ctx context.Context, r *apiv1.AddIssueUpdateRequest) (*apiv1.AddIssueUpdateResponse,
+	error,
+) {
+	return reply[*apiv1.AddIssueUpdateResponse](ctx, m, r)
+}
+
+func (m *manager) ListIssueTodos(ctx context.Context, r *apiv1.ListIssueTodosRequest) (*apiv1.ListIssueTodosResponse,
+	error,
+) {
+	return reply[*apiv1.ListIssueTodosResponse](ctx, m, r)
+}
+
+func (m *manager) AddIssueTodos(ctx context.Context, r *apiv1.AddIssueTodosRequest) (*apiv1.AddIssueTodosResponse,
+	error,
+) {
+	return reply[*apiv1.AddIssueTodosResponse](ctx, m, r)
+}
+
+func (m *manager) UpdateIssueTodo(ctx context.Context,
+	r *apiv1.UpdateIssueTodoRequest,
+) (*apiv1.UpdateIssueTodoResponse, error) {
+	return reply[*apiv1.UpdateIssueTodoResponse](ctx, m, r)
 }

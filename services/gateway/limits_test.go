@@ -12,7 +12,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	sm "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
 // deadline is how long a test waits for what must happen.
@@ -57,7 +57,7 @@ func TestTricklingBodies(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"requests": 4, "bodies": 8, "body_timeout": "1m"}})
 	c := d.operator()
-	d.manager.replies(&sm.PostMessageResponse{}, nil)
+	d.manager.replies(&apiv1.PostMessageResponse{}, nil)
 	const post = "/api/v1/sessions/01S/messages"
 	var slow []net.Conn
 	for range 40 {

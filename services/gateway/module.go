@@ -7,10 +7,19 @@ import (
 
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/host"
+	"kaged.dev/proto/gen/backends"
 )
 
 // Module is the gateway as a process runs it.
-var Module = host.Module{Name: "gateway", Needs: []string{"session-manager"}, New: newModule}
+var Module = host.Module{Name: "gateway", Needs: needs(), New: newModule}
+
+// needs returns the modules that answer routes of the contract.
+func needs() (modules []string) {
+	for _, b := range backends.All() {
+		modules = append(modules, b.Module)
+	}
+	return modules
+}
 
 func newModule(env *host.Env) (host.Service, error) {
 	cfg := DefaultConfig()
@@ -24,16 +33,16 @@ func newModule(env *host.Env) (host.Service, error) {
 		return nil, err
 	}
 	return New(cfg, Deps{
-		Log:            env.Log,
-		Version:        env.Version,
-		Listen:         env.Listen,
-		UIURL:          env.UIURL,
-		Insecure:       env.Insecure,
-		NoSandbox:      env.NoSandbox,
-		Operator:       cmp.Or(cfg.Operator, operator()),
-		SessionManager: env.Dial("session-manager"),
-		DialAddress:    env.DialAddress,
-		NATS:           bus.Config{URL: env.NATS.URL, InProcess: env.NATS.InProcess, Name: "gateway " + env.Instance, Log: env.Log},
+		Log:         env.Log,
+		Version:     env.Version,
+		Listen:      env.Listen,
+		UIURL:       env.UIURL,
+		Insecure:    env.Insecure,
+		NoSandbox:   env.NoSandbox,
+		Operator:    cmp.Or(cfg.Operator, operator()),
+		Dial:        env.Dial,
+		DialAddress: env.DialAddress,
+		NATS:        bus.Config{URL: env.NATS.URL, InProcess: env.NATS.InProcess, Name: "gateway " + env.Instance, Log: env.Log},
 	})
 }
 

@@ -26,6 +26,7 @@ import (
 	"kaged.dev/services/gateway/internal/adapter/frames"
 	"kaged.dev/services/gateway/internal/adapter/holder"
 	"kaged.dev/services/gateway/internal/adapter/lease"
+	"kaged.dev/services/gateway/internal/adapter/registry"
 	"kaged.dev/services/gateway/internal/core/access"
 	"kaged.dev/services/gateway/internal/server"
 	"kaged.dev/services/gateway/internal/server/socket"
@@ -43,9 +44,10 @@ type Deps struct {
 	Insecure, NoSandbox bool
 	// Operator is the user whom loopback mode signs in.
 	Operator string
-	// SessionManager is the connection to session-manager, DialAddress one to an address of a lease's holder.
-	SessionManager grpc.ClientConnInterface
-	DialAddress    func(address string) (grpc.ClientConnInterface, error)
+	// Dial returns the connection to a module, by the name that a backend of the contract has. DialAddress returns one to an address
+	// of a lease's holder.
+	Dial        func(module string) grpc.ClientConnInterface
+	DialAddress func(address string) (grpc.ClientConnInterface, error)
 	// NATS is where the bus is.
 	NATS bus.Config
 }
@@ -75,7 +77,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if _, err := access.NewHosts(deps.Listen, deps.UIURL); err != nil {
 		return nil, err
 	}
-	conn := lease.New(deps.SessionManager, deps.DialAddress)
+	conn := lease.New(deps.Dial(sessionManager), deps.DialAddress)
 	operators := sessionmanagerv1.NewOperatorServiceClient(conn)
 	secrets := epoch.New(operators, cfg.SecretMaxAge.D(), secretMinAge)
 	s := &Service{
@@ -94,6 +96,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Launcher: &server.Launcher{Operators: operators, Base: s.uiURL},
 	}
 	return s, nil
+}
+
+// sessionManager is the module that the gateway's own calls go to.
+const sessionManager = "session-manager"
+
+// backend returns the connection to a module that answers routes of the contract.
+func (s *Service) backend(module string) grpc.ClientConnInterface {
+	if module == sessionManager {
+		return s.conn
+	}
+	return registry.New(lease.New(s.deps.Dial(module), s.deps.DialAddress), s.conn)
 }
 
 func authMode(cfg Config, deps Deps) access.Mode {
@@ -181,7 +194,7 @@ func (s *Service) open(address string) error {
 		return err
 	}
 	s.http, err = server.New(server.Deps{
-		Log: s.deps.Log, Info: s.info, Gate: s.gate, Hosts: hosts, Audit: s.audit, SessionManager: s.conn,
+		Log: s.deps.Log, Info: s.info, Gate: s.gate, Hosts: hosts, Audit: s.audit, SessionManager: s.conn, Backend: s.backend,
 		Launcher: s.control.Launcher, Sockets: s.hub, Ready: s.works, CSRFCookie: s.cfg.csrfCookie(),
 		Limits: server.Limits{
 			Body: s.cfg.BodyLimit, Bodies: s.cfg.Bodies, BodyTime: s.cfg.BodyTimeout.D(), Requests: s.cfg.Requests, Time: s.cfg.RequestTimeout.D(),

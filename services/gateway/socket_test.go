@@ -11,7 +11,7 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/testkit/bustest"
-	sm "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway"
 )
 
@@ -376,7 +376,7 @@ func TestSessionEnded(t *testing.T) {
 	s.sync()
 	q.publish(session, "events", 1)
 	s.frames("events", q.all(session, "events", 1))
-	d.manager.end(session, &sm.AttachEnded{Code: "session_ended", Reason: "The session was ended."})
+	d.manager.end(session, &sessionmanagerv1.AttachEnded{Code: "session_ended", Reason: "The session was ended."})
 	if f := s.want("control", "closing"); f.field("code") != "session_ended" {
 		t.Errorf("closing %s", f.text)
 	}
@@ -411,7 +411,7 @@ func TestHolderComesBack(t *testing.T) {
 	s.send("subscribe", `{"channels":["output"]}`)
 	s.sync()
 	<-d.manager.attaches
-	for _, ended := range []*sm.AttachEnded{nil, {Code: "server_shutdown", Reason: "Going."}} {
+	for _, ended := range []*sessionmanagerv1.AttachEnded{nil, {Code: "server_shutdown", Reason: "Going."}} {
 		d.manager.end(session, ended)
 		<-d.manager.attaches
 		q.publish(session, "output", 2)

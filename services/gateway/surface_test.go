@@ -18,7 +18,7 @@ import (
 	"kaged.dev/pkg/testkit"
 	"kaged.dev/pkg/testkit/bustest"
 	"kaged.dev/pkg/wirejson"
-	sm "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
 // into reads an answer of 200 into m.
@@ -78,13 +78,13 @@ func TestHomePage(t *testing.T) {
 	d := start(t, setup{nats: bustest.Server(t)}).ready()
 	d.manager.answer = func(_ context.Context, req proto.Message) (proto.Message, error) {
 		switch req := req.(type) {
-		case *sm.ListProjectsRequest:
-			return &sm.ListProjectsResponse{Items: []*sm.ProjectSummary{
+		case *apiv1.ListProjectsRequest:
+			return &apiv1.ListProjectsResponse{Items: []*apiv1.ProjectSummary{
 				{Id: "music-site", Path: "/home/me/music", Description: "Songs <b>& more</b>."},
 			}}, nil
-		case *sm.ListSessionsRequest:
-			return &sm.ListSessionsResponse{Items: []*sm.SessionSummary{
-				{Id: "01K0000000000000000000000A", State: sm.SessionState_SESSION_STATE_RUNNING, Name: proto.String("fix " + req.GetProjectId())},
+		case *apiv1.ListSessionsRequest:
+			return &apiv1.ListSessionsResponse{Items: []*apiv1.SessionSummary{
+				{Id: "01K0000000000000000000000A", State: apiv1.SessionState_SESSION_STATE_RUNNING, Name: proto.String("fix " + req.GetProjectId())},
 			}}, nil
 		}
 		return nil, fault.New(fault.NotFound, "There is no such thing.")
@@ -234,7 +234,7 @@ func TestFullAndStopping(t *testing.T) {
 		d.manager.answer = func(context.Context, proto.Message) (proto.Message, error) {
 			close(entered)
 			<-leave
-			return &sm.ListProjectsResponse{}, nil
+			return &apiv1.ListProjectsResponse{}, nil
 		}
 	})
 	slow := make(chan answer, 1)

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"kaged.dev/proto/gen/backends"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
-	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
-	sm "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/server"
 )
 
@@ -59,23 +59,19 @@ func published() map[string]bool {
 	for i := range codes.Len() {
 		p["error "+strings.ToLower(strings.TrimPrefix(string(codes.Get(i).Name()), "ERROR_CODE_"))] = true
 	}
-	for _, file := range []protoreflect.FileDescriptor{
-		sm.File_kaged_sessionmanager_v1_project_service_proto,
-		sm.File_kaged_sessionmanager_v1_session_service_proto,
-		sm.File_kaged_sessionmanager_v1_audit_service_proto,
-		gatewayv1.File_kaged_gateway_v1_frame_proto,
-		gatewayv1.File_kaged_gateway_v1_http_proto,
-	} {
-		for i := range file.Services().Len() {
-			methods := file.Services().Get(i).Methods()
-			for j := range methods.Len() {
-				p.message(methods.Get(j).Output())
+	for _, backend := range backends.All() {
+		for _, service := range backend.Services {
+			for i := range service.Methods().Len() {
+				p.message(service.Methods().Get(i).Output())
 			}
 		}
-		if file.Services().Len() == 0 {
-			for i := range file.Messages().Len() {
-				p.message(file.Messages().Get(i))
-			}
+	}
+	for _, file := range []protoreflect.FileDescriptor{
+		apiv1.File_kaged_api_v1_daemon_proto, apiv1.File_kaged_api_v1_error_proto, apiv1.File_kaged_api_v1_frame_proto,
+		apiv1.File_kaged_api_v1_operator_proto,
+	} {
+		for i := range file.Messages().Len() {
+			p.message(file.Messages().Get(i))
 		}
 	}
 	return p

@@ -18,7 +18,7 @@ import (
 
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/wirejson"
-	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
 // sequencer publishes the frames of sessions as their holder does.
@@ -50,7 +50,7 @@ func (s *sequencer) render(session, name string, n, size int) (first int64, body
 	for i := range n {
 		seq := first + int64(i)
 		frame, err := wirejson.AppendFrame(nil, name, seq, "message.delta",
-			&gatewayv1.MessageDelta{MessageId: "01M", Delta: fmt.Sprintf("%d %s", seq, strings.Repeat("x", size)), Kind: "text"})
+			&apiv1.MessageDelta{MessageId: "01M", Delta: fmt.Sprintf("%d %s", seq, strings.Repeat("x", size)), Kind: "text"})
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -33,6 +33,13 @@ type Config struct {
 	RetryLongest config.Duration `toml:"retry_longest"`
 	// ParallelTools is how many tools of one turn run side by side.
 	ParallelTools int `toml:"parallel_tools"`
+	// ParallelAgents is how many children of a turn run side by side, TurnAgents how many a turn may call. LiveAgents is
+	// how many agents of a run may be at work at once, the root's included, unless session-manager names a number.
+	ParallelAgents int `toml:"parallel_agents"`
+	TurnAgents     int `toml:"turn_agents"`
+	LiveAgents     int `toml:"live_agents"`
+	// CageLeave is how long the end of a run waits for its cage to end and for its writable folders to be searched.
+	CageLeave config.Duration `toml:"cage_leave"`
 }
 
 // DefaultConfig returns the specification's values.
@@ -44,12 +51,16 @@ func DefaultConfig() Config {
 		ModelIdle:      config.Duration(wire.DefaultIdle), ModelLongest: config.Duration(wire.DefaultLongest), MaxAnswerBytes: wire.DefaultMaxAnswer,
 		LargeAnswersBytes: wire.DefaultLarge,
 		RetryTries:        run.Tries, RetryDelay: config.Duration(run.FirstDelay), RetryLongest: config.Duration(run.LongestDelay),
-		ParallelTools: run.Parallel,
+		ParallelTools: run.Parallel, ParallelAgents: run.Agents, TurnAgents: run.TurnAgents, LiveAgents: run.LiveAgents,
+		CageLeave: config.Duration(run.CageLeave),
 	}
 }
 
 func (c Config) limits() loop.Limits {
-	return loop.Limits{Tries: c.RetryTries, FirstDelay: c.RetryDelay.D(), LongestDelay: c.RetryLongest.D(), Parallel: c.ParallelTools}
+	return loop.Limits{
+		Tries: c.RetryTries, FirstDelay: c.RetryDelay.D(), LongestDelay: c.RetryLongest.D(), Parallel: c.ParallelTools,
+		Agents: c.ParallelAgents, TurnAgents: c.TurnAgents, LiveAgents: c.LiveAgents, CageLeave: c.CageLeave.D(),
+	}
 }
 
 // Validate refuses limits that would make every run fail.
@@ -78,6 +89,14 @@ func (c Config) Validate() error {
 		return fault.New(fault.BadRequest, "services.harness.retry_delay must be greater than zero, and retry_longest no less.")
 	case c.ParallelTools <= 0:
 		return fault.New(fault.BadRequest, "services.harness.parallel_tools must be greater than zero.")
+	case c.ParallelAgents <= 0:
+		return fault.New(fault.BadRequest, "services.harness.parallel_agents must be greater than zero.")
+	case c.TurnAgents <= 0:
+		return fault.New(fault.BadRequest, "services.harness.turn_agents must be greater than zero.")
+	case c.LiveAgents <= 0:
+		return fault.New(fault.BadRequest, "services.harness.live_agents must be greater than zero.")
+	case c.CageLeave <= 0:
+		return fault.New(fault.BadRequest, "services.harness.cage_leave must be greater than zero.")
 	}
 	return nil
 }

@@ -1,8 +1,4 @@
-// Package harness is the service that compiles project files and runs agents. It keeps nothing between calls.
-//
-// Compile (internal/core/compile) turns the bytes of a project's files into the snapshot a session runs on: package dsl
-// reads them, the tool runner's catalogue resolves what tools each agent has. Nothing is read from a disk: what is still
-// needed is named, and the caller asks again with it.
+// Package harness is the service that runs agents. It keeps nothing between calls.
 //
 // Run (internal/core/loop) runs one agent: it takes the snapshot, the routes of its models, and the conversation; it sends
 // each request through the processors, which record it, to the model; it relays what the model writes, runs the tools it

@@ -6,6 +6,7 @@ import (
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/llm/wire"
 	"kaged.dev/services/harness/internal/adapter/anthropic"
+	"kaged.dev/services/harness/internal/adapter/google"
 	"kaged.dev/services/harness/internal/adapter/models"
 	"kaged.dev/services/harness/internal/adapter/openai"
 	"kaged.dev/services/harness/internal/adapter/rehearsal"
@@ -23,6 +24,7 @@ func drivers(cfg Config, client *http.Client) models.Models {
 	return models.Models{
 		anthropic.Name:  func(t llm.Target) (llm.Driver, error) { return anthropic.New(t, opts), nil },
 		openai.Name:     func(t llm.Target) (llm.Driver, error) { return openai.New(t, opts), nil },
+		google.Name:     func(t llm.Target) (llm.Driver, error) { return google.New(t, opts), nil },
 		openai.ChatName: func(t llm.Target) (llm.Driver, error) { return openai.NewChat(t, opts), nil },
 		// A rehearsal parses its script when it is made.
 		rehearsal.Name: models.Remembered(keptRehearsals, func(t llm.Target) (llm.Driver, error) { return rehearsal.New(t), nil }),

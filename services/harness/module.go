@@ -19,10 +19,7 @@ func newModule(env *host.Env) (host.Service, error) {
 	return New(cfg, Deps{
 		Log: env.Log,
 		ToolRunner: func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error) {
-			if workspace == "" {
-				return toolrunnerv1.NewToolRunnerServiceClient(env.Dial("tool-runner")), nil
-			}
-			conn, err := env.DialAddress(workspace)
+			conn, err := env.DialWorkspace(workspace)
 			if err != nil {
 				return nil, err
 			}

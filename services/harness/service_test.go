@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"kaged.dev/pkg/compile"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/testkit"
@@ -52,6 +53,10 @@ func TestConfig(t *testing.T) {
 		"retry_delay":       func(c *Config) { c.RetryDelay = 0 },
 		"retry_longest":     func(c *Config) { c.RetryLongest = c.RetryDelay - 1 },
 		"parallel_tools":    func(c *Config) { c.ParallelTools = 0 },
+		"parallel_agents":   func(c *Config) { c.ParallelAgents = 0 },
+		"turn_agents":       func(c *Config) { c.TurnAgents = 0 },
+		"live_agents":       func(c *Config) { c.LiveAgents = 0 },
+		"cage_leave":        func(c *Config) { c.CageLeave = 0 },
 	} {
 		c := DefaultConfig()
 		change(&c)
@@ -145,36 +150,12 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-const projectYAML = `version: 1
-project: demo
-primary:
-  model: smart
-  system_prompt: ./p.md
-  tools: {file.write: {enabled: true}}
-`
-
-// compile asks as session-manager does: with what is wanted, until a snapshot comes.
-func (r *rig) compile(yaml string) *harnessv1.CompileResponse {
-	r.t.Helper()
-	req := &harnessv1.CompileRequest{}
-	for range 5 {
-		resp, err := r.client.Compile(r.t.Context(), req)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		if len(resp.GetWanted()) == 0 {
-			return resp
-		}
-		for _, path := range resp.GetWanted() {
-			f := &harnessv1.SourceFile{Path: path, Present: !strings.HasSuffix(path, "local.yaml")}
-			if path == ".kaged/project.yaml" {
-				f.Content = []byte(yaml)
-			}
-			req.Files = append(req.Files, f)
-		}
-	}
-	r.t.Fatal("the compiler wants files without end")
-	return nil
+// project is a project of one agent with both tools, as session-manager compiles it.
+func project() *harnessv1.CompiledProject {
+	return (&compile.Project{Slug: "demo", Version: 1, Root: &compile.Agent{
+		Key: "primary", Path: "primary", Model: "smart", PromptPath: "p.md", Tools: []string{"file.read", "file.write"}, Writes: true,
+		IncludeToolResults: true,
+	}}).Proto()
 }
 
 // start returns a start for the demo project and a driver.
@@ -183,7 +164,7 @@ func (r *rig) start(driver string) *harnessv1.RunStart {
 	target := r.model.Target(driver)
 	return &harnessv1.RunStart{
 		RunId: "run1", SessionId: "session1", MessageId: "message1", ProjectId: "demo", OperatorId: "me", RequestId: "request1",
-		Compiled: r.compile(projectYAML).GetCompiled(), Prompts: map[string]string{"p.md": "You are careful."}, ProjectRoot: "/demo",
+		Compiled: project(), Prompts: map[string]string{"p.md": "You are careful."}, ProjectRoot: "/demo",
 		Routes: map[string]*harnessv1.Route{"smart": {Alias: "smart", Targets: []*harnessv1.Target{{
 			Provider: target.Provider, Model: target.Model, Driver: driver, ApiKey: target.APIKey, BaseUrl: target.BaseURL,
 		}}}},
@@ -240,11 +221,16 @@ func (w *watched) next() (*harnessv1.RunEvent, error) {
 		return nil, err
 	}
 	w.events = append(w.events, ev)
+	var answer *harnessv1.RunRequest
 	switch {
 	case ev.GetTurn() != nil:
-		err = w.stream.Send(stored(ev.GetTurn().GetStep(), harnessv1.StepPart_STEP_PART_TURN))
+		answer = stored(ev.GetTurn().GetStep(), harnessv1.StepPart_STEP_PART_TURN)
 	case ev.GetStepDone() != nil:
-		err = w.stream.Send(stored(ev.GetStepDone().GetStep(), harnessv1.StepPart_STEP_PART_RESULTS))
+		answer = stored(ev.GetStepDone().GetStep(), harnessv1.StepPart_STEP_PART_RESULTS)
+	}
+	if answer != nil {
+		answer.GetStored().InvocationId = ev.GetInvocationId()
+		err = w.stream.Send(answer)
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil // The run is over; its last events are still to be read.
@@ -293,7 +279,7 @@ func (w *watched) story() string {
 
 // A whole run through each wire format: the model calls a tool, which runs at the tool runner, and answers with its result.
 func TestRun(t *testing.T) {
-	for _, driver := range []string{"anthropic", "openai", "openai-chat"} {
+	for _, driver := range []string{"anthropic", "google", "openai", "openai-chat"} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
@@ -354,7 +340,7 @@ func TestCancelReachesTheProvider(t *testing.T) {
 // never does.
 func TestHold(t *testing.T) {
 	t.Parallel()
-	for _, driver := range []string{"anthropic", "openai", "openai-chat"} {
+	for _, driver := range []string{"anthropic", "google", "openai", "openai-chat"} {
 		r := newRig(t)
 		r.model.Script(fakellm.Steps(fakellm.Step{fakellm.Say("Done.")}))
 		for want, last := range map[harnessv1.Outcome]func(*watched) error{
@@ -527,32 +513,7 @@ func TestHalfClosed(t *testing.T) {
 	}
 }
 
-// A compilation says what is wrong with its place; the hash of a snapshot is the same for the same files and another for
-// others.
-func TestCompile(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	one, same, other := r.compile(projectYAML), r.compile(projectYAML), r.compile(projectYAML+"  max_steps: 3\n")
-	if len(one.GetHash()) != 64 || one.GetHash() != same.GetHash() || one.GetHash() == other.GetHash() {
-		t.Errorf("hashes are %s, %s, %s", one.GetHash(), same.GetHash(), other.GetHash())
-	}
-	if a := one.GetAliases(); len(a) != 1 || a[0].GetName() != "smart" || !a[0].GetPresent() || a[0].GetUsedBy()[0] != "primary" {
-		t.Errorf("%v", a)
-	}
-	if got := one.GetCompiled().GetRoot().GetTools(); strings.Join(got, " ") != "file.read file.write" {
-		t.Error(got)
-	}
-	bad := r.compile("version: 1\nproject: demo\nprimary:\n  modle: x\n")
-	if bad.GetCompiled() != nil || len(bad.GetDiagnostics()) != 3 {
-		t.Fatalf("%v", bad)
-	}
-	d := bad.GetDiagnostics()[2]
-	if d.GetPath() != "primary.modle" || d.GetLine() != 4 || d.GetColumn() != 3 || d.GetFile() != ".kaged/project.yaml" || d.GetSeverity() != harnessv1.Severity_SEVERITY_ERROR {
-		t.Errorf("%v", d)
-	}
-}
-
-// A tool runner that is not there refuses compilations and runs with unavailable, and does not hang.
+// A tool runner that is not there refuses runs with unavailable, and does not hang.
 func TestNoToolRunner(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -1,15 +1,21 @@
 // Package kaged is the command people type. This package is the list of what it runs; internal/daemon runs it, internal/cli
-// is the command line, internal/client speaks the public API.
+// is the command line, client speaks the public API.
 package kaged
 
 import (
 	"kaged.dev/pkg/host"
 	"kaged.dev/services/gateway"
 	"kaged.dev/services/harness"
+	"kaged.dev/services/issue"
+	"kaged.dev/services/kaged/internal/cli"
+	lsppool "kaged.dev/services/lsp-pool"
 	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
 	sessionmanager "kaged.dev/services/session-manager"
 	toolrunner "kaged.dev/services/tool-runner"
 )
+
+// Main runs the command line of the process and returns its exit code.
+func Main() int { return cli.Main(Modules()) }
 
 // Modules returns every service, in no particular order: the host sorts them by what they need.
 func Modules() []host.Module {
@@ -17,7 +23,9 @@ func Modules() []host.Module {
 		gateway.Module,
 		sessionmanager.Module,
 		harness.Module,
+		issue.Module,
 		toolrunner.Module,
+		lsppool.Module,
 		sandboxsupervisor.Module,
 	}
 }

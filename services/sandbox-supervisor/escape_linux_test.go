@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/testkit"
-	"kaged.dev/services/sandbox-supervisor/internal/escape"
+	"kaged.dev/pkg/testkit/escape"
 )
 
 const isAMD64 = runtime.GOARCH == "amd64"
@@ -36,7 +36,7 @@ var buildProbe = sync.OnceValues(func() ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "probe")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./internal/escape/probe")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "kaged.dev/pkg/testkit/escape/probe")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building the probe: %w: %s", err, out)

@@ -25,10 +25,10 @@ import (
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/ownpath"
+	"kaged.dev/pkg/testkit/escape"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
-	"kaged.dev/services/sandbox-supervisor/internal/escape"
 )
 
 func init() {

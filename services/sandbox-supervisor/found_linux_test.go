@@ -69,6 +69,16 @@ func TestFoundAtTheEnd(t *testing.T) {
 		{name: "a new gitlink, git read-only", git: "read_only", script: "plant vendor/new", found: []string{"repository vendor/new/.git"}},
 		{name: "modules", script: "mkdir -p .git/modules/x && echo made"},
 		{
+			name: "a repository without a .git, and a broken .git", runs: true, found: []string{"repository "},
+			script: `echo none >.git/HEAD; mkdir objects refs; echo "ref: refs/heads/main" >HEAD
+printf '[core]\n repositoryformatversion = 0\n bare = false\n worktree = .\n fsmonitor = "touch %s/PWNED; false"\n' "$ROOT" >config`,
+		},
+		{
+			name: "a repository without a .git, git read-only", git: "read_only", found: []string{"repository "},
+			script: `echo none >.git/HEAD; mkdir objects refs; echo "ref: refs/heads/main" >HEAD
+printf '[core]\n repositoryformatversion = 0\n bare = false\n worktree = .\n fsmonitor = "touch %s/PWNED; false"\n' "$ROOT" >config`,
+		},
+		{
 			name: "names", script: "touch .envrc sub.txt; mkdir -p deep/.vscode deep/.zed; touch deep/.vscode/tasks.json lefthook-local.yml .bash_logout",
 			found: []string{"name .bash_logout", "name .envrc", "name deep/.vscode", "name lefthook-local.yml"},
 		},
@@ -92,10 +102,7 @@ func TestFoundAtTheEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var found []string
-			for _, f := range res.GetFound() {
-				found = append(found, f.GetKind()+" "+strings.TrimPrefix(f.GetPath(), root+"/"))
-			}
+			found := findings(res.GetFound(), root)
 			if !slices.Equal(found, tt.found) {
 				t.Errorf("found %q, want %q; the command said %s", found, tt.found, r.stdout.String())
 			}
@@ -113,6 +120,53 @@ func TestFoundAtTheEnd(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Files that a background process makes after its cage was released are told at the end of its session, once, whether the process has
+// ended by then or is ended there.
+func TestBackgroundProcessIsFoundAtTheSessionsEnd(t *testing.T) {
+	t.Parallel()
+	for name, ends := range map[string]bool{"it runs on": false, "it has ended": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := serve(t, nil)
+			root := gitProject(t)
+			c := mustHold(t, client, root, writes("writable"))
+			d := detach(t, client, shell(t, `touch lefthook-local.yml; echo begun; read line; touch .envrc; echo made; read line`, pipes, func(s *sandboxsupervisorv1.ExecStart) {
+				c.in(s)
+				s.Cwd, s.Owner.SessionId = root, "session"
+			}))
+			d.until("begun")
+			res, err := client.ReleaseCage(t.Context(), &sandboxsupervisorv1.ReleaseCageRequest{CageId: c.id, SessionId: "session"})
+			if got := findings(res.GetFound(), root); err != nil || !slices.Equal(got, []string{"name lefthook-local.yml"}) {
+				t.Errorf("got %q, %v at the release, want the file of before", got, err)
+			}
+			if err := d.control(stdin("go on\n")); err != nil {
+				t.Fatal(err)
+			}
+			d.until("made")
+			if ends {
+				if err := d.control(stdin("end\n")); err != nil {
+					t.Fatal(err)
+				}
+				d.wait()
+			}
+			for i, want := range [][]string{{"name .envrc"}, nil} {
+				res, err := client.EndOwner(t.Context(), &sandboxsupervisorv1.EndOwnerRequest{SessionId: "session"})
+				if got := findings(res.GetFound(), root); err != nil || !slices.Equal(got, want) {
+					t.Errorf("got %q, %v at end %d of the session, want %q", got, err, i+1, want)
+				}
+			}
+		})
+	}
+}
+
+// findings are the kinds and paths of what was found.
+func findings(found []*commonv1.CageFinding, root string) (list []string) {
+	for _, f := range found {
+		list = append(list, f.GetKind()+" "+strings.TrimPrefix(strings.TrimPrefix(f.GetPath(), root), "/"))
+	}
+	return list
 }
 
 // A socket of the host's in a granted folder, read-only or writable, does not answer the cage (G6); one that is dead can be removed.

@@ -14,9 +14,9 @@ import (
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
-	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
 // ask asks an operator about a call as the harness does, and returns the answer.
@@ -55,16 +55,16 @@ func asking(id, command string, decided chan<- *harnessv1.ApprovalDecision) func
 	}
 }
 
-func (n *node) answer(user, session, id, decision, comment string) (*sessionmanagerv1.Approval, error) {
-	resp, err := n.Sessions.AnswerApproval(as(n.w.t, user), &sessionmanagerv1.AnswerApprovalRequest{
+func (n *node) answer(user, session, id, decision, comment string) (*apiv1.Approval, error) {
+	resp, err := n.Sessions.AnswerApproval(as(n.w.t, user), &apiv1.AnswerApprovalRequest{
 		SessionId: session, ApprovalId: id, Decision: decision, Comment: comment,
 	})
 	return resp.GetApproval(), err
 }
 
-func (n *node) approval(user, session, id string) *sessionmanagerv1.Approval {
+func (n *node) approval(user, session, id string) *apiv1.Approval {
 	n.w.t.Helper()
-	resp, err := n.Sessions.GetApproval(as(n.w.t, user), &sessionmanagerv1.GetApprovalRequest{SessionId: session, ApprovalId: id})
+	resp, err := n.Sessions.GetApproval(as(n.w.t, user), &apiv1.GetApprovalRequest{SessionId: session, ApprovalId: id})
 	if err != nil {
 		n.w.t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func (n *node) approval(user, session, id string) *sessionmanagerv1.Approval {
 // states are those of a session's approvals, newest first.
 func (n *node) states(user, session, state string) []string {
 	n.w.t.Helper()
-	resp, err := n.Sessions.ListApprovals(as(n.w.t, user), &sessionmanagerv1.ListApprovalsRequest{SessionId: session, State: state})
+	resp, err := n.Sessions.ListApprovals(as(n.w.t, user), &apiv1.ListApprovalsRequest{SessionId: session, State: state})
 	if err != nil {
 		n.w.t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestApproval(t *testing.T) {
 		if d := cmp.Diff(want, asked[len(asked)-1]); d != "" {
 			t.Error(d)
 		}
-		if a.GetState() != sessionmanagerv1.ApprovalState_APPROVAL_STATE_PENDING || a.GetRunId() != posted.GetRunId() || a.ResolvedAt != nil ||
+		if a.GetState() != apiv1.ApprovalState_APPROVAL_STATE_PENDING || a.GetRunId() != posted.GetRunId() || a.ResolvedAt != nil ||
 			a.GetExpiresAt()-a.GetRequestedAt() != (10*time.Minute).Milliseconds() || a.GetSubject().GetCommand() != "git push --force" {
 			t.Errorf("approval = %v", a)
 		}
@@ -175,12 +175,12 @@ func TestApprovalRefusals(t *testing.T) {
 		refused(t, err, c.want)
 	}
 	for user, want := range map[string]fault.Code{"eve": fault.NotFound, "": fault.Unauthenticated} {
-		_, err := n.Sessions.ListApprovals(as(t, user), &sessionmanagerv1.ListApprovalsRequest{SessionId: s})
+		_, err := n.Sessions.ListApprovals(as(t, user), &apiv1.ListApprovalsRequest{SessionId: s})
 		refused(t, err, want)
-		_, err = n.Sessions.GetApproval(as(t, user), &sessionmanagerv1.GetApprovalRequest{SessionId: s, ApprovalId: id})
+		_, err = n.Sessions.GetApproval(as(t, user), &apiv1.GetApprovalRequest{SessionId: s, ApprovalId: id})
 		refused(t, err, want)
 	}
-	_, err := n.Sessions.ListApprovals(as(t, "ada"), &sessionmanagerv1.ListApprovalsRequest{SessionId: s, State: "open"})
+	_, err := n.Sessions.ListApprovals(as(t, "ada"), &apiv1.ListApprovalsRequest{SessionId: s, State: "open"})
 	refused(t, err, fault.ValidationFailed)
 	// Of many answers at once one counts.
 	var answers sync.WaitGroup
@@ -217,7 +217,7 @@ func TestApprovalExpires(t *testing.T) {
 		t.Errorf("the harness heard %v", d)
 	}
 	n.run("ada", s, posted.GetRunId())
-	if a := n.approval("ada", s, id); a.GetState() != sessionmanagerv1.ApprovalState_APPROVAL_STATE_EXPIRED || a.ResolvedBy != nil || a.GetResolvedAt() < a.GetExpiresAt() {
+	if a := n.approval("ada", s, id); a.GetState() != apiv1.ApprovalState_APPROVAL_STATE_EXPIRED || a.ResolvedBy != nil || a.GetResolvedAt() < a.GetExpiresAt() {
 		t.Errorf("%v", a)
 	}
 	if records := n.recorded("ada", s); times(records, "tool.approval.expired") != 1 {
@@ -251,9 +251,9 @@ func TestCancelClosesApprovals(t *testing.T) {
 			last = `session.state {"state":"ended"}`
 		}
 		if end == "run" {
-			_, err = n.Sessions.CancelRun(as(t, "ada"), &sessionmanagerv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
+			_, err = n.Sessions.CancelRun(as(t, "ada"), &apiv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
 		} else {
-			_, err = n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s, Confirm: true})
+			_, err = n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s, Confirm: true})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -285,7 +285,7 @@ func times(list []string, text string) int {
 
 func closed(t *testing.T, n *node, s, id string) {
 	t.Helper()
-	if a := n.approval("ada", s, id); a.GetState() != sessionmanagerv1.ApprovalState_APPROVAL_STATE_CLOSED || a.GetResolvedAt() == 0 {
+	if a := n.approval("ada", s, id); a.GetState() != apiv1.ApprovalState_APPROVAL_STATE_CLOSED || a.GetResolvedAt() == 0 {
 		t.Errorf("%v", a)
 	}
 	if records := n.recorded("ada", s); times(records, "tool.approval.closed") != 1 {

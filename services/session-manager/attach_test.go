@@ -13,6 +13,7 @@ import (
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
@@ -190,12 +191,12 @@ func TestComingBackToTheEnd(t *testing.T) {
 		came <- err
 	}()
 	eventually(t, "somebody waits for the session", func() error {
-		if users := n.parts.Load().live.Users(s); users != 2 {
+		if users := n.sessions.Users(s); users != 2 {
 			return fmt.Errorf("%d use it", users)
 		}
 		return nil
 	})
-	if _, err := n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s, Confirm: true}); err != nil {
+	if _, err := n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s, Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	if got := first.ended(); got.GetCode() != "session_ended" {
@@ -213,7 +214,7 @@ func TestUnload(t *testing.T) {
 	s := a.session("ada")
 	for _, n := range []*node{a, a, b, a} {
 		eventually(t, "the session is free", func() error {
-			if got := a.parts.Load().live.Count() + b.parts.Load().live.Count(); got != 0 {
+			if got := a.sessions.Live() + b.sessions.Live(); got != 0 {
 				return errors.New("it is live")
 			}
 			return nil
@@ -239,7 +240,7 @@ func TestHeldElsewhere(t *testing.T) {
 	s := a.session("ada")
 	a.attach("ada", s, false)
 	content := "Hi."
-	_, err := b.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content})
+	_, err := b.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &content})
 	if f := refused(t, err, fault.StaleLease); f.Details["holder"] != a.address {
 		t.Errorf("details = %v", f.Details)
 	}
@@ -269,7 +270,7 @@ func TestStop(t *testing.T) {
 	first := a.attach("ada", s, false)
 	posted := a.post("ada", s, "Think.")
 	eventually(t, "the turn is stored", func() error {
-		resp, err := a.Sessions.GetRun(as(t, "ada"), &sessionmanagerv1.GetRunRequest{SessionId: s, RunId: posted.GetRunId()})
+		resp, err := a.Sessions.GetRun(as(t, "ada"), &apiv1.GetRunRequest{SessionId: s, RunId: posted.GetRunId()})
 		if err == nil && len(resp.GetRun().GetSteps()) == 0 {
 			err = errors.New("not yet")
 		}
@@ -303,7 +304,9 @@ func TestHandOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.harness.root.OnCrash = crashPolicy(resume)
+			if resume {
+				w.primary(onCrashResume)
+			}
 			a := w.start("a")
 			s := a.session("ada")
 			draining := make(chan struct{})

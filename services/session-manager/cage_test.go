@@ -10,9 +10,9 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
-	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
 func (p *play) cage(c *harnessv1.CageChanged, event string) {
@@ -25,7 +25,7 @@ func (p *play) cage(c *harnessv1.CageChanged, event string) {
 func TestCageOfARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.harness.root.Cage = &commonv1.CagePolicy{Seccomp: "default"}
+	w.primary("cage: {seccomp: default}")
 	n := w.start("a")
 	s := n.session("ada")
 	made, stored := make(chan struct{}), make(chan struct{})
@@ -51,7 +51,7 @@ func TestCageOfARun(t *testing.T) {
 	if got := n.get("ada", s); got.GetCageStatus() != "caged" {
 		t.Errorf("in its cage: %q", got.GetCageStatus())
 	}
-	cancelled, err := n.Sessions.CancelRun(as(t, "ada"), &sessionmanagerv1.CancelRunRequest{SessionId: s, RunId: run})
+	cancelled, err := n.Sessions.CancelRun(as(t, "ada"), &apiv1.CancelRunRequest{SessionId: s, RunId: run})
 	if err != nil || cancelled.GetRun().GetCageStatus() != "caged" {
 		t.Errorf("%v, %v", cancelled, err)
 	}
@@ -68,7 +68,7 @@ func TestCageOfARun(t *testing.T) {
 			t.Errorf("no %s in %q", want, events)
 		}
 	}
-	recorded, err := n.Audit.QueryAudit(as(t, "ada"), &sessionmanagerv1.QueryAuditRequest{Session: s, EventType: "cage.*,net.*"})
+	recorded, err := n.Audit.QueryAudit(as(t, "ada"), &apiv1.QueryAuditRequest{Session: s, EventType: "cage.*,net.*"})
 	if err != nil || len(recorded.GetItems()) != 3 {
 		t.Errorf("recorded %v, %v", recorded, err)
 	}
@@ -86,7 +86,7 @@ func TestUncagedRuns(t *testing.T) {
 	} {
 		w := newWorld(t)
 		if name == "no sandbox" {
-			w.harness.root.Cage = &commonv1.CagePolicy{Seccomp: "default"}
+			w.primary("cage: {seccomp: default}")
 		}
 		n := w.start("a")
 		s := n.session("ada")
@@ -104,10 +104,10 @@ func TestListProcesses(t *testing.T) {
 	n := w.start("a")
 	first, second, foreign := n.session("ada"), n.session("ada"), ident.New()
 	w.tools.runs = []string{first, foreign, second}
-	list := func(user, session string) (*sessionmanagerv1.ListProcessesResponse, error) {
-		return n.Sessions.ListProcesses(as(t, user), &sessionmanagerv1.ListProcessesRequest{SessionId: session})
+	list := func(user, session string) (*apiv1.ListProcessesResponse, error) {
+		return n.Sessions.ListProcesses(as(t, user), &apiv1.ListProcessesRequest{SessionId: session})
 	}
-	sessions := func(resp *sessionmanagerv1.ListProcessesResponse) (of []string) {
+	sessions := func(resp *apiv1.ListProcessesResponse) (of []string) {
 		for i, p := range resp.GetProcesses() {
 			of = append(of, p.GetSessionId())
 			if resp.GetCages()[i].GetSessionId() != p.GetSessionId() {

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"kaged.dev/pkg/crash"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
-	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
 // died waits until the process has killed itself.
@@ -26,11 +26,11 @@ func TestKilledWhileCancelled(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(*node, string, string) error{
 		"run": func(n *node, s, run string) error {
-			_, err := n.Sessions.CancelRun(as(n.w.t, "ada"), &sessionmanagerv1.CancelRunRequest{SessionId: s, RunId: run})
+			_, err := n.Sessions.CancelRun(as(n.w.t, "ada"), &apiv1.CancelRunRequest{SessionId: s, RunId: run})
 			return err
 		},
 		"session": func(n *node, s, _ string) error {
-			_, err := n.Sessions.EndSession(as(n.w.t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s, Confirm: true})
+			_, err := n.Sessions.EndSession(as(n.w.t, "ada"), &apiv1.EndSessionRequest{Id: s, Confirm: true})
 			return err
 		},
 	} {
@@ -38,7 +38,7 @@ func TestKilledWhileCancelled(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.network(t)
-			w.harness.root.OnCrash = crashPolicy(true)
+			w.primary(onCrashResume)
 			first, p := w.spawn(t, "one", crash.Variable+"="+string(crash.CancelStored))
 			s := first.session("ada")
 			begun := make(chan struct{})
@@ -75,7 +75,7 @@ func TestKilledBeforeTheResumption(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.network(t)
-	w.harness.root.OnCrash = crashPolicy(true)
+	w.primary(onCrashResume)
 	first, p := w.spawn(t, "one")
 	s := first.session("ada")
 	stored := make(chan struct{})

@@ -1,11 +1,12 @@
 // Package sessionmanager keeps projects, sessions, messages and runs, carries runs out at the harness, and is the one
 // sequencer of each session's frames.
 //
-// Handlers (internal/server) translate and delegate to core. Reading goes to Postgres. What changes a session makes it live
-// first (core/live): the process takes the session's lease, which every later write names, so that of two processes one
-// writes. A message and its run are one transaction; then core/runs opens the harness's stream, relays what comes as frames
-// (core/frames) and commits each step before the harness goes on. Frames are numbered here, joined into batches, and
-// appended to JetStream behind the last one known, so that a process that lost its lease is refused there too.
+// Each context (sessions, projects, operators, audit) has its handlers, its core and its store below internal. Reading
+// goes to Postgres. What changes a session makes it live first (sessions/core/live): the process takes the session's
+// lease, which every later write names, so that of two processes one writes. A message and its run are one transaction;
+// then sessions/core/runs opens the harness's stream, relays what comes as frames (sessions/core/frames) and commits
+// each step before the harness goes on. Frames are numbered here, joined into batches, and appended to JetStream behind
+// the last one known, so that a process that lost its lease is refused there too.
 //
 // Where a crash strikes, what is committed stands: the next holder of the lease, this node after its restart or another one
 // when the lease has run out, publishes the frames that the store lists as unpublished, ends the run from its stored steps,

@@ -22,10 +22,10 @@ import (
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/rpc"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
-	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
-	"kaged.dev/services/session-manager/internal/core/lease"
+	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
 // childVariable makes the test binary a session-manager of its own, which a test can kill; it holds a child's places.
@@ -62,7 +62,8 @@ func (c child) run() error {
 	log := slog.New(slog.DiscardHandler)
 	service, err := New(cfg, Deps{
 		Log: log, Version: "test", Self: lease.Holder{Instance: ident.New(), Node: c.Node, Address: "unix:" + c.Listen},
-		DatabaseURL: c.Owner, AppURL: c.App, NATS: bus.Config{URL: c.NATS, Name: c.Node}, Harness: around, ToolRunner: around,
+		DatabaseURL: c.Owner, AppURL: c.App, NATS: bus.Config{URL: c.NATS, Name: c.Node}, Harness: around,
+		ToolRunner:  func(string) (grpc.ClientConnInterface, error) { return around, nil },
 		DialAddress: func(string) (grpc.ClientConnInterface, error) { return nil, errors.New("nobody") }, LocalConfig: c.Config,
 	})
 	if err != nil {
@@ -110,7 +111,7 @@ func (w *world) spawn(t *testing.T, name string, env ...string) (*node, process)
 	t.Helper()
 	n, p := w.launch(t, name, env...)
 	eventually(t, "the child serves", func() error {
-		_, err := n.Projects.ListProjects(as(t, "ada"), &sessionmanagerv1.ListProjectsRequest{})
+		_, err := n.Projects.ListProjects(as(t, "ada"), &apiv1.ListProjectsRequest{})
 		return err
 	})
 	return n, p

@@ -2,6 +2,7 @@ package sessionmanager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -18,16 +19,19 @@ import (
 
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/testkit/bustest"
 	"kaged.dev/pkg/testkit/pgtest"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
-	"kaged.dev/services/session-manager/internal/core/lease"
+	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
 // deadline is how long a test waits for what must happen; one that reaches it has found a defect.
-const deadline = 20 * time.Second
+const deadline = 60 * time.Second
 
 // world is everything around session-managers: stores, a harness and a tool-runner that a test plays, a project on disk.
 type world struct {
@@ -35,10 +39,11 @@ type world struct {
 	owner, app string
 	nats       *bustest.Private
 	bus        bus.Config // how session-managers reach NATS
-	harness    *harness
+	harness    *fakeHarness
 	tools      *toolRunner
-	project    string // the project's folder
-	config     string // local.toml
+	elsewhere  map[string]*toolRunner // the tool-runners of workspaces other than the default one
+	project    string                 // the project's folder
+	config     string                 // local.toml
 	frames     *bus.Frames
 
 	mu    sync.Mutex // guards the map
@@ -52,7 +57,7 @@ func newWorld(t testing.TB) *world {
 	w.project = t.TempDir()
 	w.config = filepath.Join(t.TempDir(), "local.toml")
 	w.tools = &toolRunner{}
-	w.write(".kaged/project.yaml", "project: music")
+	w.primary()
 	w.write("prompt.md", "Be kind.")
 	w.configure(`[models]
 smart = "fake:one"
@@ -74,6 +79,19 @@ func (w *world) write(name, content string) {
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// onCrashResume is the line of an agent whose cut off runs go on in new ones.
+const onCrashResume = "on_crash: resume"
+
+// primary writes the project's file: one agent, with lines of its own besides what it needs.
+func (w *world) primary(lines ...string) {
+	w.t.Helper()
+	yaml := "version: 1\nproject: music\nprimary:\n  model: smart\n  system_prompt: ./prompt.md\n"
+	for _, line := range lines {
+		yaml += "  " + line + "\n"
+	}
+	w.write(dsl.ProjectFile, yaml)
 }
 
 func (w *world) configure(content string) {
@@ -121,7 +139,7 @@ func (w *world) start(name string, change ...func(*Config)) *node {
 	service, err := New(cfg, Deps{
 		Log: w.log(name), Version: "test", Self: lease.Holder{Instance: ident.New(), Node: name, Address: n.address},
 		DatabaseURL: w.owner, AppURL: w.app, NATS: w.bus,
-		Harness: w.harness.conn(w.t), ToolRunner: w.tools.conn(w.t), DialAddress: w.dial, LocalConfig: w.config,
+		Harness: w.harness.conn(w.t), ToolRunner: w.workspaces(), DialAddress: w.dial, LocalConfig: w.config,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -152,6 +170,20 @@ func (w *world) log(name string) *slog.Logger {
 		return slog.New(slog.NewTextHandler(os.Stderr, nil)).With("node", name)
 	}
 	return slog.New(slog.DiscardHandler)
+}
+
+// workspaces reaches the tool-runners. A workspace that there is not has no address.
+func (w *world) workspaces() func(string) (grpc.ClientConnInterface, error) {
+	conns := map[string]*grpc.ClientConn{"": w.tools.conn(w.t)}
+	for name, tools := range w.elsewhere {
+		conns[name] = tools.conn(w.t)
+	}
+	return func(workspace string) (grpc.ClientConnInterface, error) {
+		if conn := conns[workspace]; conn != nil {
+			return conn, nil
+		}
+		return nil, fmt.Errorf("there is no workspace %q", workspace)
+	}
 }
 
 func (w *world) dial(address string) (grpc.ClientConnInterface, error) {
@@ -193,24 +225,30 @@ func as(t testing.TB, user string) context.Context {
 	return ident.WithCaller(t.Context(), ident.Caller{UserID: user, RequestID: ident.New()})
 }
 
-// session loads the project and creates a session.
-func (n *node) session(user string) string {
+// session loads the project and creates a session. A busy machine can look like a stalled database to the watcher of a test with a
+// short limit: calls refused as unavailable are sent again.
+func (n *node) session(user string) (id string) {
 	t := n.w.t
 	t.Helper()
-	if _, err := n.Projects.LoadProject(as(t, user), &sessionmanagerv1.LoadProjectRequest{Path: n.w.project}); err != nil {
-		t.Fatalf("loading the project: %v", err)
-	}
-	created, err := n.Sessions.CreateSession(as(t, user), &sessionmanagerv1.CreateSessionRequest{ProjectId: "music"})
-	if err != nil {
-		t.Fatalf("creating a session: %v", err)
-	}
-	return created.GetId()
+	eventually(t, "a session of the project", func() error {
+		_, err := n.Projects.LoadProject(as(t, user), &apiv1.LoadProjectRequest{Path: n.w.project})
+		var created *apiv1.CreateSessionResponse
+		if err == nil {
+			created, err = n.Sessions.CreateSession(as(t, user), &apiv1.CreateSessionRequest{ProjectId: "music"})
+		}
+		if err != nil && !errors.Is(err, fault.Unavailable) {
+			t.Fatalf("creating a session: %v", err)
+		}
+		id = created.GetId()
+		return err
+	})
+	return id
 }
 
 // post posts a message.
-func (n *node) post(user, session, content string) *sessionmanagerv1.PostMessageResponse {
+func (n *node) post(user, session, content string) *apiv1.PostMessageResponse {
 	n.w.t.Helper()
-	posted, err := n.Sessions.PostMessage(as(n.w.t, user), &sessionmanagerv1.PostMessageRequest{SessionId: session, Content: &content})
+	posted, err := n.Sessions.PostMessage(as(n.w.t, user), &apiv1.PostMessageRequest{SessionId: session, Content: &content})
 	if err != nil {
 		n.w.t.Fatalf("posting: %v", err)
 	}
@@ -218,11 +256,11 @@ func (n *node) post(user, session, content string) *sessionmanagerv1.PostMessage
 }
 
 // ended waits until a run is over and returns it.
-func (n *node) run(user, session, run string) *sessionmanagerv1.Run {
+func (n *node) run(user, session, run string) *apiv1.Run {
 	n.w.t.Helper()
-	var got *sessionmanagerv1.Run
+	var got *apiv1.Run
 	eventually(n.w.t, "the run is over", func() error {
-		resp, err := n.Sessions.GetRun(as(n.w.t, user), &sessionmanagerv1.GetRunRequest{SessionId: session, RunId: run})
+		resp, err := n.Sessions.GetRun(as(n.w.t, user), &apiv1.GetRunRequest{SessionId: session, RunId: run})
 		if err != nil {
 			return err
 		}
@@ -234,19 +272,19 @@ func (n *node) run(user, session, run string) *sessionmanagerv1.Run {
 	return got
 }
 
-func (n *node) get(user, session string) *sessionmanagerv1.Session {
+func (n *node) get(user, session string) *apiv1.Session {
 	n.w.t.Helper()
-	resp, err := n.Sessions.GetSession(as(n.w.t, user), &sessionmanagerv1.GetSessionRequest{Id: session})
+	resp, err := n.Sessions.GetSession(as(n.w.t, user), &apiv1.GetSessionRequest{Id: session})
 	if err != nil {
 		n.w.t.Fatalf("getting the session: %v", err)
 	}
 	return resp.GetSession()
 }
 
-func (n *node) messages(user, session string) []*sessionmanagerv1.SessionMessage {
+func (n *node) messages(user, session string) []*apiv1.SessionMessage {
 	n.w.t.Helper()
-	var out []*sessionmanagerv1.SessionMessage
-	for req := (&sessionmanagerv1.ListMessagesRequest{SessionId: session}); ; {
+	var out []*apiv1.SessionMessage
+	for req := (&apiv1.ListMessagesRequest{SessionId: session}); ; {
 		resp, err := n.Sessions.ListMessages(as(n.w.t, user), req)
 		if err != nil {
 			n.w.t.Fatalf("listing messages: %v", err)

@@ -11,6 +11,7 @@ import (
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/testkit/pgtest"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
@@ -40,9 +41,9 @@ func TestFrozenDatabase(t *testing.T) {
 			defer cancel()
 			var err error
 			if content := "Hi."; i%2 == 0 {
-				_, err = n.Sessions.ListMessages(ctx, &sessionmanagerv1.ListMessagesRequest{SessionId: s})
+				_, err = n.Sessions.ListMessages(ctx, &apiv1.ListMessagesRequest{SessionId: s})
 			} else {
-				_, err = n.Sessions.PostMessage(ctx, &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content})
+				_, err = n.Sessions.PostMessage(ctx, &apiv1.PostMessageRequest{SessionId: s, Content: &content})
 			}
 			answers <- err
 		}()
@@ -54,23 +55,26 @@ func TestFrozenDatabase(t *testing.T) {
 	}
 	began := n.pools()
 	for range crowd {
-		_, err := n.Sessions.GetSession(as(t, "ada"), &sessionmanagerv1.GetSessionRequest{Id: s})
+		_, err := n.Sessions.GetSession(as(t, "ada"), &apiv1.GetSessionRequest{Id: s})
 		refused(t, err, fault.Unavailable)
 	}
 	if got := n.pools(); got != began {
 		t.Errorf("got %d requests for a connection while the database is known to be frozen, want none", got-began)
+	}
+	if _, err := sessionmanagerv1.NewOperatorServiceClient(n.conn).GetOperator(as(t, "ada"), &sessionmanagerv1.GetOperatorRequest{}); err != nil {
+		t.Errorf("got %v for the operator's configuration, want it as it needs no database", err)
 	}
 	if err := n.Ready(t.Context()); !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("got %v from Ready, want that the database does not answer", err)
 	}
 	server.Thaw()
 	eventually(t, "the session goes on", func() error {
-		_, err := n.Sessions.GetSession(as(t, "ada"), &sessionmanagerv1.GetSessionRequest{Id: s})
+		_, err := n.Sessions.GetSession(as(t, "ada"), &apiv1.GetSessionRequest{Id: s})
 		return err
 	})
 	eventually(t, "a message is taken", func() error {
 		content := "Again."
-		posted, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content})
+		posted, err := n.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &content})
 		if err == nil {
 			n.run("ada", s, posted.GetRunId())
 		}
@@ -82,7 +86,11 @@ func TestFrozenDatabase(t *testing.T) {
 
 // pools returns how often a connection was asked for.
 func (n *node) pools() int64 {
-	return n.parts.Load().pool.Stat().AcquireCount() + n.parts.Load().pool.Stat().CanceledAcquireCount()
+	pool, err := n.pool.Get()
+	if err != nil {
+		n.w.t.Fatal(err)
+	}
+	return pool.Stat().AcquireCount() + pool.Stat().CanceledAcquireCount()
 }
 
 // A database that answers and refuses writes is said to do so until it takes them again.
@@ -109,7 +117,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("got %v before a write was refused, want none", err)
 	}
 	content := "Hi."
-	_, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content})
+	_, err := n.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &content})
 	refused(t, err, fault.Unavailable)
 	if err := n.Ready(t.Context()); !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "its disk is full") {
 		t.Errorf("got %v from Ready, want that the disk is full", err)

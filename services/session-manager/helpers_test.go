@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/fault"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
-	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
 func sum(content []byte) string {
@@ -41,7 +41,7 @@ func refused(t testing.TB, err error, code fault.Code) *fault.Error {
 // recorded returns the types of a session's audit records, oldest first.
 func (n *node) recorded(user, session string) []string {
 	n.w.t.Helper()
-	resp, err := n.Audit.QueryAudit(as(n.w.t, user), &sessionmanagerv1.QueryAuditRequest{Session: session, Limit: 200})
+	resp, err := n.Audit.QueryAudit(as(n.w.t, user), &apiv1.QueryAuditRequest{Session: session, Limit: 200})
 	if err != nil {
 		n.w.t.Fatalf("querying the record: %v", err)
 	}
@@ -84,11 +84,4 @@ func unmarshal(t testing.TB, data string, into any) {
 	if err := json.Unmarshal([]byte(data), into); err != nil {
 		t.Fatalf("%s: %v", data, err)
 	}
-}
-
-func crashPolicy(resume bool) harnessv1.CrashPolicy {
-	if resume {
-		return harnessv1.CrashPolicy_CRASH_POLICY_RESUME
-	}
-	return harnessv1.CrashPolicy_CRASH_POLICY_STOP
 }

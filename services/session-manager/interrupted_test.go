@@ -15,9 +15,9 @@ import (
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
-	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
 // Cancelling reaches the harness, keeps what was received, ends the run as cancelled, and leaves nothing to cancel.
@@ -39,7 +39,7 @@ func TestCancel(t *testing.T) {
 	})
 	posted := n.post("ada", s, "Tell a story.")
 	w.await(s, "output", "message.delta")
-	resp, err := n.Sessions.CancelRun(as(t, "ada"), &sessionmanagerv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
+	resp, err := n.Sessions.CancelRun(as(t, "ada"), &apiv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
 	if err != nil || resp.GetRun().GetOutcome() != "cancelled" || resp.GetRun().GetStopReason() != "aborted" {
 		t.Fatalf("cancelled run = %v, %v", resp.GetRun(), err)
 	}
@@ -54,7 +54,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("the end has stats or usage, though nothing was measured: %s", end)
 	}
 	w.await(s, "events", `session.state {"state":"idle"}`)
-	_, err = n.Sessions.CancelRun(as(t, "ada"), &sessionmanagerv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
+	_, err = n.Sessions.CancelRun(as(t, "ada"), &apiv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
 	if f := refused(t, err, fault.Conflict); f.Details["current_state"] != "cancelled" {
 		t.Errorf("details = %v", f.Details)
 	}
@@ -74,13 +74,13 @@ func TestCancelIgnored(t *testing.T) {
 	})
 	posted := n.post("ada", s, "Work.")
 	eventually(t, "a step is stored", func() error {
-		resp, err := n.Sessions.GetRun(as(t, "ada"), &sessionmanagerv1.GetRunRequest{SessionId: s, RunId: posted.GetRunId()})
+		resp, err := n.Sessions.GetRun(as(t, "ada"), &apiv1.GetRunRequest{SessionId: s, RunId: posted.GetRunId()})
 		if err == nil && len(resp.GetRun().GetSteps()) == 0 {
 			err = fmt.Errorf("none yet")
 		}
 		return err
 	})
-	resp, err := n.Sessions.CancelRun(as(t, "ada"), &sessionmanagerv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
+	resp, err := n.Sessions.CancelRun(as(t, "ada"), &apiv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
 	if err != nil || resp.GetRun().GetOutcome() != "cancelled" {
 		t.Fatalf("cancelled run = %v, %v", resp.GetRun(), err)
 	}
@@ -120,7 +120,7 @@ func TestHarnessDies(t *testing.T) {
 	if got := events[len(events)-2]; !strings.Contains(got, `"outcome":"failed","error":{"code":"interrupted"`) {
 		t.Errorf("run.ended = %s", got)
 	}
-	resp, err := n.Audit.QueryAudit(as(t, "ada"), &sessionmanagerv1.QueryAuditRequest{Session: s, EventType: "tool.interrupted"})
+	resp, err := n.Audit.QueryAudit(as(t, "ada"), &apiv1.QueryAuditRequest{Session: s, EventType: "tool.interrupted"})
 	if err != nil || len(resp.GetItems()) != 1 || resp.GetItems()[0].GetPayload().GetFields()["tool_call_id"].GetStringValue() != "c2" {
 		t.Errorf("the record of the call that was cut off: %v, %v", resp.GetItems(), err)
 	}
@@ -137,7 +137,7 @@ func TestHarnessDies(t *testing.T) {
 func TestResume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.harness.root.OnCrash = harnessv1.CrashPolicy_CRASH_POLICY_RESUME
+	w.primary(onCrashResume)
 	n := w.start("a", func(c *Config) { c.ResumeLimit = 2 })
 	s := n.session("ada")
 	die := func(p *play) {
@@ -168,11 +168,11 @@ func TestResume(t *testing.T) {
 		last = w.harness.next()
 	}
 	n.run("ada", s, last.start.GetRunId())
-	resp, err := n.Sessions.ListRuns(as(t, "ada"), &sessionmanagerv1.ListRunsRequest{SessionId: s})
+	resp, err := n.Sessions.ListRuns(as(t, "ada"), &apiv1.ListRunsRequest{SessionId: s})
 	if err != nil || len(resp.GetItems()) != 5 || resp.GetItems()[4].GetOutcome() != "failed" {
 		t.Errorf("runs = %v, %v", resp.GetItems(), err)
 	}
-	if got := n.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
+	if got := n.get("ada", s).GetState(); got != apiv1.SessionState_SESSION_STATE_IDLE {
 		t.Errorf("the session is %s", got)
 	}
 }
@@ -181,7 +181,7 @@ func TestResume(t *testing.T) {
 func TestResumeByTheNextProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.harness.root.OnCrash = crashPolicy(true)
+	w.primary(onCrashResume)
 	n := w.start("a")
 	s := n.session("ada")
 	w.harness.expect(func(p *play) {
@@ -213,7 +213,7 @@ func TestResumeByTheNextProcess(t *testing.T) {
 func TestResumeWaitsForTheHarness(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.harness.root.OnCrash = crashPolicy(true)
+	w.primary(onCrashResume)
 	n := w.start("a", func(c *Config) { c.ResumeLimit = 1 })
 	s := n.session("ada")
 	w.harness.expect(func(p *play) {
@@ -233,7 +233,7 @@ func TestResumeWaitsForTheHarness(t *testing.T) {
 	if got := n.run("ada", s, w.harness.next().start.GetRunId()); got.GetOutcome() != "completed" {
 		t.Errorf("the second run = %v", got)
 	}
-	resp, err := n.Sessions.ListRuns(as(t, "ada"), &sessionmanagerv1.ListRunsRequest{SessionId: s})
+	resp, err := n.Sessions.ListRuns(as(t, "ada"), &apiv1.ListRunsRequest{SessionId: s})
 	if err != nil || len(resp.GetItems()) != 2 {
 		t.Errorf("runs = %v, %v", resp.GetItems(), err)
 	}
@@ -244,7 +244,7 @@ func TestResumeWaitsForTheHarness(t *testing.T) {
 func TestResumeGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.harness.root.OnCrash = crashPolicy(true)
+	w.primary(onCrashResume)
 	n := w.start("a")
 	s, ended := n.session("ada"), n.session("ada")
 	prompt := filepath.Join(w.project, "prompt.md")
@@ -275,7 +275,7 @@ func TestResumeGivenUp(t *testing.T) {
 		t.Errorf("got blocked_reason %q while the run is to go on, want resume_pending", got.GetBlockedReason())
 	}
 	w.await(ended, "events", `session.state {"state":"idle","blocked_reason":"resume_pending"}`)
-	if _, err := n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: ended, Confirm: true}); err != nil {
+	if _, err := n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: ended, Confirm: true}); err != nil {
 		t.Error(err)
 	}
 	if records := n.recorded("ada", ended); times(records, "run.not_resumed") != 1 {
@@ -300,7 +300,7 @@ func TestResumeGivenUp(t *testing.T) {
 func TestMessageInsteadOfResuming(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.harness.root.OnCrash = crashPolicy(true)
+	w.primary(onCrashResume)
 	n := w.start("a")
 	s := n.session("ada")
 	w.harness.expect(func(p *play) {
@@ -316,11 +316,11 @@ func TestMessageInsteadOfResuming(t *testing.T) {
 		}
 		return nil
 	})
-	if got := n.get("ada", s); got.GetBlockedReason() != "resume_pending" || got.GetState() != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
+	if got := n.get("ada", s); got.GetBlockedReason() != "resume_pending" || got.GetState() != apiv1.SessionState_SESSION_STATE_IDLE {
 		t.Errorf("got %s with blocked_reason %q, want idle with resume_pending", got.GetState(), got.GetBlockedReason())
 	}
 	n.run("ada", s, n.post("ada", s, "Something else.").GetRunId())
-	resp, err := n.Audit.QueryAudit(as(t, "ada"), &sessionmanagerv1.QueryAuditRequest{Session: s, EventType: "run.not_resumed"})
+	resp, err := n.Audit.QueryAudit(as(t, "ada"), &apiv1.QueryAuditRequest{Session: s, EventType: "run.not_resumed"})
 	if err != nil || len(resp.GetItems()) != 1 || resp.GetItems()[0].GetRunId() != first.GetId() {
 		t.Errorf("got %v and error %v, want one record about run %s", resp.GetItems(), err, first.GetId())
 	}
@@ -395,7 +395,7 @@ func TestHarnessMisbehaves(t *testing.T) {
 		}
 	}
 	n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
-	if got := n.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
+	if got := n.get("ada", s).GetState(); got != apiv1.SessionState_SESSION_STATE_IDLE {
 		t.Errorf("the session is %s", got)
 	}
 }
@@ -471,7 +471,7 @@ func TestUnstorable(t *testing.T) {
 		t.Errorf("run = %v", run)
 	}
 	exec("alter table session_manager.run_steps drop constraint odd")
-	if got := n.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
+	if got := n.get("ada", s).GetState(); got != apiv1.SessionState_SESSION_STATE_IDLE {
 		t.Errorf("the session is %s", got)
 	}
 
@@ -488,7 +488,7 @@ func TestUnstorable(t *testing.T) {
 	exec("update session_manager.run_steps set body = 'garbage' where run_id = $1", posted.GetRunId())
 	next := w.start("a")
 	eventually(t, "the session has failed", func() error {
-		if got := next.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_FAILED {
+		if got := next.get("ada", s).GetState(); got != apiv1.SessionState_SESSION_STATE_FAILED {
 			return fmt.Errorf("it is %s", got)
 		}
 		return nil
@@ -497,7 +497,7 @@ func TestUnstorable(t *testing.T) {
 	again := "Again."
 	eventually(t, "the message is taken by the process that holds the session", func() (err error) {
 		for _, at := range []*node{next, n} { // the first may take back what the other lets go of
-			posted, err = at.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &again})
+			posted, err = at.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &again})
 			if err == nil || !errors.Is(err, fault.StaleLease) {
 				break
 			}
@@ -505,7 +505,7 @@ func TestUnstorable(t *testing.T) {
 		return err
 	})
 	next.run("ada", s, posted.GetRunId())
-	if got := next.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
+	if got := next.get("ada", s).GetState(); got != apiv1.SessionState_SESSION_STATE_IDLE {
 		t.Errorf("the session is %s", got)
 	}
 }

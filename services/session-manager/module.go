@@ -3,7 +3,7 @@ package sessionmanager
 import (
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/host"
-	"kaged.dev/services/session-manager/internal/core/lease"
+	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
 // Module is session-manager as a process runs it.
@@ -29,7 +29,7 @@ func newModule(env *host.Env) (host.Service, error) {
 		AppURL:      env.Database.URL,
 		NATS:        bus.Config{URL: env.NATS.URL, InProcess: env.NATS.InProcess, Name: "session-manager " + env.Instance, Log: env.Log},
 		Harness:     env.Dial("harness"),
-		ToolRunner:  env.Dial("tool-runner"),
+		ToolRunner:  env.DialWorkspace,
 		DialAddress: env.DialAddress,
 		LocalConfig: env.ConfigPath.String(),
 	})

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/fault"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
-	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
 // A process that lost its lease without knowing it is refused, in the store and in the stream: its run ends once, by the next
@@ -55,7 +55,7 @@ func TestZombie(t *testing.T) {
 		t.Errorf("the old hold ended with %v", got)
 	}
 	eventually(t, "the old process lets go", func() error {
-		if n := old.parts.Load().live.Count(); n != 0 {
+		if n := old.sessions.Live(); n != 0 {
 			return fmt.Errorf("%d sessions are live there", n)
 		}
 		return nil
@@ -74,7 +74,7 @@ func TestZombie(t *testing.T) {
 }
 
 func stepsAtLeast(n *node, session, run string, want int) error {
-	resp, err := n.Sessions.GetRun(as(n.w.t, "ada"), &sessionmanagerv1.GetRunRequest{SessionId: session, RunId: run})
+	resp, err := n.Sessions.GetRun(as(n.w.t, "ada"), &apiv1.GetRunRequest{SessionId: session, RunId: run})
 	if err == nil && len(resp.GetRun().GetSteps()) < want {
 		err = fmt.Errorf("%d steps", len(resp.GetRun().GetSteps()))
 	}
@@ -156,7 +156,7 @@ func TestBackPressure(t *testing.T) {
 		return nil
 	})
 	w.nats.Stop()
-	resp, err := n.Sessions.CancelRun(as(t, "ada"), &sessionmanagerv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
+	resp, err := n.Sessions.CancelRun(as(t, "ada"), &apiv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
 	if err != nil || resp.GetRun().GetOutcome() != "cancelled" {
 		t.Fatalf("cancelled = %v, %v", resp.GetRun(), err)
 	}
@@ -172,13 +172,15 @@ func (w *world) killer() (stop func()) {
 	work.Go(func() {
 		defer conn.Close(context.Background())
 		for ctx.Err() == nil {
+			begun := time.Now()
 			_, err := conn.Exec(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()", w.database())
 			if err != nil && ctx.Err() == nil {
 				w.t.Errorf("cutting connections: %v", err)
 				return
 			}
-			// At random, so that every statement is hit sooner or later, and seldom enough that work goes on.
-			pause := time.NewTimer(time.Duration(5+rand.IntN(40)) * time.Millisecond)
+			// At random, so that every statement is hit sooner or later, and so seldom that work goes on beside any load: a busy
+			// machine shows in the time the statement took.
+			pause := time.NewTimer(time.Duration(5+rand.IntN(40))*time.Millisecond + 10*time.Since(begun))
 			<-pause.C
 		}
 	})
@@ -250,7 +252,7 @@ func TestBrokenConnections(t *testing.T) {
 	for range 30 {
 		for _, s := range ids {
 			content := "More."
-			if _, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content}); err == nil {
+			if _, err := n.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &content}); err == nil {
 				accepted[s]++
 			} else if !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Conflict) {
 				t.Errorf("posting: %v", err)
@@ -260,14 +262,14 @@ func TestBrokenConnections(t *testing.T) {
 	stop()
 	for _, s := range ids {
 		eventually(t, "the session is idle", func() error {
-			if got := n.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_IDLE {
+			if got := n.get("ada", s).GetState(); got != apiv1.SessionState_SESSION_STATE_IDLE {
 				return fmt.Errorf("it is %s", got)
 			}
 			return nil
 		})
 		asked, answered := 0, 0
 		for _, m := range n.messages("ada", s) {
-			if m.GetRole() == sessionmanagerv1.MessageRole_MESSAGE_ROLE_OPERATOR {
+			if m.GetRole() == apiv1.MessageRole_MESSAGE_ROLE_OPERATOR {
 				asked++
 			} else {
 				answered++
@@ -321,7 +323,7 @@ func TestRefusedChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	label := "odd"
-	_, err := n.Sessions.UpdateSession(as(t, "ada"), &sessionmanagerv1.UpdateSessionRequest{Id: s, Label: structpb.NewStringValue(label)})
+	_, err := n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{Id: s, Label: structpb.NewStringValue(label)})
 	refused(t, err, fault.Internal)
 	if got := hold.ended(); got.GetCode() != "server_shutdown" {
 		t.Errorf("the hold ended with %v", got)
@@ -349,7 +351,7 @@ func TestLockedSession(t *testing.T) {
 	failed := make(chan error, 1)
 	go func() {
 		content := "Hi."
-		_, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: locked, Content: &content})
+		_, err := n.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: locked, Content: &content})
 		failed <- err
 	}()
 	eventually(t, "the message waits for the lock", func() error {
@@ -413,7 +415,7 @@ func TestDatabaseOutage(t *testing.T) {
 	allow(false)
 	close(away)
 	content := "Hi."
-	_, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: other, Content: &content})
+	_, err := n.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: other, Content: &content})
 	if f := refused(t, err, fault.Unavailable); f.Details["subsystem"] != "storage" {
 		t.Errorf("details = %v", f.Details)
 	}

@@ -7,8 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,9 +26,34 @@ type toolRunner struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	mu    sync.Mutex // guards the fields below
 	ended []string
-	away  bool // fail what ends sessions, what asks about them, and what reads projects
+	calls []string // what was asked, as "read", "ended SESSION" and "listed SESSION"
+	away  bool     // fail what ends sessions, what asks about them, and what reads projects
 	// runs are the sessions something runs for, each a process and a cage.
 	runs []string
+	// late, unless nil, is what each watcher is told; acknowledged are the events that were.
+	late         []*toolrunnerv1.WorkspaceEvent
+	acknowledged []string
+}
+
+// WatchWorkspace tells what is late to each watcher, and keeps what it acknowledges.
+func (r *toolRunner) WatchWorkspace(stream grpc.BidiStreamingServer[toolrunnerv1.WatchWorkspaceRequest, toolrunnerv1.WorkspaceEvent]) error {
+	r.mu.Lock()
+	late := r.late
+	r.mu.Unlock()
+	for _, e := range late {
+		if err := stream.Send(e); err != nil {
+			return err
+		}
+	}
+	for {
+		req, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		r.mu.Lock()
+		r.acknowledged = append(r.acknowledged, req.GetAcknowledged())
+		r.mu.Unlock()
+	}
 }
 
 func (r *toolRunner) conn(t testing.TB) *grpc.ClientConn {
@@ -40,6 +63,7 @@ func (r *toolRunner) conn(t testing.TB) *grpc.ClientConn {
 
 func (r *toolRunner) ReadProject(_ context.Context, req *toolrunnerv1.ReadProjectRequest) (*toolrunnerv1.ReadProjectResponse, error) {
 	r.mu.Lock()
+	r.calls = append(r.calls, "read")
 	away := r.away
 	r.mu.Unlock()
 	if away {
@@ -59,6 +83,14 @@ func (r *toolRunner) ReadProject(_ context.Context, req *toolrunnerv1.ReadProjec
 	return resp, nil
 }
 
+// ListTools lists a tool that only looks, which root agents have, and one that they are given.
+func (r *toolRunner) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) (*toolrunnerv1.ListToolsResponse, error) {
+	return &toolrunnerv1.ListToolsResponse{Tools: []*toolrunnerv1.Tool{
+		{Name: "file.read", Category: toolrunnerv1.Category_CATEGORY_READ, DefaultRoot: true},
+		{Name: "shell.bash", Category: toolrunnerv1.Category_CATEGORY_WRITE},
+	}}, nil
+}
+
 // leave makes the workspace be away, or back.
 func (r *toolRunner) leave(yes bool) {
 	r.mu.Lock()
@@ -72,6 +104,7 @@ func (r *toolRunner) EndSession(_ context.Context, req *toolrunnerv1.EndSessionR
 	if r.away {
 		return nil, fault.New(fault.Unavailable, "The workspace is away.")
 	}
+	r.calls = append(r.calls, "ended "+req.GetSessionId())
 	r.ended = append(r.ended, req.GetSessionId())
 	payload, err := structpb.NewStruct(map[string]any{"process_id": "p", "run_id": "r"})
 	return &toolrunnerv1.EndSessionResponse{Audit: []*commonv1.AuditRecord{{EventType: "shell.executed", AgentPath: "primary", Payload: payload}}}, err
@@ -84,6 +117,7 @@ func (r *toolRunner) ListProcesses(_ context.Context, req *toolrunnerv1.ListProc
 	if r.away {
 		return nil, fault.New(fault.Unavailable, "The workspace is away.")
 	}
+	r.calls = append(r.calls, "listed "+req.GetSessionId())
 	cage := "c"
 	resp := &toolrunnerv1.ListProcessesResponse{}
 	for _, s := range r.runs {
@@ -101,13 +135,10 @@ func (r *toolRunner) ListProcesses(_ context.Context, req *toolrunnerv1.ListProc
 	return resp, nil
 }
 
-// harness compiles every project file to one agent and plays its runs as the test says.
-type harness struct {
+// fakeHarness plays runs as the test says.
+type fakeHarness struct {
 	harnessv1.UnimplementedHarnessServiceServer
-	t testing.TB
-	// root is the agent that projects compile to.
-	root *harnessv1.AgentNode
-
+	t     testing.TB
 	mu    sync.Mutex // guards the fields below
 	plays []func(*play)
 	began chan *play
@@ -117,14 +148,11 @@ type harness struct {
 	refused atomic.Int64
 }
 
-func newHarness(t testing.TB) *harness {
-	return &harness{t: t, began: make(chan *play, 256), root: &harnessv1.AgentNode{
-		Writes: new(bool),
-		Key:    "primary", Path: "primary", Model: "smart", PromptPath: "prompt.md", IncludeToolResultsInContext: true,
-	}}
+func newHarness(t testing.TB) *fakeHarness {
+	return &fakeHarness{t: t, began: make(chan *play, 256)}
 }
 
-func (h *harness) conn(t testing.TB) grpc.ClientConnInterface {
+func (h *fakeHarness) conn(t testing.TB) grpc.ClientConnInterface {
 	conn, _ := serve(t, func(s grpc.ServiceRegistrar) { harnessv1.RegisterHarnessServiceServer(s, h) })
 	return way{conn, h}
 }
@@ -132,7 +160,7 @@ func (h *harness) conn(t testing.TB) grpc.ClientConnInterface {
 // way is how session-managers reach the harness.
 type way struct {
 	grpc.ClientConnInterface
-	h *harness
+	h *fakeHarness
 }
 
 // NewStream implements [grpc.ClientConnInterface].
@@ -145,29 +173,18 @@ func (w way) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string
 }
 
 // expect says how the next run goes. Runs that nothing is said about say hello.
-func (h *harness) expect(plays ...func(*play)) {
+func (h *fakeHarness) expect(plays ...func(*play)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.plays = append(h.plays, plays...)
 }
 
-func (h *harness) Compile(_ context.Context, req *harnessv1.CompileRequest) (*harnessv1.CompileResponse, error) {
-	if !slices.ContainsFunc(req.GetFiles(), func(f *harnessv1.SourceFile) bool { return f.GetPath() == h.root.GetPromptPath() }) {
-		return &harnessv1.CompileResponse{Wanted: []string{h.root.GetPromptPath()}}, nil
-	}
-	name := strings.TrimSpace(strings.TrimPrefix(string(req.GetFiles()[0].GetContent()), "project:"))
-	ref := func(name, by string) []*harnessv1.Reference {
-		return []*harnessv1.Reference{{Name: name, UsedBy: []string{by}, Present: true}}
-	}
-	return &harnessv1.CompileResponse{
-		Compiled: &harnessv1.CompiledProject{Project: name, Version: 1, Root: h.root},
-		Aliases:  ref(h.root.GetModel(), "primary"), Prompts: ref(h.root.GetPromptPath(), "primary.system_prompt"),
-	}, nil
-}
-
 // Run takes the start and the history in, and then plays.
-func (h *harness) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error {
-	p := &play{stream: stream, stored: make(chan *harnessv1.StepStored, 64), cancelled: make(chan string, 1), decided: make(chan *harnessv1.ApprovalDecision, 8)}
+func (h *fakeHarness) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error {
+	p := &play{
+		stream: stream, stored: make(chan *harnessv1.StepStored, 64), cancelled: make(chan string, 1),
+		decided: make(chan *harnessv1.ApprovalDecision, 8), cancelledOne: make(chan string, 1),
+	}
 	for p.begun = false; !p.begun; {
 		req, err := stream.Recv()
 		if err != nil {
@@ -196,7 +213,7 @@ func (h *harness) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harn
 }
 
 // next returns the next run that begins.
-func (h *harness) next() *play {
+func (h *fakeHarness) next() *play {
 	h.t.Helper()
 	select {
 	case p := <-h.began:
@@ -216,6 +233,9 @@ type play struct {
 	stored    chan *harnessv1.StepStored
 	cancelled chan string
 	decided   chan *harnessv1.ApprovalDecision
+	// cancelledOne are the invocations that are to stop; invocation is that of an agent below the root.
+	cancelledOne chan string
+	invocation   string
 }
 
 func (p *play) listen() {
@@ -229,6 +249,9 @@ func (p *play) listen() {
 		}
 		if d := req.GetDecision(); d != nil {
 			p.decided <- d
+		}
+		if c := req.GetCancelInvocation(); c != nil {
+			p.cancelledOne <- c.GetInvocationId()
 		}
 		if c := req.GetCancel(); c != nil {
 			p.cancelled <- c.GetReason()
@@ -268,6 +291,7 @@ var (
 func (p *play) crash() { panic(errCrash) }
 
 func (p *play) send(ev *harnessv1.RunEvent) {
+	ev.InvocationId = p.invocation
 	if p.stream.Send(ev) != nil {
 		panic(errGone)
 	}
@@ -277,7 +301,7 @@ func (p *play) send(ev *harnessv1.RunEvent) {
 func (p *play) awaitStored(step int32, part harnessv1.StepPart) *harnessv1.StepStored {
 	select {
 	case s := <-p.stored:
-		if s.GetStep() != step || s.GetPart() != part {
+		if s.GetStep() != step || s.GetPart() != part || s.GetInvocationId() != p.invocation {
 			panic(fmt.Sprintf("stored %v", s))
 		}
 		return s

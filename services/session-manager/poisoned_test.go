@@ -6,8 +6,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
-	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
 // poison is what an older version, a defect or a hand in the database may have left in rows. Each statement spoils what is
@@ -70,7 +70,7 @@ func TestPoisonedDatabase(t *testing.T) {
 				t.Errorf("got %v, want the session to go on", got)
 			}
 			readAll(t, n, s)
-			if _, err := n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s, Confirm: true}); err != nil {
+			if _, err := n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s, Confirm: true}); err != nil {
 				t.Errorf("got %v from ending the session, want none", err)
 			}
 		})
@@ -86,12 +86,12 @@ func readAll(t *testing.T, n *node, s string) {
 	if got := n.messages("ada", s); len(got) < 4 || len(got) != int(n.get("ada", s).GetMessageCount()) {
 		t.Errorf("got %d messages, want all %d", len(got), n.get("ada", s).GetMessageCount())
 	}
-	runs, err := n.Sessions.ListRuns(as(t, "ada"), &sessionmanagerv1.ListRunsRequest{SessionId: s})
+	runs, err := n.Sessions.ListRuns(as(t, "ada"), &apiv1.ListRunsRequest{SessionId: s})
 	if err != nil || len(runs.GetItems()) < 2 {
 		t.Fatalf("got runs %v and error %v, want all", runs, err)
 	}
 	for _, r := range runs.GetItems() {
-		resp, err := n.Sessions.GetRun(as(t, "ada"), &sessionmanagerv1.GetRunRequest{SessionId: s, RunId: r.GetId()})
+		resp, err := n.Sessions.GetRun(as(t, "ada"), &apiv1.GetRunRequest{SessionId: s, RunId: r.GetId()})
 		if err != nil || len(resp.GetRun().GetSteps()) == 0 {
 			t.Errorf("got run %v and error %v, want its steps", resp, err)
 		}
@@ -101,19 +101,19 @@ func readAll(t *testing.T, n *node, s string) {
 	}
 	for what, ask := range map[string]func() (proto.Message, error){
 		"sessions": func() (proto.Message, error) {
-			return n.Sessions.ListSessions(as(t, "ada"), &sessionmanagerv1.ListSessionsRequest{ProjectId: "music"})
+			return n.Sessions.ListSessions(as(t, "ada"), &apiv1.ListSessionsRequest{ProjectId: "music"})
 		},
 		"approvals": func() (proto.Message, error) {
-			return n.Sessions.ListApprovals(as(t, "ada"), &sessionmanagerv1.ListApprovalsRequest{SessionId: s})
+			return n.Sessions.ListApprovals(as(t, "ada"), &apiv1.ListApprovalsRequest{SessionId: s})
 		},
 		"projects": func() (proto.Message, error) {
-			return n.Projects.ListProjects(as(t, "ada"), &sessionmanagerv1.ListProjectsRequest{})
+			return n.Projects.ListProjects(as(t, "ada"), &apiv1.ListProjectsRequest{})
 		},
 		"project": func() (proto.Message, error) {
-			return n.Projects.GetProject(as(t, "ada"), &sessionmanagerv1.GetProjectRequest{Id: "music"})
+			return n.Projects.GetProject(as(t, "ada"), &apiv1.GetProjectRequest{Id: "music"})
 		},
 		"audit": func() (proto.Message, error) {
-			return n.Audit.QueryAudit(as(t, "ada"), &sessionmanagerv1.QueryAuditRequest{Session: s})
+			return n.Audit.QueryAudit(as(t, "ada"), &apiv1.QueryAuditRequest{Session: s})
 		},
 	} {
 		if _, err := ask(); err != nil {

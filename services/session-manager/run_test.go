@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/proto"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
-	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
 // A message is answered: 202 with ids, frames in the order and form the API says, the message stored with how it came
@@ -31,7 +31,7 @@ func TestOneMessage(t *testing.T) {
 	}
 	messages := n.messages("ada", s)
 	if len(messages) != 2 || messages[0].GetContent() != "Say hello." || messages[1].GetContent() != "Hello" ||
-		messages[1].GetRole() != sessionmanagerv1.MessageRole_MESSAGE_ROLE_PRIMARY || messages[1].GetMetadata().GetProvider() != "fake" {
+		messages[1].GetRole() != apiv1.MessageRole_MESSAGE_ROLE_PRIMARY || messages[1].GetMetadata().GetProvider() != "fake" {
 		t.Errorf("messages = %v", messages)
 	}
 	id := messages[1].GetId()
@@ -58,7 +58,7 @@ func TestOneMessage(t *testing.T) {
 		t.Error(d)
 	}
 	got := n.get("ada", s)
-	if got.GetState() != sessionmanagerv1.SessionState_SESSION_STATE_IDLE || got.GetMessageCount() != 2 || got.CurrentRun != nil ||
+	if got.GetState() != apiv1.SessionState_SESSION_STATE_IDLE || got.GetMessageCount() != 2 || got.CurrentRun != nil ||
 		got.GetTotals().GetTokensIn() != 12 || got.GetTotals().GetCostUsd() != 0.75 {
 		t.Errorf("session = %v", got)
 	}
@@ -171,14 +171,14 @@ func TestConcurrentPosts(t *testing.T) {
 	s := n.session("ada")
 	w.harness.expect(func(p *play) { p.hang() })
 	type answer struct {
-		posted *sessionmanagerv1.PostMessageResponse
+		posted *apiv1.PostMessageResponse
 		err    error
 	}
 	answers := make(chan answer, 50)
 	content := "Me."
 	for range 50 {
 		go func() {
-			posted, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content})
+			posted, err := n.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &content})
 			answers <- answer{posted, err}
 		}()
 	}
@@ -214,7 +214,7 @@ func TestOverrides(t *testing.T) {
 	s := n.session("ada")
 	content, model := "Hi.", "ghost:m:1"
 	steps, tokens := int32(3), int32(77)
-	posted, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{
+	posted, err := n.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{
 		SessionId: s, Content: &content, ModelOverride: &model, MaxStepsOverride: &steps, MaxOutputTokensOverride: &tokens,
 	})
 	if err != nil {
@@ -224,7 +224,7 @@ func TestOverrides(t *testing.T) {
 	n.run("ada", s, n.post("ada", s, "Again.").GetRunId())
 	for range 2 {
 		start := w.harness.next().start
-		target := start.GetRoutes()["smart"].GetTargets()[0]
+		target := start.GetRoutes()[contract.RootRoute].GetTargets()[0]
 		if start.GetMaxSteps() != 3 || start.GetMaxOutputTokens() != 77 || target.GetProvider() != "ghost" || target.GetModel() != "m:1" ||
 			target.GetUnusable().GetCode() != commonv1.ErrorCode_ERROR_CODE_PROVIDER_NOT_CONFIGURED {
 			t.Errorf("start = %v", start)
@@ -240,12 +240,10 @@ func TestOverrides(t *testing.T) {
 func TestToolsAreThoseOfTheBeginning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.harness.root.Tools = []string{"file.read", "shell.bash"}
+	w.primary("tools: {shell.bash: {enabled: true}}")
 	n := w.start("a")
 	before := n.session("ada")
-	w.harness.root = proto.CloneOf(w.harness.root)
-	w.harness.root.Tools = []string{"file.read"}
-	w.write(".kaged/project.yaml", "project: music\n")
+	w.primary()
 	after := n.session("ada")
 	for _, c := range []struct {
 		session string
@@ -296,7 +294,7 @@ func TestWhatARunIsGiven(t *testing.T) {
 	}
 	w.configure("")
 	content := "Hi."
-	_, err := n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content})
+	_, err := n.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &content})
 	if f := refused(t, err, fault.ProjectNotReady); f.Details["reason"] != "project_not_ready" {
 		t.Errorf("details = %v", f.Details)
 	}
@@ -328,7 +326,7 @@ func TestRecords(t *testing.T) {
 	if head := w.harness.next().start.GetAuditHead(); head.GetHash() != "h1" || head.GetItems() != 3 {
 		t.Errorf("head = %v", head)
 	}
-	resp, err := n.Audit.QueryAudit(as(t, "ada"), &sessionmanagerv1.QueryAuditRequest{Session: s})
+	resp, err := n.Audit.QueryAudit(as(t, "ada"), &apiv1.QueryAuditRequest{Session: s})
 	if err != nil {
 		t.Fatal(err)
 	}

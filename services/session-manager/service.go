@@ -8,17 +8,25 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fullstorydev/grpchan"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/grpc"
 
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/postgres"
-	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
-	"kaged.dev/services/session-manager/internal/adapter/jetstream"
-	"kaged.dev/services/session-manager/internal/core/lease"
-	"kaged.dev/services/session-manager/internal/store"
-	"kaged.dev/services/session-manager/internal/store/migrations"
+	"kaged.dev/pkg/postgres/database"
+	"kaged.dev/pkg/retry"
+	"kaged.dev/pkg/rpc"
+	"kaged.dev/services/session-manager/internal/adapter/toolrunner"
+	"kaged.dev/services/session-manager/internal/audit"
+	"kaged.dev/services/session-manager/internal/database/migrations"
+	"kaged.dev/services/session-manager/internal/operators"
+	"kaged.dev/services/session-manager/internal/projects"
+	"kaged.dev/services/session-manager/internal/sagas/core/unregister"
+	sagasstore "kaged.dev/services/session-manager/internal/sagas/store"
+	"kaged.dev/services/session-manager/internal/sessions"
+	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
 // Deps are what a [Service] works with. Every field but AppURL and LocalConfig is needed.
@@ -32,20 +40,29 @@ type Deps struct {
 	// DatabaseURL connects as the owner of the schema, AppURL as the services' role; empty means the owner steps down.
 	DatabaseURL, AppURL string
 	NATS                bus.Config
-	Harness, ToolRunner grpc.ClientConnInterface
+	Harness             grpc.ClientConnInterface
+	// ToolRunner reaches the tool-runner of a workspace; the empty name is that of the default one.
+	ToolRunner func(workspace string) (grpc.ClientConnInterface, error)
 	// DialAddress reaches another session-manager at the address of a lease.
 	DialAddress func(address string) (grpc.ClientConnInterface, error)
 	// LocalConfig is the path of local.toml; "" stands for an empty configuration.
 	LocalConfig string
 }
 
-// Service is session-manager.
+// Service is session-manager. Its contexts are built by [New] and refuse calls until [Service.Run] has opened the database.
 type Service struct {
 	cfg    Config
 	deps   Deps
-	stream *jetstream.Stream
+	pool   *database.Pool
 	health *postgres.Health
-	parts  atomic.Pointer[parts] // nil until the database is open
+	// ready is set while the database is open and prepared.
+	ready atomic.Bool
+
+	audit      *audit.Audit
+	operators  *operators.Operators
+	projects   *projects.Projects
+	sessions   *sessions.Sessions
+	unregister *unregister.Saga
 }
 
 // New returns a Service. Nothing is started.
@@ -53,58 +70,55 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Service{
-		cfg: cfg, deps: deps, stream: jetstream.New(jetstream.Config{Conn: deps.NATS, Frames: cfg.frames()}, deps.Log),
-		health: postgres.NewHealth(deps.Log, cfg.DatabaseStall.D(), store.ProbeWrite),
-	}, nil
+	s := &Service{
+		cfg: cfg, deps: deps, pool: new(database.Pool),
+		health: postgres.NewHealth(deps.Log, cfg.DatabaseStall.D(), sessions.ProbeWrite),
+	}
+	workspaces := toolrunner.New(deps.ToolRunner)
+	s.audit = audit.New(s.pool, deps.Log)
+	s.operators = operators.New(cfg.Operators, operators.Deps{DB: s.pool, Log: deps.Log, LocalConfig: deps.LocalConfig})
+	s.projects = projects.New(cfg.Projects, projects.Deps{
+		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Version: deps.Version,
+		Workspace: workspaces,
+	})
+	s.sessions = sessions.New(cfg.Sessions, sessions.Deps{
+		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Projects: s.projects.Registry, Tools: workspaces,
+		Harness: deps.Harness, NATS: deps.NATS, Self: deps.Self, Dial: deps.DialAddress, NoSandbox: deps.NoSandbox,
+	})
+	s.unregister = unregister.New(s.projects.Registry, s.sessions.Service, sagasstore.New(s.pool))
+	return s, nil
 }
 
 // Register implements host.Service.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
-	for _, service := range []struct {
-		desc grpc.ServiceDesc
-		pick func(*parts) any
-	}{
-		{sessionmanagerv1.SessionService_ServiceDesc, func(p *parts) any { return p.sessionServer }},
-		{sessionmanagerv1.AttachService_ServiceDesc, func(p *parts) any { return p.attachServer }},
-		{sessionmanagerv1.ProjectService_ServiceDesc, func(p *parts) any { return p.projectServer }},
-		{sessionmanagerv1.AuditService_ServiceDesc, func(p *parts) any { return p.auditServer }},
-		{sessionmanagerv1.OperatorService_ServiceDesc, func(p *parts) any { return p.operatorServer }},
-	} {
-		r.RegisterService(late(service.desc, s.health, func() (any, error) {
-			p, err := s.open()
-			if err != nil {
-				return nil, err
-			}
-			return service.pick(p), nil
-		}), nil)
-	}
-}
-
-func (s *Service) open() (*parts, error) {
-	if p := s.parts.Load(); p != nil {
-		return p, nil
-	}
-	return nil, fault.New(fault.Unavailable, "The database cannot be reached yet; try again shortly.").With("subsystem", "storage")
+	r = grpchan.WithUnaryInterceptors(r, s.readyUnary, rpc.RequireOperator)
+	r = grpchan.WithStreamInterceptors(r, s.readyStream, rpc.RequireOperatorStream)
+	s.audit.Register(r)
+	s.operators.Register(r)
+	s.projects.Register(r, s.unregister)
+	s.sessions.Register(r)
 }
 
 // Ready fails while the service cannot work: before the database is open, and while it does not answer or refuses writes. Without NATS
 // it works; only streaming waits.
 func (s *Service) Ready(ctx context.Context) error {
-	p, err := s.open()
+	if !s.ready.Load() {
+		return database.NotOpen()
+	}
+	pool, err := s.pool.Get()
 	if err != nil {
 		return err
 	}
 	if err := s.health.Err(); err != nil {
 		return err
 	}
-	return postgres.Ping(ctx, p.pool)
+	return postgres.Ping(ctx, pool)
 }
 
 // Drain implements host.Drainer: runs end, or reach their next completed step, and sockets are told.
 func (s *Service) Drain(ctx context.Context) {
-	if p := s.parts.Load(); p != nil {
-		p.live.Drain(ctx)
+	if s.ready.Load() {
+		s.sessions.Drain(ctx)
 	}
 }
 
@@ -116,49 +130,42 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	defer postgres.Close(pool, s.cfg.DatabaseStall.D())
+	s.pool.Open(pool)
+	defer s.pool.Close()
 	// The stream outlives the sessions, whose last frames go through it.
 	var work sync.WaitGroup
 	streaming, stopStreaming := context.WithCancel(context.WithoutCancel(ctx))
-	work.Go(func() { s.stream.Run(streaming) })
+	work.Go(func() { s.sessions.Stream(streaming) })
 	defer work.Wait()
 	defer stopStreaming()
 
-	p := s.build(pool)
-	if err := s.boot(ctx, p); err != nil {
+	if err := s.boot(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return err
 	}
-	work.Go(func() { p.keepPartitions(streaming) })
+	work.Go(func() { s.audit.Run(streaming) })
 	work.Go(func() { s.health.Watch(streaming, pool) })
-	work.Go(func() { p.sessions.TellWorkspaces(ctx) })
-	s.parts.Store(p)
-	defer s.parts.Store(nil)
-	p.live.Run(ctx)
+	s.ready.Store(true)
+	defer s.ready.Store(false)
+	s.sessions.Run(ctx)
 	return nil
 }
 
-// The pauses between two tries while the database is away.
-const (
-	firstPause = 50 * time.Millisecond
-	lastPause  = 2 * time.Second
-)
+// pauses are between the tries while the database is away.
+var pauses = retry.Pauses{First: 50 * time.Millisecond, Last: 2 * time.Second}
 
 // retry calls f until it does not fail with unavailable, or ctx ends.
 func (s *Service) retry(ctx context.Context, f func() error) error {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		err := f()
-		if !errors.Is(err, fault.Unavailable) || ctx.Err() != nil {
-			return err
+	var err error
+	for range pauses.Each(ctx) {
+		if err = f(); !errors.Is(err, fault.Unavailable) || ctx.Err() != nil {
+			break
 		}
 		s.deps.Log.Warn("waiting for the database", "error", err)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return err
-		}
 	}
+	return err
 }
 
 // openPool returns nil without an error if ctx ends first.
@@ -176,10 +183,10 @@ func (s *Service) openPool(ctx context.Context) (pool *pgxpool.Pool, err error) 
 	return pool, err
 }
 
-// boot prepares what must be there before the first request.
-func (s *Service) boot(ctx context.Context, p *parts) error {
-	if err := s.retry(ctx, func() error { return p.audit.Prepare(ctx) }); err != nil {
+// boot prepares the contexts for the first request.
+func (s *Service) boot(ctx context.Context) error {
+	if err := s.retry(ctx, func() error { return s.audit.Boot(ctx) }); err != nil {
 		return err
 	}
-	return s.retry(ctx, func() error { return p.operator.Boot(ctx, s.cfg.RotateSecrets) })
+	return s.retry(ctx, func() error { return s.operators.Boot(ctx) })
 }

@@ -17,9 +17,10 @@ import (
 	"kaged.dev/pkg/testkit"
 	"kaged.dev/pkg/testkit/bustest"
 	"kaged.dev/pkg/testkit/pgtest"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
-	"kaged.dev/services/session-manager/internal/core/lease"
-	"kaged.dev/services/session-manager/internal/store/migrations"
+	"kaged.dev/services/session-manager/internal/database/migrations"
+	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
 // session-manager can be built and thrown away, runs, stops when told, twice on the same data, and leaves nothing behind.
@@ -48,7 +49,7 @@ func TestStoresAway(t *testing.T) {
 	if err := service.Ready(t.Context()); !errors.Is(err, fault.Unavailable) {
 		t.Errorf("ready: %v", err)
 	}
-	_, err := sessionmanagerv1.NewSessionServiceClient(conn).GetSession(as(t, "ada"), &sessionmanagerv1.GetSessionRequest{Id: ident.New()})
+	_, err := sessionmanagerv1.NewSessionServiceClient(conn).GetSession(as(t, "ada"), &apiv1.GetSessionRequest{Id: ident.New()})
 	if f := refused(t, err, fault.Unavailable); f.Details["subsystem"] != "storage" {
 		t.Errorf("details = %v", f.Details)
 	}
@@ -70,7 +71,7 @@ func (w *world) service(owner, app string) *Service {
 	service, err := New(DefaultConfig(), Deps{
 		Log: w.log("a"), Self: lease.Holder{Instance: ident.New(), Node: "a"}, DatabaseURL: owner, AppURL: app,
 		NATS:    bus.Config{URL: "nats://127.0.0.1:1"},
-		Harness: w.harness.conn(w.t), ToolRunner: w.tools.conn(w.t), DialAddress: w.dial,
+		Harness: w.harness.conn(w.t), ToolRunner: w.workspaces(), DialAddress: w.dial,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -14,12 +14,15 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
-	"kaged.dev/services/session-manager/internal/core/audit"
-	"kaged.dev/services/session-manager/internal/store"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	auditstore "kaged.dev/services/session-manager/internal/audit/store"
+	sessionsstore "kaged.dev/services/session-manager/internal/sessions/store"
 )
 
 // A session begins idle, with no work, under one name that is shown twice, and is listed newest first. A-SESS-NEW-01, A-SESS-NEW-02,
@@ -29,18 +32,18 @@ func TestCreateAndList(t *testing.T) {
 	w := newWorld(t)
 	n := w.start("a")
 	n.session("ada")
-	for _, req := range []*sessionmanagerv1.CreateSessionRequest{{Name: " deploy "}, {Label: "deploy"}, {Name: "deploy", Label: "deploy"}} {
+	for _, req := range []*apiv1.CreateSessionRequest{{Name: " deploy "}, {Label: "deploy"}, {Name: "deploy", Label: "deploy"}} {
 		req.ProjectId = "music"
 		created, err := n.Sessions.CreateSession(as(t, "ada"), req)
 		if err != nil || created.GetName() != "deploy" || created.GetLabel() != "deploy" || !ident.Valid(created.GetId()) ||
-			created.GetState() != sessionmanagerv1.SessionState_SESSION_STATE_IDLE || created.GetProjectId() != "music" {
+			created.GetState() != apiv1.SessionState_SESSION_STATE_IDLE || created.GetProjectId() != "music" {
 			t.Errorf("created = %v, %v", created, err)
 		}
 	}
 	n.session("ada")
 	var ids []string
 	pages := 0
-	for req := (&sessionmanagerv1.ListSessionsRequest{ProjectId: "music", Limit: 2}); ; pages++ {
+	for req := (&apiv1.ListSessionsRequest{ProjectId: "music", Limit: 2}); ; pages++ {
 		resp, err := n.Sessions.ListSessions(as(t, "ada"), req)
 		if err != nil {
 			t.Fatal(err)
@@ -77,31 +80,31 @@ func TestCreateRefusals(t *testing.T) {
 	s := n.session("ada")
 	foreign := n.session("eve")
 	for name, c := range map[string]struct {
-		req  *sessionmanagerv1.CreateSessionRequest
+		req  *apiv1.CreateSessionRequest
 		code fault.Code
 	}{
-		"unknown project":   {&sessionmanagerv1.CreateSessionRequest{ProjectId: "nope"}, fault.NotFound},
-		"hostile project":   {&sessionmanagerv1.CreateSessionRequest{ProjectId: "a\x00b"}, fault.NotFound},
-		"long name":         {&sessionmanagerv1.CreateSessionRequest{ProjectId: "music", Name: strings.Repeat("ä", 121)}, fault.ValidationFailed},
-		"NUL in the name":   {&sessionmanagerv1.CreateSessionRequest{ProjectId: "music", Name: "a\x00"}, fault.ValidationFailed},
-		"two names":         {&sessionmanagerv1.CreateSessionRequest{ProjectId: "music", Name: "a", Label: "b"}, fault.ValidationFailed},
-		"unknown source":    {&sessionmanagerv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: ident.New()}, fault.NotFound},
-		"hostile source":    {&sessionmanagerv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: "\x00"}, fault.NotFound},
-		"somebody's source": {&sessionmanagerv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: foreign}, fault.NotFound},
+		"unknown project":   {&apiv1.CreateSessionRequest{ProjectId: "nope"}, fault.NotFound},
+		"hostile project":   {&apiv1.CreateSessionRequest{ProjectId: "a\x00b"}, fault.NotFound},
+		"long name":         {&apiv1.CreateSessionRequest{ProjectId: "music", Name: strings.Repeat("ä", 121)}, fault.ValidationFailed},
+		"NUL in the name":   {&apiv1.CreateSessionRequest{ProjectId: "music", Name: "a\x00"}, fault.ValidationFailed},
+		"two names":         {&apiv1.CreateSessionRequest{ProjectId: "music", Name: "a", Label: "b"}, fault.ValidationFailed},
+		"unknown source":    {&apiv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: ident.New()}, fault.NotFound},
+		"hostile source":    {&apiv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: "\x00"}, fault.NotFound},
+		"somebody's source": {&apiv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: foreign}, fault.NotFound},
 	} {
 		_, err := n.Sessions.CreateSession(as(t, "ada"), c.req)
 		if fault.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := n.Sessions.CreateSession(t.Context(), &sessionmanagerv1.CreateSessionRequest{ProjectId: "music"})
+	_, err := n.Sessions.CreateSession(t.Context(), &apiv1.CreateSessionRequest{ProjectId: "music"})
 	refused(t, err, fault.Unauthenticated)
-	_, err = n.Sessions.ListSessions(as(t, "ada"), &sessionmanagerv1.ListSessionsRequest{ProjectId: "music", Cursor: "junk"})
+	_, err = n.Sessions.ListSessions(as(t, "ada"), &apiv1.ListSessionsRequest{ProjectId: "music", Cursor: "junk"})
 	refused(t, err, fault.ValidationFailed)
-	_, err = n.Sessions.ListSessions(as(t, "ada"), &sessionmanagerv1.ListSessionsRequest{ProjectId: "nope"})
+	_, err = n.Sessions.ListSessions(as(t, "ada"), &apiv1.ListSessionsRequest{ProjectId: "nope"})
 	refused(t, err, fault.NotFound)
 	w.configure("")
-	_, err = n.Sessions.CreateSession(as(t, "ada"), &sessionmanagerv1.CreateSessionRequest{ProjectId: "music"})
+	_, err = n.Sessions.CreateSession(as(t, "ada"), &apiv1.CreateSessionRequest{ProjectId: "music"})
 	if f := refused(t, err, fault.ProjectNotReady); f.Details["reason"] != "project_not_ready" {
 		t.Errorf("details = %v", f.Details)
 	}
@@ -121,21 +124,21 @@ func TestForeignSessions(t *testing.T) {
 	content := "Mine!"
 	for _, id := range []string{s, ident.New(), "", "\x00", strings.Repeat("x", 1000)} {
 		ctx := as(t, "eve")
-		_, err := n.Sessions.GetSession(ctx, &sessionmanagerv1.GetSessionRequest{Id: id})
+		_, err := n.Sessions.GetSession(ctx, &apiv1.GetSessionRequest{Id: id})
 		refused(t, err, fault.NotFound)
-		_, err = n.Sessions.UpdateSession(ctx, &sessionmanagerv1.UpdateSessionRequest{Id: id, Label: structpb.NewStringValue("x")})
+		_, err = n.Sessions.UpdateSession(ctx, &apiv1.UpdateSessionRequest{Id: id, Label: structpb.NewStringValue("x")})
 		refused(t, err, fault.NotFound)
-		_, err = n.Sessions.EndSession(ctx, &sessionmanagerv1.EndSessionRequest{Id: id, Confirm: true})
+		_, err = n.Sessions.EndSession(ctx, &apiv1.EndSessionRequest{Id: id, Confirm: true})
 		refused(t, err, fault.NotFound)
-		_, err = n.Sessions.PostMessage(ctx, &sessionmanagerv1.PostMessageRequest{SessionId: id, Content: &content})
+		_, err = n.Sessions.PostMessage(ctx, &apiv1.PostMessageRequest{SessionId: id, Content: &content})
 		refused(t, err, fault.NotFound)
-		_, err = n.Sessions.ListMessages(ctx, &sessionmanagerv1.ListMessagesRequest{SessionId: id})
+		_, err = n.Sessions.ListMessages(ctx, &apiv1.ListMessagesRequest{SessionId: id})
 		refused(t, err, fault.NotFound)
-		_, err = n.Sessions.ListRuns(ctx, &sessionmanagerv1.ListRunsRequest{SessionId: id})
+		_, err = n.Sessions.ListRuns(ctx, &apiv1.ListRunsRequest{SessionId: id})
 		refused(t, err, fault.NotFound)
-		_, err = n.Sessions.GetRun(ctx, &sessionmanagerv1.GetRunRequest{SessionId: id, RunId: posted.GetRunId()})
+		_, err = n.Sessions.GetRun(ctx, &apiv1.GetRunRequest{SessionId: id, RunId: posted.GetRunId()})
 		refused(t, err, fault.NotFound)
-		_, err = n.Sessions.CancelRun(ctx, &sessionmanagerv1.CancelRunRequest{SessionId: id, RunId: posted.GetRunId()})
+		_, err = n.Sessions.CancelRun(ctx, &apiv1.CancelRunRequest{SessionId: id, RunId: posted.GetRunId()})
 		refused(t, err, fault.NotFound)
 		stream, err := n.Attach.Attach(ctx, &sessionmanagerv1.AttachRequest{SessionId: id})
 		if err == nil {
@@ -143,7 +146,7 @@ func TestForeignSessions(t *testing.T) {
 		}
 		refused(t, err, fault.NotFound)
 	}
-	_, err := n.Sessions.GetRun(as(t, "ada"), &sessionmanagerv1.GetRunRequest{SessionId: s, RunId: ident.New()})
+	_, err := n.Sessions.GetRun(as(t, "ada"), &apiv1.GetRunRequest{SessionId: s, RunId: ident.New()})
 	refused(t, err, fault.NotFound)
 }
 
@@ -154,7 +157,7 @@ func TestUpdate(t *testing.T) {
 	n := w.start("a")
 	s := n.session("ada")
 	str, num, null := structpb.NewStringValue, structpb.NewNumberValue, structpb.NewNullValue()
-	type req = sessionmanagerv1.UpdateSessionRequest
+	type req = apiv1.UpdateSessionRequest
 	for _, c := range []struct {
 		name string
 		req  *req
@@ -219,7 +222,7 @@ func TestPostRefusals(t *testing.T) {
 	s := n.session("ada")
 	str := func(s string) *string { return &s }
 	num := func(n int32) *int32 { return &n }
-	type req = sessionmanagerv1.PostMessageRequest
+	type req = apiv1.PostMessageRequest
 	for name, c := range map[string]struct {
 		req  *req
 		code fault.Code
@@ -253,10 +256,10 @@ func TestFork(t *testing.T) {
 	s := n.session("ada")
 	n.run("ada", s, n.post("ada", s, "First.").GetRunId())
 	w.harness.next()
-	if _, err := n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s, Confirm: true}); err != nil {
+	if _, err := n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s, Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
-	fork, err := n.Sessions.CreateSession(as(t, "ada"), &sessionmanagerv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: s})
+	fork, err := n.Sessions.CreateSession(as(t, "ada"), &apiv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: s})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +294,7 @@ func TestListMessages(t *testing.T) {
 	if len(all) != 6 {
 		t.Fatalf("%d messages", len(all))
 	}
-	list := func(req *sessionmanagerv1.ListMessagesRequest) (ids []string) {
+	list := func(req *apiv1.ListMessagesRequest) (ids []string) {
 		req.SessionId = s
 		for {
 			resp, err := n.Sessions.ListMessages(as(t, "ada"), req)
@@ -311,20 +314,20 @@ func TestListMessages(t *testing.T) {
 	for _, m := range all {
 		ids = append(ids, m.GetId())
 	}
-	if d := cmp.Diff(ids, list(&sessionmanagerv1.ListMessagesRequest{Limit: 4})); d != "" {
+	if d := cmp.Diff(ids, list(&apiv1.ListMessagesRequest{Limit: 4})); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(ids[3:], list(&sessionmanagerv1.ListMessagesRequest{Since: ids[2], Limit: 1})); d != "" {
+	if d := cmp.Diff(ids[3:], list(&apiv1.ListMessagesRequest{Since: ids[2], Limit: 1})); d != "" {
 		t.Error(d)
 	}
-	if got := list(&sessionmanagerv1.ListMessagesRequest{Since: ids[5]}); len(got) != 0 {
+	if got := list(&apiv1.ListMessagesRequest{Since: ids[5]}); len(got) != 0 {
 		t.Errorf("after the last: %v", got)
 	}
 	for _, since := range []string{ident.New(), "\x00", "x"} {
-		_, err := n.Sessions.ListMessages(as(t, "ada"), &sessionmanagerv1.ListMessagesRequest{SessionId: s, Since: since})
+		_, err := n.Sessions.ListMessages(as(t, "ada"), &apiv1.ListMessagesRequest{SessionId: s, Since: since})
 		refused(t, err, fault.ValidationFailed)
 	}
-	resp, err := n.Sessions.ListRuns(as(t, "ada"), &sessionmanagerv1.ListRunsRequest{SessionId: s, Limit: 2})
+	resp, err := n.Sessions.ListRuns(as(t, "ada"), &apiv1.ListRunsRequest{SessionId: s, Limit: 2})
 	if err != nil || len(resp.GetItems()) != 2 || !resp.GetHasMore() || resp.GetItems()[0].GetTriggerMessageId() != ids[0] ||
 		resp.GetItems()[0].DurationMs == nil || resp.GetItems()[0].GetSteps() != 1 {
 		t.Errorf("runs = %v, %v", resp.GetItems(), err)
@@ -346,12 +349,12 @@ func TestEnd(t *testing.T) {
 	hold := n.attach("ada", s, false)
 	posted := n.post("ada", s, "Work.")
 	w.await(s, "output", "message.start")
-	_, err := n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s})
+	_, err := n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s})
 	if f := refused(t, err, fault.BadRequest); f.Details["reason"] != "confirm_required" {
 		t.Errorf("details = %v", f.Details)
 	}
-	ended, err := n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s, Confirm: true})
-	if err != nil || ended.GetSession().GetState() != sessionmanagerv1.SessionState_SESSION_STATE_ENDED || ended.GetSession().EndedAt == nil {
+	ended, err := n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s, Confirm: true})
+	if err != nil || ended.GetSession().GetState() != apiv1.SessionState_SESSION_STATE_ENDED || ended.GetSession().EndedAt == nil {
 		t.Fatalf("ended = %v, %v", ended.GetSession(), err)
 	}
 	if got := hold.ended(); got.GetCode() != "session_ended" {
@@ -365,11 +368,11 @@ func TestEnd(t *testing.T) {
 	}
 	w.await(s, "events", `session.state {"state":"ended"}`)
 	content := "More?"
-	_, err = n.Sessions.PostMessage(as(t, "ada"), &sessionmanagerv1.PostMessageRequest{SessionId: s, Content: &content})
+	_, err = n.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &content})
 	refused(t, err, fault.Gone)
-	_, err = n.Sessions.UpdateSession(as(t, "ada"), &sessionmanagerv1.UpdateSessionRequest{Id: s, Label: structpb.NewStringValue("x")})
+	_, err = n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{Id: s, Label: structpb.NewStringValue("x")})
 	refused(t, err, fault.Gone)
-	_, err = n.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s, Confirm: true})
+	_, err = n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s, Confirm: true})
 	refused(t, err, fault.Gone)
 	stream, err := n.Attach.Attach(as(t, "ada"), &sessionmanagerv1.AttachRequest{SessionId: s})
 	if err == nil {
@@ -390,7 +393,7 @@ func TestEndIsToldInTheEnd(t *testing.T) {
 	a := w.start("a", soon)
 	told, untold := a.session("ada"), a.session("ada")
 	end := func(s string) {
-		if _, err := a.Sessions.EndSession(as(t, "ada"), &sessionmanagerv1.EndSessionRequest{Id: s, Confirm: true}); err != nil {
+		if _, err := a.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s, Confirm: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -413,19 +416,19 @@ func TestEndIsToldInTheEnd(t *testing.T) {
 		return nil
 	})
 	eventually(t, "nothing is left to tell", func() error {
-		left, err := store.NewSessions(b.parts.Load().pool).ToolsToEnd(t.Context(), math.MaxInt64, 10)
+		left, err := sessionsstore.NewSessions(b.pool).ToolsToEnd(t.Context(), math.MaxInt64, nil, 10)
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("%v", left)
 		}
 		return err
 	})
 	// What it ended is recorded with the news, once, also where two have told it.
-	pool := b.parts.Load().pool
-	if err := store.NewSessions(pool).ToolsEnded(t.Context(), untold, []audit.Record{{EventType: "shell.executed"}}); err != nil {
+	pool := b.pool
+	if err := sessionsstore.NewSessions(pool).ToolsEnded(t.Context(), untold, []contract.Record{{Type: "shell.executed"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []string{told, untold} {
-		records, _, err := store.NewAudit(pool).Query(t.Context(), audit.Query{Owner: "ada", SessionID: s, Types: []string{"shell.executed"}, Limit: 10})
+		records, _, err := auditstore.NewAudit(pool).Query(t.Context(), audit.Query{Owner: "ada", SessionID: s, Types: []string{"shell.executed"}, Limit: 10})
 		if err != nil || len(records) != 1 || records[0].RunID != "r" || records[0].AgentPath != "primary" || records[0].ProjectID != "music" {
 			t.Errorf("recorded: %+v, %v", records, err)
 		}
@@ -439,7 +442,7 @@ func TestUnregister(t *testing.T) {
 	a, b := w.start("a"), w.start("b")
 	first, second := a.session("ada"), a.session("ada")
 	holdA, holdB := a.attach("ada", first, false), b.attach("ada", second, false)
-	resp, err := a.Projects.UnregisterProject(as(t, "ada"), &sessionmanagerv1.UnregisterProjectRequest{Id: "music", Confirm: true})
+	resp, err := a.Projects.UnregisterProject(as(t, "ada"), &apiv1.UnregisterProjectRequest{Id: "music", Confirm: true})
 	if err != nil || resp.GetSessionsEnded() != 2 {
 		t.Fatalf("unregistered = %v, %v", resp, err)
 	}
@@ -449,7 +452,7 @@ func TestUnregister(t *testing.T) {
 		}
 	}
 	for _, s := range []string{first, second} {
-		if got := a.get("ada", s).GetState(); got != sessionmanagerv1.SessionState_SESSION_STATE_ENDED {
+		if got := a.get("ada", s).GetState(); got != apiv1.SessionState_SESSION_STATE_ENDED {
 			t.Errorf("a session is %s", got)
 		}
 	}

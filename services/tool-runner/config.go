@@ -13,14 +13,14 @@ import (
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/redact"
+	"kaged.dev/pkg/shellguard"
+	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core"
 	"kaged.dev/services/tool-runner/internal/core/calls"
 	"kaged.dev/services/tool-runner/internal/core/clitools"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
-	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/project"
-	"kaged.dev/services/tool-runner/internal/core/shellguard"
 	"kaged.dev/services/tool-runner/internal/core/tools"
 )
 
@@ -126,6 +126,8 @@ type Config struct {
 	EndedProcesses   int             `toml:"ended_processes"`
 	ProcessSessions  int             `toml:"process_sessions"`
 	ProcessesKeptFor config.Duration `toml:"processes_kept_for"`
+	// LateEvery is how often ends of background processes are looked for while no run of their session is held.
+	LateEvery config.Duration `toml:"late_every"`
 
 	// ToolsFile declares the operator's commands that agents have as tools; tools.yaml beside local.toml if it is empty.
 	ToolsFile string `toml:"tools_file"`
@@ -163,7 +165,7 @@ func DefaultConfig() Config {
 		ExecMaxTimeout: config.Duration(24 * time.Hour), ExecOutputChars: 100_000,
 		ProcessOutputChars: 10_000, ProcessPollWait: config.Duration(time.Second), ProcessMaxWait: config.Duration(time.Minute),
 		ProcessSignalWait: config.Duration(time.Second), ProcessInputBytes: 64 << 10,
-		EndedProcesses: 64, ProcessSessions: 4096, ProcessesKeptFor: config.Duration(7 * 24 * time.Hour),
+		EndedProcesses: 64, ProcessSessions: 4096, ProcessesKeptFor: config.Duration(7 * 24 * time.Hour), LateEvery: config.Duration(5 * time.Second),
 		CLITimeout: config.Duration(120 * time.Second), CLIOutputBytes: 200 << 10, CLIValueBytes: 64 << 10,
 		ProjectFiles: 256, ProjectFileBytes: 1 << 20, ProjectTotalBytes: 12 << 20,
 	}
@@ -265,7 +267,8 @@ func (c Config) systemPaths(home string) []string {
 func (c Config) options() core.Options {
 	home := homeFolder()
 	return core.Options{
-		Rules: c.rules(home),
+		LateEvery: c.LateEvery.D(),
+		Rules:     c.rules(home),
 		Safety: shellguard.Rules{
 			Blocked: c.BlockedCommands, Destructive: c.DestructiveCommands, System: c.systemPaths(home), Home: home,
 		},

@@ -3,11 +3,15 @@ package toolrunner
 import (
 	"kaged.dev/pkg/host"
 
+	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
 // Module is the tool runner as a process may run it.
-var Module = host.Module{Name: "tool-runner", Needs: []string{"sandbox-supervisor"}, New: newModule}
+var Module = host.Module{
+	Name: "tool-runner", Needs: []string{"lsp-pool", "sandbox-supervisor"}, New: newModule,
+	Files: []host.OperatorFile{{Key: "tools_file", Default: defaultToolsFile}},
+}
 
 func newModule(env *host.Env) (host.Service, error) {
 	cfg := DefaultConfig()
@@ -23,6 +27,7 @@ func newModule(env *host.Env) (host.Service, error) {
 		Tools:     declared,
 		NoSandbox: env.NoSandbox,
 		Sandbox:   sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
+		LSP:       lsppoolv1.NewLSPPoolServiceClient(env.Dial("lsp-pool")),
 		Forbidden: env.Own,
 	}
 	if !env.DataDir.IsZero() {

@@ -3,8 +3,8 @@ package toolrunner_test
 import (
 	"testing"
 
+	"kaged.dev/pkg/shellguard"
 	toolrunner "kaged.dev/services/tool-runner"
-	"kaged.dev/services/tool-runner/internal/core/shellguard"
 )
 
 // What a new installation asks about: what is lost for others or cannot be taken back, in every spelling, and not the daily work

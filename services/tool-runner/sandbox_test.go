@@ -6,18 +6,19 @@ import (
 
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/command"
-	"kaged.dev/services/tool-runner/internal/core/command/commandtest"
+	"kaged.dev/pkg/sandbox"
+	"kaged.dev/pkg/testkit/sandboxtest"
 
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// sandbox is a small supervisor: it speaks the contract and really runs commands on a terminal.
-type sandbox struct {
+// smallSandbox is a small supervisor: it speaks the contract and really runs commands on a terminal.
+type smallSandbox struct {
 	sandboxsupervisorv1.UnimplementedSandboxServiceServer
-	shell commandtest.Shell
+	shell sandboxtest.Shell
 	// reason and breaks change how a command ends: by a reason of the supervisor's, or with the stream broken off.
 	reason sandboxsupervisorv1.KillReason
 	breaks bool
@@ -34,15 +35,15 @@ type sandbox struct {
 	left chan struct{}
 }
 
-func newSandbox() *sandbox {
-	return &sandbox{
-		shell: commandtest.Shell{KillGrace: 200 * time.Millisecond}, asked: make(chan *sandboxsupervisorv1.ExecStart, 100), gone: make(chan error, 100),
+func newSandbox() *smallSandbox {
+	return &smallSandbox{
+		shell: sandboxtest.Shell{KillGrace: 200 * time.Millisecond}, asked: make(chan *sandboxsupervisorv1.ExecStart, 100), gone: make(chan error, 100),
 		held: make(chan *sandboxsupervisorv1.HoldCageRequest, 1), events: make(chan *sandboxsupervisorv1.HoldCageEvent, 10), left: make(chan struct{}, 1),
 	}
 }
 
 // Exec runs one command as the contract says.
-func (s *sandbox) Exec(stream grpc.BidiStreamingServer[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]) error {
+func (s *smallSandbox) Exec(stream grpc.BidiStreamingServer[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ func (s *sandbox) Exec(stream grpc.BidiStreamingServer[sandboxsupervisorv1.ExecR
 			return err
 		}
 	}
-	exit, err := s.shell.Run(stream.Context(), command.Spec{
+	exit, err := s.shell.Run(stream.Context(), sandbox.Spec{
 		Argv: start.GetArgv(), Dir: start.GetCwd(), Env: start.GetEnv(), Timeout: time.Duration(start.GetTimeoutMs()) * time.Millisecond,
 	}, func(data []byte) {
 		_ = stream.Send(&sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Output{
@@ -72,7 +73,7 @@ func (s *sandbox) Exec(stream grpc.BidiStreamingServer[sandboxsupervisorv1.ExecR
 		return fault.New(fault.Unavailable, "The supervisor is going away.")
 	}
 	reason := s.reason
-	if exit.Reason == command.TimedOut {
+	if exit.Reason == contract.ReasonTimeout {
 		reason = sandboxsupervisorv1.KillReason_KILL_REASON_TIMEOUT
 	}
 	return stream.Send(&sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Exited{Exited: &sandboxsupervisorv1.ExecExited{
@@ -81,7 +82,7 @@ func (s *sandbox) Exec(stream grpc.BidiStreamingServer[sandboxsupervisorv1.ExecR
 }
 
 // HoldCage holds a cage as the test says.
-func (s *sandbox) HoldCage(req *sandboxsupervisorv1.HoldCageRequest, stream grpc.ServerStreamingServer[sandboxsupervisorv1.HoldCageEvent]) error {
+func (s *smallSandbox) HoldCage(req *sandboxsupervisorv1.HoldCageRequest, stream grpc.ServerStreamingServer[sandboxsupervisorv1.HoldCageEvent]) error {
 	s.held <- req
 	if s.refuses != nil {
 		return s.refuses
@@ -103,7 +104,7 @@ func (s *sandbox) HoldCage(req *sandboxsupervisorv1.HoldCageRequest, stream grpc
 }
 
 // ListProcesses lists one process of each session it is asked about.
-func (s *sandbox) ListProcesses(_ context.Context, req *sandboxsupervisorv1.ListProcessesRequest) (*sandboxsupervisorv1.ListProcessesResponse, error) {
+func (s *smallSandbox) ListProcesses(_ context.Context, req *sandboxsupervisorv1.ListProcessesRequest) (*sandboxsupervisorv1.ListProcessesResponse, error) {
 	return &sandboxsupervisorv1.ListProcessesResponse{Processes: []*sandboxsupervisorv1.Process{{
 		ExecId: "e", Owner: &sandboxsupervisorv1.Owner{SessionId: req.GetSessionId(), RunId: "r", ProjectId: "p", AgentPath: "primary"}, Pid: 7,
 		Command: "sleep 1", StartedAt: 1, MemoryBytes: 2, CpuMs: 3, Detached: true, CageId: "c",
@@ -111,7 +112,7 @@ func (s *sandbox) ListProcesses(_ context.Context, req *sandboxsupervisorv1.List
 }
 
 // ListCages lists one cage of each session it is asked about.
-func (s *sandbox) ListCages(_ context.Context, req *sandboxsupervisorv1.ListCagesRequest) (*sandboxsupervisorv1.ListCagesResponse, error) {
+func (s *smallSandbox) ListCages(_ context.Context, req *sandboxsupervisorv1.ListCagesRequest) (*sandboxsupervisorv1.ListCagesResponse, error) {
 	return &sandboxsupervisorv1.ListCagesResponse{Cages: []*sandboxsupervisorv1.Cage{{
 		CageId: "c", Owner: &sandboxsupervisorv1.Owner{SessionId: req.GetSessionId(), RunId: "r", ProjectId: "p"}, AgentPath: "primary", StartedAt: 1,
 		Tier: "userns", BestEffort: []string{"b"}, MemoryBytes: 2, CpuMs: 3, Processes: 4,
@@ -119,7 +120,10 @@ func (s *sandbox) ListCages(_ context.Context, req *sandboxsupervisorv1.ListCage
 }
 
 // EndOwner records whose commands were to be ended.
-func (s *sandbox) EndOwner(ctx context.Context, req *sandboxsupervisorv1.EndOwnerRequest) (*sandboxsupervisorv1.EndOwnerResponse, error) {
+func (s *smallSandbox) EndOwner(ctx context.Context, req *sandboxsupervisorv1.EndOwnerRequest) (*sandboxsupervisorv1.EndOwnerResponse, error) {
+	if req.GetRunId() != "" {
+		return &sandboxsupervisorv1.EndOwnerResponse{}, nil
+	}
 	_, err := s.shell.EndSession(ctx, req.GetSessionId())
 	return &sandboxsupervisorv1.EndOwnerResponse{}, err
 }

@@ -9,11 +9,14 @@ import (
 	"google.golang.org/grpc"
 
 	"kaged.dev/pkg/ownpath"
-	"kaged.dev/services/tool-runner/internal/adapter/sandbox"
+	"kaged.dev/pkg/sandbox/supervisor"
+	"kaged.dev/pkg/syntax"
+	"kaged.dev/pkg/workspace/change"
+	"kaged.dev/services/tool-runner/internal/adapter/lsppool"
 	"kaged.dev/services/tool-runner/internal/core"
-	"kaged.dev/services/tool-runner/internal/core/syntax"
 	"kaged.dev/services/tool-runner/internal/server"
 
+	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
@@ -22,6 +25,7 @@ import (
 type Deps struct {
 	Log     *slog.Logger
 	Sandbox sandboxsupervisorv1.SandboxServiceClient
+	LSP     lsppoolv1.LSPPoolServiceClient
 	// Journal is the folder where changes of files are noted while they are made; empty for none, as in a test.
 	Journal string
 	// Processes is the folder of the tables of background processes; empty for memory.
@@ -43,14 +47,15 @@ type Service struct {
 	server *server.Server
 }
 
-// New builds the service; nothing runs and nothing is dialled before Run.
+// New builds the service; it starts nothing, dials nothing and touches no file.
 func New(cfg Config, deps Deps) (*Service, error) {
 	opts := cfg.options()
 	opts.Journal, opts.Processes.Dir = deps.Journal, deps.Processes
+	opts.Changed = logChanges(deps.Log)
 	opts.Dispatch.Forbidden, opts.Dispatch.Memory = deps.Forbidden, deps.Memory
-	box := sandbox.New(deps.Sandbox)
+	client := supervisor.New(deps.Sandbox)
 	runner, err := core.New(opts, core.Deps{
-		Log: deps.Log, Sniff: http.DetectContentType, Commands: box, Background: box, Cages: box, Inventory: box, NoSandbox: deps.NoSandbox,
+		Log: deps.Log, Sniff: http.DetectContentType, Commands: client, Background: client, Cages: client, Inventory: client, Servers: lsppool.New(deps.LSP), NoSandbox: deps.NoSandbox,
 		Languages: syntax.Languages(), LookupEnv: os.LookupEnv,
 		ToolsFile: deps.Tools.Path, Tools: deps.Tools.Content,
 	})
@@ -65,9 +70,24 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	toolrunnerv1.RegisterToolRunnerServiceServer(r, s.server)
 }
 
+// Start implements host.Starter: it takes back half-made changes of files before the first call.
+func (s *Service) Start(ctx context.Context) error { return s.runner.Start(ctx) }
+
+// Drain implements host.Drainer: streams that hold runs end, calls go on.
+func (s *Service) Drain(context.Context) { s.runner.Drain() }
+
 // Run waits for the end of ctx, then ends every call that still runs.
 func (s *Service) Run(ctx context.Context) error {
 	<-ctx.Done()
 	s.runner.Stop()
 	return nil
+}
+
+// logChanges returns an observer that logs each changed file at level debug.
+func logChanges(log *slog.Logger) change.Observer {
+	return func(events []change.Event) {
+		for _, e := range events {
+			log.Debug("file changed", "seq", e.Seq, "path", e.Path, "kind", e.Kind, "from", e.From)
+		}
+	}
 }

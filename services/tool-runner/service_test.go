@@ -1,30 +1,21 @@
 package toolrunner_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
-	"kaged.dev/pkg/ident"
-	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/testkit"
 	"kaged.dev/services/sandbox-supervisor/shim"
 	toolrunner "kaged.dev/services/tool-runner"
@@ -44,137 +35,6 @@ func TestMain(m *testing.M) {
 // The service starts, stops, and leaves nothing behind.
 func TestLifecycle(t *testing.T) {
 	testkit.Lifecycle(t, toolrunner.Module, func() host.Options { return testkit.Options(t) })
-}
-
-// dial serves register over memory and returns a connection to it.
-func dial(t *testing.T, register func(grpc.ServiceRegistrar)) grpc.ClientConnInterface {
-	t.Helper()
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	listener := bufconn.Listen(1 << 20)
-	srv := grpc.NewServer(rpc.ServerOptions(log)...)
-	register(srv)
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = srv.Serve(listener)
-	}()
-	conn, err := grpc.NewClient("passthrough:memory", append(rpc.DialOptions(),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		conn.Close()
-		srv.Stop()
-		<-served
-	})
-	return conn
-}
-
-// client is a tool runner as its callers see it, with a project to work on.
-type client struct {
-	toolrunnerv1.ToolRunnerServiceClient
-	t    *testing.T
-	root string
-}
-
-// start runs the service over memory, with sandbox running its commands.
-func start(t *testing.T, sandbox sandboxsupervisorv1.SandboxServiceServer) *client {
-	t.Helper()
-	below := dial(t, func(r grpc.ServiceRegistrar) { sandboxsupervisorv1.RegisterSandboxServiceServer(r, sandbox) })
-	c, stop := startOn(t, toolrunner.DefaultConfig(), toolrunner.Deps{Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(below)})
-	t.Cleanup(stop)
-	return c
-}
-
-// startOn runs a service with its collaborators, but for the log, until it is stopped.
-func startOn(t *testing.T, cfg toolrunner.Config, deps toolrunner.Deps) (_ *client, stop func()) {
-	t.Helper()
-	deps.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	svc, err := toolrunner.New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ran := make(chan error, 1)
-	go func() { ran <- svc.Run(ctx) }()
-	conn := dial(t, svc.Register)
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
-	})
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &client{toolrunnerv1.NewToolRunnerServiceClient(conn), t, root}, stop
-}
-
-// write puts a file into the project.
-func (c *client) write(name, content string) {
-	c.t.Helper()
-	path := filepath.Join(c.root, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// request is a call of a tool by the root agent, which has all of the catalogue.
-func (c *client) request(name, input string) *toolrunnerv1.RunToolRequest {
-	c.t.Helper()
-	list, err := c.ListTools(c.t.Context(), &toolrunnerv1.ListToolsRequest{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	var names []string
-	for _, tool := range list.GetTools() {
-		names = append(names, tool.GetName())
-	}
-	return &toolrunnerv1.RunToolRequest{CallId: ident.New(), Tool: name, Input: input, Context: &toolrunnerv1.ToolContext{
-		SessionId: "s1", RunId: "r1", RequestId: "q1", Caller: "primary", ProjectId: "p1", ProjectRoot: c.root, Tools: names,
-	}}
-}
-
-// run runs a call and returns the streamed output and the result.
-func (c *client) run(req *toolrunnerv1.RunToolRequest) (string, *toolrunnerv1.ToolResult, error) {
-	c.t.Helper()
-	stream, err := c.RunTool(c.t.Context(), req)
-	if err != nil {
-		return "", nil, err
-	}
-	var output strings.Builder
-	for {
-		event, err := stream.Recv()
-		if err != nil {
-			return output.String(), nil, err
-		}
-		if result := event.GetResult(); result != nil {
-			if _, err := stream.Recv(); err != io.EOF {
-				c.t.Errorf("after the result came %v", err)
-			}
-			return output.String(), result, nil
-		}
-		output.WriteString(event.GetOutput().GetText())
-	}
-}
-
-// call runs a tool and returns its content as JSON values.
-func (c *client) call(name, input string) (map[string]any, *toolrunnerv1.ToolResult) {
-	c.t.Helper()
-	_, result, err := c.run(c.request(name, input))
-	if err != nil {
-		c.t.Fatalf("%s %s: %v", name, input, err)
-	}
-	var content map[string]any
-	if err := json.Unmarshal([]byte(result.GetContent()), &content); err != nil {
-		c.t.Fatalf("%s answered %q: %v", name, result.GetContent(), err)
-	}
-	return content, result
 }
 
 // A file is read over the wire: content for the model, records for the audit, no error.
@@ -362,6 +222,53 @@ func TestRunToolHappensOnce(t *testing.T) {
 	}
 }
 
+// A call is known by its session, invocation and id: the same id of another invocation is another call, and is cancelled apart;
+// the same one for another agent, run or project is refused.
+func TestTheIdentityOfACall(t *testing.T) {
+	t.Parallel()
+	c := start(t, newSandbox())
+	req := c.request("shell.bash", `{"command":"echo x >> log; cat log"}`)
+	stdout := func(req *toolrunnerv1.RunToolRequest) string {
+		_, result, err := c.run(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var content struct{ Stdout string }
+		if err := json.Unmarshal([]byte(result.GetContent()), &content); err != nil {
+			t.Fatal(err)
+		}
+		return content.Stdout
+	}
+	child := proto.CloneOf(req)
+	child.Context.InvocationId = "i1"
+	for _, r := range []struct {
+		req  *toolrunnerv1.RunToolRequest
+		want string
+	}{{req, "x\n"}, {child, "x\nx\n"}, {req, "x\n"}, {child, "x\nx\n"}} {
+		if got := stdout(r.req); got != r.want {
+			t.Errorf("invocation %q: got %q, want %q", r.req.GetContext().GetInvocationId(), got, r.want)
+		}
+	}
+	for name, change := range map[string]func(*toolrunnerv1.RunToolRequest){
+		"another run":     func(r *toolrunnerv1.RunToolRequest) { r.Context.RunId = "r2" },
+		"another agent":   func(r *toolrunnerv1.RunToolRequest) { r.Context.Caller = "primary.subagents.coder" },
+		"another project": func(r *toolrunnerv1.RunToolRequest) { r.Context.ProjectRoot = "/" },
+		"other input":     func(r *toolrunnerv1.RunToolRequest) { r.Input = `{"command":"true"}` },
+	} {
+		other := proto.CloneOf(req)
+		change(other)
+		if _, _, err := c.run(other); !errors.Is(err, fault.Conflict) {
+			t.Errorf("%s: got %v, want conflict", name, err)
+		}
+	}
+	for invocation, want := range map[string]bool{"": true, "i1": true, "i2": false} {
+		_, err := c.CancelTool(t.Context(), &toolrunnerv1.CancelToolRequest{SessionId: "s1", InvocationId: invocation, CallId: req.GetCallId()})
+		if known := err == nil; known != want {
+			t.Errorf("cancelling in invocation %q: got %v, want that the call is known: %v", invocation, err, want)
+		}
+	}
+}
+
 // Input that is nested deeper than any message may be is answered like other input that is wrong, and recorded.
 func TestDeepInputIsAnswered(t *testing.T) {
 	t.Parallel()
@@ -369,103 +276,6 @@ func TestDeepInputIsAnswered(t *testing.T) {
 	_, result := c.call("file.read", `{"path":`+strings.Repeat("[", 9000)+strings.Repeat("]", 9000)+`}`)
 	if !errors.Is(fault.FromProto(result.GetError()), fault.InvalidParams) || len(result.GetAudit()) != 2 {
 		t.Errorf("%v", result)
-	}
-}
-
-// Whoever leaves ends the command, and the call is not made again: it may have done something.
-func TestLeavingEndsTheCommand(t *testing.T) {
-	t.Parallel()
-	box := newSandbox()
-	c := start(t, box)
-	req := c.request("shell.bash", `{"command":"echo started; sleep 600"}`)
-	ctx, leave := context.WithCancel(t.Context())
-	stream, err := c.RunTool(ctx, req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if event, err := stream.Recv(); err != nil || event.GetOutput().GetText() != "started\n" {
-		t.Fatalf("%v, %v", event, err)
-	}
-	leave()
-	if _, err := stream.Recv(); !errors.Is(err, fault.Cancelled) {
-		t.Errorf("error %v", err)
-	}
-	if err := <-box.gone; !errors.Is(err, context.Canceled) {
-		t.Errorf("the command ended with %v", err)
-	}
-	if _, result, err := c.run(req); err != nil || !errors.Is(fault.FromProto(result.GetError()), fault.Cancelled) {
-		t.Errorf("the same call again: %v, %v", result, err)
-	}
-}
-
-// A command that is cancelled leaves the record that it was run, and with what the call was made; whoever cancels is given it.
-func TestCancelledCommandsAreRecorded(t *testing.T) {
-	t.Parallel()
-	c := start(t, newSandbox())
-	for _, tool := range []string{"shell.bash", "shell.exec"} {
-		req := c.request(tool, `{"command":"echo started; sleep 600 # for long","env":{"MY_TOKEN":"x"}}`)
-		if _, err := c.CancelTool(t.Context(), cancelOf(req)); !errors.Is(err, fault.NotFound) {
-			t.Errorf("a call that was not made: %v", err)
-		}
-		stream, err := c.RunTool(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if event, err := stream.Recv(); err != nil || event.GetOutput().GetText() != "started\n" {
-			t.Fatalf("%v, %v", event, err)
-		}
-		for range 2 { // twice is like once
-			if _, err := c.CancelTool(t.Context(), cancelOf(req)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		event, err := stream.Recv()
-		result := event.GetResult()
-		if err != nil || !errors.Is(fault.FromProto(result.GetError()), fault.Cancelled) || !strings.Contains(result.GetContent(), `"cancelled"`) {
-			t.Fatalf("%v, %v", event, err)
-		}
-		records := map[string]map[string]any{}
-		for _, r := range result.GetAudit() {
-			records[r.GetEventType()] = r.GetPayload().AsMap()
-		}
-		called, _ := records["tool.called"]["params"].(map[string]any)
-		want := map[string]any{"command": "echo started; sleep 600 # for long", "env": map[string]any{"MY_TOKEN": "[masked]"}}
-		if d := cmp.Diff(want, called); d != "" {
-			t.Error(d)
-		}
-		ran := records["shell.executed"]
-		if ran["command"] != "echo started; sleep 600 # for long" || ran["error_code"] != "cancelled" || ran["exit_code"] != nil || ran["cwd"] != "./" {
-			t.Errorf("shell.executed: %v", ran)
-		}
-		if records["tool.completed"]["error_code"] != "cancelled" {
-			t.Errorf("tool.completed: %v", records["tool.completed"])
-		}
-	}
-}
-
-func cancelOf(req *toolrunnerv1.RunToolRequest) *toolrunnerv1.CancelToolRequest {
-	return &toolrunnerv1.CancelToolRequest{SessionId: req.GetContext().GetSessionId(), CallId: req.GetCallId()}
-}
-
-// A sandbox that goes away while a command runs is the call's failure; one that is not there is nobody's.
-func TestTheSandboxGoesAway(t *testing.T) {
-	t.Parallel()
-	breaking, lost, ended := newSandbox(), newSandbox(), newSandbox()
-	breaking.breaks = true
-	lost.reason, ended.reason = sandboxsupervisorv1.KillReason_KILL_REASON_LOST, sandboxsupervisorv1.KillReason_KILL_REASON_OWNER_ENDED
-	for _, box := range []*sandbox{breaking, lost} {
-		c := start(t, box)
-		if _, result := c.call("shell.bash", `{"command":"true"}`); !errors.Is(fault.FromProto(result.GetError()), fault.Interrupted) {
-			t.Errorf("%v", result)
-		}
-	}
-	c := start(t, ended)
-	if _, result := c.call("shell.bash", `{"command":"true"}`); !errors.Is(fault.FromProto(result.GetError()), fault.Cancelled) {
-		t.Errorf("%v", result)
-	}
-	c = start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
-	if _, _, err := c.run(c.request("shell.bash", `{"command":"true"}`)); err == nil {
-		t.Error("a command ran without a sandbox")
 	}
 }
 
@@ -520,6 +330,7 @@ edit.patch edit CATEGORY_WRITE root=false parallel=false apply_patch
 search.grep search CATEGORY_READ root=true parallel=true grep
 search.glob search CATEGORY_READ root=true parallel=true glob
 search.ast search CATEGORY_READ root=true parallel=true search.ast_grep
+code.lsp code CATEGORY_WRITE root=true parallel=true
 shell.bash shell CATEGORY_WRITE root=false parallel=false bash
 shell.exec shell CATEGORY_WRITE root=false parallel=false exec
 shell.process shell CATEGORY_WRITE root=false parallel=false process
@@ -578,7 +389,7 @@ func TestHomeBehindALink(t *testing.T) {
 		if err != nil || event.GetApproval() == nil {
 			t.Errorf("%s: %v, %v", home, event, err)
 		}
-		if _, err := stream.Recv(); err != io.EOF {
+		if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 			t.Error(err)
 		}
 	}

@@ -12,43 +12,73 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// arrivals are the bodies on their way. Where one more comes than may be, the one that began first is given up: a client that
-// trickles holds its place only for as long as no others want it, and a body that is sent at once is in before its turn comes.
+// arrivals are the request bodies being received. At the limit, the oldest body of the operator with most bodies is given up for a new
+// one: a client that trickles takes places from itself first, and an operator who sends few bodies keeps them until body_timeout.
+// No least rate besides: body_limit within body_timeout is one.
 type arrivals struct {
 	limit int
 
-	mu      sync.Mutex // guards the field below
-	pending []*arrival // the oldest first
+	mu      sync.Mutex            // guards the fields below
+	pending map[string][]*arrival // by operator, the oldest first; no empty lists
+	n       int                   // in all lists
 }
 
-// arrival is one body on its way.
+// arrival is one body being received.
 type arrival struct {
-	giveUp func() // ends reading
-	given  bool   // up, for another
+	operator string
+	giveUp   func() // ends reading
+	given    bool   // up, for another
 }
 
-func (a *arrivals) enter(giveUp func()) *arrival {
+func newArrivals(limit int) *arrivals {
+	return &arrivals{limit: limit, pending: map[string][]*arrival{}}
+}
+
+func (a *arrivals) enter(operator string, giveUp func()) *arrival {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.pending) >= a.limit {
-		oldest := a.pending[0]
-		a.pending = slices.Delete(a.pending, 0, 1)
+	if a.n >= a.limit {
+		oldest := a.pending[a.busiest(operator)][0]
+		a.remove(oldest)
 		oldest.given = true
 		oldest.giveUp()
 	}
-	in := &arrival{giveUp: giveUp}
-	a.pending = append(a.pending, in)
+	in := &arrival{operator: operator, giveUp: giveUp}
+	a.pending[operator] = append(a.pending[operator], in)
+	a.n++
 	return in
+}
+
+// busiest returns the operator with the most bodies. Of several it is the newcomer, if that is one of them.
+func (a *arrivals) busiest(newcomer string) string {
+	most := newcomer
+	for operator, list := range a.pending {
+		if len(list) > len(a.pending[most]) {
+			most = operator
+		}
+	}
+	return most
 }
 
 // leave reports whether the arrival was given up for another.
 func (a *arrivals) leave(in *arrival) (given bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if i := slices.Index(a.pending, in); i >= 0 {
-		a.pending = slices.Delete(a.pending, i, i+1)
-	}
+	a.remove(in)
 	return in.given
+}
+
+func (a *arrivals) remove(in *arrival) {
+	list := a.pending[in.operator]
+	i := slices.Index(list, in)
+	if i < 0 {
+		return // given up before
+	}
+	if a.n--; len(list) == 1 {
+		delete(a.pending, in.operator)
+	} else {
+		a.pending[in.operator] = slices.Delete(list, i, i+1)
+	}
 }
 
 // receive reads a request's body. Meanwhile the request holds no place among those that are served. It fails with
@@ -66,7 +96,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) ([]byte, error)
 func (s *Server) arrive(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	conn := http.NewResponseController(w)
 	_ = conn.SetReadDeadline(time.Now().Add(s.deps.Limits.BodyTime))
-	in := s.arriving.enter(func() { _ = conn.SetReadDeadline(time.Now()) })
+	in := s.arriving.enter(exchangeOf(r).identity.UserID, func() { _ = conn.SetReadDeadline(time.Now()) })
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.deps.Limits.Body))
 	given := s.arriving.leave(in)
 	var large *http.MaxBytesError

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"kaged.dev/pkg/fault"
-	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/core/access"
 )
@@ -72,7 +72,7 @@ func (s *Server) launch(w http.ResponseWriter, r *http.Request) error {
 	http.SetCookie(w, &http.Cookie{Name: cookieSession, Value: access.SessionToken(secret), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
 	s.setCSRF(w, token)
 	if wantsJSON(r.Header.Get("Accept")) {
-		return answer(w, http.StatusOK, &gatewayv1.Launched{Ok: true, CsrfToken: token})
+		return answer(w, http.StatusOK, &apiv1.Launched{Ok: true, CsrfToken: token})
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Location", "/")

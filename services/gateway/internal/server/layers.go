@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"mime"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/gateway/internal/core/access"
@@ -109,7 +111,7 @@ func (s *Server) recover(next http.Handler) http.Handler {
 			if v == nil {
 				return
 			}
-			if v == http.ErrAbortHandler {
+			if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(v)
 			}
 			x := exchangeOf(r)
@@ -249,7 +251,7 @@ func (s *Server) note(r *http.Request) error {
 	x := exchangeOf(r)
 	return s.deps.Audit.Record(r.Context(), access.Entry{
 		Type: "auth.request", UserID: x.identity.UserID, RequestID: x.requestID,
-		Payload: map[string]any{"auth_mode": string(access.Insecure), "method": r.Method, "path": clip(r.URL.Path), "remote": r.RemoteAddr},
+		Payload: map[string]any{"auth_mode": string(access.Insecure), "method": r.Method, "path": shown(r.URL.Path), "remote": r.RemoteAddr},
 	})
 }
 
@@ -314,7 +316,7 @@ func isJSON(contentType string) bool {
 func (s *Server) denied(r *http.Request, reason string, err error) error {
 	x := exchangeOf(r)
 	s.deps.Audit.Denied(access.Entry{Type: "auth.denied", UserID: x.identity.UserID, RequestID: x.requestID, Payload: map[string]any{
-		"reason": reason, "auth_mode": string(s.deps.Gate.Mode), "method": r.Method, "path": clip(r.URL.Path), "remote": r.RemoteAddr,
+		"reason": reason, "auth_mode": string(s.deps.Gate.Mode), "method": r.Method, "path": shown(r.URL.Path), "remote": r.RemoteAddr,
 	}})
 	return err
 }
@@ -322,7 +324,7 @@ func (s *Server) denied(r *http.Request, reason string, err error) error {
 // maxAudited is the longest text of a stranger that goes into the audit, in bytes.
 const maxAudited = 512
 
-func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxAudited)], "") }
+func shown(s string) string { return strings.ToValidUTF8(clip.Bytes(s, maxAudited), "") }
 
 func cookie(r *http.Request, name string) string {
 	c, err := r.Cookie(name)

@@ -3,7 +3,7 @@ package server
 import (
 	"net/http"
 
-	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/core/access"
 )
@@ -25,13 +25,13 @@ func (s *Server) me(w http.ResponseWriter, r *http.Request) error {
 	}
 	token := access.CSRFToken(secret, id.UserID)
 	s.setCSRF(w, token)
-	return answer(w, http.StatusOK, &gatewayv1.Me{
+	return answer(w, http.StatusOK, &apiv1.Me{
 		UserId: id.UserID, Email: id.Email, Groups: id.Groups, OperatorName: name, CsrfToken: token,
-		Daemon: &gatewayv1.Daemon{
+		Daemon: &apiv1.Daemon{
 			Version: s.deps.Info.Version, DeploymentMode: s.deps.Info.Deployment, AuthMode: string(s.deps.Info.AuthMode),
 			SandboxMode: s.deps.Info.sandbox(), Warnings: s.deps.Info.Warnings(),
 		},
-		Preferences: &gatewayv1.Preferences{
+		Preferences: &apiv1.Preferences{
 			Theme:    or(operator.GetTheme(), "dark"),
 			Timezone: or(operator.GetTimezone(), "UTC"),
 			Locale:   or(operator.GetLocale(), "en-US"),

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"kaged.dev/pkg/ident"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/core/access"
 )
@@ -39,7 +40,7 @@ type home struct {
 
 // homeProject is a project with its newest sessions.
 type homeProject struct {
-	*sessionmanagerv1.ProjectSummary
+	*apiv1.ProjectSummary
 	Sessions []homeSession
 }
 
@@ -73,13 +74,13 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) error {
 // projects returns what the home page shows of the caller's projects.
 func (s *Server) projects(ctx context.Context) (list []homeProject, more bool, err error) {
 	found, err := sessionmanagerv1.NewProjectServiceClient(s.deps.SessionManager).
-		ListProjects(ctx, &sessionmanagerv1.ListProjectsRequest{Limit: homeProjects})
+		ListProjects(ctx, &apiv1.ListProjectsRequest{Limit: homeProjects})
 	if err != nil {
 		return nil, false, err
 	}
 	sessions := sessionmanagerv1.NewSessionServiceClient(s.deps.SessionManager)
 	for _, p := range found.GetItems() {
-		newest, err := sessions.ListSessions(ctx, &sessionmanagerv1.ListSessionsRequest{ProjectId: p.GetId(), Limit: homeSessions})
+		newest, err := sessions.ListSessions(ctx, &apiv1.ListSessionsRequest{ProjectId: p.GetId(), Limit: homeSessions})
 		if err != nil {
 			return nil, false, err
 		}

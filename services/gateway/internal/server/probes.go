@@ -5,12 +5,12 @@ import (
 
 	"kaged.dev/pkg/fault"
 	contract "kaged.dev/proto"
-	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
 // healthz answers GET /healthz: the process is alive, whatever else is not.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, &gatewayv1.Probe{Status: "ok"})
+	return answer(w, http.StatusOK, &apiv1.Probe{Status: "ok"})
 }
 
 // readyz answers GET /readyz: requests can be served. Its 503 is no refusal and has no error object.
@@ -27,14 +27,14 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if why != "" {
-		return answer(w, http.StatusServiceUnavailable, &gatewayv1.Probe{Status: "starting", Reason: why})
+		return answer(w, http.StatusServiceUnavailable, &apiv1.Probe{Status: "starting", Reason: why})
 	}
-	return answer(w, http.StatusOK, &gatewayv1.Probe{Status: "ready"})
+	return answer(w, http.StatusOK, &apiv1.Probe{Status: "ready"})
 }
 
 // versions answers GET /api/versions.
 func (s *Server) versions(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, &gatewayv1.Versions{
+	return answer(w, http.StatusOK, &apiv1.Versions{
 		Versions: []string{"v1"}, Current: "v1", DaemonVersion: s.deps.Info.Version,
 	})
 }

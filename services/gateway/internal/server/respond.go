@@ -13,8 +13,8 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/wirejson"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
-	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
 )
 
 const jsonType = "application/json; charset=utf-8"
@@ -61,7 +61,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	p := f.Proto()
-	body, err := wirejson.Marshal(&gatewayv1.ErrorBody{Error: &gatewayv1.ErrorObject{
+	body, err := wirejson.Marshal(&apiv1.ErrorBody{Error: &apiv1.ErrorObject{
 		Code: commonv1.ErrorCode(f.Code), Message: f.Msg, Details: p.GetDetails(), RequestId: x.requestID,
 	}})
 	if err != nil {

@@ -8,13 +8,12 @@ import (
 
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"kaged.dev/pkg/fault"
-	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/proto/gen/backends"
 )
 
-// routes is the one table of routes: the gateway's own, and those the contract annotates, which go to session-manager.
+// routes is the one table of routes: the gateway's own, and those the contract annotates, which go to their backends.
 func (s *Server) routes() (http.Handler, error) {
 	mux := http.NewServeMux()
 	api := func(h http.Handler) http.Handler { return around(h, s.api()...) }
@@ -43,14 +42,18 @@ func (s *Server) routes() (http.Handler, error) {
 		mux.Handle(pattern, protected(transcoder))
 	}
 	unknown := open(func(_ http.ResponseWriter, r *http.Request) error { return unmatched(mux, r) })
+	mux.Handle(anything, unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := mux.Handler(r); pattern == "" || !plain(r.URL.Path) {
+		if !plain(r.URL.Path) || r.RequestURI == "*" { // the mux would redirect the one and refuse the other
 			unknown.ServeHTTP(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
 	}), nil
 }
+
+// anything is the pattern of what no route takes.
+const anything = "/"
 
 // plain reports whether a route may take the path. The mux would redirect a path with dots or double slashes, and a redirect loses a
 // body; a path with NUL or with bytes that are not UTF-8 can name nothing, because neither gRPC nor Postgres carries it.
@@ -62,32 +65,23 @@ func plain(p string) bool {
 func unmatched(mux *http.ServeMux, r *http.Request) error {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-		if _, pattern := mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != "" && plain(r.URL.Path) {
+		if _, pattern := mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != anything && plain(r.URL.Path) {
 			allowed = append(allowed, method)
 		}
 	}
 	if len(allowed) == 0 {
-		return fault.New(fault.NotFound, "There is no route %s.", clip(r.URL.Path))
+		return fault.New(fault.NotFound, "There is no route %s.", shown(r.URL.Path))
 	}
-	return fault.New(fault.MethodNotAllowed, "%s does not take %s; it takes %s.", clip(r.URL.Path), clip(r.Method), strings.Join(allowed, ", ")).
+	return fault.New(fault.MethodNotAllowed, "%s does not take %s; it takes %s.", shown(r.URL.Path), shown(r.Method), strings.Join(allowed, ", ")).
 		With("allowed", allowed)
 }
 
-// ContractRoutes returns "METHOD /path" of every route that the contract's services annotate.
+// ContractRoutes returns "METHOD /path" of every route that the backends' services annotate.
 func ContractRoutes() []string {
 	var patterns []string
-	for _, file := range []protoreflect.FileDescriptor{
-		sessionmanagerv1.File_kaged_sessionmanager_v1_project_service_proto,
-		sessionmanagerv1.File_kaged_sessionmanager_v1_session_service_proto,
-		sessionmanagerv1.File_kaged_sessionmanager_v1_audit_service_proto,
-	} {
-		for i := range file.Services().Len() {
-			methods := file.Services().Get(i).Methods()
-			for j := range methods.Len() {
-				if rule, _ := proto.GetExtension(methods.Get(j).Options(), annotations.E_Http).(*annotations.HttpRule); rule != nil {
-					patterns = append(patterns, patternsOf(rule)...)
-				}
-			}
+	for method := range methods(backends.All()) {
+		if rule, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule); rule != nil {
+			patterns = append(patterns, patternsOf(rule)...)
 		}
 	}
 	return patterns

@@ -70,10 +70,12 @@ type Deps struct {
 	Gate  *access.Gate
 	Hosts *access.Hosts
 	Audit access.Audit
-	// SessionManager is the connection the API's calls go to.
+	// SessionManager is the connection of the gateway's own calls.
 	SessionManager grpc.ClientConnInterface
-	Launcher       *Launcher
-	Sockets        Sockets
+	// Backend returns the connection to a module that answers routes of the contract.
+	Backend  func(module string) grpc.ClientConnInterface
+	Launcher *Launcher
+	Sockets  Sockets
 	// Ready says whether requests can be served.
 	Ready  func(context.Context) error
 	Limits Limits
@@ -94,7 +96,7 @@ type Server struct {
 // New returns a server. It fails with fault.Internal if the contract's routes cannot be registered.
 func New(deps Deps) (*Server, error) {
 	s := &Server{
-		deps: deps, operators: sessionmanagerv1.NewOperatorServiceClient(deps.SessionManager), arriving: &arrivals{limit: deps.Limits.Bodies},
+		deps: deps, operators: sessionmanagerv1.NewOperatorServiceClient(deps.SessionManager), arriving: newArrivals(deps.Limits.Bodies),
 	}
 	routes, err := s.routes()
 	if err != nil {

@@ -15,65 +15,55 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/wirejson"
+	"kaged.dev/proto/gen/backends"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
-	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// transcoder answers the contract's routes by calling session-manager.
+// transcoder answers the contract's routes by calling their backends.
 func (s *Server) transcoder() (http.Handler, error) {
 	installQueryParser()
 	none := func(string) (string, bool) { return "", false }
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
-		// Who is calling travels in the context; nothing a client sends becomes metadata.
-		runtime.WithIncomingHeaderMatcher(none),
+		// The caller travels in the context; of a client's headers If-Match alone becomes metadata.
+		runtime.WithIncomingHeaderMatcher(func(name string) (string, bool) { return ifMatch, name == headerIfMatch }),
 		runtime.WithOutgoingHeaderMatcher(none),
 		runtime.WithOutgoingTrailerMatcher(none),
 		// A method is what the request line says.
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
-		runtime.WithForwardResponseOption(setStatus),
+		runtime.WithForwardResponseOption(answers(backends.All()).setStatus),
 		runtime.WithErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 			s.refuse(w, r, unflatten(err))
 		}),
 		runtime.WithRoutingErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int) {
-			s.refuse(w, r, fault.New(fault.NotFound, "There is no route %s.", clip(r.URL.Path)))
+			s.refuse(w, r, fault.New(fault.NotFound, "There is no route %s.", shown(r.URL.Path)))
 		}),
 	)
 	ctx := context.Background()
-	err := errors.Join(
-		sessionmanagerv1.RegisterProjectServiceHandlerClient(ctx, mux, sessionmanagerv1.NewProjectServiceClient(s.deps.SessionManager)),
-		sessionmanagerv1.RegisterSessionServiceHandlerClient(ctx, mux, sessionmanagerv1.NewSessionServiceClient(s.deps.SessionManager)),
-		sessionmanagerv1.RegisterAuditServiceHandlerClient(ctx, mux, sessionmanagerv1.NewAuditServiceClient(s.deps.SessionManager)),
-	)
+	var errs []error
+	for _, b := range backends.All() {
+		errs = append(errs, b.Register(ctx, mux, s.deps.Backend(b.Module)))
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inner := r.WithContext(r.Context()) // a copy
 		inner.Header = http.Header{}        // also those the transcoder passes on unasked, Authorization and Grpc-Timeout
+		if version := r.Header.Get(headerIfMatch); version != "" {
+			inner.Header.Set(headerIfMatch, version)
+		}
 		if r.Method == http.MethodHead {
 			inner.Method = http.MethodGet // net/http leaves out the body
 		}
 		w.Header().Set("Cache-Control", "no-store")
 		mux.ServeHTTP(w, inner)
-	}), err
+	}), errors.Join(errs...)
 }
 
-// setStatus gives the answers their statuses where that is not 200.
-func setStatus(_ context.Context, w http.ResponseWriter, m proto.Message) error {
-	switch m := m.(type) {
-	case *sessionmanagerv1.CreateSessionResponse:
-		w.WriteHeader(http.StatusCreated)
-	case *sessionmanagerv1.PostMessageResponse:
-		w.WriteHeader(http.StatusAccepted)
-	case interface { // the transcoder wraps a LoadProjectResponse, whose body is one field
-		GetCreated() bool
-		GetProject() *sessionmanagerv1.RegisteredProject
-	}:
-		if m.GetCreated() && m.GetProject().GetState() == sessionmanagerv1.ProjectState_PROJECT_STATE_READY {
-			w.WriteHeader(http.StatusCreated)
-		}
-	}
-	return nil
-}
+// The header with the version to be changed, and its metadata key.
+const (
+	headerIfMatch = "If-Match"
+	ifMatch       = "if-match"
+)
 
 // marshaler is the transcoder's view of package wirejson.
 type marshaler struct{}
@@ -148,7 +138,7 @@ func flatten(err error) error {
 	return flat{flatMark + string(data)}
 }
 
-// unflatten returns the fault in an error of the transcoder: session-manager's as it came, the gateway's own as it was
+// unflatten returns the fault in an error of the transcoder: a backend's as it came, the gateway's own as it was
 // before flatten, anything else by its class.
 func unflatten(err error) error {
 	var f *fault.Error

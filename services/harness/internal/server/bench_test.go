@@ -15,9 +15,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
 
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/llm/llmproto"
 	"kaged.dev/pkg/rpc"
-	"kaged.dev/services/harness/internal/core"
 	"kaged.dev/services/harness/internal/core/loop"
 
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
@@ -28,22 +30,27 @@ type world struct {
 	answer func(req llm.Request, yield func(llm.Event, error) bool)
 }
 
-func (w world) Open(llm.Target) (llm.Driver, error)               { return w, nil }
-func (w world) Cost(llm.Target, llm.Usage) (loop.Cost, bool)      { return loop.Cost{}, false }
-func (w world) Catalogue(context.Context) (core.Catalogue, error) { return benchCatalogue, nil }
-func (w worldSpaces) Open(string) (loop.Tools, error)             { return w.world, nil }
+func (w world) Open(llm.Target) (llm.Driver, error)                { return w, nil }
+func (w world) Cost(llm.Target, llm.Usage) (llm.Cost, bool)        { return llm.Cost{}, false }
+func (w world) Catalogue(context.Context) (catalogue.Tools, error) { return benchCatalogue, nil }
+func (w worldSpaces) Open(string) (loop.Tools, error)              { return w.world, nil }
 func (w world) Stream(_ context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) { w.answer(req, yield) }
 }
 
 func (w world) Run(context.Context, loop.ToolRequest, func(string, string)) (loop.ToolOutcome, error) {
-	return loop.ToolOutcome{Content: benchFile, Audit: []loop.Record{
+	return loop.ToolOutcome{Content: benchFile, Audit: []contract.Record{
 		{Type: "tool.called", Payload: map[string]any{"tool_name": "file.read", "params": map[string]any{"path": "a"}}},
 		{Type: "tool.completed", Payload: map[string]any{"success": true}},
 	}}, nil
 }
 
-func (w world) Hold(context.Context, string, *loop.ToolContext) (loop.Cage, error) {
+func (w world) HoldRun(ctx context.Context, _ *contract.Caller, known func()) {
+	known()
+	<-ctx.Done()
+}
+
+func (w world) Hold(context.Context, string, *contract.Caller) (loop.Cage, error) {
 	return nil, errors.New("there are no cages here")
 }
 
@@ -51,7 +58,7 @@ type worldSpaces struct{ world }
 
 var (
 	benchFile      = strings.Repeat("a line of a file as it is read\n", 100)
-	benchCatalogue = core.Catalogue{{Name: "file.read", Schema: json.RawMessage(`{"type":"object"}`), Parallel: true}}
+	benchCatalogue = catalogue.Tools{{Name: "file.read", Schema: json.RawMessage(`{"type":"object"}`), Parallel: true}}
 )
 
 func benchClient(b testing.TB, w world) harnessv1.HarnessServiceClient {
@@ -94,7 +101,7 @@ func beginRun(b testing.TB, client harnessv1.HarnessServiceClient) harnessv1.Har
 	for _, req := range []*harnessv1.RunRequest{
 		{Request: &harnessv1.RunRequest_Start{Start: start}},
 		{Request: &harnessv1.RunRequest_History{History: &harnessv1.History{Messages: []*harnessv1.Message{
-			{Role: harnessv1.Role_ROLE_USER, Blocks: blocksToProto([]llm.Block{{Text: &llm.Text{Text: "Go."}}})},
+			{Role: harnessv1.Role_ROLE_USER, Blocks: llmproto.Blocks([]llm.Block{{Text: &llm.Text{Text: "Go."}}})},
 		}}}},
 		{Request: &harnessv1.RunRequest_Begin{Begin: &harnessv1.RunBegin{}}},
 	} {

@@ -7,7 +7,9 @@ import (
 
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm/llmproto"
 	"kaged.dev/services/harness/internal/core/loop"
 
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
@@ -32,26 +34,25 @@ func (s *Server) Run(stream runStream) error {
 	}
 	run := newRunSink(stream)
 	if start == nil {
-		return run.finish(loop.Finished{Outcome: loop.Cancelled, Stop: stopAborted})
+		return run.finish(contract.Finished{Outcome: contract.Cancelled, Stop: stopAborted})
 	}
 	if start.onHold {
 		start.Hold = run.hold
 	} else {
 		close(run.released)
 	}
-	s.helpers.Go(func() { run.listen(cancel) })
-	return run.finish(s.run(ctx, start, run))
-}
-
-func (s *Server) run(ctx context.Context, start *started, sink loop.Sink) loop.Finished {
 	tools, err := s.deps.Workspaces.Open(start.workspace)
 	if err != nil {
-		return loop.Finished{Outcome: loop.Failed, Stop: stopError, Err: fault.From(err)}
+		return run.finish(contract.Finished{Outcome: contract.Failed, Stop: stopError, Err: fault.From(err)})
 	}
-	return loop.Run(ctx, loop.Deps{
-		Models: s.deps.Models, Tools: tools, Prices: s.deps.Prices, Log: s.deps.Log, Stopping: s.stopping,
-		Limits: s.deps.Limits,
-	}, start.Start, sink)
+	stopping, halt := context.WithCancel(s.stopping)
+	defer halt()
+	tree := loop.New(loop.Deps{
+		Models: s.deps.Models, Tools: tools, Prices: s.deps.Prices, Log: s.deps.Log, Stopping: stopping.Done(),
+		Limits: s.deps.Limits, Pace: &s.pace,
+	}, start.Start, run)
+	s.helpers.Go(func() { run.listen(tree, cancel, halt) })
+	return run.finish(tree.Run(ctx))
 }
 
 // started is what a run begins with.
@@ -64,7 +65,7 @@ type started struct {
 // receive reads requests up to begin. It returns nil without an error if the run was cancelled before.
 func (s *Server) receive(stream runStream) (*started, error) {
 	var start *started
-	size := 0
+	held := 0
 	for {
 		req, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -86,8 +87,8 @@ func (s *Server) receive(stream runStream) (*started, error) {
 			}
 		case req.GetHistory() != nil:
 			for _, m := range req.GetHistory().GetMessages() {
-				message, n := messageFromProto(m)
-				if size += n; size > s.deps.MaxHistoryBytes {
+				message := llmproto.FromMessage(m)
+				if held += size(message); held > s.deps.MaxHistoryBytes {
 					return nil, fault.New(fault.PayloadTooLarge, "The conversation is larger than %d bytes.", s.deps.MaxHistoryBytes).
 						With("limit_bytes", s.deps.MaxHistoryBytes)
 				}

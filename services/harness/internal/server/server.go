@@ -36,19 +36,22 @@ type Deps struct {
 type Server struct {
 	harnessv1.UnimplementedHarnessServiceServer
 	deps Deps
+	pace loop.Pace
 
 	runs     sync.WaitGroup // runs that are under way
 	helpers  sync.WaitGroup // the other goroutines
 	mu       sync.Mutex     // guards draining, so that no run starts once it is set
 	draining bool
-	stopping chan struct{} // closed by Drain: runs end at their next step boundary
+	stopping context.Context // ended by Drain: runs end at their next step boundary
+	stop     context.CancelFunc
 	ctx      context.Context
 	cancel   context.CancelCauseFunc // ends every run at once
 }
 
 // New returns a server.
 func New(deps Deps) *Server {
-	s := &Server{deps: deps, stopping: make(chan struct{})}
+	s := &Server{deps: deps}
+	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s
 }
@@ -68,11 +71,9 @@ func (s *Server) begin() error {
 // before, it ends them at once.
 func (s *Server) Drain(ctx context.Context) {
 	s.mu.Lock()
-	if !s.draining {
-		s.draining = true
-		close(s.stopping)
-	}
+	s.draining = true
 	s.mu.Unlock()
+	s.stop()
 	ended := make(chan struct{})
 	s.helpers.Go(func() {
 		defer close(ended)

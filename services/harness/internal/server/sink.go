@@ -6,6 +6,8 @@ import (
 	"io"
 	"sync"
 
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/contract/harnesswire"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/services/harness/internal/core/loop"
@@ -26,44 +28,67 @@ type runSink struct {
 
 	send sync.Mutex // one event at a time
 
-	mu     sync.Mutex // guards the fields below
-	stored map[half]struct{}
-	routes map[string]loop.Route         // the newest, until they are taken
-	ended  error                         // why no answer comes any more
-	news   chan struct{}                 // holds one token when something above has changed
-	asked  map[string]chan loop.Decision // by the approval's id, each with room for its answer
-	silent chan struct{}                 // closed when no answer comes any more
+	mu     sync.Mutex                        // guards the fields below
+	stored map[string]*progress              // by the id of the invocation, of those that are under way
+	routes map[string]contract.Route         // the newest, until they are taken
+	ended  error                             // why no answer comes any more
+	asked  map[string]chan contract.Decision // by the approval's id, each with room for its answer
+	silent chan struct{}                     // closed when no answer comes any more
 
 	released chan struct{} // closed when models may be asked
 }
 
-type half struct {
-	step int
-	part loop.Part
+// progress is how much of an invocation is on disk.
+type progress struct {
+	last int           // the place of the last half that is
+	news chan struct{} // holds one token when that has changed
 }
+
+// place returns where a half stands among those of its invocation.
+func place(step int, part loop.Part) int { return 2*step + int(part) }
+
+func newProgress() *progress { return &progress{news: make(chan struct{}, 1)} }
 
 func newRunSink(stream runStream) *runSink {
 	return &runSink{
-		stream: stream, stored: map[half]struct{}{}, news: make(chan struct{}, 1), released: make(chan struct{}),
-		asked: map[string]chan loop.Decision{}, silent: make(chan struct{}),
+		stream: stream, stored: map[string]*progress{"": newProgress()}, released: make(chan struct{}),
+		asked: map[string]chan contract.Decision{}, silent: make(chan struct{}),
 	}
 }
 
 // Emit sends an event.
-func (r *runSink) Emit(e loop.Event) error {
-	ev, err := eventToProto(e)
+func (r *runSink) Emit(h contract.Happening) error {
+	ev, err := harnesswire.Event(h)
 	if err != nil {
 		return err
+	}
+	switch h.Event.(type) {
+	case contract.AgentStarted:
+		r.follow(h.InvocationID)
+	case contract.AgentEnded:
+		defer r.forget(h.InvocationID)
 	}
 	r.send.Lock()
 	defer r.send.Unlock()
 	return r.stream.Send(ev)
 }
 
-func (r *runSink) finish(f loop.Finished) error {
-	r.send.Lock()
-	defer r.send.Unlock()
-	return r.stream.Send(finishedToProto(f))
+// follow keeps how much of an invocation is stored.
+func (r *runSink) follow(invocation string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stored[invocation] = newProgress()
+}
+
+// forget ends what follow began.
+func (r *runSink) forget(invocation string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.stored, invocation)
+}
+
+func (r *runSink) finish(f contract.Finished) error {
+	return r.Emit(contract.Happening{Event: f})
 }
 
 // hold waits until models may be asked.
@@ -87,34 +112,40 @@ func (r *runSink) onHold() bool {
 }
 
 // Stored waits for the caller's word that the half of a step is on disk.
-func (r *runSink) Stored(ctx context.Context, step int, part loop.Part) (map[string]loop.Route, error) {
+func (r *runSink) Stored(ctx context.Context, half loop.Half) (map[string]contract.Route, error) {
+	r.mu.Lock()
+	p := r.stored[half.InvocationID]
+	r.mu.Unlock()
+	if p == nil {
+		return nil, fault.New(fault.Internal, "An invocation that was not begun waits for storage.")
+	}
 	for {
-		if done, routes, err := r.answer(half{step, part}); done || err != nil {
+		if done, routes, err := r.answer(p, half); done || err != nil {
 			return routes, err
 		}
 		select {
-		case <-r.news:
+		case <-p.news:
+		case <-r.silent:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-func (r *runSink) answer(h half) (bool, map[string]loop.Route, error) {
+func (r *runSink) answer(p *progress, half loop.Half) (bool, map[string]contract.Route, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.stored[h]; !ok {
+	if p.last < place(half.Step, half.Part) {
 		return false, nil, r.ended
 	}
-	delete(r.stored, h)
 	routes := r.routes
 	r.routes = nil
 	return true, routes, nil
 }
 
 // Ask sends a request for approval and waits for the caller's word.
-func (r *runSink) Ask(ctx context.Context, q loop.ApprovalRequested) (loop.Decision, error) {
-	answer := make(chan loop.Decision, 1)
+func (r *runSink) Ask(ctx context.Context, invocation string, q contract.ApprovalRequested) (contract.Decision, error) {
+	answer := make(chan contract.Decision, 1)
 	r.mu.Lock()
 	r.asked[q.ID] = answer
 	r.mu.Unlock()
@@ -123,31 +154,33 @@ func (r *runSink) Ask(ctx context.Context, q loop.ApprovalRequested) (loop.Decis
 		defer r.mu.Unlock()
 		delete(r.asked, q.ID)
 	}()
-	if err := r.Emit(q); err != nil {
-		return loop.Decision{}, err
+	if err := r.Emit(contract.Happening{InvocationID: invocation, Event: q}); err != nil {
+		return contract.Decision{}, err
 	}
 	select {
 	case d := <-answer:
 		return d, nil
 	case <-r.silent:
-		return loop.Decision{}, fault.New(fault.Cancelled, "The caller of the run answers no more.")
+		return contract.Decision{}, fault.New(fault.Cancelled, "The caller of the run answers no more.")
 	case <-ctx.Done():
-		return loop.Decision{}, ctx.Err()
+		return contract.Decision{}, ctx.Err()
 	}
 }
 
 // decide hands on an answer. One that nobody waits for any more, or a second one, is nobody's.
 func (r *runSink) decide(d *harnessv1.ApprovalDecision) {
+	id, decision := harnesswire.FromDecision(d)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if answer, ok := r.asked[d.GetApprovalId()]; ok {
-		delete(r.asked, d.GetApprovalId())
-		answer <- loop.Decision{Verdict: verdictsFromProto[d.GetVerdict()], Comment: d.GetComment()}
+	if answer, ok := r.asked[id]; ok {
+		delete(r.asked, id)
+		answer <- decision
 	}
 }
 
-// listen reads the caller's requests until the stream ends. The word of the caller that ends the run is cancel's cause.
-func (r *runSink) listen(cancel context.CancelCauseFunc) {
+// listen reads the caller's requests until the stream ends. The word of the caller that ends the run is cancel's
+// cause; halt has it end at its next boundary.
+func (r *runSink) listen(run *loop.Tree, cancel context.CancelCauseFunc, halt func()) {
 	for {
 		req, err := r.stream.Recv()
 		if errors.Is(err, io.EOF) && r.onHold() {
@@ -156,7 +189,9 @@ func (r *runSink) listen(cancel context.CancelCauseFunc) {
 		}
 		if errors.Is(err, io.EOF) {
 			// The caller has said its last word but reads on: the run may go on as far as it needs no answer.
-			r.tell(func() { r.ended = fault.New(fault.Cancelled, "The caller of the run answers no more.") })
+			r.mu.Lock()
+			r.ended = fault.New(fault.Cancelled, "The caller of the run answers no more.")
+			r.mu.Unlock()
 			close(r.silent)
 			return
 		}
@@ -168,37 +203,37 @@ func (r *runSink) listen(cancel context.CancelCauseFunc) {
 		case req.GetGo() != nil && r.onHold():
 			close(r.released)
 		case req.GetStored() != nil:
-			r.tell(func() { r.take(req.GetStored()) })
+			r.take(req.GetStored())
 		case req.GetDecision() != nil:
 			r.decide(req.GetDecision())
+		case req.GetCancelInvocation() != nil:
+			run.Cancel(req.GetCancelInvocation().GetInvocationId(), req.GetCancelInvocation().GetReason())
+		case req.GetHalt() != nil:
+			halt()
 		case req.GetCancel() != nil:
 			cancel(fault.New(fault.Cancelled, "The run was cancelled.").With("reason", req.GetCancel().GetReason()))
 		default:
-			cancel(fault.New(fault.BadRequest, "After a run has begun, only stored, decision, cancel and, once, the end of its hold may come."))
+			cancel(fault.New(fault.BadRequest, "After a run has begun, only stored, decision, cancel, cancel_invocation, halt "+
+				"and, once, the end of its hold may come."))
 			return
 		}
 	}
 }
 
-// maxUnasked bounds answers to questions that were not asked.
-const maxUnasked = 1024
-
+// take notes that a half is stored. One of an invocation that is over, or never was, is passed over.
 func (r *runSink) take(s *harnessv1.StepStored) {
-	if len(r.stored) < maxUnasked {
-		r.stored[half{int(s.GetStep()), partFromProto(s.GetPart())}] = struct{}{}
-	}
-	if len(s.GetRoutes()) > 0 {
-		r.routes = routesFromProto(s.GetRoutes())
-	}
-}
-
-// tell changes what waiters look at and wakes the one there may be.
-func (r *runSink) tell(change func()) {
 	r.mu.Lock()
-	change()
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	if len(s.GetRoutes()) > 0 {
+		r.routes = harnesswire.FromRoutes(s.GetRoutes())
+	}
+	p := r.stored[s.GetInvocationId()]
+	if p == nil {
+		return
+	}
+	p.last = max(p.last, place(int(s.GetStep()), partFromProto(s.GetPart())))
 	select {
-	case r.news <- struct{}{}:
+	case p.news <- struct{}{}:
 	default:
 	}
 }

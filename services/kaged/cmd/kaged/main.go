@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"kaged.dev/services/kaged"
-	"kaged.dev/services/kaged/internal/cli"
 	"kaged.dev/services/sandbox-supervisor/shim"
 )
 
@@ -13,5 +12,5 @@ func main() {
 	if shim.Invoked() {
 		shim.Main()
 	}
-	os.Exit(cli.Main(kaged.Modules()))
+	os.Exit(kaged.Main())
 }

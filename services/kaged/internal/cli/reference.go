@@ -7,21 +7,23 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
 //go:generate go run ./gen
 
 // WriteReference writes the reference page of the command and all its subcommands.
 func WriteReference(w io.Writer) {
-	a := App{Getenv: func(name string) string {
+	a := kit.App{Getenv: func(name string) string {
 		if name == "HOME" {
 			return "~"
 		}
 		return ""
 	}}
 	fmt.Fprint(w, "# The kaged command\n\nGenerated from the command itself.\n\n"+
-		"stdout belongs to results; progress, logs and errors go to stderr.\n\n```\n"+exitCodes+"```\n")
-	writeCommand(w, a.root())
+		"stdout belongs to results; progress, logs and errors go to stderr.\n\n```\n"+kit.ExitCodes+"```\n")
+	writeCommand(w, root(a))
 }
 
 func writeCommand(w io.Writer, cmd *cobra.Command) {
@@ -29,7 +31,7 @@ func writeCommand(w io.Writer, cmd *cobra.Command) {
 		return
 	}
 	fmt.Fprintf(w, "\n## %s\n\n%s.\n", cmd.CommandPath(), cmd.Short)
-	if long := strings.TrimSuffix(cmd.Long, "\n\n"+exitCodes); long != "" {
+	if long := strings.TrimSuffix(cmd.Long, "\n\n"+kit.ExitCodes); long != "" {
 		fmt.Fprintf(w, "\n%s\n", long)
 	}
 	if cmd.Runnable() && !cmd.HasSubCommands() {

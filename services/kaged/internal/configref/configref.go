@@ -3,10 +3,12 @@
 package configref
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -15,6 +17,8 @@ import (
 	"kaged.dev/pkg/config"
 	"kaged.dev/services/gateway"
 	"kaged.dev/services/harness"
+	"kaged.dev/services/issue"
+	lsppool "kaged.dev/services/lsp-pool"
 	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
 	sessionmanager "kaged.dev/services/session-manager"
 	toolrunner "kaged.dev/services/tool-runner"
@@ -41,10 +45,13 @@ func tables() []table {
 		{"[database]", shared, "Database", nil},
 		{"[nats]", shared, "NATS", nil},
 		{"[host]", shared, "Host", nil},
+		{"[lsp.servers.LANG]", shared, "LSPServer", nil},
 		{"[services.gateway]", "services/gateway/config.go", "Config", gateway.DefaultConfig()},
 		{"[services.session-manager]", "services/session-manager/config.go", "Config", sessionmanager.DefaultConfig()},
 		{"[services.harness]", "services/harness/config.go", "Config", harness.DefaultConfig()},
+		{"[services.issue]", "services/issue/config.go", "Config", issue.DefaultConfig()},
 		{"[services.tool-runner]", "services/tool-runner/config.go", "Config", toolrunner.DefaultConfig()},
+		{"[services.lsp-pool]", "services/lsp-pool/config.go", "Config", lsppool.DefaultConfig()},
 		{"[services.sandbox-supervisor]", "services/sandbox-supervisor/config.go", "Config", sandboxsupervisor.DefaultConfig()},
 		{`[services.sandbox-supervisor.credentials."HOST:PORT"]`, "services/sandbox-supervisor/config.go", "Credential", nil},
 	}
@@ -68,7 +75,7 @@ func Page(root string) (string, error) {
 	var b strings.Builder
 	b.WriteString(intro)
 	for _, t := range tables() {
-		groups, err := groupsOf(filepath.Join(root, t.file), t.strct)
+		groups, err := groupsOf(root, t.file, t.strct)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", t.name, err)
 		}
@@ -94,9 +101,10 @@ type group struct {
 
 type field struct{ name, key string }
 
-// groupsOf reads a struct's fields that are keys. A field without a comment belongs to the comment before it.
-func groupsOf(file, name string) ([]group, error) {
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+// groupsOf reads a struct's fields that are keys, and those of embedded structs. A field without a comment belongs to the comment
+// before it.
+func groupsOf(root, file, name string) ([]group, error) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.ParseComments)
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +118,14 @@ func groupsOf(file, name string) ([]group, error) {
 	}
 	var groups []group
 	for _, f := range declared.Fields.List {
+		if len(f.Names) == 0 {
+			inner, err := embedded(root, parsed, f.Type)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			groups = append(groups, inner...)
+			continue
+		}
 		if f.Tag == nil {
 			continue
 		}
@@ -124,6 +140,26 @@ func groupsOf(file, name string) ([]group, error) {
 		last.fields = append(last.fields, field{f.Names[0].Name, key})
 	}
 	return groups, nil
+}
+
+// embedded reads the keys of an embedded struct. It is embedded by an alias, declared in the same file, of a struct in the file
+// config.go of another package.
+func embedded(root string, in *ast.File, typ ast.Expr) ([]group, error) {
+	alias, ok := typ.(*ast.Ident)
+	if !ok || alias.Obj == nil {
+		return nil, errors.New("a struct is embedded by something else than an alias")
+	}
+	of, ok := alias.Obj.Decl.(*ast.TypeSpec).Type.(*ast.SelectorExpr)
+	if !ok {
+		return nil, fmt.Errorf("%s is no alias of a struct in another package", alias.Name)
+	}
+	for _, imported := range in.Imports {
+		folder, ok := strings.CutPrefix(strings.Trim(imported.Path.Value, `"`), "kaged.dev/")
+		if pkg, _ := of.X.(*ast.Ident); ok && pkg != nil && path.Base(folder) == pkg.Name {
+			return groupsOf(root, path.Join(folder, "config.go"), of.Sel.Name)
+		}
+	}
+	return nil, fmt.Errorf("the package of %s is not imported", alias.Name)
 }
 
 // sayNotInForce adds to the comments of a table's keys what of them has no effect.
@@ -166,7 +202,9 @@ func (g group) write(b *strings.Builder, defaults any) {
 }
 
 // byMachine are the keys whose defaults differ from machine to machine.
-var byMachine = map[string]string{"search_workers": "as the machine has cores", "syntax_parsers": "as the machine has cores"}
+var byMachine = map[string]string{
+	"run_starts": "as the machine has cores", "search_workers": "as the machine has cores", "syntax_parsers": "as the machine has cores",
+}
 
 // shown returns a default as the page shows it.
 func shown(key string, v reflect.Value) string {

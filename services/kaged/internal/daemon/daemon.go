@@ -18,6 +18,7 @@ import (
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/memory"
 	"kaged.dev/pkg/ownpath"
+	"kaged.dev/pkg/retry"
 	"kaged.dev/pkg/telemetry"
 	"kaged.dev/pkg/version"
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
@@ -171,10 +172,8 @@ func announce(ctx context.Context, h *host.Host, held *lock) (Ready, error) {
 		if err == nil && resp.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING {
 			break
 		}
-		select {
-		case <-ctx.Done():
+		if !retry.Wait(ctx, readyPoll) {
 			return Ready{}, context.Cause(ctx)
-		case <-time.After(readyPoll):
 		}
 	}
 	gateway := gatewayv1.NewGatewayServiceClient(h.Dial("gateway"))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
 )
 
 // usePoll is how often a lock is tried again that somebody else has.
@@ -49,9 +50,7 @@ func lockUse(ctx context.Context, dataDir string, how int, waiting func()) (rele
 			waiting()
 			waiting = nil
 		}
-		select {
-		case <-time.After(usePoll):
-		case <-ctx.Done():
+		if !retry.Wait(ctx, usePoll) {
 			file.Close()
 			return nil, ctx.Err()
 		}

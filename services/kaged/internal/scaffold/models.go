@@ -20,12 +20,12 @@ type candidate struct {
 	smart, careful, cheap           string
 }
 
-// candidates in the order they are looked for. Gemini is spoken to through its OpenAI-compatible door.
+// candidates in the order they are looked for.
 var candidates = []candidate{
 	{name: "anthropic", driver: "anthropic", variable: "ANTHROPIC_API_KEY", smart: "claude-sonnet-5-5", careful: "claude-opus-5-5", cheap: "claude-haiku-5-5"},
 	{name: "openai", driver: "openai", variable: "OPENAI_API_KEY", smart: "gpt-5.5", careful: "gpt-5.5", cheap: "gpt-5.4-mini"},
 	{
-		name: "gemini", driver: "openai-chat", variable: "GEMINI_API_KEY", baseURL: "https://generativelanguage.googleapis.com/v1beta/openai",
+		name: "gemini", driver: "google", variable: "GEMINI_API_KEY",
 		smart: "gemini-pro-latest", careful: "gemini-pro-latest", cheap: "gemini-flash-latest",
 	},
 }

@@ -144,6 +144,9 @@ func TestBind(t *testing.T) {
 			if got := f.Models[scaffold.DefaultAlias]; len(got) != 1 || !strings.HasPrefix(got[0], c.target) {
 				t.Errorf("%s is %v", scaffold.DefaultAlias, got)
 			}
+			if d := f.Providers[c.provider].Driver; c.provider == "gemini" && d != "google" {
+				t.Errorf("Gemini is spoken to in the format of %q", d)
+			}
 			if key := f.Providers[c.provider].APIKey; b.Variable != "" && key != "${"+b.Variable+"}" {
 				t.Errorf("the key is stored as %q", key)
 			}

@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"kaged.dev/pkg/cage"
-	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/ownpath"
 )
 
@@ -65,13 +64,13 @@ func (b *Bench) Cage(ctx context.Context, agent string, dataDir ownpath.Path) (C
 		}
 		return Cage{}, err
 	}
-	resp, warnings, err := b.Explain(ctx, agent)
+	explained, warnings, err := b.Explain(ctx, agent)
 	if err != nil {
 		return Cage{}, err
 	}
-	policy := dsl.CageFromProto(resp.GetCage())
+	policy := explained.Agent.Cage
 	c := Cage{
-		Project: resp.GetProject(), Root: b.root, Agent: resp.GetAgent(), Caged: policy != nil, Says: []cage.Line{}, Grants: []Grant{}, Net: []string{},
+		Project: explained.Project, Root: b.root, Agent: explained.Agent.Path, Caged: policy != nil, Says: []cage.Line{}, Grants: []Grant{}, Net: []string{},
 		Capabilities: []string{}, Env: map[string]string{}, Warnings: append([]string{}, warnings...),
 	}
 	if policy == nil {

@@ -3,10 +3,12 @@ package workbench
 import (
 	"context"
 
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/compile"
+	"kaged.dev/pkg/contract/toolwire"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 
-	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
@@ -19,50 +21,53 @@ const readBatch = 8
 // HasProject reports whether the folder holds a project file.
 func (b *Bench) HasProject(ctx context.Context) (bool, error) {
 	files, err := b.read(ctx, []string{dsl.ProjectFile})
-	return err == nil && files[0].GetPresent(), err
+	return err == nil && files[0].Present, err
 }
 
 // Explain says which tools an agent of the project has and why; agent "" is the root. Without a project it is about the
 // defaults of a root agent. Warnings are sentences. It fails with not_found if there is no such agent, and with dsl_invalid
 // if the project cannot be used.
-func (b *Bench) Explain(ctx context.Context, agent string) (resp *harnessv1.ExplainToolsResponse, warnings []string, err error) {
-	req := &harnessv1.ExplainToolsRequest{Agent: agent}
-	for _, rule := range b.file.DefaultTools {
-		req.DefaultTools = append(req.DefaultTools, &harnessv1.ToolSwitch{Pattern: rule.Pattern, Enabled: rule.Enabled})
-	}
+func (b *Bench) Explain(ctx context.Context, agent string) (out compile.Explanation, warnings []string, err error) {
+	in := compile.Input{OperatorTools: b.file.DefaultTools, Catalogue: func() (catalogue.Tools, error) {
+		list, err := b.tools.ListTools(ctx, &toolrunnerv1.ListToolsRequest{})
+		if err != nil {
+			return nil, err
+		}
+		return toolwire.FromTools(list.GetTools())
+	}}
 	project, err := b.HasProject(ctx)
 	if err != nil {
-		return nil, nil, err
+		return out, nil, err
 	}
 	if !project && agent != "" && agent != rootAgent {
-		return nil, nil, b.noProject(agent)
+		return out, nil, b.noProject(agent)
 	}
 	wanted := []string{dsl.ProjectFile, dsl.OverlayFile}
 	for round := 0; ; round++ {
 		if project {
 			files, err := b.read(ctx, wanted)
 			if err != nil {
-				return nil, nil, err
+				return out, nil, err
 			}
-			req.Files = append(req.Files, files...)
+			in.Files = append(in.Files, files...)
 		}
-		if resp, err = b.harness.ExplainTools(ctx, req); err != nil {
-			return nil, nil, err
+		if out, err = compile.Explain(in, agent); err != nil {
+			return out, nil, err
 		}
-		if wanted = resp.GetWanted(); len(wanted) == 0 {
+		if wanted = out.Wanted; len(wanted) == 0 {
 			break
 		}
 		if round == maxRounds {
-			return nil, nil, fault.New(fault.DSLInvalid, "The project's files refer to each other more than %d deep.", maxRounds)
+			return out, nil, fault.New(fault.DSLInvalid, "The project's files refer to each other more than %d deep.", maxRounds)
 		}
 	}
-	return resp, warningsOf(resp), refusal(resp)
+	return out, warningsOf(out.Diagnostics), refusal(out.Diagnostics)
 }
 
-func warningsOf(resp *harnessv1.ExplainToolsResponse) []string {
+func warningsOf(diagnostics []dsl.Diagnostic) []string {
 	var list []string
-	for _, d := range resp.GetDiagnostics() {
-		if d.GetSeverity() == harnessv1.Severity_SEVERITY_WARNING {
+	for _, d := range diagnostics {
+		if d.Severity == dsl.Warning {
 			list = append(list, sentence(d))
 		}
 	}
@@ -70,12 +75,12 @@ func warningsOf(resp *harnessv1.ExplainToolsResponse) []string {
 }
 
 // refusal says what is wrong with the project, nil for nothing: dsl_invalid with details.errors, as a daemon has it.
-func refusal(resp *harnessv1.ExplainToolsResponse) error {
+func refusal(diagnostics []dsl.Diagnostic) error {
 	var wrong []any
-	for _, d := range resp.GetDiagnostics() {
-		if d.GetSeverity() != harnessv1.Severity_SEVERITY_WARNING {
+	for _, d := range diagnostics {
+		if d.Severity != dsl.Warning {
 			wrong = append(wrong, map[string]any{
-				"file": d.GetFile(), "line": d.GetLine(), "column": d.GetColumn(), "path": d.GetPath(), "kind": d.GetKind(), "reason": d.GetMessage(),
+				"file": d.Pos.File, "line": d.Pos.Line, "column": d.Pos.Column, "path": d.Path, "kind": string(d.Kind), "reason": d.Message,
 			})
 		}
 	}
@@ -85,16 +90,19 @@ func refusal(resp *harnessv1.ExplainToolsResponse) error {
 	return fault.New(fault.DSLInvalid, "The project file does not compile.").With("errors", wrong)
 }
 
+// sentence is a diagnostic as people read it.
+func sentence(d dsl.Diagnostic) string { return d.Pos.String() + ": " + d.Message }
+
 // read returns files of the project as the compiler takes them.
-func (b *Bench) read(ctx context.Context, paths []string) ([]*harnessv1.SourceFile, error) {
-	var files []*harnessv1.SourceFile
+func (b *Bench) read(ctx context.Context, paths []string) ([]dsl.File, error) {
+	var files []dsl.File
 	for start := 0; start < len(paths); start += readBatch {
 		resp, err := b.tools.ReadProject(ctx, &toolrunnerv1.ReadProjectRequest{Root: b.root, Paths: paths[start:min(start+readBatch, len(paths))]})
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range resp.GetFiles() {
-			files = append(files, &harnessv1.SourceFile{
+			files = append(files, dsl.File{
 				Path: f.GetPath(), Present: f.GetState() == toolrunnerv1.FileState_FILE_STATE_FOUND, Content: f.GetContent(), Reason: f.GetReason(),
 			})
 		}
@@ -110,14 +118,14 @@ func (b *Bench) Agent(ctx context.Context, path string) (Caller, error) {
 		}
 		return Caller{}, err
 	}
-	resp, _, err := b.Explain(ctx, path)
+	explained, _, err := b.Explain(ctx, path)
 	if err != nil {
 		return Caller{}, err
 	}
-	as := Caller{Agent: resp.GetAgent(), Cage: resp.GetCage()}
-	for _, d := range resp.GetDecisions() {
-		if d.GetEnabled() {
-			as.Tools = append(as.Tools, d.GetTool())
+	as := Caller{Agent: explained.Agent.Path, Cage: explained.Agent.Cage.Proto()}
+	for _, d := range explained.Decisions {
+		if d.Enabled {
+			as.Tools = append(as.Tools, d.Tool)
 		}
 	}
 	return as, nil

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"kaged.dev/pkg/compile"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 
-	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
@@ -21,8 +22,20 @@ type Listing struct {
 	Caged bool `json:"caged"`
 	// Tools are all tools in the catalogue's order.
 	Tools []Tool `json:"tools"`
+	// Children are the agents that the agent can call, in the order of their keys.
+	Children []Child `json:"children"`
 	// Warnings are about the project, one sentence each.
 	Warnings []string `json:"warnings"`
+}
+
+// Child is an agent as its parent can call it.
+type Child struct {
+	// Tool is the name of the tool that calls it, Agent its tree path.
+	Tool        string `json:"tool"`
+	Agent       string `json:"agent"`
+	Description string `json:"description"`
+	// Caged says whether it is in a cage.
+	Caged bool `json:"caged"`
 }
 
 // Tool is one tool as one agent sees it.
@@ -98,26 +111,30 @@ func (t Tool) AliasNames() []string {
 // List lists the catalogue for an agent of the project, "" for the root. It fails as [Bench.Explain] does, and with
 // not_found for another agent where there is no project.
 func (b *Bench) List(ctx context.Context, agent string) (Listing, error) {
-	resp, warnings, err := b.Explain(ctx, agent)
+	explained, warnings, err := b.Explain(ctx, agent)
 	if err != nil {
 		return Listing{}, err
 	}
-	tools, err := b.Catalogue(ctx, Caller{Agent: resp.GetAgent(), Cage: resp.GetCage()})
+	cage := explained.Agent.Cage
+	tools, err := b.Catalogue(ctx, Caller{Agent: explained.Agent.Path, Cage: cage.Proto()})
 	if err != nil {
 		return Listing{}, err
 	}
 	l := Listing{
-		Project: resp.GetProject(), Agent: resp.GetAgent(), Agents: resp.GetAgents(), Caged: resp.GetCage() != nil,
-		Warnings: append([]string{}, warnings...),
+		Project: explained.Project, Agent: explained.Agent.Path, Agents: explained.Agents, Caged: cage != nil,
+		Warnings: append([]string{}, warnings...), Children: []Child{},
+	}
+	for _, c := range explained.Agent.Subagents {
+		l.Children = append(l.Children, Child{contract.AgentTool + c.Key, c.Path, c.Description, c.Cage != nil})
 	}
 	if ignored, err := b.projectTools(ctx); err != nil {
 		return Listing{}, err
 	} else if ignored {
 		l.Warnings = append(l.Warnings, projectToolsFile+" is not read, because agents can write it; declare commands in tools.yaml beside the operator's local.toml.")
 	}
-	decisions := map[string]*harnessv1.ToolDecision{}
-	for _, d := range resp.GetDecisions() {
-		decisions[d.GetTool()] = d
+	decisions := map[string]compile.Decision{}
+	for _, d := range explained.Decisions {
+		decisions[d.Tool] = d
 	}
 	for _, t := range tools {
 		l.Tools = append(l.Tools, toolOf(t, decisions[t.GetName()]))
@@ -131,35 +148,35 @@ const projectToolsFile = ".kaged/tools.yaml"
 // projectTools reports whether the project holds such a file.
 func (b *Bench) projectTools(ctx context.Context) (bool, error) {
 	files, err := b.read(ctx, []string{projectToolsFile})
-	return err == nil && files[0].GetPresent(), err
+	return err == nil && files[0].Present, err
 }
 
 var categories = map[toolrunnerv1.Category]string{
 	toolrunnerv1.Category_CATEGORY_READ: "read", toolrunnerv1.Category_CATEGORY_WRITE: "write", toolrunnerv1.Category_CATEGORY_ADMIN: "admin",
 }
 
-var deciders = map[harnessv1.Decider]string{
-	harnessv1.Decider_DECIDER_DEFAULT: "default", harnessv1.Decider_DECIDER_OPERATOR: "operator", harnessv1.Decider_DECIDER_PROFILE: "profile",
-	harnessv1.Decider_DECIDER_AGENT: "agent", harnessv1.Decider_DECIDER_SCOPE: "principal_scope",
+var deciders = map[compile.Layer]string{
+	compile.ByDefault: "default", compile.ByOperator: "operator", compile.ByProfile: "profile", compile.ByAgent: "agent",
+	compile.ByScope: "principal_scope",
 }
 
 var limitUnits = map[toolrunnerv1.LimitUnit]string{
 	toolrunnerv1.LimitUnit_LIMIT_UNIT_BYTES: "bytes", toolrunnerv1.LimitUnit_LIMIT_UNIT_MILLISECONDS: "ms", toolrunnerv1.LimitUnit_LIMIT_UNIT_COUNT: "count",
 }
 
-func toolOf(t *toolrunnerv1.Tool, d *harnessv1.ToolDecision) Tool {
+func toolOf(t *toolrunnerv1.Tool, d compile.Decision) Tool {
 	out := Tool{
 		Name: t.GetName(), Namespace: t.GetNamespace(), Description: t.GetDescription(), Category: categories[t.GetCategory()],
 		Source: t.GetSource(), Plugin: t.GetPlugin(), DefaultRoot: t.GetDefaultRoot(), Parallel: t.GetParallel(),
-		Enabled: d.GetEnabled(), DecidedBy: deciders[d.GetDecidedBy()], Pattern: d.GetPattern(), ShownAs: d.GetShownAs(),
+		Enabled: d.Enabled, DecidedBy: deciders[d.By], Pattern: d.Pattern, ShownAs: d.ShownAs,
 		Parameters: t.GetInputSchema().AsMap(), Returns: t.GetOutputSchema().AsMap(),
 		Requires: []Requirement{}, Limits: []Limit{}, Aliases: []Alias{},
 	}
 	if t.GetRootOnly() {
 		out.PrincipalScope = "root-only"
 	}
-	if d.GetLine() > 0 {
-		out.Place = fmt.Sprintf("%s:%d", d.GetFile(), d.GetLine())
+	if d.Pos.Line > 0 {
+		out.Place = fmt.Sprintf("%s:%d", d.Pos.File, d.Pos.Line)
 	}
 	for _, r := range t.GetRequires() {
 		out.Requires = append(out.Requires, requirementOf(r))
@@ -195,22 +212,22 @@ func requirementOf(r *toolrunnerv1.ToolRequirement) Requirement {
 }
 
 // why says in a few words what decided about a tool, and for one that is off how to get it.
-func why(t Tool, d *harnessv1.ToolDecision, reason *fault.Error) string {
+func why(t Tool, d compile.Decision, reason *fault.Error) string {
 	if t.Enabled && reason != nil {
 		return strings.TrimSuffix(reason.Msg, ".")
 	}
 	text := ""
-	switch d.GetDecidedBy() {
-	case harnessv1.Decider_DECIDER_SCOPE:
+	switch d.By {
+	case compile.ByScope:
 		return "for the root agent only"
-	case harnessv1.Decider_DECIDER_OPERATOR:
+	case compile.ByOperator:
 		text = fmt.Sprintf("operator: [default_tools] %q", t.Pattern)
 		if !t.Enabled {
 			text += ", which no project overrides"
 		}
-	case harnessv1.Decider_DECIDER_PROFILE:
+	case compile.ByProfile:
 		text = "tools_profile: " + t.Pattern
-	case harnessv1.Decider_DECIDER_AGENT:
+	case compile.ByAgent:
 		text = fmt.Sprintf("tools: %q (%s)", t.Pattern, t.Place)
 	default:
 		text = defaultWhy(t, d)
@@ -221,14 +238,14 @@ func why(t Tool, d *harnessv1.ToolDecision, reason *fault.Error) string {
 	return text
 }
 
-func defaultWhy(t Tool, d *harnessv1.ToolDecision) string {
+func defaultWhy(t Tool, d compile.Decision) string {
 	switch {
 	case t.Enabled:
 		return "default of a root agent"
 	case t.DefaultRoot:
 		return "not in the agent's tools"
-	case d == nil:
-		return "not known to the harness"
+	case d.By == 0:
+		return "listed since the project was compiled"
 	}
 	return "not given: tools: {" + t.Name + ": {enabled: true}}"
 }

@@ -7,7 +7,6 @@ package workbench
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -22,12 +21,11 @@ import (
 	"kaged.dev/pkg/version"
 
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
-	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// services are those that tools need; the harness knows which agent has which.
-var services = []string{"tool-runner", "sandbox-supervisor", "harness"}
+// services are those that tools need.
+var services = []string{"tool-runner", "lsp-pool", "sandbox-supervisor"}
 
 // Options is what a bench is opened with.
 type Options struct {
@@ -52,7 +50,6 @@ type Bench struct {
 	root    string
 	session string
 	tools   toolrunnerv1.ToolRunnerServiceClient
-	harness harnessv1.HarnessServiceClient
 }
 
 // Open starts a bench. It fails with bad_request for a configuration that cannot be used.
@@ -63,8 +60,7 @@ func Open(opts Options) (*Bench, error) {
 	}
 	return &Bench{
 		process: p, root: opts.Root, session: ident.New(),
-		tools:   toolrunnerv1.NewToolRunnerServiceClient(p.host.Dial("tool-runner")),
-		harness: harnessv1.NewHarnessServiceClient(p.host.Dial("harness")),
+		tools: toolrunnerv1.NewToolRunnerServiceClient(p.host.Dial("tool-runner")),
 	}, nil
 }
 
@@ -117,7 +113,7 @@ func launch(opts Options, noSandbox bool, names ...string) (*process, error) {
 
 // own returns the places of kaged's own as a daemon with this configuration and dataDir has them.
 func (p *process) own(dataDir ownpath.Path) ([]ownpath.Path, error) {
-	return host.Own(p.file, p.opts.ConfigPath, dataDir, p.opts.Getenv)
+	return host.Own(p.file, p.opts.ConfigPath, dataDir, p.opts.Getenv, p.opts.Modules...)
 }
 
 // Close ends what still runs and returns when it is gone.
@@ -210,7 +206,7 @@ func (b *Bench) Call(ctx context.Context, as Caller, call Call) (Outcome, error)
 		answer := call.Approve(asked.GetSubject())
 		out.Records = append(out.Records, decision(as, req, answer))
 		if answer != nil {
-			out.Content, out.Failed = Failure(answer), true
+			out.Content, out.Failed = fault.From(answer).ToolError(), true
 			return out, nil
 		}
 		req.Grant = &toolrunnerv1.ToolGrant{Fingerprint: asked.GetFingerprint()}
@@ -242,12 +238,4 @@ func (b *Bench) run(ctx context.Context, req *toolrunnerv1.RunToolRequest, show 
 		}
 		show(event.GetOutput().GetText())
 	}
-}
-
-// sentence is a diagnostic as people read it.
-func sentence(d *harnessv1.Diagnostic) string {
-	if d.GetLine() == 0 {
-		return fmt.Sprintf("%s: %s", d.GetFile(), d.GetMessage())
-	}
-	return fmt.Sprintf("%s:%d:%d: %s", d.GetFile(), d.GetLine(), d.GetColumn(), d.GetMessage())
 }

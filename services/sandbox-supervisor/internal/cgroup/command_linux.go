@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -214,7 +215,7 @@ func (c *Command) Kill() error {
 	}
 	// Without cgroup2 they are killed one by one, with forks forbidden where that can be, and until there are none. A thread of
 	// the init's may be there on its way: the init is not the command's.
-	for wait := time.Millisecond; wait < settle; wait *= 2 {
+	for range settling.Each(context.Background()) {
 		var pids []int
 		for _, dir := range c.dirs {
 			_ = put(filepath.Join(dir, "pids.max"), "0") // only where that is this hierarchy's
@@ -233,7 +234,6 @@ func (c *Command) Kill() error {
 		if !killed {
 			return nil
 		}
-		time.Sleep(wait)
 	}
 	return errors.New("its processes do not end")
 }

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,10 +13,18 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/retry"
 )
 
 // settle is how long the processes of a killed cgroup may take to be gone.
 const settle = 5 * time.Second
+
+// settling are the pauses between looks at them. The loops take no context: killed processes are awaited in any case.
+var settling = retry.Pauses{First: time.Millisecond, Last: 100 * time.Millisecond, Within: settle}
+
+// freeing are the pauses between tries to remove an empty cgroup.
+var freeing = retry.Pauses{First: time.Millisecond, Last: time.Second, Within: time.Second}
 
 // Tree is the folder of one supervisor, which has it locked as long as it lives.
 type Tree struct {
@@ -270,14 +279,13 @@ func tryRemove(path string) error {
 // rmdir removes an empty cgroup. The kernel may say for a moment longer that it is busy.
 func rmdir(path string) error {
 	var err error
-	for wait := time.Millisecond; wait < time.Second; wait *= 2 {
+	for range freeing.Each(context.Background()) {
 		if err = unix.Rmdir(path); err == nil || errors.Is(err, unix.ENOENT) {
 			return nil
 		}
 		if !errors.Is(err, unix.EBUSY) {
 			break
 		}
-		time.Sleep(wait)
 	}
 	return &fs.PathError{Op: "rmdir", Path: path, Err: err}
 }

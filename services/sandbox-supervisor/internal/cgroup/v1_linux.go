@@ -1,13 +1,13 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,19 +15,15 @@ import (
 // removeV1 kills what runs in the cgroup of version 1 at path and in those below it, and removes them. There is no way to kill
 // them at once: it is done over again until nothing is left, for up to seconds, where it can with forks forbidden.
 func removeV1(path string) error {
-	var last error
-	for wait, end := time.Millisecond, time.Now().Add(settle); ; wait = min(2*wait, 100*time.Millisecond) {
-		pids, err := tryRemoveV1(path)
-		if err == nil {
-			return nil
-		}
-		last = err
-		if !errors.Is(err, unix.EBUSY) || time.Now().After(end) {
-			return last
+	var err error
+	for range settling.Each(context.Background()) {
+		var pids []int
+		if pids, err = tryRemoveV1(path); !errors.Is(err, unix.EBUSY) {
+			return err
 		}
 		killAll(pids, os.Getpid())
-		time.Sleep(wait)
 	}
+	return err
 }
 
 // tryRemoveV1 removes an empty cgroup and those below it; it returns what runs in it if it is not empty.

@@ -146,7 +146,11 @@ func (s *Server) exec(c *command, path string, place []int, argv []string, attr 
 
 // causeOf tells whether a failed start is about the program or about the system.
 func causeOf(err error) frame.Cause {
-	switch err {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return frame.CauseSystem
+	}
+	switch errno {
 	case syscall.ENOENT, syscall.EACCES, syscall.EPERM, syscall.ENOEXEC, syscall.ELIBBAD, syscall.ETXTBSY, syscall.ENOTDIR, syscall.ELOOP:
 		return frame.CauseProgram
 	}
@@ -186,7 +190,7 @@ func resolve(argv, env []string, dir string) (string, error) {
 		if err == nil {
 			return path, nil
 		}
-		if err == unix.EACCES {
+		if errors.Is(err, unix.EACCES) {
 			found = err
 		}
 	}

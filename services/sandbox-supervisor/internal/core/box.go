@@ -2,9 +2,9 @@ package core
 
 import (
 	"context"
-	"time"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 )
 
 // Boxes makes the kernel-enforced boxes that cages are.
@@ -12,7 +12,7 @@ type Boxes interface {
 	// Open makes a box and returns when commands can be started in it. attempt is told what is tried on the network, one call
 	// at a time; it must not block. Open fails with cage_policy_invalid if a path cannot be granted, and with cage_unavailable
 	// naming the layer that this machine cannot give. ctx bounds the making.
-	Open(ctx context.Context, spec BoxSpec, attempt func(Attempt)) (Box, error)
+	Open(ctx context.Context, spec BoxSpec, attempt func(contract.Attempt)) (Box, error)
 	// Probe tries what the machine gives, once, by making a box; later calls return what the first found.
 	Probe(ctx context.Context) Report
 }
@@ -40,26 +40,13 @@ type Box interface {
 	Gone() <-chan struct{}
 	// Why says why it is gone, after Gone: ReasonNone if Close was called, ReasonDisk if it wrote more than its limit, ReasonLost
 	// if its init went away. A limit of memory or processes does not end the box; what hit it ends with End.Hit.
-	Why() Reason
+	Why() contract.Reason
 	// Terminate asks everything in it to end.
 	Terminate()
 	// Close kills everything in it and returns when it is gone, with what it held outside: folders, cgroups, stubs.
 	Close()
 	// Usage says what everything in it uses now, and how many processes it has.
 	Usage() (usage Usage, processes int)
-}
-
-// Attempt is something that was tried on the network.
-type Attempt struct {
-	At time.Time
-	// Target is "host:port", "host" for a lookup, an address where no name was asked for, or "UDP" or "UDP over IPv6" where only that
-	// is known.
-	Target string
-	// Allowed says whether it was let through; Rule is the policy's rule then, and else a sentence with why it was not.
-	Allowed bool
-	Rule    string
-	// Count is how many of its kind this stands for.
-	Count int
 }
 
 // Report is what a machine gives to cages.

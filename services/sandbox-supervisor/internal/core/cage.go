@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"sync"
 	"time"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 )
 
@@ -16,7 +18,7 @@ import (
 // makes an end of it.
 type Cage struct {
 	s    *Supervisor
-	spec CageSpec
+	spec contract.CageSpec
 	key  string
 
 	life context.Context // ends, with a cause, when somebody wants its end
@@ -28,8 +30,8 @@ type Cage struct {
 	view   *cage.View
 	began  time.Time
 
-	gone   chan struct{} // closed when nothing is left of it
-	reason Reason        // why it ended: set under s.mu with ending
+	gone   chan struct{}   // closed when nothing is left of it
+	reason contract.Reason // why it ended: set under s.mu with ending
 
 	// Guarded by s.mu.
 	ending    bool
@@ -37,18 +39,18 @@ type Cage struct {
 	ran       bool       // a command was started in it
 	seen      *cage.View // what its folders held when they were looked at last
 	collected bool       // what is found at the end is told to who released it
-	found     []cage.Finding
+	found     []contract.Finding
 	holds     map[*Hold]struct{}
 	commands  map[*Exec]struct{} // those that run and those that are about to
 	empty     chan struct{}      // of an ending one: closed when commands is empty
 }
 
 // cause is a [Reason] as the cause of a context's end.
-type cause Reason
+type cause contract.Reason
 
 func (cause) Error() string { return "the cage is to end" }
 
-func newCage(s *Supervisor, spec CageSpec, key string) *Cage {
+func newCage(s *Supervisor, spec contract.CageSpec, key string) *Cage {
 	c := &Cage{
 		s: s, spec: spec, key: key, opened: make(chan struct{}), gone: make(chan struct{}), empty: make(chan struct{}),
 		holds: map[*Hold]struct{}{}, commands: map[*Exec]struct{}{},
@@ -58,9 +60,10 @@ func newCage(s *Supervisor, spec CageSpec, key string) *Cage {
 }
 
 // wanted is why somebody wants its end; only after life.
-func (c *Cage) wanted() Reason {
-	reason, _ := context.Cause(c.life).(cause)
-	return Reason(reason)
+func (c *Cage) wanted() contract.Reason {
+	var reason cause
+	errors.As(context.Cause(c.life), &reason)
+	return contract.Reason(reason)
 }
 
 // over says whether the cage is ending or soon will be. The caller holds s.mu.
@@ -96,7 +99,7 @@ func (c *Cage) settle() {
 			return
 		}
 	}
-	c.stop(cause(ReasonCancelled))
+	c.stop(cause(contract.ReasonCancelled))
 }
 
 // drained closes empty. The caller holds s.mu.
@@ -139,9 +142,9 @@ func (c *Cage) open() error {
 			box.Close()
 		}
 		switch c.wanted() {
-		case ReasonLost:
+		case contract.ReasonLost:
 			return stopping()
-		case ReasonOwnerEnded:
+		case contract.ReasonOwnerEnded:
 			return fault.New(fault.CageUnavailable, "The cage's session ended while the cage was made.")
 		}
 		return fault.From(context.Canceled)
@@ -161,12 +164,12 @@ func (c *Cage) open() error {
 
 // state names what is kept for the next cage of the same agent in the same project.
 func (c *Cage) state() string {
-	sum := sha256.Sum256([]byte(c.spec.Root + "\x00" + c.spec.Agent))
+	sum := sha256.Sum256([]byte(c.spec.Root + "\x00" + c.spec.Owner.Agent))
 	return hex.EncodeToString(sum[:16])
 }
 
 // wait returns why the cage is to end, when it is.
-func (c *Cage) wait() Reason {
+func (c *Cage) wait() contract.Reason {
 	var walltime <-chan time.Time
 	left, limited := c.left()
 	timer := time.NewTimer(left)
@@ -185,7 +188,7 @@ func (c *Cage) wait() Reason {
 				timer.Reset(left)
 				continue
 			}
-			return ReasonWalltime
+			return contract.ReasonWalltime
 		}
 	}
 }
@@ -198,23 +201,23 @@ func (c *Cage) left() (time.Duration, bool) {
 }
 
 // goneFor is why the box is gone that nobody ended.
-func (c *Cage) goneFor() Reason {
-	if why := c.box.Why(); why != ReasonNone {
+func (c *Cage) goneFor() contract.Reason {
+	if why := c.box.Why(); why != contract.ReasonNone {
 		return why
 	}
-	return ReasonLost
+	return contract.ReasonLost
 }
 
 // end ends what runs in the cage, kills it after the grace, and closes the box.
-func (c *Cage) end(reason Reason) {
+func (c *Cage) end(reason contract.Reason) {
 	grace := c.s.limits.CancelGrace
-	if reason == ReasonWalltime {
+	if reason == contract.ReasonWalltime {
 		grace = c.s.limits.KillGrace
 	}
 	for e, started := range c.close(reason) {
-		e.stopAs(ending{reason: reason, grace: grace, told: started && reason == ReasonWalltime})
+		e.stopAs(ending{reason: reason, grace: grace, told: started && reason == contract.ReasonWalltime})
 	}
-	if reason == ReasonWalltime { // also to what is no command's any more
+	if reason == contract.ReasonWalltime { // also to what is no command's any more
 		c.box.Terminate()
 	}
 	timer := time.NewTimer(grace)
@@ -243,7 +246,7 @@ func (c *Cage) end(reason Reason) {
 }
 
 // close lets no command in any more and returns those that are in, and whether they have started.
-func (c *Cage) close(reason Reason) map[*Exec]bool {
+func (c *Cage) close(reason contract.Reason) map[*Exec]bool {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.ending, c.reason = true, reason
@@ -258,24 +261,24 @@ func (c *Cage) close(reason Reason) map[*Exec]bool {
 }
 
 // lost returns why a command was lost that was to end for reason. A box that loses a command cannot be trusted with others.
-func (c *Cage) lost(reason Reason) Reason {
+func (c *Cage) lost(reason contract.Reason) contract.Reason {
 	c.s.mu.Lock()
 	ending, ended := c.ending, c.reason
 	c.s.mu.Unlock()
 	c.box.Close()
 	switch why := c.box.Why(); {
-	case why != ReasonNone:
+	case why != contract.ReasonNone:
 		return why
 	case !ending:
-		return ReasonLost
-	case reason != ReasonNone:
+		return contract.ReasonLost
+	case reason != contract.ReasonNone:
 		return reason
 	}
 	return ended
 }
 
 // attempt tells those who hold the cage what was tried, and of what was refused also its commands. It never blocks.
-func (c *Cage) attempt(a Attempt) {
+func (c *Cage) attempt(a contract.Attempt) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	for h := range c.holds {
@@ -291,9 +294,10 @@ func (c *Cage) attempt(a Attempt) {
 	}
 }
 
-func (c *Cage) info() CageInfo {
-	return CageInfo{
-		ID: c.spec.ID, Owner: c.spec.Owner, Agent: c.spec.Agent, StartedAt: c.began, Tier: c.box.Tier(), BestEffort: c.box.BestEffort(),
+func (c *Cage) info() contract.RunningCage {
+	return contract.RunningCage{
+		Cage:  contract.Cage{ID: c.spec.ID, Tier: c.box.Tier(), BestEffort: c.box.BestEffort()},
+		Owner: c.spec.Owner, StartedAt: c.began.UnixMilli(),
 	}
 }
 
@@ -305,13 +309,13 @@ type Hold struct {
 }
 
 // Info returns what is known of the cage, without what it uses.
-func (h *Hold) Info() CageInfo { return h.cage.info() }
+func (h *Hold) Info() contract.RunningCage { return h.cage.info() }
 
 // Watch calls sink, one call at a time, with what is tried on the network, until the cage has ended: then it returns why. It
 // returns an error of sink, and when ctx ends.
-func (h *Hold) Watch(ctx context.Context, sink func(Attempt) error) (Reason, error) {
+func (h *Hold) Watch(ctx context.Context, sink func(contract.Attempt) error) (contract.Reason, error) {
 	if err := h.feed.drain(ctx, h.cage.gone, sink); err != nil {
-		return ReasonNone, err
+		return contract.ReasonNone, err
 	}
 	return h.cage.reason, nil
 }

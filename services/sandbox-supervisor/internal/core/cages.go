@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"time"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
@@ -21,42 +21,28 @@ type Cages struct {
 	Compile func(policy *dsl.Cage, root string) (*cage.View, error)
 }
 
-// CageSpec describes a cage.
-type CageSpec struct {
-	// ID is a ULID that its caller has chosen.
-	ID string
-	// Owner is who it belongs to and ends with.
-	Owner Owner
-	// Agent is the tree path of the agent in it, empty for none.
-	Agent string
-	// Policy is what it allows, in the project at Root.
-	Policy *dsl.Cage
-	Root   string
-}
-
 // maxAgent is the longest tree path of an agent in bytes.
 const maxAgent = 1 << 10
 
-// check fails with invalid_params naming the field.
-func (c CageSpec) check() error {
+// checkCage fails with invalid_params naming the field.
+func checkCage(c contract.CageSpec) error {
 	switch {
 	case !ident.Valid(c.ID):
 		return invalid("cage_id", "The cage id %.80q is not a ULID.", c.ID)
-	case c.Owner.SessionID == "" && c.Owner.ProjectID == "":
-		return invalid("owner", "A cage needs an owner: a session or a project.")
-	case len(c.Agent) > maxAgent || !printable(c.Agent):
-		return invalid("agent_path", "The agent's path is longer than %d bytes, or holds a NUL byte or text that is not UTF-8.", maxAgent)
+	case len(c.Owner.Agent) > maxAgent || !printable(c.Owner.Agent):
+		return invalid("agent_path",
+			"The agent's path is longer than %d bytes, or holds a NUL byte or text that is not UTF-8.", maxAgent)
 	case c.Policy == nil:
 		return invalid("policy", "A cage needs a policy.")
 	}
-	return nil
+	return checkOwner(c.Owner, "A cage")
 }
 
-// key is the same for the same policy in the same project.
-func (c CageSpec) key() string {
+// cageKey is the same for the same policy in the same project.
+func cageKey(c contract.CageSpec) string {
 	policy, err := json.Marshal(c.Policy)
 	if err != nil {
-		return c.ID // a number that is none: like no other
+		return c.ID // a policy without a JSON form is like no other
 	}
 	return c.Root + "\x00" + string(policy)
 }
@@ -65,8 +51,8 @@ func (c CageSpec) key() string {
 // and policy that nobody holds and that lives only for the detached commands in it. It fails with invalid_params, with
 // cage_policy_invalid, with cage_unavailable, with conflict if the id is known with another owner or policy, with rate_limited
 // if there are too many cages, and with unavailable.
-func (s *Supervisor) Hold(ctx context.Context, spec CageSpec) (*Hold, error) {
-	if err := spec.check(); err != nil {
+func (s *Supervisor) Hold(ctx context.Context, spec contract.CageSpec) (*Hold, error) {
+	if err := checkCage(spec); err != nil {
 		return nil, err
 	}
 	if err := s.canCage(); err != nil {
@@ -114,18 +100,18 @@ func (s *Supervisor) canCage() error {
 const noBoxes = "cages need Linux, and a kaged that was built for it"
 
 // take returns a hold on the cage of spec, which it makes if there is none. It returns the cage instead if that is ending.
-func (s *Supervisor) take(spec CageSpec) (*Hold, *Cage, error) {
+func (s *Supervisor) take(spec contract.CageSpec) (*Hold, *Cage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := spec.key()
+	key := cageKey(spec)
 	c := s.held[spec.ID]
 	if c != nil {
 		switch {
-		case c.spec.Owner.SessionID != spec.Owner.SessionID:
-			return nil, nil, fault.New(fault.Conflict, "The cage id %s is another session's.", spec.ID).With("cage_id", spec.ID)
+		case !sameOwner(c.spec.Owner, spec.Owner):
+			return nil, nil, fault.New(fault.Conflict, "The cage id %s is another owner's.", spec.ID).With("cage_id", spec.ID)
 		case c.over():
 			return nil, c, nil
-		case c.key != key || c.spec.Agent != spec.Agent:
+		case c.key != key || c.spec.Owner.Agent != spec.Owner.Agent:
 			return nil, nil, fault.New(fault.Conflict, "The cage %s has another policy or another agent.", spec.ID).With("cage_id", spec.ID)
 		}
 	} else {
@@ -150,10 +136,10 @@ func (s *Supervisor) take(spec CageSpec) (*Hold, *Cage, error) {
 }
 
 // idle returns a cage that spec can have because it lives only for its detached commands. The caller holds s.mu.
-func (s *Supervisor) idle(spec CageSpec, key string) *Cage {
+func (s *Supervisor) idle(spec contract.CageSpec, key string) *Cage {
 	var oldest *Cage
 	for _, c := range s.held {
-		if c.over() || len(c.holds) > 0 || c.key != key || c.spec.Agent != spec.Agent || c.spec.Owner.SessionID != spec.Owner.SessionID {
+		if c.over() || len(c.holds) > 0 || c.key != key || c.spec.Owner.Agent != spec.Owner.Agent || !sameOwner(c.spec.Owner, spec.Owner) {
 			continue
 		}
 		if oldest == nil || c.spec.ID < oldest.spec.ID {
@@ -173,8 +159,8 @@ func (s *Supervisor) enter(ctx context.Context, e *Exec) (Spawner, error) {
 	case id == "":
 		policy := *e.command.Cage
 		policy.State = "ephemeral" // what is kept belongs to an agent
-		own, err := s.Hold(ctx, CageSpec{
-			ID: ident.New(), Owner: e.command.Owner, Agent: e.command.Owner.Agent, Policy: &policy, Root: e.command.Root,
+		own, err := s.Hold(ctx, contract.CageSpec{
+			ID: ident.New(), Owner: e.command.Owner, Policy: &policy, Root: e.command.Root,
 		})
 		if err != nil {
 			return nil, err
@@ -210,9 +196,9 @@ func (s *Supervisor) join(e *Exec, id string) (*Cage, error) {
 	switch {
 	case c == nil || c.over():
 		return nil, fault.New(fault.CageUnavailable, "The cage %.80s has ended; a command needs one that lives.", id).With("cage_id", id)
-	case c.spec.Owner.SessionID != e.command.Owner.SessionID:
-		return nil, fault.New(fault.Conflict, "The cage %s is another session's.", id).With("cage_id", id)
-	case e.own == nil && e.command.Cage != nil && c.key != (CageSpec{ID: id, Policy: e.command.Cage, Root: e.command.Root}).key():
+	case !mayEnter(c.spec.Owner, e.command.Owner):
+		return nil, fault.New(fault.Conflict, "The cage %s is another owner's.", id).With("cage_id", id)
+	case e.own == nil && e.command.Cage != nil && c.key != cageKey(contract.CageSpec{ID: id, Policy: e.command.Cage, Root: e.command.Root}):
 		return nil, fault.New(fault.Conflict, "The cage %s has another policy than the command asks for.", id).With("cage_id", id)
 	}
 	e.cage, c.ran = c, true
@@ -238,37 +224,24 @@ func (s *Supervisor) leave(e *Exec) {
 	}
 }
 
-// CageInfo is what is known of a cage.
-type CageInfo struct {
-	ID        string
-	Owner     Owner
-	Agent     string
-	StartedAt time.Time
-	// Tier and BestEffort are as [Box] says them.
-	Tier       string
-	BestEffort []string
-	// Usage is of everything in it, Processes how many there are.
-	Usage     Usage
-	Processes int
-}
-
-// ListCages returns the cages of a session, of all for "", oldest first, with what they use.
-func (s *Supervisor) ListCages(sessionID string) []CageInfo {
-	list := []CageInfo{}
-	for _, c := range s.findCages(func(owner Owner) bool { return sessionID == "" || owner.SessionID == sessionID }) {
+// ListCages returns the cages that w selects, oldest first, with what they use.
+func (s *Supervisor) ListCages(w Whose) []contract.RunningCage {
+	list := []contract.RunningCage{}
+	for _, c := range s.findCages(w.shows) {
 		select {
 		case <-c.opened:
 			if c.err != nil {
 				continue
 			}
 			info := c.info()
-			info.Usage, info.Processes = c.box.Usage()
+			usage, processes := c.box.Usage()
+			info.Use, info.Processes = usage.use(), int32(processes)
 			list = append(list, info)
 		default: // on its way
 		}
 	}
-	slices.SortFunc(list, func(a, b CageInfo) int {
-		return cmp.Or(a.StartedAt.Compare(b.StartedAt), cmp.Compare(a.ID, b.ID))
+	slices.SortFunc(list, func(a, b contract.RunningCage) int {
+		return cmp.Or(cmp.Compare(a.StartedAt, b.StartedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return list
 }
@@ -281,7 +254,7 @@ func (s *Supervisor) ProbeCages(ctx context.Context) Report {
 	return s.cages.Boxes.Probe(ctx)
 }
 
-func (s *Supervisor) findCages(match func(Owner) bool) []*Cage {
+func (s *Supervisor) findCages(match func(contract.Owner) bool) []*Cage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []*Cage

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 )
@@ -27,7 +28,7 @@ func TestWalltime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if reason := ended(t, h); reason != ReasonWalltime {
+			if reason := ended(t, h); reason != contract.ReasonWalltime {
 				t.Errorf("the cage ended with %v", reason)
 			}
 			want, told, at := time.Hour, []string{"terminate", "gone"}, []time.Duration{time.Hour, time.Hour}
@@ -35,11 +36,11 @@ func TestWalltime(t *testing.T) {
 				want = time.Hour + 5*time.Second
 				at[1] = want
 			}
-			if exit := e.Wait(); exit.Reason != ReasonWalltime || exit.Duration != want {
+			if exit := e.Wait(); exit.Reason != contract.ReasonWalltime || exit.Duration != want {
 				t.Errorf("polite %v: the command ended with %+v", polite, exit)
 			}
 			<-d.done
-			if exit := d.Info().Exit; exit.Reason != ReasonWalltime {
+			if exit := d.Info().Exit; exit.Reason != contract.ReasonWalltime {
 				t.Errorf("the detached command ended with %+v", exit)
 			}
 			b := boxes.made[0]
@@ -64,13 +65,13 @@ func TestOwnerEndsAtWalltime(t *testing.T) {
 		h := mustHold(t, s, spec)
 		e := mustStart(t, s, spec.ID)
 		time.Sleep(time.Hour + 2*time.Second)
-		if n, err := s.EndOwner(t.Context(), "s"); n != 1 || err != nil {
+		if n, err := s.EndOwner(t.Context(), Whose{Session: "s"}); n != 1 || err != nil {
 			t.Errorf("EndOwner says %d, %v", n, err)
 		}
-		if exit := e.Wait(); exit.Reason != ReasonWalltime || exit.Duration != time.Hour+3*time.Second {
+		if exit := e.Wait(); exit.Reason != contract.ReasonWalltime || exit.Duration != time.Hour+3*time.Second {
 			t.Errorf("the command ended with %+v", exit)
 		}
-		if reason := ended(t, h); reason != ReasonWalltime {
+		if reason := ended(t, h); reason != contract.ReasonWalltime {
 			t.Errorf("the cage ended with %v", reason)
 		}
 	})
@@ -81,7 +82,7 @@ func TestEndOwnerEndsCages(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{}
 	caged(t, boxes, func(t *testing.T, s *Supervisor) {
-		held, kept, other := cageSpec(), cageSpec(), cageSpec(func(c *CageSpec) { c.Owner.SessionID = "other" })
+		held, kept, other := cageSpec(), cageSpec(), cageSpec(func(c *contract.CageSpec) { c.Owner.SessionID = "other" })
 		h, k, o := mustHold(t, s, held), mustHold(t, s, kept), mustHold(t, s, other)
 		e := mustStart(t, s, held.ID)
 		d, err := s.Detach(t.Context(), ident.New(), command(inCage(kept.ID)))
@@ -89,19 +90,19 @@ func TestEndOwnerEndsCages(t *testing.T) {
 			t.Fatal(err)
 		}
 		k.Release()
-		if n, err := s.EndOwner(t.Context(), "s"); n != 2 || err != nil {
+		if n, err := s.EndOwner(t.Context(), Whose{Session: "s"}); n != 2 || err != nil {
 			t.Errorf("EndOwner says %d, %v", n, err)
 		}
 		if len(s.held) != 1 || !boxes.made[0].isGone() || !boxes.made[1].isGone() || boxes.made[2].isGone() {
 			t.Errorf("%d cages are left", len(s.held))
 		}
-		if reason := ended(t, h); reason != ReasonOwnerEnded {
+		if reason := ended(t, h); reason != contract.ReasonOwnerEnded {
 			t.Errorf("the held one ended with %v", reason)
 		}
-		if exit := e.Wait(); exit.Reason != ReasonOwnerEnded {
+		if exit := e.Wait(); exit.Reason != contract.ReasonOwnerEnded {
 			t.Errorf("the command ended with %+v", exit)
 		}
-		if exit := d.Info().Exit; exit == nil || exit.Reason != ReasonOwnerEnded {
+		if exit := d.Info().Exit; exit == nil || exit.Reason != contract.ReasonOwnerEnded {
 			t.Errorf("the detached command ended with %+v", exit)
 		}
 		mustStart(t, s, other.ID, func(c *Command) { c.Owner.SessionID = "other" })
@@ -128,7 +129,7 @@ func TestEndOwnerWhileMaking(t *testing.T) {
 			gone := make(chan struct{})
 			go func() {
 				defer close(gone)
-				if _, err := s.EndOwner(t.Context(), "s"); err != nil {
+				if _, err := s.EndOwner(t.Context(), Whose{Session: "s"}); err != nil {
 					t.Error(err)
 				}
 			}()
@@ -190,11 +191,11 @@ func TestBoxDies(t *testing.T) {
 			failed <- err
 		}()
 		synctest.Wait()
-		boxes.made[0].die(ReasonLost)
+		boxes.made[0].die(contract.ReasonLost)
 		if err := <-failed; !errors.Is(err, fault.CageUnavailable) {
 			t.Errorf("the start fails with %v", err)
 		}
-		if reason := ended(t, h); reason != ReasonLost {
+		if reason := ended(t, h); reason != contract.ReasonLost {
 			t.Errorf("the cage ended with %v", reason)
 		}
 	})
@@ -203,11 +204,11 @@ func TestBoxDies(t *testing.T) {
 		spec := cageSpec()
 		h := mustHold(t, s, spec)
 		e := mustStart(t, s, spec.ID)
-		boxes.made[0].die(ReasonDisk)
-		if exit := e.Wait(); exit.Reason != ReasonDisk || exit.Signal != "SIGKILL" {
+		boxes.made[0].die(contract.ReasonDisk)
+		if exit := e.Wait(); exit.Reason != contract.ReasonDisk || exit.Signal != "SIGKILL" {
 			t.Errorf("the command ended with %+v", exit)
 		}
-		if reason := ended(t, h); reason != ReasonDisk {
+		if reason := ended(t, h); reason != contract.ReasonDisk {
 			t.Errorf("the cage ended with %v", reason)
 		}
 	})
@@ -222,18 +223,18 @@ func TestHit(t *testing.T) {
 		h := mustHold(t, s, spec)
 		hog, other := mustStart(t, s, spec.ID), mustStart(t, s, spec.ID)
 		b := boxes.made[0]
-		b.processes[0].exit(End{Signal: syscall.SIGKILL, Hit: ReasonOOM})
-		if exit := hog.Wait(); exit.Reason != ReasonOOM || exit.Code != 137 {
+		b.processes[0].exit(End{Signal: syscall.SIGKILL, Hit: contract.ReasonOOM})
+		if exit := hog.Wait(); exit.Reason != contract.ReasonOOM || exit.Code != 137 {
 			t.Errorf("the hog ended with %+v", exit)
 		}
 		if b.isGone() {
 			t.Error("the cage went with the hog")
 		}
 		b.processes[1].exit(End{Signal: syscall.SIGKILL, Lost: true})
-		if exit := other.Wait(); exit.Reason != ReasonLost {
+		if exit := other.Wait(); exit.Reason != contract.ReasonLost {
 			t.Errorf("the other ended with %+v", exit)
 		}
-		if reason := ended(t, h); reason != ReasonLost {
+		if reason := ended(t, h); reason != contract.ReasonLost {
 			t.Errorf("the cage ended with %v", reason)
 		}
 	})
@@ -250,11 +251,11 @@ func TestCageOfItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := boxes.made[0]
-		if list := s.ListCages("s"); len(list) != 1 || list[0].ID != b.spec.ID || b.spec.View.Persistent {
+		if list := s.ListCages(Whose{Session: "s"}); len(list) != 1 || list[0].ID != b.spec.ID || b.spec.View.Persistent {
 			t.Errorf("the cages are %+v", list)
 		}
 		b.processes[0].exit(End{Code: 1})
-		if exit := e.Wait(); exit.Code != 1 || exit.Reason != ReasonNone || !b.isGone() || len(s.held) > 0 {
+		if exit := e.Wait(); exit.Code != 1 || exit.Reason != contract.ReasonNone || !b.isGone() || len(s.held) > 0 {
 			t.Errorf("the command ended with %+v", exit)
 		}
 		if _, err := s.Start(t.Context(), command(own, func(c *Command) { c.Argv = []string{"missing"} })); !errors.Is(err, fault.ShellSpawnFailed) || len(s.held) > 0 {
@@ -269,7 +270,7 @@ func TestCageOfItsOwn(t *testing.T) {
 		}
 		time.Sleep(time.Hour + 5*time.Second)
 		<-d.done
-		if exit := d.Info().Exit; exit.Reason != ReasonWalltime || len(s.held) > 0 {
+		if exit := d.Info().Exit; exit.Reason != contract.ReasonWalltime || len(s.held) > 0 {
 			t.Errorf("the detached command ended with %+v", exit)
 		}
 	})
@@ -285,16 +286,16 @@ func TestAttempts(t *testing.T) {
 		e := mustStart(t, s, spec.ID)
 		b := boxes.made[0]
 		var told, refused []string
-		show := func(into *[]string) func(Attempt) error {
-			return func(a Attempt) error {
+		show := func(into *[]string) func(contract.Attempt) error {
+			return func(a contract.Attempt) error {
 				*into = append(*into, fmt.Sprintf("%s %v %d", a.Target, a.Allowed, a.Count))
 				return nil
 			}
 		}
-		b.attempt(Attempt{Target: "a:1", Allowed: true})
-		b.attempt(Attempt{Target: "b:1"})
-		b.attempt(Attempt{Target: "b:1", Count: 3})
-		watched := make(chan Reason)
+		b.attempt(contract.Attempt{Target: "a:1", Allowed: true})
+		b.attempt(contract.Attempt{Target: "b:1"})
+		b.attempt(contract.Attempt{Target: "b:1", Count: 3})
+		watched := make(chan contract.Reason)
 		go func() {
 			reason, err := h.Watch(t.Context(), show(&told))
 			if err != nil {
@@ -310,15 +311,15 @@ func TestAttempts(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		b.attempt(Attempt{Target: "b:1"})
+		b.attempt(contract.Attempt{Target: "b:1"})
 		b.processes[0].exit(End{})
 		<-heard
 		for i := range 1000 {
-			b.attempt(Attempt{Target: fmt.Sprint(i)}) // nobody waits for anybody
+			b.attempt(contract.Attempt{Target: fmt.Sprint(i)}) // nobody waits for anybody
 		}
 		synctest.Wait()
-		b.die(ReasonLost)
-		if reason := <-watched; reason != ReasonLost {
+		b.die(contract.ReasonLost)
+		if reason := <-watched; reason != contract.ReasonLost {
 			t.Errorf("the cage ended with %v", reason)
 		}
 		if want := []string{"b:1 false 4", "b:1 false 1"}; !slices.Equal(refused, want) {
@@ -336,20 +337,20 @@ func TestFeedIsBounded(t *testing.T) {
 	f := newFeed()
 	for range 3 {
 		for i := range 2 * maxKinds {
-			f.put(Attempt{Target: fmt.Sprint(i), Allowed: i%2 == 0})
+			f.put(contract.Attempt{Target: fmt.Sprint(i), Allowed: i%2 == 0})
 		}
 	}
 	total := 0
 	waiting := f.take()
 	for _, a := range waiting {
-		total += a.Count
+		total += int(a.Count)
 	}
 	if len(waiting) != maxKinds+2 || total != 6*maxKinds || waiting[maxKinds].Target != others {
 		t.Errorf("%d kinds of %d attempts are kept", len(waiting), total)
 	}
 	refused := errors.New("no")
-	f.put(Attempt{})
-	if err := f.drain(t.Context(), nil, func(Attempt) error { return refused }); err != refused {
+	f.put(contract.Attempt{})
+	if err := f.drain(t.Context(), nil, func(contract.Attempt) error { return refused }); !errors.Is(err, refused) {
 		t.Errorf("a failing reader: %v", err)
 	}
 }
@@ -365,10 +366,10 @@ func TestDrainEndsCages(t *testing.T) {
 		if err := s.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if exit := e.Wait(); exit.Reason != ReasonLost {
+		if exit := e.Wait(); exit.Reason != contract.ReasonLost {
 			t.Errorf("the command ended with %+v", exit)
 		}
-		if reason := ended(t, h); reason != ReasonLost {
+		if reason := ended(t, h); reason != contract.ReasonLost {
 			t.Errorf("the cage ended with %v", reason)
 		}
 		if _, err := s.Hold(t.Context(), cageSpec()); !errors.Is(err, fault.Unavailable) {

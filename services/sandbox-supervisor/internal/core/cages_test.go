@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
@@ -18,14 +19,14 @@ import (
 // fakeBox is a box whose processes end when the test says so, or with it.
 type fakeBox struct {
 	spec    BoxSpec
-	attempt func(Attempt)
+	attempt func(contract.Attempt)
 	polite  bool
 	from    time.Time
 	gone    chan struct{}
 
 	mu        sync.Mutex // guards what follows
 	over      bool
-	why       Reason
+	why       contract.Reason
 	told      []string
 	at        []time.Duration
 	processes []*fake
@@ -63,7 +64,7 @@ func (b *fakeBox) BestEffort() []string  { return []string{"limits.memory is wat
 func (b *fakeBox) Gone() <-chan struct{} { return b.gone }
 func (b *fakeBox) Usage() (Usage, int)   { return Usage{Memory: 5, CPU: time.Second}, 2 }
 
-func (b *fakeBox) Why() Reason {
+func (b *fakeBox) Why() contract.Reason {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.why
@@ -80,10 +81,10 @@ func (b *fakeBox) Terminate() {
 	}
 }
 
-func (b *fakeBox) Close() { b.die(ReasonNone) }
+func (b *fakeBox) Close() { b.die(contract.ReasonNone) }
 
 // die ends the box as its init would.
-func (b *fakeBox) die(why Reason) {
+func (b *fakeBox) die(why contract.Reason) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over {
@@ -117,7 +118,7 @@ type fakeBoxes struct {
 	made []*fakeBox
 }
 
-func (f *fakeBoxes) Open(ctx context.Context, spec BoxSpec, attempt func(Attempt)) (Box, error) {
+func (f *fakeBoxes) Open(ctx context.Context, spec BoxSpec, attempt func(contract.Attempt)) (Box, error) {
 	if f.slow {
 		done := ctx.Done()
 		if f.deaf {
@@ -162,8 +163,8 @@ func policy(change ...func(*dsl.Cage)) *dsl.Cage {
 	return p
 }
 
-func cageSpec(change ...func(*CageSpec)) CageSpec {
-	c := CageSpec{ID: ident.New(), Owner: Owner{SessionID: "s"}, Agent: "primary", Policy: policy(), Root: "/p"}
+func cageSpec(change ...func(*contract.CageSpec)) contract.CageSpec {
+	c := contract.CageSpec{ID: ident.New(), Owner: contract.Owner{SessionID: "s", Agent: "primary"}, Policy: policy(), Root: "/p"}
 	for _, f := range change {
 		f(&c)
 	}
@@ -189,7 +190,7 @@ func caged(t *testing.T, boxes *fakeBoxes, test func(t *testing.T, s *Supervisor
 	})
 }
 
-func mustHold(t *testing.T, s *Supervisor, spec CageSpec) *Hold {
+func mustHold(t *testing.T, s *Supervisor, spec contract.CageSpec) *Hold {
 	t.Helper()
 	h, err := s.Hold(t.Context(), spec)
 	if err != nil {
@@ -210,9 +211,9 @@ func mustStart(t *testing.T, s *Supervisor, id string, change ...func(*Command))
 }
 
 // ended returns why a hold's cage ended.
-func ended(t *testing.T, h *Hold) Reason {
+func ended(t *testing.T, h *Hold) contract.Reason {
 	t.Helper()
-	reason, err := h.Watch(t.Context(), func(Attempt) error { return nil })
+	reason, err := h.Watch(t.Context(), func(contract.Attempt) error { return nil })
 	if err != nil {
 		t.Error(err)
 	}
@@ -226,26 +227,26 @@ func TestHold(t *testing.T) {
 	caged(t, boxes, func(t *testing.T, s *Supervisor) {
 		spec := cageSpec()
 		h := mustHold(t, s, spec)
-		if info := h.Info(); info.ID != spec.ID || info.Owner != spec.Owner || info.Agent != "primary" || info.Tier != "fake" || len(info.BestEffort) != 1 {
+		if info := h.Info(); info.ID != spec.ID || info.Owner != spec.Owner || info.Owner.Agent != "primary" || info.Tier != "fake" || len(info.BestEffort) != 1 {
 			t.Errorf("the cage is %+v", info)
 		}
 		done, running := mustStart(t, s, spec.ID), mustStart(t, s, spec.ID, func(c *Command) { c.Cage, c.Root = policy(), "/p" })
 		boxes.made[0].processes[0].exit(End{Code: 4})
-		if exit := done.Wait(); exit.Code != 4 || exit.Reason != ReasonNone {
+		if exit := done.Wait(); exit.Code != 4 || exit.Reason != contract.ReasonNone {
 			t.Errorf("the first ended with %+v", exit)
 		}
-		if list := s.List("", false); len(list) != 1 || list[0].CageID != spec.ID {
+		if list := s.List(Whose{}, false); len(list) != 1 || list[0].CageID != spec.ID {
 			t.Errorf("what runs is %+v", list)
 		}
-		if list := s.ListCages("s"); len(list) != 1 || list[0].Processes != 2 || list[0].Usage.Memory != 5 || list[0].StartedAt.IsZero() {
+		if list := s.ListCages(Whose{Session: "s"}); len(list) != 1 || list[0].Processes != 2 || list[0].Use.Memory != 5 || list[0].StartedAt == 0 {
 			t.Errorf("the cages are %+v", list)
 		}
-		if list := s.ListCages("other"); len(list) != 0 {
+		if list := s.ListCages(Whose{Session: "other"}); len(list) != 0 {
 			t.Errorf("another session's cages are %+v", list)
 		}
 		h.Release()
 		h.Release()
-		if exit := running.Wait(); exit.Reason != ReasonCancelled || exit.Duration != time.Second {
+		if exit := running.Wait(); exit.Reason != contract.ReasonCancelled || exit.Duration != time.Second {
 			t.Errorf("the second ended with %+v", exit)
 		}
 		synctest.Wait()
@@ -263,17 +264,19 @@ func TestHoldRefused(t *testing.T) {
 		known := cageSpec()
 		mustHold(t, s, known)
 		for name, c := range map[string]struct {
-			spec CageSpec
+			spec contract.CageSpec
 			want error
 		}{
-			"no id":          {cageSpec(func(c *CageSpec) { c.ID = "1" }), fault.InvalidParams},
-			"no owner":       {cageSpec(func(c *CageSpec) { c.Owner = Owner{} }), fault.InvalidParams},
-			"no policy":      {cageSpec(func(c *CageSpec) { c.Policy = nil }), fault.InvalidParams},
-			"a bad agent":    {cageSpec(func(c *CageSpec) { c.Agent = "a\x00" }), fault.InvalidParams},
-			"a missing path": {cageSpec(func(c *CageSpec) { c.Root = "/missing" }), fault.CagePolicyInvalid},
-			"another owner":  {cageSpec(func(c *CageSpec) { c.ID, c.Owner.SessionID = known.ID, "other" }), fault.Conflict},
-			"another policy": {cageSpec(func(c *CageSpec) { c.ID, c.Policy = known.ID, policy(func(p *dsl.Cage) { p.Net = []string{"a:1"} }) }), fault.Conflict},
-			"another agent":  {cageSpec(func(c *CageSpec) { c.ID, c.Agent = known.ID, "other" }), fault.Conflict},
+			"no id":          {cageSpec(func(c *contract.CageSpec) { c.ID = "1" }), fault.InvalidParams},
+			"no owner":       {cageSpec(func(c *contract.CageSpec) { c.Owner = contract.Owner{} }), fault.InvalidParams},
+			"no policy":      {cageSpec(func(c *contract.CageSpec) { c.Policy = nil }), fault.InvalidParams},
+			"a bad agent":    {cageSpec(func(c *contract.CageSpec) { c.Owner.Agent = "a\x00" }), fault.InvalidParams},
+			"a missing path": {cageSpec(func(c *contract.CageSpec) { c.Root = "/missing" }), fault.CagePolicyInvalid},
+			"another owner":  {cageSpec(func(c *contract.CageSpec) { c.ID, c.Owner.SessionID = known.ID, "other" }), fault.Conflict},
+			"another policy": {cageSpec(func(c *contract.CageSpec) {
+				c.ID, c.Policy = known.ID, policy(func(p *dsl.Cage) { p.Net = []string{"a:1"} })
+			}), fault.Conflict},
+			"another agent": {cageSpec(func(c *contract.CageSpec) { c.ID, c.Owner.Agent = known.ID, "other" }), fault.Conflict},
 		} {
 			if _, err := s.Hold(t.Context(), c.spec); !errors.Is(err, c.want) {
 				t.Errorf("%s: %v", name, err)
@@ -338,7 +341,7 @@ func TestNoCages(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.exit(End{})
-	if exit := e.Wait(); exit.Reason != ReasonNone {
+	if exit := e.Wait(); exit.Reason != contract.ReasonNone {
 		t.Errorf("a command without sandbox: %+v", exit)
 	}
 	s.Close()
@@ -361,7 +364,7 @@ func TestHoldTwice(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if list := s.ListCages(""); len(list) > 0 {
+		if list := s.ListCages(Whose{}); len(list) > 0 {
 			t.Errorf("a cage that is being made is listed: %+v", list)
 		}
 		close(boxes.hold)
@@ -372,11 +375,11 @@ func TestHoldTwice(t *testing.T) {
 		if len(boxes.made) != 1 || boxes.made[0].isGone() {
 			t.Errorf("%d boxes were made", len(boxes.made))
 		}
-		boxes.made[0].die(ReasonLost)
-		if reason := ended(t, second); reason != ReasonLost {
+		boxes.made[0].die(contract.ReasonLost)
+		if reason := ended(t, second); reason != contract.ReasonLost {
 			t.Errorf("the cage ended with %v", reason)
 		}
-		if exit := e.Wait(); exit.Reason != ReasonLost {
+		if exit := e.Wait(); exit.Reason != contract.ReasonLost {
 			t.Errorf("the command ended with %+v", exit)
 		}
 		second.Release()
@@ -409,10 +412,10 @@ func TestDetachedKeepsCage(t *testing.T) {
 		if boxes.made[0].isGone() {
 			t.Fatal("the cage went with its holder")
 		}
-		for name, change := range map[string]func(*CageSpec){
-			"another session": func(c *CageSpec) { c.Owner.SessionID = "other" },
-			"another agent":   func(c *CageSpec) { c.Agent = "other" },
-			"another project": func(c *CageSpec) { c.Root = "/other" },
+		for name, change := range map[string]func(*contract.CageSpec){
+			"another session": func(c *contract.CageSpec) { c.Owner.SessionID = "other" },
+			"another agent":   func(c *contract.CageSpec) { c.Owner.Agent = "other" },
+			"another project": func(c *contract.CageSpec) { c.Root = "/other" },
 		} {
 			if other := mustHold(t, s, cageSpec(change)); other.cage == h.cage {
 				t.Errorf("%s joined the cage", name)
@@ -432,10 +435,10 @@ func TestDetachedKeepsCage(t *testing.T) {
 			t.Error(err)
 		}
 		<-h.cage.gone
-		if exit := plain.Wait(); exit.Reason != ReasonCancelled {
+		if exit := plain.Wait(); exit.Reason != contract.ReasonCancelled {
 			t.Errorf("the plain command ended with %+v", exit)
 		}
-		if exit := d.Info().Exit; exit == nil || exit.Reason != ReasonCancelled {
+		if exit := d.Info().Exit; exit == nil || exit.Reason != contract.ReasonCancelled {
 			t.Errorf("the detached command ended with %+v", exit)
 		}
 	})

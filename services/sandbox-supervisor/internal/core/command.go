@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 )
@@ -18,19 +20,12 @@ const maxString = 128<<10 - 1
 // maxTimeout is the longest time limit: beyond it a time no longer fits into a duration.
 const maxTimeout = 365 * 24 * time.Hour
 
-// Owner is who a command belongs to and dies with.
-type Owner struct {
-	SessionID, RunID, CallID, ProjectID string
-	// Agent is the tree path of the agent whose tool call it is, "" for none.
-	Agent string
-}
-
 // Size is the size of a terminal in characters.
 type Size struct{ Cols, Rows uint32 }
 
 // Command is what to run.
 type Command struct {
-	Owner Owner
+	Owner contract.Owner
 	// Argv is the program and its arguments.
 	Argv []string
 	// Dir is the working folder, absolute.
@@ -84,9 +79,10 @@ type Limits struct {
 
 // check returns the command ready to be started. It fails with invalid_params naming the field.
 func (c Command) check(l Limits) (Spec, error) {
+	if err := checkOwner(c.Owner, "A command"); err != nil {
+		return Spec{}, err
+	}
 	switch {
-	case c.Owner.SessionID == "" && c.Owner.ProjectID == "":
-		return Spec{}, invalid("owner", "A command needs an owner: a session or a project.")
 	case len(c.Argv) == 0 || c.Argv[0] == "":
 		return Spec{}, invalid("argv", "A command needs a program.")
 	case !filepath.IsAbs(c.Dir):
@@ -166,9 +162,9 @@ func line(argv []string) string {
 			break
 		}
 	}
-	shown := []rune(strings.ToValidUTF8(b.String(), "\uFFFD"))
-	if len(shown) > maxShown {
-		return string(shown[:maxShown-1]) + "…"
+	shown := strings.ToValidUTF8(b.String(), "\uFFFD")
+	if _, long := clip.Runes(shown, maxShown); long {
+		return clip.MarkedRunes(shown, maxShown-1, "…")
 	}
-	return string(shown)
+	return shown
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 )
 
@@ -112,7 +114,7 @@ var limits = Limits{
 }
 
 func command(change ...func(*Command)) Command {
-	c := Command{Owner: Owner{SessionID: "s"}, Argv: []string{"true"}, Dir: "/"}
+	c := Command{Owner: contract.Owner{SessionID: "s"}, Argv: []string{"true"}, Dir: "/"}
 	for _, f := range change {
 		f(&c)
 	}
@@ -144,7 +146,7 @@ func TestEndsByItself(t *testing.T) {
 		s, e := start(t, t.Context(), p)
 		time.Sleep(time.Hour)
 		p.exit(End{Code: 3})
-		if exit := e.Wait(); exit != (Exit{Code: 3, Duration: time.Hour}) {
+		if exit := e.Wait(); !reflect.DeepEqual(exit, contract.Exit{Code: 3, Duration: time.Hour}) {
 			t.Errorf("the end is %+v", exit)
 		}
 		s.Close()
@@ -158,8 +160,8 @@ func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFake(false)
 		s, e := start(t, t.Context(), p, func(c *Command) { c.Timeout = time.Minute })
-		want := Exit{Code: 137, Signal: "SIGKILL", Reason: ReasonTimeout, Duration: 65 * time.Second}
-		if exit := e.Wait(); exit != want {
+		want := contract.Exit{Code: 137, Signal: "SIGKILL", Reason: contract.ReasonTimeout, Duration: 65 * time.Second}
+		if exit := e.Wait(); !reflect.DeepEqual(exit, want) {
 			t.Errorf("the end is %+v", exit)
 		}
 		s.Close()
@@ -173,8 +175,8 @@ func TestPoliteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFake(true)
 		s, e := start(t, t.Context(), p, func(c *Command) { c.Timeout = time.Minute })
-		want := Exit{Code: 143, Signal: "SIGTERM", Reason: ReasonTimeout, Duration: time.Minute}
-		if exit := e.Wait(); exit != want {
+		want := contract.Exit{Code: 143, Signal: "SIGTERM", Reason: contract.ReasonTimeout, Duration: time.Minute}
+		if exit := e.Wait(); !reflect.DeepEqual(exit, want) {
 			t.Errorf("the end is %+v", exit)
 		}
 		s.Close()
@@ -191,7 +193,7 @@ func TestCancel(t *testing.T) {
 		s, e := start(t, ctx, p)
 		time.Sleep(time.Minute)
 		cancel()
-		if exit := e.Wait(); exit.Reason != ReasonCancelled || exit.Duration != 61*time.Second {
+		if exit := e.Wait(); exit.Reason != contract.ReasonCancelled || exit.Duration != 61*time.Second {
 			t.Errorf("the end is %+v", exit)
 		}
 		s.Close()
@@ -202,7 +204,7 @@ func TestCancel(t *testing.T) {
 		s, e = start(t, ctx, p, func(c *Command) { c.Timeout = time.Minute })
 		time.Sleep(62 * time.Second)
 		cancel()
-		if exit := e.Wait(); exit.Reason != ReasonTimeout || exit.Duration != 63*time.Second {
+		if exit := e.Wait(); exit.Reason != contract.ReasonTimeout || exit.Duration != 63*time.Second {
 			t.Errorf("the end is %+v", exit)
 		}
 		s.Close()
@@ -217,7 +219,7 @@ func TestLost(t *testing.T) {
 		s, e := start(t, t.Context(), p, func(c *Command) { c.Timeout = time.Minute })
 		time.Sleep(61 * time.Second)
 		p.exit(End{Signal: syscall.SIGKILL, Lost: true})
-		if exit := e.Wait(); exit.Reason != ReasonLost || exit.Code != 137 {
+		if exit := e.Wait(); exit.Reason != contract.ReasonLost || exit.Code != 137 {
 			t.Errorf("the end is %+v", exit)
 		}
 		s.Close()
@@ -241,20 +243,20 @@ func TestEndOwnerWhileStarting(t *testing.T) {
 			started <- e
 		}()
 		synctest.Wait()
-		if list := s.List("", true); len(list) > 0 {
+		if list := s.List(Whose{}, true); len(list) > 0 {
 			t.Errorf("a command that has not started is listed: %v", list)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if n, err := s.EndOwner(ctx, "s"); n != 1 || !errors.Is(err, fault.DeadlineExceeded) {
+		if n, err := s.EndOwner(ctx, Whose{Session: "s"}); n != 1 || !errors.Is(err, fault.DeadlineExceeded) {
 			t.Errorf("EndOwner says %d, %v", n, err)
 		}
 		close(sp.hold)
 		e := <-started
-		if n, err := s.EndOwner(t.Context(), "s"); n != 1 || err != nil {
+		if n, err := s.EndOwner(t.Context(), Whose{Session: "s"}); n != 1 || err != nil {
 			t.Errorf("EndOwner says %d, %v", n, err)
 		}
-		if exit := e.Wait(); exit.Reason != ReasonOwnerEnded {
+		if exit := e.Wait(); exit.Reason != contract.ReasonOwnerEnded {
 			t.Errorf("the end is %+v", exit)
 		}
 		s.Close()
@@ -366,7 +368,7 @@ func TestCheckProperties(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "/", "a\x00b", "A=B", "\xff", strings.Repeat("x", maxString+1)}))
 	rapid.Check(t, func(t *rapid.T) {
 		c := Command{
-			Owner: Owner{SessionID: text.Draw(t, "session")}, Argv: rapid.SliceOfN(text, 0, 5).Draw(t, "argv"),
+			Owner: contract.Owner{SessionID: text.Draw(t, "session")}, Argv: rapid.SliceOfN(text, 0, 5).Draw(t, "argv"),
 			Dir: "/" + text.Draw(t, "dir"), Env: rapid.MapOfN(text, text, 0, 5).Draw(t, "env"),
 			Timeout: time.Duration(rapid.Int64().Draw(t, "timeout")),
 		}

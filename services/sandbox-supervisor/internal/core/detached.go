@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 )
@@ -20,7 +21,7 @@ type Detached struct {
 
 	// Set before done is closed: the command and everything it started is gone, and all its output is in tail.
 	done  chan struct{}
-	exit  Exit
+	exit  contract.Exit
 	ended time.Time
 }
 
@@ -39,7 +40,7 @@ func (s *Supervisor) Detach(ctx context.Context, id string, c Command) (*Detache
 	if isNew {
 		s.launch(ctx, d)
 		if d.err == nil && ctx.Err() != nil {
-			d.exec.stop(ReasonCancelled) // the caller left before it could learn that the command runs
+			d.exec.stop(contract.ReasonCancelled) // the caller left before it could learn that the command runs
 		}
 	}
 	select {
@@ -56,8 +57,8 @@ func (s *Supervisor) reserve(id string, c Command) (_ *Detached, isNew bool, err
 	defer s.mu.Unlock()
 	s.expire()
 	if d := s.detached[id]; d != nil {
-		if d.command.Owner.SessionID != c.Owner.SessionID {
-			return nil, false, fault.New(fault.Conflict, "The process id %s is another session's.", id).With("process_id", id)
+		if !sameOwner(d.command.Owner, c.Owner) {
+			return nil, false, fault.New(fault.Conflict, "The process id %s is another owner's.", id).With("process_id", id)
 		}
 		return d, false, nil
 	}
@@ -66,7 +67,7 @@ func (s *Supervisor) reserve(id string, c Command) (_ *Detached, isNew bool, err
 	}
 	running := 0
 	for _, d := range s.detached {
-		if d.command.Owner.SessionID == c.Owner.SessionID && d.ended.IsZero() {
+		if account(d.command.Owner) == account(c.Owner) && d.ended.IsZero() {
 			running++
 		}
 	}
@@ -104,7 +105,7 @@ func (s *Supervisor) launch(ctx context.Context, d *Detached) {
 }
 
 // retire takes note of the end of a command.
-func (s *Supervisor) retire(d *Detached, exit Exit) {
+func (s *Supervisor) retire(d *Detached, exit contract.Exit) {
 	s.mu.Lock()
 	d.exit, d.ended = exit, time.Now()
 	s.ended = append(s.ended, d)
@@ -123,7 +124,7 @@ func (s *Supervisor) expire() {
 		d := s.ended[i]
 		start, end := d.tail.bounds()
 		total += int(end-start) + endedCost
-		owner := d.command.Owner.SessionID
+		owner := account(d.command.Owner)
 		if count[owner]++; count[owner] > s.limits.EndedPerOwner || total > s.limits.EndedBytes || time.Since(d.ended) >= s.limits.EndedFor {
 			delete(s.detached, d.id)
 		}
@@ -215,7 +216,7 @@ func (d *Detached) alive() error {
 
 // End ends the command and everything it started, and returns when it is gone or ctx ends.
 func (d *Detached) End(ctx context.Context) error {
-	d.exec.stop(ReasonCancelled)
+	d.exec.stop(contract.ReasonCancelled)
 	select {
 	case <-d.done:
 		return nil
@@ -225,10 +226,11 @@ func (d *Detached) End(ctx context.Context) error {
 }
 
 // Info returns what is known of the command, without what it uses.
-func (d *Detached) Info() Info {
-	info := Info{
-		ID: d.id, Owner: d.command.Owner, PID: d.exec.PID(), Command: line(d.command.Argv), CageID: d.exec.cageID(), StartedAt: d.exec.StartedAt(), Detached: true,
-	}
+func (d *Detached) Info() contract.Process {
+	info := contract.Process{RunningProcess: contract.RunningProcess{
+		ID: d.id, Owner: d.command.Owner, PID: int64(d.exec.PID()), Command: line(d.command.Argv), CageID: d.exec.cageID(),
+		StartedAt: d.exec.StartedAt().UnixMilli(), Background: true,
+	}}
 	select {
 	case <-d.done:
 		exit := d.exit

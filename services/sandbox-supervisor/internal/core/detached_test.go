@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 )
@@ -78,7 +79,7 @@ func TestTailFollow(t *testing.T) {
 			}
 		}
 		refused := errors.New("no")
-		if err := tl.follow(t.Context(), 0, true, func(int64, []byte) error { return refused }); err != refused {
+		if err := tl.follow(t.Context(), 0, true, func(int64, []byte) error { return refused }); !errors.Is(err, refused) {
 			t.Errorf("a failing reader: %v", err)
 		}
 	})
@@ -111,11 +112,11 @@ func TestDetachedAreForgotten(t *testing.T) {
 			}
 		}
 		time.Sleep(58*time.Minute - time.Second)
-		if n := len(s.List("s", true)); n != 2 {
+		if n := len(s.List(Whose{Session: "s"}, true)); n != 2 {
 			t.Errorf("%d are remembered", n)
 		}
 		time.Sleep(time.Hour)
-		if n := len(s.List("s", true)); n != 0 || len(s.detached) > 0 {
+		if n := len(s.List(Whose{Session: "s"}, true)); n != 0 || len(s.detached) > 0 {
 			t.Errorf("%d are remembered after their time", n)
 		}
 		s.Close()
@@ -143,7 +144,7 @@ func TestDetachTwice(t *testing.T) {
 		}
 		id := ident.New()
 		first, second := ask(id), ask(id)
-		if _, err := s.Detached(id); !errors.Is(err, fault.ProcessNotFound) || len(s.List("", true)) > 0 {
+		if _, err := s.Detached(id); !errors.Is(err, fault.ProcessNotFound) || len(s.List(Whose{}, true)) > 0 {
 			t.Errorf("before it has started: %v", err)
 		}
 		close(sp.hold)
@@ -187,7 +188,7 @@ func TestDetachAndLeave(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if exit := d.Info().Exit; exit == nil || exit.Reason != ReasonCancelled {
+		if exit := d.Info().Exit; exit == nil || exit.Reason != contract.ReasonCancelled {
 			t.Errorf("the end is %+v", exit)
 		}
 		s.Close()

@@ -4,47 +4,8 @@ import (
 	"context"
 	"time"
 
-	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 )
-
-// Reason is why the supervisor ended a command.
-type Reason int
-
-// The reasons.
-const (
-	// ReasonNone is a command that ended by itself.
-	ReasonNone Reason = iota
-	// ReasonTimeout is a command that ran out of its time.
-	ReasonTimeout
-	// ReasonCancelled is a command whose caller went away.
-	ReasonCancelled
-	// ReasonOwnerEnded is a command whose session ended.
-	ReasonOwnerEnded
-	// ReasonLost is a command whose supervisor, shim or box went away.
-	ReasonLost
-	// ReasonOOM is a command that was killed because its box ran out of memory.
-	ReasonOOM
-	// ReasonPIDs is a command that was killed because its box reached its limit of processes and threads.
-	ReasonPIDs
-	// ReasonWalltime is a command whose cage ran out of its time.
-	ReasonWalltime
-	// ReasonDisk is a command whose box wrote more than its limit of disk space.
-	ReasonDisk
-	// ReasonSeccomp is a command that was killed for a system call.
-	ReasonSeccomp
-)
-
-// Exit is the end of a command.
-type Exit struct {
-	// Code is its exit code, or 128 plus the signal that ended it.
-	Code int
-	// Signal is the name of that signal, "" for none.
-	Signal string
-	// Reason is why the supervisor ended it, if it did.
-	Reason Reason
-	// Duration is how long it ran.
-	Duration time.Duration
-}
 
 // Exec is a command that was started. Its methods may be called by many at once, [Exec.Copy] once.
 type Exec struct {
@@ -62,13 +23,13 @@ type Exec struct {
 	input   *input
 	end     chan ending   // capacity 1: the first reason to end it from outside
 	gone    chan struct{} // closed when exit is set
-	exit    Exit
-	found   []cage.Finding // in a cage of its own
+	exit    contract.Exit
+	found   []contract.Finding // in a cage of its own
 }
 
 // ending is an end from outside: for a reason, with the time from being asked to being killed, and whether its cage asks it.
 type ending struct {
-	reason Reason
+	reason contract.Reason
 	grace  time.Duration
 	told   bool
 }
@@ -104,18 +65,18 @@ func (e *Exec) Copy(sink func(Stream, []byte) error) {
 
 // Refused hands what the command's cage refused on the network to sink, one call at a time, and returns when the command is
 // gone and all of it was handed over, or when sink has failed. Commands of one cage share its network: it may be another's.
-func (e *Exec) Refused(sink func(Attempt) error) error {
+func (e *Exec) Refused(sink func(contract.Attempt) error) error {
 	return e.refused.drain(context.Background(), e.gone, sink)
 }
 
 // Wait returns how the command ended, when it is gone with everything it started.
-func (e *Exec) Wait() Exit {
+func (e *Exec) Wait() contract.Exit {
 	<-e.gone
 	return e.exit
 }
 
 // Found returns what was found at the end of the cage that was made for the command alone. Only after [Exec.Wait].
-func (e *Exec) Found() []cage.Finding { return e.found }
+func (e *Exec) Found() []contract.Finding { return e.found }
 
 // Write hands data to the standard input. It blocks while much is waiting to be read, and drops what comes after the input
 // was closed or the command has ended.
@@ -148,7 +109,7 @@ func (e *Exec) Signal(name string) error {
 }
 
 // stop ends the command for a reason; only the first counts.
-func (e *Exec) stop(reason Reason) {
+func (e *Exec) stop(reason contract.Reason) {
 	e.stopAs(ending{reason: reason, grace: e.limits.CancelGrace})
 }
 
@@ -167,7 +128,7 @@ func (e *Exec) watch(ctx context.Context) {
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	reason := ReasonNone
+	reason := contract.ReasonNone
 	select {
 	case <-e.process.Exited():
 		select {
@@ -178,7 +139,7 @@ func (e *Exec) watch(ctx context.Context) {
 		default:
 		}
 	case <-ctx.Done():
-		reason = ReasonCancelled
+		reason = contract.ReasonCancelled
 		e.process.Terminate()
 		e.await(e.limits.CancelGrace, nil, nil)
 	case end := <-e.end:
@@ -188,7 +149,7 @@ func (e *Exec) watch(ctx context.Context) {
 		}
 		e.await(end.grace, ctx.Done(), e.end)
 	case <-timeout:
-		reason = ReasonTimeout
+		reason = contract.ReasonTimeout
 		e.process.Terminate()
 		e.await(e.limits.KillGrace, ctx.Done(), e.end)
 	}
@@ -198,11 +159,11 @@ func (e *Exec) watch(ctx context.Context) {
 	case end.Lost && e.cage != nil:
 		reason = e.cage.lost(reason)
 	case end.Lost:
-		reason = ReasonLost
-	case end.Hit != ReasonNone:
+		reason = contract.ReasonLost
+	case end.Hit != contract.ReasonNone:
 		reason = end.Hit
 	}
-	e.exit = Exit{Code: end.Code, Signal: signalName(end.Signal), Reason: reason, Duration: time.Since(e.started)}
+	e.exit = contract.Exit{Code: end.Code, Signal: signalName(end.Signal), Reason: reason, Duration: time.Since(e.started)}
 	if end.Signal != 0 {
 		e.exit.Code = 128 + int(end.Signal)
 	}

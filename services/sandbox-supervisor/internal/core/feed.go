@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"sync"
+
+	"kaged.dev/pkg/contract"
 )
 
 // feed keeps attempts for one reader, within bounds: what is tried again while it waits to be read is counted, and so are
@@ -11,7 +13,7 @@ type feed struct {
 	wake chan struct{} // capacity 1
 
 	mu      sync.Mutex
-	waiting []Attempt // the first of each kind, in order, with the count of all
+	waiting []contract.Attempt // the first of each kind, in order, with the count of all
 	kinds   map[kind]int
 }
 
@@ -30,7 +32,7 @@ const others = "others"
 func newFeed() *feed { return &feed{wake: make(chan struct{}, 1), kinds: map[kind]int{}} }
 
 // put adds an attempt. It never blocks.
-func (f *feed) put(a Attempt) {
+func (f *feed) put(a contract.Attempt) {
 	a.Count = max(a.Count, 1)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,7 +56,7 @@ func (f *feed) put(a Attempt) {
 }
 
 // take returns what waits.
-func (f *feed) take() []Attempt {
+func (f *feed) take() []contract.Attempt {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	waiting := f.waiting
@@ -64,7 +66,7 @@ func (f *feed) take() []Attempt {
 }
 
 // drain hands what comes to sink until done is closed and nothing waits, sink fails, or ctx ends.
-func (f *feed) drain(ctx context.Context, done <-chan struct{}, sink func(Attempt) error) error {
+func (f *feed) drain(ctx context.Context, done <-chan struct{}, sink func(contract.Attempt) error) error {
 	for over := false; ; {
 		for _, a := range f.take() {
 			if err := sink(a); err != nil {

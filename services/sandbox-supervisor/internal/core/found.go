@@ -4,22 +4,23 @@ import (
 	"context"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 )
 
 // leftovers are findings about cages that nobody held when they ended, by session, to be told at the end of the session. A
 // session has at most cage.MaxFindings, and there are at most maxLeftovers sessions; what is beyond is in the log.
-type leftovers map[string][]cage.Finding
+type leftovers map[string][]contract.Finding
 
 const maxLeftovers = 256
 
 // ReleaseCage lets go of a cage in place of those who hold it, and returns when it has ended, with what was found in its
 // writable folders. One that detached commands keep is looked at while it lives; what they make later is told by [Supervisor.TakeFound].
-// A cage that is not known, or is another session's, has nothing to say.
-func (s *Supervisor) ReleaseCage(ctx context.Context, id, session string) ([]cage.Finding, error) {
+// A cage that is not known, or is not of w, has nothing to say.
+func (s *Supervisor) ReleaseCage(ctx context.Context, id string, w Whose) ([]contract.Finding, error) {
 	s.mu.Lock()
 	c := s.held[id]
-	if c == nil || c.spec.Owner.SessionID != session {
+	if c == nil || !w.ends(c.spec.Owner) {
 		s.mu.Unlock()
 		return nil, nil
 	}
@@ -39,17 +40,18 @@ func (s *Supervisor) ReleaseCage(ctx context.Context, id, session string) ([]cag
 	}
 }
 
-// TakeFound returns, once, what was found at the ends of a session's cages that nobody held any more.
-func (s *Supervisor) TakeFound(session string) []cage.Finding {
+// TakeFound returns, once, what was found at the ends of the cages of a session, or of a project itself, that nobody held any more.
+func (s *Supervisor) TakeFound(w Whose) []contract.Finding {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := s.left[session]
-	delete(s.left, session)
+	owner := account(contract.Owner{SessionID: w.Session, ProjectID: w.Project})
+	found := s.left[owner]
+	delete(s.left, owner)
 	return found
 }
 
 // Found returns, once, what was found in the cage's writable folders at its end. Only after [Hold.Watch] has returned a reason.
-func (h *Hold) Found() []cage.Finding {
+func (h *Hold) Found() []contract.Finding {
 	c := h.cage
 	c.s.mu.Lock()
 	collected := c.collected
@@ -63,7 +65,7 @@ func (h *Hold) Found() []cage.Finding {
 // Notes says what an operator is to know of the cage, each a sentence.
 func (h *Hold) Notes() []string { return h.cage.view.Notes() }
 
-func (c *Cage) takeFound() []cage.Finding {
+func (c *Cage) takeFound() []contract.Finding {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	found := c.found
@@ -73,7 +75,7 @@ func (c *Cage) takeFound() []cage.Finding {
 
 // look returns what was made in the writable folders since the cage was made, or since they were looked at last. A cage in which
 // no command ran has made nothing.
-func (c *Cage) look() []cage.Finding {
+func (c *Cage) look() []contract.Finding {
 	c.s.mu.Lock()
 	before, ran := c.seen, c.ran
 	c.s.mu.Unlock()
@@ -82,7 +84,7 @@ func (c *Cage) look() []cage.Finding {
 	}
 	after, err := c.s.cages.Compile(c.spec.Policy, c.spec.Root)
 	if err != nil {
-		return []cage.Finding{{Kind: "policy", Text: "The writable folders cannot be looked at any more: " + fault.From(err).Msg}}
+		return []contract.Finding{{Kind: "policy", Text: "The writable folders cannot be looked at any more: " + fault.From(err).Msg}}
 	}
 	c.s.mu.Lock()
 	c.seen = after
@@ -91,16 +93,16 @@ func (c *Cage) look() []cage.Finding {
 }
 
 // leave keeps what was found at the end of a cage for those who ask. The caller holds s.mu.
-func (c *Cage) leave(found []cage.Finding) {
+func (c *Cage) leave(found []contract.Finding) {
 	if c.collected || len(c.holds) > 0 {
 		c.found = found
 		return
 	}
-	session := c.spec.Owner.SessionID
-	list, known := c.s.left[session]
-	if len(found) == 0 || session == "" || !known && len(c.s.left) >= maxLeftovers {
+	owner := account(c.spec.Owner)
+	list, known := c.s.left[owner]
+	if len(found) == 0 || !known && len(c.s.left) >= maxLeftovers {
 		return
 	}
 	list = append(list, found...)
-	c.s.left[session] = list[:min(len(list), cage.MaxFindings)]
+	c.s.left[owner] = list[:min(len(list), cage.MaxFindings)]
 }

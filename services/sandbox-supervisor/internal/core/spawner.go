@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 )
 
@@ -59,7 +60,7 @@ type End struct {
 	// Lost says that its end was not seen: who watched it went away, and it was killed.
 	Lost bool
 	// Hit is the limit of its box that ended it, ReasonNone for none.
-	Hit Reason
+	Hit contract.Reason
 }
 
 // Usage is what a process and everything it started uses.
@@ -69,6 +70,9 @@ type Usage struct {
 	// CPU is the time used so far.
 	CPU time.Duration
 }
+
+// use returns the usage as callers are told it.
+func (u Usage) use() contract.Use { return contract.Use{Memory: u.Memory, CPU: u.CPU.Milliseconds()} }
 
 // BadFolder is the refusal of a working folder, with the system's reason.
 func BadFolder(dir, reason string) error {

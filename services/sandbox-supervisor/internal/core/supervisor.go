@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 )
@@ -109,46 +110,28 @@ func (s *Supervisor) remove(e *Exec) {
 	s.wg.Done()
 }
 
-// Info is what is known of a command that runs, or of a detached one that ran.
-type Info struct {
-	ID        string
-	Owner     Owner
-	PID       int
-	Command   string // the command line, shortened
-	CageID    string // the cage it runs in, "" for none
-	StartedAt time.Time
-	Usage     Usage
-
-	// Detached says that nobody's stream holds it. Exit is how such a one ended, nil while it runs; of its output the bytes
-	// from number OutputStart up to OutputEnd are kept.
-	Detached               bool
-	Exit                   *Exit
-	OutputStart, OutputEnd int64
-}
-
-// List returns the commands of a session, of all for "", oldest first; with ended also the detached ones that ran.
-func (s *Supervisor) List(sessionID string, ended bool) []Info {
-	ours := func(owner Owner) bool { return sessionID == "" || owner.SessionID == sessionID }
-	list := []Info{}
-	for _, d := range s.findDetached(ours) {
+// List returns the commands that w selects, oldest first; with ended also the detached ones that ran.
+func (s *Supervisor) List(w Whose, ended bool) []contract.Process {
+	list := []contract.Process{}
+	for _, d := range s.findDetached(w.shows) {
 		info := d.Info()
 		if info.Exit == nil {
-			info.Usage = d.exec.process.Usage()
+			info.Use = d.exec.process.Usage().use()
 		}
 		if info.Exit == nil || ended {
 			list = append(list, info)
 		}
 	}
-	for _, e := range s.find(func(e *Exec) bool { return ours(e.command.Owner) && s.detached[e.id] == nil }) {
+	for _, e := range s.find(func(e *Exec) bool { return w.shows(e.command.Owner) && s.detached[e.id] == nil }) {
 		if started := s.startOf(e); !started.IsZero() {
-			list = append(list, Info{
-				ID: e.id, Owner: e.command.Owner, PID: e.PID(), Command: line(e.command.Argv),
-				CageID: e.cageID(), StartedAt: started, Usage: e.process.Usage(),
-			})
+			list = append(list, contract.Process{RunningProcess: contract.RunningProcess{
+				ID: e.id, Owner: e.command.Owner, PID: int64(e.PID()), Command: line(e.command.Argv), CageID: e.cageID(),
+				StartedAt: started.UnixMilli(), Use: e.process.Usage().use(),
+			}})
 		}
 	}
-	slices.SortFunc(list, func(a, b Info) int {
-		return cmp.Or(a.StartedAt.Compare(b.StartedAt), cmp.Compare(a.ID, b.ID))
+	slices.SortFunc(list, func(a, b contract.Process) int {
+		return cmp.Or(cmp.Compare(a.StartedAt, b.StartedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return list
 }
@@ -160,18 +143,18 @@ func (s *Supervisor) startOf(e *Exec) time.Time {
 	return e.started
 }
 
-// EndOwner ends the commands and the cages of a session and returns how many commands there were, when all are gone or ctx
+// EndOwner ends the commands and the cages of a session, a run or a project and returns how many commands there were, when all are gone or ctx
 // ends.
-func (s *Supervisor) EndOwner(ctx context.Context, sessionID string) (int, error) {
-	if sessionID == "" {
-		return 0, invalid("session_id", "Whose commands to end is missing: a session.")
+func (s *Supervisor) EndOwner(ctx context.Context, w Whose) (int, error) {
+	if err := w.check(); err != nil {
+		return 0, err
 	}
-	n, err := s.endAll(ctx, ReasonOwnerEnded, func(owner Owner) bool { return owner.SessionID == sessionID })
+	n, err := s.endAll(ctx, contract.ReasonOwnerEnded, w.ends)
 	if err != nil {
 		return n, err
 	}
 	// What is said of them afterwards says that they have ended.
-	for _, d := range s.findDetached(func(owner Owner) bool { return owner.SessionID == sessionID }) {
+	for _, d := range s.findDetached(w.ends) {
 		select {
 		case <-d.done:
 		case <-ctx.Done():
@@ -186,7 +169,7 @@ func (s *Supervisor) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	_, err := s.endAll(ctx, ReasonLost, func(Owner) bool { return true })
+	_, err := s.endAll(ctx, contract.ReasonLost, func(contract.Owner) bool { return true })
 	return err
 }
 
@@ -197,7 +180,7 @@ func (s *Supervisor) Close() {
 }
 
 // endAll ends the commands and the cages of an owner and returns how many commands there were, when all are gone or ctx ends.
-func (s *Supervisor) endAll(ctx context.Context, reason Reason, match func(Owner) bool) (int, error) {
+func (s *Supervisor) endAll(ctx context.Context, reason contract.Reason, match func(contract.Owner) bool) (int, error) {
 	ending := s.find(func(e *Exec) bool { return match(e.command.Owner) })
 	for _, e := range ending {
 		e.stop(reason)
@@ -236,7 +219,7 @@ func (s *Supervisor) find(match func(*Exec) bool) []*Exec {
 }
 
 // findDetached returns the detached commands of an owner that were started, those that ended included.
-func (s *Supervisor) findDetached(match func(Owner) bool) []*Detached {
+func (s *Supervisor) findDetached(match func(contract.Owner) bool) []*Detached {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire()

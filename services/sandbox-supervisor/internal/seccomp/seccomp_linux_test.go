@@ -2,6 +2,7 @@ package seccomp
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -251,7 +252,7 @@ func filtered() {
 		panic(errno)
 	}
 	say := func(name string, err error) {
-		if err == nil || err == unix.Errno(0) {
+		if err == nil || errors.Is(err, unix.Errno(0)) {
 			fmt.Println(name + ": ok")
 			return
 		}

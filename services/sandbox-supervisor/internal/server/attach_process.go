@@ -3,6 +3,7 @@ package server
 import (
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/contract/sandboxwire"
 	"kaged.dev/pkg/fault"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
@@ -22,6 +23,6 @@ func (s *Server) AttachProcess(req *sandboxsupervisorv1.AttachProcessRequest, st
 		return fault.From(err)
 	}
 	return stream.Send(&sandboxsupervisorv1.AttachProcessEvent{Event: &sandboxsupervisorv1.AttachProcessEvent_Process{
-		Process: processToProto(process.Info()),
+		Process: sandboxwire.Process(process.Info()),
 	}})
 }

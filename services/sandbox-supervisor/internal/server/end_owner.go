@@ -4,13 +4,21 @@ import (
 	"context"
 
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+
+	"kaged.dev/pkg/contract"
 )
 
-// EndOwner ends what belongs to a session.
+// EndOwner ends what belongs to a session, a run or a project.
 func (s *Server) EndOwner(ctx context.Context, req *sandboxsupervisorv1.EndOwnerRequest) (*sandboxsupervisorv1.EndOwnerResponse, error) {
-	ended, err := s.supervisor.EndOwner(ctx, req.GetSessionId())
+	whose := core.Whose{Session: req.GetSessionId(), Run: req.GetRunId(), Project: req.GetProjectId()}
+	ended, err := s.supervisor.EndOwner(ctx, whose)
 	if err != nil {
 		return nil, err
 	}
-	return &sandboxsupervisorv1.EndOwnerResponse{Killed: int32(ended), Found: findingsToProto(s.supervisor.TakeFound(req.GetSessionId()))}, nil
+	res := &sandboxsupervisorv1.EndOwnerResponse{Killed: int32(ended)}
+	if whose.Run == "" { // findings of a run's cages are told at the end of its session
+		res.Found = contract.FindingsProto(s.supervisor.TakeFound(whose))
+	}
+	return res, nil
 }

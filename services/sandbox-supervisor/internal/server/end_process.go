@@ -4,6 +4,8 @@ import (
 	"context"
 
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+
+	"kaged.dev/pkg/contract/sandboxwire"
 )
 
 // EndProcess ends one process.
@@ -15,5 +17,5 @@ func (s *Server) EndProcess(ctx context.Context, req *sandboxsupervisorv1.EndPro
 	if err := process.End(ctx); err != nil {
 		return nil, err
 	}
-	return &sandboxsupervisorv1.EndProcessResponse{Process: processToProto(process.Info())}, nil
+	return &sandboxsupervisorv1.EndProcessResponse{Process: sandboxwire.Process(process.Info())}, nil
 }

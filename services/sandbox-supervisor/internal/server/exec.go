@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
@@ -45,7 +46,7 @@ func (s *Server) Exec(stream execStream) error {
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
-		_ = exec.Refused(func(a core.Attempt) error { return events.Send(refusedToProto(a)) })
+		_ = exec.Refused(func(a contract.Attempt) error { return events.Send(refusedToProto(a)) })
 	}()
 	exec.Copy(func(from core.Stream, data []byte) error { return events.Send(outputToProto(from, data)) })
 	exit := exec.Wait()

@@ -3,31 +3,32 @@ package server
 import (
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/contract/sandboxwire"
 	"kaged.dev/pkg/fault"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
-	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
 // HoldCage holds a cage for as long as the stream lasts.
 func (s *Server) HoldCage(req *sandboxsupervisorv1.HoldCageRequest, stream grpc.ServerStreamingServer[sandboxsupervisorv1.HoldCageEvent]) error {
-	hold, err := s.supervisor.Hold(stream.Context(), cageSpecFromProto(req))
+	hold, err := s.supervisor.Hold(stream.Context(), sandboxwire.FromCageSpec(req))
 	if err != nil {
 		return err
 	}
 	defer hold.Release()
-	opened := cageToProto(hold.Info())
+	opened := sandboxwire.Cage(hold.Info())
 	opened.Notes = hold.Notes()
 	err = stream.Send(&sandboxsupervisorv1.HoldCageEvent{Event: &sandboxsupervisorv1.HoldCageEvent_Opened{Opened: opened}})
 	if err != nil {
 		return err
 	}
-	reason, err := hold.Watch(stream.Context(), func(a core.Attempt) error {
-		return stream.Send(&sandboxsupervisorv1.HoldCageEvent{Event: &sandboxsupervisorv1.HoldCageEvent_Network{Network: attemptToProto(a)}})
+	reason, err := hold.Watch(stream.Context(), func(a contract.Attempt) error {
+		return stream.Send(&sandboxsupervisorv1.HoldCageEvent{Event: &sandboxsupervisorv1.HoldCageEvent_Network{Network: a.Proto()}})
 	})
 	if err != nil {
 		return fault.From(err)
 	}
 	return stream.Send(&sandboxsupervisorv1.HoldCageEvent{Event: &sandboxsupervisorv1.HoldCageEvent_Ended{
-		Ended: &sandboxsupervisorv1.CageEnded{Reason: reasons[reason], Found: findingsToProto(hold.Found())},
+		Ended: &sandboxsupervisorv1.CageEnded{Reason: sandboxwire.Reason(reason), Found: contract.FindingsProto(hold.Found())},
 	}})
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
 // ListProcesses says what runs.
 func (s *Server) ListProcesses(_ context.Context, req *sandboxsupervisorv1.ListProcessesRequest) (*sandboxsupervisorv1.ListProcessesResponse, error) {
-	return processesToProto(s.supervisor.List(req.GetSessionId(), req.GetEnded())), nil
+	return processesToProto(s.supervisor.List(core.Whose{Session: req.GetSessionId(), Project: req.GetProjectId()}, req.GetEnded())), nil
 }

@@ -4,13 +4,16 @@ import (
 	"context"
 
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+	"kaged.dev/services/sandbox-supervisor/internal/core"
+
+	"kaged.dev/pkg/contract"
 )
 
 // ReleaseCage lets go of a cage and says what it leaves.
 func (s *Server) ReleaseCage(ctx context.Context, req *sandboxsupervisorv1.ReleaseCageRequest) (*sandboxsupervisorv1.ReleaseCageResponse, error) {
-	found, err := s.supervisor.ReleaseCage(ctx, req.GetCageId(), req.GetSessionId())
+	found, err := s.supervisor.ReleaseCage(ctx, req.GetCageId(), core.Whose{Session: req.GetSessionId(), Project: req.GetProjectId()})
 	if err != nil {
 		return nil, err
 	}
-	return &sandboxsupervisorv1.ReleaseCageResponse{Found: findingsToProto(found)}, nil
+	return &sandboxsupervisorv1.ReleaseCageResponse{Found: contract.FindingsProto(found)}, nil
 }

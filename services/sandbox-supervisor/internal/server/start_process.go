@@ -4,6 +4,8 @@ import (
 	"context"
 
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+
+	"kaged.dev/pkg/contract/sandboxwire"
 )
 
 // StartProcess starts a command that no stream holds.
@@ -12,5 +14,5 @@ func (s *Server) StartProcess(ctx context.Context, req *sandboxsupervisorv1.Star
 	if err != nil {
 		return nil, err
 	}
-	return &sandboxsupervisorv1.StartProcessResponse{Process: processToProto(process.Info())}, nil
+	return &sandboxsupervisorv1.StartProcessResponse{Process: sandboxwire.Process(process.Info())}, nil
 }

@@ -5,24 +5,30 @@ package core
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/sandbox"
+	"kaged.dev/pkg/shellguard"
+	"kaged.dev/pkg/syntax"
+	"kaged.dev/pkg/workspace/change"
+	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/pkg/workspace/text"
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/calls"
 	"kaged.dev/services/tool-runner/internal/core/catalogue"
 	"kaged.dev/services/tool-runner/internal/core/clitools"
-	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/services/tool-runner/internal/core/language"
 	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/project"
 	"kaged.dev/services/tool-runner/internal/core/reads"
-	"kaged.dev/services/tool-runner/internal/core/shellguard"
-	"kaged.dev/services/tool-runner/internal/core/syntax"
-	"kaged.dev/services/tool-runner/internal/core/text"
+	"kaged.dev/services/tool-runner/internal/core/runs"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 	"kaged.dev/services/tool-runner/internal/core/tools"
 )
@@ -43,6 +49,10 @@ type Options struct {
 	Processes processes.Options
 	// Journal is the folder where changes of files are noted while they are made, empty for none.
 	Journal string
+	// LateEvery is how often watchers are told of processes that ended between runs.
+	LateEvery time.Duration
+	// Changed is told of each file that a tool changes, nil for none.
+	Changed change.Observer
 }
 
 // Deps are what the core needs from outside.
@@ -51,11 +61,13 @@ type Deps struct {
 	// Sniff names a file's content type.
 	Sniff text.Sniffer
 	// Commands runs what tools want run, Background what outlives the call that started it.
-	Commands   command.Runner
-	Background command.Background
+	Commands   sandbox.Runner
+	Background sandbox.Background
 	// Cages makes the cages of agents, Inventory knows what runs.
-	Cages     command.Cages
-	Inventory command.Inventory
+	Cages     sandbox.Cages
+	Inventory sandbox.Inventory
+	// Servers asks language servers.
+	Servers language.Servers
 	// NoSandbox says that cages are switched off: commands of caged agents run without.
 	NoSandbox bool
 	// Languages are those whose grammars have to work.
@@ -73,37 +85,41 @@ type Runner struct {
 	dispatcher *dispatch.Dispatcher
 	calls      *calls.Calls
 	reads      *reads.Records
-	commands   command.Runner
-	cages      command.Cages
-	inventory  command.Inventory
+	commands   sandbox.Runner
+	cages      sandbox.Cages
+	inventory  sandbox.Inventory
 	processes  *processes.Table
+	runs       *runs.Runs
+	draining   chan struct{} // closed by drain
+	runEnded   chan struct{} // holds a token after the last run of a session has ended
+	lateEvery  time.Duration
+	drain      func()
 	parsers    *syntax.Parsers
 	project    project.Options
-	journal    *paths.Journal // nil for none
+	journal    *change.Journal // nil for none
+	languages  []*syntax.Language
+	journalDir string // "" for none
+	log        *slog.Logger
 	// shell bounds what is recorded of commands.
 	shell tools.ShellLimits
 }
 
-// New returns a runner of the whole catalogue. What an earlier process left half changed it takes back first, so that no call
-// ever sees it.
+// New returns a runner of the whole catalogue. It starts nothing and touches no file; see [Runner.Start].
 func New(opts Options, deps Deps) (*Runner, error) {
-	// Without its parsers the service would answer wrongly; it does not start.
-	if err := syntax.SelfTest(context.Background(), deps.Languages); err != nil {
-		return nil, fault.Wrap(err, fault.Internal, "The self-test of structural search failed: %v.", err)
-	}
 	r := &Runner{
 		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), commands: deps.Commands, project: opts.Project,
 		cages: deps.Cages, inventory: deps.Inventory, shell: opts.Tools.Shell,
-		processes: processes.New(deps.Background, deps.Log, opts.Processes),
+		processes: processes.New(deps.Background, deps.Log, opts.Processes), runs: runs.New(),
+		draining: make(chan struct{}), runEnded: make(chan struct{}, 1), lateEvery: opts.LateEvery,
 		parsers:   syntax.NewParsers(opts.Tools.Syntax.Parsers),
+		languages: deps.Languages, journalDir: opts.Journal, log: deps.Log,
 	}
+	r.drain = sync.OnceFunc(func() { close(r.draining) })
 	if opts.Journal != "" {
-		paths.Recover(opts.Journal, deps.Log)
-		r.journal = paths.NewJournal(opts.Journal)
-		opts.Rules.Journal = r.journal
+		r.journal = change.NewJournal(opts.Journal)
 	}
 	builtin := tools.Catalogue(tools.Deps{
-		Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands, Processes: r.processes, LookupEnv: deps.LookupEnv,
+		Files: change.NewWriter(r.journal, opts.Changed), Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands, Processes: r.processes, Languages: deps.Servers, LookupEnv: deps.LookupEnv,
 		NoSandbox: deps.NoSandbox, Parsers: r.parsers, Limits: opts.Tools,
 	})
 	declared, warnings, err := clitools.Load(deps.ToolsFile, deps.Tools, builtin, clitools.Deps{
@@ -131,11 +147,25 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	return r, err
 }
 
+// Start makes the runner ready for its first call: it tries every grammar, and takes back changes of files that an earlier
+// process left half made, so that no call sees them. It fails with internal if a grammar does not work: without its parsers the
+// service would answer wrongly.
+func (r *Runner) Start(ctx context.Context) error {
+	if err := syntax.SelfTest(ctx, r.languages); err != nil {
+		return fault.Wrap(err, fault.Internal, "The self-test of structural search failed: %v.", err)
+	}
+	r.processes.Open()
+	if r.journalDir != "" {
+		change.Recover(r.journalDir, r.log)
+	}
+	return nil
+}
+
 // Catalogue returns the tools in canonical order. The caller must not change it.
 func (r *Runner) Catalogue() []*tool.Entry { return r.catalogue }
 
 // Available says of each tool of the catalogue whether a caller can use it; see [dispatch.Dispatcher.Available].
-func (r *Runner) Available(from tool.Caller) ([]*fault.Error, error) {
+func (r *Runner) Available(from contract.Caller) ([]*fault.Error, error) {
 	return r.dispatcher.Available(from, r.catalogue)
 }
 
@@ -145,7 +175,11 @@ func (r *Runner) Run(ctx context.Context, call *tool.Call, show func(stream, tex
 	if call.ID == "" || call.From.SessionID == "" {
 		return dispatch.Outcome{}, fault.New(fault.BadRequest, "A call needs a call_id and a session_id.")
 	}
-	key := calls.Key{Session: call.From.SessionID, ID: call.ID, Input: digest(call)}
+	run := runs.Run{Session: call.From.SessionID, ID: call.From.RunID}
+	if err := r.runs.Check(run); err != nil {
+		return dispatch.Outcome{}, err
+	}
+	key := calls.Key{Session: call.From.SessionID, Invocation: call.From.InvocationID, Run: run.ID, ID: call.ID, Input: digest(call)}
 	return r.calls.Do(ctx, key, func(ctx context.Context, emit func(stream, text string)) (dispatch.Outcome, error) {
 		call.Emit = emit
 		return r.dispatcher.Dispatch(ctx, call)
@@ -153,36 +187,123 @@ func (r *Runner) Run(ctx context.Context, call *tool.Call, show func(stream, tex
 }
 
 // Cancel cancels a call; see [calls.Calls.Cancel].
-func (r *Runner) Cancel(session, id string) error { return r.calls.Cancel(session, id) }
+func (r *Runner) Cancel(session, invocation, id string) error {
+	return r.calls.Cancel(session, invocation, id)
+}
 
-// digest stands for what a call asks for.
+// digest stands for what a call asks for and for whom: the agent, in which run and project, with which parameters. A grant and
+// the cage that the commands run in are no part of it.
 func digest(call *tool.Call) calls.Digest {
 	sum := sha256.New()
-	io.WriteString(sum, call.Name)
-	sum.Write([]byte{0})
+	for _, part := range []string{call.Name, call.From.RunID, call.From.InvocationID, call.From.Agent, call.From.Root} {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
+		sum.Write(length[:])
+		io.WriteString(sum, part)
+	}
 	sum.Write(call.Input)
 	return calls.Digest(sum.Sum(nil))
 }
 
-// HoldCage makes the cage of a caller's invocation and holds it until ctx or the cage ends; see [command.Cages]. It fails with
+// HoldRun holds a caller's run until ctx ends, and then ends its calls. opened is called once the run is held.
+func (r *Runner) HoldRun(ctx context.Context, from contract.Caller, opened func() error) error {
+	if from.SessionID == "" || from.RunID == "" {
+		return fault.New(fault.BadRequest, "A run needs a session_id and a run_id.")
+	}
+	release := r.runs.Hold(runs.Run{Session: from.SessionID, ID: from.RunID})
+	err := opened()
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case <-r.draining: // the run goes on without this process, and its calls have the time that the host gives them
+			return fault.New(fault.Unavailable, "The tool runner is stopping.").With("subsystem", "tool-runner")
+		}
+	}
+	ended, last := release()
+	if !ended {
+		return err
+	}
+	r.calls.EndRun(from.SessionID, from.RunID)
+	// The caller has left; what the run owns in the sandbox ends all the same.
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endRunTimeout)
+	defer cancel()
+	if failed := r.commands.EndRun(ending, from.RunID); failed != nil {
+		r.log.WarnContext(ctx, "the sandbox could not be told of the end of a run", "run_id", from.RunID, "error", failed)
+	}
+	if last {
+		select {
+		case r.runEnded <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// endRunTimeout is how long the sandbox may take to end what belongs to a run.
+const endRunTimeout = 30 * time.Second
+
+// Late is the record of a process that ended between calls. The process's id is the record's.
+type Late struct {
+	ID, Session, Run string
+	Record           contract.Record
+}
+
+// Watch tells of each process that has ended while no run of its session was held, once, until ctx ends. One that is not
+// acknowledged by [Runner.Told] is told again by another Watch. It fails as tell does, and with unavailable when the runner stops.
+func (r *Runner) Watch(ctx context.Context, tell func(Late) error) error {
+	told := map[string]bool{}
+	tick := time.NewTicker(r.lateEvery)
+	defer tick.Stop()
+	for {
+		list, err := r.processes.Late(ctx, r.runs.Active)
+		if err != nil && ctx.Err() == nil {
+			r.log.DebugContext(ctx, "processes cannot be asked about", "error", err)
+		}
+		for _, p := range list {
+			if told[p.ID] {
+				continue
+			}
+			told[p.ID] = true
+			if err := tell(Late{ID: p.ID, Session: p.Session, Run: p.Run, Record: r.shell.EndRecord(p)}); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-r.runEnded:
+		case <-r.draining:
+			return fault.New(fault.Unavailable, "The tool runner is stopping.").With("subsystem", "tool-runner")
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Told acknowledges the record of a process.
+func (r *Runner) Told(session, id string) { r.processes.Told(session, id) }
+
+// Drain ends the streams that hold runs, and leaves the runs' calls.
+func (r *Runner) Drain() { r.drain() }
+
+// HoldCage makes the cage of a caller's invocation and holds it until ctx or the cage ends; see [sandbox.Cages]. It fails with
 // bad_request for a caller without a cage.
-func (r *Runner) HoldCage(ctx context.Context, id string, from tool.Caller, event func(command.CageEvent) error) error {
+func (r *Runner) HoldCage(ctx context.Context, id string, from contract.Caller, event func(contract.CageEvent) error) error {
 	if id == "" || from.SessionID == "" || from.Cage == nil {
 		return fault.New(fault.BadRequest, "A cage needs a cage_id, a session_id and a policy.")
 	}
-	return r.cages.Hold(ctx, command.CageSpec{
+	return r.cages.Hold(ctx, contract.CageSpec{
 		ID: id, Policy: from.Cage, Root: from.Root,
-		Owner: command.Owner{SessionID: from.SessionID, RunID: from.RunID, ProjectID: from.ProjectID, Agent: from.Agent},
+		Owner: contract.Owner{SessionID: from.SessionID, RunID: from.RunID, ProjectID: from.ProjectID, Agent: from.Agent},
 	}, event)
 }
 
-// ReleaseCage lets go of a cage and returns what it leaves; see [command.Cages].
-func (r *Runner) ReleaseCage(ctx context.Context, id, session string) ([]command.Finding, error) {
+// ReleaseCage lets go of a cage and returns what it leaves; see [sandbox.Cages].
+func (r *Runner) ReleaseCage(ctx context.Context, id, session string) ([]contract.Finding, error) {
 	return r.cages.Release(ctx, id, session)
 }
 
 // Running returns what runs for a session, or for all where it is empty.
-func (r *Runner) Running(ctx context.Context, session string) (command.Running, error) {
+func (r *Runner) Running(ctx context.Context, session string) (contract.Running, error) {
 	return r.inventory.Running(ctx, session)
 }
 
@@ -193,15 +314,15 @@ func (r *Runner) ReadProject(ctx context.Context, req project.Request) (string, 
 
 // EndSession cancels a session's calls, forgets what it read and ends its commands, those in the background too. It returns
 // the records of those whose end nobody was told of; see [processes.Table.EndSession].
-func (r *Runner) EndSession(ctx context.Context, session string) ([]audit.Record, error) {
+func (r *Runner) EndSession(ctx context.Context, session string) ([]contract.Record, error) {
 	r.calls.EndSession(session)
 	r.reads.EndSession(session)
-	var found []command.Finding
+	var found []contract.Finding
 	ended, err := r.processes.EndSession(ctx, session, func(ctx context.Context) (err error) {
 		found, err = r.commands.EndSession(ctx, session)
 		return err
 	})
-	records := make([]audit.Record, len(ended))
+	records := make([]contract.Record, len(ended))
 	for i, p := range ended {
 		records[i] = r.shell.EndRecord(p)
 	}
@@ -212,12 +333,10 @@ func (r *Runner) EndSession(ctx context.Context, session string) ([]audit.Record
 }
 
 // foundRecord is the record of what was made in cages that nobody held any more and that tools outside run.
-func foundRecord(session string, found []command.Finding) audit.Record {
-	list := make([]any, len(found))
-	for i, f := range found {
-		list[i] = map[string]any{"kind": f.Kind, "path": f.Path, "text": f.Text}
-	}
-	return audit.Record{Type: audit.CageFound, At: time.Now().UnixMilli(), Payload: map[string]any{"session_id": session, "level": "warning", "found": list}}
+func foundRecord(session string, found []contract.Finding) contract.Record {
+	payload := audit.Found(found)
+	payload["session_id"] = session
+	return contract.Record{Type: audit.CageFound, At: time.Now().UnixMilli(), Payload: payload}
 }
 
 // Stop cancels every call and returns when all have ended.

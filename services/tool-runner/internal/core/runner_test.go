@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/syntax"
 	"kaged.dev/services/tool-runner/internal/core"
-	"kaged.dev/services/tool-runner/internal/core/syntax"
 )
 
 // A grammar that does not work keeps the service from starting, and is named (T-FM-01).
@@ -17,7 +17,10 @@ func TestABrokenGrammarRefusesTheStart(t *testing.T) {
 	t.Parallel()
 	languages := append([]*syntax.Language{{Name: "cobol"}}, syntax.Languages()...)
 	runner, err := core.New(core.Options{}, core.Deps{Languages: languages})
-	if runner != nil || !errors.Is(err, fault.Internal) || !strings.Contains(err.Error(), "cobol") {
-		t.Errorf("%v, %v", runner, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runner.Start(t.Context()); !errors.Is(err, fault.Internal) || !strings.Contains(err.Error(), "cobol") {
+		t.Errorf("got %v, want internal with the name of the language", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // CancelTool cancels a call for everybody who waits for it.
 func (s *Server) CancelTool(_ context.Context, req *toolrunnerv1.CancelToolRequest) (*toolrunnerv1.CancelToolResponse, error) {
-	if err := s.runner.Cancel(req.GetSessionId(), req.GetCallId()); err != nil {
+	if err := s.runner.Cancel(req.GetSessionId(), req.GetInvocationId(), req.GetCallId()); err != nil {
 		return nil, err
 	}
 	return &toolrunnerv1.CancelToolResponse{}, nil

@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/toolcall"
 	"kaged.dev/services/tool-runner/internal/core/schema"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 
@@ -46,14 +47,16 @@ func entryToProto(e *tool.Entry) (*toolrunnerv1.Tool, error) {
 	t := &toolrunnerv1.Tool{
 		Name: e.Name(), Namespace: e.Namespace(), Description: e.Description(), InputSchema: input, OutputSchema: output,
 		Category: categories[e.Category], RootOnly: e.RootOnly, DefaultRoot: e.DefaultRoot, Parallel: e.Parallel,
-		Source: string(e.Source), Plugin: e.Plugin,
+		Source: string(e.Source), Plugin: e.Plugin, ReadWhen: readWhenToProto(e.ReadWhen),
 	}
 	for _, a := range e.Aliases {
 		input, err := schemaToProto(a.Input)
 		if err != nil {
 			return nil, err
 		}
-		t.Aliases = append(t.Aliases, &toolrunnerv1.ToolAlias{Name: a.Name, Description: a.Description, InputSchema: input})
+		t.Aliases = append(t.Aliases, &toolrunnerv1.ToolAlias{
+			Name: a.Name, Description: a.Description, InputSchema: input, ReadWhen: readWhenToProto(a.ReadWhen),
+		})
 	}
 	for _, r := range e.Requires {
 		t.Requires = append(t.Requires, &toolrunnerv1.ToolRequirement{
@@ -64,6 +67,17 @@ func entryToProto(e *tool.Entry) (*toolrunnerv1.Tool, error) {
 		t.Limits = append(t.Limits, &toolrunnerv1.ToolLimit{Key: l.Key, Value: l.Value, Unit: units[l.Unit], Doc: l.Doc})
 	}
 	return t, nil
+}
+
+func readWhenToProto(when toolcall.ReadWhen) (list []*toolrunnerv1.ReadWhen) {
+	for _, c := range when {
+		m := &toolrunnerv1.ReadWhen{}
+		for _, match := range c {
+			m.Parameters = append(m.Parameters, &toolrunnerv1.ParameterMatch{Parameter: match.Parameter, Values: match.Values})
+		}
+		list = append(list, m)
+	}
+	return list
 }
 
 func schemaToProto(s *schema.Schema) (*structpb.Struct, error) {

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/project"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -24,9 +24,9 @@ import (
 // Every field of a call arrives, whatever it holds.
 func TestCallFromProto(t *testing.T) {
 	t.Parallel()
-	same := func(id, name, input, grant string, from tool.Caller, policy dsl.Cage) bool {
+	same := func(id, name, input, grant string, from contract.Caller, policy dsl.Cage) bool {
 		req := &toolrunnerv1.RunToolRequest{CallId: id, Tool: name, Input: input, Grant: &toolrunnerv1.ToolGrant{Fingerprint: grant}, Context: &toolrunnerv1.ToolContext{
-			SessionId: from.SessionID, RunId: from.RunID, RequestId: from.RequestID, Caller: from.Agent, ProjectId: from.ProjectID,
+			SessionId: from.SessionID, RunId: from.RunID, RequestId: from.RequestID, InvocationId: from.InvocationID, Caller: from.Agent, ProjectId: from.ProjectID,
 			ProjectRoot: from.Root, OperatorId: from.OperatorID, Tools: from.Tools, KnowsFiles: from.KnowsFiles, CageId: from.CageID,
 			Cage: policy.Proto(),
 		}}
@@ -50,7 +50,7 @@ func TestResultToProto(t *testing.T) {
 	t.Parallel()
 	got := resultToProto(dispatch.Outcome{
 		Result: tool.Result{Content: "{}", IsError: true}, Fault: fault.New(fault.FileBusy, "busy").With("path", "./a"), Tool: "x.y", Duration: 1500 * time.Millisecond,
-		Records: []audit.Record{{Type: "tool.called", At: 12, Agent: "primary", Payload: map[string]any{
+		Records: []contract.Record{{Type: "tool.called", At: 12, Agent: "primary", Payload: map[string]any{
 			"text": "a\xff", "bytes": int64(3), "count": 2, "ok": true, "params": map[string]any{"\xff": []any{"\xfe", nil, 1.5}},
 		}}},
 	})
@@ -79,10 +79,10 @@ func TestResultToProto(t *testing.T) {
 // A question to the operator carries all an operator needs, and text that is no UTF-8 is made so.
 func TestApprovalToProto(t *testing.T) {
 	t.Parallel()
-	ask := &tool.Approval{
+	ask := &contract.Subject{
 		Tool: "x.y", Agent: "primary", Reasons: []string{"why\xff"}, Command: "a\xfe", Cwd: "./b", Paths: []string{"./c\xff"}, Preview: "+d",
 	}
-	got := resultToProto(dispatch.Outcome{Approval: ask, Records: []audit.Record{{Type: "tool.called", At: 1, Payload: map[string]any{"a": []any{"\xff"}}}}})
+	got := resultToProto(dispatch.Outcome{Approval: ask, Records: []contract.Record{{Type: "tool.called", At: 1, Payload: map[string]any{"a": []any{"\xff"}}}}})
 	payload, err := structpb.NewStruct(map[string]any{"a": []any{"\uFFFD"}})
 	if err != nil {
 		t.Fatal(err)

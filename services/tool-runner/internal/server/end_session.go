@@ -4,6 +4,8 @@ import (
 	"context"
 
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+
+	"kaged.dev/pkg/contract"
 )
 
 // EndSession forgets a session's read records and ends its processes, and returns the records of their ends.
@@ -12,5 +14,5 @@ func (s *Server) EndSession(ctx context.Context, req *toolrunnerv1.EndSessionReq
 	if err != nil {
 		return nil, err
 	}
-	return &toolrunnerv1.EndSessionResponse{Audit: recordsToProto(ended)}, nil
+	return &toolrunnerv1.EndSessionResponse{Audit: contract.RecordsProto(ended)}, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+
+	"kaged.dev/pkg/contract/toolwire"
 )
 
 // ListProcesses says what runs in the workspace.
@@ -12,5 +14,5 @@ func (s *Server) ListProcesses(ctx context.Context, req *toolrunnerv1.ListProces
 	if err != nil {
 		return nil, err
 	}
-	return runningToProto(running), nil
+	return toolwire.Running(running), nil
 }

@@ -6,6 +6,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+
+	"kaged.dev/pkg/contract/toolwire"
 )
 
 // ListTools returns the catalogue, which does not change while the service runs, and what a caller can use of it.
@@ -14,7 +16,7 @@ func (s *Server) ListTools(_ context.Context, req *toolrunnerv1.ListToolsRequest
 	if err != nil || req.GetContext() == nil {
 		return &toolrunnerv1.ListToolsResponse{Tools: listing}, err
 	}
-	reasons, err := s.runner.Available(callerFromProto(req.GetContext()))
+	reasons, err := s.runner.Available(toolwire.FromCaller(req.GetContext()))
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+
+	"kaged.dev/pkg/contract"
 )
 
 // ReleaseCage lets go of a cage and says what it leaves.
@@ -12,5 +14,5 @@ func (s *Server) ReleaseCage(ctx context.Context, req *toolrunnerv1.ReleaseCageR
 	if err != nil {
 		return nil, err
 	}
-	return &toolrunnerv1.ReleaseCageResponse{Found: findingsToProto(found)}, nil
+	return &toolrunnerv1.ReleaseCageResponse{Found: contract.FindingsProto(found)}, nil
 }

@@ -9,16 +9,18 @@ import (
 	"time"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
 	"kaged.dev/pkg/structs"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
+// pauses are between the tries for one record.
+var pauses = retry.Pauses{First: time.Second, Last: time.Second, Tries: 3}
+
 const (
-	tries      = 3               // for one record
 	tryTimeout = 5 * time.Second // for one try
-	retryAfter = time.Second     // between tries
 	flushLimit = 5 * time.Second // for what still waits when the gateway stops
 )
 
@@ -122,16 +124,11 @@ func (l *Log) flush(ctx context.Context) {
 
 // send stores one record. A record that cannot be stored is written to the log, so that it is not gone without a trace.
 func (l *Log) send(ctx context.Context, r *sessionmanagerv1.RecordAuditRequest) {
-	err := l.try(ctx, r)
-	for range tries - 1 {
-		if err == nil || !fault.CodeOf(err).Spec().GetRetryable() {
+	var err error
+	for range pauses.Each(ctx) {
+		if err = l.try(ctx, r); err == nil || !fault.CodeOf(err).Spec().GetRetryable() {
 			break
 		}
-		select {
-		case <-time.After(retryAfter):
-		case <-ctx.Done():
-		}
-		err = l.try(ctx, r)
 	}
 	if err != nil {
 		l.log.Error("audit record was not stored", "event_type", r.GetRecords()[0].GetEventType(), "user_id", r.GetUserId(),

@@ -11,15 +11,15 @@ import (
 
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
 // The pauses between tries: short at first for a bus that was never there, because on a fresh machine the stream is made
 // while the gateway starts, and the pause for one that was.
-const (
-	firstRetry = 10 * time.Millisecond
-	lastRetry  = time.Second
-	againRetry = 200 * time.Millisecond
+var (
+	connecting = retry.Pauses{First: 10 * time.Millisecond, Last: time.Second}
+	asking     = retry.Pauses{First: 200 * time.Millisecond, Last: 200 * time.Millisecond}
 )
 
 // Listener takes what the subscription brings. Its methods do not block.
@@ -47,21 +47,17 @@ func New(cfg bus.Config) *Frames { return &Frames{bus: cfg, log: cfg.Log} }
 
 // Run connects, as often as it takes, and passes on what comes until ctx ends.
 func (f *Frames) Run(ctx context.Context, to Listener) {
-	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
+	for try := range connecting.Each(ctx) {
 		err := f.serve(ctx, to)
 		if ctx.Err() != nil {
 			return
 		}
+		pause := connecting.After(try)
 		level := slog.LevelDebug // on a fresh machine this is how it begins
-		if pause == lastRetry {
+		if pause == connecting.Last {
 			level = slog.LevelWarn
 		}
 		f.log.Log(ctx, level, "the bus cannot be used yet", "error", err, "again_in", pause)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 
@@ -103,15 +99,11 @@ func (f *Frames) serve(ctx context.Context, to Listener) error {
 
 // catchUp tells the listener what it has missed, and returns the store's incarnation.
 func (f *Frames) catchUp(ctx context.Context, frames *bus.Frames, before string, to Listener) string {
-	for ctx.Err() == nil {
+	for range asking.Each(ctx) {
 		now, err := frames.Incarnation(ctx)
 		if err == nil {
 			to.Missed(now != before)
 			return now
-		}
-		select {
-		case <-time.After(againRetry):
-		case <-ctx.Done():
 		}
 	}
 	return before

@@ -38,7 +38,8 @@ type Limits struct {
 	Frames, FrameBurst int
 	// Replay is how many bytes of stored frames a client is sent each second on average, and ReplayBurst how many at once.
 	Replay, ReplayBurst int
-	// Output, Events and Control are how many bytes may wait for a slow client.
+	// Output, Events and Control are how many bytes may wait for a slow client: of the channel output, of each other
+	// one, and of control.
 	Output, Events, Control int
 	// Idle is how long a client may be silent; a third of it is how often it is pinged.
 	Idle time.Duration

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/time/rate"
+
+	"kaged.dev/pkg/retry"
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
@@ -32,7 +35,7 @@ func (s *Socket) fill(lane int) {
 			continue
 		}
 		s.hub.deps.Log.Debug("stored frames cannot be read", "session_id", s.session, "channel", names[lane], "error", err)
-		s.pause(retryStored)
+		retry.Wait(s.ctx, retryStored)
 	}
 }
 
@@ -42,20 +45,13 @@ const (
 	retryMissing = 10 * time.Millisecond
 )
 
-func (s *Socket) pause(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-s.ctx.Done():
-	}
-}
-
 // fillFrom passes on what is stored, as fast as the client takes it.
 func (s *Socket) fillFrom(lane int, from int64) error {
 	for b, err := range s.hub.deps.Stored(s.ctx, s.session, names[lane], from) {
 		if err != nil {
 			return err
 		}
-		if !s.awaitRoom(lane, len(b.Data)) || s.replay.WaitN(s.ctx, min(len(b.Data), s.replay.Burst())) != nil {
+		if !s.awaitRoom(lane, len(b.Data)) || !s.awaitTurn(len(b.Data)) {
 			return nil
 		}
 		s.mu.Lock()
@@ -89,6 +85,21 @@ func (s *Socket) awaitRoom(lane, size int) bool {
 	}
 }
 
+// awaitTurn waits until size bytes may be replayed, in parts where they exceed the burst. It returns false if the socket ends before.
+func (s *Socket) awaitTurn(size int) bool {
+	if s.replay.Limit() == rate.Inf {
+		return s.ctx.Err() == nil
+	}
+	for size > 0 {
+		part := min(size, s.replay.Burst())
+		if s.replay.WaitN(s.ctx, part) != nil {
+			return false
+		}
+		size -= part
+	}
+	return true
+}
+
 // fillEnds reports whether the channel is filled. If published frames are not stored yet, it waits for them, and gives up
 // after a while.
 func (s *Socket) fillEnds(lane int, from int64, since *time.Time) bool {
@@ -111,7 +122,7 @@ func (s *Socket) fillEnds(lane int, from int64, since *time.Time) bool {
 		*since = time.Time{}
 		return false
 	}
-	s.pause(retryMissing)
+	retry.Wait(s.ctx, retryMissing)
 	return false
 }
 

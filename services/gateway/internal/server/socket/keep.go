@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// The pauses between tries to hold a session again.
-const (
-	firstPause = 50 * time.Millisecond
-	lastPause  = time.Second
-)
+// pauses are between tries to hold a session again.
+var pauses = retry.Pauses{First: 50 * time.Millisecond, Last: time.Second}
 
 // keep waits for the end of the hold. A hold that was lost, or that its holder gave up because it stops, is taken again,
 // at whoever holds the session then; the client notices nothing.
@@ -45,7 +43,7 @@ func known(code string) string {
 // again holds the session again. It closes the socket and returns nil if that cannot be done within the grace.
 func (s *Socket) again() channel.Hold {
 	end := time.Now().Add(s.hub.deps.Limits.Grace)
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for range pauses.Each(s.ctx) {
 		hold, err := s.tryAgain()
 		switch {
 		case s.ctx.Err() != nil:
@@ -56,7 +54,7 @@ func (s *Socket) again() channel.Hold {
 			s.close(codeEnded, "The session has ended.")
 			return nil
 		case time.Now().Before(end):
-			s.pause(pause)
+			// another try
 		case errors.Is(err, fault.SessionAttached):
 			s.close(codeReplaced, "Another client has taken the session over.")
 			return nil
@@ -65,12 +63,13 @@ func (s *Socket) again() channel.Hold {
 			return nil
 		}
 	}
+	return nil
 }
 
 // tryAgain tries to hold the session once. The hold lives as long as the socket; waiting for it does not.
 func (s *Socket) tryAgain() (channel.Hold, error) {
 	s.mu.Lock()
-	for lane := laneOutput; lane < lanes; lane++ {
+	for lane := laneControl + 1; lane < lanes; lane++ {
 		s.lanes[lane].splice.Ask()
 	}
 	s.mu.Unlock()

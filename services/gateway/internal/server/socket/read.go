@@ -11,9 +11,11 @@ import (
 	"github.com/gorilla/websocket"
 	"google.golang.org/protobuf/proto"
 
+	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/frametype"
 	"kaged.dev/pkg/wirejson"
-	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
@@ -137,7 +139,7 @@ func (s *Socket) handle(data []byte) error {
 	case "hello":
 		s.hello(f.hello.GetResumeFromSeq())
 	case "ping":
-		s.control("pong", &gatewayv1.Empty{})
+		s.control("pong", &apiv1.Empty{})
 	case "subscribe":
 		s.choose(f.channels.GetChannels(), s.subscribe)
 	case "unsubscribe":
@@ -145,7 +147,7 @@ func (s *Socket) handle(data []byte) error {
 	case "pty.resize":
 		s.control("error", toError(fault.New(fault.NotFound, "There is no PTY of this invocation.")))
 	default:
-		return fault.New(fault.BadRequest, "There is no control frame %q.", clip(f.kind))
+		return fault.New(fault.BadRequest, "There is no control frame %q.", shown(f.kind))
 	}
 	return nil
 }
@@ -153,18 +155,18 @@ func (s *Socket) handle(data []byte) error {
 // request is a frame of the client with the payload of its kind.
 type request struct {
 	kind     string
-	hello    gatewayv1.Hello
-	channels gatewayv1.Channels // of subscribe and unsubscribe
+	hello    apiv1.Hello
+	channels apiv1.Channels // of subscribe and unsubscribe
 }
 
 // parse reads a frame. It fails with what makes it a breach of the protocol, wherever the socket stands.
 func parse(data []byte) (*request, error) {
-	var f gatewayv1.ClientFrame
+	var f apiv1.ClientFrame
 	if err := wirejson.Unmarshal(data, &f); err != nil {
 		return nil, err
 	}
 	if f.GetChannel() != names[laneControl] {
-		return nil, fault.New(fault.BadRequest, "A client sends on control only, not on %q.", clip(f.GetChannel()))
+		return nil, fault.New(fault.BadRequest, "A client sends on control only, not on %q.", shown(f.GetChannel()))
 	}
 	r := &request{kind: f.GetType()}
 	switch r.kind {
@@ -174,7 +176,7 @@ func parse(data []byte) (*request, error) {
 		}
 		for name, seen := range r.hello.GetResumeFromSeq() {
 			if seen < 0 {
-				return nil, fault.New(fault.BadRequest, "resume_from_seq.%s must not be negative.", clip(name))
+				return nil, fault.New(fault.BadRequest, "resume_from_seq.%s must not be negative.", shown(name))
 			}
 		}
 	case "subscribe", "unsubscribe":
@@ -186,10 +188,10 @@ func parse(data []byte) (*request, error) {
 // maxShown is how much of a client's text a sentence repeats, in bytes.
 const maxShown = 64
 
-func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxShown)], "") }
+func shown(s string) string { return strings.ToValidUTF8(clip.Bytes(s, maxShown), "") }
 
 // payload reads a frame's payload into m; a frame without one has an empty one.
-func payload(f *gatewayv1.ClientFrame, m proto.Message) error {
+func payload(f *apiv1.ClientFrame, m proto.Message) error {
 	if f.GetPayload() == nil {
 		return nil
 	}
@@ -203,12 +205,12 @@ func payload(f *gatewayv1.ClientFrame, m proto.Message) error {
 // hello greets the client and takes up the channels it has seen a part of. mu is held.
 func (s *Socket) hello(resume map[string]int64) {
 	s.phase = open
-	welcome := &gatewayv1.Welcome{SessionId: s.session, ServerSeq: make(map[string]int64, lanes)}
-	for lane := laneOutput; lane < lanes; lane++ {
+	welcome := &apiv1.Welcome{SessionId: s.session, ServerSeq: make(map[string]int64, lanes)}
+	for lane := laneControl + 1; lane < lanes; lane++ {
 		welcome.ServerSeq[names[lane]] = s.lanes[lane].splice.Last()
 	}
 	s.control("welcome", welcome)
-	for lane := laneOutput; lane < lanes; lane++ {
+	for lane := laneControl + 1; lane < lanes; lane++ {
 		seen, given := resume[names[lane]]
 		if s.lanes[lane].begin = given && seen == 0; seen > 0 {
 			s.warn(lane)
@@ -235,7 +237,7 @@ func (s *Socket) choose(channels []string, do func(lane int)) {
 }
 
 func noChannel(name string) error {
-	name = clip(name)
+	name = shown(name)
 	if strings.HasPrefix(name, "pty:") {
 		return fault.New(fault.NotFound, "There is no PTY of this invocation.").With("channel", name)
 	}
@@ -269,8 +271,8 @@ func (s *Socket) warn(lane int) {
 	}
 	s.warned = true
 	for _, warning := range s.hub.deps.Warnings {
-		frame, err := wirejson.AppendFrame(nil, names[laneEvents], 0, "audit.warning",
-			&gatewayv1.AuditWarning{Warning: warning, Since: s.hub.deps.Since.UnixMilli()})
+		frame, err := wirejson.AppendFrame(nil, names[laneEvents], 0, frametype.AuditWarning.Name,
+			&apiv1.AuditWarning{Warning: warning, Since: s.hub.deps.Since.UnixMilli()})
 		if err == nil {
 			s.push(laneEvents, frame)
 		}

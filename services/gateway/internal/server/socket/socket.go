@@ -12,41 +12,46 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/frametype"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/wirejson"
-	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// The lanes of a socket's queue, and the names of the channels that are theirs.
+// The lanes of a socket's queue: control, and one for each channel of a session.
 const (
-	laneControl = iota
-	laneOutput
-	laneEvents
-	lanes
+	laneControl = 0
+	laneOutput  = 1 + int(frametype.Output)
+	laneEvents  = 1 + int(frametype.Events)
+	lanes       = 1 + int(frametype.Channels)
 )
 
-var names = [lanes]string{"control", "output", "events"}
+// names are the names of the lanes' channels.
+var names = func() (names [lanes]string) {
+	names[laneControl] = "control"
+	for c := range frametype.Channels {
+		names[1+int(c)] = c.String()
+	}
+	return names
+}()
 
 // laneOf returns the lane of a session's channel, laneControl for what is none.
 func laneOf(name string) int {
-	switch name {
-	case names[laneOutput]:
-		return laneOutput
-	case names[laneEvents]:
-		return laneEvents
+	if c, ok := frametype.ParseChannel(name); ok {
+		return 1 + int(c)
 	}
 	return laneControl
 }
 
 func (l Limits) lane(lane int) int {
 	switch lane {
+	case laneControl:
+		return l.Control // of answers, to a client that asks and does not read
 	case laneOutput:
 		return l.Output
-	case laneEvents:
-		return l.Events
 	}
-	return l.Control // of answers, to a client that asks and does not read
+	return l.Events
 }
 
 type phase int
@@ -80,7 +85,7 @@ type Socket struct {
 	warned  bool        // the warnings were sent
 	lanes   [lanes]lane
 	queue   channel.Queue
-	final   *gatewayv1.Closing // the closing frame, from phase closing on
+	final   *apiv1.Closing // the closing frame, from phase closing on
 }
 
 // lane is where the client stands in a channel; the one of control is not used.
@@ -162,7 +167,7 @@ func (s *Socket) live(lane int, b channel.Batch) {
 func (s *Socket) missed(storeLost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for lane := laneOutput; lane < lanes; lane++ {
+	for lane := laneControl + 1; lane < lanes; lane++ {
 		verdict := s.lanes[lane].splice.Suspect()
 		if storeLost && s.lanes[lane].splice.On() {
 			verdict = channel.Lost
@@ -175,7 +180,7 @@ func (s *Socket) missed(storeLost bool) {
 func (s *Socket) published(hold channel.Hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for lane := laneOutput; lane < lanes; lane++ {
+	for lane := laneControl + 1; lane < lanes; lane++ {
 		s.obey(lane, channel.Batch{}, s.lanes[lane].splice.Published(hold.ServerSeq()[names[lane]]))
 	}
 }

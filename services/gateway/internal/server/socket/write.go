@@ -7,7 +7,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"kaged.dev/pkg/wirejson"
-	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
@@ -47,7 +47,7 @@ func (s *Socket) closeLocked(code, reason string) {
 		return
 	}
 	s.phase = closing
-	s.final = &gatewayv1.Closing{Code: code, Reason: reason}
+	s.final = &apiv1.Closing{Code: code, Reason: reason}
 	if code == codeBackpressure {
 		for lane := range lanes {
 			s.queue.Drop(lane)

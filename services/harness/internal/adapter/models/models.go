@@ -9,7 +9,6 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/llm/modelmeta"
-	"kaged.dev/services/harness/internal/core/loop"
 )
 
 // Opener makes a driver for a target. It touches no network.
@@ -65,11 +64,10 @@ func Remembered(n int, open Opener) Opener {
 type Prices struct{}
 
 // Cost returns what usage costs, false where the model's prices are not known.
-func (Prices) Cost(target llm.Target, usage llm.Usage) (loop.Cost, bool) {
+func (Prices) Cost(target llm.Target, usage llm.Usage) (llm.Cost, bool) {
 	meta, known := modelmeta.Lookup(target.Provider, target.Driver, target.Model)
 	if !known {
-		return loop.Cost{}, false
+		return llm.Cost{}, false
 	}
-	charge, priced := modelmeta.Cost(usage, meta)
-	return loop.Cost(charge), priced
+	return modelmeta.Cost(usage, meta)
 }

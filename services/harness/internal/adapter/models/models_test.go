@@ -14,8 +14,8 @@ func TestOpen(t *testing.T) {
 	if _, err := m.Open(llm.Target{Driver: "a"}); err != nil || opened != 1 {
 		t.Error(err, opened)
 	}
-	_, err := m.Open(llm.Target{Provider: "p", Driver: "google"})
-	if f := fault.From(err); f.Code != fault.ProviderNotConfigured || f.Msg != `The provider p names the driver "google", which this kaged does not have; it has [a b].` {
+	_, err := m.Open(llm.Target{Provider: "p", Driver: "new"})
+	if f := fault.From(err); f.Code != fault.ProviderNotConfigured || f.Msg != `The provider p names the driver "new", which this kaged does not have; it has [a b].` {
 		t.Error(err)
 	}
 }

@@ -2,8 +2,9 @@
 // format is described in docs/reference/rehearsal.md.
 //
 // The driver keeps nothing between calls: the step of a call is the number of turns of the model that its conversation
-// holds already. So the same conversation always gets the same answer, on whatever process, and a conversation that was
-// shortened goes back in the script. A rehearsal uses no tokens but those its script claims, and costs nothing.
+// holds already, counted in the agent's part. So the same conversation always gets the same answer, on whatever
+// process, and a conversation that was shortened goes back in the script. A rehearsal uses no tokens but those its
+// script claims, and costs nothing.
 package rehearsal
 
 import (
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/llm/wire"
@@ -47,7 +49,7 @@ func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 			yield(llm.Event{}, d.err)
 			return
 		}
-		s, err := d.script.find(req)
+		s, err := d.script.of(req.Agent).find(req)
 		if err != nil {
 			yield(llm.Event{}, err)
 			return
@@ -62,8 +64,16 @@ func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 	}
 }
 
+// of returns the part of an agent.
+func (s *Script) of(agent string) part {
+	if p, ok := s.agents[agent]; ok {
+		return p
+	}
+	return s.part
+}
+
 // find returns the step for a request.
-func (s *Script) find(req llm.Request) (*step, error) {
+func (s part) find(req llm.Request) (*step, error) {
 	turns := 0
 	for _, m := range req.Messages {
 		if m.Role == llm.RoleAssistant {
@@ -113,9 +123,7 @@ func news(req llm.Request) string {
 }
 
 func shown(s string) string {
-	if r := []rune(s); len(r) > maxShown {
-		s = string(r[:maxShown]) + "..."
-	}
+	s = clip.MarkedRunes(s, maxShown, "...")
 	return fmt.Sprintf("%q", s)
 }
 

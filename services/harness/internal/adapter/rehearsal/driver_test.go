@@ -44,6 +44,32 @@ func talk(t *testing.T, d llm.Driver, question string, results ...string) (llm.R
 	}
 }
 
+// An agent with its own part plays that, from its first step at each call; other agents play the script's.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../../../docs/reference/rehearsal.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := driver(string(regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)[1][1]))
+	for range 2 {
+		req := drivertest.Ask("Find the failing test.")
+		req.Agent = "primary.subagents.scout"
+		r := drivertest.Call(t, t.Context(), d, req)
+		if r.Err != nil || r.Text != "TestGreet in greet_test.go fails." {
+			t.Errorf("the child says %q: %v", r.Text, r.Err)
+		}
+	}
+	_, r := talk(t, d, "Which test fails?", "TestGreet in greet_test.go fails.")
+	if r.Err != nil || r.Text != "It is TestGreet." {
+		t.Errorf("the root says %q: %v", r.Text, r.Err)
+	}
+	alone := driver("agents: {primary.subagents.scout: {steps: [{say: hello}]}}")
+	if r := drivertest.Call(t, t.Context(), alone, drivertest.Ask("Hi.")); !errors.Is(r.Err, fault.ScriptMismatch) {
+		t.Errorf("an agent without a part: %v", r.Err)
+	}
+}
+
 // The script of the reference page is played from the first request to beyond its end.
 func TestReferencePage(t *testing.T) {
 	page, err := os.ReadFile("../../../../../docs/reference/rehearsal.md")
@@ -203,6 +229,8 @@ func TestBadScripts(t *testing.T) {
 	}{
 		"":                                 {"one document", nil},
 		"steps: []":                        {"no steps", nil},
+		"agents: {a: {steps: []}}":         {`the part of "a" has no steps`, nil},
+		"agents: {a: {step: []}}":          {"unknown field", 1},
 		"steps:\n- say: a\n---\nsteps: []": {"one document", nil},
 		"steps:\n- say: a\n- sya: b":       {"unknown field", 3},
 		"stepz: []":                        {"unknown field", 1},

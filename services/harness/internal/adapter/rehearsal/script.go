@@ -26,10 +26,16 @@ const (
 	maxDepth = 64
 )
 
-// Script is a parsed script.
+// Script is a parsed script: the part of most agents, and the parts of others by their tree paths.
 type Script struct {
+	part
+	agents map[string]part
+}
+
+// part is the steps of an agent.
+type part struct {
 	steps []step
-	// rest answers what comes after the steps, if there is one.
+	// rest answers after the steps. It may be nil.
 	rest *step
 	loop bool
 }
@@ -144,23 +150,43 @@ func parse(data []byte) (*Script, error) {
 		return nil, errors.New("it must be one document with steps")
 	}
 	var doc struct {
-		Steps stepList `yaml:"steps"`
-		Loop  bool     `yaml:"loop"`
+		Steps  stepList `yaml:"steps"`
+		Loop   bool     `yaml:"loop"`
+		Agents map[string]struct {
+			Steps stepList `yaml:"steps"`
+			Loop  bool     `yaml:"loop"`
+		} `yaml:"agents"`
 	}
 	if err := yaml.NodeToValue(file.Docs[0].Body, &doc, yaml.Strict()); err != nil {
 		return nil, err
 	}
-	if len(doc.Steps) == 0 {
-		return nil, errors.New("it has no steps")
+	s := &Script{agents: make(map[string]part, len(doc.Agents))}
+	if len(doc.Steps) > 0 || len(doc.Agents) == 0 {
+		if s.part, err = newPart(doc.Steps, doc.Loop); err != nil {
+			return nil, fmt.Errorf("it %w", err)
+		}
 	}
-	s := &Script{steps: doc.Steps, loop: doc.Loop}
-	if last := len(s.steps) - 1; s.steps[last].Default {
-		s.rest, s.steps = &s.steps[last], s.steps[:last]
-	}
-	if s.loop && (s.rest != nil || len(s.steps) == 0) {
-		return nil, errors.New("loop and a default step exclude each other")
+	for path, a := range doc.Agents {
+		if s.agents[path], err = newPart(a.Steps, a.Loop); err != nil {
+			return nil, fmt.Errorf("the part of %.200q %w", path, err)
+		}
 	}
 	return s, nil
+}
+
+// newPart returns the steps of an agent. It fails with the end of a sentence.
+func newPart(steps []step, loop bool) (part, error) {
+	if len(steps) == 0 {
+		return part{}, errors.New("has no steps")
+	}
+	p := part{steps: steps, loop: loop}
+	if last := len(steps) - 1; steps[last].Default {
+		p.rest, p.steps = &steps[last], steps[:last]
+	}
+	if loop && p.rest != nil {
+		return part{}, errors.New("has a loop and a default step, which exclude each other")
+	}
+	return p, nil
 }
 
 // tame refuses what YAML lets small files do: aliases grow without bound, and deep nesting exhausts the stack.

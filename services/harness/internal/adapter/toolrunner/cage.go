@@ -2,20 +2,20 @@ package toolrunner
 
 import (
 	"context"
-	"time"
 
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/contract/toolwire"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/harness/internal/core/loop"
 
-	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
 // Hold implements [loop.Tools].
-func (r *Runner) Hold(ctx context.Context, id string, caller *loop.ToolContext) (loop.Cage, error) {
-	stream, err := r.client.HoldCage(ctx, &toolrunnerv1.HoldCageRequest{CageId: id, Context: contextToProto(caller)})
+func (r *Runner) Hold(ctx context.Context, id string, caller *contract.Caller) (loop.Cage, error) {
+	stream, err := r.client.HoldCage(ctx, &toolrunnerv1.HoldCageRequest{CageId: id, Context: toolwire.Caller(caller)})
 	if err != nil {
 		return nil, err
 	}
@@ -23,14 +23,11 @@ func (r *Runner) Hold(ctx context.Context, id string, caller *loop.ToolContext) 
 	if err != nil {
 		return nil, brokenOff(err, false)
 	}
-	opened := first.GetOpened()
-	if opened == nil {
-		return nil, fault.New(fault.CageUnavailable, "The cage of the agent %s ended before it was there: %s.", caller.Caller, first.GetEnded().GetReason())
+	e := toolwire.FromCageEvent(first)
+	if e.Opened == nil {
+		return nil, fault.New(fault.CageUnavailable, "The cage of the agent %s ended before it was there: %s.", caller.Agent, e.Ended)
 	}
-	return &cage{r.client, caller.SessionID, stream, loop.CageOpened{
-		ID: opened.GetCageId(), Tier: opened.GetTier(), BestEffort: opened.GetBestEffort(), Summary: opened.GetSummary(),
-		Notes: opened.GetNotes(),
-	}}, nil
+	return &cage{r.client, caller.SessionID, stream, *e.Opened}, nil
 }
 
 // cage implements [loop.Cage].
@@ -38,44 +35,34 @@ type cage struct {
 	client  toolrunnerv1.ToolRunnerServiceClient
 	session string
 	stream  grpc.ServerStreamingClient[toolrunnerv1.HoldCageEvent]
-	opened  loop.CageOpened
+	opened  contract.Cage
 }
 
 // Opened implements loop.Cage.
-func (c *cage) Opened() loop.CageOpened { return c.opened }
+func (c *cage) Opened() contract.Cage { return c.opened }
 
 // Release implements loop.Cage.
-func (c *cage) Release(ctx context.Context) ([]loop.CageFinding, error) {
+func (c *cage) Release(ctx context.Context) ([]contract.Finding, error) {
 	res, err := c.client.ReleaseCage(ctx, &toolrunnerv1.ReleaseCageRequest{CageId: c.opened.ID, SessionId: c.session})
 	if err != nil {
 		return nil, err
 	}
-	return findingsFromProto(res.GetFound()), nil
-}
-
-func findingsFromProto(list []*commonv1.CageFinding) (found []loop.CageFinding) {
-	for _, f := range list {
-		found = append(found, loop.CageFinding{Kind: f.GetKind(), Path: f.GetPath(), Text: f.GetText()})
-	}
-	return found
+	return contract.FindingsFromProto(res.GetFound()), nil
 }
 
 // Next implements loop.Cage. An event this build does not know is passed over.
-func (c *cage) Next() (any, error) {
+func (c *cage) Next() (contract.CageEvent, error) {
 	for {
-		event, err := c.stream.Recv()
+		m, err := c.stream.Recv()
 		if err != nil {
-			return nil, err
+			return contract.CageEvent{}, err
 		}
-		switch {
-		case event.GetNetwork() != nil:
-			a := event.GetNetwork()
-			return loop.Attempt{
-				At: time.UnixMilli(a.GetAt()), Target: a.GetTarget(), Allowed: a.GetAllowed(), Rule: a.GetRule(), Count: max(a.GetCount(), 1),
-			}, nil
-		case event.GetEnded() != nil:
+		e := toolwire.FromCageEvent(m)
+		if e.Ended != "" {
 			_, _ = c.stream.Recv() // the end of the stream follows at once
-			return loop.CageEnd{Reason: event.GetEnded().GetReason(), Found: findingsFromProto(event.GetEnded().GetFound())}, nil
+		}
+		if e.Ended != "" || e.Network != nil {
+			return e, nil
 		}
 	}
 }

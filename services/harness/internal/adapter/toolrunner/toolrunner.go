@@ -1,23 +1,20 @@
-// Package toolrunner reaches the tool runners of workspaces over gRPC: their catalogues for the compiler and the loop, and
-// their tools for the loop.
+// Package toolrunner reaches the tool runners of workspaces over gRPC: their catalogues and their tools for the loop.
 package toolrunner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/types/known/structpb"
-
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/contract/toolwire"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/rpc"
-	"kaged.dev/services/harness/internal/core"
 	"kaged.dev/services/harness/internal/core/loop"
 
-	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
@@ -31,7 +28,7 @@ type Workspaces struct {
 }
 
 type catalogueAt struct {
-	tools core.Catalogue
+	tools catalogue.Tools
 	at    time.Time
 }
 
@@ -58,7 +55,7 @@ type Runner struct {
 }
 
 // Catalogue returns the tools there are, as they were at most the time to live ago.
-func (r *Runner) Catalogue(ctx context.Context) (core.Catalogue, error) {
+func (r *Runner) Catalogue(ctx context.Context) (catalogue.Tools, error) {
 	w := r.workspaces
 	w.mu.Lock()
 	known, ok := w.known[r.name]
@@ -70,7 +67,7 @@ func (r *Runner) Catalogue(ctx context.Context) (core.Catalogue, error) {
 	if err != nil {
 		return nil, fault.From(err).With("subsystem", "tool-runner")
 	}
-	tools, err := catalogue(resp)
+	tools, err := toolwire.FromTools(resp.GetTools())
 	if err != nil {
 		return nil, err
 	}
@@ -78,43 +75,6 @@ func (r *Runner) Catalogue(ctx context.Context) (core.Catalogue, error) {
 	w.known[r.name] = catalogueAt{tools, time.Now()}
 	w.mu.Unlock()
 	return tools, nil
-}
-
-func catalogue(resp *toolrunnerv1.ListToolsResponse) (core.Catalogue, error) {
-	out := make(core.Catalogue, 0, len(resp.GetTools()))
-	for _, t := range resp.GetTools() {
-		schema, err := schemaOf(t.GetInputSchema())
-		if err != nil {
-			return nil, err
-		}
-		tool := core.Tool{
-			Name: t.GetName(), Description: t.GetDescription(), Schema: schema, RootOnly: t.GetRootOnly(),
-			DefaultRoot: t.GetDefaultRoot(), Parallel: t.GetParallel(),
-			Writes: t.GetCategory() != toolrunnerv1.Category_CATEGORY_READ,
-		}
-		for _, a := range t.GetAliases() {
-			schema, err := schemaOf(a.GetInputSchema())
-			if err != nil {
-				return nil, err
-			}
-			tool.Aliases = append(tool.Aliases, core.ToolAlias{Name: a.GetName(), Description: a.GetDescription(), Schema: schema})
-		}
-		out = append(out, tool)
-	}
-	return out, nil
-}
-
-// schemaOf returns a schema as JSON with sorted keys, always of type object.
-func schemaOf(s *structpb.Struct) (json.RawMessage, error) {
-	m := s.AsMap()
-	if _, typed := m["type"]; !typed {
-		m["type"] = "object"
-	}
-	text, err := json.Marshal(m)
-	if err != nil {
-		return nil, fault.Wrap(err, fault.Internal, "A tool's schema cannot be written as JSON.")
-	}
-	return text, nil
 }
 
 // patience is how long a call that is cancelled may take to end before nobody waits for its records.
@@ -126,7 +86,9 @@ func (r *Runner) Run(ctx context.Context, call loop.ToolRequest, output func(str
 		return loop.ToolOutcome{}, err
 	}
 	lasting, stop := rpc.Lasting(ctx, patience, func(ctx context.Context) error {
-		_, err := r.client.CancelTool(ctx, &toolrunnerv1.CancelToolRequest{SessionId: call.Context.SessionID, CallId: call.CallID})
+		_, err := r.client.CancelTool(ctx, &toolrunnerv1.CancelToolRequest{
+			SessionId: call.Context.SessionID, InvocationId: call.Context.InvocationID, CallId: call.CallID,
+		})
 		return err
 	})
 	defer stop()
@@ -148,7 +110,8 @@ func (r *Runner) Run(ctx context.Context, call loop.ToolRequest, output func(str
 			// The end of the stream follows at once; a call that is read to its end is no broken one in anyone's traces.
 			_, _ = stream.Recv()
 			if ev.GetApproval() != nil {
-				return questionFromProto(ev.GetApproval()), nil
+				question, records := toolwire.FromQuestion(ev.GetApproval())
+				return loop.ToolOutcome{Question: &question, Audit: records}, nil
 			}
 			return outcomeFromProto(ev.GetResult())
 		}
@@ -166,34 +129,11 @@ func brokenOff(err error, wrote bool) error {
 }
 
 func requestToProto(call loop.ToolRequest) *toolrunnerv1.RunToolRequest {
-	req := &toolrunnerv1.RunToolRequest{CallId: call.CallID, Tool: call.Tool, Input: call.Input, Context: contextToProto(call.Context)}
+	req := &toolrunnerv1.RunToolRequest{CallId: call.CallID, Tool: call.Tool, Input: call.Input, Context: toolwire.Caller(call.Context)}
 	if call.Grant != "" {
 		req.Grant = &toolrunnerv1.ToolGrant{Fingerprint: call.Grant}
 	}
 	return req
-}
-
-func contextToProto(c *loop.ToolContext) *toolrunnerv1.ToolContext {
-	p := &toolrunnerv1.ToolContext{
-		SessionId: c.SessionID, RunId: c.RunID, RequestId: c.RequestID, Caller: c.Caller, ProjectId: c.ProjectID,
-		ProjectRoot: c.ProjectRoot, OperatorId: c.OperatorID, Cage: c.Cage.Proto(), CageId: c.CageID, Tools: c.Tools,
-	}
-	if c.Job != nil {
-		p.Job = &toolrunnerv1.JobPolicy{Tools: c.Job.Tools}
-	}
-	return p
-}
-
-func questionFromProto(p *toolrunnerv1.ApprovalNeeded) loop.ToolOutcome {
-	s := p.GetSubject()
-	out := loop.ToolOutcome{Question: &loop.Question{Fingerprint: p.GetFingerprint(), Subject: loop.Subject{
-		Tool: s.GetTool(), Agent: s.GetAgentPath(), Reasons: s.GetReasons(), Command: s.GetCommand(), Cwd: s.GetCwd(), Paths: s.GetPaths(),
-		Preview: s.GetPreview(),
-	}}}
-	for _, a := range p.GetAudit() {
-		out.Audit = append(out.Audit, recordFromProto(a))
-	}
-	return out
 }
 
 // outcomeFromProto returns what came of a call. One that was cancelled has no outcome but its records.
@@ -201,16 +141,10 @@ func outcomeFromProto(p *toolrunnerv1.ToolResult) (loop.ToolOutcome, error) {
 	out := loop.ToolOutcome{
 		Content: p.GetContent(), Err: fault.FromProto(p.GetError()),
 		Duration: time.Duration(p.GetDurationMs()) * time.Millisecond, CageOver: p.GetCageOver(),
-	}
-	for _, a := range p.GetAudit() {
-		out.Audit = append(out.Audit, recordFromProto(a))
+		Audit: contract.RecordsFromProto(p.GetAudit()),
 	}
 	if out.Err != nil && out.Err.Code == fault.Cancelled {
 		return loop.ToolOutcome{Audit: out.Audit, CageOver: out.CageOver}, out.Err
 	}
 	return out, nil
-}
-
-func recordFromProto(a *commonv1.AuditRecord) loop.Record {
-	return loop.Record{Type: a.GetEventType(), At: time.UnixMilli(a.GetTs()), AgentPath: a.GetAgentPath(), Payload: a.GetPayload().AsMap()}
 }

@@ -15,10 +15,12 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/rpc"
-	"kaged.dev/services/harness/internal/core"
+	"kaged.dev/pkg/toolcall"
 	"kaged.dev/services/harness/internal/core/loop"
 
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
@@ -33,12 +35,17 @@ type fake struct {
 	lists int
 	run   func(*toolrunnerv1.RunToolRequest, grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error
 	// cancel is called by CancelTool, and run ends; nil is a tool runner that knows no such call.
-	cancel func()
-	hold   func(*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error
+	cancel  func()
+	holdRun func(*toolrunnerv1.HoldRunRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldRunEvent]) error
+	hold    func(*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error
 }
 
 func (f *fake) HoldCage(req *toolrunnerv1.HoldCageRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error {
 	return f.hold(req, stream)
+}
+
+func (f *fake) HoldRun(req *toolrunnerv1.HoldRunRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldRunEvent]) error {
+	return f.holdRun(req, stream)
 }
 
 func (f *fake) CancelTool(_ context.Context, req *toolrunnerv1.CancelToolRequest) (*toolrunnerv1.CancelToolResponse, error) {
@@ -58,7 +65,10 @@ func (f *fake) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) (*tool
 			Category: toolrunnerv1.Category_CATEGORY_READ,
 			Aliases:  []*toolrunnerv1.ToolAlias{{Name: "read", Description: "Reads, too.", InputSchema: schema}},
 		},
-		{Name: "x.y", RootOnly: true, Category: toolrunnerv1.Category_CATEGORY_WRITE},
+		{
+			Name: "x.y", RootOnly: true, Category: toolrunnerv1.Category_CATEGORY_WRITE,
+			ReadWhen: []*toolrunnerv1.ReadWhen{{Parameters: []*toolrunnerv1.ParameterMatch{{Parameter: "a", Values: []string{"b"}}, {Parameter: "c"}}}},
+		},
 	}}, err
 }
 
@@ -104,12 +114,15 @@ func TestCatalogue(t *testing.T) {
 		t.Fatal(err)
 	}
 	schema := []byte(`{"properties":{"a":1,"b":true},"required":["b","a"],"type":"object"}`)
-	want := core.Catalogue{
+	want := catalogue.Tools{
 		{
 			Name: "file.read", Description: "Reads.", Schema: schema, Parallel: true, DefaultRoot: true,
-			Aliases: []core.ToolAlias{{Name: "read", Description: "Reads, too.", Schema: schema}},
+			Aliases: []catalogue.Alias{{Name: "read", Description: "Reads, too.", Schema: schema}},
 		},
-		{Name: "x.y", RootOnly: true, Writes: true, Schema: []byte(`{"type":"object"}`)},
+		{
+			Name: "x.y", RootOnly: true, Writes: true, Schema: []byte(`{"type":"object"}`),
+			ReadWhen: toolcall.ReadWhen{{{Parameter: "a", Values: []string{"b"}}, {Parameter: "c"}}},
+		},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -150,8 +163,8 @@ func TestRun(t *testing.T) {
 		}}})
 	}}, time.Hour)
 	output := ""
-	out, err := tools.Run(t.Context(), loop.ToolRequest{CallID: "c", Tool: "file.read", Input: "{}", Context: &loop.ToolContext{
-		SessionID: "s", RunID: "r", RequestID: "q", Caller: "primary", ProjectID: "p", ProjectRoot: "/p", OperatorID: "o",
+	out, err := tools.Run(t.Context(), loop.ToolRequest{CallID: "c", Tool: "file.read", Input: "{}", Context: &contract.Caller{
+		SessionID: "s", RunID: "r", RequestID: "q", Agent: "primary", ProjectID: "p", Root: "/p", OperatorID: "o",
 		Cage: &dsl.Cage{State: "ephemeral"}, Tools: []string{"file.read"},
 	}}, func(stream, text string) { output += stream + ":" + text + " " })
 	if err != nil || output != "stderr:one stderr:two " {
@@ -159,7 +172,7 @@ func TestRun(t *testing.T) {
 	}
 	want := loop.ToolOutcome{
 		Content: "{}", Err: fault.New(fault.FileNotFound, "Gone."), Duration: 7 * time.Millisecond,
-		Audit: []loop.Record{{Type: "tool.called", At: time.UnixMilli(9), AgentPath: "primary", Payload: map[string]any{"a": 1.0}}},
+		Audit: []contract.Record{{Type: "tool.called", At: 9, Agent: "primary", Payload: map[string]any{"a": 1.0}}},
 	}
 	if d := cmp.Diff(want, out); d != "" {
 		t.Error(d)
@@ -193,14 +206,14 @@ func TestCancel(t *testing.T) {
 				f.cancel = func() { close(cancelled) }
 			}
 			ctx, leave := context.WithCancel(t.Context())
-			out, err := open(t, f, time.Hour).Run(ctx, loop.ToolRequest{CallID: "c", Context: &loop.ToolContext{SessionID: "s"}}, func(string, string) { leave() })
+			out, err := open(t, f, time.Hour).Run(ctx, loop.ToolRequest{CallID: "c", Context: &contract.Caller{SessionID: "s"}}, func(string, string) { leave() })
 			if !errors.Is(err, fault.Cancelled) {
 				t.Errorf("error %v", err)
 			}
 			if known != (len(out.Audit) == 1) {
 				t.Errorf("records %+v", out.Audit)
 			}
-			if _, err := open(t, f, time.Hour).Run(ctx, loop.ToolRequest{Context: &loop.ToolContext{}}, nil); !errors.Is(err, context.Canceled) {
+			if _, err := open(t, f, time.Hour).Run(ctx, loop.ToolRequest{Context: &contract.Caller{}}, nil); !errors.Is(err, context.Canceled) {
 				t.Errorf("a call of one who has left: %v", err)
 			}
 		})
@@ -228,7 +241,7 @@ func TestBrokenCalls(t *testing.T) {
 		}, fault.Internal},
 	} {
 		tools := open(t, &fake{run: tt.run}, time.Hour)
-		_, err := tools.Run(t.Context(), loop.ToolRequest{Context: &loop.ToolContext{}}, func(string, string) {})
+		_, err := tools.Run(t.Context(), loop.ToolRequest{Context: &contract.Caller{}}, func(string, string) {})
 		if fault.CodeOf(err) != tt.want {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -256,15 +269,15 @@ func TestHold(t *testing.T) {
 		}
 		return nil
 	}}, time.Hour)
-	cage, err := tools.Hold(t.Context(), "id", &loop.ToolContext{SessionID: "s", RunID: "r", Caller: "primary", ProjectRoot: "/p", Cage: &dsl.Cage{State: "ephemeral"}})
+	cage, err := tools.Hold(t.Context(), "id", &contract.Caller{SessionID: "s", RunID: "r", Agent: "primary", Root: "/p", Cage: &dsl.Cage{State: "ephemeral"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(loop.CageOpened{ID: "c", Tier: "userns", BestEffort: []string{"b"}, Summary: "s"}, cage.Opened()); d != "" {
+	if d := cmp.Diff(contract.Cage{ID: "c", Tier: "userns", BestEffort: []string{"b"}, Summary: "s"}, cage.Opened()); d != "" {
 		t.Error(d)
 	}
-	for _, want := range []any{
-		loop.Attempt{At: time.UnixMilli(5), Target: "t", Allowed: true, Rule: "r", Count: 1}, loop.CageEnd{Reason: "walltime"},
+	for _, want := range []contract.CageEvent{
+		{Network: &contract.Attempt{At: 5, Target: "t", Allowed: true, Rule: "r", Count: 1}}, {Ended: "walltime"},
 	} {
 		if e, err := cage.Next(); err != nil || !cmp.Equal(e, want) {
 			t.Errorf("%+v, %v", e, err)
@@ -291,8 +304,47 @@ func TestHoldIsRefused(t *testing.T) {
 			return stream.Send(&toolrunnerv1.HoldCageEvent{Event: &toolrunnerv1.HoldCageEvent_Ended{Ended: &toolrunnerv1.CageEnded{Reason: "lost"}}})
 		},
 	} {
-		if _, err := open(t, &fake{hold: hold}, time.Hour).Hold(t.Context(), "id", &loop.ToolContext{}); fault.CodeOf(err) != want {
+		if _, err := open(t, &fake{hold: hold}, time.Hour).Hold(t.Context(), "id", &contract.Caller{}); fault.CodeOf(err) != want {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// A run is held again after its tool runner was lost, until its end; a tool runner that refuses it is not asked again.
+func TestHoldRun(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fails error
+		tries int
+	}{
+		"lost":    {fault.New(fault.Unavailable, "restarting"), 3},
+		"refused": {fault.New(fault.BadRequest, "no run"), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			tries, known := 0, 0
+			f := &fake{holdRun: func(req *toolrunnerv1.HoldRunRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldRunEvent]) error {
+				if tries++; tries == 3 || req.GetContext().GetRunId() != "r" {
+					defer cancel()
+				}
+				opened := &toolrunnerv1.HoldRunEvent{Event: &toolrunnerv1.HoldRunEvent_Opened{Opened: &toolrunnerv1.RunOpened{}}}
+				if err := stream.Send(opened); tries < 2 && err == nil {
+					return nil // the end of a stream is a loss too
+				}
+				return c.fails
+			}}
+			if name == "refused" {
+				f.holdRun = func(*toolrunnerv1.HoldRunRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldRunEvent]) error {
+					tries++
+					return c.fails
+				}
+			}
+			open(t, f, time.Minute).HoldRun(ctx, &contract.Caller{SessionID: "s", RunID: "r"}, func() { known++ })
+			if tries != c.tries || known != 1 {
+				t.Errorf("got %d tries and known %d times, want %d and 1", tries, known, c.tries)
+			}
+		})
 	}
 }

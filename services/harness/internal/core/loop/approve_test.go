@@ -9,8 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kaged.dev/pkg/compile"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/harness/internal/core"
 )
 
 // guarded is a tool runner that asks about every call of shell.bash until it is granted what it asked.
@@ -34,17 +35,17 @@ func (g *guarded) Run(ctx context.Context, req ToolRequest, output func(stream, 
 	g.grants = append(g.grants, req.Grant)
 	if req.Grant != fingerprint {
 		return ToolOutcome{
-			Question: &Question{Subject: Subject{Tool: "shell.bash", Reasons: []string{"why"}, Command: req.Input}, Fingerprint: fingerprint},
-			Audit:    []Record{{Type: "tool.called"}, {Type: "tool.approval.requested"}},
+			Question: &contract.Question{Subject: contract.Subject{Tool: "shell.bash", Reasons: []string{"why"}, Command: req.Input}, Fingerprint: fingerprint},
+			Audit:    []contract.Record{{Type: "tool.called"}, {Type: "tool.approval.requested"}},
 		}, nil
 	}
 	if g.lost {
 		return ToolOutcome{}, fault.New(fault.Unavailable, "gone")
 	}
-	return ToolOutcome{Content: `{"ok":true}`, Audit: []Record{{Type: "tool.completed"}}}, nil
+	return ToolOutcome{Content: `{"ok":true}`, Audit: []contract.Record{{Type: "tool.completed"}}}, nil
 }
 
-func (g *guarded) Hold(ctx context.Context, id string, caller *ToolContext) (Cage, error) {
+func (g *guarded) Hold(ctx context.Context, id string, caller *contract.Caller) (Cage, error) {
 	return g.tools.Hold(ctx, id, caller)
 }
 
@@ -56,7 +57,7 @@ func asking(t *testing.T) (*bench, *guarded) {
 	return b, g
 }
 
-func recorded(records []Record) string {
+func recorded(records []contract.Record) string {
 	var types []string
 	for _, r := range records {
 		types = append(types, r.Type)
@@ -70,28 +71,28 @@ func TestApproval(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name     string
-		decision Decision
+		decision contract.Decision
 		want     string // in the result
 		grants   []string
 		records  string
 	}{
-		{"approved", Decision{Verdict: Approved}, `{"ok":true}`, []string{"", "one"}, "tool.completed"},
-		{"denied", Decision{Verdict: Denied, Comment: "use make clean"}, "approval_denied|use make clean", []string{""}, "tool.completed"},
-		{"denied without a word", Decision{Verdict: Denied}, "approval_denied|The operator denied the call.", []string{""}, "tool.completed"},
-		{"expired", Decision{Verdict: Expired}, "approval_expired", []string{""}, "tool.completed"},
-		{"anything else", Decision{}, "approval_denied", []string{""}, "tool.completed"},
+		{"approved", contract.Decision{Verdict: contract.Approved}, `{"ok":true}`, []string{"", "one"}, "tool.completed"},
+		{"denied", contract.Decision{Verdict: contract.Denied, Comment: "use make clean"}, "approval_denied|use make clean", []string{""}, "tool.completed"},
+		{"denied without a word", contract.Decision{Verdict: contract.Denied}, "approval_denied|The operator denied the call.", []string{""}, "tool.completed"},
+		{"expired", contract.Decision{Verdict: contract.Expired}, "approval_expired", []string{""}, "tool.completed"},
+		{"anything else", contract.Decision{}, "approval_denied", []string{""}, "tool.completed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b, g := asking(t)
-			b.sink.answer = func(context.Context, ApprovalRequested) (Decision, error) { return c.decision, nil }
-			if fin := b.run(t.Context()); fin.Outcome != Completed {
+			b.sink.answer = func(context.Context, contract.ApprovalRequested) (contract.Decision, error) { return c.decision, nil }
+			if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
 				t.Fatalf("%+v", fin)
 			}
 			if d := cmp.Diff(c.grants, g.grants); d != "" {
 				t.Error(d)
 			}
-			asked, done := of[ApprovalRequested](b.sink), of[ToolFinished](b.sink)
+			asked, done := of[contract.ApprovalRequested](b.sink), of[contract.ToolFinished](b.sink)
 			if len(asked) != 1 || asked[0].CallID != "c1" || asked[0].ID == "" || asked[0].Step != 1 || asked[0].Subject.Command != `{"command":"x"}` ||
 				recorded(asked[0].Audit) != "tool.called tool.approval.requested" {
 				t.Errorf("asked %+v", asked)
@@ -120,10 +121,10 @@ func TestEndWhileAsked(t *testing.T) {
 			b.deps.Stopping = stopping
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			fins := make(chan Finished)
+			fins := make(chan contract.Finished)
 			go func() { fins <- b.run(ctx) }()
 			synctest.Wait()
-			if len(of[ApprovalRequested](b.sink)) != 1 {
+			if len(of[contract.ApprovalRequested](b.sink)) != 1 {
 				t.Fatal("nobody was asked")
 			}
 			if name == "cancelled" {
@@ -132,7 +133,7 @@ func TestEndWhileAsked(t *testing.T) {
 				close(stopping)
 			}
 			<-fins
-			done := of[ToolFinished](b.sink)
+			done := of[contract.ToolFinished](b.sink)
 			if len(done) != 1 || done[0].Err.Code.String() != name || !strings.Contains(done[0].Result.Content, "was not made") || len(g.grants) != 1 {
 				t.Errorf("%s: %+v", name, done)
 			}
@@ -145,16 +146,20 @@ func TestApprovalGoesWrong(t *testing.T) {
 	t.Parallel()
 	b, g := asking(t)
 	g.vary = true
-	b.sink.answer = func(context.Context, ApprovalRequested) (Decision, error) { return Decision{Verdict: Approved}, nil }
+	b.sink.answer = func(context.Context, contract.ApprovalRequested) (contract.Decision, error) {
+		return contract.Decision{Verdict: contract.Approved}, nil
+	}
 	b.run(t.Context())
-	if done := of[ToolFinished](b.sink); len(of[ApprovalRequested](b.sink)) != maxQuestions || done[0].Err.Code != fault.ApprovalRequired {
-		t.Errorf("%d questions, %+v", len(of[ApprovalRequested](b.sink)), done)
+	if done := of[contract.ToolFinished](b.sink); len(of[contract.ApprovalRequested](b.sink)) != maxQuestions || done[0].Err.Code != fault.ApprovalRequired {
+		t.Errorf("%d questions, %+v", len(of[contract.ApprovalRequested](b.sink)), done)
 	}
 	b, g = asking(t)
 	g.lost = true
-	b.sink.answer = func(context.Context, ApprovalRequested) (Decision, error) { return Decision{Verdict: Approved}, nil }
+	b.sink.answer = func(context.Context, contract.ApprovalRequested) (contract.Decision, error) {
+		return contract.Decision{Verdict: contract.Approved}, nil
+	}
 	b.run(t.Context())
-	if done := of[ToolFinished](b.sink); len(g.grants) != 2 || done[0].Err.Code != fault.Unavailable || recorded(done[0].Audit) != "tool.completed" {
+	if done := of[contract.ToolFinished](b.sink); len(g.grants) != 2 || done[0].Err.Code != fault.Unavailable || recorded(done[0].Audit) != "tool.completed" {
 		t.Errorf("%+v", done)
 	}
 }
@@ -163,8 +168,8 @@ func TestApprovalGoesWrong(t *testing.T) {
 func TestJob(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, wants(call("c1", "file.read", "{}")), says("Done."))
-	b.start.Agent = &core.Agent{Path: "primary", Model: "smart", PromptPath: "prompts/primary.md", Tools: []string{"file.read"}}
-	b.start.Job = &Job{Tools: []string{"file.write"}}
+	b.start.Agent = &compile.Agent{Path: "primary", Model: "smart", PromptPath: "prompts/primary.md", Tools: []string{"file.read"}}
+	b.start.Job = &contract.Job{Tools: []string{"file.write"}}
 	b.run(t.Context())
 	if job := b.tools.seen[0].Context.Job; job == nil || !cmp.Equal(job.Tools, []string{"file.write"}) {
 		t.Errorf("job %+v", job)

@@ -6,8 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/llm"
 )
 
@@ -29,9 +29,11 @@ const maxRecordBytes = 1 << 20
 // them (hash, item_count). What went out before is not written again, so a session's record grows with its conversation
 // and not with the square of it. If the beginning of a request is not what was recorded, all of it is recorded anew.
 type auditProcessor struct {
-	emit      func(Event) error
+	emit      func(contract.Event) error
 	agentPath string
-	head      AuditHead // where the record stands
+	// invocation is empty for the root agent's. That of another begins a chain of its own, which nothing continues.
+	invocation string
+	head       contract.AuditHead // where the record stands
 
 	recorded int    // how many messages of this run's requests are in the chain
 	prefix   uint64 // the seal of the request up to these messages
@@ -40,7 +42,7 @@ type auditProcessor struct {
 // ProcessInput records the first request of a run. It continues the session's chain if the request begins as recorded.
 func (a *auditProcessor) ProcessInput(_ context.Context, call *Call) error {
 	items := requestItems(call)
-	base := AuditHead{}
+	base := contract.AuditHead{}
 	if n := a.head.Items; n > 0 && n <= len(items) && chain("", items[:n]) == a.head.Hash {
 		base = a.head
 	}
@@ -53,17 +55,17 @@ func (a *auditProcessor) ProcessInputStep(_ context.Context, call *Call) error {
 	if a.recorded <= len(req.Messages) && seal(req, a.recorded) == a.prefix {
 		return a.record(preGenerationStep, call, a.head, messageItems(req.Messages[a.recorded:]))
 	}
-	return a.record(preGenerationStep, call, AuditHead{}, requestItems(call))
+	return a.record(preGenerationStep, call, contract.AuditHead{}, requestItems(call))
 }
 
 // ProcessOutputChunk does nothing: what a model writes is part of the next request.
-func (a *auditProcessor) ProcessOutputChunk(context.Context, Delta) error { return nil }
+func (a *auditProcessor) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }
 
 // record writes items that continue base, in as many records as they need, and moves the head.
-func (a *auditProcessor) record(event string, call *Call, base AuditHead, items [][]byte) error {
+func (a *auditProcessor) record(event string, call *Call, base contract.AuditHead, items [][]byte) error {
 	for first := true; first || len(items) > 0; first = false {
 		n := batch(items)
-		next := AuditHead{Hash: chain(base.Hash, items[:n]), Items: base.Items + n}
+		next := contract.AuditHead{Hash: chain(base.Hash, items[:n]), Items: base.Items + n}
 		values, err := decodeItems(items[:n])
 		if err != nil {
 			return err
@@ -73,10 +75,13 @@ func (a *auditProcessor) record(event string, call *Call, base AuditHead, items 
 			"provider": call.Target.Provider, "model": call.Target.Model,
 			"base_hash": nil, "hash": next.Hash, "item_count": next.Items, "new_items": values,
 		}
+		if a.invocation != "" {
+			payload["invocation_id"] = a.invocation
+		}
 		if base.Items > 0 {
 			payload["base_hash"] = base.Hash
 		}
-		if err := a.emit(Record{Type: event, At: time.Now(), AgentPath: a.agentPath, Payload: payload}); err != nil {
+		if err := a.emit(contract.NewRecord(event, a.agentPath, payload)); err != nil {
 			return err
 		}
 		base, items = next, items[n:]
@@ -87,7 +92,10 @@ func (a *auditProcessor) record(event string, call *Call, base AuditHead, items 
 		return nil
 	}
 	a.head = base
-	return a.emit(AuditMoved{a.head})
+	if a.invocation != "" {
+		return nil
+	}
+	return a.emit(contract.AuditMoved{Head: a.head})
 }
 
 // batch returns how many items go into one record.

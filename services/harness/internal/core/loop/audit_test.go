@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 )
@@ -23,7 +24,7 @@ type archive struct {
 }
 
 // add takes a record and checks its chain.
-func (a *archive) add(t *testing.T, r Record) {
+func (a *archive) add(t *testing.T, r contract.Record) {
 	t.Helper()
 	text, err := json.Marshal(r.Payload)
 	if err != nil {
@@ -80,9 +81,9 @@ func (a *archive) equal(t *testing.T, req llm.Request) {
 	}
 }
 
-func records(s *sink, types ...string) []Record {
-	var out []Record
-	for _, r := range of[Record](s) {
+func records(s *sink, types ...string) []contract.Record {
+	var out []contract.Record
+	for _, r := range of[contract.Record](s) {
 		for _, name := range types {
 			if r.Type == name {
 				out = append(out, r)
@@ -108,11 +109,11 @@ func TestRecordsRebuildRequests(t *testing.T) {
 	for i, r := range recs[1:] {
 		a.add(t, r)
 		a.equal(t, b.model.requests[i])
-		if r.Payload["step"] != i+1 || r.Payload["tool_count"] != 3 || r.Payload["model"] != "m1" || r.Payload["provider"] != "fake" || r.AgentPath != "primary" {
+		if r.Payload["step"] != i+1 || r.Payload["tool_count"] != 3 || r.Payload["model"] != "m1" || r.Payload["provider"] != "fake" || r.Agent != "primary" {
 			t.Errorf("%v", r.Payload)
 		}
 	}
-	heads := of[AuditMoved](b.sink)
+	heads := of[contract.AuditMoved](b.sink)
 	if last := heads[len(heads)-1].Head; last.Items != len(a.items) || last.Hash != hashOf(t, a.items) {
 		t.Errorf("%+v", last)
 	}
@@ -121,9 +122,9 @@ func TestRecordsRebuildRequests(t *testing.T) {
 // A session's record grows with its conversation: the next run writes only what is new, unless the beginning changed.
 func TestRecordContinuesAcrossRuns(t *testing.T) {
 	var a archive
-	var head AuditHead
+	var head contract.AuditHead
 	var history []llm.Message
-	run := func(prompt string) []Record {
+	run := func(prompt string) []contract.Record {
 		b := newBench(t, wants(call("", "file.read", "{}")), says("Done."))
 		b.start.Prompts["prompts/primary.md"] = prompt
 		b.tools.run["file.read"] = func(context.Context, string) (string, error) { return strings.Repeat("x", 10_000), nil }
@@ -136,9 +137,9 @@ func TestRecordContinuesAcrossRuns(t *testing.T) {
 			a.add(t, r)
 		}
 		a.equal(t, b.model.requests[1])
-		heads := of[AuditMoved](b.sink)
+		heads := of[contract.AuditMoved](b.sink)
 		head = heads[len(heads)-1].Head
-		history = append(b.model.requests[1].Messages, llm.Message{Role: llm.RoleAssistant, Blocks: of[Turn](b.sink)[1].Blocks})
+		history = append(b.model.requests[1].Messages, llm.Message{Role: llm.RoleAssistant, Blocks: of[contract.TurnDone](b.sink)[1].Blocks})
 		return recs
 	}
 	for i := range 30 {
@@ -178,13 +179,13 @@ func TestLargeRecordsAreSplit(t *testing.T) {
 // A record that cannot be sent ends the run before the model is called (H-PIPE-AUDIT-03).
 func TestNoCallWithoutRecord(t *testing.T) {
 	b := newBench(t)
-	b.sink.onEmit = func(e Event) error {
-		if _, ok := e.(Record); ok {
+	b.sink.onEmit = func(e contract.Event) error {
+		if _, ok := e.(contract.Record); ok {
 			return fault.New(fault.AuditFailed, "No record.")
 		}
 		return nil
 	}
-	if fin := b.run(t.Context()); fin.Outcome != Failed || fin.Err.Code != fault.AuditFailed || b.model.calls() != 0 {
+	if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fin.Err.Code != fault.AuditFailed || b.model.calls() != 0 {
 		t.Errorf("%+v", fin)
 	}
 }
@@ -212,7 +213,7 @@ func (p *probe) ProcessInputStep(_ context.Context, c *Call) error {
 	return p.fail
 }
 
-func (p *probe) ProcessOutputChunk(context.Context, Delta) error {
+func (p *probe) ProcessOutputChunk(context.Context, contract.Delta) error {
 	p.chunks++
 	return nil
 }
@@ -235,7 +236,7 @@ func TestPipeline(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := p.output(t.Context(), Delta{}); err != nil {
+	if err := p.output(t.Context(), contract.Delta{}); err != nil {
 		t.Error(err)
 	}
 	if first.inputs != 1 || first.steps != 3 || second.steps != 3 || second.chunks != 1 || strings.Join(order, " ") != "first second" {
@@ -249,7 +250,7 @@ func TestPipeline(t *testing.T) {
 
 // A request that changed after the pipeline is not sent (H-PIPE-01): the seal tells any two requests apart.
 func TestSeal(t *testing.T) {
-	r := &run{}
+	r := &invocation{}
 	a := attempts{run: r, call: &Call{Request: llm.Request{System: []string{"a"}}}, seal: 1}
 	if _, err := a.once(t.Context(), candidate{}); fault.CodeOf(err) != fault.Internal {
 		t.Error(err)

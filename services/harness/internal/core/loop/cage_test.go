@@ -8,32 +8,44 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 )
 
 // box is a cage that says what the test gives it, until it is released.
 type box struct {
-	opened CageOpened
-	happen chan any // an Attempt, a CageEnd or an error
+	opened contract.Cage
+	happen chan happening
 	life   context.Context
-	caller ToolContext
-	leaves []CageFinding
+	caller contract.Caller
+	leaves []contract.Finding
 }
 
-func (b *box) Release(context.Context) ([]CageFinding, error) { return b.leaves, b.life.Err() }
+func (b *box) Release(context.Context) ([]contract.Finding, error) { return b.leaves, b.life.Err() }
 
-func (b *box) Opened() CageOpened { return b.opened }
+func (b *box) Opened() contract.Cage { return b.opened }
 
-func (b *box) Next() (any, error) {
+// happening is an event of a cage, or the error that ends its stream.
+type happening struct {
+	contract.CageEvent
+	err error
+}
+
+func tried(a contract.Attempt) happening {
+	return happening{CageEvent: contract.CageEvent{Network: &a}}
+}
+
+func over(reason string) happening {
+	return happening{CageEvent: contract.CageEvent{Ended: reason}}
+}
+
+func (b *box) Next() (contract.CageEvent, error) {
 	select {
-	case what := <-b.happen:
-		if err, lost := what.(error); lost {
-			return nil, err
-		}
-		return what, nil
+	case e := <-b.happen:
+		return e.CageEvent, e.err
 	case <-b.life.Done():
-		return nil, b.life.Err()
+		return contract.CageEvent{}, b.life.Err()
 	}
 }
 
@@ -41,8 +53,8 @@ func (b *box) Next() (any, error) {
 func caged(t *testing.T, answers ...play) (*bench, *box) {
 	b := newBench(t, answers...)
 	b.start.Agent.Cage = &dsl.Cage{Seccomp: "default", Limits: dsl.Limits{Walltime: time.Minute, Disk: 7}}
-	made := &box{opened: CageOpened{ID: "cage1", Tier: "userns", BestEffort: []string{"memory is watched"}, Summary: "fs none"}, happen: make(chan any)}
-	b.tools.hold = func(ctx context.Context, id string, caller *ToolContext) (Cage, error) {
+	made := &box{opened: contract.Cage{ID: "cage1", Tier: "userns", BestEffort: []string{"memory is watched"}, Summary: "fs none"}, happen: make(chan happening)}
+	b.tools.hold = func(ctx context.Context, id string, caller *contract.Caller) (Cage, error) {
 		if id == "" || b.model.calls() > 0 {
 			t.Errorf("the cage %q is made after %d model calls", id, b.model.calls())
 		}
@@ -53,17 +65,17 @@ func caged(t *testing.T, answers ...play) (*bench, *box) {
 }
 
 // aboutCages returns the records of a run about cages and their networks, in order.
-func aboutCages(s *sink) []Record {
-	var out []Record
+func aboutCages(s *sink) []contract.Record {
+	var out []contract.Record
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.events {
 		switch e := e.(type) {
-		case CageChanged:
+		case contract.CageChanged:
 			out = append(out, e.Audit)
-		case NetworkTried:
+		case contract.NetworkTried:
 			out = append(out, e.Audit)
-		case Record:
+		case contract.Record:
 			if e.Payload["caller"] != nil {
 				out = append(out, e)
 			}
@@ -78,41 +90,41 @@ func TestCage(t *testing.T) {
 	t.Parallel()
 	b, made := caged(t, wants(call("c1", "file.read", "{}")), says("Done."))
 	b.tools.run["file.read"] = func(context.Context, string) (string, error) {
-		made.happen <- Attempt{At: time.UnixMilli(5), Target: "a.example:443", Rule: "No rule allows it.", Count: 2}
-		made.happen <- Attempt{At: time.UnixMilli(6), Target: "b.example:443", Allowed: true, Rule: "b.example:443", Count: 1}
+		made.happen <- tried(contract.Attempt{At: 5, Target: "a.example:443", Rule: "No rule allows it.", Count: 2})
+		made.happen <- tried(contract.Attempt{At: 6, Target: "b.example:443", Allowed: true, Rule: "b.example:443", Count: 1})
 		if made.life.Err() != nil {
 			t.Error("the cage was released while the run is under way")
 		}
 		return "read", nil
 	}
-	if fin := b.run(t.Context()); fin.Outcome != Completed {
+	if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
 		t.Fatalf("%+v", fin)
 	}
 	if made.life.Err() == nil {
 		t.Error("the cage is held after the run")
 	}
-	if c := made.caller; c.Cage != b.start.Agent.Cage || c.SessionID != "session1" || c.Caller != "primary" {
+	if c := made.caller; c.Cage != b.start.Agent.Cage || c.SessionID != "session1" || c.Agent != "primary" {
 		t.Errorf("the cage was asked for by %+v", c)
 	}
 	if c := b.tools.seen[0].Context; c.CageID != "cage1" || c.Cage == nil {
 		t.Errorf("the tool was called from %+v", c)
 	}
-	changed := of[CageChanged](b.sink)
-	if len(changed) != 1 || changed[0].Status != Caged || changed[0].Tier != "userns" || changed[0].Summary != "fs none" || len(changed[0].BestEffort) != 1 {
+	changed := of[contract.CageChanged](b.sink)
+	if len(changed) != 1 || changed[0].Status != contract.Caged || changed[0].Tier != "userns" || changed[0].Summary != "fs none" || len(changed[0].BestEffort) != 1 {
 		t.Errorf("%+v", changed)
 	}
-	if tried := of[NetworkTried](b.sink); len(tried) != 2 || tried[0].Attempt.Allowed || !tried[1].Attempt.Allowed {
+	if tried := of[contract.NetworkTried](b.sink); len(tried) != 2 || tried[0].Attempt.Allowed || !tried[1].Attempt.Allowed {
 		t.Errorf("%+v", tried)
 	}
 	if got := recorded(aboutCages(b.sink)); got != "cage.opened net.denied net.allowed cage.ended" {
 		t.Errorf("recorded %s", got)
 	}
 	for _, r := range aboutCages(b.sink) {
-		if r.Payload["cage_id"] != "cage1" || r.Payload["run_id"] != "run1" || r.AgentPath != "primary" {
+		if r.Payload["cage_id"] != "cage1" || r.Payload["run_id"] != "run1" || r.Agent != "primary" {
 			t.Errorf("%+v", r)
 		}
 	}
-	if denied := aboutCages(b.sink)[1]; denied.At != time.UnixMilli(5) || denied.Payload["target"] != "a.example:443" || denied.Payload["count"] != int64(2) {
+	if denied := aboutCages(b.sink)[1]; denied.At != 5 || denied.Payload["target"] != "a.example:443" || denied.Payload["count"] != int64(2) {
 		t.Errorf("%+v", denied)
 	}
 }
@@ -122,8 +134,8 @@ func TestNoCageNoRun(t *testing.T) {
 	t.Parallel()
 	for _, code := range []fault.Code{fault.CagePolicyInvalid, fault.CageUnavailable, fault.Unavailable} {
 		b, _ := caged(t)
-		b.tools.hold = func(context.Context, string, *ToolContext) (Cage, error) { return nil, fault.New(code, "no") }
-		if fin := b.run(t.Context()); fin.Outcome != Failed || fin.Err.Code != code || len(b.sink.events) != 0 || fin.Stats != nil {
+		b.tools.hold = func(context.Context, string, *contract.Caller) (Cage, error) { return nil, fault.New(code, "no") }
+		if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fin.Err.Code != code || len(b.sink.events) != 0 || fin.Stats != nil {
 			t.Errorf("%s: %+v", code, fin)
 		}
 	}
@@ -135,11 +147,11 @@ func TestNoSandbox(t *testing.T) {
 	t.Parallel()
 	b, made := caged(t, wants(call("c1", "file.read", "{}")), says("Done."))
 	b.start.NoSandbox = true
-	if fin := b.run(t.Context()); fin.Outcome != Completed || made.life != nil {
+	if fin := b.run(t.Context()); fin.Outcome != contract.Completed || made.life != nil {
 		t.Fatalf("%+v", fin)
 	}
-	changed := of[CageChanged](b.sink)
-	if len(changed) != 1 || changed[0].Status != Uncaged || changed[0].Audit.Type != "subagent.spawn.uncaged" || changed[0].Audit.Payload["level"] != "warning" {
+	changed := of[contract.CageChanged](b.sink)
+	if len(changed) != 1 || changed[0].Status != contract.Uncaged || changed[0].Audit.Type != "subagent.spawn.uncaged" || changed[0].Audit.Payload["level"] != "warning" {
 		t.Errorf("%+v", changed)
 	}
 	if c := b.tools.seen[0].Context; c.CageID != "" || c.Cage == nil {
@@ -152,18 +164,18 @@ func TestNoSandbox(t *testing.T) {
 func TestCageEndsTheRun(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		happens any
-		outcome Outcome
+		happens happening
+		outcome contract.Outcome
 		code    fault.Code
 		reason  string
 		says    string
 	}{
-		{CageEnd{Reason: "walltime"}, Failed, fault.Timeout, "walltime", "limits.walltime of its cage is 1m. Raise the limit, or "},
-		{CageEnd{Reason: "disk"}, Failed, fault.CageLimitReached, "disk", "its limits.disk of 7 bytes; what was written stays. Raise the limit, or "},
-		{CageEnd{Reason: "oom"}, Failed, fault.CageLimitReached, "oom", "at a limit (oom). Raise it, or "},
-		{CageEnd{Reason: "lost"}, Failed, fault.Interrupted, "lost", "was lost"},
-		{fault.New(fault.Unavailable, "The sandbox went away."), Failed, fault.Interrupted, "lost", "was lost"},
-		{CageEnd{Reason: "owner_ended"}, Cancelled, 0, "owner_ended", ""},
+		{over("walltime"), contract.Failed, fault.Timeout, "walltime", "limits.walltime of its cage is 1m. Raise the limit, or "},
+		{over("disk"), contract.Failed, fault.CageLimitReached, "disk", "its limits.disk of 7 bytes; what was written stays. Raise the limit, or "},
+		{over("oom"), contract.Failed, fault.CageLimitReached, "oom", "at a limit (oom). Raise it, or "},
+		{over("lost"), contract.Failed, fault.Interrupted, "lost", "was lost"},
+		{happening{err: fault.New(fault.Unavailable, "The sandbox went away.")}, contract.Failed, fault.Interrupted, "lost", "was lost"},
+		{over("owner_ended"), contract.Cancelled, 0, "owner_ended", ""},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			t.Parallel()
@@ -177,14 +189,14 @@ func TestCageEndsTheRun(t *testing.T) {
 			if fin.Outcome != tt.outcome || tt.code != 0 && (fin.Err == nil || fin.Err.Code != tt.code || !strings.Contains(fin.Err.Msg, tt.says)) {
 				t.Errorf("%+v", fin)
 			}
-			changed := of[CageChanged](b.sink)
+			changed := of[contract.CageChanged](b.sink)
 			if last := changed[len(changed)-1]; len(changed) != 2 || last.Ended != tt.reason || last.Audit.Payload["reason"] != tt.reason {
 				t.Errorf("%+v", changed)
 			}
 			if got := recorded(aboutCages(b.sink)[:2]); got != "cage.opened cage.ended" {
 				t.Errorf("recorded %s", got)
 			}
-			if len(of[ToolFinished](b.sink)) != 1 {
+			if len(of[contract.ToolFinished](b.sink)) != 1 {
 				t.Error("the call that was cut off has no result")
 			}
 		})
@@ -197,12 +209,12 @@ func TestAttemptsAreBounded(t *testing.T) {
 	b, made := caged(t, wants(call("c1", "file.read", "{}")), says("Done."))
 	b.tools.run["file.read"] = func(context.Context, string) (string, error) {
 		for i := range 3 * maxAttempts {
-			made.happen <- Attempt{Target: fmt.Sprint(i), Allowed: i%2 == 0, Count: 3}
+			made.happen <- tried(contract.Attempt{Target: fmt.Sprint(i), Allowed: i%2 == 0, Count: 3})
 		}
 		return "read", nil
 	}
 	b.run(t.Context())
-	if n := len(of[NetworkTried](b.sink)); n != maxAttempts {
+	if n := len(of[contract.NetworkTried](b.sink)); n != maxAttempts {
 		t.Errorf("%d attempts were reported", n)
 	}
 	all := aboutCages(b.sink)
@@ -225,7 +237,7 @@ func TestCancelledRunLeavesItsCageLast(t *testing.T) {
 		}
 		return "", ctx.Err()
 	}
-	if fin := b.run(ctx); fin.Outcome != Cancelled || made.life.Err() == nil {
+	if fin := b.run(ctx); fin.Outcome != contract.Cancelled || made.life.Err() == nil {
 		t.Errorf("%+v", fin)
 	}
 }
@@ -235,24 +247,24 @@ func TestCancelledBeforeItsCage(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	b, _ := caged(t)
-	b.tools.hold = func(ctx context.Context, _ string, _ *ToolContext) (Cage, error) {
+	b.tools.hold = func(ctx context.Context, _ string, _ *contract.Caller) (Cage, error) {
 		cancel(fault.New(fault.Cancelled, "Enough."))
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	if fin := b.run(ctx); fin.Outcome != Cancelled || len(b.sink.events) != 0 {
+	if fin := b.run(ctx); fin.Outcome != contract.Cancelled || len(b.sink.events) != 0 {
 		t.Errorf("%+v", fin)
 	}
 	// Or it is there just then.
 	ctx, cancel = context.WithCancelCause(t.Context())
 	b, made := caged(t)
 	hold := b.tools.hold
-	b.tools.hold = func(ctx context.Context, id string, caller *ToolContext) (Cage, error) {
+	b.tools.hold = func(ctx context.Context, id string, caller *contract.Caller) (Cage, error) {
 		cancel(fault.New(fault.Cancelled, "Enough."))
 		<-ctx.Done()
 		return hold(ctx, id, caller)
 	}
-	if fin := b.run(ctx); fin.Outcome != Cancelled || made.life.Err() == nil {
+	if fin := b.run(ctx); fin.Outcome != contract.Cancelled || made.life.Err() == nil {
 		t.Errorf("%+v", fin)
 	}
 }
@@ -266,13 +278,13 @@ func TestResultOvertakesTheEndOfTheCage(t *testing.T) {
 		b.tools.run["shell.bash"] = func(context.Context, string) (string, error) { return "cage over", nil }
 		go func() {
 			time.Sleep(time.Second)
-			made.happen <- CageEnd{Reason: "walltime"}
+			made.happen <- over("walltime")
 		}()
 		fin := b.run(t.Context())
-		if fin.Outcome != Failed || fin.Err.Code != fault.Timeout || b.model.calls() != 1 {
+		if fin.Outcome != contract.Failed || fin.Err.Code != fault.Timeout || b.model.calls() != 1 {
 			t.Errorf("%+v after %d model calls", fin, b.model.calls())
 		}
-		if done := of[ToolFinished](b.sink); len(done) != 1 || done[0].Result.Content != "cage over" || len(of[StepDone](b.sink)) != 1 {
+		if done := of[contract.ToolFinished](b.sink); len(done) != 1 || done[0].Result.Content != "cage over" || len(of[contract.StepDone](b.sink)) != 1 {
 			t.Errorf("%+v", done)
 		}
 	})

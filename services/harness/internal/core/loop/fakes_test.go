@@ -14,9 +14,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/compile"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
-	"kaged.dev/services/harness/internal/core"
+	"kaged.dev/pkg/toolcall"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -96,33 +99,59 @@ func fails(err error) play {
 type tools struct {
 	run map[string]func(ctx context.Context, input string) (string, error)
 
-	// hold makes cages; nil has none.
-	hold func(ctx context.Context, id string, caller *ToolContext) (Cage, error)
+	// records of calls besides that they were made, by tool.
+	records map[string]contract.Record
 
-	mu    sync.Mutex // guards seen
+	// hold makes cages; nil has none.
+	hold func(ctx context.Context, id string, caller *contract.Caller) (Cage, error)
+
+	// holding, unless nil, is waited for before the run is held.
+	holding chan struct{}
+
+	mu    sync.Mutex // guards what follows
+	held  []string   // the runs that are held
 	seen  []ToolRequest
 	asked int
 }
 
-func (f *tools) Hold(ctx context.Context, id string, caller *ToolContext) (Cage, error) {
+// HoldRun notes the run while it lasts.
+func (f *tools) HoldRun(ctx context.Context, caller *contract.Caller, known func()) {
+	f.mu.Lock()
+	f.held = append(f.held, caller.RunID)
+	f.mu.Unlock()
+	if f.holding != nil {
+		<-f.holding
+	}
+	known()
+	<-ctx.Done()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held = f.held[:len(f.held)-1]
+}
+
+func (f *tools) Hold(ctx context.Context, id string, caller *contract.Caller) (Cage, error) {
 	if f.hold == nil {
 		return nil, fault.New(fault.CageUnavailable, "There are no cages here.")
 	}
 	return f.hold(ctx, id, caller)
 }
 
-func (f *tools) Catalogue(context.Context) (core.Catalogue, error) {
+func (f *tools) Catalogue(context.Context) (catalogue.Tools, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked++
 	schema := json.RawMessage(`{"type":"object"}`)
-	return core.Catalogue{
+	return catalogue.Tools{
 		{
 			Name: "file.read", Description: "Reads.", Schema: schema, Parallel: true, DefaultRoot: true,
-			Aliases: []core.ToolAlias{{Name: "read_file", Description: "Reads, too.", Schema: schema}},
+			Aliases: []catalogue.Alias{{Name: "read_file", Description: "Reads, too.", Schema: schema}},
 		},
 		{Name: "file.write", Description: "Writes.", Schema: schema},
 		{Name: "shell.bash", Description: "Runs.", Schema: schema},
+		{
+			Name: "shell.process", Description: "Handles.", Schema: schema,
+			ReadWhen: toolcall.ReadWhen{{{Parameter: "action", Values: []string{"list"}}}},
+		},
 	}, nil
 }
 
@@ -133,7 +162,7 @@ func (f *tools) Run(ctx context.Context, req ToolRequest, output func(stream, te
 	f.mu.Unlock()
 	if run == nil {
 		e := fault.New(fault.ToolNotFound, "There is no tool %q for this agent.", req.Tool)
-		return ToolOutcome{Content: failureText(e), Err: e}, nil
+		return ToolOutcome{Content: e.ToolError(), Err: e}, nil
 	}
 	output("stdout", "running "+req.Tool)
 	content, err := run(ctx, req.Input)
@@ -145,42 +174,49 @@ func (f *tools) Run(ctx context.Context, req ToolRequest, output func(stream, te
 	}
 	if e := fault.From(err); e != nil {
 		if e.Code == fault.Cancelled {
-			return ToolOutcome{Audit: []Record{{Type: "known"}}}, err
+			return ToolOutcome{Audit: []contract.Record{{Type: "known"}}}, err
 		}
 		if e.Code == fault.Unavailable || e.Code == fault.Interrupted {
 			return ToolOutcome{}, err
 		}
-		return ToolOutcome{Content: failureText(e), Err: e}, nil
+		return ToolOutcome{Content: e.ToolError(), Err: e}, nil
 	}
-	return ToolOutcome{Content: content, Audit: []Record{{Type: "tool.called"}}, Duration: time.Millisecond}, nil
+	audit := []contract.Record{{Type: "tool.called"}}
+	if r, ok := f.records[req.Tool]; ok {
+		audit = append(audit, r)
+	}
+	return ToolOutcome{Content: content, Audit: audit, Duration: time.Millisecond}, nil
 }
 
 // sink keeps what a run sends and answers what it asks.
 type sink struct {
 	mu     sync.Mutex // guards events
-	events []Event
-	onEmit func(Event) error
+	events []contract.Event
+	whose  []string // the invocation of each event
+	onEmit func(contract.Event) error
 	// store answers a question for storage; nil says yes.
-	store func(ctx context.Context, step int, part Part) (map[string]Route, error)
+	store func(ctx context.Context, half Half) (map[string]contract.Route, error)
 	// answer answers a request for approval; nil waits for ctx.
-	answer func(ctx context.Context, q ApprovalRequested) (Decision, error)
+	answer func(ctx context.Context, q contract.ApprovalRequested) (contract.Decision, error)
 }
 
-func (s *sink) Ask(ctx context.Context, q ApprovalRequested) (Decision, error) {
-	if err := s.Emit(q); err != nil {
-		return Decision{}, err
+func (s *sink) Ask(ctx context.Context, invocation string, q contract.ApprovalRequested) (contract.Decision, error) {
+	if err := s.Emit(contract.Happening{InvocationID: invocation, Event: q}); err != nil {
+		return contract.Decision{}, err
 	}
 	if s.answer != nil {
 		return s.answer(ctx, q)
 	}
 	<-ctx.Done()
-	return Decision{}, ctx.Err()
+	return contract.Decision{}, ctx.Err()
 }
 
-func (s *sink) Emit(e Event) error {
+func (s *sink) Emit(h contract.Happening) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	e := h.Event
 	s.events = append(s.events, e)
+	s.whose = append(s.whose, h.InvocationID)
 	if s.onEmit != nil {
 		return s.onEmit(e)
 	}
@@ -189,27 +225,27 @@ func (s *sink) Emit(e Event) error {
 
 // asked is put among the events where the run waits for storage.
 type asked struct {
-	step int
-	part Part
+	contract.Event // none
+	step           int
+	part           Part
 }
 
-func (asked) event() {}
-
-func (s *sink) Stored(ctx context.Context, step int, part Part) (map[string]Route, error) {
+func (s *sink) Stored(ctx context.Context, half Half) (map[string]contract.Route, error) {
 	s.mu.Lock()
-	s.events = append(s.events, asked{step, part})
+	s.events = append(s.events, asked{step: half.Step, part: half.Part})
+	s.whose = append(s.whose, half.InvocationID)
 	s.mu.Unlock()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if s.store != nil {
-		return s.store(ctx, step, part)
+		return s.store(ctx, half)
 	}
 	return nil, nil
 }
 
 // of returns the events of one type.
-func of[E Event](s *sink) []E {
+func of[E contract.Event](s *sink) []E {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []E
@@ -228,20 +264,20 @@ func (s *sink) story() []string {
 	var out []string
 	for _, e := range s.events {
 		switch e := e.(type) {
-		case MessageStart:
-			out = append(out, "start "+e.Target.Provider+":"+e.Target.Model)
-		case Delta:
+		case contract.MessageStart:
+			out = append(out, "start "+e.Provider+":"+e.Model)
+		case contract.Delta:
 			out = append(out, "delta "+e.Text)
-		case ToolStarted:
+		case contract.ToolStarted:
 			out = append(out, "call "+e.Call.ID)
-		case ToolFinished:
+		case contract.ToolFinished:
 			out = append(out, "result "+e.Result.CallID)
-		case Turn:
+		case contract.TurnDone:
 			out = append(out, "turn")
-		case StepDone:
+		case contract.StepDone:
 			out = append(out, "done")
-		case Retry:
-			out = append(out, "retry "+e.Next.Provider)
+		case contract.Retry:
+			out = append(out, "retry "+e.Provider)
 		case asked:
 			out = append(out, map[Part]string{TurnPart: "turn stored?", ResultsPart: "results stored?"}[e.part])
 		}
@@ -262,11 +298,11 @@ func (o opener) Open(t llm.Target) (llm.Driver, error) {
 // flat prices every token of one model.
 type flat struct{}
 
-func (flat) Cost(t llm.Target, u llm.Usage) (Cost, bool) {
+func (flat) Cost(t llm.Target, u llm.Usage) (llm.Cost, bool) {
 	if t.Model == "unpriced" {
-		return Cost{}, false
+		return llm.Cost{}, false
 	}
-	c := Cost{Input: float64(u.Input), Output: float64(u.Output)}
+	c := llm.Cost{Input: float64(u.Input), Output: float64(u.Output)}
 	c.Total = c.Input + c.Output
 	return c, true
 }
@@ -291,31 +327,33 @@ func newBench(t *testing.T, answers ...play) *bench {
 	}
 	b.deps = Deps{
 		Models: opener{"fake": b.model}, Tools: b.tools, Prices: flat{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Stopping: make(chan struct{}), Limits: DefaultLimits(),
+		Stopping: make(chan struct{}), Limits: DefaultLimits(), Pace: new(Pace),
 	}
 	b.start = Start{
 		RunID: "run1", SessionID: "session1", RequestID: "request1", ProjectID: "demo", OperatorID: "operator1",
-		Agent: &core.Agent{
+		Agent: &compile.Agent{
 			Key: "primary", Path: "primary", Model: "smart", PromptPath: "prompts/primary.md",
 			Tools: []string{"file.read", "file.write", "shell.bash"},
 		},
 		Prompts: map[string]string{"prompts/primary.md": "You are careful."},
-		Routes:  map[string]Route{"smart": routeTo("fake:m1")},
+		Routes:  map[string]contract.Route{"smart": routeTo("fake:m1")},
 		History: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: "Do it."}}}}},
 	}
 	return b
 }
 
-func routeTo(targets ...string) Route {
-	r := Route{Alias: "smart"}
+func routeTo(targets ...string) contract.Route {
+	r := contract.Route{Alias: "smart"}
 	for _, t := range targets {
 		provider, model, _ := strings.Cut(t, ":")
-		r.Targets = append(r.Targets, Target{Target: llm.Target{Provider: provider, Model: model, Driver: "fake"}})
+		r.Targets = append(r.Targets, contract.Target{Target: llm.Target{Provider: provider, Model: model, Driver: "fake"}})
 	}
 	return r
 }
 
-func (b *bench) run(ctx context.Context) Finished { return Run(ctx, b.deps, b.start, b.sink) }
+func (b *bench) run(ctx context.Context) contract.Finished {
+	return New(b.deps, b.start, b.sink).Run(ctx)
+}
 
 // results returns the tool results in the messages of a request.
 func results(req llm.Request) []llm.ToolResult {

@@ -6,32 +6,25 @@ import (
 	"strings"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/retry"
 )
 
 // generate makes the model call of a step: it sends the request to the targets of the agent's route until one accepts it.
-func (r *run) generate(ctx context.Context) (answer, error) {
-	route, err := r.route()
+func (v *invocation) generate(ctx context.Context) (answer, error) {
+	route, err := v.route(v.agent.Model, v.parent == nil)
 	if err != nil {
 		return answer{}, err
 	}
-	call := &Call{Step: r.step, Alias: r.agent.Model, Target: route.Targets[0].Target, Request: r.request()}
-	sealed, err := r.pipeline.input(ctx, call)
+	call := &Call{Step: v.step, Alias: v.agent.Model, Target: route.Targets[0].Target, Request: v.request()}
+	sealed, err := v.pipeline.input(ctx, call)
 	if err != nil {
 		return answer{}, err
 	}
-	a := attempts{run: r, call: call, seal: sealed, candidates: r.candidates(route)}
+	a := attempts{run: v, call: call, seal: sealed, candidates: v.candidates(route)}
 	return a.make(ctx)
-}
-
-func (r *run) route() (Route, error) {
-	route, ok := r.routes[r.agent.Model]
-	if !ok || len(route.Targets) == 0 {
-		return Route{}, fault.New(fault.ModelAliasNotFound, "Model alias '%s' not found in local config.", r.agent.Model).
-			With("alias", r.agent.Model)
-	}
-	return route, nil
 }
 
 // candidate is a target with its driver, or with why it cannot be used.
@@ -41,12 +34,12 @@ type candidate struct {
 	unusable *fault.Error
 }
 
-func (r *run) candidates(route Route) []candidate {
+func (v *invocation) candidates(route contract.Route) []candidate {
 	out := make([]candidate, len(route.Targets))
 	for i, t := range route.Targets {
 		out[i] = candidate{Target: t.Target, unusable: t.Unusable}
 		if t.Unusable == nil {
-			driver, err := r.deps.Models.Open(t.Target)
+			driver, err := v.deps.Models.Open(t.Target)
 			out[i].driver, out[i].unusable = driver, fault.From(err)
 		}
 	}
@@ -55,7 +48,7 @@ func (r *run) candidates(route Route) []candidate {
 
 // attempts is the tries of one model call.
 type attempts struct {
-	run        *run
+	run        *invocation
 	call       *Call
 	seal       uint64
 	candidates []candidate
@@ -80,7 +73,7 @@ func (a *attempts) make(ctx context.Context) (answer, error) {
 		if err == nil || ans.accepted || ctx.Err() != nil || !retryable(err) {
 			return ans, err
 		}
-		if err := a.run.emit(Retry{Err: fault.From(err), Attempt: a.tried, Next: a.candidates[i+1].Target}); err != nil {
+		if err := a.run.emit(announced(fault.From(err), a.tried, 0, a.candidates[i+1])); err != nil {
 			return answer{}, err
 		}
 	}
@@ -103,17 +96,17 @@ func (a *attempts) lastUsable() int {
 // skip announces, once per run, that a target cannot be used.
 func (a *attempts) skip(c, next candidate) error {
 	key := c.Provider + ":" + c.Model
-	if slices.Contains(a.run.skipped, key) {
+	if !a.run.skips(key) {
 		return nil
 	}
-	a.run.skipped = append(a.run.skipped, key)
-	return a.run.emit(Retry{Err: c.unusable, Attempt: a.tried + 1, Next: next.Target})
+	return a.run.emit(announced(c.unusable, a.tried+1, 0, next))
 }
 
 // ask tries one target as often as it may be tried.
 func (a *attempts) ask(ctx context.Context, c candidate, tries int) (answer, error) {
 	limits := a.run.deps.Limits
-	for try, delay := 1, limits.FirstDelay; ; try, delay = try+1, min(2*delay, limits.LongestDelay) {
+	delays := retry.Pauses{First: limits.FirstDelay, Last: limits.LongestDelay}
+	for try := 1; ; try++ {
 		ans, err := a.once(ctx, c)
 		if err == nil {
 			return ans, nil
@@ -124,7 +117,7 @@ func (a *attempts) ask(ctx context.Context, c candidate, tries int) (answer, err
 		}
 		f := fault.From(err)
 		a.errs = append(a.errs, f)
-		wait, patient := waitFor(f, delay, limits.LongestDelay)
+		wait, patient := waitFor(f, delays.After(try-1), limits.LongestDelay)
 		if try == tries || !patient {
 			return ans, err
 		}
@@ -176,9 +169,16 @@ func milliseconds(v any) float64 {
 	return 0
 }
 
+// announced is the event of a try at next.
+func announced(f *fault.Error, attempt int, wait time.Duration, next candidate) contract.Retry {
+	return contract.Retry{
+		Err: f, Attempt: attempt, DelayMS: wait.Milliseconds(), Provider: next.Provider, Model: next.Model,
+	}
+}
+
 // pause announces another try at the same target and waits for its time.
 func (a *attempts) pause(ctx context.Context, f *fault.Error, wait time.Duration, c candidate) error {
-	if err := a.run.emit(Retry{Err: f, Attempt: a.tried, Delay: wait, Next: c.Target}); err != nil {
+	if err := a.run.emit(announced(f, a.tried, wait, c)); err != nil {
 		return err
 	}
 	timer := time.NewTimer(wait)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 )
@@ -86,8 +87,8 @@ func TestFallbackAndRetries(t *testing.T) {
 					t.Errorf("took %v", took)
 				}
 				var retries []string
-				for i, r := range of[Retry](b.sink) {
-					retries = append(retries, r.Next.Provider+" "+r.Delay.String())
+				for i, r := range of[contract.Retry](b.sink) {
+					retries = append(retries, r.Provider+" "+(time.Duration(r.DelayMS)*time.Millisecond).String())
 					if r.Attempt != i+1 || r.Err == nil {
 						t.Errorf("retry %d: %+v", i, r)
 					}
@@ -96,12 +97,12 @@ func TestFallbackAndRetries(t *testing.T) {
 					t.Error(d)
 				}
 				if tt.err != "" {
-					if fin.Outcome != Failed || fin.Stop != llm.StopError || fin.Err == nil || fin.Err.Code.String()+": "+fin.Err.Msg != tt.err || fin.Stats != nil {
+					if fin.Outcome != contract.Failed || fin.Stop != llm.StopError || fin.Err == nil || fin.Err.Code.String()+": "+fin.Err.Msg != tt.err || fin.Stats != nil {
 						t.Errorf("%+v", fin)
 					}
 					return
 				}
-				if start := of[MessageStart](b.sink); fin.Outcome != Completed || len(start) != 1 || start[0].Target.Provider+":"+start[0].Target.Model != tt.by {
+				if start := of[contract.MessageStart](b.sink); fin.Outcome != contract.Completed || len(start) != 1 || start[0].Provider+":"+start[0].Model != tt.by {
 					t.Errorf("%+v %+v", fin, start)
 				}
 				for p, m := range models {
@@ -126,7 +127,7 @@ func TestLimits(t *testing.T) {
 		b.model.answers = answers
 		b.deps.Limits = Limits{Tries: 100, FirstDelay: time.Second, LongestDelay: 3 * time.Second, Parallel: 1}
 		began := time.Now()
-		if fin := b.run(t.Context()); fin.Outcome != Failed || b.model.calls() != 100 {
+		if fin := b.run(t.Context()); fin.Outcome != contract.Failed || b.model.calls() != 100 {
 			t.Errorf("%+v after %d calls", fin, b.model.calls())
 		}
 		if took, want := time.Since(began), (1+2+97*3)*time.Second; took != want {
@@ -156,7 +157,7 @@ func TestNoFallbackAfterTheFirstChunk(t *testing.T) {
 	})
 	b.start.Routes["smart"] = routeTo("fake:m1", "fake:m2")
 	fin := b.run(t.Context())
-	if fin.Outcome != Failed || fin.Err.Msg != "Agent generation failed: The answer of provider fake broke off." || b.model.calls() != 1 {
+	if fin.Outcome != contract.Failed || fin.Err.Msg != "Agent generation failed: The answer of provider fake broke off." || b.model.calls() != 1 {
 		t.Errorf("%+v", fin)
 	}
 	if d := cmp.Diff([]llm.Block{{Text: &llm.Text{Text: "Half"}}}, fin.Partial); d != "" {
@@ -183,16 +184,16 @@ func TestUnusableTargets(t *testing.T) {
 	route := routeTo("x:m", "fake:m1", "nowhere:m")
 	route.Targets[0].Unusable = noKey
 	b.start.Routes["smart"] = route
-	if fin := b.run(t.Context()); fin.Outcome != Completed {
+	if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
 		t.Fatalf("%+v", fin)
 	}
-	if r := of[Retry](b.sink); len(r) != 1 || r[0].Err != noKey || r[0].Next.Provider != "fake" {
+	if r := of[contract.Retry](b.sink); len(r) != 1 || r[0].Err != noKey || r[0].Provider != "fake" {
 		t.Errorf("%+v", r)
 	}
 
 	b = newBench(t)
-	b.start.Routes["smart"] = Route{Targets: route.Targets[:1]}
-	if fin := b.run(t.Context()); fin.Outcome != Failed || fin.Err.Msg != noKey.Msg {
+	b.start.Routes["smart"] = contract.Route{Targets: route.Targets[:1]}
+	if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fin.Err.Msg != noKey.Msg {
 		t.Errorf("%+v", fin)
 	}
 
@@ -206,12 +207,12 @@ func TestUnusableTargets(t *testing.T) {
 // Routes that come with an answer are those of the next call (H-DSL-TRIG-04, H-PROV-ALIAS-02).
 func TestRoutesChangeBetweenSteps(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", "{}")), says("Done."))
-	b.sink.store = func(context.Context, int, Part) (map[string]Route, error) {
-		return map[string]Route{"smart": routeTo("fake:other")}, nil
+	b.sink.store = func(context.Context, Half) (map[string]contract.Route, error) {
+		return map[string]contract.Route{"smart": routeTo("fake:other")}, nil
 	}
 	b.run(t.Context())
-	turns := of[Turn](b.sink)
-	if turns[0].Target.Model != "m1" || turns[1].Target.Model != "other" || b.model.requests[1].Model != "other" {
+	turns := of[contract.TurnDone](b.sink)
+	if turns[0].Model != "m1" || turns[1].Model != "other" || b.model.requests[1].Model != "other" {
 		t.Errorf("%+v", turns)
 	}
 }
@@ -228,10 +229,10 @@ func TestStopping(t *testing.T) {
 			return "written", nil
 		}
 		fin := b.run(t.Context())
-		if fin.Outcome != Failed || fin.Err.Code != fault.Interrupted || fin.Steps != 1 {
+		if fin.Outcome != contract.Failed || fin.Err.Code != fault.Interrupted || fin.Steps != 1 {
 			t.Errorf("%+v", fin)
 		}
-		if f := of[ToolFinished](b.sink); len(f) != 1 || f[0].Err != nil || len(of[StepDone](b.sink)) != 1 {
+		if f := of[contract.ToolFinished](b.sink); len(f) != 1 || f[0].Err != nil || len(of[contract.StepDone](b.sink)) != 1 {
 			t.Errorf("%+v", f)
 		}
 
@@ -249,22 +250,22 @@ func TestStopping(t *testing.T) {
 // A defect anywhere ends the run as failed and nothing else (H-STREAM-FAF-01).
 func TestPanics(t *testing.T) {
 	b := newBench(t, func(context.Context, func(llm.Event) bool) error { panic("secret") })
-	if fin := b.run(t.Context()); fin.Outcome != Failed || fin.Err.Code != fault.Internal || strings.Contains(fin.Err.Msg, "secret") {
+	if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fin.Err.Code != fault.Internal || strings.Contains(fin.Err.Msg, "secret") {
 		t.Errorf("%+v", fin)
 	}
 	b = newBench(t, says("x"))
-	b.sink.onEmit = func(e Event) error {
-		if _, ok := e.(Delta); ok {
+	b.sink.onEmit = func(e contract.Event) error {
+		if _, ok := e.(contract.Delta); ok {
 			panic("secret")
 		}
 		return nil
 	}
-	if fin := b.run(t.Context()); fin.Outcome != Failed || fin.Err.Code != fault.Internal {
+	if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fin.Err.Code != fault.Internal {
 		t.Errorf("%+v", fin)
 	}
 	b = newBench(t, says("x"))
-	b.sink.onEmit = func(Event) error { return fault.New(fault.Cancelled, "Gone.") }
-	if fin := b.run(t.Context()); fin.Outcome != Cancelled {
+	b.sink.onEmit = func(contract.Event) error { return fault.New(fault.Cancelled, "Gone.") }
+	if fin := b.run(t.Context()); fin.Outcome != contract.Cancelled {
 		t.Errorf("%+v", fin)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/llm"
 )
 
@@ -27,7 +28,7 @@ type Processor interface {
 	// ProcessInputStep is called before every call.
 	ProcessInputStep(ctx context.Context, call *Call) error
 	// ProcessOutputChunk is called with each piece the model writes, before anyone else sees it.
-	ProcessOutputChunk(ctx context.Context, d Delta) error
+	ProcessOutputChunk(ctx context.Context, d contract.Delta) error
 }
 
 // pipeline is the processors in the order they run.
@@ -50,7 +51,7 @@ func (p pipeline) input(ctx context.Context, call *Call) (uint64, error) {
 	return seal(&call.Request, len(call.Request.Messages)), nil
 }
 
-func (p pipeline) output(ctx context.Context, d Delta) error {
+func (p pipeline) output(ctx context.Context, d contract.Delta) error {
 	for _, proc := range p {
 		if err := proc.ProcessOutputChunk(ctx, d); err != nil {
 			return err

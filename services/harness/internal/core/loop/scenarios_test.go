@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 )
@@ -22,7 +23,7 @@ func TestS5_1(t *testing.T) {
 	b := newBench(t, says("Hello."))
 	b.start.Agent.Tools = nil
 	fin := b.run(t.Context())
-	if fin.Outcome != Completed || fin.Stop != llm.StopEnd || fin.Steps != 1 || b.model.calls() != 1 {
+	if fin.Outcome != contract.Completed || fin.Stop != llm.StopEnd || fin.Steps != 1 || b.model.calls() != 1 {
 		t.Errorf("%+v after %d calls", fin, b.model.calls())
 	}
 	if d := cmp.Diff([]string{"start fake:m1", "delta Hello.", "turn"}, b.sink.story()); d != "" {
@@ -37,7 +38,7 @@ func TestS5_1(t *testing.T) {
 func TestS5_2(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", `{"path":"a"}`)), says("It says a."))
 	fin := b.run(t.Context())
-	if fin.Outcome != Completed || fin.Steps != 2 {
+	if fin.Outcome != contract.Completed || fin.Steps != 2 {
 		t.Fatalf("%+v", fin)
 	}
 	second := b.model.requests[1]
@@ -60,7 +61,7 @@ func TestS5_2(t *testing.T) {
 // (T-LOOP-S5.3, T-LOOP-04, T-LOOP-05).
 func TestS5_3(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", `{}`), call("c2", "file.write", `{}`), call("c3", "file.read", `{}`)), says("Done."))
-	if fin := b.run(t.Context()); fin.Outcome != Completed {
+	if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
 		t.Fatalf("%+v", fin)
 	}
 	if d := cmp.Diff([]string{"c1", "c2", "c3"}, callIDs(results(b.model.requests[1]))); d != "" {
@@ -79,14 +80,14 @@ func TestS5_3(t *testing.T) {
 func TestS5_4(t *testing.T) {
 	b := newBench(t, wants(call("c1", "shell.bash", `{}`)), says("It did not work."))
 	fin := b.run(t.Context())
-	if fin.Outcome != Completed {
+	if fin.Outcome != contract.Completed {
 		t.Fatalf("%+v", fin)
 	}
 	got := results(b.model.requests[1])[0]
 	if !got.IsError || !strings.Contains(got.Content, `"code":"shell_spawn_failed"`) || !strings.Contains(got.Content, `"message":"boom"`) {
 		t.Errorf("%+v", got)
 	}
-	if e := of[ToolFinished](b.sink)[0]; e.Err == nil || e.Err.Code != fault.ShellSpawnFailed {
+	if e := of[contract.ToolFinished](b.sink)[0]; e.Err == nil || e.Err.Code != fault.ShellSpawnFailed {
 		t.Errorf("%+v", e)
 	}
 }
@@ -108,7 +109,7 @@ func TestS5_5(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Hour, func() { cancel(fault.New(fault.Cancelled, "Stop.")) })
 		fin := b.run(ctx)
-		if fin.Outcome != Cancelled || fin.Stop != llm.StopAborted || fin.Err != nil || fin.Steps != 0 {
+		if fin.Outcome != contract.Cancelled || fin.Stop != llm.StopAborted || fin.Err != nil || fin.Steps != 0 {
 			t.Errorf("%+v", fin)
 		}
 		want := []llm.Block{{Thinking: &llm.Thinking{Text: "hm"}}, {Text: &llm.Text{Text: "Half of an ans"}}}
@@ -118,7 +119,7 @@ func TestS5_5(t *testing.T) {
 		if d := cmp.Diff([]string{"start fake:m1", "delta hm", "delta Half of an ans"}, b.sink.story()); d != "" {
 			t.Error(d)
 		}
-		if fin.Stats == nil || fin.Stats.Duration != time.Hour {
+		if fin.Stats == nil || fin.Stats.Duration != llm.Milliseconds(time.Hour) {
 			t.Errorf("stats %+v", fin.Stats)
 		}
 	})
@@ -128,13 +129,13 @@ func TestS5_5(t *testing.T) {
 func TestS5_6(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", `{}`)), wants(call("c2", "file.write", `{}`)), says("Done."))
 	fin := b.run(t.Context())
-	if fin.Outcome != Completed || fin.Steps != 3 || b.model.calls() != 3 {
+	if fin.Outcome != contract.Completed || fin.Steps != 3 || b.model.calls() != 3 {
 		t.Errorf("%+v after %d calls", fin, b.model.calls())
 	}
 	if d := cmp.Diff([]string{"c1", "c2"}, callIDs(results(b.model.requests[2]))); d != "" {
 		t.Error(d)
 	}
-	if starts := of[MessageStart](b.sink); len(starts) != 1 {
+	if starts := of[contract.MessageStart](b.sink); len(starts) != 1 {
 		t.Errorf("%d message starts", len(starts)) // H-STREAM-MAP-03
 	}
 }
@@ -148,11 +149,11 @@ func TestS5_7(t *testing.T) {
 	}
 	b := newBench(t, endless...)
 	fin := b.run(t.Context())
-	if fin.Outcome != Completed || fin.Stop != llm.StopToolUse || fin.ClosingText != "Stopped: maximum iteration limit reached." {
+	if fin.Outcome != contract.Completed || fin.Stop != llm.StopToolUse || fin.ClosingText != "Stopped: maximum iteration limit reached." {
 		t.Errorf("%+v", fin)
 	}
-	if b.model.calls() != 20 || len(of[ToolFinished](b.sink)) != 20 {
-		t.Errorf("%d calls, %d results", b.model.calls(), len(of[ToolFinished](b.sink)))
+	if b.model.calls() != 20 || len(of[contract.ToolFinished](b.sink)) != 20 {
+		t.Errorf("%d calls, %d results", b.model.calls(), len(of[contract.ToolFinished](b.sink)))
 	}
 
 	b = newBench(t, wants(call("c1", "file.read", `{}`)), says("Just in time."))
@@ -175,10 +176,10 @@ func TestS5_8(t *testing.T) {
 		return "", ctx.Err()
 	}
 	fin := b.run(ctx)
-	if fin.Outcome != Cancelled || fin.Stop != llm.StopAborted || !toolEnded || len(b.tools.seen) != 1 {
+	if fin.Outcome != contract.Cancelled || fin.Stop != llm.StopAborted || !toolEnded || len(b.tools.seen) != 1 {
 		t.Errorf("%+v, tool ended: %t, calls: %d", fin, toolEnded, len(b.tools.seen))
 	}
-	finished := of[ToolFinished](b.sink)
+	finished := of[contract.ToolFinished](b.sink)
 	if len(finished) != 2 {
 		t.Fatalf("%d results", len(finished))
 	}
@@ -207,7 +208,7 @@ func TestLoopsDoNotMeet(t *testing.T) {
 			b := newBench(t, wants(call("c1", "file.read", own)), says("Read "+own))
 			b.start.SessionID, b.start.History[0].Blocks[0].Text.Text = "session"+own, "Read "+own
 			fin := b.run(t.Context())
-			if fin.Outcome != Completed || len(b.model.requests) != 2 {
+			if fin.Outcome != contract.Completed || len(b.model.requests) != 2 {
 				t.Errorf("%+v", fin)
 				return
 			}
@@ -216,7 +217,7 @@ func TestLoopsDoNotMeet(t *testing.T) {
 					t.Errorf("loop %s was given %+v", own, req.Messages)
 				}
 			}
-			if got := of[Delta](b.sink); len(got) != 1 || got[0].Text != "Read "+own {
+			if got := of[contract.Delta](b.sink); len(got) != 1 || got[0].Text != "Read "+own {
 				t.Errorf("loop %s wrote %+v", own, got)
 			}
 		})

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/llm"
@@ -24,15 +26,16 @@ type answer struct {
 
 // reader takes the events of one model call.
 type reader struct {
-	run   *run
+	run   *invocation
 	began time.Time
 	text  *coalescer
 	out   answer
 }
 
 // stream makes one model call and relays what comes. The answer says how far it got also when it fails.
-func (r *run) stream(ctx context.Context, driver llm.Driver, req llm.Request, target llm.Target) (answer, error) {
-	rd := &reader{run: r, began: time.Now(), text: newCoalescer(r.emit), out: answer{target: target}}
+func (v *invocation) stream(ctx context.Context, driver llm.Driver, req llm.Request, target llm.Target) (answer, error) {
+	defer v.deps.Pace.join()()
+	rd := &reader{run: v, began: time.Now(), text: newCoalescer(v.deps.Pace, v.emit), out: answer{target: target}}
 	if hold := req.Hold; hold != nil {
 		req.Hold = func(ctx context.Context) error {
 			defer func() { rd.began = time.Now() }()
@@ -57,9 +60,9 @@ func (rd *reader) read(ctx context.Context, driver llm.Driver, req llm.Request) 
 		case ev.Accepted != nil:
 			err = rd.accept()
 		case ev.TextDelta != "":
-			err = rd.piece(ctx, Delta{Text: ev.TextDelta})
+			err = rd.piece(ctx, contract.Delta{Text: ev.TextDelta})
 		case ev.ThinkingDelta != "":
-			err = rd.piece(ctx, Delta{Thinking: true, Text: ev.ThinkingDelta})
+			err = rd.piece(ctx, contract.Delta{Thinking: true, Text: ev.ThinkingDelta})
 		case ev.Done != nil:
 			return rd.finish(ev.Done)
 		}
@@ -83,7 +86,7 @@ func (rd *reader) accept() error {
 }
 
 // piece relays a piece of text. Bytes that are not UTF-8, which no driver should yield, are replaced.
-func (rd *reader) piece(ctx context.Context, d Delta) error {
+func (rd *reader) piece(ctx context.Context, d contract.Delta) error {
 	if err := rd.accept(); err != nil {
 		return err
 	}
@@ -101,7 +104,7 @@ func (rd *reader) piece(ctx context.Context, d Delta) error {
 
 // keep adds a piece to what is kept of an answer that never completes. Pieces of one kind are gathered in one block, whose
 // text is joined when it is asked for.
-func (rd *reader) keep(d Delta) {
+func (rd *reader) keep(d contract.Delta) {
 	k := &rd.run.kept
 	if n := len(*k); n > 0 && (*k)[n-1].thinking == d.Thinking {
 		(*k)[n-1].text.WriteString(d.Text)
@@ -148,8 +151,8 @@ const maxName = 256
 
 // clean returns blocks as they are stored and sent: valid UTF-8, without those that say nothing, and with call ids that
 // no other call of the conversation has. A name that is too long is cut, and names no tool; an id that is too long is
-// replaced.
-func (r *run) clean(blocks []llm.Block) []llm.Block {
+// replaced. Those of an agent that was called by another all are: no other conversation of the session has them then.
+func (v *invocation) clean(blocks []llm.Block) []llm.Block {
 	out := make([]llm.Block, 0, len(blocks))
 	for _, b := range blocks {
 		switch {
@@ -161,10 +164,11 @@ func (r *run) clean(blocks []llm.Block) []llm.Block {
 			}})
 		case b.Call != nil:
 			call := llm.ToolCall{ID: valid(b.Call.ID), Name: shortName(valid(b.Call.Name)), Input: valid(b.Call.Input)}
-			if _, taken := r.callIDs[call.ID]; taken || call.ID == "" || len(call.ID) > maxName {
+			_, taken := v.callIDs[call.ID]
+			if taken || v.parent != nil || call.ID == "" || len(call.ID) > maxName {
 				call.ID = "call_" + ident.New()
 			}
-			r.callIDs[call.ID] = struct{}{}
+			v.callIDs[call.ID] = struct{}{}
 			out = append(out, llm.Block{Call: &call})
 		}
 	}
@@ -174,4 +178,4 @@ func (r *run) clean(blocks []llm.Block) []llm.Block {
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // shortName returns what of valid text fits into maxName, without a last character that is not whole.
-func shortName(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxName)], "") }
+func shortName(s string) string { return strings.ToValidUTF8(clip.Bytes(s, maxName), "") }

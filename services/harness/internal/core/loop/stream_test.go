@@ -13,10 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
-	"kaged.dev/services/harness/internal/core"
 )
 
 // timed is a delta with when it went out.
@@ -29,8 +30,8 @@ type timed struct {
 func timeDeltas(b *bench) *[]timed {
 	began := time.Now()
 	var out []timed
-	b.sink.onEmit = func(e Event) error {
-		if d, ok := e.(Delta); ok {
+	b.sink.onEmit = func(e contract.Event) error {
+		if d, ok := e.(contract.Delta); ok {
 			out = append(out, timed{time.Since(began), d.Thinking, d.Text})
 		}
 		return nil
@@ -65,6 +66,32 @@ func TestDeltasAreGathered(t *testing.T) {
 			t.Error(d)
 		}
 	})
+}
+
+// The window widens with the streams of a process, within its bounds, and narrows again when they end.
+func TestPace(t *testing.T) {
+	var pace Pace
+	var leave []func()
+	join := func(n int) {
+		for range n {
+			leave = append(leave, pace.join())
+		}
+	}
+	for _, c := range []struct {
+		streams int
+		want    time.Duration
+	}{{1, 5 * time.Millisecond}, {25, 5 * time.Millisecond}, {50, 10 * time.Millisecond}, {100, 20 * time.Millisecond}, {1000, 20 * time.Millisecond}} {
+		join(c.streams - len(leave))
+		if got := pace.window(); got != c.want {
+			t.Errorf("window with %d streams: got %s, want %s", c.streams, got, c.want)
+		}
+	}
+	for _, l := range leave {
+		l()
+	}
+	if got := pace.window(); got != shortestWindow {
+		t.Errorf("window after the last stream: got %s, want %s", got, shortestWindow)
+	}
 }
 
 // Twenty thousand pieces in a burst cost few events and lose nothing; a piece of megabytes goes out in parts of whole
@@ -113,22 +140,22 @@ func TestBackpressure(t *testing.T) {
 		})
 		open := make(chan struct{})
 		blocked := 0
-		b.sink.onEmit = func(e Event) error {
-			if _, ok := e.(Delta); ok {
+		b.sink.onEmit = func(e contract.Event) error {
+			if _, ok := e.(contract.Delta); ok {
 				if blocked++; blocked == 3 {
 					<-open
 				}
 			}
 			return nil
 		}
-		done := make(chan Finished)
+		done := make(chan contract.Finished)
 		go func() { done <- b.run(context.WithoutCancel(t.Context())) }()
 		synctest.Wait()
 		if read != 2 {
 			t.Errorf("%d pieces were read of a provider whose reader is blocked", read)
 		}
 		close(open)
-		if fin := <-done; fin.Outcome != Completed || read != 100 {
+		if fin := <-done; fin.Outcome != contract.Completed || read != 100 {
 			t.Errorf("%+v after %d", fin, read)
 		}
 	})
@@ -154,22 +181,22 @@ func TestStats(t *testing.T) {
 			return "", nil
 		}
 		fin := b.run(t.Context())
-		ttft := 200 * time.Millisecond
-		want := &Stats{TTFT: &ttft, Duration: 2 * time.Second, TPS: 5, Cost: &Cost{Input: 20, Output: 10, Total: 30}}
+		ttft := 200.0
+		want := &llm.Stats{TTFT: &ttft, Duration: 2000, TPS: 5, Cost: &llm.Cost{Input: 20, Output: 10, Total: 30}}
 		if d := cmp.Diff(want, fin.Stats); d != "" {
 			t.Error(d)
 		}
 		if d := cmp.Diff(llm.Usage{Input: 20, Output: 10, CacheRead: 4}, fin.Usage); d != "" {
 			t.Error(d)
 		}
-		second := 100 * time.Millisecond
-		if d := cmp.Diff(Stats{TTFT: &second, Duration: time.Second, TPS: 5, Cost: &Cost{Input: 10, Output: 5, Total: 15}}, of[Turn](b.sink)[1].Stats); d != "" {
+		second := 100.0
+		if d := cmp.Diff(&llm.Stats{TTFT: &second, Duration: 1000, TPS: 5, Cost: &llm.Cost{Input: 10, Output: 5, Total: 15}}, of[contract.TurnDone](b.sink)[1].Stats); d != "" {
 			t.Error(d)
 		}
 
 		b = newBench(t, slow("a", 0, time.Second, read), says("b"))
-		b.sink.store = func(context.Context, int, Part) (map[string]Route, error) {
-			return map[string]Route{"smart": routeTo("fake:unpriced")}, nil
+		b.sink.store = func(context.Context, Half) (map[string]contract.Route, error) {
+			return map[string]contract.Route{"smart": routeTo("fake:unpriced")}, nil
 		}
 		if fin := b.run(t.Context()); fin.Stats.Cost != nil {
 			t.Errorf("%+v", fin.Stats)
@@ -228,7 +255,7 @@ func TestRefusals(t *testing.T) {
 			b := newBench(t)
 			tt.change(b)
 			fin := b.run(t.Context())
-			if fin.Outcome != Failed || fin.Err.Code != tt.code || tt.msg != "" && fin.Err.Msg != tt.msg || len(b.sink.events) != 0 || fin.Stats != nil {
+			if fin.Outcome != contract.Failed || fin.Err.Code != tt.code || tt.msg != "" && fin.Err.Msg != tt.msg || len(b.sink.events) != 0 || fin.Stats != nil {
 				t.Errorf("%+v", fin)
 			}
 		})
@@ -240,7 +267,7 @@ func TestRefusals(t *testing.T) {
 func TestRequest(t *testing.T) {
 	b := newBench(t, says("Hi."))
 	b.start.Agent.MaxOutputTokens, b.start.MaxOutputTokens, b.start.ProjectRoot = 5, 7, "/projects/demo"
-	b.start.Agent.Tools, b.start.OperatorTools = []string{"shell.bash"}, []core.ToolSwitch{{Pattern: "other", Enabled: false}}
+	b.start.Agent.Tools, b.start.OperatorTools = []string{"shell.bash"}, []catalogue.Switch{{Pattern: "other", Enabled: false}}
 	b.run(t.Context())
 	req := b.model.requests[0]
 	if req.MaxOutputTokens != 7 || req.Model != "m1" || len(req.System) != 1 || req.System[0] != "You are careful." || len(req.Tools) != 1 {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"kaged.dev/pkg/compile"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/redact"
@@ -14,7 +16,7 @@ import (
 
 // toolTurn is the tool calls of one turn on their way.
 type toolTurn struct {
-	run  *run
+	run  *invocation
 	step int
 
 	mu       sync.Mutex // guards the fields below, and keeps results in order
@@ -27,41 +29,63 @@ type toolTurn struct {
 type toolCall struct {
 	call     llm.ToolCall
 	parallel bool
-	started  bool
-	outcome  *ToolOutcome // nil until it is done
+	// child is the agent that is called, nil for a tool. It is the turn's nth call of a child.
+	child   *compile.Agent
+	nth     int
+	started bool
+	outcome *ToolOutcome // nil until it is done
 }
 
 // runTools runs the calls of a turn and returns their results in call order. It fails only as the sink does; a call that the
 // end of ctx cut off or kept from running has a result that says so.
-func (r *run) runTools(ctx context.Context, calls []llm.ToolCall) ([]llm.Block, error) {
-	t := &toolTurn{run: r, step: r.step}
+func (v *invocation) runTools(ctx context.Context, calls []llm.ToolCall) ([]llm.Block, error) {
+	t := &toolTurn{run: v, step: v.step}
+	agents := 0
 	for _, c := range calls {
-		t.calls = append(t.calls, toolCall{call: c, parallel: r.parallel(c.Name)})
+		one := toolCall{call: c, parallel: v.parallel(c), child: v.offers[c.Name].child, nth: agents}
+		if one.child != nil {
+			agents++
+		}
+		t.calls = append(t.calls, one)
 	}
 	stored := false
 	for i := 0; i < len(t.calls) && ctx.Err() == nil; {
-		n := 1
-		if t.calls[i].parallel {
-			for i+n < len(t.calls) && t.calls[i+n].parallel {
-				n++
-			}
-		} else if !stored {
+		n := t.alike(i)
+		if !t.calls[i].parallel && !stored {
 			// Nothing that changes the world runs before the turn that asked for it is on disk.
-			if err := r.awaitStored(ctx, TurnPart); err != nil {
+			if err := v.awaitStored(ctx, TurnPart); err != nil {
 				break
 			}
 			stored = true
 		}
-		t.group(ctx, i, i+n)
+		if t.calls[i].child != nil {
+			t.agents(ctx, i, i+n)
+		} else {
+			t.group(ctx, i, i+n)
+		}
 		i += n
 	}
 	return t.finish(context.Cause(ctx))
 }
 
-// parallel reports whether a call may run beside others and before its turn is stored. A tool that is not known may not.
-func (r *run) parallel(name string) bool {
-	o, ok := r.offers[name]
-	return ok && o.parallel
+// alike returns how many calls from the first one on run side by side: those that only look, or those of children.
+func (t *toolTurn) alike(first int) int {
+	c, n := t.calls[first], 1
+	for first+n < len(t.calls) {
+		next := t.calls[first+n]
+		if !(c.parallel && next.parallel || c.child != nil && next.child != nil) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// parallel reports whether a call may run beside others and before its turn is stored: every call of some tools, and the calls
+// of others that only look. A call of an unknown tool may not.
+func (v *invocation) parallel(c llm.ToolCall) bool {
+	o, ok := v.offers[c.Name]
+	return ok && (o.parallel || o.readWhen.OnlyLooks([]byte(c.Input)))
 }
 
 // group runs the calls from first to before end side by side and returns when all are done.
@@ -96,7 +120,7 @@ func (t *toolTurn) start(i int) bool {
 		return false
 	}
 	t.calls[i].started = true
-	t.err = t.run.emit(ToolStarted{Step: t.step, Call: t.calls[i].call})
+	t.err = t.run.emit(contract.ToolStarted{Step: t.step, Call: t.calls[i].call})
 	return t.err == nil
 }
 
@@ -104,7 +128,7 @@ func (t *toolTurn) start(i int) bool {
 func (t *toolTurn) one(ctx context.Context, i int) {
 	began := time.Now()
 	c := t.calls[i].call
-	out, asked, err := t.run.tool(ctx, t.step, c)
+	out, asked, err := t.run.make(ctx, t.step, t.calls[i])
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -118,6 +142,12 @@ func (t *toolTurn) one(ctx context.Context, i int) {
 	if out.CageOver && t.run.cage != nil {
 		t.run.cage.over.Store(true)
 	}
+	t.run.changed(contract.FilesChanged(out.Audit)...)
+	t.settle(i, out)
+}
+
+// settle notes what came of a call.
+func (t *toolTurn) settle(i int, out ToolOutcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.calls[i].outcome = &out
@@ -129,9 +159,9 @@ func (t *toolTurn) release() {
 	for t.err == nil && t.released < len(t.calls) && t.calls[t.released].outcome != nil {
 		c := &t.calls[t.released]
 		t.released++
-		t.err = t.run.emit(ToolFinished{
+		t.err = t.run.emit(contract.ToolFinished{
 			Step: t.step, Input: c.call.Input, Result: result(c), Err: c.outcome.Err,
-			Audit: c.outcome.Audit, Duration: c.outcome.Duration,
+			Audit: c.outcome.Audit, DurationMS: c.outcome.Duration.Milliseconds(),
 		})
 	}
 }
@@ -149,7 +179,7 @@ func (t *toolTurn) finish(cause error) ([]llm.Block, error) {
 		c := &t.calls[i]
 		if c.outcome == nil {
 			if !c.started && t.err == nil {
-				t.err = t.run.emit(ToolStarted{Step: t.step, Call: c.call})
+				t.err = t.run.emit(contract.ToolStarted{Step: t.step, Call: c.call})
 			}
 			out := t.run.neverRan(c.call, cause)
 			c.outcome = &out
@@ -161,26 +191,35 @@ func (t *toolTurn) finish(cause error) ([]llm.Block, error) {
 	return results, t.err
 }
 
-// tool runs one call at the tool runner, and asks an operator where that is needed; asked says whether it did. A panic on
-// the way is an error like any other.
-func (r *run) tool(ctx context.Context, step int, c llm.ToolCall) (out ToolOutcome, asked bool, err error) {
+// make makes one call: of a child, or at the tool runner. A panic on the way is an error like any other.
+func (v *invocation) make(ctx context.Context, step int, one toolCall) (out ToolOutcome, asked bool, err error) {
+	c := one.call
 	defer func() {
 		if p := recover(); p != nil {
-			r.deps.Log.ErrorContext(ctx, "tool call panicked", "run_id", r.start.RunID, "tool", c.Name, "panic", p, "stack", string(debug.Stack()))
+			v.deps.Log.ErrorContext(ctx, "tool call panicked", "run_id", v.start.RunID, "tool", c.Name, "panic", p, "stack", string(debug.Stack()))
 			err = fault.New(fault.Internal, "Something went wrong inside kaged; the log has the cause.")
 		}
 	}()
-	req := ToolRequest{CallID: fmt.Sprintf("%s.%d.%s", r.start.RunID, step, c.ID), Tool: c.Name, Input: c.Input, Context: r.toolContext}
-	out, asked, err = r.approved(ctx, step, c, req, func(stream, text string) {
+	if one.child != nil {
+		return v.delegate(ctx, c, one.child), false, nil
+	}
+	return v.tool(ctx, step, c)
+}
+
+// tool runs one call at the tool runner, and asks an operator where that is needed; asked says whether it did.
+func (v *invocation) tool(ctx context.Context, step int, c llm.ToolCall) (out ToolOutcome, asked bool, err error) {
+	req := ToolRequest{CallID: fmt.Sprintf("%s.%d.%s", v.start.RunID, step, c.ID), Tool: c.Name, Input: c.Input, Context: v.toolContext}
+	v.awaitWorkspace(ctx)
+	out, asked, err = v.approved(ctx, step, c, req, func(stream, text string) {
 		// A sink that is gone ends ctx, and with it the call.
-		_ = r.emit(ToolOutput{CallID: c.ID, Stream: stream, Text: text})
+		_ = v.emit(contract.ToolOutput{CallID: c.ID, Stream: stream, Text: text})
 	})
 	out.Content = valid(out.Content)
 	return out, asked, err
 }
 
 // brokenOff is the outcome of a call whose result never came; asked says whether it was recorded when it was asked about.
-func (r *run) brokenOff(c llm.ToolCall, err error, took time.Duration, asked bool) ToolOutcome {
+func (v *invocation) brokenOff(c llm.ToolCall, err error, took time.Duration, asked bool) ToolOutcome {
 	f := fault.From(err)
 	switch f.Code {
 	case fault.Cancelled:
@@ -190,7 +229,7 @@ func (r *run) brokenOff(c llm.ToolCall, err error, took time.Duration, asked boo
 	case fault.Unavailable:
 		f = fault.Wrap(err, fault.Unavailable, "%s It is not known whether the call had effects: look before you call it again.", f.Msg)
 	}
-	out := r.failedCall(c, f, took)
+	out := v.failedCall(c, f, took)
 	if asked {
 		out.Audit = out.Audit[1:]
 	}
@@ -198,43 +237,21 @@ func (r *run) brokenOff(c llm.ToolCall, err error, took time.Duration, asked boo
 }
 
 // neverRan is the outcome of a call that the end of the run kept from running.
-func (r *run) neverRan(c llm.ToolCall, cause error) ToolOutcome {
+func (v *invocation) neverRan(c llm.ToolCall, cause error) ToolOutcome {
 	code := fault.Cancelled
 	if fault.CodeOf(cause) == fault.Interrupted {
 		code = fault.Interrupted
 	}
-	return r.failedCall(c, fault.New(code, "The call was not made: the run ended before it."), 0)
+	return v.failedCall(c, fault.New(code, "The call was not made: the run ended before it."), 0)
 }
 
-// failedCall is the outcome of a call that the tool runner gave none for. The tool runner's records of it are lost, so
-// the loop makes them.
-func (r *run) failedCall(c llm.ToolCall, f *fault.Error, took time.Duration) ToolOutcome {
-	now := time.Now()
-	record := func(event string, payload map[string]any) Record {
-		payload["tool_name"], payload["request_id"] = r.canonicalName(c.Name), r.start.RequestID
-		payload["caller"], payload["session_id"], payload["run_id"] = r.agent.Path, r.start.SessionID, r.start.RunID
-		return Record{Type: event, At: now, AgentPath: r.agent.Path, Payload: payload}
-	}
-	return ToolOutcome{Content: failureText(f), Err: f, Duration: took, Audit: []Record{
-		record("tool.called", map[string]any{"params": redact.Params([]byte(c.Input), redact.ValueBytes)}),
-		record("tool.completed", map[string]any{"success": false, "error_code": f.Code.String(), "duration_ms": took.Milliseconds()}),
+// failedCall is the outcome of a call that the tool runner gave none for. Its records of the call are lost, so the loop makes
+// them again.
+func (v *invocation) failedCall(c llm.ToolCall, f *fault.Error, took time.Duration) ToolOutcome {
+	tool := v.canonicalName(c.Name)
+	shown := &fault.Error{Code: f.Code, Msg: f.Msg} // the details are about services, not about the call
+	return ToolOutcome{Content: shown.ToolError(), Err: f, Duration: took, Audit: []contract.Record{
+		v.toolContext.Record(contract.ToolCalled, contract.CalledFields(tool, []byte(c.Input), redact.ValueBytes)),
+		v.toolContext.Record(contract.ToolCompleted, contract.CompletedFields(tool, took, f)),
 	}}
-}
-
-// rpcFailed is the JSON-RPC number of a tool error that has none of its own.
-const rpcFailed = -32000
-
-// failureText renders a failure as a model is shown it, in the form the tool runner uses.
-func failureText(f *fault.Error) string {
-	body := struct {
-		Code    string         `json:"code"`
-		Message string         `json:"message"`
-		Hint    string         `json:"hint,omitempty"`
-		Details map[string]any `json:"details"`
-		RPCCode int32          `json:"rpc_code"`
-	}{f.Code.String(), f.Msg, f.Code.Hint(), map[string]any{}, f.Code.Spec().GetRpc()}
-	if body.RPCCode == 0 {
-		body.RPCCode = rpcFailed
-	}
-	return string(canonical(map[string]any{"error": body}))
 }

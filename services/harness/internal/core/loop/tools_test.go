@@ -12,9 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
-	"kaged.dev/services/harness/internal/core"
 )
 
 // Parallel tools of one turn run side by side, eight at a time; the others run alone and in order; results come in the
@@ -45,7 +46,7 @@ func TestParallelToolsRunSideBySide(t *testing.T) {
 			return work(ctx, input)
 		}
 		began := time.Now()
-		if fin := b.run(t.Context()); fin.Outcome != Completed {
+		if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
 			t.Fatalf("%+v", fin)
 		}
 		if most.Load() != 8 {
@@ -56,7 +57,7 @@ func TestParallelToolsRunSideBySide(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 		var ids, want []string
-		for _, e := range of[ToolFinished](b.sink) {
+		for _, e := range of[contract.ToolFinished](b.sink) {
 			ids = append(ids, e.Result.CallID)
 		}
 		for _, c := range calls {
@@ -71,6 +72,54 @@ func TestParallelToolsRunSideBySide(t *testing.T) {
 	})
 }
 
+// Of a tool that does more than look, the calls that only look run side by side and before their turn is stored; the others
+// wait for it and run alone.
+func TestCallsThatOnlyLookRunSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const list, kill = `{"action":"list"}`, `{"action":"kill"}`
+		b := newBench(t, wants(call("a", "shell.process", list), call("b", "file.read", "{}"), call("c", "shell.process", list),
+			call("d", "shell.process", kill)), says("Done."))
+		b.start.Agent.Tools = append(b.start.Agent.Tools, "shell.process")
+		var running, most atomic.Int32
+		work := func(_ context.Context, input string) (string, error) {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			if input == kill && running.Load() != 1 {
+				t.Error("a call that changes something ran beside another")
+			}
+			time.Sleep(time.Second)
+			return "{}", nil
+		}
+		b.tools.run["shell.process"], b.tools.run["file.read"] = work, work
+		began := time.Now()
+		if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
+			t.Fatalf("%+v", fin)
+		}
+		if most.Load() != 3 {
+			t.Errorf("got %d calls at once, want 3", most.Load())
+		}
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("took %v, want 2s", took)
+		}
+		if turns := of[contract.TurnDone](b.sink); !turns[0].Wait {
+			t.Error("the turn with a call that changes something was not to be stored first")
+		}
+	})
+}
+
+// A turn whose calls only look does not wait until it is stored.
+func TestATurnThatOnlyLooksNeedNotBeStored(t *testing.T) {
+	b := newBench(t, wants(call("a", "shell.process", `{"action":"list"}`)), says("Done."))
+	b.start.Agent.Tools = append(b.start.Agent.Tools, "shell.process")
+	b.tools.run["shell.process"] = func(context.Context, string) (string, error) { return "{}", nil }
+	if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
+		t.Fatalf("%+v", fin)
+	}
+	if turns := of[contract.TurnDone](b.sink); turns[0].Wait {
+		t.Error("the turn waits for storage though its call only looks")
+	}
+}
+
 // A tool that changes something runs only once the turn that asked for it is stored, and the model is called again only
 // once the results are.
 func TestStorageComesFirst(t *testing.T) {
@@ -83,7 +132,8 @@ func TestStorageComesFirst(t *testing.T) {
 		}
 		return "", nil
 	}
-	b.sink.store = func(_ context.Context, step int, part Part) (map[string]Route, error) {
+	b.sink.store = func(_ context.Context, half Half) (map[string]contract.Route, error) {
+		step, part := half.Step, half.Part
 		switch {
 		case step == 1 && part == TurnPart:
 			if wrote {
@@ -100,19 +150,19 @@ func TestStorageComesFirst(t *testing.T) {
 		}
 		return nil, nil
 	}
-	if fin := b.run(t.Context()); fin.Outcome != Completed || !resultsStored {
+	if fin := b.run(t.Context()); fin.Outcome != contract.Completed || !resultsStored {
 		t.Errorf("%+v", fin)
 	}
-	turns := of[Turn](b.sink)
+	turns := of[contract.TurnDone](b.sink)
 	if !turns[0].Wait || turns[1].Wait {
 		t.Error("the wrong turns say that the loop waits")
 	}
 
 	b = newBench(t, wants(call("w", "file.write", "{}")))
-	b.sink.store = func(context.Context, int, Part) (map[string]Route, error) {
+	b.sink.store = func(context.Context, Half) (map[string]contract.Route, error) {
 		return nil, fault.New(fault.Cancelled, "No more answers.")
 	}
-	if fin := b.run(t.Context()); fin.Outcome != Cancelled || len(b.tools.seen) != 0 {
+	if fin := b.run(t.Context()); fin.Outcome != contract.Cancelled || len(b.tools.seen) != 0 {
 		t.Errorf("%+v after %d tools", fin, len(b.tools.seen))
 	}
 }
@@ -121,12 +171,12 @@ func TestStorageComesFirst(t *testing.T) {
 func TestToolRequest(t *testing.T) {
 	b := newBench(t, wants(call("c1", "read_file", `{"path":"a"}`)), says("Done."))
 	b.start.Agent.Aliases = map[string]string{"file.read": "read_file"}
-	b.start.OperatorTools = []core.ToolSwitch{{Pattern: "shell.*", Enabled: false}}
+	b.start.OperatorTools = []catalogue.Switch{{Pattern: "shell.*", Enabled: false}}
 	b.start.ProjectRoot = "/projects/demo"
 	b.run(t.Context())
-	want := ToolRequest{CallID: "run1.1.c1", Tool: "read_file", Input: `{"path":"a"}`, Context: &ToolContext{
-		SessionID: "session1", RunID: "run1", RequestID: "request1", Caller: "primary", ProjectID: "demo",
-		ProjectRoot: "/projects/demo", OperatorID: "operator1", Tools: []string{"file.read", "file.write"},
+	want := ToolRequest{CallID: "run1.1.c1", Tool: "read_file", Input: `{"path":"a"}`, Context: &contract.Caller{
+		SessionID: "session1", RunID: "run1", RequestID: "request1", Agent: "primary", ProjectID: "demo",
+		Root: "/projects/demo", OperatorID: "operator1", Tools: []string{"file.read", "file.write"},
 	}}
 	if d := cmp.Diff(want, b.tools.seen[0]); d != "" {
 		t.Error(d)
@@ -138,7 +188,7 @@ func TestToolRequest(t *testing.T) {
 	if d := cmp.Diff([]string{"read_file: Reads, too.", "file.write: Writes."}, shown); d != "" {
 		t.Error(d)
 	}
-	if out := of[ToolOutput](b.sink); len(out) != 1 || out[0] != (ToolOutput{"c1", "stdout", "running read_file"}) {
+	if out := of[contract.ToolOutput](b.sink); len(out) != 1 || out[0] != (contract.ToolOutput{CallID: "c1", Stream: "stdout", Text: "running read_file"}) {
 		t.Errorf("%+v", out)
 	}
 }
@@ -157,10 +207,10 @@ func TestToolRunnerFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, wants(call("c1", "file.write", `{"path":"a.txt","token":"hidden"}`)), says("I see."))
 			b.tools.run["file.write"] = tt.run
-			if fin := b.run(t.Context()); fin.Outcome != Completed {
+			if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
 				t.Fatalf("%+v", fin)
 			}
-			f := of[ToolFinished](b.sink)[0]
+			f := of[contract.ToolFinished](b.sink)[0]
 			if f.Err == nil || f.Err.Code != tt.code || !f.Result.IsError || !strings.Contains(f.Result.Content, tt.code.String()) {
 				t.Errorf("%+v", f)
 			}
@@ -183,7 +233,7 @@ func TestCancelledCallsKeepTheirRecords(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.write", "{}")), says("I see."))
 	b.tools.run["file.write"] = func(context.Context, string) (string, error) { return "", fault.New(fault.Cancelled, "x") }
 	b.run(t.Context())
-	f := of[ToolFinished](b.sink)[0]
+	f := of[contract.ToolFinished](b.sink)[0]
 	if f.Err == nil || f.Err.Code != fault.Cancelled || !strings.Contains(f.Result.Content, "may have had effects") {
 		t.Errorf("%+v", f)
 	}
@@ -200,7 +250,7 @@ func TestCallIDsAreUnique(t *testing.T) {
 		{Role: llm.RoleAssistant, Blocks: []llm.Block{{Call: &llm.ToolCall{ID: "old", Name: "file.read", Input: "{}"}}}},
 		{Role: llm.RoleTool, Blocks: []llm.Block{{Result: &llm.ToolResult{CallID: "old", Content: "a"}}}},
 	}, b.start.History...)
-	if fin := b.run(t.Context()); fin.Outcome != Completed {
+	if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
 		t.Fatalf("%+v", fin)
 	}
 	ids := callIDs(results(b.model.requests[1]))
@@ -218,14 +268,14 @@ func TestCallIDsAreUnique(t *testing.T) {
 func TestLongNames(t *testing.T) {
 	long := strings.Repeat("ö", 1<<20)
 	b := newBench(t, wants(call(long, "x"+long, "{}")), says("Done."))
-	if fin := b.run(t.Context()); fin.Outcome != Completed {
+	if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
 		t.Fatalf("%+v", fin)
 	}
 	got := results(b.model.requests[1])[0]
 	if !got.IsError || got.Name != "x"+strings.Repeat("ö", 127) || len(got.CallID) > maxName {
 		t.Errorf("the result of a call with %d bytes of name and %d of id says %.300q", len(got.Name), len(got.CallID), got.Content)
 	}
-	for _, f := range of[ToolFinished](b.sink) {
+	for _, f := range of[contract.ToolFinished](b.sink) {
 		if n := len(fmt.Sprintf("%+v", f)); n > 16<<10 {
 			t.Errorf("what is told of the call takes %d bytes", n)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"kaged.dev/services/kaged"
 	"kaged.dev/services/kaged/internal/cli"
+	"kaged.dev/services/kaged/internal/cli/tools"
 	"kaged.dev/services/kaged/internal/workbench"
 )
 
@@ -33,7 +34,7 @@ func run() error {
 		return err
 	}
 	b.Reset()
-	cli.WriteToolsReference(&b, listing)
+	tools.WriteReference(&b, listing)
 	return os.WriteFile(filepath.Join(reference, "tools.md"), b.Bytes(), 0o644)
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
@@ -30,7 +31,7 @@ func benchmarkLimited(b *testing.B, limits dsl.Limits, idle time.Duration) {
 		p.Copy(func(core.Stream, []byte) {})
 		<-p.Exited()
 		took += time.Since(began)
-		if end := p.End(); end.Code != 0 || end.Lost || end.Hit != core.ReasonNone {
+		if end := p.End(); end.Code != 0 || end.Lost || end.Hit != contract.ReasonNone {
 			b.Fatalf("%+v", end)
 		}
 	}
@@ -52,7 +53,7 @@ func BenchmarkCreateLimits(b *testing.B) {
 	var took, ended time.Duration
 	for b.Loop() {
 		began := time.Now()
-		x, err := made.Open(b.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Limits: all}}, func(core.Attempt) {})
+		x, err := made.Open(b.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Limits: all}}, func(contract.Attempt) {})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
@@ -60,7 +61,7 @@ func benchmarkCreate(b *testing.B, idle time.Duration) {
 func benchmarkCreateOf(b *testing.B, idle time.Duration, view *cage.View) {
 	all := boxes(b, func(o *box.Options) { o.Dir = b.TempDir() })
 	create := func() core.Box {
-		x, err := all.Open(b.Context(), core.BoxSpec{ID: ident.New(), View: view}, func(core.Attempt) {})
+		x, err := all.Open(b.Context(), core.BoxSpec{ID: ident.New(), View: view}, func(contract.Attempt) {})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -111,7 +112,7 @@ func BenchmarkHundred(b *testing.B) {
 		for i := range cages {
 			go func() {
 				var err error
-				cages[i], err = all.Open(b.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Root: dir, Grants: []cage.Grant{rw(dir)}}}, func(core.Attempt) {})
+				cages[i], err = all.Open(b.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Root: dir, Grants: []cage.Grant{rw(dir)}}}, func(contract.Attempt) {})
 				failed <- err
 			}()
 		}

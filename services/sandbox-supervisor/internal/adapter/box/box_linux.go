@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
@@ -44,15 +45,15 @@ type Box struct {
 	ended  atomic.Int32 // the core.Reason for which it was ended from here
 	closed atomic.Bool  // Close was called
 	gone   chan struct{}
-	why    core.Reason // set before gone is closed
+	why    contract.Reason // set before gone is closed
 }
 
 // serve reads what the init says until it is gone, and everything in the box with it.
 func (b *Box) serve() {
 	b.link.Serve()
 	if !b.closed.Load() { // before anybody learns of it, and closes it
-		b.why = core.ReasonLost
-		if ended := core.Reason(b.ended.Load()); ended != core.ReasonNone {
+		b.why = contract.ReasonLost
+		if ended := contract.Reason(b.ended.Load()); ended != contract.ReasonNone {
 			b.why = ended
 		}
 	}
@@ -145,7 +146,7 @@ func (b *Box) BestEffort() []string { return b.bestEffort }
 func (b *Box) Gone() <-chan struct{} { return b.gone }
 
 // Why implements core.Box.
-func (b *Box) Why() core.Reason { return b.why }
+func (b *Box) Why() contract.Reason { return b.why }
 
 // Terminate implements core.Box.
 func (b *Box) Terminate() { b.link.Terminate() }

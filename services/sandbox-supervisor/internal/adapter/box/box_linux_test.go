@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
@@ -114,7 +115,7 @@ func ro(p string, make bool) cage.Grant {
 // open opens a box and closes it when the test ends.
 func open(t testing.TB, b *box.Boxes, grants ...cage.Grant) core.Box {
 	t.Helper()
-	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: grants}}, func(core.Attempt) {})
+	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: grants}}, func(contract.Attempt) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +272,7 @@ func TestEnds(t *testing.T) {
 	go p.Copy(func(core.Stream, []byte) {})
 	b.Close()
 	<-p.Exited()
-	if end := p.End(); !end.Lost || b.Why() != core.ReasonNone {
+	if end := p.End(); !end.Lost || b.Why() != contract.ReasonNone {
 		t.Errorf("the end is %v, the box's reason %v", end, b.Why())
 	}
 	if _, err := b.Spawn(t.Context(), core.Spec{Argv: []string{"/bin/true"}, Dir: dir}); !errors.Is(err, fault.CageUnavailable) {

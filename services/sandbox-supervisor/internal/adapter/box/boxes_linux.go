@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ownpath"
@@ -125,7 +126,7 @@ func (b *Boxes) Close() {
 }
 
 // Open implements core.Boxes. The first box that is made decides how all others are.
-func (b *Boxes) Open(ctx context.Context, spec core.BoxSpec, attempt func(core.Attempt)) (core.Box, error) {
+func (b *Boxes) Open(ctx context.Context, spec core.BoxSpec, attempt func(contract.Attempt)) (core.Box, error) {
 	b.mu.Lock()
 	candidates := b.tiers
 	b.mu.Unlock()
@@ -156,7 +157,7 @@ var otherwise = map[string]bool{
 
 // open makes a box of a tier: of the spare init if there is one, and else of a new one, as also when nothing comes of the spare,
 // whose root is from the time when it was started. Then it begins to ready the next spare.
-func (b *Boxes) open(ctx context.Context, t tier, spec core.BoxSpec, attempt func(core.Attempt)) (*Box, error) {
+func (b *Boxes) open(ctx context.Context, t tier, spec core.BoxSpec, attempt func(contract.Attempt)) (*Box, error) {
 	box, spare, err := b.start(ctx, t, spec, attempt, b.spares.take)
 	if err != nil && spare && ctx.Err() == nil {
 		box, _, err = b.start(ctx, t, spec, attempt, func(kind) *inmate { return nil })
@@ -170,7 +171,7 @@ func (b *Boxes) open(ctx context.Context, t tier, spec core.BoxSpec, attempt fun
 }
 
 // start starts a box with the init that take gives it, and with a new one if that is none. It reports which it was.
-func (b *Boxes) start(ctx context.Context, t tier, spec core.BoxSpec, attempt func(core.Attempt), take func(kind) *inmate) (
+func (b *Boxes) start(ctx context.Context, t tier, spec core.BoxSpec, attempt func(contract.Attempt), take func(kind) *inmate) (
 	box *Box, spare bool, err error,
 ) {
 	k := kind{t, t.userOf(spec.View.Root)}

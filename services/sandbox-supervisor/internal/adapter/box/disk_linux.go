@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/cage"
-	"kaged.dev/services/sandbox-supervisor/internal/core"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/services/sandbox-supervisor/internal/disk"
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
@@ -48,7 +48,7 @@ func (b *Box) measure(w *diskWatch, limit int64, m *disk.Meter) {
 	held := func() []int { return proc.Descendants(b.process.pid) }
 	for {
 		if m.Growth(limit, held) > limit {
-			b.end(core.ReasonDisk)
+			b.end(contract.ReasonDisk)
 			return
 		}
 		select {

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/egress"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
@@ -18,7 +19,7 @@ type gate struct {
 }
 
 // newGate returns a gate for a box, which is not served yet. busy is not called before the first command has begun.
-func (b *Boxes) newGate(spec core.BoxSpec, attempt func(core.Attempt), busy func() bool) *gate {
+func (b *Boxes) newGate(spec core.BoxSpec, attempt func(contract.Attempt), busy func() bool) *gate {
 	opts := b.opts.Egress
 	opts.Attempt, opts.Busy, opts.Later, opts.Log = attempt, busy, b.later.Go, b.opts.Log.With("cage", spec.ID)
 	return &gate{Gate: egress.New(spec.View.Net, opts), ended: make(chan struct{})}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/testkit"
@@ -140,7 +141,7 @@ func TestRefusedPaths(t *testing.T) {
 // refused opens a box that cannot be.
 func refused(t *testing.T, b *box.Boxes, code fault.Code, words string, grants ...cage.Grant) {
 	t.Helper()
-	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: grants}}, func(core.Attempt) {})
+	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: grants}}, func(contract.Attempt) {})
 	if err == nil {
 		opened.Close()
 	}
@@ -179,7 +180,7 @@ func TestSwappedWhileOpening(t *testing.T) {
 	opened, refusals := 0, 0
 	for opened < 5 || refusals < 5 {
 		x, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: []cage.Grant{rw(dir + "/real/a"), ro(dir+"/real/a/b", false)}}},
-			func(core.Attempt) {})
+			func(contract.Attempt) {})
 		if err != nil {
 			if !errors.Is(err, fault.CagePolicyInvalid) {
 				t.Fatal(err)
@@ -204,7 +205,7 @@ func TestRelaxed(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
 	for _, relaxed := range []bool{false, true} {
-		x, err := boxes(t).Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: []cage.Grant{rw(dir)}, Relaxed: relaxed}}, func(core.Attempt) {})
+		x, err := boxes(t).Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: []cage.Grant{rw(dir)}, Relaxed: relaxed}}, func(contract.Attempt) {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +237,7 @@ func TestForeignCalls(t *testing.T) {
 	testkit.WriteProgram(t, dir+"/foreign", elf(program))
 	b := open(t, boxes(t), rw(dir))
 	_, end := run(t, b, dir, "", func(s *core.Spec) { s.Argv = []string{dir + "/foreign"} })
-	if end.Signal != unix.SIGSYS || end.Hit != core.ReasonSeccomp {
+	if end.Signal != unix.SIGSYS || end.Hit != contract.ReasonSeccomp {
 		t.Errorf("the end is %v", end)
 	}
 }

@@ -2,6 +2,7 @@ package box
 
 import (
 	"embed"
+	"errors"
 	"os"
 	"runtime"
 	"sync"
@@ -33,7 +34,7 @@ var image = sync.OnceValues(func() (*os.File, error) {
 			With("layer", layerInit)
 	}
 	fd, err := unix.MemfdCreate("cage-init", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
-	if err == unix.EINVAL { // a kernel that does not know the last flag
+	if errors.Is(err, unix.EINVAL) { // a kernel that does not know the last flag
 		fd, err = unix.MemfdCreate("cage-init", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	}
 	if err != nil {

@@ -2,10 +2,12 @@ package box
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"strconv"
 	"syscall"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
@@ -22,8 +24,21 @@ const (
 	layerDisk   = "limits.disk"
 )
 
-// delegate is what gives cgroups to a kaged without them.
-const delegate = "start kaged under systemd: systemd-run --user --scope -p Delegate=yes kaged up, or a service with Delegate=yes"
+// What helps a kaged without cgroups: delegate where systemd runs the machine, outer where it does not, as in a container.
+const (
+	delegate = "start kaged under systemd: systemd-run --user --scope -p Delegate=yes kaged up, or a service with Delegate=yes"
+	outer    = "set memory and CPU limits of the container or service that kaged runs in, such as mem_limit and cpus of compose: they hold for all cages together"
+)
+
+// limitFix returns what helps a kaged without cgroups. booted is the folder that is there where systemd runs the machine.
+func limitFix(booted string) string {
+	if _, err := os.Stat(booted); err != nil {
+		return outer
+	}
+	return delegate
+}
+
+const systemdBooted = "/run/systemd/system" // see sd_booted(3)
 
 // openCgroups finds what cgroups there are for cages; nil for none at all.
 func (b *Boxes) openCgroups() *cgroup.Cages {
@@ -188,16 +203,16 @@ func (c *counted) Usage() (core.Usage, bool) {
 }
 
 // Leave implements link.Place.
-func (c *counted) Leave() core.Reason {
-	hit := core.ReasonNone
+func (c *counted) Leave() contract.Reason {
+	hit := contract.ReasonNone
 	if c.watched != nil {
 		hit = c.watched.Leave()
 	}
 	switch c.command.Leave() {
 	case cgroup.HitMemory:
-		return core.ReasonOOM
+		return contract.ReasonOOM
 	case cgroup.HitPIDs:
-		return core.ReasonPIDs
+		return contract.ReasonPIDs
 	}
 	return hit
 }
@@ -223,8 +238,8 @@ func (b *Box) usage() (usage core.Usage, processes int) {
 }
 
 // end makes an end of the box for a reason of its own; only the first counts.
-func (b *Box) end(reason core.Reason) {
-	b.ended.CompareAndSwap(int32(core.ReasonNone), int32(reason))
+func (b *Box) end(reason contract.Reason) {
+	b.ended.CompareAndSwap(int32(contract.ReasonNone), int32(reason))
 	b.kill()
 }
 
@@ -235,7 +250,7 @@ func (b *Boxes) limitLayers(userns bool) []core.Layer {
 		controller string
 		without    core.Layer
 	}{
-		{"memory", core.Layer{Name: layerMemory, State: "best_effort", By: "looking and killing"}},
+		{"memory", core.Layer{Name: layerMemory, State: "best_effort", By: "polling and killing above the limit"}},
 		{"pids", core.Layer{Name: layerPIDs, State: "enforced", By: "RLIMIT_NPROC of the user namespace"}},
 		{"cpu", core.Layer{Name: layerCPU, State: "missing"}},
 	} {
@@ -246,15 +261,15 @@ func (b *Boxes) limitLayers(userns bool) []core.Layer {
 			layer.State, layer.By = "enforced", by
 		case l.controller == "pids" && userns:
 		case l.controller == "memory":
-			layer.Reason, layer.Fix = fmt.Sprintf("%s: what is used is looked at ten times a second", why), delegate
+			layer.Reason, layer.Fix = fmt.Sprintf("%s: what is used is looked at ten times a second", why), limitFix(systemdBooted)
 		default:
 			layer.State, layer.By = "missing", ""
-			layer.Reason, layer.Fix = fmt.Sprintf("%s: a policy with %s is refused", why, layer.Name), delegate
+			layer.Reason, layer.Fix = fmt.Sprintf("%s: a policy with %s is refused", why, layer.Name), limitFix(systemdBooted)
 		}
 		layers = append(layers, layer)
 	}
 	return append(layers, core.Layer{
-		Name: layerDisk, State: "best_effort", By: "measuring what has grown",
+		Name: layerDisk, State: "best_effort", By: "polling disk usage",
 		Reason: "project folders have no quota: what is written is measured ten times a second, and the cage ended when it is too much",
 	})
 }

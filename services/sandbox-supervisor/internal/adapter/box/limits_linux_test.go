@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
@@ -20,7 +21,7 @@ import (
 func limited(t testing.TB, limits dsl.Limits, grants ...cage.Grant) core.Box {
 	t.Helper()
 	b := boxes(t, func(o *box.Options) { o.Cgroups = "kaged-test-" + ident.New() + "-" })
-	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: grants, Limits: limits}}, func(core.Attempt) {})
+	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: grants, Limits: limits}}, func(contract.Attempt) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,15 +54,15 @@ func TestMemoryLimit(t *testing.T) {
 	b := limited(t, dsl.Limits{Memory: 96 << 20})
 	other := spawn(t, b, "exec sleep 1000")
 	_, end := run(t, b, "/", `sleep 1000 & head -c 300m /dev/zero | tail >/dev/null; wait`)
-	if end.Hit != core.ReasonOOM {
+	if end.Hit != contract.ReasonOOM {
 		t.Errorf("the hog ended with %+v", end)
 	}
-	if out, end := run(t, b, "/", "echo alive"); out != "alive\n" || end.Hit != core.ReasonNone || end.Code != 0 {
+	if out, end := run(t, b, "/", "echo alive"); out != "alive\n" || end.Hit != contract.ReasonNone || end.Code != 0 {
 		t.Errorf("after it %q, %+v", out, end)
 	}
 	other.Kill()
 	<-other.Exited()
-	if end := other.End(); end.Hit != core.ReasonNone {
+	if end := other.End(); end.Hit != contract.ReasonNone {
 		t.Errorf("another command ended with %+v", end)
 	}
 }
@@ -71,10 +72,10 @@ func TestProcessLimit(t *testing.T) {
 	t.Parallel()
 	b := limited(t, dsl.Limits{PIDs: 40})
 	_, end := run(t, b, "/", `(while sleep 1000 & do :; done); exec sleep 1000`)
-	if end.Hit != core.ReasonPIDs {
+	if end.Hit != contract.ReasonPIDs {
 		t.Errorf("the bomb ended with %+v", end)
 	}
-	if out, end := run(t, b, "/", "echo alive"); out != "alive\n" || end.Hit != core.ReasonNone {
+	if out, end := run(t, b, "/", "echo alive"); out != "alive\n" || end.Hit != contract.ReasonNone {
 		t.Errorf("after it %q, %+v", out, end)
 	}
 }
@@ -83,7 +84,7 @@ func TestProcessLimit(t *testing.T) {
 func TestCPULimit(t *testing.T) {
 	t.Parallel()
 	b := boxes(t, func(o *box.Options) { o.Cgroups = "kaged-test-" + ident.New() + "-" })
-	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Limits: dsl.Limits{CPU: 0.2}}}, func(core.Attempt) {})
+	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Limits: dsl.Limits{CPU: 0.2}}}, func(contract.Attempt) {})
 	if err != nil {
 		var f *fault.Error
 		if !errors.As(err, &f) || !errors.Is(err, fault.CageUnavailable) || f.Details["layer"] != "limits.cpu" || os.Getuid() == 0 {
@@ -108,11 +109,11 @@ func TestPrivateFoldersAreBounded(t *testing.T) {
 	t.Parallel()
 	b := limited(t, dsl.Limits{Memory: 64 << 20})
 	out, end := run(t, b, "/", `for d in /tmp /var/tmp /dev/shm /home/agent; do head -c 100m /dev/zero >$d/x 2>/dev/null || echo full; done`)
-	if out != strings.Repeat("full\n", 4) || end.Hit != core.ReasonNone {
+	if out != strings.Repeat("full\n", 4) || end.Hit != contract.ReasonNone {
 		t.Errorf("it wrote %q and ended with %+v", out, end)
 	}
 	out, end = run(t, b, "/", `rm /tmp/x /var/tmp/x /dev/shm/x /home/agent/x; i=0; while true >/tmp/$i; do i=$((i+1)); [ $i -lt 100000 ] || break; done 2>/dev/null; [ $i -lt 100000 ] && echo full`)
-	if out != "full\n" || end.Hit != core.ReasonNone {
+	if out != "full\n" || end.Hit != contract.ReasonNone {
 		t.Errorf("many files: it wrote %q and ended with %+v", out, end)
 	}
 }
@@ -123,7 +124,7 @@ func TestCgroupsAreSwept(t *testing.T) {
 	name := "kaged-test-" + ident.New() + "-"
 	named := func(o *box.Options) { o.Cgroups = name }
 	b := boxes(t, named)
-	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Limits: dsl.Limits{Memory: 64 << 20, PIDs: 50}}}, func(core.Attempt) {})
+	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Limits: dsl.Limits{Memory: 64 << 20, PIDs: 50}}}, func(contract.Attempt) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +160,7 @@ func TestDiskLimit(t *testing.T) {
 			}
 			p.Copy(func(core.Stream, []byte) {})
 			<-b.Gone()
-			if why := b.Why(); why != core.ReasonDisk {
+			if why := b.Why(); why != contract.ReasonDisk {
 				t.Errorf("the cage ended with %v", why)
 			}
 			for _, p := range []core.Process{p, quiet} {
@@ -185,5 +186,17 @@ func TestDiskWithinLimit(t *testing.T) {
 	case <-b.Gone():
 		t.Errorf("the cage ended with %v", b.Why())
 	default:
+	}
+}
+
+// What is proposed for limits that no cgroup holds can be done: systemd's help where it runs the machine, else the container's own limits.
+func TestLimitFix(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if got := box.LimitFix(dir); !strings.Contains(got, "systemd-run") {
+		t.Errorf("with systemd: %s", got)
+	}
+	if got := box.LimitFix(dir + "/absent"); strings.Contains(got, "systemd") || strings.Contains(got, "root") || !strings.Contains(got, "mem_limit") {
+		t.Errorf("without systemd: %s", got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/egress"
@@ -30,7 +31,7 @@ type network struct {
 	dir      string
 	told     chan struct{} // capacity 1: something was added to attempts
 	mu       sync.Mutex    // guards attempts
-	attempts []core.Attempt
+	attempts []contract.Attempt
 }
 
 // times returns how often it was told that target was refused.
@@ -39,7 +40,7 @@ func (n *network) times(target string) (times int) {
 	defer n.mu.Unlock()
 	for _, a := range n.attempts {
 		if a.Target == target && !a.Allowed {
-			times += a.Count
+			times += int(a.Count)
 		}
 	}
 	return times
@@ -88,7 +89,7 @@ func reach(t *testing.T, server *httptest.Server, rules ...string) *network {
 		}
 	})
 	var err error
-	n.Box, err = b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: view}, func(a core.Attempt) {
+	n.Box, err = b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: view}, func(a contract.Attempt) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.attempts = append(n.attempts, a)
@@ -109,7 +110,7 @@ func (n *network) tried(target string, allowed bool) bool {
 	n.Close()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.ContainsFunc(n.attempts, func(a core.Attempt) bool { return a.Target == target && a.Allowed == allowed })
+	return slices.ContainsFunc(n.attempts, func(a contract.Attempt) bool { return a.Target == target && a.Allowed == allowed })
 }
 
 // In a box programs reach what the policy names by its name, with TLS of their own or a credential they never see, and nothing

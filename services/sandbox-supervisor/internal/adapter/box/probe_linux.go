@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/seal"
@@ -46,7 +47,7 @@ func (b *Boxes) probe() core.Report {
 
 // try makes a box that sees nothing of anybody's, and runs a command in it.
 func (b *Boxes) try(ctx context.Context) (core.Box, error) {
-	box, err := b.Open(ctx, core.BoxSpec{ID: ident.New(), View: &cage.View{Root: "/"}}, func(core.Attempt) {})
+	box, err := b.Open(ctx, core.BoxSpec{ID: ident.New(), View: &cage.View{Root: "/"}}, func(contract.Attempt) {})
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (b *Boxes) namespaceLayers(tier string, err error) []core.Layer {
 		flag uintptr
 		by   string
 	}{
-		{blueprint.LayerUser, 0, "a user namespace with one user, who is nobody's on the host"},
+		{blueprint.LayerUser, 0, "a user namespace with one unprivileged uid"},
 		{blueprint.LayerMount, unix.CLONE_NEWNS, "a mount namespace with a root of its own"},
 		{blueprint.LayerPID, unix.CLONE_NEWPID, "a process namespace with a /proc of its own"},
 		{blueprint.LayerNet, unix.CLONE_NEWNET, "a network namespace with a loopback and nothing else"},
@@ -153,7 +154,7 @@ func (b *Boxes) tryNamespace(flag uintptr) error {
 func (b *Boxes) otherLayers(tier string, err error) []core.Layer {
 	layers := []core.Layer{}
 	for _, l := range []core.Layer{
-		{Name: blueprint.LayerCaps, By: "no capability, and none to be had"},
+		{Name: blueprint.LayerCaps, By: "all capabilities dropped"},
 		{Name: blueprint.LayerNoNew, By: "no_new_privs"},
 		{Name: blueprint.LayerSeccomp, By: "a filter of system calls"},
 		{Name: "protected files", By: "read-only mounts and stubs; what they cannot prevent, such as a new submodule while git is writable, is reported at the cage's end"},

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
@@ -173,7 +174,7 @@ func TestFailedLayerIsNamed(t *testing.T) {
 	t.Parallel()
 	b := boxes(t, func(o *box.Options) { o.System = append(o.System, "/etc/passwd/none") })
 	for range 30 {
-		_, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Root: "/"}}, func(core.Attempt) {})
+		_, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Root: "/"}}, func(contract.Attempt) {})
 		if layer := box.LayerOf(err); layer != blueprint.LayerMount {
 			t.Fatalf("the layer is %q: %v", layer, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
@@ -27,7 +28,7 @@ func compile(t testing.TB, dir string) *cage.View {
 
 func openView(t testing.TB, b *box.Boxes, view *cage.View) core.Box {
 	t.Helper()
-	x, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: view}, func(core.Attempt) {})
+	x, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: view}, func(contract.Attempt) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func TestPersistentState(t *testing.T) {
 	b := boxes(t, func(o *box.Options) { o.Dir = data })
 	try := func(state string, persistent bool, command string) string {
 		view := &cage.View{Grants: []cage.Grant{rw(dir)}, Persistent: persistent}
-		x, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: view, State: state}, func(core.Attempt) {})
+		x, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: view, State: state}, func(contract.Attempt) {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
@@ -121,11 +122,11 @@ func (w *watchdog) look() {
 			memory += u.memory
 		}
 		if memory > most {
-			w.kill(marks, core.ReasonOOM, func(u *used) int64 { return u.memory })
+			w.kill(marks, contract.ReasonOOM, func(u *used) int64 { return u.memory })
 		}
 	}
 	if most := w.limits.pids; most > 0 && threads >= most {
-		w.kill(marks, core.ReasonPIDs, func(u *used) int64 { return u.threads })
+		w.kill(marks, contract.ReasonPIDs, func(u *used) int64 { return u.threads })
 	}
 }
 
@@ -149,7 +150,7 @@ func proportional(pid int) int64 {
 }
 
 // kill kills the largest by some measure. One whose mark is no command's is killed too, but nobody is told.
-func (w *watchdog) kill(marks map[uint64]*used, reason core.Reason, size func(*used) int64) {
+func (w *watchdog) kill(marks map[uint64]*used, reason contract.Reason, size func(*used) int64) {
 	var largest uint64
 	var most *used
 	for mark, u := range marks {
@@ -161,7 +162,7 @@ func (w *watchdog) kill(marks map[uint64]*used, reason core.Reason, size func(*u
 		return
 	}
 	w.mu.Lock()
-	if c := w.commands[largest]; c != nil && c.hit == core.ReasonNone {
+	if c := w.commands[largest]; c != nil && c.hit == contract.ReasonNone {
 		c.hit = reason
 	}
 	w.mu.Unlock()
@@ -179,7 +180,7 @@ func killMarked(pids []int, mark uint64) {
 type watched struct {
 	dog  *watchdog
 	mark uint64
-	hit  core.Reason // guarded by dog.mu
+	hit  contract.Reason // guarded by dog.mu
 }
 
 // Files implements link.Place, as do the methods below.
@@ -201,7 +202,7 @@ func (c *watched) Kill() error {
 func (c *watched) Usage() (core.Usage, bool) { return core.Usage{}, false }
 
 // Leave implements link.Place.
-func (c *watched) Leave() core.Reason {
+func (c *watched) Leave() contract.Reason {
 	c.dog.mu.Lock()
 	defer c.dog.mu.Unlock()
 	delete(c.dog.commands, c.mark)

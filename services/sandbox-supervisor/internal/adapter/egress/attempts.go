@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"kaged.dev/services/sandbox-supervisor/internal/core"
+	"kaged.dev/pkg/contract"
 )
 
 const (
@@ -17,12 +17,12 @@ const (
 
 // attempts tells what is tried: the first of a kind at once, the next ones together. It is bounded whatever a cage does.
 type attempts struct {
-	report func(core.Attempt)
+	report func(contract.Attempt)
 
 	mu     sync.Mutex // guards what follows, and is held while report is called
-	kinds  map[kind]*core.Attempt
+	kinds  map[kind]*contract.Attempt
 	order  []kind // as they came
-	more   int    // attempts of kinds beyond maxKinds
+	more   int64  // attempts of kinds beyond maxKinds
 	timer  *time.Timer
 	closed bool
 }
@@ -34,15 +34,15 @@ type kind struct {
 	rule    string
 }
 
-func newAttempts(report func(core.Attempt)) *attempts {
-	return &attempts{report: report, kinds: map[kind]*core.Attempt{}}
+func newAttempts(report func(contract.Attempt)) *attempts {
+	return &attempts{report: report, kinds: map[kind]*contract.Attempt{}}
 }
 
 // add tells or counts an attempt.
 func (a *attempts) add(target string, allowed bool, rule string) { a.addMany(target, allowed, rule, 1) }
 
 // addMany tells or counts n attempts of a kind.
-func (a *attempts) addMany(target string, allowed bool, rule string, n int) {
+func (a *attempts) addMany(target string, allowed bool, rule string, n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -51,7 +51,7 @@ func (a *attempts) addMany(target string, allowed bool, rule string, n int) {
 	k := kind{target, allowed, rule}
 	if held := a.kinds[k]; held != nil {
 		if held.Count == 0 {
-			held.At = time.Now()
+			held.At = time.Now().UnixMilli()
 		}
 		held.Count += n
 		return
@@ -60,7 +60,7 @@ func (a *attempts) addMany(target string, allowed bool, rule string, n int) {
 		a.more += n
 		return
 	}
-	first := core.Attempt{At: time.Now(), Target: target, Allowed: allowed, Rule: rule, Count: n}
+	first := contract.Attempt{At: time.Now().UnixMilli(), Target: target, Allowed: allowed, Rule: rule, Count: n}
 	held := first
 	held.Count = 0
 	a.kinds[k] = &held
@@ -72,7 +72,7 @@ func (a *attempts) addMany(target string, allowed bool, rule string, n int) {
 }
 
 // lost counts attempts of which nothing is known.
-func (a *attempts) lost(n int) {
+func (a *attempts) lost(n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n == 0 || a.closed {
@@ -123,8 +123,8 @@ func (a *attempts) flush() {
 	}
 	a.order = again
 	if a.more > 0 {
-		a.report(core.Attempt{
-			At: time.Now(), Target: "*", Count: a.more,
+		a.report(contract.Attempt{
+			At: time.Now().UnixMilli(), Target: "*", Count: a.more,
 			Rule: fmt.Sprintf("More was tried within a second than is told apart (%d targets); these are only counted.", maxKinds),
 		})
 		a.more = 0

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -35,7 +36,7 @@ func (t *table) answer(query []byte) (response []byte, denied string) {
 		header.RCode = dnsmessage.RCodeFormatError
 		return finish(header, nil, nil), ""
 	}
-	if _, err := p.Question(); err != dnsmessage.ErrSectionDone {
+	if _, err := p.Question(); !errors.Is(err, dnsmessage.ErrSectionDone) {
 		header.RCode = dnsmessage.RCodeFormatError
 		return finish(header, nil, nil), ""
 	}

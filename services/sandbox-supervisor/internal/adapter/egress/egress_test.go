@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/cage"
-	"kaged.dev/services/sandbox-supervisor/internal/core"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/services/sandbox-supervisor/internal/netns"
 )
 
@@ -86,8 +86,8 @@ func TestAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // guards told
-		var told []core.Attempt
-		a := newAttempts(func(a core.Attempt) {
+		var told []contract.Attempt
+		a := newAttempts(func(a contract.Attempt) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, a)

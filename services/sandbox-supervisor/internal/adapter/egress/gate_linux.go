@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/retry"
 	"kaged.dev/services/sandbox-supervisor/internal/netns"
 )
 
@@ -33,7 +34,7 @@ func New(rules []cage.Rule, opts Options) *Gate {
 		opts: opts, table: newTable(rules, opts.Credentials), attempts: newAttempts(opts.Attempt),
 		slots: make(chan struct{}, opts.Connections),
 	}
-	g.unrouted = newUnrouted(opts.busy, func(target string, n uint64) { g.attempts.addMany(target, false, whyUDP, int(n)) })
+	g.unrouted = newUnrouted(opts.busy, func(target string, n uint64) { g.attempts.addMany(target, false, whyUDP, int64(n)) })
 	return g
 }
 
@@ -216,10 +217,8 @@ func (g *Gate) next(ctx context.Context, l *net.TCPListener) (*net.TCPConn, erro
 		}
 		if err != nil {
 			g.opts.Log.Warn("a connection out of a cage cannot be accepted", "error", err)
-			select {
-			case <-ctx.Done():
+			if !retry.Wait(ctx, again) {
 				return nil, ctx.Err()
-			case <-time.After(again):
 			}
 			continue
 		}
@@ -249,7 +248,7 @@ func (g *Gate) watch(ctx context.Context, socket *os.File) {
 	var pace pace
 	for {
 		if pace.rest(ctx); pace.done == 1 { // at most once a second
-			g.attempts.lost(dropped(socket))
+			g.attempts.lost(int64(dropped(socket)))
 		}
 		n, err := socket.Read(packet)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"kaged.dev/services/sandbox-supervisor/internal/escape"
+	"kaged.dev/pkg/testkit/escape"
 	"kaged.dev/services/sandbox-supervisor/internal/netns/netnstest"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"kaged.dev/services/sandbox-supervisor/internal/core"
+	"kaged.dev/pkg/contract"
 )
 
 // Options are what gates have in common, and Attempt and Busy, which are a cage's own.
@@ -26,7 +26,7 @@ type Options struct {
 	Credentials []Credential
 	// Attempt is told what is tried, one call at a time; it must not block. What is the same is told at once and then, as long
 	// as it goes on, once a second.
-	Attempt func(core.Attempt)
+	Attempt func(contract.Attempt)
 	// Busy says whether a command runs in the cage; nil for never.
 	Busy func() bool
 	// Later runs what takes its time and nobody is to wait for, in a goroutine; nil for at once.

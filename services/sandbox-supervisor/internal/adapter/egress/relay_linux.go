@@ -103,7 +103,7 @@ func (g *Gate) message(v *voice, r *route, answered func() bool) (speech, *refus
 				continue
 			case errors.Is(err, os.ErrDeadlineExceeded):
 				return s, &refusal{r.target(), fmt.Sprintf("the program did not say in time whom it calls at %s", r.target())}
-			case err != io.EOF: // nobody is there any more
+			case !errors.Is(err, io.EOF): // nobody is there any more
 				v.heard = nil
 				return speech{}, nil
 			case !begun:

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/cage"
-	"kaged.dev/services/sandbox-supervisor/internal/core"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/services/sandbox-supervisor/internal/netns/netnstest"
 )
 
@@ -90,11 +90,11 @@ func (w *world) asked() ([]string, []netip.AddrPort) {
 // journal keeps the attempts a gate told of.
 type journal struct {
 	mu       sync.Mutex // guards what follows
-	attempts []core.Attempt
+	attempts []contract.Attempt
 	changed  chan struct{} // closed with the next attempt
 }
 
-func (j *journal) add(a core.Attempt) {
+func (j *journal) add(a contract.Attempt) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.attempts = append(j.attempts, a)
@@ -118,7 +118,7 @@ func (j *journal) next() <-chan struct{} {
 func (j *journal) has(target string, allowed bool, why string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return slices.ContainsFunc(j.attempts, func(a core.Attempt) bool {
+	return slices.ContainsFunc(j.attempts, func(a contract.Attempt) bool {
 		return a.Target == target && a.Allowed == allowed && strings.Contains(a.Rule, why)
 	})
 }

@@ -28,7 +28,7 @@ func TestUDPIsTold(t *testing.T) {
 				defer g.mu.Unlock()
 				for _, a := range g.journal.attempts {
 					if a.Target == target && !a.Allowed && a.Rule == whyUDP {
-						n += a.Count
+						n += int(a.Count)
 					}
 				}
 				return n

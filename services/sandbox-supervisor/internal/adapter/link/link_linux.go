@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/stdio"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
@@ -47,7 +48,7 @@ type Place interface {
 	// Usage says what is used there, and was by what has ended; false where that is not known.
 	Usage() (core.Usage, bool)
 	// Leave lets go of it, when nothing is there any more. It returns the limit that was hit there, if one was. It does not wait.
-	Leave() core.Reason
+	Leave() contract.Reason
 }
 
 // Link is the connection to one peer. Its methods may be called by many at once, Serve once.

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/stdio"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
@@ -91,10 +92,10 @@ func (p *process) finish(end core.End) {
 	p.ended()
 	switch hit := p.leave(); {
 	case end.Lost:
-	case hit != core.ReasonNone:
+	case hit != contract.ReasonNone:
 		p.end.Hit = hit
 	case p.link.opts.Inner && end.Signal == syscall.SIGSYS:
-		p.end.Hit = core.ReasonSeccomp // in a cage the filter is what sends that
+		p.end.Hit = contract.ReasonSeccomp // in a cage the filter is what sends that
 	}
 	close(p.exited)
 }
@@ -124,9 +125,9 @@ func (p *process) discard() {
 	p.leave()
 }
 
-func (p *process) leave() core.Reason {
+func (p *process) leave() contract.Reason {
 	if p.place == nil {
-		return core.ReasonNone
+		return contract.ReasonNone
 	}
 	return p.place.Leave()
 }

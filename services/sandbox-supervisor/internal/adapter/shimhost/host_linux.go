@@ -14,17 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
 	"kaged.dev/services/sandbox-supervisor/internal/cgroup"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// The pause before another shim is started after one that did not live long, from the first to the longest.
-const (
-	firstPause = 100 * time.Millisecond
-	lastPause  = 5 * time.Second
-)
+// pauses are before another shim is started after one that did not live long.
+var pauses = retry.Pauses{First: 100 * time.Millisecond, Last: 5 * time.Second}
 
 // sweep is how long what a shim left behind may take to be gone.
 const sweep = 10 * time.Second
@@ -102,11 +100,11 @@ func (h *Host) Run(ctx context.Context) error {
 			h.opts.Log.Warn("a cgroup is left", "error", err)
 		}
 	}()
-	for pause := firstPause; ctx.Err() == nil; {
+	for failures := 0; ctx.Err() == nil; {
 		began := time.Now()
 		s, err := start(h, tree)
 		if errors.Is(err, errCgroup) {
-			h.opts.Log.Info("commands are told apart by their marks: no process can be started in a cgroup", "reason", err)
+			h.opts.Log.Info("no process can be started in a cgroup; tracking commands by an environment marker", "reason", err)
 			_ = tree.Remove()
 			tree = nil
 			continue
@@ -123,15 +121,12 @@ func (h *Host) Run(ctx context.Context) error {
 			}
 			h.opts.Log.Warn("the shim went away; starting another")
 		}
-		if time.Since(began) > lastPause {
-			pause = firstPause
+		if time.Since(began) > pauses.Last {
+			failures = 0
 			continue
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, lastPause)
+		retry.Wait(ctx, pauses.After(failures))
+		failures++
 	}
 	return nil
 }
@@ -233,7 +228,7 @@ func (h *Host) openTree() *cgroup.Tree {
 	cgroup.SweepTrees(node + "-") // of those that worked beside another and were killed; only they know their names
 	tree, err := cgroup.Open("kaged-" + strings.ToLower(h.name))
 	if err != nil {
-		h.opts.Log.Info("commands are told apart by their marks: there are no cgroups for them", "reason", err)
+		h.opts.Log.Info("no writable cgroup; tracking commands by an environment marker", "reason", err)
 		return nil
 	}
 	return tree

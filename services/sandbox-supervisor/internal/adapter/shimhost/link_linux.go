@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
 	"kaged.dev/services/sandbox-supervisor/internal/cgroup"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
@@ -190,7 +191,7 @@ func (p *place) Usage() (core.Usage, bool) {
 }
 
 // Leave implements link.Place. What cannot be removed at once is removed beside it.
-func (p *place) Leave() core.Reason {
+func (p *place) Leave() contract.Reason {
 	if !p.leaf.RemoveEmpty() {
 		p.host.removals.Go(func() {
 			if err := p.leaf.Remove(); err != nil {
@@ -198,7 +199,7 @@ func (p *place) Leave() core.Reason {
 			}
 		})
 	}
-	return core.ReasonNone
+	return contract.ReasonNone
 }
 
 // logWriter writes what the shim says before it dies to the log, line by line.

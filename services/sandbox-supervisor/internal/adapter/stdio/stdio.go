@@ -187,7 +187,7 @@ func (s *Streams) rest(out output, buf []byte, sink func([]byte)) {
 	for total := 0; total < maxRest; {
 		n, readErr := 0, error(nil)
 		err := raw.Control(func(fd uintptr) { n, readErr = unix.Read(int(fd), buf) })
-		if readErr == unix.EINTR {
+		if errors.Is(readErr, unix.EINTR) {
 			continue
 		}
 		if err != nil || readErr != nil || n == 0 {

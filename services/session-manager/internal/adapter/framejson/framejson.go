@@ -1,4 +1,4 @@
-// Package framejson writes the payloads of frames as clients read them: kaged.gateway.v1 in the JSON of package wirejson.
+// Package framejson writes the payloads of frames as clients read them: kaged.api.v1 in the JSON of package wirejson.
 package framejson
 
 import (
@@ -6,11 +6,13 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/wirejson"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
-	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
-	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 	"kaged.dev/services/session-manager/internal/wire"
 )
 
@@ -37,11 +39,17 @@ func (Renderer) Append(dst []byte, p frames.Payload) ([]byte, error) {
 		return appendResult(dst, p)
 	case frames.ApprovalRequested:
 		return appendApproval(dst, p)
+	case frames.SubagentOutput:
+		return appendSubagentOutput(dst, p), nil
+	case frames.SubagentToolCall:
+		return appendSubagentCall(dst, p)
+	case frames.SubagentToolResult:
+		return appendSubagentResult(dst, p)
 	}
 	return wirejson.Append(dst, message(p))
 }
 
-// appendDelta writes by hand what most frames are; a test holds it to what wirejson writes.
+// appendDelta writes the most frequent frames by hand; a test compares them with those of wirejson.
 func appendDelta(dst []byte, p frames.MessageDelta) []byte {
 	dst = wirejson.AppendString(append(dst, `{"message_id":`...), p.MessageID)
 	dst = wirejson.AppendString(append(dst, `,"delta":`...), p.Delta)
@@ -54,49 +62,71 @@ func appendDelta(dst []byte, p frames.MessageDelta) []byte {
 func message(p frames.Payload) proto.Message {
 	switch p := p.(type) {
 	case frames.MessageStart:
-		return &gatewayv1.MessageStart{
+		return &apiv1.MessageStart{
 			MessageId: p.MessageID, RunId: p.RunID, Role: p.Role, Provider: name(p.Provider), Model: name(p.Model),
 			Rehearsal: p.Rehearsal, StartedAt: p.StartedAt,
 		}
 	case frames.MessageToolOutput:
-		return &gatewayv1.MessageToolOutput{MessageId: p.MessageID, ToolCallId: name(p.ToolCallID), Stream: name(p.Stream), Text: p.Text}
+		return &apiv1.MessageToolOutput{
+			MessageId: p.MessageID, ToolCallId: name(p.ToolCallID), Stream: name(p.Stream),
+			Text: p.Text,
+		}
 	case frames.MessageEnd:
-		return &gatewayv1.MessageEnd{
+		return &apiv1.MessageEnd{
 			MessageId: p.MessageID, EndedAt: p.EndedAt, StopReason: string(p.StopReason), Usage: wire.FrameUsage(p.Usage),
 			Stats: wire.FrameStats(p.Stats), ErrorMessage: cut(p.ErrorMessage, errorShare),
 		}
 	case frames.RunStarted:
-		return &gatewayv1.RunStarted{RunId: p.RunID, MessageId: p.MessageID}
-	case frames.RunRetry:
-		return &gatewayv1.RunRetry{
-			RunId: p.RunID, Error: failure(p.Error), Attempt: int32(p.Attempt), DelayMs: p.DelayMS, Provider: name(p.Provider),
-			Model: name(p.Model),
-		}
+		return &apiv1.RunStarted{RunId: p.RunID, MessageId: p.MessageID}
 	case frames.RunEnded:
-		return &gatewayv1.RunEnded{
+		return &apiv1.RunEnded{
 			RunId: p.RunID, Outcome: p.Outcome, Error: failure(p.Error), Steps: int32(p.Steps), TokensIn: p.TokensIn, TokensOut: p.TokensOut,
 			CostUsd: p.CostUSD,
 		}
+	case frames.SubagentStart:
+		return &apiv1.SubagentStart{
+			InvocationId: p.InvocationID, ParentInvocationId: unlessEmpty(p.ParentID), RunId: p.RunID, ToolCallId: name(p.ToolCallID),
+			Name: name(p.Name), AgentPath: name(p.AgentPath), CageStatus: name(p.CageStatus), StartedAt: p.StartedAt,
+		}
+	case frames.SubagentEnd:
+		return &apiv1.SubagentEnd{
+			InvocationId: p.InvocationID, Exit: int32(p.Exit), Outcome: p.Outcome, Error: failure(p.Error), Steps: int32(p.Steps),
+			Usage: wire.FrameUsage(&p.Usage), CostUsd: p.CostUSD, FilesChanged: fitting(p.FilesChanged), EndedAt: p.EndedAt,
+		}
 	case frames.RunCage:
-		return &gatewayv1.RunCage{
-			RunId: p.RunID, AgentPath: name(p.AgentPath), CageStatus: name(p.Status), Tier: name(p.Tier), BestEffort: few(p.BestEffort),
+		return &apiv1.RunCage{
+			RunId: p.RunID, InvocationId: p.InvocationID, AgentPath: name(p.AgentPath), CageStatus: name(p.Status), Tier: name(p.Tier), BestEffort: few(p.BestEffort),
 			Policy: cut(p.Policy, policyShare), Ended: name(p.Ended),
 			Notes: few(p.Notes), Found: findings(p.Found),
 		}
-	case frames.NetworkAttempted:
-		return &gatewayv1.NetworkAttempted{
-			RunId: p.RunID, AgentPath: name(p.AgentPath), At: p.At, Target: cut(p.Target, targetShare), Allowed: p.Allowed,
-			Rule: cut(p.Rule, targetShare), Count: p.Count,
-		}
+	case frames.Told:
+		return told(p)
 	case frames.PromptHeld:
-		return &gatewayv1.PromptHeld{RunId: p.RunID, Path: cut(p.Path, targetShare), AcceptedSha256: p.Accepted, Sha256: p.Found}
+		return &apiv1.PromptHeld{RunId: p.RunID, Path: cut(p.Path, targetShare), AcceptedSha256: p.Accepted, Sha256: p.Found}
 	case frames.ApprovalResolved:
-		return &gatewayv1.ApprovalResolved{
-			ApprovalId: p.ApprovalID, RunId: p.RunID, ToolCallId: name(p.ToolCallID), State: p.State,
+		return &apiv1.ApprovalResolved{
+			ApprovalId: p.ApprovalID, RunId: p.RunID, InvocationId: p.InvocationID, ToolCallId: name(p.ToolCallID), State: p.State,
 			ResolvedBy: unlessEmpty(name(p.ResolvedBy)), Comment: cut(p.Comment, errorShare), ResolvedAt: p.ResolvedAt,
 		}
 	case frames.SessionState:
-		return &gatewayv1.SessionStateChanged{State: p.State, BlockedReason: p.BlockedReason}
+		return &apiv1.SessionStateChanged{State: p.State, BlockedReason: p.BlockedReason}
+	}
+	return nil
+}
+
+// told returns the frame of an event that is shown as it is, nil for one without a frame.
+func told(p frames.Told) proto.Message {
+	switch e := p.Event.(type) {
+	case contract.Retry:
+		return &apiv1.RunRetry{
+			RunId: p.RunID, InvocationId: p.InvocationID, Error: failure(e.Err), Attempt: int32(e.Attempt), DelayMs: e.DelayMS, Provider: name(e.Provider),
+			Model: name(e.Model),
+		}
+	case contract.NetworkTried:
+		return &apiv1.NetworkAttempted{
+			RunId: p.RunID, InvocationId: p.InvocationID, AgentPath: name(e.Audit.Agent), At: e.Attempt.At, Target: cut(e.Attempt.Target, targetShare),
+			Allowed: e.Attempt.Allowed, Rule: cut(e.Attempt.Rule, targetShare), Count: e.Attempt.Count,
+		}
 	}
 	return nil
 }
@@ -104,7 +134,7 @@ func message(p frames.Payload) proto.Message {
 // appendCall and appendResult show an input as JSON only where it can fit.
 func appendCall(dst []byte, p frames.MessageToolCall) ([]byte, error) {
 	start := len(dst)
-	m := &gatewayv1.MessageToolCall{MessageId: p.MessageID, Id: name(p.Call.ID), Name: name(p.Call.Name)}
+	m := &apiv1.MessageToolCall{MessageId: p.MessageID, Id: name(p.Call.ID), Name: name(p.Call.Name)}
 	if len(p.Call.Input) <= frames.Limit {
 		m.Input = wirejson.Raw(p.Call.Input)
 		var err error
@@ -118,7 +148,7 @@ func appendCall(dst []byte, p frames.MessageToolCall) ([]byte, error) {
 
 func appendResult(dst []byte, p frames.MessageToolResult) ([]byte, error) {
 	start := len(dst)
-	m := &gatewayv1.MessageToolResult{
+	m := &apiv1.MessageToolResult{
 		MessageId: p.MessageID, ToolCallId: name(p.Result.CallID), Name: name(p.Result.Name), IsError: p.Result.IsError,
 		DurationMs: p.DurationMS,
 	}
@@ -142,7 +172,8 @@ func appendResult(dst []byte, p frames.MessageToolResult) ([]byte, error) {
 	return wirejson.Append(dst[:start], m)
 }
 
-// A request for approval stands among the events, for which sockets have little room: from approvalLimit on it is shortened,
+// A request for approval stands among the events, for which sockets have little room: from approvalLimit on it is
+// shortened,
 // the command least, then the change. The approval itself has it whole.
 const (
 	approvalLimit = 32 << 10
@@ -160,8 +191,8 @@ const (
 
 func appendApproval(dst []byte, p frames.ApprovalRequested) ([]byte, error) {
 	start := len(dst)
-	m := &gatewayv1.ApprovalRequested{
-		ApprovalId: p.ApprovalID, RunId: p.RunID, MessageId: p.MessageID, ToolCallId: name(p.ToolCallID), Subject: wire.Subject(p.Subject),
+	m := &apiv1.ApprovalRequested{
+		ApprovalId: p.ApprovalID, RunId: p.RunID, InvocationId: p.InvocationID, MessageId: p.MessageID, ToolCallId: name(p.ToolCallID), Subject: p.Subject.Proto(),
 		RequestedAt: p.RequestedAt, ExpiresAt: p.ExpiresAt,
 	}
 	dst, err := wirejson.Append(dst, m)
@@ -171,7 +202,8 @@ func appendApproval(dst []byte, p frames.ApprovalRequested) ([]byte, error) {
 	m.Truncated = true
 	s := m.GetSubject()
 	s.Tool, s.AgentPath = name(s.GetTool()), name(s.GetAgentPath())
-	s.Command, s.Preview, s.Cwd = cut(s.GetCommand(), commandShare), cut(s.GetPreview(), previewShare), cut(s.GetCwd(), reasonShare)
+	s.Command, s.Preview, s.Cwd = cut(s.GetCommand(), commandShare), cut(s.GetPreview(), previewShare), cut(s.GetCwd(),
+		reasonShare)
 	s.Reasons, s.Paths = few(s.GetReasons()), few(s.GetPaths())
 	return wirejson.Append(dst[:start], m)
 }
@@ -188,12 +220,16 @@ func few(texts []string) []string {
 // maxFound is how many findings about a cage a frame tells; the record has all.
 const maxFound = 20
 
-func findings(found []frames.CageFinding) (list []*commonv1.CageFinding) {
+func findings(found []contract.Finding) (list []*commonv1.CageFinding) {
 	for _, f := range found[:min(len(found), maxFound)] {
-		list = append(list, &commonv1.CageFinding{Kind: name(f.Kind), Path: cut(f.Path, targetShare), Text: cut(f.Text, targetShare)})
+		list = append(list, &commonv1.CageFinding{Kind: name(f.Kind), Path: cut(f.Path, targetShare), Text: cut(f.Text,
+			targetShare)})
 	}
 	if more := len(found) - maxFound; more > 0 {
-		list = append(list, &commonv1.CageFinding{Kind: "partial", Text: fmt.Sprintf("There are %d more; the audit record has them.", more)})
+		list = append(list, &commonv1.CageFinding{
+			Kind: "partial",
+			Text: fmt.Sprintf("There are %d more; the audit record has them.", more),
+		})
 	}
 	return list
 }
@@ -210,7 +246,7 @@ const maxDetails = 32 << 10
 
 // failure returns a failure as clients are shown it. Its details may quote what a provider said, which has no bound.
 func failure(e *fault.Error) *commonv1.Error {
-	p := wire.Error(e)
+	p := e.Proto()
 	if p == nil {
 		return nil
 	}
@@ -225,4 +261,4 @@ func failure(e *fault.Error) *commonv1.Error {
 func name(s string) string { return cut(s, nameShare) }
 
 // cut shortens s to what fits into budget bytes of JSON.
-func cut(s string, budget int) string { return s[:frames.Fit(s, budget)] }
+func cut(s string, budget int) string { return clip.JSON(s, budget) }

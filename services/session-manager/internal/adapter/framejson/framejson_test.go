@@ -4,19 +4,21 @@ import (
 	"encoding/json"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/frametype"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/wirejson"
-	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/session-manager/internal/adapter/framejson"
-	"kaged.dev/services/session-manager/internal/core/frames"
-	"kaged.dev/services/session-manager/internal/core/transcript"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 )
 
 func render(t testing.TB, p frames.Payload) string {
@@ -32,11 +34,13 @@ func render(t testing.TB, p frames.Payload) string {
 	return rest
 }
 
-// Each payload reads exactly as the API says, on the channel and under the type it belongs to. A-WS-OUT-01 to A-WS-OUT-05, A-WS-EV-01,
+// Each payload reads exactly as the API says, on the channel and under the type it belongs to. A-WS-OUT-01 to
+// A-WS-OUT-05, A-WS-EV-01,
 // A-WS-EV-05, A-WS-EV-06, A-CONTRA-09, H-STREAM-EV-08.
 func TestPayloads(t *testing.T) {
+	shown := map[frametype.Type]bool{}
 	ttft := 1.5
-	stats := &transcript.Stats{TTFT: &ttft, Duration: 20, TPS: 50}
+	stats := &llm.Stats{TTFT: &ttft, Duration: 20, TPS: 50}
 	failed := fault.New(fault.Interrupted, "It was cut off.").With("step", 2)
 	for _, c := range []struct {
 		payload frames.Payload
@@ -55,15 +59,18 @@ func TestPayloads(t *testing.T) {
 			`{"message_id":"m","run_id":"","role":"","provider":"","model":"","rehearsal":true,"started_at":0}`,
 		},
 		{
-			frames.ApprovalRequested{ApprovalID: "a", RunID: "r", MessageID: "m", ToolCallID: "c", Subject: frames.Subject{
-				Tool: "shell.bash", AgentPath: "primary", Reasons: []string{"why"}, Command: "x", Cwd: "./", Paths: []string{"./p"}, Preview: "+d",
+			frames.ApprovalRequested{ApprovalID: "a", RunID: "r", MessageID: "m", ToolCallID: "c", Subject: contract.Subject{
+				Tool: "shell.bash", Agent: "primary", Reasons: []string{"why"}, Command: "x", Cwd: "./", Paths: []string{"./p"}, Preview: "+d",
 			}, RequestedAt: 1, ExpiresAt: 2},
 			frames.Events, "approval.requested",
 			`{"approval_id":"a","run_id":"r","message_id":"m","tool_call_id":"c","subject":{"tool":"shell.bash","agent_path":"primary",` +
 				`"reasons":["why"],"command":"x","cwd":"./","paths":["./p"],"preview":"+d"},"requested_at":1,"expires_at":2}`,
 		},
 		{
-			frames.ApprovalResolved{ApprovalID: "a", RunID: "r", ToolCallID: "c", State: "denied", ResolvedBy: "ada", Comment: "no", ResolvedAt: 3},
+			frames.ApprovalResolved{
+				ApprovalID: "a", RunID: "r", ToolCallID: "c", State: "denied", ResolvedBy: "ada",
+				Comment: "no", ResolvedAt: 3,
+			},
 			frames.Events, "approval.resolved",
 			`{"approval_id":"a","run_id":"r","tool_call_id":"c","state":"denied","resolved_by":"ada","comment":"no","resolved_at":3}`,
 		},
@@ -71,10 +78,21 @@ func TestPayloads(t *testing.T) {
 			frames.ApprovalResolved{ApprovalID: "a", State: "expired"},
 			frames.Events, "approval.resolved", `{"approval_id":"a","run_id":"","tool_call_id":"","state":"expired","resolved_by":null,"resolved_at":0}`,
 		},
-		{frames.MessageDelta{MessageID: "m", Delta: "a\n<b>"}, frames.Output, "message.delta", `{"message_id":"m","delta":"a\n<b>","kind":"text"}`},
-		{frames.MessageDelta{MessageID: "m", Delta: "a", Thinking: true}, frames.Output, "message.delta", `{"message_id":"m","delta":"a","kind":"thinking"}`},
 		{
-			frames.MessageToolCall{MessageID: "m", Call: llm.ToolCall{ID: "c", Name: "file.read", Input: `{"b":1, "a":[true,null]}`}},
+			frames.MessageDelta{MessageID: "m", Delta: "a\n<b>"},
+			frames.Output, "message.delta",
+			`{"message_id":"m","delta":"a\n<b>","kind":"text"}`,
+		},
+		{
+			frames.MessageDelta{MessageID: "m", Delta: "a", Thinking: true},
+			frames.Output, "message.delta",
+			`{"message_id":"m","delta":"a","kind":"thinking"}`,
+		},
+		{
+			frames.MessageToolCall{MessageID: "m", Call: llm.ToolCall{
+				ID: "c", Name: "file.read",
+				Input: `{"b":1, "a":[true,null]}`,
+			}},
 			frames.Output, "message.tool_call",
 			`{"message_id":"m","id":"c","name":"file.read","input":{"b":1,"a":[true,null]}}`,
 		},
@@ -89,12 +107,18 @@ func TestPayloads(t *testing.T) {
 			`{"message_id":"m","tool_call_id":"c","stream":"stdout","text":"x"}`,
 		},
 		{
-			frames.MessageToolResult{MessageID: "m", Result: llm.ToolResult{CallID: "c", Name: "n", Content: "out", IsError: true}, Input: "{}", DurationMS: 3},
+			frames.MessageToolResult{MessageID: "m", Result: llm.ToolResult{
+				CallID: "c", Name: "n", Content: "out",
+				IsError: true,
+			}, Input: "{}", DurationMS: 3},
 			frames.Output, "message.tool_result",
 			`{"message_id":"m","tool_call_id":"c","name":"n","input":{},"output":"out","is_error":true,"duration_ms":3}`,
 		},
 		{
-			frames.MessageEnd{MessageID: "m", EndedAt: 9, StopReason: llm.StopToolUse, Usage: &transcript.Usage{Input: 1}, Stats: stats},
+			frames.MessageEnd{
+				MessageID: "m", EndedAt: 9, StopReason: llm.StopToolUse, Usage: &llm.Usage{Input: 1},
+				Stats: stats,
+			},
 			frames.Output, "message.end",
 			`{"message_id":"m","ended_at":9,"stop_reason":"toolUse","usage":{"input":1,"output":0,"reasoning":0,"cache_read":0,"cache_write":0},"stats":{"ttft":1.5,"duration":20,"tps":50,"cost":null}}`,
 		},
@@ -105,12 +129,15 @@ func TestPayloads(t *testing.T) {
 		},
 		{frames.RunStarted{RunID: "r", MessageID: "m"}, frames.Events, "run.started", `{"run_id":"r","message_id":"m"}`},
 		{
-			frames.RunRetry{RunID: "r", Error: failed, Attempt: 1, DelayMS: 500, Provider: "p", Model: "o"},
+			frames.Told{RunID: "r", Event: contract.Retry{Err: failed, Attempt: 1, DelayMS: 500, Provider: "p", Model: "o"}},
 			frames.Events, "run.retry",
 			`{"run_id":"r","error":{"code":"interrupted","message":"It was cut off.","details":{"step":2}},"attempt":1,"delay_ms":500,"provider":"p","model":"o"}`,
 		},
 		{
-			frames.RunCage{RunID: "r", AgentPath: "primary", Status: "caged", Tier: "userns", BestEffort: []string{"b"}, Policy: "fs none"},
+			frames.RunCage{
+				RunID: "r", AgentPath: "primary", Status: "caged", Tier: "userns", BestEffort: []string{"b"},
+				Policy: "fs none",
+			},
 			frames.Events, "run.cage",
 			`{"run_id":"r","agent_path":"primary","cage_status":"caged","tier":"userns","best_effort":["b"],"policy":"fs none"}`,
 		},
@@ -119,7 +146,10 @@ func TestPayloads(t *testing.T) {
 			frames.Events, "run.cage", `{"run_id":"r","agent_path":"primary","cage_status":"caged","ended":"walltime"}`,
 		},
 		{
-			frames.NetworkAttempted{RunID: "r", AgentPath: "primary", At: 5, Target: "a:1", Rule: "No rule allows it.", Count: 2},
+			frames.Told{RunID: "r", Event: contract.NetworkTried{
+				Audit:   contract.Record{Agent: "primary"},
+				Attempt: contract.Attempt{At: 5, Target: "a:1", Rule: "No rule allows it.", Count: 2},
+			}},
 			frames.Events, "net.attempt",
 			`{"run_id":"r","agent_path":"primary","at":5,"target":"a:1","allowed":false,"rule":"No rule allows it.","count":2}`,
 		},
@@ -134,14 +164,70 @@ func TestPayloads(t *testing.T) {
 			`{"run_id":"r","outcome":"failed","error":{"code":"interrupted","message":"It was cut off.","details":{"step":2}},` +
 				`"steps":0,"tokens_in":0,"tokens_out":0,"cost_usd":null}`,
 		},
+		{
+			frames.PromptHeld{RunID: "r", Path: "p.md", Accepted: "a", Found: "b"},
+			frames.Events, "prompt.held",
+			`{"run_id":"r","path":"p.md","accepted_sha256":"a","sha256":"b"}`,
+		},
+		{
+			frames.SubagentStart{
+				InvocationID: "i", RunID: "r", ToolCallID: "c", Name: "n", AgentPath: "p",
+				CageStatus: "pending", StartedAt: 1,
+			},
+			frames.Output, "subagent.start",
+			`{"invocation_id":"i","parent_invocation_id":null,"run_id":"r","tool_call_id":"c","name":"n","agent_path":"p","cage_status":"pending","started_at":1}`,
+		},
+		{
+			frames.SubagentOutput{InvocationID: "i", Stream: "stderr", Part: "tool", Text: "x", ToolCallID: "c"},
+			frames.Output, "subagent.output",
+			`{"invocation_id":"i","stream":"stderr","kind":"tool","text":"x","tool_call_id":"c"}`,
+		},
+		{
+			frames.SubagentToolCall{InvocationID: "i", Call: llm.ToolCall{ID: "c", Name: "n", Input: `{"a":1}`}},
+			frames.Output, "subagent.tool_call",
+			`{"invocation_id":"i","id":"c","name":"n","input":{"a":1}}`,
+		},
+		{
+			frames.SubagentToolResult{InvocationID: "i", Result: llm.ToolResult{
+				CallID: "c", Name: "n", Content: "out",
+				IsError: true,
+			}, DurationMS: 3},
+			frames.Output, "subagent.tool_result",
+			`{"invocation_id":"i","tool_call_id":"c","name":"n","output":"out","is_error":true,"duration_ms":3}`,
+		},
+		{
+			frames.SubagentEnd{
+				InvocationID: "i", Outcome: "failed", Exit: 1, Error: failed, Steps: 2, Usage: llm.Usage{Input: 1}, CostUSD: new(0.5),
+				FilesChanged: []string{"a"}, EndedAt: 9,
+			},
+			frames.Output, "subagent.end",
+			`{"invocation_id":"i","exit":1,"outcome":"failed","error":{"code":"interrupted","message":"It was cut off.","details":{"step":2}},"steps":2,` +
+				`"usage":{"input":1,"output":0,"reasoning":0,"cache_read":0,"cache_write":0},"cost_usd":0.5,"files_changed":["a"],"ended_at":9}`,
+		},
+		{
+			frames.RunCage{RunID: "r", InvocationID: "i", AgentPath: "p", Status: "caged"},
+			frames.Events, "run.cage",
+			`{"run_id":"r","agent_path":"p","cage_status":"caged","invocation_id":"i"}`,
+		},
 		{frames.SessionState{State: "idle"}, frames.Events, "session.state", `{"state":"idle"}`},
-		{frames.SessionState{State: "idle", BlockedReason: "provider_unreachable"}, frames.Events, "session.state", `{"state":"idle","blocked_reason":"provider_unreachable"}`},
+		{
+			frames.SessionState{State: "idle", BlockedReason: "provider_unreachable"},
+			frames.Events, "session.state",
+			`{"state":"idle","blocked_reason":"provider_unreachable"}`,
+		},
 	} {
 		if d := cmp.Diff(c.want, render(t, c.payload)); d != "" {
 			t.Errorf("%s: %s", c.kind, d)
 		}
-		if channel, kind := c.payload.Kind(); channel != c.channel || kind != c.kind {
-			t.Errorf("%T goes to %s as %s", c.payload, channel, kind)
+		kind := c.payload.Kind()
+		if kind.Channel != c.channel || kind.Name != c.kind {
+			t.Errorf("%T goes to %s as %s, want %s as %s", c.payload, kind.Channel, kind.Name, c.channel, c.kind)
+		}
+		shown[kind] = true
+	}
+	for _, kind := range frametype.All() {
+		if !shown[kind] && !kind.OfSocket {
+			t.Errorf("no payload here is a %s, which the contract has", kind.Name)
 		}
 	}
 }
@@ -152,11 +238,33 @@ func TestDelta(t *testing.T) {
 		text := string(rapid.SliceOf(rapid.Byte()).Draw(t, "text"))
 		thinking := rapid.Bool().Draw(t, "thinking")
 		kind := map[bool]string{true: "thinking", false: "text"}[thinking]
-		want, err := wirejson.Marshal(&gatewayv1.MessageDelta{MessageId: "01M", Delta: text, Kind: kind})
+		want, err := wirejson.Marshal(&apiv1.MessageDelta{MessageId: "01M", Delta: text, Kind: kind})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, _ := framejson.Renderer{}.Append(nil, frames.MessageDelta{MessageID: "01M", Delta: text, Thinking: thinking})
+		if string(got) != string(want) {
+			t.Fatalf("%s, want %s", got, want)
+		}
+	})
+}
+
+// The output frame of an agent below the root equals that of wirejson.
+func TestSubagentOutput(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := string(rapid.SliceOf(rapid.Byte()).Draw(t, "text"))
+		call := rapid.SampledFrom([]string{"", "c"}).Draw(t, "call")
+		want, err := wirejson.Marshal(&apiv1.SubagentOutput{
+			InvocationId: "01I", Stream: "stdout", Kind: "text",
+			Text: text, ToolCallId: call,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := framejson.Renderer{}.Append(nil, frames.SubagentOutput{
+			InvocationID: "01I", Stream: "stdout",
+			Part: "text", Text: text, ToolCallID: call,
+		})
 		if string(got) != string(want) {
 			t.Fatalf("%s, want %s", got, want)
 		}
@@ -177,12 +285,22 @@ func TestLimit(t *testing.T) {
 		case strings.HasPrefix(input, "{"):
 			input += `"}`
 		}
-		result := frames.MessageToolResult{MessageID: "m", Result: llm.ToolResult{CallID: "c", Name: "n", Content: long("output")}, Input: input}
+		result := frames.MessageToolResult{MessageID: "m", Result: llm.ToolResult{
+			CallID: "c", Name: "n",
+			Content: long("output"),
+		}, Input: input}
 		for _, p := range []frames.Payload{
 			result,
 			frames.MessageToolCall{MessageID: "m", Call: llm.ToolCall{ID: "c", Name: "n", Input: input}},
+			frames.SubagentToolCall{InvocationID: "i", Call: llm.ToolCall{ID: "c", Name: "n", Input: input}},
+			frames.SubagentToolResult{InvocationID: "i", Result: result.Result},
+			frames.SubagentEnd{
+				InvocationID: "i",
+				FilesChanged: slices.Repeat([]string{result.Result.Content[:min(len(result.Result.Content), 4000)]}, 200),
+			},
 			frames.MessageEnd{MessageID: "m", ErrorMessage: result.Result.Content},
-			frames.RunEnded{RunID: "r", Error: fault.New(fault.Internal, "%s", result.Result.Content).With("quote", result.Result.Content)},
+			frames.RunEnded{RunID: "r", Error: fault.New(fault.Internal, "%s", result.Result.Content).With("quote",
+				result.Result.Content)},
 		} {
 			out, err := framejson.Renderer{}.Append(nil, p)
 			if err != nil || len(out) > frames.Limit || !json.Valid(out) {
@@ -196,7 +314,8 @@ func TestLimit(t *testing.T) {
 				if err := json.Unmarshal(out, &got); err != nil {
 					t.Fatal(err)
 				}
-				if whole := strings.ToValidUTF8(r.Result.Content, "\uFFFD"); !got.Truncated && len(got.Output) < len(r.Result.Content) && got.Output != whole {
+				if whole := strings.ToValidUTF8(r.Result.Content, "\uFFFD"); !got.Truncated &&
+					len(got.Output) < len(r.Result.Content) && got.Output != whole {
 					t.Fatalf("shortened without a word: %d of %d bytes", len(got.Output), len(whole))
 				}
 			}
@@ -213,12 +332,17 @@ func TestLongNames(t *testing.T) {
 		frames.MessageToolCall{Call: llm.ToolCall{ID: long, Name: long, Input: text}},
 		frames.MessageToolOutput{ToolCallID: long, Stream: long, Text: text[:frames.MaxText]},
 		frames.MessageToolResult{Result: llm.ToolResult{CallID: long, Name: long, Content: text}, Input: text},
-		frames.RunRetry{Error: fault.New(fault.Internal, "%s", text), Provider: long, Model: long},
+		frames.Told{Event: contract.Retry{Err: fault.New(fault.Internal, "%s", text), Provider: long, Model: long}},
 		frames.RunEnded{Error: fault.New(fault.Internal, "%s", long).With("quote", long[:63<<10])},
-		frames.RunCage{AgentPath: long, Status: long, Tier: long, BestEffort: []string{long, long}, Policy: long, Ended: long},
-		frames.NetworkAttempted{AgentPath: long, Target: long, Rule: long},
-		frames.ApprovalRequested{ToolCallID: long, Subject: frames.Subject{
-			Tool: long, AgentPath: long, Reasons: []string{long}, Command: long, Cwd: long, Paths: []string{long}, Preview: long,
+		frames.RunCage{
+			AgentPath: long, Status: long, Tier: long, BestEffort: []string{long, long}, Policy: long,
+			Ended: long,
+		},
+		frames.Told{Event: contract.NetworkTried{
+			Audit: contract.Record{Agent: long}, Attempt: contract.Attempt{Target: long, Rule: long},
+		}},
+		frames.ApprovalRequested{ToolCallID: long, Subject: contract.Subject{
+			Tool: long, Agent: long, Reasons: []string{long}, Command: long, Cwd: long, Paths: []string{long}, Preview: long,
 		}},
 		frames.ApprovalResolved{ToolCallID: long, ResolvedBy: long, Comment: long},
 	} {
@@ -252,11 +376,15 @@ func TestLargeInput(t *testing.T) { // not parallel: it counts what the process 
 // A detail of a failure that JSON has no form for is shown as a text.
 func TestOddDetails(t *testing.T) {
 	odd := fault.New(fault.Internal, "No.").With("n", math.NaN())
-	if got := render(t, frames.RunEnded{RunID: "r", Outcome: "failed", Error: odd}); got != `{"run_id":"r","outcome":"failed","error":{"code":"internal","message":"No.","details":{"n":"NaN"}},`+
+	if got := render(t, frames.RunEnded{
+		RunID: "r", Outcome: "failed",
+		Error: odd,
+	}); got != `{"run_id":"r","outcome":"failed","error":{"code":"internal","message":"No.","details":{"n":"NaN"}},`+
 		`"steps":0,"tokens_in":0,"tokens_out":0,"cost_usd":null}` {
 		t.Error(got)
 	}
-	if got := render(t, frames.RunRetry{RunID: "r", Error: odd}); !strings.Contains(got, `"error":{"code":"internal","message":"No.","details":{"n":"NaN"}}`) {
+	if got := render(t, frames.Told{RunID: "r", Event: contract.Retry{Err: odd}}); !strings.Contains(got,
+		`"error":{"code":"internal","message":"No.","details":{"n":"NaN"}}`) {
 		t.Error(got)
 	}
 }
@@ -265,6 +393,9 @@ func BenchmarkDelta(b *testing.B) {
 	b.ReportAllocs()
 	var buf []byte
 	for b.Loop() {
-		buf, _ = framejson.Renderer{}.Append(buf[:0], frames.MessageDelta{MessageID: "01K0000000000000000000000A", Delta: "some words of a model "})
+		buf, _ = framejson.Renderer{}.Append(buf[:0], frames.MessageDelta{
+			MessageID: "01K0000000000000000000000A",
+			Delta:     "some words of a model ",
+		})
 	}
 }

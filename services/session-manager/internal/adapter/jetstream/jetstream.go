@@ -11,7 +11,8 @@ import (
 
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/pkg/retry"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 )
 
 // Config says where NATS is and how the stream is shaped.
@@ -35,15 +36,12 @@ type connection struct {
 // New returns a Stream that is not connected yet.
 func New(cfg Config, log *slog.Logger) *Stream { return &Stream{cfg: cfg, log: log} }
 
-// The pauses between two tries to connect the first time.
-const (
-	firstPause = 20 * time.Millisecond
-	lastPause  = time.Second
-)
+// connecting are the pauses between tries to connect the first time.
+var connecting = retry.Pauses{First: 20 * time.Millisecond, Last: time.Second}
 
 // Run connects, trying until it succeeds, and stays connected until ctx ends.
 func (s *Stream) Run(ctx context.Context) {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for range connecting.Each(ctx) {
 		c, err := s.connect(ctx)
 		if err == nil {
 			s.frames.Store(c)
@@ -54,11 +52,6 @@ func (s *Stream) Run(ctx context.Context) {
 		}
 		if ctx.Err() == nil {
 			s.log.Warn("frames wait: NATS cannot be reached", "error", err)
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
 		}
 	}
 }

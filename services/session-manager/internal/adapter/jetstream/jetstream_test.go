@@ -14,7 +14,7 @@ import (
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/bus/embedded"
 	"kaged.dev/services/session-manager/internal/adapter/jetstream"
-	"kaged.dev/services/session-manager/internal/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,40 +7,27 @@ package audit
 import (
 	"time"
 
-	"kaged.dev/pkg/redact"
+	"kaged.dev/pkg/contract"
 )
 
 // The events of tool calls.
 const (
-	ToolCalled    = "tool.called"
-	ToolCompleted = "tool.completed"
+	ToolCalled    = contract.ToolCalled
+	ToolCompleted = contract.ToolCompleted
 	ToolDenied    = "tool.denied"
-	FileWritten   = "file.written"
-	FileEdited    = "file.edited"
+	FileWritten   = contract.FileWritten
+	FileEdited    = contract.FileEdited
 	ShellExecuted = "shell.executed"
 	// A background process has been started; shell.executed follows when a call learns of its end or its session ends, or that it
 	// was lost.
 	ProcessStarted = "process.started"
 	ProcessLost    = "process.lost"
-	// CageFound is what was made in a cage that nobody held any more, and that tools outside run.
+	// CageFound is what was made in a cage and is run by tools outside it: in the cage of one command, or in one that was no longer
+	// held at its end.
 	CageFound = "cage.found"
 	// ApprovalRequested is a call that waits for an operator; session-manager records the answer.
 	ApprovalRequested = "tool.approval.requested"
 )
-
-// Record is one line of the append-only record.
-type Record struct {
-	// Type is the event, At when it happened in milliseconds since the Unix epoch.
-	Type string
-	At   int64
-	// Agent is the tree path of the agent it is about.
-	Agent string
-	// Payload is what happened, of plain JSON types.
-	Payload map[string]any
-}
-
-// Size is about how many bytes the record takes.
-func (r *Record) Size() int { return len(r.Type) + len(r.Agent) + redact.Length(r.Payload) }
 
 // Command is how a command fared, as shell.executed records it.
 type Command struct {
@@ -54,6 +41,15 @@ type Command struct {
 	// Process is the background process it was and Killed the limit of its cage that ended it, "" for none. Failure is the
 	// code of what its call failed with, "" if it did not.
 	Process, Killed, Failure string
+}
+
+// Found is the payload of a cage.found record.
+func Found(found []contract.Finding) map[string]any {
+	list := make([]any, len(found))
+	for i, f := range found {
+		list[i] = map[string]any{"kind": f.Kind, "path": f.Path, "text": f.Text}
+	}
+	return map[string]any{"level": "warning", "found": list}
 }
 
 // Fields are the payload of a record about it.

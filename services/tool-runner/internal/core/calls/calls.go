@@ -1,6 +1,6 @@
 // Package calls makes each tool call happen once.
 //
-// A call is known by its session and id. Whoever asks for one that is running joins it; whoever asks for one that ran is
+// A call is known by its session, its agent's invocation and its id. Whoever asks for one that is running joins it; whoever asks for one that ran is
 // given what came of it, for a while. The work ends when the last who waits for it leaves.
 //
 // Goroutines: one per call that runs. [Calls.Stop] cancels them and waits for them.
@@ -42,14 +42,16 @@ type Calls struct {
 }
 
 type session struct {
-	calls    map[string]*call
+	calls    map[name]*call
 	finished int
 }
 
 // call is one call. Its fields but output are guarded by Calls.mu; outcome and err are also readable once done is closed.
 type call struct {
-	session, id string
-	input       Digest
+	session string
+	run     string
+	name    name
+	input   Digest
 
 	done    chan struct{}
 	outcome dispatch.Outcome
@@ -68,14 +70,19 @@ func New(opts Options) *Calls {
 	return &Calls{opts: opts, sessions: map[string]*session{}, finished: list.New()}
 }
 
-// Digest stands for all that a call asks for.
+// Digest stands for all that a call asks for, and for whom.
 type Digest [32]byte
 
-// Key names a call. A call of the same id that asks for something else is refused with conflict.
+// Key names a call. A call of the same name that asks for something else is refused with conflict. Invocation is the agent's
+// within its run, "" for a root agent. Run is no part of the name.
 type Key struct {
-	Session, ID string
-	Input       Digest
+	Session, Invocation, ID string
+	Run                     string
+	Input                   Digest
 }
+
+// name is a call's name in its session.
+type name struct{ invocation, id string }
 
 // Work does what a call asks for. emit hands output to everybody who waits.
 type Work func(ctx context.Context, emit func(stream, text string)) (dispatch.Outcome, error)
@@ -121,10 +128,11 @@ func (c *Calls) join(ctx context.Context, key Key, work Work) (*call, *reader, e
 	c.expire()
 	s := c.sessions[key.Session]
 	if s == nil {
-		s = &session{calls: map[string]*call{}}
+		s = &session{calls: map[name]*call{}}
 		c.sessions[key.Session] = s
 	}
-	if k := s.calls[key.ID]; k != nil {
+	named := name{key.Invocation, key.ID}
+	if k := s.calls[named]; k != nil {
 		if k.input != key.Input {
 			return nil, nil, fault.New(fault.Conflict, "The call id %.80q was used for another call of this session.", key.ID).With("call_id", key.ID)
 		}
@@ -133,8 +141,8 @@ func (c *Calls) join(ctx context.Context, key Key, work Work) (*call, *reader, e
 	}
 	// The work outlives the request that started it as long as another waits for it.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	k := &call{session: key.Session, id: key.ID, input: key.Input, done: make(chan struct{}), cancel: cancel, waiting: 1}
-	s.calls[key.ID] = k
+	k := &call{session: key.Session, run: key.Run, name: named, input: key.Input, done: make(chan struct{}), cancel: cancel, waiting: 1}
+	s.calls[named] = k
 	reader := k.output.subscribe(c.opts.OutputBytes)
 	c.running.Go(func() {
 		defer cancel()
@@ -162,7 +170,7 @@ func (c *Calls) finish(k *call, outcome dispatch.Outcome, err error) {
 	k.outcome, k.err, k.ended = outcome, err, time.Now()
 	close(k.done)
 	s := c.sessions[k.session]
-	if s == nil || s.calls[k.id] != k {
+	if s == nil || s.calls[k.name] != k {
 		return // the session has ended
 	}
 	if outcome.Approval != nil || err != nil && (!outcome.Acted || errors.Is(err, fault.Unavailable)) {
@@ -199,13 +207,13 @@ func (c *Calls) drop(k *call) {
 		c.bytes -= k.size
 	}
 	s := c.sessions[k.session]
-	if s == nil || s.calls[k.id] != k {
+	if s == nil || s.calls[k.name] != k {
 		return
 	}
 	if k.kept != nil {
 		s.finished--
 	}
-	if delete(s.calls, k.id); len(s.calls) == 0 {
+	if delete(s.calls, k.name); len(s.calls) == 0 {
 		delete(c.sessions, k.session)
 	}
 }
@@ -224,14 +232,29 @@ func sizeOf(o *dispatch.Outcome) int {
 
 // Cancel cancels a call; whoever waits for it is given what comes of it. It fails with not_found for a call that is not known,
 // and does nothing to one that has ended.
-func (c *Calls) Cancel(session, id string) error {
+func (c *Calls) Cancel(session, invocation, id string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.sessions[session]; s != nil && s.calls[id] != nil {
-		s.calls[id].cancel()
-		return nil
+	if s := c.sessions[session]; s != nil {
+		if k := s.calls[name{invocation, id}]; k != nil {
+			k.cancel()
+			return nil
+		}
 	}
 	return fault.New(fault.NotFound, "There is no call %.80q in the session.", id).With("call_id", id)
+}
+
+// EndRun cancels the calls of a run; whoever waits for one is given what comes of it.
+func (c *Calls) EndRun(session, run string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.sessions[session]; s != nil {
+		for _, k := range s.calls {
+			if k.run == run {
+				k.cancel()
+			}
+		}
+	}
 }
 
 // EndSession cancels the calls of a session and forgets them all.

@@ -14,8 +14,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/calls"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -140,7 +140,7 @@ func TestQuestionsAreForgotten(t *testing.T) {
 	c := calls.New(options)
 	defer c.Stop()
 	ask := func(context.Context, func(string, string)) (dispatch.Outcome, error) {
-		return dispatch.Outcome{Approval: &tool.Approval{Tool: "x"}}, nil
+		return dispatch.Outcome{Approval: &contract.Subject{Tool: "x"}}, nil
 	}
 	for range 2 {
 		if out, err := c.Do(t.Context(), key("1"), ask, quiet); err != nil || out.Approval == nil {
@@ -182,7 +182,7 @@ func TestResultsAreBounded(t *testing.T) {
 			t.Error("not the others made room for the big one")
 		}
 		recorded := func(context.Context, func(string, string)) (dispatch.Outcome, error) {
-			return dispatch.Outcome{Records: []audit.Record{{Payload: map[string]any{"params": strings.Repeat("x", 9_700)}}}}, nil
+			return dispatch.Outcome{Records: []contract.Record{{Payload: map[string]any{"params": strings.Repeat("x", 9_700)}}}}, nil
 		}
 		if _, err := c.Do(t.Context(), key("recorded"), recorded, quiet); err != nil || !do("4", "small") || do("4", "small") {
 			t.Errorf("%v, or what is recorded takes no room", err)

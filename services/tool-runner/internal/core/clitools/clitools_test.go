@@ -15,12 +15,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/testkit"
+	"kaged.dev/pkg/testkit/sandboxtest"
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/clitools"
-	"kaged.dev/services/tool-runner/internal/core/command/commandtest"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
@@ -36,11 +37,11 @@ type bench struct {
 	t          *testing.T
 	root, bin  string
 	env        map[string]string
-	shell      *commandtest.Shell
+	shell      *sandboxtest.Shell
 	entries    []*tool.Entry
 	warnings   []string
 	dispatcher *dispatch.Dispatcher
-	from       tool.Caller
+	from       contract.Caller
 	emitted    map[string]string
 }
 
@@ -52,7 +53,7 @@ func newBench(t *testing.T, file string) *bench {
 	}
 	b := &bench{
 		t: t, root: filepath.Join(base, "project"), bin: filepath.Join(base, "bin"), emitted: map[string]string{},
-		shell: &commandtest.Shell{KillGrace: 100 * time.Millisecond},
+		shell: &sandboxtest.Shell{KillGrace: 100 * time.Millisecond},
 	}
 	b.env = map[string]string{"PATH": b.bin, "HOME": base}
 	for _, dir := range []string{b.root, b.bin} {
@@ -77,7 +78,7 @@ func newBench(t *testing.T, file string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.from = tool.Caller{SessionID: "s", RunID: "r", RequestID: "q", Agent: tool.RootAgent, ProjectID: "p", Root: b.root}
+	b.from = contract.Caller{SessionID: "s", RunID: "r", RequestID: "q", Agent: tool.RootAgent, ProjectID: "p", Root: b.root}
 	for _, e := range b.entries {
 		b.from.Tools = append(b.from.Tools, e.Name())
 	}

@@ -9,15 +9,16 @@ import (
 	"strings"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/redact"
+	"kaged.dev/pkg/sandbox"
+	"kaged.dev/pkg/sandbox/env"
+	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/pkg/workspace/text"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/command"
-	"kaged.dev/services/tool-runner/internal/core/env"
-	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/schema"
-	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -37,7 +38,7 @@ type Limits struct {
 // Deps are what these tools work with.
 type Deps struct {
 	// Commands runs programs.
-	Commands command.Runner
+	Commands sandbox.Runner
 	// LookupEnv reads kaged's own environment.
 	LookupEnv func(string) (string, bool)
 	// NoSandbox says that commands of caged agents run without their cage.
@@ -226,7 +227,7 @@ func (t cliTool) run(ctx context.Context, call *tool.Call, values *tool.Values) 
 	bounded, cancel := context.WithTimeout(ctx, timeout+t.Limits.Grace)
 	defer cancel()
 	began := time.Now()
-	exit, err := t.Commands.Run(bounded, command.Spec{
+	exit, err := t.Commands.Run(bounded, sandbox.Spec{
 		Owner: call.Owner(), Argv: argv, Dir: call.Space.Root(), Timeout: timeout, Stderr: stderr.Write,
 		Env:  t.environment(call.Space.Root(), call.From.Cage != nil && !t.NoSandbox),
 		Cage: call.From.Cage, CageID: call.From.CageID, Root: call.Space.Root(),
@@ -244,17 +245,20 @@ func (t cliTool) run(ctx context.Context, call *tool.Call, values *tool.Values) 
 	call.CageOver = call.CageOver || call.From.CageID != "" && exit.Reason.EndsCage()
 	result := Result{
 		Stdout: stdout.Finish(), Stderr: stderr.Finish(), ExitCode: exit.Code, Killed: exit.Reason.Word(),
-		Note: exit.Reason.Explain(call.From.Cage),
+		Note: sandbox.Explain(exit.Reason, call.From.Cage),
 	}
-	record.TimedOut, record.Duration, record.Killed = exit.Reason == command.TimedOut, exit.Duration, result.Killed
+	record.TimedOut, record.Duration, record.Killed = exit.Reason == contract.ReasonTimeout, exit.Duration, result.Killed
 	if record.TimedOut {
-		result.ExitCode = command.KilledCode
+		result.ExitCode = sandbox.KilledCode
 	}
 	record.ExitCode = &result.ExitCode
 	if err = t.ended(exit.Reason, result); err != nil {
 		record.Failure = fault.CodeOf(err).String()
 	}
 	call.Record(audit.ShellExecuted, record.Fields())
+	if len(exit.Found) > 0 {
+		call.Record(audit.CageFound, audit.Found(exit.Found))
+	}
 	return result, err
 }
 
@@ -267,8 +271,8 @@ func (t cliTool) failure(ctx context.Context, err error) error {
 }
 
 // ended returns an error for a program that was ended from outside.
-func (t cliTool) ended(reason command.Reason, so Result) error {
-	if reason == command.TimedOut {
+func (t cliTool) ended(reason contract.Reason, so Result) error {
+	if reason == contract.ReasonTimeout {
 		return fault.New(fault.Timeout, "%s was stopped after %s.", t.command.Name, t.command.Timeout).
 			With("stdout", so.Stdout).With("stderr", so.Stderr).With("exit_code", so.ExitCode)
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"kaged.dev/pkg/testkit/sandboxtest"
 	"kaged.dev/services/tool-runner/internal/core/clitools"
-	"kaged.dev/services/tool-runner/internal/core/command/commandtest"
 )
 
 // Whatever the values and the text around them, a call has as many arguments as the file says, each holds its value as it
@@ -43,7 +43,7 @@ func FuzzArguments(f *testing.F) {
 			t.Fatal(err)
 		}
 		entries, _, err := clitools.Load("tools.yaml", text, nil, clitools.Deps{
-			Commands: &commandtest.Shell{}, LookupEnv: func(string) (string, bool) { return "", false }, Limits: clitools.Limits{ValueBytes: 1 << 20},
+			Commands: &sandboxtest.Shell{}, LookupEnv: func(string) (string, bool) { return "", false }, Limits: clitools.Limits{ValueBytes: 1 << 20},
 		})
 		if err != nil {
 			return // what no file may say

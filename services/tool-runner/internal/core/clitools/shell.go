@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"kaged.dev/pkg/dsl"
-	"kaged.dev/services/tool-runner/internal/core/shellguard"
+	"kaged.dev/pkg/shellguard"
 )
 
 // shellText returns the arguments of a command in which a shell would read a value as commands, as they are written. Arguments that

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/sandbox"
 	"kaged.dev/services/tool-runner/internal/core/clitools"
-	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
@@ -86,10 +87,10 @@ func TestNoValueBecomesAnOption(t *testing.T) {
 }
 
 // refusing runs nothing.
-type refusing struct{ command.Runner }
+type refusing struct{ sandbox.Runner }
 
-func (refusing) Run(context.Context, command.Spec, func([]byte)) (command.Exit, error) {
-	return command.Exit{}, fault.New(fault.RateLimited, "Too many.")
+func (refusing) Run(context.Context, sandbox.Spec, func([]byte)) (contract.Exit, error) {
+	return contract.Exit{}, fault.New(fault.RateLimited, "Too many.")
 }
 
 // That there are too many commands is the call's to handle, as it is for shell.bash, and no failure of the machinery.

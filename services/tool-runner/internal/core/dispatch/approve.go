@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/shellguard"
+	"kaged.dev/pkg/shellguard"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -49,9 +50,9 @@ func approving(guard *shellguard.Guard, limit time.Duration) behaviour {
 }
 
 // judge returns the category of one call and what an operator would be asked about it. It fails for a blocked command.
-func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Category, *tool.Approval, error) {
+func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Category, *contract.Subject, error) {
 	effect := entry.Effect(call.Params)
-	ask := &tool.Approval{Tool: entry.Name(), Agent: call.From.Agent, Reasons: effect.Reasons}
+	ask := &contract.Subject{Tool: entry.Name(), Agent: call.From.Agent, Reasons: effect.Reasons}
 	commands := entry.Commands(call.Params)
 	for _, c := range commands {
 		verdict := judged(guard.In(folder(call), call.Space.Root()), c)
@@ -136,7 +137,7 @@ func typed(commands []tool.Command) string {
 }
 
 // unlisted refuses a call that nobody can be asked about.
-func unlisted(entry *tool.Entry, category tool.Category, ask *tool.Approval) error {
+func unlisted(entry *tool.Entry, category tool.Category, ask *contract.Subject) error {
 	why := "it changes something"
 	if category == tool.Admin {
 		why = strings.TrimSuffix(ask.Reasons[0], ".")

@@ -15,12 +15,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/shellguard"
+	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
-	"kaged.dev/services/tool-runner/internal/core/paths"
-	"kaged.dev/services/tool-runner/internal/core/shellguard"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -98,7 +99,7 @@ func TestEffectiveCategory(t *testing.T) {
 	for _, c := range []struct {
 		tool, input string
 		code        fault.Code
-		ask         *tool.Approval
+		ask         *contract.Subject
 	}{
 		{"x.look", `{}`, 0, nil},
 		{"x.write", `{}`, 0, nil},
@@ -107,31 +108,31 @@ func TestEffectiveCategory(t *testing.T) {
 		{"x.run", `{"command":"env rm x"}`, fault.CommandBlocked, nil},
 		{"x.run", `{"argv":["/bin/rm","x"]}`, fault.CommandBlocked, nil},
 		{"x.run", `{"command":"git push --force; rm x"}`, fault.CommandBlocked, nil},
-		{"x.run", `{"command":"cd a && git push --force"}`, 0, &tool.Approval{
+		{"x.run", `{"command":"cd a && git push --force"}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Command: "cd a && git push --force", Cwd: "./",
 			Reasons: []string{"git push --force: git push --force is on the operator's list of destructive commands."},
 		}},
-		{"x.run", `{"command":"git push --force","env":{"Z":"","GIT_SSH_COMMAND":"sh -c 'x'","A;B":"1"}}`, 0, &tool.Approval{
+		{"x.run", `{"command":"git push --force","env":{"Z":"","GIT_SSH_COMMAND":"sh -c 'x'","A;B":"1"}}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Cwd: "./",
 			Command: "export 'A;B=1' \"GIT_SSH_COMMAND=sh -c 'x'\" 'Z='\ngit push --force",
 			Reasons: []string{"git push --force is on the operator's list of destructive commands."},
 		}},
-		{"x.run", `{"argv":["git","push","--force","a b"]}`, 0, &tool.Approval{
+		{"x.run", `{"argv":["git","push","--force","a b"]}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Command: "git push --force 'a b'", Cwd: "./",
 			Reasons: []string{"git push --force is on the operator's list of destructive commands."},
 		}},
-		{"x.run", `{"command":"$X"}`, 0, &tool.Approval{
+		{"x.run", `{"command":"$X"}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Command: "$X", Cwd: "./", Reasons: []string{"the name of the command is made when it runs."},
 		}},
-		{"x.write", `{"path":"` + outside + `/f"}`, 0, &tool.Approval{
+		{"x.write", `{"path":"` + outside + `/f"}`, 0, &contract.Subject{
 			Tool: "x.write", Agent: "primary", Paths: []string{outside + "/f"}, Preview: "diff of " + outside + "/f",
 			Reasons: []string{outside + "/f is a system path: what is in " + outside + " decides what programs outside the agent's reach do."},
 		}},
-		{"x.write", `{"path":".git/hooks/pre-commit"}`, 0, &tool.Approval{
+		{"x.write", `{"path":".git/hooks/pre-commit"}`, 0, &contract.Subject{
 			Tool: "x.write", Agent: "primary", Paths: []string{"./.git/hooks/pre-commit"}, Preview: "diff of ./.git/hooks/pre-commit",
 			Reasons: []string{"./.git/hooks/pre-commit is a system path: what is in .git/hooks decides what programs outside the agent's reach do."},
 		}},
-		{"x.write", `{"path":"vendor/x/.git/hooks"}`, 0, &tool.Approval{
+		{"x.write", `{"path":"vendor/x/.git/hooks"}`, 0, &contract.Subject{
 			Tool: "x.write", Agent: "primary", Paths: []string{"./vendor/x/.git/hooks"}, Preview: "diff of ./vendor/x/.git/hooks",
 			Reasons: []string{"./vendor/x/.git/hooks is a system path: what is in .git/hooks decides what programs outside the agent's reach do."},
 		}},
@@ -139,7 +140,7 @@ func TestEffectiveCategory(t *testing.T) {
 		// The boundary is first (C34), and nobody is asked about a call that would fail.
 		{"x.write", `{"path":"/etc/passwd"}`, fault.InvalidParams, nil},
 		{"x.write", `{"path":"` + outside + `/bad"}`, fault.FileNotRead, nil},
-		{"x.admin", `{}`, 0, &tool.Approval{Tool: "x.admin", Agent: "primary", Reasons: []string{"Every call of x.admin needs approval."}}},
+		{"x.admin", `{}`, 0, &contract.Subject{Tool: "x.admin", Agent: "primary", Reasons: []string{"Every call of x.admin needs approval."}}},
 	} {
 		out, err := d.Dispatch(t.Context(), judgedCall(t, root, c.tool, c.input))
 		if err != nil || c.code == 0 && out.Fault != nil || c.code != 0 && !errors.Is(out.Fault, c.code) {
@@ -206,7 +207,7 @@ func TestUnattended(t *testing.T) {
 		{"x.run", `{"command":"rm x"}`, true, fault.CommandBlocked},
 	} {
 		call := judgedCall(t, root, c.tool, c.input)
-		call.From.Cage, call.From.Job = nil, &tool.Job{}
+		call.From.Cage, call.From.Job = nil, &contract.Job{}
 		if c.listed {
 			call.From.Job.Tools = []string{c.tool}
 		}

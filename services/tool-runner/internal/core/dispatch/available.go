@@ -1,16 +1,17 @@
 package dispatch
 
 import (
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/cage"
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/pkg/workspace/cageview"
+	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
 // Available returns, for each entry, what a call of it by this caller fails with whatever it asks for, nil where it can
 // succeed. Whether the caller was given the tool is left out of account. It fails with not_found if the caller's project is
 // no folder.
-func (d *Dispatcher) Available(from tool.Caller, catalogue []*tool.Entry) ([]*fault.Error, error) {
+func (d *Dispatcher) Available(from contract.Caller, catalogue []*tool.Entry) ([]*fault.Error, error) {
 	space, err := paths.Open(from.Root, d.opts.Rules)
 	if err != nil {
 		return nil, err
@@ -24,7 +25,7 @@ func (d *Dispatcher) Available(from tool.Caller, catalogue []*tool.Entry) ([]*fa
 	return list, nil
 }
 
-func unavailable(entry *tool.Entry, from tool.Caller, access cage.Access) *fault.Error {
+func unavailable(entry *tool.Entry, from contract.Caller, access cageview.Access) *fault.Error {
 	if entry.RootOnly && from.Agent != tool.RootAgent {
 		return rootOnly(entry)
 	}

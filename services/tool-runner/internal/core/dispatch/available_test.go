@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -37,7 +38,7 @@ func TestAvailable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			catalogue := tools(echo)
-			from := tool.Caller{Agent: c.agent, Root: root, Cage: c.cage}
+			from := contract.Caller{Agent: c.agent, Root: root, Cage: c.cage}
 			reasons, err := d.Available(from, catalogue)
 			if err != nil {
 				t.Fatal(err)
@@ -60,7 +61,7 @@ func TestAvailable(t *testing.T) {
 			}
 		})
 	}
-	if _, err := d.Available(tool.Caller{Root: filepath.Join(root, "gone")}, nil); !errors.Is(err, fault.NotFound) {
+	if _, err := d.Available(contract.Caller{Root: filepath.Join(root, "gone")}, nil); !errors.Is(err, fault.NotFound) {
 		t.Errorf("no project: %v", err)
 	}
 }

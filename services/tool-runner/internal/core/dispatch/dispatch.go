@@ -10,12 +10,12 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ownpath"
-	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/cage"
-	"kaged.dev/services/tool-runner/internal/core/paths"
-	"kaged.dev/services/tool-runner/internal/core/shellguard"
+	"kaged.dev/pkg/shellguard"
+	"kaged.dev/pkg/workspace/cageview"
+	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -44,7 +44,7 @@ type Options struct {
 type Dispatcher struct {
 	opts   Options
 	byName map[string]bound
-	views  *cage.Views
+	views  *cageview.Views
 }
 
 // bound is an entry with every behaviour around it.
@@ -58,7 +58,7 @@ type behaviour func(*tool.Entry, tool.Tool) tool.Tool
 
 // New returns a dispatcher for a catalogue. Two tools or aliases of one name are a defect and an error.
 func New(catalogue []*tool.Entry, opts Options) (*Dispatcher, error) {
-	d := &Dispatcher{opts: opts, byName: map[string]bound{}, views: cage.NewViews(opts.Forbidden, opts.Memory)}
+	d := &Dispatcher{opts: opts, byName: map[string]bound{}, views: cageview.NewViews(opts.Forbidden, opts.Memory)}
 	if opts.Guard == nil {
 		var err error
 		if opts.Guard, err = shellguard.New(shellguard.Rules{}); err != nil {
@@ -96,9 +96,9 @@ type Outcome struct {
 	Result tool.Result
 	Fault  *fault.Error
 	// Approval is set for a call that was not made because an operator has to allow it; then there is no result.
-	Approval *tool.Approval
+	Approval *contract.Subject
 	// Records are the call's audit records.
-	Records []audit.Record
+	Records []contract.Record
 	// Tool is the canonical name, empty if the call named none.
 	Tool string
 	// Duration is how long the call took.
@@ -120,7 +120,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, call *tool.Call) (Outcome, er
 	}
 	result, err := t.Run(ctx, call)
 	out.Records, out.Duration, out.CageOver = call.Records, time.Since(began), call.CageOver
-	out.Acted = call.Acted && entry != nil && entry.Category != tool.Read
+	out.Acted = call.Acted && entry != nil && !entry.OnlyLooks(call.Name, call.Input)
 	if err == nil {
 		out.Result = result
 		return out, nil
@@ -134,15 +134,13 @@ func (d *Dispatcher) Dispatch(ctx context.Context, call *tool.Call) (Outcome, er
 		f := fault.From(err)
 		if call.Acted && f.Code == fault.Cancelled {
 			out.Fault = shown(f)
-			if out.Result, err = failure(out.Fault); err != nil {
-				return out, err
-			}
+			out.Result = failure(out.Fault)
 		}
 		return out, f
 	}
 	out.Fault = shown(fault.From(err))
-	out.Result, err = failure(out.Fault)
-	return out, err
+	out.Result = failure(out.Fault)
+	return out, nil
 }
 
 // shown returns f with a message that every wire can hold: a path in it may be no UTF-8.
@@ -176,25 +174,7 @@ func (w wrapped) Run(ctx context.Context, call *tool.Call) (tool.Result, error) 
 	return w.run(ctx, call)
 }
 
-// rpcFailed is the JSON-RPC number of a tool error that has none of its own.
-const rpcFailed = -32000
-
-// failure renders an error as the model is shown it.
-func failure(f *fault.Error) (tool.Result, error) {
-	type body struct {
-		Code    string         `json:"code"`
-		Message string         `json:"message"`
-		Hint    string         `json:"hint,omitempty"`
-		Details map[string]any `json:"details"`
-		RPCCode int32          `json:"rpc_code"`
-	}
-	b := body{f.Code.String(), f.Msg, f.Code.Hint(), f.Details, f.Code.Spec().GetRpc()}
-	if b.Details == nil {
-		b.Details = map[string]any{}
-	}
-	if b.RPCCode == 0 {
-		b.RPCCode = rpcFailed
-	}
-	content, err := tool.JSON(map[string]body{"error": b})
-	return tool.Result{Content: content, IsError: true}, err
+// failure is the result of a call that failed.
+func failure(f *fault.Error) tool.Result {
+	return tool.Result{Content: f.ToolError(), IsError: true}
 }

@@ -17,9 +17,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/audit"
+	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/schema"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -88,13 +89,13 @@ func newDispatcher(t testing.TB, run func(context.Context, *tool.Call, *echoPara
 // newCall is a call by the root agent in an empty project.
 func newCall(t testing.TB, root, name, input string) *tool.Call {
 	t.Helper()
-	return &tool.Call{ID: "c1", Name: name, Input: json.RawMessage(input), Emit: func(string, string) {}, From: tool.Caller{
+	return &tool.Call{ID: "c1", Name: name, Input: json.RawMessage(input), Emit: func(string, string) {}, From: contract.Caller{
 		SessionID: "s", RunID: "r", RequestID: "q", Agent: tool.RootAgent, Root: root,
 		Tools: []string{"x.write", "kaged.secret", "x.slow", "x.trace", "x.net", "x.shell"},
 	}}
 }
 
-func types(records []audit.Record) []string {
+func types(records []contract.Record) []string {
 	var list []string
 	for _, r := range records {
 		list = append(list, r.Type)
@@ -203,7 +204,7 @@ func TestCallsAreRecorded(t *testing.T) {
 		maps.Copy(fields, who)
 		return fields
 	}
-	run := func(name, input string, policy *dsl.Cage) []audit.Record {
+	run := func(name, input string, policy *dsl.Cage) []contract.Record {
 		call := newCall(t, root, name, input)
 		call.From.Agent, call.From.Cage = "primary.subagents.x", policy
 		out, err := d.Dispatch(t.Context(), call)
@@ -221,7 +222,7 @@ func TestCallsAreRecorded(t *testing.T) {
 		}
 		return out.Records
 	}
-	check := func(got audit.Record, event string, fields map[string]any) {
+	check := func(got contract.Record, event string, fields map[string]any) {
 		t.Helper()
 		a, _ := json.Marshal(got.Payload)
 		b, _ := json.Marshal(with(fields))
@@ -343,6 +344,65 @@ func TestChangesWaitForEachOther(t *testing.T) {
 		}
 		if got := <-start("0", "f"); got != "ok after 0s" {
 			t.Errorf("a later call: %s", got)
+		}
+	})
+}
+
+// Calls that hold several more paths at once, in whatever order, wait for no ring of each other; a path that the call holds
+// already costs no wait, and a hold that comes too late holds nothing.
+func TestHoldingSeveralPaths(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for _, name := range []string{"a", "b", "c", "own1", "own2"} {
+		if err := os.WriteFile(filepath.Join(root, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	orders := map[string][]string{"own1": {"a", "b", "a", "own1"}, "own2": {"b", "c", "a"}}
+	synctest.Test(t, func(t *testing.T) {
+		d := newDispatcher(t, func(ctx context.Context, c *tool.Call, _ *echoParams) (echoResult, error) {
+			var list []paths.Path
+			for _, name := range orders[c.ID] {
+				p, err := c.Space.Resolve("path", name)
+				if err != nil {
+					return echoResult{}, err
+				}
+				list = append(list, p)
+			}
+			release, err := c.Hold(ctx, list...)
+			if err != nil {
+				return echoResult{}, err
+			}
+			defer release()
+			<-time.After(4 * time.Second)
+			return echoResult{}, nil
+		})
+		var done [3]chan string
+		for i, id := range []string{"own1", "own2", "own1"} {
+			done[i] = make(chan string, 1)
+			call := newCall(t, root, "x.write", `{"path":"`+id+`"}`)
+			call.ID = id
+			began := time.Now()
+			if i == 2 { // a third path of its own: it waits for a and b alone
+				call.Input = json.RawMessage(`{"path":"c2"}`)
+			}
+			go func() {
+				out, err := d.Dispatch(t.Context(), call)
+				answer := "ok"
+				switch {
+				case err != nil:
+					answer = err.Error()
+				case out.Fault != nil:
+					answer = out.Fault.Code.String()
+				}
+				done[i] <- answer + " after " + time.Since(began).String()
+			}()
+			synctest.Wait()
+		}
+		for i, want := range []string{"ok after 4s", "ok after 8s", "file_busy after 5s"} {
+			if got := <-done[i]; got != want {
+				t.Errorf("call %d: got %s, want %s", i, got, want)
+			}
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -16,13 +16,17 @@ import (
 func locking(held *locks, wait time.Duration) behaviour {
 	return func(_ *tool.Entry, next tool.Tool) tool.Tool {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
-			release, err := held.acquire(ctx, changed(call), wait)
+			own := ordered(changed(call))
+			release, err := held.acquire(ctx, own, wait)
 			if err != nil {
 				return tool.Result{}, err
 			}
 			defer release()
-			call.Hold = func(ctx context.Context, path paths.Path) (func(), error) {
-				return held.acquire(ctx, []paths.Path{path}, wait)
+			call.Hold = func(ctx context.Context, list ...paths.Path) (func(), error) {
+				more := slices.DeleteFunc(ordered(list), func(p paths.Path) bool {
+					return slices.ContainsFunc(own, func(o paths.Path) bool { return o.Abs() == p.Abs() })
+				})
+				return held.acquire(ctx, more, wait)
 			}
 			call.Acted = true
 			return next.Run(ctx, call)
@@ -30,7 +34,7 @@ func locking(held *locks, wait time.Duration) behaviour {
 	}
 }
 
-// changed returns the paths a call wants for itself, in one order for all calls so that no two wait for each other.
+// changed returns the paths a call wants for itself.
 func changed(call *tool.Call) []paths.Path {
 	var list []paths.Path
 	i := 0
@@ -43,10 +47,15 @@ func changed(call *tool.Call) []paths.Path {
 		}
 		i++
 	}
+	return list
+}
+
+// ordered returns the paths, each once, in one order for all calls so that no two wait for each other.
+func ordered(list []paths.Path) []paths.Path {
 	if len(list) < 2 {
-		return list
+		return slices.Clone(list)
 	}
-	slices.SortFunc(list, func(a, b paths.Path) int { return strings.Compare(a.Abs(), b.Abs()) })
+	list = slices.SortedFunc(slices.Values(list), func(a, b paths.Path) int { return strings.Compare(a.Abs(), b.Abs()) })
 	return slices.CompactFunc(list, func(a, b paths.Path) bool { return a.Abs() == b.Abs() })
 }
 
@@ -63,7 +72,7 @@ type lock struct {
 
 func newLocks() *locks { return &locks{held: map[string]*lock{}} }
 
-// acquire holds all paths or none. It waits at most so long for all of them together, then fails with file_busy.
+// acquire holds all of an ordered list or none. It waits at most so long for all of them together, then fails with file_busy.
 func (l *locks) acquire(ctx context.Context, list []paths.Path, wait time.Duration) (release func(), err error) {
 	if len(list) == 0 {
 		return func() {}, nil

@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/cage"
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/pkg/workspace/cageview"
+	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
 // permitting resolves the paths of a call and holds each of its requirements against the caller's cage.
-func permitting(rules paths.Rules, views *cage.Views) behaviour {
+func permitting(rules paths.Rules, views *cageview.Views) behaviour {
 	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
 			space, err := paths.Open(call.From.Root, rules)
@@ -58,7 +58,7 @@ func permit(call *tool.Call, need tool.Requirement) error {
 }
 
 // grant holds a requirement that is not about a path against a cage.
-func grant(access cage.Access, need tool.Requirement) *fault.Error {
+func grant(access cageview.Access, need tool.Requirement) *fault.Error {
 	switch need.Kind {
 	case tool.Seccomp:
 		if have := access.Seccomp(); have != "" && have != need.Name {

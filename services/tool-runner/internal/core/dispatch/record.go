@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/redact"
 	"kaged.dev/services/tool-runner/internal/core/audit"
@@ -17,7 +18,7 @@ func recording(limit int) behaviour {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
 			began := time.Now()
 			if call.Grant == "" { // else it was recorded when the question was asked
-				call.Record(audit.ToolCalled, named(entry, call, map[string]any{"params": redact.Params(call.Input, limit)}))
+				call.Record(audit.ToolCalled, named(entry, call, contract.CalledFields(call.Name, call.Input, limit)))
 			}
 			result, err := next.Run(ctx, call)
 			var needs *tool.NeedsApproval
@@ -31,18 +32,14 @@ func recording(limit int) behaviour {
 				}))
 				return result, err
 			}
-			fields := map[string]any{"duration_ms": time.Since(began).Milliseconds(), "success": err == nil}
-			if err != nil {
-				fields["error_code"] = fault.CodeOf(err).String()
-			}
-			call.Record(audit.ToolCompleted, named(entry, call, fields))
+			call.Record(audit.ToolCompleted, named(entry, call, contract.CompletedFields(call.Name, time.Since(began), err)))
 			return result, err
 		}}
 	}
 }
 
 // asked is what is recorded of a question to the operator.
-func asked(a *tool.Approval, limit int) map[string]any {
+func asked(a *contract.Subject, limit int) map[string]any {
 	fields := map[string]any{"reasons": anys(a.Reasons), "paths": anys(a.Paths)}
 	if a.Command != "" {
 		fields["command"], fields["cwd"] = redact.Shorten(a.Command, limit), a.Cwd

@@ -1,7 +1,6 @@
 package processes_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,7 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"kaged.dev/services/tool-runner/internal/core/command"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/sandbox"
 	"kaged.dev/services/tool-runner/internal/core/processes"
 )
 
@@ -22,7 +22,7 @@ func TestPollProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHost()
 		table := open(h, "")
-		p, err := table.Start(context.Background(), entry("c"), command.Spec{})
+		p, err := table.Start(t.Context(), entry("c"), sandbox.Spec{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestPollProperties(t *testing.T) {
 		var printed, polled, shown strings.Builder
 		at := int64(0)
 		look := func(ended bool) {
-			page, err := table.Poll(context.Background(), "s", "primary", p.ID, limit, 0, func(s string) { shown.WriteString(s) })
+			page, err := table.Poll(t.Context(), "s", "primary", p.ID, limit, 0, func(s string) { shown.WriteString(s) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +56,7 @@ func TestPollProperties(t *testing.T) {
 			h.prints(p.ID, text, keep)
 			look(false)
 		}
-		h.exits(p.ID, command.Exit{})
+		h.exits(p.ID, contract.Exit{})
 		look(true)
 		if limit >= printed.Len() && keep >= printed.Len() && polled.String() != string([]rune(printed.String())) {
 			t.Fatalf("%q was polled as %q", printed.String(), polled.String())
@@ -66,7 +66,7 @@ func TestPollProperties(t *testing.T) {
 		var read strings.Builder
 		from := int64(rapid.IntRange(0, printed.Len()).Draw(t, "from"))
 		for next := from; next < int64(printed.Len()); {
-			page, err := table.ReadAt(context.Background(), "s", "primary", p.ID, next, limit)
+			page, err := table.ReadAt(t.Context(), "s", "primary", p.ID, next, limit)
 			if err != nil || page.From < next || page.Next <= next || len([]rune(page.Output)) > limit || page.Omitted != page.From-next {
 				t.Fatalf("from %d of %q: %+v, %v", next, printed.String(), page, err)
 			}
@@ -116,7 +116,7 @@ func TestPollWaits(t *testing.T) {
 		go func() {
 			time.Sleep(time.Second)
 			h.prints(id, "d", 100)
-			h.exits(id, command.Exit{Code: 1})
+			h.exits(id, contract.Exit{Code: 1})
 		}()
 		wait(time.Minute, "d", processes.Exited, time.Second)
 		wait(time.Minute, "", processes.Exited, 0)
@@ -126,7 +126,7 @@ func TestPollWaits(t *testing.T) {
 			time.Sleep(time.Second)
 			h.prints(id, "x", 100)
 			time.Sleep(time.Second)
-			h.exits(id, command.Exit{})
+			h.exits(id, contract.Exit{})
 		}()
 		began := time.Now()
 		if p, err := table.Wait(t.Context(), "s", "primary", id, time.Minute); err != nil || p.Status != processes.Exited || time.Since(began) != 2*time.Second || p.Unread != 1 {
@@ -136,7 +136,7 @@ func TestPollWaits(t *testing.T) {
 		if p, err := table.Wait(t.Context(), "s", "primary", id, time.Second); err != nil || p.Status != processes.Running {
 			t.Errorf("%+v, %v", p, err)
 		}
-		h.exits(id, command.Exit{})
+		h.exits(id, contract.Exit{})
 	})
 }
 
@@ -147,7 +147,7 @@ func TestPollOfATerminal(t *testing.T) {
 	table := open(h, "")
 	e := entry("c")
 	e.Terminal = true
-	p, err := table.Start(t.Context(), e, command.Spec{})
+	p, err := table.Start(t.Context(), e, sandbox.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"kaged.dev/services/tool-runner/internal/core/command"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/sandbox"
 )
 
 // Status is what a process does.
@@ -69,19 +70,19 @@ type Process struct {
 }
 
 // exit notes how the process ended. now is when that was learned.
-func (p *Process) exit(e command.Exit, now time.Time) {
-	if e.Reason == command.Lost {
+func (p *Process) exit(e contract.Exit, now time.Time) {
+	if e.Reason == contract.ReasonLost {
 		p.lose(now)
 		return
 	}
 	p.Status, p.ExitCode, p.Signal = Exited, e.Code, e.Signal
 	p.EndedAt = p.StartedAt + e.Duration.Milliseconds()
 	switch e.Reason {
-	case command.TimedOut:
-		p.Reason, p.ExitCode = TimedOut, command.KilledCode
-	case command.Cancelled:
+	case contract.ReasonTimeout:
+		p.Reason, p.ExitCode = TimedOut, sandbox.KilledCode
+	case contract.ReasonCancelled:
 		p.Reason = Killed
-	case command.OwnerEnded:
+	case contract.ReasonOwnerEnded:
 		p.Reason = SessionEnded
 	default:
 		p.Reason = Reason(e.Reason.Word())

@@ -12,8 +12,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/command"
+	"kaged.dev/pkg/sandbox"
 	"kaged.dev/services/tool-runner/internal/core/processes"
 )
 
@@ -33,7 +34,7 @@ type ran struct {
 	session string
 	output  string
 	start   int64 // the first byte that is kept
-	exit    *command.Exit
+	exit    *contract.Exit
 	changed chan struct{}
 }
 
@@ -50,7 +51,7 @@ func (h *host) wait(ctx context.Context) error {
 	return away
 }
 
-func (h *host) Start(ctx context.Context, id string, spec command.Spec) error {
+func (h *host) Start(ctx context.Context, id string, spec sandbox.Spec) error {
 	err := h.wait(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,15 +76,15 @@ func (h *host) find(ctx context.Context, id string) (*ran, error) {
 	return nil, fault.New(fault.ProcessNotFound, "No such process.")
 }
 
-func (h *host) known(id string, r *ran) command.Process {
-	return command.Process{ID: id, Exit: r.exit, Start: r.start, End: int64(len(r.output))}
+func (h *host) known(id string, r *ran) contract.Process {
+	return contract.Process{RunningProcess: contract.RunningProcess{ID: id}, Exit: r.exit, OutputStart: r.start, OutputEnd: int64(len(r.output))}
 }
 
-func (h *host) Attach(ctx context.Context, id string, from int64, follow bool, output func(int64, []byte) error) (command.Process, error) {
+func (h *host) Attach(ctx context.Context, id string, from int64, follow bool, output func(int64, []byte) error) (contract.Process, error) {
 	for {
 		r, err := h.find(ctx, id)
 		if err != nil {
-			return command.Process{}, err
+			return contract.Process{}, err
 		}
 		h.mu.Lock()
 		at := min(max(from, r.start), int64(len(r.output)))
@@ -92,7 +93,7 @@ func (h *host) Attach(ctx context.Context, id string, from int64, follow bool, o
 		for len(data) > 0 { // in small pieces, cut anywhere
 			n := min(len(data), 3)
 			if err := output(at, []byte(data[:n])); err != nil {
-				return command.Process{}, err
+				return contract.Process{}, err
 			}
 			at, data = at+int64(n), data[n:]
 			from = at
@@ -103,7 +104,7 @@ func (h *host) Attach(ctx context.Context, id string, from int64, follow bool, o
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return command.Process{}, ctx.Err()
+			return contract.Process{}, ctx.Err()
 		}
 	}
 }
@@ -120,24 +121,24 @@ func (h *host) Signal(ctx context.Context, id, _ string) error {
 	return err
 }
 
-func (h *host) End(ctx context.Context, id string) (command.Process, error) {
+func (h *host) End(ctx context.Context, id string) (contract.Process, error) {
 	if _, err := h.find(ctx, id); err != nil {
-		return command.Process{}, err
+		return contract.Process{}, err
 	}
-	h.exits(id, command.Exit{Code: 143, Signal: "SIGTERM", Reason: command.Cancelled})
+	h.exits(id, contract.Exit{Code: 143, Signal: "SIGTERM", Reason: contract.ReasonCancelled})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.known(id, h.processes[id]), nil
 }
 
-func (h *host) Processes(ctx context.Context, session string) ([]command.Process, error) {
+func (h *host) Processes(ctx context.Context, session string) ([]contract.Process, error) {
 	if err := h.wait(ctx); err != nil {
 		return nil, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.listed++
-	var list []command.Process
+	var list []contract.Process
 	for id, r := range h.processes {
 		if r.session == session {
 			list = append(list, h.known(id, r))
@@ -157,7 +158,7 @@ func (h *host) prints(id, text string, keep int) {
 	r.changed = make(chan struct{})
 }
 
-func (h *host) exits(id string, exit command.Exit) {
+func (h *host) exits(id string, exit contract.Exit) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r := h.processes[id]; r.exit == nil {
@@ -178,13 +179,15 @@ func open(h *host, dir string, change ...func(*processes.Options)) *processes.Ta
 	for _, c := range change {
 		c(&opts)
 	}
-	return processes.New(h, slog.New(slog.NewTextHandler(io.Discard, nil)), opts)
+	table := processes.New(h, slog.New(slog.NewTextHandler(io.Discard, nil)), opts)
+	table.Open()
+	return table
 }
 
 // begin starts a process of the root agent in session s.
 func begin(t testing.TB, table *processes.Table, call string) string {
 	t.Helper()
-	p, err := table.Start(t.Context(), entry(call), command.Spec{Owner: command.Owner{SessionID: "s"}})
+	p, err := table.Start(t.Context(), entry(call), sandbox.Spec{Owner: contract.Owner{SessionID: "s"}})
 	if err != nil || p.Status != processes.Running || len(p.ID) != 26 {
 		t.Fatalf("started is %+v, %v", p, err)
 	}
@@ -217,22 +220,22 @@ func poll(t testing.TB, table *processes.Table, id string, limit int) processes.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		exit   command.Exit
+		exit   contract.Exit
 		status processes.Status
 		reason processes.Reason
 		code   int
 	}{
-		"itself":  {command.Exit{Code: 3}, processes.Exited, "", 3},
-		"signal":  {command.Exit{Code: 143, Signal: "SIGTERM"}, processes.Exited, "", 143},
-		"time":    {command.Exit{Code: 143, Signal: "SIGTERM", Reason: command.TimedOut}, processes.Exited, processes.TimedOut, 137},
-		"told":    {command.Exit{Code: 137, Reason: command.Cancelled}, processes.Exited, processes.Killed, 137},
-		"session": {command.Exit{Code: 137, Reason: command.OwnerEnded}, processes.Exited, processes.SessionEnded, 137},
-		"memory":  {command.Exit{Code: 137, Reason: command.OutOfMemory}, processes.Exited, processes.OutOfMemory, 137},
-		"pids":    {command.Exit{Code: 137, Reason: command.TooManyProcesses}, processes.Exited, processes.TooManyProcesses, 137},
-		"agent":   {command.Exit{Code: 143, Reason: command.OutOfTime}, processes.Exited, processes.OutOfTime, 143},
-		"disk":    {command.Exit{Code: 137, Reason: command.DiskFull}, processes.Exited, processes.DiskFull, 137},
-		"calls":   {command.Exit{Code: 159, Reason: command.BadSystemCall}, processes.Exited, processes.BadSystemCall, 159},
-		"lost":    {command.Exit{Code: 137, Reason: command.Lost}, processes.Lost, "", 0},
+		"itself":  {contract.Exit{Code: 3}, processes.Exited, "", 3},
+		"signal":  {contract.Exit{Code: 143, Signal: "SIGTERM"}, processes.Exited, "", 143},
+		"time":    {contract.Exit{Code: 143, Signal: "SIGTERM", Reason: contract.ReasonTimeout}, processes.Exited, processes.TimedOut, 137},
+		"told":    {contract.Exit{Code: 137, Reason: contract.ReasonCancelled}, processes.Exited, processes.Killed, 137},
+		"session": {contract.Exit{Code: 137, Reason: contract.ReasonOwnerEnded}, processes.Exited, processes.SessionEnded, 137},
+		"memory":  {contract.Exit{Code: 137, Reason: contract.ReasonOOM}, processes.Exited, processes.OutOfMemory, 137},
+		"pids":    {contract.Exit{Code: 137, Reason: contract.ReasonPIDs}, processes.Exited, processes.TooManyProcesses, 137},
+		"agent":   {contract.Exit{Code: 143, Reason: contract.ReasonWalltime}, processes.Exited, processes.OutOfTime, 143},
+		"disk":    {contract.Exit{Code: 137, Reason: contract.ReasonDisk}, processes.Exited, processes.DiskFull, 137},
+		"calls":   {contract.Exit{Code: 159, Reason: contract.ReasonSeccomp}, processes.Exited, processes.BadSystemCall, 159},
+		"lost":    {contract.Exit{Code: 137, Reason: contract.ReasonLost}, processes.Lost, "", 0},
 	} {
 		h, dir := newHost(), t.TempDir()
 		table := open(h, dir)
@@ -324,7 +327,7 @@ func TestHostAway(t *testing.T) {
 			_, errs["end"] = table.End(ctx, "s", "primary", id)
 			errs["signal"] = table.Signal(ctx, "s", "primary", id, "SIGTERM")
 			errs["input"] = table.Input(ctx, "s", "primary", id, []byte("x"), true)
-			_, errs["start"] = table.Start(ctx, entry("other"), command.Spec{})
+			_, errs["start"] = table.Start(ctx, entry("other"), sandbox.Spec{})
 			return errs
 		}
 		h.set(func() { h.silent = true })
@@ -360,7 +363,7 @@ func TestFailedStart(t *testing.T) {
 		h := newHost()
 		table := open(h, "")
 		h.refuse = fault.New(fault.ShellSpawnFailed, "No shell.")
-		if _, err := table.Start(t.Context(), entry("c"), command.Spec{}); !errors.Is(err, fault.ShellSpawnFailed) {
+		if _, err := table.Start(t.Context(), entry("c"), sandbox.Spec{}); !errors.Is(err, fault.ShellSpawnFailed) {
 			t.Errorf("Start says %v", err)
 		}
 		h.refuse = nil
@@ -371,7 +374,7 @@ func TestFailedStart(t *testing.T) {
 			cancel()
 			h.set(func() { h.silent = false })
 		}()
-		if _, err := table.Start(ctx, entry("c"), command.Spec{Owner: command.Owner{SessionID: "s"}}); !errors.Is(err, context.Canceled) {
+		if _, err := table.Start(ctx, entry("c"), sandbox.Spec{Owner: contract.Owner{SessionID: "s"}}); !errors.Is(err, context.Canceled) {
 			t.Errorf("Start says %v", err)
 		}
 		list, err := table.List(t.Context(), "s", "primary")

@@ -7,8 +7,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"kaged.dev/services/tool-runner/internal/core/command"
-	"kaged.dev/services/tool-runner/internal/core/text"
+	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/workspace/text"
 )
 
 // Page is a piece of a process's output, and the process as it is after it.
@@ -70,7 +71,7 @@ func (t *Table) state(ctx context.Context, s *session, e *entry) (Process, error
 }
 
 // attach hands over the output there is.
-func (t *Table) attach(ctx context.Context, e *entry, from int64, output func(at int64, data []byte) error) (command.Process, error) {
+func (t *Table) attach(ctx context.Context, e *entry, from int64, output func(at int64, data []byte) error) (contract.Process, error) {
 	bounded, cancel := context.WithTimeout(ctx, t.opts.Patience)
 	defer cancel()
 	known, err := t.host.Attach(bounded, e.ID, from, false, output)
@@ -106,7 +107,7 @@ func (t *Table) Poll(ctx context.Context, sessionID, agent, id string, limit int
 		raw = settled(raw, e.Terminal)
 	}
 	next := c.start + int64(len(raw))
-	raw = []byte(text.Suffix(string(raw), limit))
+	raw = []byte(clip.Tail(string(raw), limit))
 	page := Page{Process: p, From: next - int64(len(raw)), Next: next}
 	raw, page.From = wholeFrom(raw, page.From, from)
 	page.Omitted, page.Output = page.From-from, readable(raw, e.Terminal)
@@ -124,7 +125,7 @@ func (t *Table) Poll(ctx context.Context, sessionID, agent, id string, limit int
 
 // follow waits for output of a process that ran a moment ago, and a little longer for more of it, or for its end. It returns
 // what is known of it then.
-func (t *Table) follow(ctx context.Context, known command.Process, c *collector, wait time.Duration) (command.Process, error) {
+func (t *Table) follow(ctx context.Context, known contract.Process, c *collector, wait time.Duration) (contract.Process, error) {
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	var gathering *time.Timer
@@ -138,7 +139,7 @@ func (t *Table) follow(ctx context.Context, known command.Process, c *collector,
 		gathering.Stop()
 	}
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
-		known.End = c.at // it still runs
+		known.OutputEnd = c.at // it still runs
 		return known, nil
 	}
 	return now, err
@@ -182,7 +183,7 @@ func (t *Table) ReadAt(ctx context.Context, sessionID, agent, id string, from in
 	if p.Status == Running && len(raw) <= most {
 		raw = settled(raw, e.Terminal)
 	}
-	head, _ := text.Runes(string(raw), limit)
+	head, _ := clip.Runes(string(raw), limit)
 	return Page{
 		Process: p, Output: readable([]byte(head), e.Terminal), From: start, Next: start + int64(len(head)), Omitted: max(0, start-from),
 	}, nil

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -61,6 +62,27 @@ func (s store) load(session string) []*Process {
 		}
 	}
 	return kept
+}
+
+// pending returns the sessions that have a process that runs, or whose end is news.
+func (s store) pending() (sessions []string) {
+	if s.dir == "" {
+		return nil
+	}
+	names, err := filepath.Glob(filepath.Join(s.dir, "*.json"))
+	if err != nil {
+		return nil // the pattern is ours
+	}
+	for _, name := range names {
+		var f file
+		if data, err := os.ReadFile(name); err != nil || json.Unmarshal(data, &f) != nil {
+			continue // load says what is wrong with it
+		}
+		if f.Processes = slices.DeleteFunc(f.Processes, func(p *Process) bool { return p == nil }); hasNews(f.Processes) {
+			sessions = append(sessions, f.Session)
+		}
+	}
+	return sessions
 }
 
 // save puts a session's file in place.

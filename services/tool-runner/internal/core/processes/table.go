@@ -8,10 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
-	"kaged.dev/services/tool-runner/internal/core/command"
+	"kaged.dev/pkg/sandbox"
 )
 
 // Options bound what is remembered.
@@ -27,12 +28,15 @@ type Options struct {
 
 // Table is the process table. It is safe for concurrent use.
 type Table struct {
-	host  command.Background
+	host  sandbox.Background
 	opts  Options
 	store store
 
 	mu       sync.Mutex // guards sessions, and of each how it is used
 	sessions map[string]*session
+
+	pendingMu sync.Mutex      // guards pending; taken last
+	pending   map[string]bool // sessions with a process that runs, or whose end is news
 }
 
 // session is one session's part. There is one of it at a time: it is forgotten only while nobody uses it.
@@ -54,15 +58,23 @@ type entry struct {
 }
 
 // New returns the table of host's processes.
-func New(host command.Background, log *slog.Logger, opts Options) *Table {
-	t := &Table{host: host, opts: opts, store: store{opts.Dir, log}, sessions: map[string]*session{}}
-	t.store.sweep(opts.KeptFor)
-	return t
+func New(host sandbox.Background, log *slog.Logger, opts Options) *Table {
+	return &Table{
+		host: host, opts: opts, store: store{opts.Dir, log}, sessions: map[string]*session{}, pending: map[string]bool{},
+	}
+}
+
+// Open forgets the tables that were not changed for long, and finds those with processes whose ends are not known or not told.
+func (t *Table) Open() {
+	t.store.sweep(t.opts.KeptFor)
+	for _, id := range t.store.pending() {
+		t.mark(id, true)
+	}
 }
 
 // Start notes a process and starts it. Of p the table fills in what it knows better. A call that has started one already is
-// given that one. Start fails as [command.Background.Start] does, and then nothing runs and nothing is noted.
-func (t *Table) Start(ctx context.Context, p Process, spec command.Spec) (Process, error) {
+// given that one. Start fails as [sandbox.Background.Start] does, and then nothing runs and nothing is noted.
+func (t *Table) Start(ctx context.Context, p Process, spec sandbox.Spec) (Process, error) {
 	s := t.open(p.Session)
 	defer t.close(s)
 	p.ID, p.StartedAt, p.Status = ident.New(), time.Now().UnixMilli(), Running
@@ -125,12 +137,12 @@ func (t *Table) List(ctx context.Context, sessionID, agent string) ([]Process, e
 	return list, nil
 }
 
-// Signal sends a signal; see [command.Background]. It fails with process_not_found, process_ended and unavailable.
+// Signal sends a signal; see [sandbox.Background]. It fails with process_not_found, process_ended and unavailable.
 func (t *Table) Signal(ctx context.Context, sessionID, agent, id, name string) error {
 	return t.reach(ctx, sessionID, agent, id, func(ctx context.Context) error { return t.host.Signal(ctx, id, name) })
 }
 
-// Input writes to the standard input and, with end, ends it; see [command.Background]. It fails as Signal does.
+// Input writes to the standard input and, with end, ends it; see [sandbox.Background]. It fails as Signal does.
 func (t *Table) Input(ctx context.Context, sessionID, agent, id string, data []byte, end bool) error {
 	return t.reach(ctx, sessionID, agent, id, func(ctx context.Context) error { return t.host.Input(ctx, id, data, end) })
 }
@@ -226,7 +238,7 @@ func (t *Table) refresh(ctx context.Context, s *session) error {
 	if err != nil {
 		return late(ctx, err)
 	}
-	byID := make(map[string]command.Process, len(known))
+	byID := make(map[string]contract.Process, len(known))
 	for _, p := range known {
 		byID[p.ID] = p
 	}
@@ -244,7 +256,7 @@ func (t *Table) refresh(ctx context.Context, s *session) error {
 }
 
 // settle notes what the host said of a process, and tells of it.
-func (t *Table) settle(s *session, e *entry, known command.Process, err error) (Process, error) {
+func (t *Table) settle(s *session, e *entry, known contract.Process, err error) (Process, error) {
 	if err := t.learn(s, e, known, err); err != nil {
 		return Process{}, err
 	}
@@ -255,7 +267,7 @@ func (t *Table) settle(s *session, e *entry, known command.Process, err error) (
 
 // learn notes what the host said of a process: what is known of it, or by its error that it knows none, or by another error
 // nothing, which it returns.
-func (t *Table) learn(s *session, e *entry, known command.Process, err error) error {
+func (t *Table) learn(s *session, e *entry, known contract.Process, err error) error {
 	unknown := errors.Is(err, fault.ProcessNotFound)
 	if err != nil && !unknown {
 		return err
@@ -269,9 +281,9 @@ func (t *Table) learn(s *session, e *entry, known command.Process, err error) er
 }
 
 // learn takes note of what the host knows and reports whether the table has changed by it. The caller holds the session.
-func (e *entry) learn(known command.Process, isKnown bool) bool {
+func (e *entry) learn(known contract.Process, isKnown bool) bool {
 	if isKnown {
-		e.Start, e.End = known.Start, known.End
+		e.Start, e.End = known.OutputStart, known.OutputEnd
 	} else {
 		e.Start = e.End // nothing is kept
 	}
@@ -368,6 +380,7 @@ func (t *Table) save(s *session) {
 	for _, e := range s.list {
 		list = append(list, &e.Process)
 	}
+	t.mark(s.id, hasNews(list))
 	t.store.save(s.id, list)
 }
 

@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"kaged.dev/services/tool-runner/internal/core/command"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/sandbox"
 	"kaged.dev/services/tool-runner/internal/core/processes"
 )
 
@@ -26,14 +27,14 @@ func TestBounds(t *testing.T) {
 	var ended []string
 	for i := range 6 {
 		id := begin(t, table, fmt.Sprint(i))
-		h.exits(id, command.Exit{})
+		h.exits(id, contract.Exit{})
 		status(t, table, id)
 		ended = append(ended, id)
 	}
 	for _, session := range []string{"s1", "s2", "s3", "../../x", ""} {
 		e := entry("c")
 		e.Session = session
-		if _, err := table.Start(t.Context(), e, command.Spec{Owner: command.Owner{SessionID: session}}); err != nil {
+		if _, err := table.Start(t.Context(), e, sandbox.Spec{Owner: contract.Owner{SessionID: session}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,7 +123,7 @@ func TestConcurrentUse(t *testing.T) {
 			for j := range 20 {
 				e := entry(fmt.Sprint(i, ".", j))
 				e.Session = fmt.Sprint("s", j%3)
-				p, err := table.Start(t.Context(), e, command.Spec{Owner: command.Owner{SessionID: e.Session}})
+				p, err := table.Start(t.Context(), e, sandbox.Spec{Owner: contract.Owner{SessionID: e.Session}})
 				if err != nil {
 					t.Error(err)
 					return
@@ -173,7 +174,7 @@ func TestEndSession(t *testing.T) {
 	end := func(context.Context) error {
 		asked++
 		for id := range h.processes {
-			h.exits(id, command.Exit{Code: 137, Reason: command.OwnerEnded})
+			h.exits(id, contract.Exit{Code: 137, Reason: contract.ReasonOwnerEnded})
 		}
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"io"
 
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/pkg/workspace/paths"
 )
 
 // Options bound what one request may ask for.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/fault"
 )
 
@@ -57,12 +58,7 @@ const (
 )
 
 // shortened returns a text that can be said of a field.
-func shortened(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxText], "") + "..."
-}
+func shortened(text string) string { return clip.Marked(text, maxText, "...") }
 
 // collect gathers the leaves of a validation error by the field they are about.
 func collect(e *jsonschema.ValidationError, fields map[string]any) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/toolcall"
 	"kaged.dev/services/tool-runner/internal/core/schema"
 )
 
@@ -49,6 +50,8 @@ type Entry struct {
 	DefaultRoot bool
 	// Parallel says that calls of one turn may run side by side.
 	Parallel bool
+	// ReadWhen describes the calls that only look, of a tool that does more.
+	ReadWhen toolcall.ReadWhen
 	// OwnTimeout says that the tool bounds its time itself.
 	OwnTimeout bool
 	// Output is the schema of the result.
@@ -85,10 +88,31 @@ func (e *Entry) Decode(name string, input json.RawMessage) (any, error) {
 	return e.decode(input)
 }
 
+// OnlyLooks reports whether a call by one of the tool's names only looks.
+func (e *Entry) OnlyLooks(name string, input json.RawMessage) bool {
+	if e.Category == Read {
+		return true
+	}
+	for i := range e.Aliases {
+		if e.Aliases[i].Name == name {
+			return e.Aliases[i].ReadWhen.OnlyLooks(input)
+		}
+	}
+	return e.ReadWhen.OnlyLooks(input)
+}
+
+// Reading returns the alias with a description of its calls that only look.
+func (a Alias) Reading(when toolcall.ReadWhen) Alias {
+	a.ReadWhen = when
+	return a
+}
+
 // Alias is another name for a tool with its own parameters, which are adapted to the tool's. Everything else is the tool's.
 type Alias struct {
 	Name, Description string
 	Input             *schema.Schema
+	// ReadWhen describes the calls by this name that only look.
+	ReadWhen toolcall.ReadWhen
 
 	decode func(json.RawMessage) (any, error)
 }
@@ -134,6 +158,7 @@ type Spec[P, R any] struct {
 	RootOnly          bool
 	DefaultRoot       bool
 	Parallel          bool
+	ReadWhen          toolcall.ReadWhen
 	OwnTimeout        bool
 	Requires          []Requirement
 	// Needs fills in the requirements of one call; nil means that Requires holds for every call as it is.
@@ -180,7 +205,7 @@ func define[P, R any](s Spec[P, R], input *schema.Schema) *Entry {
 	return &Entry{
 		Effect: effect, Preview: preview,
 		Tool: t, Source: Builtin, Category: s.Category, Requires: s.Requires, Needs: needs, Commands: commands, RootOnly: s.RootOnly,
-		DefaultRoot: s.DefaultRoot, Parallel: s.Parallel, OwnTimeout: s.OwnTimeout, Output: schema.Of[R](), Aliases: s.Aliases,
+		DefaultRoot: s.DefaultRoot, Parallel: s.Parallel, ReadWhen: s.ReadWhen, OwnTimeout: s.OwnTimeout, Output: schema.Of[R](), Aliases: s.Aliases,
 		Limits: s.Limits, decode: t.decode,
 	}
 }

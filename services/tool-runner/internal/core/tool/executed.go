@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/command"
 )
 
 // NotExecuted sorts out why there is no exit of a command, which is called so in a sentence: what the model can act on is a
@@ -25,11 +25,11 @@ func NotExecuted(ctx context.Context, err error, called string, timeout time.Dur
 }
 
 // EndedBy returns an error for a command that was ended for a reason that is not its own.
-func EndedBy(reason command.Reason) error {
+func EndedBy(reason contract.Reason) error {
 	switch reason {
-	case command.Cancelled, command.OwnerEnded:
+	case contract.ReasonCancelled, contract.ReasonOwnerEnded:
 		return Infrastructure(fault.New(fault.Cancelled, "The command was cancelled."))
-	case command.Lost:
+	case contract.ReasonLost:
 		return fault.New(fault.Interrupted, "The command was cut off because its sandbox went away; what it had done is done.")
 	}
 	return nil

@@ -8,14 +8,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
-	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/contract"
 
-	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/cage"
-	"kaged.dev/services/tool-runner/internal/core/command"
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/pkg/workspace/cageview"
+	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/schema"
 )
 
@@ -43,12 +40,12 @@ type Result struct {
 // Call is one call of a tool on its way through the dispatcher. The first group is as the caller sent it; the second is
 // filled by the dispatcher before the tool runs.
 type Call struct {
-	// ID is unique in the session, Name is canonical or an alias, Input is what the model wrote.
+	// ID is unique in the invocation, Name is canonical or an alias, Input is what the model wrote.
 	ID    string
 	Name  string
 	Input json.RawMessage
 	// From is who calls.
-	From Caller
+	From contract.Caller
 	// Grant is the fingerprint of what an operator approved, "" for nothing.
 	Grant string
 	// Emit shows people output while the tool runs. It never blocks for long and may be called from one goroutine at a time.
@@ -58,13 +55,15 @@ type Call struct {
 	Params any
 	// Space is where the tool may reach and Access what the caller's cage grants there.
 	Space  *paths.Space
-	Access cage.Access
+	Access cageview.Access
 	// Needs are the call's requirements, Paths the resolved paths of those about files, in their order.
 	Needs []Requirement
 	Paths []paths.Path
-	// Hold keeps a path that was not known beforehand from all other calls until release is called. It waits as long as a call
-	// waits for the paths in its requirements, then fails with file_busy. Who holds one must not ask for another.
-	Hold func(ctx context.Context, path paths.Path) (release func(), err error)
+	// Hold keeps paths that were not known beforehand from all other calls until release is called; those that the call holds
+	// already stay held. It waits for all of them together as long as a call waits for the paths in its requirements, then
+	// fails with file_busy and holds none. Calls that hold several paths at once wait for no ring of each other; a call that
+	// holds paths should not ask for more.
+	Hold func(ctx context.Context, paths ...paths.Path) (release func(), err error)
 	// System reports whether a real path is one of the operator's system paths, which nobody changes who was not asked for it.
 	System func(abs string) bool
 	// Acted says that the tool itself was reached.
@@ -72,31 +71,7 @@ type Call struct {
 	// CageOver says that a command of the call was ended with the caller's cage.
 	CageOver bool
 	// Records are the audit records of the call so far.
-	Records []audit.Record
-}
-
-// Caller is who calls, from where, and what they may do.
-type Caller struct {
-	SessionID, RunID, RequestID string
-	// Agent is the tree path of the calling agent, such as primary.subagents.scraper.
-	Agent           string
-	ProjectID, Root string
-	OperatorID      string
-	// Cage is the agent's policy, nil for none; CageID is the cage its commands run in, "" for one of their own each.
-	Cage   *dsl.Cage
-	CageID string
-	// Tools are the canonical names of the tools the agent has.
-	Tools []string
-	// KnowsFiles says that the caller counts as having read every file it names, as it is.
-	KnowsFiles bool
-	// Job is set where nobody can be asked.
-	Job *Job
-}
-
-// Job is the policy of work that runs unattended.
-type Job struct {
-	// Tools are the canonical names of the tools it may use besides those that only look.
-	Tools []string
+	Records []contract.Record
 }
 
 // RootAgent is the tree path of a project's root agent.
@@ -104,12 +79,8 @@ const RootAgent = "primary"
 
 // Record adds an audit record about the call. Who called and the request's id are added to the fields.
 func (c *Call) Record(event string, fields map[string]any) {
-	fields["request_id"] = c.From.RequestID
-	fields["session_id"] = c.From.SessionID
-	fields["run_id"] = c.From.RunID
 	fields["call_id"] = c.ID
-	fields["caller"] = c.From.Agent
-	c.Records = append(c.Records, audit.Record{Type: event, At: time.Now().UnixMilli(), Agent: c.From.Agent, Payload: fields})
+	c.Records = append(c.Records, c.From.Record(event, fields))
 }
 
 // Changing returns a path as a change of it is to be made: in place where the caller's cage has this very file. Every path is taken
@@ -119,12 +90,8 @@ func (c *Call) Changing(path paths.Path) paths.Path {
 	return path
 }
 
-// Owner is who commands of the call belong to.
-func (c *Call) Owner() command.Owner {
-	return command.Owner{
-		SessionID: c.From.SessionID, RunID: c.From.RunID, CallID: c.ID, ProjectID: c.From.ProjectID, Agent: c.From.Agent,
-	}
-}
+// Owner is the owner of the call's commands.
+func (c *Call) Owner() contract.Owner { return c.From.Owner(c.ID) }
 
 // Infrastructure marks an error that is not the call's but the machinery's: the RPC fails with it instead of the tool.
 func Infrastructure(err error) error { return infrastructure{err} }

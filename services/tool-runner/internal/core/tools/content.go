@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )

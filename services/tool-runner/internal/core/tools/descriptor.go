@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kaged.dev/services/tool-runner/internal/core/walk"
+	"kaged.dev/pkg/workspace/walk"
 )
 
 // readEach opens files of one folder, one after the other, until ctx ends. One that cannot be opened is passed over.

@@ -2,19 +2,21 @@ package tools
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/pkg/workspace/change"
+	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/pkg/workspace/text"
 	"kaged.dev/services/tool-runner/internal/core/reads"
-	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
 // document is a text file that is being edited, as its editor has seen it.
 type document struct {
 	path paths.Path
-	was  paths.Version
+	was  change.Version
 	hash reads.Hash
 	// text is what the file says, encoding how it is stored.
 	text     string
@@ -47,7 +49,7 @@ func (d Deps) decode(doc *document, data []byte) (err error) {
 // replace puts other text into the file, stored as it was, unless somebody has changed it since.
 func (d Deps) replace(call *tool.Call, doc *document, after string) error {
 	data := text.Encode(after, doc.encoding)
-	if err := paths.Apply(paths.Change{At: doc.path, Was: doc.was, Data: data}); err != nil {
+	if err := d.Files.Apply(change.Change{At: doc.path, Was: doc.was, Data: data}); err != nil {
 		return err
 	}
 	d.saw(call, doc.path, reads.Sum(data))
@@ -55,13 +57,13 @@ func (d Deps) replace(call *tool.Call, doc *document, after string) error {
 }
 
 // load returns the whole content of a file that is to be edited, and which version of it that is.
-func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, paths.Version, error) {
+func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, change.Version, error) {
 	f, info, err := path.OpenFile()
 	if err != nil {
-		return nil, paths.Version{}, err
+		return nil, change.Version{}, err
 	}
 	defer f.Close()
-	was, limit := paths.VersionOf(info), int64(d.Limits.EditFile)
+	was, limit := change.VersionOf(info), int64(d.Limits.EditFile)
 	if was.Size > limit {
 		return nil, was, tooLarge(path, limit)
 	}
@@ -74,20 +76,20 @@ func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, paths.Version,
 	case err == nil:
 		// It grows while it is read; what was seen of it is not what it is.
 		return nil, was, fault.New(fault.FileChangedSinceRead, "%s has changed since it was read; read it again.", path.Show).With("path", path.Show)
-	case err == io.EOF, err == io.ErrUnexpectedEOF:
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return data[:n], was, nil
 	}
 	return nil, was, path.Failure("read", err)
 }
 
 // sum returns which version of a file there is and the hash of its content, however large it is.
-func (d Deps) sum(ctx context.Context, path paths.Path) (paths.Version, reads.Hash, error) {
+func (d Deps) sum(ctx context.Context, path paths.Path) (change.Version, reads.Hash, error) {
 	f, info, err := path.OpenFile()
 	if err != nil {
-		return paths.Version{}, 0, err
+		return change.Version{}, 0, err
 	}
 	defer f.Close()
-	was := paths.VersionOf(info)
+	was := change.VersionOf(info)
 	if was.Size > d.Limits.ReadFile {
 		return was, 0, tooLarge(path, d.Limits.ReadFile)
 	}

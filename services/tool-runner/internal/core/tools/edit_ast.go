@@ -11,13 +11,14 @@ import (
 	"strings"
 	"sync"
 
+	"kaged.dev/pkg/astgrep"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/syntax"
+	"kaged.dev/pkg/workspace/change"
+	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/schema"
-	"kaged.dev/services/tool-runner/internal/core/structural"
-	"kaged.dev/services/tool-runner/internal/core/syntax"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -93,8 +94,10 @@ func editAst(d Deps) *tool.Entry {
 		},
 		Limits: []tool.Limit{
 			tool.InTime("search_timeout", limits.Search.Timeout, "to find what is to be rewritten"),
-			tool.InBytes("search_output_bytes", limits.Search.OutputBytes, "of the changes in the answer, of its files, and of its errors"),
-			tool.InBytes("patch_total_bytes", limits.PatchBytes, "of files held at once, what is more is read again, and of what is put into them"),
+			tool.InBytes("search_output_bytes", limits.Search.OutputBytes,
+				"of the changes in the answer, of its files, and of its errors"),
+			tool.InBytes("patch_total_bytes", limits.PatchBytes,
+				"of files held at once, what is more is read again, and of what is put into them"),
 			tool.InBytes("syntax_file_bytes", limits.Syntax.FileBytes, "of the largest file that is parsed"),
 			tool.InBytes("diff_bytes", limits.DiffBytes, "of the diff in the answer"),
 		},
@@ -109,7 +112,7 @@ type rewrite struct {
 	file    paths.Path
 	text    []byte // nil if there was too much to keep; then hash is that of what it was
 	hash    reads.Hash
-	changes []structural.Edit
+	changes []astgrep.Edit
 }
 
 // is reports whether data is what the file held when it was looked at.
@@ -126,7 +129,7 @@ type codeRewrite struct {
 	call   *tool.Call
 	params *editAstParams
 	lang   *syntax.Language
-	rules  []*structural.Rule
+	rules  []*astgrep.Rule
 
 	mu       sync.Mutex // guards what is below
 	found    []rewrite
@@ -136,7 +139,8 @@ type codeRewrite struct {
 	errors   []astParseError
 }
 
-// rewriteCode finds what the rewrites change, and makes the changes if apply is set. What is only shown is what would be done.
+// rewriteCode finds what the rewrites change, and makes the changes if apply is set. What is only shown is what would
+// be done.
 func (d Deps) rewriteCode(ctx context.Context, call *tool.Call, p *editAstParams, apply bool) (editAstResult, error) {
 	w := &codeRewrite{deps: d, call: call, params: p}
 	bounded, cancel := context.WithTimeout(ctx, d.Limits.Search.Timeout)
@@ -152,12 +156,14 @@ func (d Deps) rewriteCode(ctx context.Context, call *tool.Call, p *editAstParams
 		return editAstResult{}, w.late(ctx, err)
 	}
 	if limit := d.Limits.PatchBytes; w.made > limit {
-		return editAstResult{}, fault.New(fault.FileTooLarge, "The rewrites would put more than %d bytes into the files; name a smaller path or a glob.", limit).
+		return editAstResult{}, fault.New(fault.FileTooLarge,
+			"The rewrites would put more than %d bytes into the files; name a smaller path or a glob.", limit).
 			With("limit_bytes", limit)
 	}
 	if w.searched == 0 && len(w.errors) == 1 {
 		only := w.errors[0]
-		return editAstResult{}, fault.New(fault.InvalidParams, "%s cannot be rewritten: %s.", only.Path, strings.TrimSuffix(only.Message, ".")).With("path", only.Path)
+		return editAstResult{}, fault.New(fault.InvalidParams, "%s cannot be rewritten: %s.", only.Path,
+			strings.TrimSuffix(only.Message, ".")).With("path", only.Path)
 	}
 	slices.SortFunc(w.found, func(a, b rewrite) int { return strings.Compare(a.file.Show, b.file.Show) })
 	a := &astAnswer{most: d.Limits.Search.OutputBytes, diffBytes: d.Limits.DiffBytes}
@@ -175,7 +181,8 @@ func (d Deps) rewriteCode(ctx context.Context, call *tool.Call, p *editAstParams
 // late turns the end of the time for searching into an error: half of a rewrite is none.
 func (w *codeRewrite) late(ctx context.Context, err error) error {
 	if ranOut(ctx, err) {
-		return fault.New(fault.Timeout, "Finding what is to be rewritten took longer than %s; name a smaller path or a glob.", w.deps.Limits.Search.Timeout)
+		return fault.New(fault.Timeout,
+			"Finding what is to be rewritten took longer than %s; name a smaller path or a glob.", w.deps.Limits.Search.Timeout)
 	}
 	return err
 }
@@ -192,7 +199,7 @@ func (w *codeRewrite) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		rule, err := structural.NewRule(pattern, pair.Value)
+		rule, err := astgrep.NewRule(pattern, pair.Value)
 		if err != nil {
 			return syntaxFailure(err, "rewrites")
 		}
@@ -238,12 +245,15 @@ func (w *codeRewrite) infer(ctx context.Context) error {
 	}
 	switch {
 	case len(known) == 0:
-		return fault.New(fault.InvalidParams, "There is no source file to rewrite in %s; give lang, or another path or glob.", start.Show).With("field", "lang")
+		return fault.New(fault.InvalidParams,
+			"There is no source file to rewrite in %s; give lang, or another path or glob.", start.Show).With("field", "lang")
 	case len(known) > 1:
-		return fault.New(fault.InvalidParams, "The files are of several languages (%s); give lang.", strings.Join(names, ", ")).
+		return fault.New(fault.InvalidParams, "The files are of several languages (%s); give lang.", strings.Join(names,
+			", ")).
 			With("field", "lang").With("extensions", names)
 	case w.lang == nil:
-		return fault.New(fault.InvalidParams, "Files ending in %q are of no language that can be rewritten; give lang if they are.", strings.Join(names, ", ")).
+		return fault.New(fault.InvalidParams,
+			"Files ending in %q are of no language that can be rewritten; give lang if they are.", strings.Join(names, ", ")).
 			With("field", "lang").With("extensions", names)
 	}
 	return nil
@@ -262,7 +272,8 @@ func (w *codeRewrite) sources(want func(paths.Path, string) bool) (*sources, err
 	return &sources{
 		deps: w.deps, call: w.call, start: start, read: w.file, skipped: w.skip,
 		want: func(folder paths.Path, name string) bool {
-			return (chosen == nil || chosen(folder, name)) && w.call.Access.Allows(path.Join(folder.Abs(), name), !w.params.DryRun) &&
+			return (chosen == nil || chosen(folder, name)) && w.call.Access.Allows(path.Join(folder.Abs(), name),
+				!w.params.DryRun) &&
 				want(folder, name)
 		},
 	}, nil
@@ -280,7 +291,7 @@ func (w *codeRewrite) skip(file paths.Path, problem string) {
 // file finds what is to be done to one file.
 func (w *codeRewrite) file(ctx context.Context, file paths.Path, text []byte) {
 	one := rewrite{file: file, text: text}
-	if !slices.ContainsFunc(w.rules, func(r *structural.Rule) bool { return r.Pattern.Possible(text) }) {
+	if !slices.ContainsFunc(w.rules, func(r *astgrep.Rule) bool { return r.Pattern.Possible(text) }) {
 		w.keep(one)
 		return
 	}
@@ -295,7 +306,7 @@ func (w *codeRewrite) file(ctx context.Context, file paths.Path, text []byte) {
 			problem = fmt.Sprintf("syntax error at line %d, column %d", at.line, at.column)
 			return nil
 		}
-		one.changes, err = structural.Rewrite(ctx, &tree, w.rules, w.deps.Limits.EditFile)
+		one.changes, err = astgrep.Rewrite(ctx, &tree, w.rules, w.deps.Limits.EditFile)
 		return err
 	})
 	switch {
@@ -311,7 +322,8 @@ func (w *codeRewrite) file(ctx context.Context, file paths.Path, text []byte) {
 	w.keep(one)
 }
 
-// keep remembers what is to be done to a file that was searched. What an operator has to be asked about is not found by going
+// keep remembers what is to be done to a file that was searched. What an operator has to be asked about is not found
+// by going
 // through a folder: it is named by its path.
 func (w *codeRewrite) keep(one rewrite) {
 	if len(one.changes) > 0 && w.call.System(one.file.Abs()) && !w.call.System(w.call.Paths[0].Abs()) {
@@ -386,7 +398,8 @@ func (w *codeRewrite) foresee(ctx context.Context, a *astAnswer) error {
 	return nil
 }
 
-// apply writes the files, one after the other. One that has changed since it was looked at, or that cannot be written, is left
+// apply writes the files, one after the other. One that has changed since it was looked at, or that cannot be
+// written, is left
 // out; if that is so of all, the first reason is the error.
 func (w *codeRewrite) apply(ctx context.Context, a *astAnswer) error {
 	var first error
@@ -427,8 +440,8 @@ func (w *codeRewrite) write(ctx context.Context, one *rewrite) ([]byte, error) {
 	if !one.is(data) {
 		return nil, changedMeanwhile(one.file)
 	}
-	after := structural.Apply(data, one.changes)
-	if err := paths.Apply(paths.Change{At: w.call.Changing(one.file), Was: was, Data: after}); err != nil {
+	after := astgrep.Apply(data, one.changes)
+	if err := w.deps.Files.Apply(change.Change{At: w.call.Changing(one.file), Was: was, Data: after}); err != nil {
 		return nil, err
 	}
 	// Who knew the file knows it still: they see what changed. Who did not, has not read the rest.
@@ -440,7 +453,8 @@ func (w *codeRewrite) write(ctx context.Context, one *rewrite) ([]byte, error) {
 }
 
 func changedMeanwhile(file paths.Path) error {
-	return fault.New(fault.FileChangedSinceRead, "%s changed while it was being rewritten; call again.", file.Show).With("path", file.Show)
+	return fault.New(fault.FileChangedSinceRead, "%s changed while it was being rewritten; call again.",
+		file.Show).With("path", file.Show)
 }
 
 // result completes the answer with what was left out.

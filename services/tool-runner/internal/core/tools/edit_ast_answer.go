@@ -3,9 +3,9 @@ package tools
 import (
 	"strings"
 
-	"kaged.dev/services/tool-runner/internal/core/edit"
-	"kaged.dev/services/tool-runner/internal/core/paths"
-	"kaged.dev/services/tool-runner/internal/core/structural"
+	"kaged.dev/pkg/astgrep"
+	"kaged.dev/pkg/edit"
+	"kaged.dev/pkg/workspace/paths"
 )
 
 // astAnswer gathers what edit.ast tells of its changes. Everything is counted; shown is, in the order of the files, as much as
@@ -30,7 +30,7 @@ const (
 func (a *astAnswer) full() bool { return a.changes > a.most && a.diff.Len() >= a.diffBytes }
 
 // add tells of the changes of one file. text is what they change; it is not looked at once the answer is full.
-func (a *astAnswer) add(file paths.Path, text []byte, changes []structural.Edit) {
+func (a *astAnswer) add(file paths.Path, text []byte, changes []astgrep.Edit) {
 	a.FilesTouched++
 	a.TotalReplacements += len(changes)
 	if a.files += quoted(file.Show) + fileOverhead; a.files > a.most {
@@ -49,7 +49,7 @@ func (a *astAnswer) add(file paths.Path, text []byte, changes []structural.Edit)
 }
 
 // places shows the changes of a file as far as there is room.
-func (a *astAnswer) places(file paths.Path, text []byte, changes []structural.Edit) {
+func (a *astAnswer) places(file paths.Path, text []byte, changes []astgrep.Edit) {
 	at := lines{text: text}
 	for _, e := range changes {
 		if a.changes += len(file.Show) + e.End - e.Start + len(e.Text) + changeOverhead; a.changes > a.most {

@@ -6,9 +6,8 @@ import (
 	"strings"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/patch"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/patch"
-	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -94,7 +93,7 @@ func (d Deps) patchFiles(ctx context.Context, call *tool.Call, p *editPatchParam
 	if err != nil {
 		return editPatchResult{}, err
 	}
-	if err := paths.Apply(w.changes...); err != nil {
+	if err := d.Files.Apply(w.changes...); err != nil {
 		return editPatchResult{}, err
 	}
 	for _, f := range w.files {

@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/edit"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/edit"
 )
 
 type patchResult struct {

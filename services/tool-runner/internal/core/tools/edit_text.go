@@ -4,9 +4,9 @@ import (
 	"context"
 	_ "embed"
 
+	"kaged.dev/pkg/edit"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/edit"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 

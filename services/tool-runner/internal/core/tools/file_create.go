@@ -4,7 +4,8 @@ import (
 	"context"
 	_ "embed"
 
-	"kaged.dev/services/tool-runner/internal/core/edit"
+	"kaged.dev/pkg/edit"
+	"kaged.dev/pkg/workspace/change"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -24,7 +25,7 @@ func fileCreate(d Deps) *tool.Entry {
 // createFile makes a file that must not be there yet.
 func (d Deps) createFile(_ context.Context, call *tool.Call, p *fileWriteParams) (fileWriteResult, error) {
 	path, content := call.Paths[0], []byte(p.Content)
-	if err := path.Create(content); err != nil {
+	if err := d.Files.Create(path, content); err != nil {
 		return fileWriteResult{}, err
 	}
 	return d.written(call, path, content, edit.DiffTexts(path.Show, "", p.Content, d.Limits.DiffBytes), true), nil
@@ -34,7 +35,7 @@ func (d Deps) createFile(_ context.Context, call *tool.Call, p *fileWriteParams)
 func (d Deps) previewCreate(_ context.Context, call *tool.Call, p *fileWriteParams) (string, error) {
 	path := call.Paths[0]
 	if path.Exists {
-		return "", path.Taken()
+		return "", change.Taken(path)
 	}
 	return edit.DiffTexts(path.Show, "", p.Content, d.Limits.DiffBytes), nil
 }

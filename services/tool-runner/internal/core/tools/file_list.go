@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 

@@ -9,10 +9,10 @@ import (
 	"io"
 	"os"
 
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/pkg/workspace/text"
 	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/schema"
-	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 

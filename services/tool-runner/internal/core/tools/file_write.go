@@ -7,12 +7,13 @@ import (
 	"io"
 	"strings"
 
+	"kaged.dev/pkg/edit"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/workspace/change"
+	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/pkg/workspace/text"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/edit"
-	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/reads"
-	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -70,7 +71,7 @@ func (d Deps) writeFile(ctx context.Context, call *tool.Call, p *fileWriteParams
 		return fileWriteResult{}, err
 	}
 	content := before.form.take(p.Content)
-	if err := paths.Apply(paths.Change{At: path, Was: before.was, Data: content}); err != nil {
+	if err := d.Files.Apply(change.Change{At: path, Was: before.was, Data: content}); err != nil {
 		return fileWriteResult{}, err
 	}
 	return d.written(call, path, content, d.diffTo(before, content), false), nil
@@ -100,7 +101,7 @@ func (d Deps) diffTo(before *overwritten, content []byte) string {
 // overwritten is a file that is to be overwritten.
 type overwritten struct {
 	path paths.Path
-	was  paths.Version
+	was  change.Version
 	// text is what it says; whole is false if it is too large to show a diff of, and cut.
 	text  string
 	whole bool
@@ -131,7 +132,7 @@ func (d Deps) seen(ctx context.Context, call *tool.Call, path paths.Path) (*over
 		return nil, err
 	}
 	defer f.Close()
-	was := paths.VersionOf(info)
+	was := change.VersionOf(info)
 	if was.Size > d.Limits.ReadFile {
 		return nil, tooLarge(path, d.Limits.ReadFile)
 	}

@@ -17,16 +17,17 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
-	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/command/commandtest"
+	"kaged.dev/pkg/shellguard"
+	"kaged.dev/pkg/syntax"
+	"kaged.dev/pkg/testkit/sandboxtest"
+	"kaged.dev/pkg/workspace/change"
+	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
-	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/reads"
-	"kaged.dev/services/tool-runner/internal/core/shellguard"
-	"kaged.dev/services/tool-runner/internal/core/syntax"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 	"kaged.dev/services/tool-runner/internal/core/tools"
 )
@@ -38,14 +39,15 @@ type bench struct {
 	t         testing.TB
 	root      string
 	env       map[string]string
-	shell     *commandtest.Shell
+	shell     *sandboxtest.Shell
 	limits    tools.Limits
 	rules     paths.Rules
-	system    []string // paths that nobody changes unasked
+	system    []string        // paths that nobody changes unasked
+	changed   change.Observer // told of each file that a tool changes
 	catalogue []*tool.Entry
 
 	dispatcher *dispatch.Dispatcher
-	from       tool.Caller
+	from       contract.Caller
 	emitted    strings.Builder
 	onEmit     func() // called with each piece of output, if set
 }
@@ -64,27 +66,27 @@ func limits() tools.Limits {
 	}
 }
 
-// newBench returns a bench with an empty project; change adjusts it before it is put together.
-func newBench(t testing.TB, change ...func(*bench)) *bench {
+// newBench returns a bench with an empty project; adjust changes it before it is put together.
+func newBench(t testing.TB, adjust ...func(*bench)) *bench {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, root: filepath.Join(root, "project"), shell: &commandtest.Shell{KillGrace: 200 * time.Millisecond}, limits: limits()}
+	b := &bench{t: t, root: filepath.Join(root, "project"), shell: &sandboxtest.Shell{KillGrace: 200 * time.Millisecond}, limits: limits()}
 	b.env = map[string]string{"PATH": os.Getenv("PATH"), "HOME": filepath.Join(root, "home")}
 	for _, dir := range []string{b.root, b.env["HOME"]} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, c := range change {
+	for _, c := range adjust {
 		c(b)
 	}
 	parsers := syntax.NewParsers(b.limits.Syntax.Parsers)
 	t.Cleanup(parsers.Close)
 	b.catalogue = tools.Catalogue(tools.Deps{
-		Reads: reads.New(100, 1000), Parsers: parsers, Sniff: http.DetectContentType, Commands: b.shell, Limits: b.limits,
+		Files: change.NewWriter(nil, b.changed), Reads: reads.New(100, 1000), Parsers: parsers, Sniff: http.DetectContentType, Commands: b.shell, Limits: b.limits,
 		LookupEnv: func(name string) (string, bool) { v, ok := b.env[name]; return v, ok },
 	})
 	guard, err := shellguard.New(shellguard.Rules{System: b.system})
@@ -97,7 +99,7 @@ func newBench(t testing.TB, change ...func(*bench)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.from = tool.Caller{SessionID: "s", RunID: "r", RequestID: "q", Agent: "primary", ProjectID: "p", Root: b.root}
+	b.from = contract.Caller{SessionID: "s", RunID: "r", RequestID: "q", Agent: "primary", ProjectID: "p", Root: b.root}
 	for _, e := range b.catalogue {
 		b.from.Tools = append(b.from.Tools, e.Name())
 	}
@@ -213,7 +215,7 @@ func (b *bench) fails(code fault.Code, name string, params in) *fault.Error {
 // record returns the payload of an outcome's only record of a type.
 func (b *bench) record(o dispatch.Outcome, event string) map[string]any {
 	b.t.Helper()
-	i := slices.IndexFunc(o.Records, func(r audit.Record) bool { return r.Type == event })
+	i := slices.IndexFunc(o.Records, func(r contract.Record) bool { return r.Type == event })
 	if i < 0 {
 		b.t.Fatalf("no %s in %v", event, o.Records)
 	}

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 
+	"kaged.dev/pkg/edit"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/edit"
-	"kaged.dev/services/tool-runner/internal/core/patch"
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/pkg/patch"
+	"kaged.dev/pkg/workspace/change"
+	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/pkg/workspace/text"
 	"kaged.dev/services/tool-runner/internal/core/reads"
-	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -27,7 +28,7 @@ type planned struct {
 	failures []patchFailure
 	read     int64
 	diffs    int // bytes
-	changes  []paths.Change
+	changes  []change.Change
 }
 
 // planFile is one place.
@@ -35,7 +36,7 @@ type planFile struct {
 	path paths.Path
 	// was and hash are those of the file on the disk; exists says whether there is one.
 	exists bool
-	was    paths.Version
+	was    change.Version
 	hash   reads.Hash
 	now    *planContent // nil for no file
 }
@@ -145,7 +146,7 @@ func (w *planned) apply(ctx context.Context, s *patch.Section, file, to *planFil
 // look makes sure that the caller has seen a file as it is on the disk.
 func (w *planned) look(ctx context.Context, file *planFile) error {
 	from := file.now.from
-	if from == nil || from.was != (paths.Version{}) {
+	if from == nil || from.was != (change.Version{}) {
 		return nil
 	}
 	data, was, err := w.d.load(ctx, from.path)
@@ -238,7 +239,7 @@ func (w *planned) settle() {
 		}
 	}
 	for _, f := range w.files {
-		c := paths.Change{At: f.path, Was: f.was}
+		c := change.Change{At: f.path, Was: f.was}
 		if f.now != nil {
 			c.Data = f.now.data
 		}

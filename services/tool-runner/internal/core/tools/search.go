@@ -10,10 +10,10 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/ignore"
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/pkg/workspace/ignore"
+	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/pkg/workspace/walk"
 	"kaged.dev/services/tool-runner/internal/core/tool"
-	"kaged.dev/services/tool-runner/internal/core/walk"
 )
 
 // SearchLimits are the bounds of the searches; sizes are bytes.

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/pkg/astgrep"
+	"kaged.dev/pkg/syntax"
+	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/schema"
-	"kaged.dev/services/tool-runner/internal/core/structural"
-	"kaged.dev/services/tool-runner/internal/core/syntax"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -84,7 +84,7 @@ func (p *searchAstParams) places() []string {
 type codeSearch struct {
 	deps    Deps
 	call    *tool.Call
-	pattern *structural.Pattern
+	pattern *astgrep.Pattern
 	names   []string
 	context int
 	found   *matches[astMatch]
@@ -135,7 +135,7 @@ func (d Deps) searchCode(ctx context.Context, call *tool.Call, p *searchAstParam
 }
 
 // hint says how the pattern was read, for who wonders why it matches nothing.
-func hint(p *structural.Pattern) string {
+func hint(p *astgrep.Pattern) string {
 	kind := p.Kind()
 	if kind == "" {
 		return ""
@@ -160,7 +160,7 @@ func (s *codeSearch) file(ctx context.Context, file paths.Path, text []byte) {
 			return err
 		}
 		at := lines{text: text}
-		return s.pattern.Find(ctx, &tree, true, func(m structural.Match) bool {
+		return s.pattern.Find(ctx, &tree, true, func(m astgrep.Match) bool {
 			if found.count++; found.count == 1 {
 				wanted = s.found.wants(file.Show)
 			}
@@ -221,7 +221,7 @@ func (s *codeSearch) first(file paths.Path) bool {
 }
 
 // entry renders a match. Of one outside the cage only the place is told.
-func (s *codeSearch) entry(file paths.Path, tree *syntax.Tree, at *lines, m structural.Match, outside bool) astMatch {
+func (s *codeSearch) entry(file paths.Path, tree *syntax.Tree, at *lines, m astgrep.Match, outside bool) astMatch {
 	start, end := tree.Span(m.Node, 1)
 	from := at.locate(start)
 	if outside {

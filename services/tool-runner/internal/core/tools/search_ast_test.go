@@ -16,7 +16,7 @@ import (
 
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/syntax"
+	"kaged.dev/pkg/syntax"
 )
 
 type astResult struct {

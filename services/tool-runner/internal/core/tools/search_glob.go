@@ -13,9 +13,9 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/pkg/workspace/walk"
 	"kaged.dev/services/tool-runner/internal/core/tool"
-	"kaged.dev/services/tool-runner/internal/core/walk"
 )
 
 //go:embed search_glob.md

@@ -6,11 +6,11 @@ import (
 	"io"
 
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/paths"
+	"kaged.dev/pkg/search"
+	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/pkg/workspace/walk"
 	"kaged.dev/services/tool-runner/internal/core/schema"
-	"kaged.dev/services/tool-runner/internal/core/search"
 	"kaged.dev/services/tool-runner/internal/core/tool"
-	"kaged.dev/services/tool-runner/internal/core/walk"
 )
 
 //go:embed search_grep.md

@@ -7,7 +7,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"kaged.dev/services/tool-runner/internal/core/text"
+	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/workspace/text"
 )
 
 // fileMatches is what was found in one file: entries of a search's answer.
@@ -173,7 +174,7 @@ func (g *grep) excerpt(line []byte, at int) string {
 		}
 	}
 	to := min(len(line), from+limit*utf8.UTFMax)
-	shown, cut := text.Runes(strings.ToValidUTF8(string(line[from:to]), "\uFFFD"), limit)
+	shown, cut := clip.Runes(strings.ToValidUTF8(string(line[from:to]), "\uFFFD"), limit)
 	if from > 0 {
 		shown = text.Cut + shown
 	}

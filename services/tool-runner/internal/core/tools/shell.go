@@ -5,12 +5,13 @@ import (
 	"strings"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/redact"
+	"kaged.dev/pkg/sandbox"
+	"kaged.dev/pkg/sandbox/env"
+	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/command"
-	"kaged.dev/services/tool-runner/internal/core/env"
-	"kaged.dev/services/tool-runner/internal/core/paths"
 	"kaged.dev/services/tool-runner/internal/core/schema"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
@@ -43,16 +44,16 @@ type shellJob struct {
 	// output is given what the command writes, stderr its standard error apart from the rest; nil for together.
 	output, stderr func([]byte)
 	// refused is given what the cage refused, nil for nobody.
-	refused func(command.Attempt)
+	refused func(contract.Attempt)
 }
 
 // spec returns the command as the sandbox is told it.
-func (d Deps) spec(call *tool.Call, job shellJob) command.Spec {
+func (d Deps) spec(call *tool.Call, job shellJob) sandbox.Spec {
 	environment := env.Build
 	if call.From.Cage != nil && !d.NoSandbox {
 		environment = env.Caged
 	}
-	return command.Spec{
+	return sandbox.Spec{
 		Owner: call.Owner(), Argv: []string{"/bin/sh", "-c", job.command}, Dir: job.cwd.Abs(), Env: environment(d.LookupEnv, job.env),
 		Terminal: job.terminal, Stderr: job.stderr, Timeout: job.timeout,
 		Cage: call.From.Cage, CageID: call.From.CageID, Root: call.Space.Root(), Refused: job.refused,
@@ -61,18 +62,18 @@ func (d Deps) spec(call *tool.Call, job shellJob) command.Spec {
 
 // execute runs a command to its end and writes down that it was run, also where nobody learns how it ended. It fails if the
 // command was ended for a reason that is not its own.
-func (d Deps) execute(ctx context.Context, call *tool.Call, job shellJob) (command.Exit, error) {
+func (d Deps) execute(ctx context.Context, call *tool.Call, job shellJob) (contract.Exit, error) {
 	bounded, cancel := context.WithTimeout(ctx, job.timeout+d.Limits.Shell.Grace)
 	defer cancel()
 	began := time.Now()
 	exit, err := d.Commands.Run(bounded, d.spec(call, job), job.output)
 	record := audit.Command{Line: d.Limits.Shell.recorded(job.command), Cwd: job.cwd.Show, Timeout: job.timeout, Duration: time.Since(began)}
 	if err == nil {
-		if exit.Reason == command.TimedOut {
-			exit.Code = command.KilledCode
+		if exit.Reason == contract.ReasonTimeout {
+			exit.Code = sandbox.KilledCode
 		}
 		call.CageOver = call.CageOver || call.From.CageID != "" && exit.Reason.EndsCage()
-		record.ExitCode, record.TimedOut = &exit.Code, exit.Reason == command.TimedOut
+		record.ExitCode, record.TimedOut = &exit.Code, exit.Reason == contract.ReasonTimeout
 		record.Duration, record.Killed = exit.Duration, exit.Reason.Word()
 		err = tool.EndedBy(exit.Reason)
 	} else {
@@ -83,6 +84,9 @@ func (d Deps) execute(ctx context.Context, call *tool.Call, job shellJob) (comma
 	}
 	if exit.Started {
 		call.Record(audit.ShellExecuted, record.Fields())
+	}
+	if len(exit.Found) > 0 {
+		call.Record(audit.CageFound, audit.Found(exit.Found))
 	}
 	return exit, err
 }

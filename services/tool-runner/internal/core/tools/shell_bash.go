@@ -4,9 +4,10 @@ import (
 	"context"
 	_ "embed"
 
-	"kaged.dev/services/tool-runner/internal/core/command"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/sandbox"
+	"kaged.dev/pkg/workspace/text"
 	"kaged.dev/services/tool-runner/internal/core/schema"
-	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -83,7 +84,7 @@ func (d Deps) runShell(ctx context.Context, call *tool.Call, p *shellBashParams)
 	if err != nil {
 		return shellBashResult{}, err
 	}
-	result := shellBashResult{Stdout: screen.Finish(), ExitCode: exit.Code, TimedOut: exit.Reason == command.TimedOut}
-	result.Killed, result.Note, result.NetworkRefused = exit.Reason.Word(), exit.Reason.Explain(call.From.Cage), refused
+	result := shellBashResult{Stdout: screen.Finish(), ExitCode: exit.Code, TimedOut: exit.Reason == contract.ReasonTimeout}
+	result.Killed, result.Note, result.NetworkRefused = exit.Reason.Word(), sandbox.Explain(exit.Reason, call.From.Cage), refused
 	return result, nil
 }

@@ -6,12 +6,13 @@ import (
 	"math"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/redact"
+	"kaged.dev/pkg/sandbox"
+	"kaged.dev/pkg/workspace/text"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/schema"
-	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -131,9 +132,9 @@ func (d Deps) runExec(ctx context.Context, call *tool.Call, p *shellExecParams) 
 	}
 	stdout.Finish()
 	stderr.Finish()
-	result := shellExecResult{Status: string(processes.Exited), ExitCode: &exit.Code, TimedOut: exit.Reason == command.TimedOut}
+	result := shellExecResult{Status: string(processes.Exited), ExitCode: &exit.Code, TimedOut: exit.Reason == contract.ReasonTimeout}
 	result.Stdout, result.Stderr = share(stdout, stderr, limits.OutputRunes)
-	result.Killed, result.Note, result.NetworkRefused = exit.Reason.Word(), exit.Reason.Explain(call.From.Cage), refused
+	result.Killed, result.Note, result.NetworkRefused = exit.Reason.Word(), sandbox.Explain(exit.Reason, call.From.Cage), refused
 	return result, nil
 }
 

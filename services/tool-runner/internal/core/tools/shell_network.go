@@ -1,6 +1,8 @@
 package tools
 
-import "kaged.dev/services/tool-runner/internal/core/command"
+import (
+	"kaged.dev/pkg/contract"
+)
 
 // maxRefusals is how many different connections a result names that the cage refused.
 const maxRefusals = 20
@@ -16,7 +18,7 @@ type refusal struct {
 type refusals []refusal
 
 // add takes a refusal in: with those of its kind, or, where there are many kinds, with the rest.
-func (r *refusals) add(a command.Attempt) {
+func (r *refusals) add(a contract.Attempt) {
 	for i := range *r {
 		if (*r)[i].Target == a.Target && (*r)[i].Reason == a.Rule {
 			(*r)[i].Count += a.Count

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/sandbox"
+	"kaged.dev/pkg/toolcall"
 	"kaged.dev/services/tool-runner/internal/core/audit"
-	"kaged.dev/services/tool-runner/internal/core/command"
 	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/schema"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -91,6 +93,11 @@ func shellProcess(d Deps) *tool.Entry {
 	limits := d.Limits.Shell.Process
 	return tool.Define(tool.Spec[shellProcessParams, shellProcessResult]{
 		Name: "shell.process", Description: shellProcessText, Category: tool.Write, OwnTimeout: true,
+		// A poll without an offset takes the output that is new: another poll beside it would miss a part.
+		ReadWhen: toolcall.ReadWhen{
+			{{Parameter: "action", Values: []string{"list", "status"}}},
+			{{Parameter: "action", Values: []string{"poll"}}, {Parameter: "offset"}},
+		},
 		Requires: []tool.Requirement{tool.Can("shell")},
 		Commands: func(p *shellProcessParams) []tool.Command {
 			if p.Action != "input" || p.Input == "" {
@@ -110,7 +117,7 @@ func shellProcess(d Deps) *tool.Entry {
 		Aliases: []tool.Alias{
 			tool.AliasOf("process", processText, func(p processParams) shellProcessParams {
 				return shellProcessParams{Action: p.Action, ProcessID: p.ProcessID, Input: p.Input, Signal: p.Signal}
-			}),
+			}).Reading(toolcall.ReadWhen{{{Parameter: "action", Values: []string{"status"}}}}),
 		},
 		Limits: []tool.Limit{
 			tool.InNumber("process_output_chars", limits.OutputRunes, "characters of output of a poll"),
@@ -234,7 +241,7 @@ func note(call *tool.Call, p processes.Process) string {
 	if text := notes[p.Status]; text != "" {
 		return text
 	}
-	return command.ReasonOf(string(p.Reason)).Explain(call.From.Cage)
+	return sandbox.Explain(contract.ReasonOf(string(p.Reason)), call.From.Cage)
 }
 
 // recordEnd writes down how a process ended, for the first who learns of it.
@@ -246,15 +253,15 @@ func (d Deps) recordEnd(call *tool.Call, p processes.Process) {
 }
 
 // EndRecord is the record of how a process ended, made for the call that started it.
-func (l ShellLimits) EndRecord(p processes.Process) audit.Record {
-	r := audit.Record{Type: audit.ProcessLost, At: p.EndedAt, Agent: p.Agent, Payload: map[string]any{
+func (l ShellLimits) EndRecord(p processes.Process) contract.Record {
+	r := contract.Record{Type: audit.ProcessLost, At: p.EndedAt, Agent: p.Agent, Payload: map[string]any{
 		"process_id": p.ID, "command": l.recorded(p.Command), "cwd": p.Cwd,
 	}}
 	if p.Status != processes.Lost {
 		r.Type, r.Payload = audit.ShellExecuted, audit.Command{
 			Line: l.recorded(p.Command), Cwd: p.Cwd, ExitCode: &p.ExitCode, TimedOut: p.Reason == processes.TimedOut, Timeout: p.Timeout,
 			Duration: time.Duration(p.EndedAt-p.StartedAt) * time.Millisecond, Process: p.ID,
-			Killed: command.ReasonOf(string(p.Reason)).Word(),
+			Killed: contract.ReasonOf(string(p.Reason)).Word(),
 		}.Fields()
 	}
 	for name, value := range map[string]string{"session_id": p.Session, "run_id": p.Run, "call_id": p.Call, "caller": p.Agent} {

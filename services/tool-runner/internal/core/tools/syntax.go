@@ -9,13 +9,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"kaged.dev/pkg/astgrep"
+	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/tool-runner/internal/core/paths"
-	"kaged.dev/services/tool-runner/internal/core/structural"
-	"kaged.dev/services/tool-runner/internal/core/syntax"
-	"kaged.dev/services/tool-runner/internal/core/text"
+	"kaged.dev/pkg/syntax"
+	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/pkg/workspace/text"
+	"kaged.dev/pkg/workspace/walk"
 	"kaged.dev/services/tool-runner/internal/core/tool"
-	"kaged.dev/services/tool-runner/internal/core/walk"
 )
 
 // SyntaxLimits are the bounds of what parses files.
@@ -28,9 +29,9 @@ type SyntaxLimits struct {
 }
 
 // compile compiles a pattern for one call.
-func (d Deps) compile(ctx context.Context, lang *syntax.Language, pattern, field string) (compiled *structural.Pattern, err error) {
+func (d Deps) compile(ctx context.Context, lang *syntax.Language, pattern, field string) (compiled *astgrep.Pattern, err error) {
 	err = d.Parsers.Use(ctx, func(p *syntax.Parser) error {
-		compiled, err = structural.Compile(ctx, p, lang, pattern)
+		compiled, err = astgrep.Compile(ctx, p, lang, pattern)
 		return err
 	})
 	return compiled, syntaxFailure(err, field)
@@ -38,7 +39,7 @@ func (d Deps) compile(ctx context.Context, lang *syntax.Language, pattern, field
 
 // syntaxFailure turns an error of parsing or of a pattern into one a model can act on.
 func syntaxFailure(err error, field string) error {
-	var bad *structural.PatternError
+	var bad *astgrep.PatternError
 	switch {
 	case errors.As(err, &bad):
 		return fault.New(fault.InvalidPattern, "%s", bad.Error()).With("field", field).With("pattern", bad.Pattern)
@@ -217,7 +218,7 @@ func (l *lines) around(start, end, n int, shown func([]byte) string) (before, be
 // excerptOf shows a piece of source up to so many characters.
 func excerptOf(piece []byte, runes int) string {
 	piece = piece[:min(len(piece), (runes+1)*utf8.UTFMax)] // more cannot be shown
-	shown, cut := text.Runes(strings.TrimSuffix(string(piece), "\r"), runes)
+	shown, cut := clip.Runes(strings.TrimSuffix(string(piece), "\r"), runes)
 	if cut {
 		shown += text.Cut
 	}

@@ -2,23 +2,29 @@
 package tools
 
 import (
-	"kaged.dev/services/tool-runner/internal/core/command"
+	"kaged.dev/pkg/sandbox"
+	"kaged.dev/pkg/syntax"
+	"kaged.dev/pkg/workspace/change"
+	"kaged.dev/pkg/workspace/text"
+	"kaged.dev/services/tool-runner/internal/core/language"
 	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/reads"
-	"kaged.dev/services/tool-runner/internal/core/syntax"
-	"kaged.dev/services/tool-runner/internal/core/text"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
 // Deps are what the tools work with.
 type Deps struct {
+	// Files changes files.
+	Files *change.Writer
 	// Reads are the read records.
 	Reads *reads.Records
 	// Sniff names a file's content type by its first bytes.
 	Sniff text.Sniffer
 	// Commands runs commands, Processes those that outlive their call.
-	Commands  command.Runner
+	Commands  sandbox.Runner
 	Processes *processes.Table
+	// Languages asks language servers.
+	Languages language.Servers
 	// Parsers parse what structural search and rewriting look at.
 	Parsers *syntax.Parsers
 	// LookupEnv reads kaged's own environment.
@@ -66,6 +72,7 @@ func Catalogue(deps Deps) []*tool.Entry {
 		searchGrep(deps),
 		searchGlob(deps),
 		searchAst(deps),
+		codeLsp(deps),
 		shellBash(deps),
 		shellExec(deps),
 		shellProcess(deps),

@@ -1,0 +1,51 @@
+// Package registry refuses calls about projects that session-manager does not know, before their service is asked: a
+// service with the option (kaged.api.v1.of_project) keeps things of projects and not the projects.
+package registry
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"kaged.dev/proto/gen/backends"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+)
+
+// Conn is a connection to a service; it checks unary calls.
+type Conn struct {
+	grpc.ClientConnInterface
+	registry sessionmanagerv1.RegistryServiceClient
+	fields   map[string]protoreflect.Name // of requests, by the name of the service
+}
+
+// New returns a Conn over base that asks sessionManager.
+func New(base, sessionManager grpc.ClientConnInterface) *Conn {
+	fields := map[string]protoreflect.Name{}
+	for _, b := range backends.All() {
+		for _, s := range b.Services {
+			if field, _ := proto.GetExtension(s.Options(), apiv1.E_OfProject).(string); field != "" {
+				fields[string(s.FullName())] = protoreflect.Name(field)
+			}
+		}
+	}
+	return &Conn{base, sessionmanagerv1.NewRegistryServiceClient(sessionManager), fields}
+}
+
+// Invoke fails with not_found for a project that is not registered, and else as the call does.
+func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	if field := c.fields[service]; field != "" {
+		if m, ok := args.(proto.Message); ok {
+			r := m.ProtoReflect()
+			id := r.Get(r.Descriptor().Fields().ByName(field)).String()
+			if _, err := c.registry.CheckProject(ctx, &sessionmanagerv1.CheckProjectRequest{Id: id}); err != nil {
+				return err
+			}
+		}
+	}
+	return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+}

@@ -1,0 +1,58 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"kaged.dev/proto/gen/backends"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+)
+
+// Every route of the contract has a backend and a status that HTTP knows, on conditions about fields that its answer has.
+func TestEveryRouteHasAStatus(t *testing.T) {
+	t.Parallel()
+	routes := 0
+	for method := range methods(backends.All()) {
+		answer, _ := proto.GetExtension(method.Options(), apiv1.E_HttpAnswer).(*apiv1.HTTPAnswer)
+		if rule, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule); rule == nil {
+			if answer != nil {
+				t.Errorf("%s has a status and no route", method.FullName())
+			}
+			continue
+		}
+		routes++
+		if answer == nil {
+			continue
+		}
+		if http.StatusText(int(answer.GetStatus())) == "" || answer.GetStatus() == http.StatusOK {
+			t.Errorf("%s answers with %d, want a status that is not 200", method.FullName(), answer.GetStatus())
+		}
+		for _, condition := range answer.GetWhen() {
+			if !hasField(method.Output(), condition.GetField()) {
+				t.Errorf("%s: the answer has no field %s", method.FullName(), condition.GetField())
+			}
+		}
+	}
+	if routes == 0 {
+		t.Error("the contract has no route")
+	}
+}
+
+func hasField(m protoreflect.MessageDescriptor, path string) bool {
+	for name := range strings.SplitSeq(path, ".") {
+		if m == nil {
+			return false
+		}
+		field := m.Fields().ByName(protoreflect.Name(name))
+		if field == nil {
+			return false
+		}
+		m = field.Message()
+	}
+	return true
+}

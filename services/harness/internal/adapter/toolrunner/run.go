@@ -1,0 +1,43 @@
+package toolrunner
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/contract/toolwire"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
+
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// holding are the pauses between the tries to hold a run: after the loss of a tool runner, which may be restarted.
+var holding = retry.Pauses{First: 50 * time.Millisecond, Last: 5 * time.Second, Spread: true}
+
+// HoldRun implements [loop.Tools].
+func (r *Runner) HoldRun(ctx context.Context, caller *contract.Caller, known func()) {
+	known = sync.OnceFunc(known)
+	defer known()
+	for range holding.Each(ctx) {
+		err := r.holdRun(ctx, caller, known)
+		if !errors.Is(err, io.EOF) && !errors.Is(fault.From(err), fault.Unavailable) {
+			return // it would be refused again
+		}
+		known()
+	}
+}
+
+// holdRun holds the run in one stream and returns why that has ended.
+func (r *Runner) holdRun(ctx context.Context, caller *contract.Caller, known func()) error {
+	stream, err := r.client.HoldRun(ctx, &toolrunnerv1.HoldRunRequest{Context: toolwire.Caller(caller)})
+	for err == nil {
+		if _, err = stream.Recv(); err == nil {
+			known()
+		}
+	}
+	return err
+}

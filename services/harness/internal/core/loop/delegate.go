@@ -1,0 +1,283 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/compile"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/llm"
+)
+
+// agentSchema describes the parameters of a call of an agent.
+var agentSchema = json.RawMessage(`{"type":"object","properties":{"prompt":{"type":"string","minLength":1,` +
+	`"description":"The task. The agent sees nothing else of this conversation."}},` +
+	`"required":["prompt"],"additionalProperties":false}`)
+
+// snippet bounds in bytes how much of a prompt is recorded.
+const snippet = 256
+
+// sums is the use of invocations together.
+type sums struct {
+	usage    llm.Usage
+	cost     llm.Cost
+	unpriced bool
+}
+
+func (s *sums) add(o sums) {
+	s.usage, s.cost, s.unpriced = s.usage.Add(o.usage), s.cost.Add(o.cost), s.unpriced || o.unpriced
+}
+
+// offerChildren offers the agent's direct children as tools, where the caller can store what they do.
+func (v *invocation) offerChildren() {
+	if !v.start.Invocations {
+		return
+	}
+	for _, child := range v.agent.Children {
+		name := contract.AgentTool + child.Key
+		description := cmp.Or(child.Description, "Calls the agent "+child.Key+".")
+		v.tools = append(v.tools, llm.Tool{Name: name, Description: description, Schema: agentSchema})
+		v.offers[name] = offer{canonical: name, child: child}
+	}
+}
+
+// delegate calls a child, for which there is room, and returns the outcome of the call.
+func (v *invocation) delegate(ctx context.Context, c llm.ToolCall, child *compile.Agent) ToolOutcome {
+	defer v.depart()
+	prompt, f := promptOf(c.Input)
+	if f != nil {
+		return v.failedCall(c, f, 0)
+	}
+	began := time.Now()
+	w := &invocation{
+		Tree: v.Tree, id: ident.New(), callID: c.ID, parent: v, agent: child,
+		history: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: prompt}}}}},
+	}
+	fin := w.run(ctx)
+	if !w.told {
+		return v.failedCall(c, cmp.Or(fin.Err, errStopping), time.Since(began))
+	}
+	answer := w.answer(fin, time.Since(began))
+	answer.Ended.Audit = w.completed(answer, prompt)
+	// A sink that is gone ends ctx, and with it the caller.
+	_ = w.emit(answer.Ended)
+	v.mu.Lock()
+	v.below.add(w.spent())
+	v.mu.Unlock()
+	v.changed(w.changes()...)
+	return ToolOutcome{Content: answer.Content(), Err: failure(fin), Duration: time.Since(began)}
+}
+
+// promptOf returns the prompt of a call of a child.
+func promptOf(input string) (string, *fault.Error) {
+	var params struct {
+		Prompt *string `json:"prompt"`
+	}
+	if err := json.Unmarshal([]byte(input), &params); err != nil || params.Prompt == nil {
+		return "", fault.New(fault.InvalidParams, "The call needs one parameter: prompt, a text.").With("parameter", "prompt")
+	}
+	if n := len(*params.Prompt); n < 1 || n > contract.MaxPrompt {
+		return "", fault.New(fault.InvalidParams, "prompt has %d bytes and must have from 1 to %d.", n, contract.MaxPrompt).
+			With("parameter", "prompt")
+	}
+	return valid(*params.Prompt), nil
+}
+
+// notStarted is the failure of an agent that could not begin (H-SUP-ERR-01).
+func notStarted(a *compile.Agent, err error) error {
+	f := fault.From(err)
+	return fault.Wrap(err, f.Code, "Sub-agent %s could not be started: %s.", a.Key, strings.TrimRight(f.Msg, "."))
+}
+
+// failure returns the failure of a call of a child, nil for one that completed.
+func failure(fin contract.Finished) *fault.Error {
+	switch fin.Outcome {
+	case contract.Completed:
+		return nil
+	case contract.Cancelled:
+		return fault.New(fault.Cancelled, "The agent was cancelled.")
+	}
+	return fin.Err
+}
+
+// tell sends the beginning of the invocation.
+func (v *invocation) tell() error {
+	now := time.Now().UnixMilli()
+	e := contract.AgentStarted{
+		ParentID: v.parent.id, CallID: v.callID, Name: v.agent.Key, Prompt: v.history[0].Blocks[0].Text.Text,
+		Cage: contract.Uncaged, Tools: slices.Clone(v.toolContext.Tools), StartedAt: now,
+	}
+	if v.agent.Cage != nil && !v.start.NoSandbox {
+		e.Cage = contract.CagePending
+	}
+	if v.start.Invocations {
+		for _, child := range v.agent.Children {
+			e.Tools = append(e.Tools, contract.AgentTool+child.Key)
+		}
+	}
+	e.Audit = v.delegation(contract.DelegationStarted, e.Prompt, map[string]any{"cage_status": string(e.Cage)})
+	e.Audit.At = now
+	v.told = true
+	return v.emit(e)
+}
+
+// delegation returns a record of the invocation: of the agent, by its parent.
+func (v *invocation) delegation(event, prompt string, payload map[string]any) contract.Record {
+	payload["run_id"], payload["session_id"], payload["caller"] = v.start.RunID, v.start.SessionID, v.parent.agent.Path
+	payload["request_id"], payload["invocation_id"], payload["subagent"] = v.start.RequestID, v.id, v.agent.Key
+	payload["tool_call_id"], payload["prompt_bytes"] = v.callID, len(prompt)
+	payload["prompt"] = valid(clip.Bytes(prompt, snippet))
+	if v.parent.id != "" {
+		payload["parent_invocation_id"] = v.parent.id
+	}
+	return contract.NewRecord(event, v.agent.Path, payload)
+}
+
+// completed returns the record of the invocation's end.
+func (v *invocation) completed(a contract.Answer, prompt string) contract.Record {
+	payload := map[string]any{
+		"outcome": a.Ended.Outcome.Name(), "steps": a.Ended.Steps, "duration_ms": a.Ended.DurationMS, "cost_usd": nil,
+		"tokens_in": a.Ended.Usage.TotalInput(), "tokens_out": a.Ended.Usage.Output,
+		"files_changed": len(a.Ended.FilesChanged),
+	}
+	if a.Ended.Cost != nil {
+		payload["cost_usd"] = a.Ended.Cost.Total
+	}
+	if a.Ended.Err != nil {
+		payload["error_code"] = a.Ended.Err.Code.String()
+	}
+	return v.delegation(contract.DelegationCompleted, prompt, payload)
+}
+
+// answer returns the invocation's end as its parent is told of it.
+func (v *invocation) answer(fin contract.Finished, took time.Duration) contract.Answer {
+	text := cmp.Or(textOf(fin.Partial), v.said)
+	if fin.ClosingText != "" {
+		text = strings.TrimLeft(text+"\n\n"+fin.ClosingText, "\n")
+	}
+	e := contract.AgentEnded{
+		Outcome: fin.Outcome, Steps: fin.Steps, Usage: fin.Usage, DurationMS: took.Milliseconds(),
+		FilesChanged: v.changes(), EndedAt: time.Now().UnixMilli(),
+	}
+	if fin.Outcome == contract.Failed {
+		e.Err = fin.Err
+	}
+	e.Text, e.Truncated = contract.ClipAgentText(valid(text))
+	own, all := v.own(), v.spent()
+	if !own.unpriced {
+		e.Cost = &own.cost
+	}
+	a := contract.Answer{InvocationID: v.id, Ended: e, Usage: all.usage}
+	if !all.unpriced {
+		a.Cost = &all.cost
+	}
+	return a
+}
+
+// own returns the use of the invocation's own turns.
+func (v *invocation) own() sums {
+	s := sums{usage: v.fin.Usage, unpriced: v.unpriced}
+	if v.fin.Stats != nil && v.fin.Stats.Cost != nil {
+		s.cost = *v.fin.Stats.Cost
+	}
+	return s
+}
+
+// spent returns the use of the invocation and of those below it.
+func (v *invocation) spent() sums {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.own()
+	s.add(v.below)
+	return s
+}
+
+// changed notes files that were changed.
+func (v *invocation) changed(paths ...string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range paths {
+		if v.files == nil {
+			v.files = map[string]struct{}{}
+		}
+		if len(v.files) < contract.MaxFilesChanged {
+			v.files[p] = struct{}{}
+		}
+	}
+}
+
+// changes returns the files that the invocation and those below it changed.
+func (v *invocation) changes() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Sorted(maps.Keys(v.files))
+}
+
+// agents runs the calls of children from first to before end, as many side by side as there may be, and returns when
+// all are over.
+func (t *toolTurn) agents(ctx context.Context, first, end int) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	over, running := make(chan struct{}, end-first), 0
+	for i := first; i < end; i++ {
+		admitted := false
+		for t.fits(i) && ctx.Err() == nil {
+			admitted = running < t.run.deps.Limits.Agents && t.run.admit()
+			if admitted || running == 0 {
+				break
+			}
+			select {
+			case <-over:
+				running--
+			case <-ctx.Done():
+			}
+		}
+		if ctx.Err() != nil || !t.start(i) {
+			if admitted {
+				t.run.depart()
+			}
+			return
+		}
+		if !admitted {
+			t.refuse(i)
+			continue
+		}
+		running++
+		wg.Go(func() {
+			defer func() { over <- struct{}{} }()
+			t.one(ctx, i)
+		})
+	}
+}
+
+// fits reports whether a call of a child is among those that a turn may make, and the run is not about to end.
+func (t *toolTurn) fits(i int) bool {
+	return t.calls[i].nth < t.run.deps.Limits.TurnAgents && !t.run.stopping()
+}
+
+// refuse tells the model why a child was not called.
+func (t *toolTurn) refuse(i int) {
+	c, limits := t.calls[i], t.run.deps.Limits
+	var f *fault.Error
+	switch {
+	case t.run.stopping():
+		t.settle(i, t.run.neverRan(c.call, errStopping))
+		return
+	case c.nth >= limits.TurnAgents:
+		f = fault.New(fault.BudgetExceeded, "One turn may call %d agents; this is call %d. Call the others later.",
+			limits.TurnAgents, c.nth+1).With("resource", "turn_agents").With("limit", limits.TurnAgents)
+	default:
+		f = fault.New(fault.BudgetExceeded, "%d agents of this run are at work, and no more may be. Go on without.",
+			t.run.mostLive()).With("resource", "live_agents").With("limit", t.run.mostLive())
+	}
+	t.settle(i, t.run.failedCall(c.call, f, 0))
+}

@@ -1,0 +1,42 @@
+package loop
+
+import (
+	"context"
+	"sync"
+)
+
+// hold tells the workspace that the run lives.
+//
+// Goroutines: one that holds the run in the workspace, from [invocation.enterWorkspace] to [Tree.leaveWorkspace].
+type hold struct {
+	release context.CancelFunc
+	known   chan struct{} // closed when the workspace knows the run, or cannot be told
+	ended   sync.WaitGroup
+}
+
+// enterWorkspace begins to hold the run in its workspace. No model waits for that, the first tool call does.
+func (v *invocation) enterWorkspace(ctx context.Context) {
+	// The hold outlives the cancellation of the run: the calls that it cuts off come to their own ends first.
+	life, release := context.WithCancel(context.WithoutCancel(ctx))
+	h := &hold{release: release, known: make(chan struct{})}
+	caller := *v.toolContext
+	h.ended.Go(func() { v.deps.Tools.HoldRun(life, &caller, sync.OnceFunc(func() { close(h.known) })) })
+	v.hold = h
+}
+
+// awaitWorkspace returns when the workspace knows the run or cannot be told, or when ctx ends.
+func (v *invocation) awaitWorkspace(ctx context.Context) {
+	select {
+	case <-v.hold.known:
+	case <-ctx.Done():
+	}
+}
+
+// leaveWorkspace tells the workspace that the run is over.
+func (t *Tree) leaveWorkspace() {
+	if t.hold == nil {
+		return
+	}
+	t.hold.release()
+	t.hold.ended.Wait()
+}

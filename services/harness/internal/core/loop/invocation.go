@@ -1,0 +1,391 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/compile"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/toolcall"
+)
+
+// limitText closes a message whose run reached its step limit while the model still wanted tools.
+const limitText = "Stopped: maximum iteration limit reached."
+
+// invocation is a call of one agent on its way: the root's by the operator, that of another by its parent. It belongs
+// to one goroutine, but for emit and for what mu guards.
+type invocation struct {
+	*Tree
+	// id is empty for the root agent's, whose parent is nil. callID is the call of the parent.
+	id, callID string
+	parent     *invocation
+	agent      *compile.Agent
+	history    []llm.Message
+	head       contract.AuditHead
+
+	pipeline    pipeline
+	system      []string
+	tools       []llm.Tool
+	offers      map[string]offer // by the name the model is shown
+	toolContext *contract.Caller
+	maxSteps    int
+	maxOutput   int
+	cacheKey    string
+
+	messages []llm.Message
+	callIDs  map[string]struct{} // of the whole conversation
+	step     int
+	begun    bool         // a model has accepted a request
+	told     bool         // its beginning has been sent
+	kept     []*keptBlock // of the answer that is coming in
+	said     string       // the text of the last turn that has one
+
+	cage *held                   // nil for none
+	quit context.CancelCauseFunc // ends it
+
+	fin      contract.Finished
+	streamed time.Duration // by all model calls
+	unpriced bool          // a call's cost is not known
+
+	mu    sync.Mutex // guards what follows
+	files map[string]struct{}
+	below sums
+}
+
+// offer is a tool as the model is shown it. It stands for child unless that is nil.
+type offer struct {
+	canonical string
+	parallel  bool
+	readWhen  toolcall.ReadWhen
+	child     *compile.Agent
+}
+
+// run runs the agent to its end. It returns how it ended, whatever happens.
+func (v *invocation) run(ctx context.Context) (fin contract.Finished) {
+	ctx, v.quit = context.WithCancelCause(ctx)
+	defer v.quit(nil)
+	defer v.leaveCage()
+	defer func() {
+		if p := recover(); p != nil {
+			v.deps.Log.ErrorContext(ctx, "run panicked", "run_id", v.start.RunID, "panic", p, "stack", string(debug.Stack()))
+			f := fault.New(fault.Internal, "Something went wrong inside kaged; the log has the cause.")
+			fin = v.end(context.WithoutCancel(ctx), f)
+		}
+	}()
+	if v.parent != nil {
+		defer v.cancelable(v.id, v.quit)()
+	}
+	if err := v.begin(ctx); err != nil {
+		return v.end(ctx, err)
+	}
+	for v.step = 1; ; v.step++ {
+		more, err := v.oneStep(ctx)
+		if err != nil {
+			return v.end(ctx, err)
+		}
+		if !more {
+			v.fin.Outcome = contract.Completed
+			return v.fin
+		}
+	}
+}
+
+func (v *invocation) emit(e contract.Event) error {
+	return v.sink.Emit(contract.Happening{InvocationID: v.id, Event: e})
+}
+
+// begin gets everything ready for the first step.
+func (v *invocation) begin(ctx context.Context) error {
+	err := v.prepare(ctx)
+	if v.parent != nil {
+		if gone := v.tell(); gone != nil {
+			return gone
+		}
+	} else if err == nil {
+		v.enterWorkspace(ctx)
+	}
+	if err == nil {
+		err = v.enterCage(ctx)
+	}
+	if err != nil && v.parent != nil {
+		return notStarted(v.agent, err)
+	}
+	return err
+}
+
+// prepare resolves what the invocation needs and refuses what it cannot run.
+func (v *invocation) prepare(ctx context.Context) error {
+	v.toolContext = &contract.Caller{
+		Job: v.start.Job, SessionID: v.start.SessionID, RunID: v.start.RunID, RequestID: v.start.RequestID,
+		InvocationID: v.id, Agent: v.agent.Path, ProjectID: v.start.ProjectID, Root: v.start.ProjectRoot,
+		OperatorID: v.start.OperatorID, Cage: v.agent.Cage,
+	}
+	prompt, ok := v.start.Prompts[v.agent.PromptPath]
+	if !ok {
+		path := v.agent.PromptPath
+		return fault.New(fault.PromptNotFound, "Prompt file not found: ./%s", path).With("path", path)
+	}
+	if prompt != "" {
+		v.system = []string{valid(prompt)}
+	}
+	v.messages, v.callIDs = llm.Normalize(v.history), map[string]struct{}{}
+	if n := len(v.messages); n == 0 || v.messages[n-1].Role == llm.RoleAssistant {
+		return fault.New(fault.BadRequest, "There is no message for the agent to answer.")
+	}
+	for _, m := range v.messages {
+		for _, b := range m.Blocks {
+			if b.Call != nil {
+				v.callIDs[b.Call.ID] = struct{}{}
+			}
+		}
+	}
+	v.maxSteps, v.maxOutput = cmp.Or(v.agent.MaxSteps, DefaultMaxSteps), v.agent.MaxOutputTokens
+	if v.parent == nil {
+		v.maxSteps = cmp.Or(v.start.MaxSteps, v.maxSteps)
+		v.maxOutput = cmp.Or(v.start.MaxOutputTokens, v.maxOutput)
+	}
+	sum := sha256.Sum256([]byte("kaged session " + v.start.SessionID + " " + v.agent.Path))
+	v.cacheKey = hex.EncodeToString(sum[:16])
+	v.pipeline = pipeline{&auditProcessor{emit: v.emit, agentPath: v.agent.Path, invocation: v.id, head: v.head}}
+	return v.offerTools(ctx)
+}
+
+// offerTools looks up what the model is told about the agent's tools. What the operator has turned off since the
+// snapshot was made is left out.
+func (v *invocation) offerTools(ctx context.Context) error {
+	v.offers = map[string]offer{}
+	defer v.offerChildren()
+	if len(v.agent.Tools) == 0 {
+		return nil
+	}
+	tools, err := v.deps.Tools.Catalogue(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range tools {
+		t := &tools[i]
+		if !slices.Contains(v.agent.Tools, t.Name) || catalogue.TurnedOff(v.start.OperatorTools, t) {
+			continue
+		}
+		shown, readWhen := llm.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema}, t.ReadWhen
+		if alias := t.Alias(v.agent.Aliases[t.Name]); alias != nil {
+			shown, readWhen = llm.Tool{Name: alias.Name, Description: alias.Description, Schema: alias.Schema}, alias.ReadWhen
+		}
+		v.tools = append(v.tools, shown)
+		v.offers[shown.Name] = offer{canonical: t.Name, parallel: t.Parallel, readWhen: readWhen}
+		v.toolContext.Tools = append(v.toolContext.Tools, t.Name)
+	}
+	return nil
+}
+
+func (v *invocation) canonicalName(name string) string {
+	if o, ok := v.offers[name]; ok {
+		return o.canonical
+	}
+	return name
+}
+
+func (v *invocation) request() llm.Request {
+	return llm.Request{
+		System: v.system, Messages: slices.Clip(v.messages), Tools: v.tools, MaxOutputTokens: v.maxOutput,
+		CacheKey: v.cacheKey, Agent: v.agent.Path,
+		Hold: v.start.Hold,
+	}
+}
+
+// oneStep makes one model call and runs the tools it asks for. It reports whether another step follows.
+func (v *invocation) oneStep(ctx context.Context) (more bool, err error) {
+	if v.stopping() {
+		return false, errStopping
+	}
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	ans, err := v.generate(ctx)
+	stats := v.measure(ans)
+	if err != nil {
+		return false, err
+	}
+	v.kept = nil
+	v.said = cmp.Or(textOf(ans.done.Blocks), v.said)
+	calls := callsOf(ans.done.Blocks)
+	turn := contract.TurnDone{
+		Turn: contract.Turn{
+			Step: v.step, Blocks: ans.done.Blocks, Stop: ans.done.Stop, Usage: ans.done.Usage, Stats: &stats,
+			Provider: ans.target.Provider, Model: ans.target.Model,
+		},
+		Wait: slices.ContainsFunc(calls, func(c llm.ToolCall) bool { return !v.parallel(c) }),
+	}
+	if err := v.emit(turn); err != nil {
+		return false, err
+	}
+	v.fin.Steps, v.fin.Stop = v.step, ans.done.Stop
+	v.log(ctx, turn, calls)
+	if len(calls) == 0 {
+		return false, nil
+	}
+	return v.finishStep(ctx, ans.done.Blocks, calls)
+}
+
+// finishStep runs the tools of a turn and waits until their results are stored.
+func (v *invocation) finishStep(ctx context.Context, turn []llm.Block, calls []llm.ToolCall) (more bool, err error) {
+	results, err := v.runTools(ctx, calls)
+	if err != nil {
+		return false, err
+	}
+	if err := v.emit(contract.StepDone{Step: v.step}); err != nil {
+		return false, err
+	}
+	if v.cage != nil && v.cage.over.Load() {
+		<-ctx.Done() // the end of the cage is on its way; no model is asked any more
+	}
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	if v.step >= v.maxSteps {
+		v.fin.ClosingText = limitText
+		return false, nil
+	}
+	v.messages = append(v.messages,
+		llm.Message{Role: llm.RoleAssistant, Blocks: turn}, llm.Message{Role: llm.RoleTool, Blocks: results})
+	return true, v.awaitStored(ctx, ResultsPart)
+}
+
+// textOf returns the text among blocks.
+func textOf(blocks []llm.Block) string {
+	var text strings.Builder
+	for _, b := range blocks {
+		if b.Text != nil {
+			text.WriteString(b.Text.Text)
+		}
+	}
+	return text.String()
+}
+
+func callsOf(blocks []llm.Block) []llm.ToolCall {
+	var calls []llm.ToolCall
+	for _, b := range blocks {
+		if b.Call != nil {
+			calls = append(calls, *b.Call)
+		}
+	}
+	return calls
+}
+
+// awaitStored waits for storage and takes over the routes that come with the answer.
+func (v *invocation) awaitStored(ctx context.Context, part Part) error {
+	routes, err := v.sink.Stored(ctx, Half{InvocationID: v.id, Step: v.step, Part: part})
+	v.reroute(routes)
+	return err
+}
+
+// started says, once per invocation, which model answers.
+func (v *invocation) started(target llm.Target) error {
+	if v.begun {
+		return nil
+	}
+	v.begun = true
+	return v.emit(contract.MessageStart{
+		Provider: target.Provider, Model: target.Model, Driver: target.Driver, StartedAt: time.Now().UnixMilli(),
+	})
+}
+
+// measure adds a model call to the sums and returns its own measures. A call that nobody accepted was none.
+func (v *invocation) measure(ans answer) llm.Stats {
+	stats := llm.Stats{Duration: llm.Milliseconds(ans.duration)}
+	if ans.ttft != nil {
+		ttft := llm.Milliseconds(*ans.ttft)
+		stats.TTFT = &ttft
+	}
+	if !ans.accepted {
+		return stats
+	}
+	sum := v.fin.Stats
+	if sum == nil {
+		sum = &llm.Stats{TTFT: stats.TTFT}
+		v.fin.Stats = sum
+	}
+	v.streamed += ans.duration
+	sum.Duration = llm.Milliseconds(v.streamed)
+	if ans.done != nil {
+		usage := ans.done.Usage
+		v.fin.Usage = v.fin.Usage.Add(usage)
+		stats.TPS = perSecond(usage.Output, ans.duration)
+		v.price(&stats, sum, ans.target, usage)
+	}
+	sum.TPS = perSecond(v.fin.Usage.Output, v.streamed)
+	return stats
+}
+
+// price adds what a call cost. A sum with a part that is not known is not known.
+func (v *invocation) price(stats, sum *llm.Stats, target llm.Target, usage llm.Usage) {
+	cost, known := v.deps.Prices.Cost(target, usage)
+	if !known {
+		v.unpriced, sum.Cost = true, nil
+		return
+	}
+	stats.Cost = &cost
+	if v.unpriced {
+		return
+	}
+	total := cost
+	if sum.Cost != nil {
+		total = sum.Cost.Add(cost)
+	}
+	sum.Cost = &total
+}
+
+func perSecond(tokens int64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(tokens) / d.Seconds()
+}
+
+// log writes the line that every model call leaves in the log, also where nothing else is watched.
+func (v *invocation) log(ctx context.Context, turn contract.TurnDone, calls []llm.ToolCall) {
+	names := make([]string, len(calls))
+	for i, c := range calls {
+		names[i] = v.canonicalName(c.Name)
+	}
+	u := turn.Usage
+	v.deps.Log.LogAttrs(ctx, slog.LevelInfo, "agent.generation",
+		slog.String("event", "agent.generation"),
+		slog.String("session_id", v.start.SessionID),
+		slog.String("run_id", v.start.RunID),
+		slog.String("agent", v.agent.Path),
+		slog.String("model", turn.Provider+":"+turn.Model),
+		slog.Int64("tokens_in", u.Input+u.CacheRead+u.CacheWrite),
+		slog.Int64("tokens_out", u.Output),
+		slog.Int64("duration_ms", int64(turn.Stats.Duration)),
+		slog.Any("tool_calls", names),
+		slog.String("timestamp", time.Now().UTC().Format("2006-01-02T15:04:05.000Z")),
+	)
+}
+
+// end returns the end of an invocation that could not go on. The end of ctx is the reason where there is one.
+func (v *invocation) end(ctx context.Context, err error) contract.Finished {
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	f := fault.From(err)
+	v.fin.Partial = keptBlocks(v.kept)
+	if f.Code == fault.Cancelled {
+		v.fin.Outcome, v.fin.Stop, v.fin.Detail = contract.Cancelled, llm.StopAborted, detail(f)
+		return v.fin
+	}
+	v.fin.Outcome, v.fin.Stop = contract.Failed, llm.StopError
+	v.fin.Err, v.fin.Detail = explain(f), detail(f)
+	return v.fin
+}

@@ -1,0 +1,141 @@
+package loop
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+)
+
+// errStopping ends a run whose service stops. What it finished is kept, and the operator's crash policy says what
+// follows.
+var errStopping = fault.New(fault.Interrupted, "kaged was stopped while the run was under way.")
+
+// Stopped is the cause for the end of a run's context when its service stops.
+func Stopped() error { return errStopping }
+
+// Tree is a run: the root agent's invocation, and the invocations of the agents below it. It holds their shared state.
+type Tree struct {
+	deps  Deps
+	start Start
+	sink  Sink
+	hold  *hold
+
+	mu      sync.Mutex // guards what follows
+	routes  map[string]contract.Route
+	skipped []string // targets whose being unusable was announced
+	live    int      // invocations that are under way or about to be, the root's included
+	ends    map[string]context.CancelCauseFunc
+}
+
+// New returns a run that is to be made.
+func New(deps Deps, start Start, sink Sink) *Tree {
+	return &Tree{
+		deps: deps, start: start, sink: sink, routes: start.Routes, live: 1, ends: map[string]context.CancelCauseFunc{},
+	}
+}
+
+// Run runs the root agent to its end. It returns how it ended, whatever happens: a defect inside is a failed run. No
+// invocation is left then.
+func (t *Tree) Run(ctx context.Context) contract.Finished {
+	defer t.leaveWorkspace()
+	root := &invocation{Tree: t, agent: t.start.Agent, history: t.start.History, head: t.start.AuditHead}
+	return root.run(ctx)
+}
+
+// Cancel ends an invocation below the root's, and those below it. One that is not under way is passed over. It is safe
+// for concurrent use.
+func (t *Tree) Cancel(id, reason string) {
+	t.mu.Lock()
+	end := t.ends[id]
+	t.mu.Unlock()
+	if end != nil {
+		end(fault.New(fault.Cancelled, "The agent was cancelled.").With("reason", reason))
+	}
+}
+
+// admit counts an invocation that is about to begin. It reports whether there is room for it.
+func (t *Tree) admit() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.live >= t.mostLive() {
+		return false
+	}
+	t.live++
+	return true
+}
+
+// mostLive is how many invocations may be under way at once.
+func (t *Tree) mostLive() int {
+	if t.start.LiveAgents > 0 {
+		return t.start.LiveAgents
+	}
+	return t.deps.Limits.LiveAgents
+}
+
+// depart makes room for another invocation.
+func (t *Tree) depart() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.live--
+}
+
+// cancelable lets [Tree.Cancel] end an invocation until the returned function is called.
+func (t *Tree) cancelable(id string, end context.CancelCauseFunc) (over func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ends[id] = end
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.ends, id)
+	}
+}
+
+// reroute takes over routes, unless there are none.
+func (t *Tree) reroute(routes map[string]contract.Route) {
+	if routes == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.routes = routes
+}
+
+// route returns where the calls of an alias go, or those of the root agent if a session has chosen its model.
+func (t *Tree) route(alias string, root bool) (contract.Route, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if chosen, ok := t.routes[contract.RootRoute]; ok && root && len(chosen.Targets) > 0 {
+		return chosen, nil
+	}
+	route, ok := t.routes[alias]
+	if !ok || len(route.Targets) == 0 {
+		return contract.Route{}, fault.New(fault.ModelAliasNotFound, "Model alias '%s' not found in local config.", alias).
+			With("alias", alias)
+	}
+	return route, nil
+}
+
+// skips reports whether it is the first time that a target is passed over.
+func (t *Tree) skips(target string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if slices.Contains(t.skipped, target) {
+		return false
+	}
+	t.skipped = append(t.skipped, target)
+	return true
+}
+
+// stopping reports whether the run is to end at its next boundary.
+func (t *Tree) stopping() bool {
+	select {
+	case <-t.deps.Stopping:
+		return true
+	default:
+		return false
+	}
+}

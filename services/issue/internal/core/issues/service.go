@@ -1,0 +1,325 @@
+package issues
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/page"
+)
+
+// Filter selects issues of a project, the highest number first.
+type Filter struct {
+	Project
+	// Query is the searched text, folded; "" selects all. Parts searches for it as a part of titles instead of as words.
+	Query string
+	Parts bool
+	// Statuses are those wanted; nil means those with work left.
+	Statuses []Status
+	// Before is above the numbers of all issues, 0 for no bound; Skip leaves out issues from the beginning.
+	Before, Skip int64
+	Rows         int32
+}
+
+// Store keeps issues. What it fails with is classified.
+type Store interface {
+	// Create files an issue under the next number of its project; an issue that was filed with the same client id is
+	// returned instead.
+	Create(ctx context.Context, i Issue) (filed Issue, created bool, err error)
+	// Find fails with not_found.
+	Find(ctx context.Context, at Ref) (Issue, error)
+	// List returns issues without bodies.
+	List(ctx context.Context, f Filter) ([]Issue, error)
+	// Count counts all that f selects; it ignores Before, Skip and Rows.
+	Count(ctx context.Context, f Filter) (int64, error)
+	// Change holds the issue while change works on it, and stores the result with its updates.
+	Change(ctx context.Context, at Ref, change func(Issue) (Issue, []Update, error)) error
+	// Updates returns updates after seq, the oldest first; LastUpdates the last ones, the oldest first.
+	Updates(ctx context.Context, issueID string, after int64, rows int32) ([]Update, error)
+	LastUpdates(ctx context.Context, issueID string, rows int32) ([]Update, error)
+	Todos(ctx context.Context, issueID string) ([]Todo, error)
+	// ChangeTodos holds the issue while change works on its todos, and stores those that differ. It deletes no todo.
+	ChangeTodos(ctx context.Context, at Ref, now int64, change func([]Todo) ([]Todo, error)) error
+}
+
+// Service applies the rules to a store.
+type Service struct {
+	store Store
+	now   func() int64
+}
+
+// New returns a Service on a store.
+func New(store Store) *Service {
+	return &Service{store, func() int64 { return time.Now().UnixMilli() }}
+}
+
+// author is the author of a change: an agent, or the operator.
+func author(ctx context.Context) string {
+	c := ident.CallerFrom(ctx)
+	if c.AgentPath != "" {
+		return "agent:" + c.AgentPath
+	}
+	return c.UserID
+}
+
+// byOperator fails with forbidden for an agent.
+func byOperator(ctx context.Context, what string) error {
+	if ident.CallerFrom(ctx).AgentPath == "" {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "Only the operator can change %s.", what)
+}
+
+// Draft is the fields of a new issue.
+type Draft struct{ Title, Body, ClientID, ImportedFrom string }
+
+// Create files an issue. It fails with validation_failed, and with conflict for a client id that was used with other
+// content.
+func (s *Service) Create(ctx context.Context, p Project, d Draft) (Issue, bool, error) {
+	d.Title = strings.TrimSpace(d.Title)
+	for _, err := range []error{
+		checkTitle(d.Title), checkMarkdown("body", d.Body), check.Text("client_id", d.ClientID, check.MaxID),
+		check.Text("imported_from", d.ImportedFrom, MaxImported),
+	} {
+		if err != nil {
+			return Issue{}, false, err
+		}
+	}
+	now := s.now()
+	i := Issue{
+		ID: ident.New(), Project: p, Title: d.Title, Body: d.Body, Status: Open, CreatedBy: author(ctx), CreatedAt: now,
+		UpdatedAt: now,
+		Version:   1, ImportedFrom: d.ImportedFrom, ClientID: d.ClientID, ContentHash: contentHash(d.Title, d.Body),
+	}
+	filed, created, err := s.store.Create(ctx, i)
+	if err == nil && !created && !bytes.Equal(filed.ContentHash, i.ContentHash) {
+		err = fault.New(fault.Conflict, "client_id %q was used for issue #%d, which had other content.", d.ClientID,
+			filed.Number).
+			With("reason", ReasonClientID).With("number", filed.Number)
+	}
+	return filed, created, err
+}
+
+// Get returns an issue with its last updates.
+func (s *Service) Get(ctx context.Context, at Ref) (Issue, []Update, error) {
+	i, err := s.store.Find(ctx, at)
+	if err != nil {
+		return Issue{}, nil, err
+	}
+	updates, err := s.store.LastUpdates(ctx, i.ID, MaxShown)
+	return i, updates, err
+}
+
+// Listing asks for a page of issues.
+type Listing struct {
+	Query, Status string
+	Limit         int32
+	Cursor        string
+	Offset        int32
+	Total         bool
+}
+
+// maxOffset is how far a list can be entered by counting.
+const maxOffset = 100_000
+
+// byParts marks cursors of searches for parts of titles.
+const byParts = "p"
+
+// List returns a page of a project's issues, and how many there are in all if that was asked for. Words are searched
+// for in titles and bodies; if no issue has them, the text as a part of titles.
+func (s *Service) List(ctx context.Context, p Project, l Listing) (page.Page[Issue], int64, error) {
+	req, err := page.Parse("issues", l.Limit, l.Cursor)
+	if err != nil {
+		return page.Page[Issue]{}, 0, err
+	}
+	f := Filter{Project: p, Rows: req.Fetch(), Skip: int64(l.Offset)}
+	if f.Statuses, err = parseStatuses(l.Status); err != nil {
+		return page.Page[Issue]{}, 0, err
+	}
+	if err := check.Text("q", l.Query, MaxQuery); err != nil {
+		return page.Page[Issue]{}, 0, err
+	}
+	if l.Offset < 0 || l.Offset > maxOffset || (l.Offset > 0 && l.Cursor != "") {
+		return page.Page[Issue]{}, 0, check.Field("offset", "offset must be between 0 and %d, and without a cursor.",
+			maxOffset)
+	}
+	f.Query = strings.TrimSpace(Fold(l.Query))
+	if req.After != nil {
+		f.Before, f.Parts = req.After.N, req.After.S == byParts
+	}
+	rows, err := s.store.List(ctx, f)
+	if err == nil && len(rows) == 0 && f.Query != "" && req.After == nil {
+		f.Parts = true
+		rows, err = s.store.List(ctx, f)
+	}
+	if err != nil {
+		return page.Page[Issue]{}, 0, err
+	}
+	var total int64
+	if l.Total {
+		if total, err = s.store.Count(ctx, f); err != nil {
+			return page.Page[Issue]{}, 0, err
+		}
+	}
+	mark := ""
+	if f.Parts {
+		mark = byParts
+	}
+	return page.Cut(req, rows, func(i Issue) page.Key { return page.Key{N: i.Number, S: mark} }), total, nil
+}
+
+// parseStatuses reads statuses separated by commas. It returns nil for "".
+func parseStatuses(text string) ([]Status, error) {
+	switch text {
+	case "":
+		return nil, nil
+	case "all":
+		return Statuses(), nil
+	}
+	var list []Status
+	for name := range strings.SplitSeq(text, ",") {
+		if !Status(name).Known() {
+			return nil, check.Field("status", "status must be all, or some of %s, separated by commas.",
+				strings.Join(Names(Statuses()), ", "))
+		}
+		list = append(list, Status(name))
+	}
+	return list, nil
+}
+
+// Update changes an issue. Title, body and assignment are the operator's.
+func (s *Service) Update(ctx context.Context, at Ref, c Change) (Changed, error) {
+	if c.Title != nil || c.Body != nil || c.Assign {
+		if err := byOperator(ctx, "title, body and assignment"); err != nil {
+			return Changed{}, err
+		}
+	}
+	if err := c.check(); err != nil {
+		return Changed{}, err
+	}
+	var out Changed
+	err := s.store.Change(ctx, at, func(i Issue) (Issue, []Update, error) {
+		changed, updates, err := c.apply(i, author(ctx), s.now())
+		out = changed
+		return changed.Issue, updates, err
+	})
+	return out, err
+}
+
+// Comment adds a comment.
+func (s *Service) Comment(ctx context.Context, at Ref, body string, v Visibility) (Update, error) {
+	switch {
+	case strings.TrimSpace(body) == "":
+		return Update{}, check.Field("body", "body must not be empty.")
+	case v != ForAll && v != ForOperator:
+		return Update{}, check.Field("visibility", "visibility must be all or operator_only.")
+	}
+	if err := checkMarkdown("body", body); err != nil {
+		return Update{}, err
+	}
+	var u Update
+	err := s.store.Change(ctx, at, func(i Issue) (Issue, []Update, error) {
+		u = comment(author(ctx), body, v, s.now())
+		i.UpdatedAt = max(u.CreatedAt, i.UpdatedAt)
+		return i, []Update{u}, nil
+	})
+	return u, err
+}
+
+// Updates returns a page of an issue's updates, the oldest first.
+func (s *Service) Updates(ctx context.Context, at Ref, limit int32, cursor string) (page.Page[Update], error) {
+	req, err := page.Parse("issue_updates", limit, cursor)
+	if err != nil {
+		return page.Page[Update]{}, err
+	}
+	i, err := s.store.Find(ctx, at)
+	if err != nil {
+		return page.Page[Update]{}, err
+	}
+	var after int64
+	if req.After != nil {
+		after = req.After.N
+	}
+	rows, err := s.store.Updates(ctx, i.ID, after, req.Fetch())
+	if err != nil {
+		return page.Page[Update]{}, err
+	}
+	return page.Cut(req, rows, func(u Update) page.Key { return page.Key{N: u.Seq} }), nil
+}
+
+// Todos returns the todos of an issue in their order.
+func (s *Service) Todos(ctx context.Context, at Ref) ([]Todo, error) {
+	i, err := s.store.Find(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return s.store.Todos(ctx, i.ID)
+}
+
+// AddTodos appends todos and returns them.
+func (s *Service) AddTodos(ctx context.Context, at Ref, n NewTodos) ([]Todo, error) {
+	if err := n.check(); err != nil {
+		return nil, err
+	}
+	var added []Todo
+	now := s.now()
+	err := s.store.ChangeTodos(ctx, at, now, func(list []Todo) ([]Todo, error) {
+		out, err := n.append(list, now)
+		if err == nil {
+			added = out[len(list):]
+		}
+		return out, err
+	})
+	return added, err
+}
+
+// UpdateTodo changes a todo as the operator.
+func (s *Service) UpdateTodo(ctx context.Context, at Ref, id string, c TodoChange) (Todo, error) {
+	if err := byOperator(ctx, "a todo by its id"); err != nil {
+		return Todo{}, err
+	}
+	var out Todo
+	now := s.now()
+	err := s.store.ChangeTodos(ctx, at, now, func(list []Todo) ([]Todo, error) {
+		i, err := c.apply(list, id, author(ctx), now)
+		if err == nil {
+			out = list[i]
+		}
+		return list, err
+	})
+	return out, err
+}
+
+// Work does one action of kaged.todo and returns the list and the id of its todo, or "".
+func (s *Service) Work(ctx context.Context, at Ref, w Work) (list []Todo, about string, err error) {
+	if w.Action == View {
+		list, err = s.Todos(ctx, at)
+		return list, "", err
+	}
+	now := s.now()
+	err = s.store.ChangeTodos(ctx, at, now, func(before []Todo) (after []Todo, err error) {
+		after, about, err = w.apply(before, author(ctx), now)
+		list = after
+		return after, err
+	})
+	return list, about, err
+}
+
+// AsTool turns the API's errors into those of tools: a missing issue, a transition that is not legal, parameters.
+func AsTool(err error, number int64) error {
+	f := fault.From(err)
+	switch {
+	case f == nil:
+		return nil
+	case f.Code == fault.NotFound:
+		return fault.New(fault.IssueNotFound, "The project has no issue #%d.", number).With("number", number)
+	case f.Code == fault.Conflict && f.Details["reason"] == ReasonTransition:
+		return fault.New(fault.InvalidTransition, "%s", f.Msg).With("from", f.Details["from"]).With("to",
+			f.Details["to"]).With("legal", f.Details["legal"])
+	}
+	return asParams(err)
+}

@@ -1,0 +1,38 @@
+package issues
+
+import (
+	"crypto/sha256"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Fold returns the text that is searched: compatible forms made one, lower case, letters, digits and marks of any
+// script kept, all other characters beyond ASCII a space, and characters of scripts without spaces between words
+// apart from each other. Postgres would do so by the locale of the database, which may be C.
+func Fold(text string) string {
+	var b strings.Builder
+	for _, r := range norm.NFKC.String(strings.ToLower(norm.NFKC.String(text))) {
+		switch {
+		case r < 0x80 || unicode.IsMark(r):
+			b.WriteRune(r)
+		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer,
+			unicode.Myanmar):
+			b.WriteByte(' ')
+			b.WriteRune(r)
+			b.WriteByte(' ')
+		case unicode.IsLetter(r) || unicode.IsNumber(r):
+			b.WriteRune(r)
+		default:
+			b.WriteByte(' ')
+		}
+	}
+	return b.String()
+}
+
+// contentHash tells whether a repeated request files the same issue.
+func contentHash(title, body string) []byte {
+	sum := sha256.Sum256([]byte(title + "\x00" + body))
+	return sum[:]
+}

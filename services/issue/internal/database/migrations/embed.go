@@ -1,0 +1,13 @@
+// Package migrations holds the schema issue, in tern's format. A migration that was released is never edited; a
+// change is a new file.
+package migrations
+
+import "embed"
+
+// Schema is the name of the Postgres schema the tables live in.
+const Schema = "issue"
+
+// Files are the migrations.
+//
+//go:embed *.sql
+var Files embed.FS

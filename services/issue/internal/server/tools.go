@@ -1,0 +1,97 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+
+	"kaged.dev/pkg/fault"
+	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
+	"kaged.dev/services/issue/internal/core/issues"
+)
+
+// Tools is the gRPC service of the tools.
+type Tools struct {
+	issuev1.UnimplementedIssueToolServiceServer
+	issues *issues.Service
+}
+
+// NewTools returns the tools' service of the issues.
+func NewTools(s *issues.Service) *Tools { return &Tools{issues: s} }
+
+// UseIssues is one action of kaged.issue.
+func (s *Tools) UseIssues(ctx context.Context, req *issuev1.UseIssuesRequest) (*issuev1.UseIssuesResponse, error) {
+	resp, err := s.use(ctx, req)
+	return resp, issues.AsTool(err, req.GetNumber())
+}
+
+func (s *Tools) use(ctx context.Context, req *issuev1.UseIssuesRequest) (*issuev1.UseIssuesResponse, error) {
+	resp, at := &issuev1.UseIssuesResponse{}, ref(ctx, req)
+	switch req.GetAction() {
+	case "list":
+		p, total, err := s.issues.List(ctx, at.Project, issues.Listing{
+			Query: req.GetSearch(), Status: req.GetStatus(), Limit: req.GetLimit(), Offset: req.GetOffset(), Total: true,
+		})
+		resp.Issues, resp.Total = mapped(p.Items, toolIssue), total
+		return resp, err
+	case "get":
+		i, updates, err := s.issues.Get(ctx, at)
+		resp.Issue, resp.Updates = toolIssue(i), mapped(updates, toolUpdate)
+		return resp, err
+	case "create":
+		i, _, err := s.issues.Create(ctx, at.Project, issues.Draft{Title: req.GetTitle(), Body: req.GetBody()})
+		resp.Issue = toolIssue(i)
+		return resp, err
+	case "comment":
+		u, err := s.issues.Comment(ctx, at, req.GetBody(), issues.Visibility(req.GetVisibility()))
+		resp.Update = toolUpdate(u)
+		return resp, err
+	case "transition":
+		out, err := s.issues.Update(ctx, at, issues.Change{Status: issues.Status(req.GetTo()), Comment: req.GetComment()})
+		resp.Issue, resp.From = toolIssue(out.Issue), string(out.From)
+		return resp, err
+	}
+	return nil, fault.New(fault.InvalidParams, "action must be list, get, create, comment or transition.")
+}
+
+// WorkTodos is one action of kaged.todo.
+func (s *Tools) WorkTodos(ctx context.Context, req *issuev1.WorkTodosRequest) (*issuev1.WorkTodosResponse, error) {
+	list, about, err := s.issues.Work(ctx, ref(ctx, req), issues.Work{
+		Action: issues.Action(req.GetAction()), Content: req.GetContent(), Text: req.GetText(),
+		New: issues.NewTodos{
+			Items: req.GetItems(), Kind: issues.TodoKind(req.GetKind()), Phase: req.GetPhase(),
+			OriginAgent: req.GetOriginAgent(),
+		},
+	})
+	if err != nil {
+		return nil, issues.AsTool(err, req.GetNumber())
+	}
+	return &issuev1.WorkTodosResponse{Todos: mapped(list, toolTodo), Markdown: issues.Markdown(list), TodoId: about}, nil
+}
+
+func toolIssue(i issues.Issue) *issuev1.ToolIssue {
+	return &issuev1.ToolIssue{
+		Id: i.ID, Number: i.Number, Title: i.Title, Body: i.Body, OriginalBody: i.OriginalBody, Status: string(i.Status),
+		Assignment: i.Assignment,
+		CreatedBy:  i.CreatedBy, CreatedAt: i.CreatedAt, UpdatedAt: i.UpdatedAt, ResolvedAt: i.ResolvedAt,
+		ResolvedBy:       i.ResolvedBy,
+		LegalTransitions: issues.Names(i.Status.Legal()),
+	}
+}
+
+func toolUpdate(u issues.Update) *issuev1.ToolUpdate {
+	metadata, err := json.Marshal(u.Metadata)
+	if err != nil || u.Metadata == nil {
+		metadata = []byte("{}")
+	}
+	return &issuev1.ToolUpdate{
+		Id: u.ID, Author: u.Author, Kind: string(u.Kind), Body: u.Body, Metadata: metadata, Visibility: string(u.Visibility),
+		CreatedAt: u.CreatedAt,
+	}
+}
+
+func toolTodo(t issues.Todo) *issuev1.ToolTodo {
+	return &issuev1.ToolTodo{
+		Id: t.ID, Content: t.Content, Status: string(t.Status), Kind: string(t.Kind), Phase: t.Phase,
+		Position: int32(t.Position), OriginAgent: t.OriginAgent,
+	}
+}

@@ -1,0 +1,38 @@
+-- name: ListOpen :many
+-- The condition is the one of issues_not_ended.
+select id, project_id, number, title, status, assignment, created_by, created_at, updated_at, resolved_at, resolved_by, version
+from issues where owner_user_id = @owner_user_id and project_id = @project_id and status not in ('resolved', 'rejected') and number < @before
+order by number desc limit sqlc.arg(page_size) offset sqlc.arg(skip);
+
+-- name: ListByStatus :many
+select id, project_id, number, title, status, assignment, created_by, created_at, updated_at, resolved_at, resolved_by, version
+from issues where owner_user_id = @owner_user_id and project_id = @project_id and status = any(@statuses::text[]) and number < @before
+order by number desc limit sqlc.arg(page_size) offset sqlc.arg(skip);
+
+-- name: SearchWords :many
+-- scope is a plain word; websearch_to_tsquery takes any text.
+select id, project_id, number, title, status, assignment, created_by, created_at, updated_at, resolved_at, resolved_by, version
+from issues
+where words @@ (cast(@scope::text as tsquery) && websearch_to_tsquery('simple', sqlc.arg(q)::text)) and numnode(websearch_to_tsquery('simple', sqlc.arg(q)::text)) > 0
+    and owner_user_id = @owner_user_id and project_id = @project_id and status = any(@statuses::text[]) and number < @before
+order by number desc limit sqlc.arg(page_size) offset sqlc.arg(skip);
+
+-- name: SearchTitles :many
+select id, project_id, number, title, status, assignment, created_by, created_at, updated_at, resolved_at, resolved_by, version
+from issues
+where folded_title like sqlc.arg(pattern)::text
+    and owner_user_id = @owner_user_id and project_id = @project_id and status = any(@statuses::text[]) and number < @before
+order by number desc limit sqlc.arg(page_size) offset sqlc.arg(skip);
+
+-- name: CountByStatus :one
+select count(*) from issues where owner_user_id = @owner_user_id and project_id = @project_id and status = any(@statuses::text[]);
+
+-- name: CountWords :one
+select count(*) from issues
+where words @@ (cast(@scope::text as tsquery) && websearch_to_tsquery('simple', sqlc.arg(q)::text)) and numnode(websearch_to_tsquery('simple', sqlc.arg(q)::text)) > 0
+    and owner_user_id = @owner_user_id and project_id = @project_id and status = any(@statuses::text[]);
+
+-- name: CountTitles :one
+select count(*) from issues
+where folded_title like sqlc.arg(pattern)::text
+    and owner_user_id = @owner_user_id and project_id = @project_id and status = any(@statuses::text[]);

@@ -1,0 +1,326 @@
+// Package store keeps issues, their updates and their todos in Postgres. A change holds the row of its issue, so that
+// changes of one issue follow each other; the number of a new issue is taken in its transaction, so a failed
+// transaction leaves no gap.
+package store
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"kaged.dev/pkg/postgres/database"
+	"kaged.dev/services/issue/internal/core/issues"
+	"kaged.dev/services/issue/internal/store/db"
+)
+
+// Store implements [issues.Store].
+type Store struct{ db database.DB }
+
+// New returns the store in a database.
+func New(db database.DB) *Store { return &Store{db} }
+
+// ProbeWrite writes as much as filing an issue does first; its transaction is taken back.
+func ProbeWrite(ctx context.Context, tx pgx.Tx) error {
+	_, err := db.New(tx).TakeNumber(ctx, "", "")
+	return err
+}
+
+// scope is the word that all issues of a project have, and no text: a lexeme of folded text holds no capital.
+func scope(p issues.Project) string {
+	sum := md5.Sum([]byte(p.Owner + "\x00" + p.ID))
+	return "P" + hex.EncodeToString(sum[:])
+}
+
+// words is the text that is searched.
+func words(title, body string) string { return issues.Fold(title) + "\n" + issues.Fold(body) }
+
+// errTaken ends a transaction that is not to be kept, with the number that it took.
+var errTaken = errors.New("the client id was used before")
+
+// Create implements [issues.Store].
+func (s *Store) Create(ctx context.Context, i issues.Issue) (filed issues.Issue, created bool, err error) {
+	err = database.InTx(ctx, s.db, func(tx database.DB) error {
+		q := db.New(tx)
+		number, err := q.TakeNumber(ctx, i.Owner, i.Project.ID)
+		if err != nil {
+			return err
+		}
+		if i.ClientID != "" {
+			// The counter's row is held, so an issue with this client id is either committed or will never be.
+			row, err := q.FindByClientID(ctx, i.Owner, i.Project.ID, i.ClientID)
+			if err == nil {
+				filed = issueOf(db.FindIssueRow(row))
+				return errTaken
+			}
+			if !errors.Is(err, pgx.ErrNoRows) {
+				return err
+			}
+		}
+		i.Number = number
+		filed, created = i, true
+		return q.CreateIssue(ctx, db.CreateIssueParams{
+			ID: i.ID, OwnerUserID: i.Owner, ProjectID: i.Project.ID, Number: i.Number, Title: i.Title, Body: i.Body,
+			Status:    string(i.Status),
+			CreatedBy: i.CreatedBy, CreatedAt: i.CreatedAt, ImportedFrom: unlessEmpty(i.ImportedFrom),
+			ClientID:    unlessEmpty(i.ClientID),
+			ContentHash: i.ContentHash, Words: words(i.Title, i.Body), Scope: scope(i.Project),
+			FoldedTitle: issues.Fold(i.Title),
+		})
+	})
+	if errors.Is(err, errTaken) {
+		return filed, false, nil
+	}
+	if err != nil {
+		return issues.Issue{}, false, database.Fail(err, "create issue")
+	}
+	return filed, created, nil
+}
+
+// Find implements [issues.Store].
+func (s *Store) Find(ctx context.Context, at issues.Ref) (issues.Issue, error) {
+	row, err := db.New(s.db).FindIssue(ctx, at.Owner, at.ID, at.Number)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return issues.Issue{}, issues.NotFound(at.Number)
+	}
+	return issueOf(row), database.Fail(err, "find issue")
+}
+
+// lock holds an issue until the transaction ends.
+func lock(ctx context.Context, q *db.Queries, at issues.Ref) (issues.Issue, error) {
+	row, err := q.LockIssue(ctx, at.Owner, at.ID, at.Number)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return issues.Issue{}, issues.NotFound(at.Number)
+	}
+	return issueOf(db.FindIssueRow(row)), err
+}
+
+// Change implements [issues.Store].
+func (s *Store) Change(ctx context.Context, at issues.Ref, change func(issues.Issue) (issues.Issue, []issues.Update,
+	error),
+) error {
+	err := database.InTx(ctx, s.db, func(tx database.DB) error {
+		before, err := lock(ctx, db.New(tx), at)
+		if err != nil {
+			return err
+		}
+		i, updates, err := change(before)
+		if err != nil {
+			return err
+		}
+		var p database.Pipeline
+		q := db.New(&p)
+		if i.Version != before.Version {
+			err = q.ChangeIssue(ctx, db.ChangeIssueParams{
+				ID: i.ID, Title: i.Title, Body: i.Body, OriginalBody: i.OriginalBody, Status: string(i.Status),
+				Assignment: i.Assignment,
+				UpdatedAt:  i.UpdatedAt, ResolvedAt: i.ResolvedAt, ResolvedBy: i.ResolvedBy, Version: i.Version,
+				Words: words(i.Title, i.Body), Scope: scope(i.Project), FoldedTitle: issues.Fold(i.Title),
+			})
+		} else {
+			err = q.TouchIssue(ctx, i.UpdatedAt, i.ID)
+		}
+		for _, u := range updates {
+			metadata := json.RawMessage("{}")
+			if u.Metadata != nil && err == nil {
+				metadata, err = database.JSON(u.Metadata)
+			}
+			if err == nil {
+				err = q.AddUpdate(ctx, db.AddUpdateParams{
+					ID: u.ID, IssueID: i.ID, Author: u.Author, Kind: string(u.Kind), Body: u.Body, Metadata: metadata,
+					Visibility: string(u.Visibility), CreatedAt: u.CreatedAt,
+				})
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return p.Send(ctx, tx)
+	})
+	return database.Fail(err, "change issue")
+}
+
+// Updates implements [issues.Store].
+func (s *Store) Updates(ctx context.Context, issueID string, after int64, rows int32) ([]issues.Update, error) {
+	list, err := db.New(s.db).ListUpdates(ctx, issueID, after, rows)
+	if err != nil {
+		return nil, database.Fail(err, "list updates")
+	}
+	out := make([]issues.Update, len(list))
+	for i, row := range list {
+		out[i] = updateOf(row.IssueUpdate)
+	}
+	return out, nil
+}
+
+// LastUpdates implements [issues.Store].
+func (s *Store) LastUpdates(ctx context.Context, issueID string, rows int32) ([]issues.Update, error) {
+	list, err := db.New(s.db).LastUpdates(ctx, issueID, rows)
+	if err != nil {
+		return nil, database.Fail(err, "list updates")
+	}
+	out := make([]issues.Update, len(list))
+	for i, row := range list {
+		out[len(list)-1-i] = updateOf(row.IssueUpdate)
+	}
+	return out, nil
+}
+
+// Todos implements [issues.Store].
+func (s *Store) Todos(ctx context.Context, issueID string) ([]issues.Todo, error) {
+	list, err := todos(ctx, db.New(s.db), issueID)
+	return list, database.Fail(err, "list todos")
+}
+
+func todos(ctx context.Context, q *db.Queries, issueID string) ([]issues.Todo, error) {
+	rows, err := q.ListTodos(ctx, issueID)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]issues.Todo, len(rows))
+	for i, row := range rows {
+		out[i] = todoOf(row.IssueTodo)
+	}
+	return out, nil
+}
+
+// ChangeTodos implements [issues.Store].
+func (s *Store) ChangeTodos(ctx context.Context, at issues.Ref, now int64, change func([]issues.Todo) ([]issues.Todo,
+	error),
+) error {
+	err := database.InTx(ctx, s.db, func(tx database.DB) error {
+		i, err := lock(ctx, db.New(tx), at)
+		if err != nil {
+			return err
+		}
+		before, err := todos(ctx, db.New(tx), i.ID)
+		if err != nil {
+			return err
+		}
+		after, err := change(slices.Clone(before))
+		if err != nil {
+			return err
+		}
+		var p database.Pipeline
+		q := db.New(&p)
+		err = q.TouchIssue(ctx, max(now, i.UpdatedAt), i.ID)
+		// The one at work is put back before another is started: an index allows one.
+		for _, started := range []bool{false, true} {
+			for k, t := range after {
+				if (t.Status == issues.Working) == started && err == nil && (k >= len(before) || !reflect.DeepEqual(t, before[k])) {
+					err = putTodo(ctx, q, i.ID, t, k >= len(before))
+				}
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return p.Send(ctx, tx)
+	})
+	return database.Fail(err, "change todos")
+}
+
+func putTodo(ctx context.Context, q *db.Queries, issueID string, t issues.Todo, isNew bool) error {
+	notes, err := database.JSON(t.Notes)
+	if err != nil {
+		return err
+	}
+	if !isNew {
+		return q.ChangeTodo(ctx, db.ChangeTodoParams{
+			ID: t.ID, Content: t.Content, Status: string(t.Status), Notes: notes, CompletedAt: t.CompletedAt,
+			VerifiedAt: t.VerifiedAt, VerifiedBy: t.VerifiedBy,
+		})
+	}
+	return q.AddTodo(ctx, db.AddTodoParams{
+		ID: t.ID, IssueID: issueID, Position: int32(t.Position), Content: t.Content, Status: string(t.Status),
+		Kind: string(t.Kind), Phase: t.Phase,
+		Notes: notes, OriginAgent: t.OriginAgent, CreatedAt: t.CreatedAt, CompletedAt: t.CompletedAt,
+		VerifiedAt: t.VerifiedAt, VerifiedBy: t.VerifiedBy,
+	})
+}
+
+// List implements [issues.Store].
+func (s *Store) List(ctx context.Context, f issues.Filter) ([]issues.Issue, error) {
+	before := f.Before
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	q, skip := db.New(s.db), int32(f.Skip)
+	statuses := f.Statuses
+	if statuses == nil {
+		statuses = issues.NotEnded()
+	}
+	var out []issues.Issue
+	var err error
+	switch {
+	case f.Query != "" && f.Parts:
+		out, err = listed(q.SearchTitles(ctx, db.SearchTitlesParams{
+			Pattern: part(f.Query), OwnerUserID: f.Owner, ProjectID: f.Project.ID, Statuses: issues.Names(statuses),
+			Before: before, PageSize: f.Rows, Skip: skip,
+		}))
+	case f.Query != "":
+		out, err = listed(q.SearchWords(ctx, db.SearchWordsParams{
+			Scope: "'" + scope(f.Project) + "'", Q: f.Query,
+			OwnerUserID: f.Owner, ProjectID: f.Project.ID, Statuses: issues.Names(statuses), Before: before, PageSize: f.Rows,
+			Skip: skip,
+		}))
+	case f.Statuses == nil:
+		out, err = listed(q.ListOpen(ctx, db.ListOpenParams{
+			OwnerUserID: f.Owner, ProjectID: f.Project.ID, Before: before,
+			PageSize: f.Rows, Skip: skip,
+		}))
+	default:
+		out, err = listed(q.ListByStatus(ctx, db.ListByStatusParams{
+			OwnerUserID: f.Owner, ProjectID: f.Project.ID, Statuses: issues.Names(statuses), Before: before, PageSize: f.Rows,
+			Skip: skip,
+		}))
+	}
+	if err != nil {
+		return nil, database.Fail(err, "list issues")
+	}
+	for i := range out {
+		out[i].Owner = f.Owner
+	}
+	return out, nil
+}
+
+// Count implements [issues.Store].
+func (s *Store) Count(ctx context.Context, f issues.Filter) (n int64, err error) {
+	q, statuses := db.New(s.db), f.Statuses
+	if statuses == nil {
+		statuses = issues.NotEnded()
+	}
+	switch {
+	case f.Query != "" && f.Parts:
+		n, err = q.CountTitles(ctx, part(f.Query), f.Owner, f.Project.ID, issues.Names(statuses))
+	case f.Query != "":
+		n, err = q.CountWords(ctx, db.CountWordsParams{
+			Scope: "'" + scope(f.Project) + "'", Q: f.Query, OwnerUserID: f.Owner, ProjectID: f.Project.ID,
+			Statuses: issues.Names(statuses),
+		})
+	default:
+		n, err = q.CountByStatus(ctx, f.Owner, f.Project.ID, issues.Names(statuses))
+	}
+	return n, database.Fail(err, "count issues")
+}
+
+// part is the pattern of a text as a part of another.
+func part(text string) string {
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
+}
+
+func unlessEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+var _ issues.Store = (*Store)(nil)

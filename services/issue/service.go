@@ -1,0 +1,140 @@
+package issue
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fullstorydev/grpchan"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/postgres"
+	"kaged.dev/pkg/postgres/database"
+	"kaged.dev/pkg/retry"
+	"kaged.dev/pkg/rpc"
+	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
+	"kaged.dev/services/issue/internal/core/issues"
+	"kaged.dev/services/issue/internal/database/migrations"
+	"kaged.dev/services/issue/internal/server"
+	"kaged.dev/services/issue/internal/store"
+)
+
+// Deps are the collaborators of a [Service].
+type Deps struct {
+	Log *slog.Logger
+	// DatabaseURL connects as the owner of the schema, AppURL as the services' role; empty means the owner steps down.
+	DatabaseURL, AppURL string
+}
+
+// Service is the issue service. It refuses calls until [Service.Run] has opened the database.
+type Service struct {
+	cfg    Config
+	deps   Deps
+	pool   *database.Pool
+	health *postgres.Health
+	ready  atomic.Bool
+	server *server.Server
+	tools  *server.Tools
+}
+
+// New returns a Service. Nothing is started.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	pool := new(database.Pool)
+	service := issues.New(store.New(pool))
+	return &Service{
+		cfg: cfg, deps: deps, pool: pool,
+		health: postgres.NewHealth(deps.Log, cfg.DatabaseStall.D(), store.ProbeWrite),
+		server: server.New(service), tools: server.NewTools(service),
+	}, nil
+}
+
+// Register implements host.Service.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	r = grpchan.WithUnaryInterceptors(r, s.readyUnary, rpc.RequireOperator)
+	issuev1.RegisterIssueServiceServer(r, s.server)
+	issuev1.RegisterIssueToolServiceServer(r, s.tools)
+}
+
+// Ready implements host.Readier.
+func (s *Service) Ready(ctx context.Context) error {
+	if !s.ready.Load() {
+		return database.NotOpen()
+	}
+	pool, err := s.pool.Get()
+	if err != nil {
+		return err
+	}
+	if err := s.health.Err(); err != nil {
+		return err
+	}
+	return postgres.Ping(ctx, pool)
+}
+
+// Run implements host.Service. It fails if the schema cannot be used; a database that is away is waited for.
+func (s *Service) Run(ctx context.Context) error {
+	pool, err := s.openPool(ctx)
+	if pool == nil {
+		return err
+	}
+	defer postgres.Close(pool, s.cfg.DatabaseStall.D())
+	s.pool.Open(pool)
+	defer s.pool.Close()
+	var work sync.WaitGroup
+	defer work.Wait()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	work.Go(func() { s.health.Watch(watching, pool) })
+	s.ready.Store(true)
+	defer s.ready.Store(false)
+	<-ctx.Done()
+	return nil
+}
+
+// pauses are between the tries while the database is away.
+var pauses = retry.Pauses{First: 50 * time.Millisecond, Last: 2 * time.Second}
+
+// openPool returns nil without an error if ctx ends first.
+func (s *Service) openPool(ctx context.Context) (pool *pgxpool.Pool, err error) {
+	cfg := postgres.Config{
+		OwnerURL: s.deps.DatabaseURL, URL: s.deps.AppURL, MaxConns: int32(s.cfg.DatabaseConns), Log: s.deps.Log,
+		Health: s.health,
+	}
+	for range pauses.Each(ctx) {
+		if pool, err = postgres.Open(ctx, cfg, migrations.Files, migrations.Schema); !errors.Is(err, fault.Unavailable) ||
+			ctx.Err() != nil {
+			break
+		}
+		s.deps.Log.Warn("waiting for the database", "error", err)
+	}
+	if ctx.Err() != nil && pool == nil {
+		return nil, nil
+	}
+	return pool, err
+}
+
+// readyUnary refuses calls until the service is ready, and at once while the database does not answer.
+func (s *Service) readyUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any,
+	error,
+) {
+	if !s.ready.Load() {
+		return nil, database.NotOpen()
+	}
+	bounded, done, err := s.health.Bound(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	resp, err := next(bounded, req)
+	if err != nil && bounded.Err() != nil {
+		err = postgres.Stalled(bounded, err)
+	}
+	return resp, err
+}

@@ -1,0 +1,309 @@
+package cage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"kaged.dev/pkg/cage"
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/host"
+	"kaged.dev/services/kaged/internal/cli/kit"
+	"kaged.dev/services/kaged/internal/workbench"
+)
+
+func cageExec(a kit.App, p *kit.Places) *cobra.Command {
+	var policy, project string
+	var tty bool
+	cmd := &cobra.Command{
+		Use:   "exec --policy FILE [--tty] [--] CMD [ARGS...]",
+		Short: "Run a command in a cage",
+		Long: "Runs a command in a cage of its own, as a caged agent's commands run. FILE is the mapping of a `cage:` block of a project\n" +
+			"file; its project paths start at the project's folder. Paths inside equal those outside; the working folder is kept where the\n" +
+			"policy shows it, else it is /. No daemon is needed.\n\n" +
+			"Nothing is left of the cage when the command has ended, nor a moment after a kill -9 of kaged.\n" +
+			"So `state: persistent` has no effect: the home is empty at first and gone with the cage.\n\n" +
+			"Stdin and signals go to the command. A second Ctrl-C kills the command and its cage. With --tty it has a terminal.\n" +
+			"Connections that the policy does not allow are reported on stderr as they happen, with --tty when the command has ended.\n" +
+			"Repeated attempts to one target are reported once, with a total at the end.\n\n" +
+			"Exits as the command does, with 128+n where signal n ended it, 125 where kaged failed, 126 where the program cannot be run\n" +
+			"and 127 where it is not there. What the cage killed it for is said on stderr: `kaged: killed: oom`, pids, walltime, disk or\n" +
+			"seccomp, and in the next line which limit it was, how high it is and what to do.",
+		Example: "  kaged cage exec --policy cage.yaml -- go test ./...\n" +
+			"  kaged cage exec --policy cage.yaml --tty bash",
+		Args: func(cmd *cobra.Command, list []string) error {
+			switch {
+			case policy == "":
+				return ownMisuse(cmd, "a policy is needed: --policy FILE")
+			case len(list) == 0:
+				return ownMisuse(cmd, "a command is needed")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, list []string) error {
+			command, err := caged(a, p, policy, a.ProjectOf(cmd, project), list)
+			if err != nil {
+				return own(err)
+			}
+			a.WarnPersistent(command.Policy)
+			box, err := workbench.OpenSandbox(workbench.Options{
+				ConfigPath: p.Config, DataDir: p.DataDir, Getenv: a.Getenv, Stderr: a.Stderr, Modules: a.Modules,
+			})
+			if err != nil {
+				return own(err)
+			}
+			err = execute(cmd.Context(), a, box, command, tty, policyName(policy))
+			if closed := box.Close(); err == nil && closed != nil {
+				return own(closed)
+			}
+			return err
+		},
+	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ownMisuse(cmd, "%s", kit.FlagSentence(cmd, err)) })
+	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
+	cmd.Flags().StringVar(&policy, "policy", "", "the file with the policy, - for standard input")
+	cmd.Flags().StringVar(&project, "project", ".", kit.ProjectUsage)
+	cmd.Flags().BoolVar(&tty, "tty", false, "give the command a terminal")
+	return cmd
+}
+
+// own makes an error one of kaged's own, as opposed to the command's.
+func own(err error) error { return kit.Exit(kit.ExitOwn, err) }
+
+func ownMisuse(cmd *cobra.Command, format string, args ...any) error {
+	return own(fmt.Errorf("%s; see `%s --help`", fmt.Sprintf(format, args...), cmd.CommandPath()))
+}
+
+// maxPolicy is the largest policy in bytes.
+const maxPolicy = 1 << 20
+
+// caged returns the command that the arguments ask for, in the working folder if the policy shows that.
+func caged(a kit.App, p *kit.Places, policyFile, project string, argv []string) (workbench.Command, error) {
+	policy, err := readPolicy(a, policyFile)
+	if err != nil {
+		return workbench.Command{}, err
+	}
+	dir, err := realPath(".")
+	if err != nil {
+		return workbench.Command{}, fmt.Errorf("the working folder cannot be found: %w", err)
+	}
+	root, err := realPath(project)
+	if err != nil {
+		return workbench.Command{}, kit.NoFolder(project)
+	}
+	file, err := config.Load(p.Config.String())
+	if err != nil {
+		return workbench.Command{}, err
+	}
+	forbidden, err := host.Own(file, p.Config, p.DataDir, a.Getenv, a.Modules...)
+	if err != nil {
+		return workbench.Command{}, err
+	}
+	view, err := cage.Compile(policy, root, cage.Forbidden(forbidden...))
+	if err != nil {
+		return workbench.Command{}, err
+	}
+	c := workbench.Command{Argv: argv, Dir: dir, Root: root, Env: inside(a), Policy: policy, Stdin: a.Stdin}
+	if policyFile == "-" {
+		c.Stdin = strings.NewReader("")
+	}
+	if !view.Allows(dir, false) {
+		c.Dir = "/"
+	}
+	return c, nil
+}
+
+// realPath is a path from the root on, without links.
+func realPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+// policyName is what a file of a policy is called to people.
+func policyName(file string) string {
+	if file == "-" {
+		return "the policy"
+	}
+	return file
+}
+
+func readPolicy(a kit.App, name string) (*dsl.Cage, error) {
+	from := a.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("there is no policy %s", name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the policy cannot be read: %w", err)
+		}
+		defer f.Close()
+		from = f
+	}
+	data, err := io.ReadAll(io.LimitReader(from, maxPolicy+1))
+	if err != nil {
+		return nil, fmt.Errorf("the policy cannot be read: %w", err)
+	}
+	if len(data) > maxPolicy {
+		return nil, fmt.Errorf("the policy %s is longer than %d bytes", name, maxPolicy)
+	}
+	if name == "-" {
+		name = "standard input"
+	}
+	policy, diagnostics := dsl.ParseCage(name, data)
+	var lines []string
+	for _, d := range diagnostics {
+		line := d.Pos.String() + ": " + d.Message
+		if d.Severity == dsl.Warning {
+			fmt.Fprintln(a.Stderr, "kaged: warning:", line)
+			continue
+		}
+		lines = append(lines, "\n  "+line)
+	}
+	if policy == nil {
+		return nil, fmt.Errorf("the policy cannot be used:%s", strings.Join(lines, ""))
+	}
+	return policy, nil
+}
+
+// handed are the variables of this process that a caged command gets; the cage adds its own.
+var handed = []string{"PATH", "LANG", "LC_ALL", "TERM", "TZ"}
+
+func inside(a kit.App) map[string]string {
+	env := map[string]string{}
+	for _, name := range handed {
+		if value := a.Getenv(name); value != "" {
+			env[name] = value
+		}
+	}
+	return env
+}
+
+// patience is how long a command may take to end after the first signal before it is said how to end it at once.
+const patience = time.Second
+
+// heed waits for the signals that end programs until done: the command gets the first and ends by itself; whoever sends a second
+// does not want to wait. quiet is for when nothing may be written.
+func heed(ctx context.Context, a kit.App, done <-chan struct{}, kill func(), quiet bool) {
+	select {
+	case <-ctx.Done():
+	case <-done:
+		return
+	}
+	waited := time.NewTimer(patience)
+	defer waited.Stop()
+	for {
+		select {
+		case <-waited.C:
+			if !quiet {
+				fmt.Fprintln(a.Stderr, "kaged: the command has got the signal and goes on; Ctrl-C again ends it and its cage at once")
+			}
+		case <-a.Hurry:
+			kill()
+			return
+		case <-done:
+			return
+		}
+	}
+}
+
+// execute runs a command and returns its end as this process's. from says where its policy is.
+func execute(ctx context.Context, a kit.App, box *workbench.Sandbox, c workbench.Command, tty bool, from string) error {
+	life, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	done, heeded := make(chan struct{}), make(chan struct{})
+	defer func() { close(done); <-heeded }()
+	go func() {
+		defer close(heeded)
+		heed(ctx, a, done, kill, tty)
+	}()
+	signals, forget := passSignals()
+	defer forget()
+	c.Signals = signals
+	restore := func() {}
+	if tty {
+		restore = sync.OnceFunc(attachTerminal(a, &c))
+	}
+	defer restore()
+	refused := refusedList{w: a.Stderr, later: tty}
+	c.Refused = refused.add
+	c.Output = func(stderr bool, data []byte) {
+		if stderr {
+			_, _ = a.Stderr.Write(data) // nobody listens any more; the command goes on
+			refused.midline = len(data) > 0 && data[len(data)-1] != '\n'
+		} else {
+			_, _ = a.Stdout.Write(data)
+		}
+	}
+	began := time.Now()
+	exited, err := box.Exec(life, c)
+	restore()
+	refused.end()
+	switch {
+	case err != nil && life.Err() != nil:
+		fmt.Fprintf(a.Stderr, "kaged: cut off after %s by the second signal; the cage is gone, and all that ran in it\n",
+			kit.Seconds(time.Since(began).Milliseconds()))
+		return kit.Exit(kit.ExitCancelled, nil)
+	case err != nil:
+		return startError(err)
+	}
+	for _, f := range exited.GetFound() {
+		a.SayFound(f.GetText())
+	}
+	return ended(a, exited, c.Policy.Limits, from)
+}
+
+// startError is the end of this process for a command that did not get to say how it ended.
+func startError(err error) error {
+	f := fault.From(err)
+	switch {
+	case f.Code != fault.ShellSpawnFailed || f.Details["program"] == nil:
+		return own(err)
+	case f.Details["missing"] == true:
+		return kit.Exit(kit.ExitNoProgram, err)
+	}
+	return kit.Exit(kit.ExitNotRun, err)
+}
+
+// attachTerminal gives the command a terminal of the size of this one, whose keys go to the command as they are. restore
+// gives the terminal back.
+func attachTerminal(a kit.App, c *workbench.Command) (restore func()) {
+	c.Terminal = &workbench.Size{}
+	in, ok := a.Stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return func() {}
+	}
+	size := func() (s workbench.Size) {
+		cols, rows, err := term.GetSize(int(in.Fd()))
+		if err == nil {
+			s = workbench.Size{Cols: uint32(cols), Rows: uint32(rows)}
+		}
+		return s
+	}
+	*c.Terminal = size()
+	resized, forget := passSizes(size)
+	c.Resized = resized
+	state, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return forget
+	}
+	return func() {
+		forget()
+		_ = term.Restore(int(in.Fd()), state) // it is the terminal it was
+	}
+}

@@ -1,0 +1,72 @@
+package cage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"kaged.dev/pkg/ownpath"
+	"kaged.dev/pkg/termtext"
+	"kaged.dev/services/kaged/internal/cli/kit"
+	"kaged.dev/services/kaged/internal/cli/tools"
+	"kaged.dev/services/kaged/internal/workbench"
+)
+
+func cageShow(a kit.App, p *kit.Places) *cobra.Command {
+	var project string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show [flags] [AGENT_PATH]",
+		Short: "Say what an agent of the project may do, before it does anything",
+		Long: "Says in plain words what an agent's cage allows: what it may read, write and reach, what stays read-only in that and\n" +
+			"why, which tools it enables, and what it is limited to. The agent is named by its tree path; without one it is the\n" +
+			"root agent. What an agent may do is never more than the agents above it may, and the paths are looked at as a cage\n" +
+			"would: one that is missing or a link is an error. No daemon is needed.",
+		Example: "  kaged cage show primary.subagents.tester\n  kaged cage show --project ~/src/demo --json",
+		Args: func(cmd *cobra.Command, list []string) error {
+			if len(list) > 1 {
+				return kit.Misused(cmd, "one agent's tree path is needed, such as primary.subagents.tester")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, list []string) error {
+			agent := ""
+			if len(list) > 0 {
+				agent = list[0]
+			}
+			b, err := tools.Bench(a, p, tools.Flags{Project: a.ProjectOf(cmd, project)}, ownpath.Path{})
+			if err != nil {
+				return err
+			}
+			shown, err := b.Cage(cmd.Context(), agent, p.DataDir)
+			if err := errors.Join(err, b.Close()); err != nil {
+				return err
+			}
+			a.Warn(shown.Warnings)
+			if asJSON {
+				return kit.WriteJSON(a.Stdout, shown)
+			}
+			return writeCage(a.Stdout, shown)
+		},
+	}
+	cmd.Flags().StringVar(&project, "project", ".", kit.ProjectUsage)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print everything as one JSON object")
+	return cmd
+}
+
+// writeCage writes for people what an agent may do: the sentence first, then a thing a line.
+func writeCage(w io.Writer, c workbench.Cage) error {
+	if !c.Caged {
+		_, err := fmt.Fprintf(w, "%s of %s has no cage: it may do what kaged itself may do on this machine.\n", c.Agent, c.Project)
+		return err
+	}
+	fmt.Fprintf(w, "%s of %s %s.\n\n", c.Agent, c.Project, termtext.Line(c.May))
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, line := range c.Says[1:] {
+		fmt.Fprintf(tab, "%s\t%s\n", line.About, termtext.Line(line.Text))
+	}
+	return tab.Flush()
+}

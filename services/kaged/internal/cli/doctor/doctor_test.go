@@ -1,0 +1,60 @@
+package doctor
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"kaged.dev/services/kaged/internal/checkup"
+)
+
+// Each layer says what enforces it, or what mends it; each gap is explained once more with the command that mends it.
+func TestWriteReport(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	err := writeReport(&out, checkup.Report{
+		Cages: checkup.Cages{Tier: "userns", Layers: []checkup.Layer{
+			{Name: "user namespaces", State: checkup.Enforced, By: "clone"},
+			{Name: "limits.cpu", State: "missing", Reason: "There is no cpu controller.", Fix: "systemctl something"},
+			{Name: "limits.memory", State: checkup.BestEffort, By: "a watchdog", Reason: "There is no memory controller."},
+		}},
+		Checks: []checkup.Check{{Name: "git", State: checkup.Optional, Detail: "not installed", Fix: "apt-get install git"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"Cages can be made here (userns).\n", "user namespaces  enforced     clone\n", "limits.cpu       missing      fix: systemctl something\n",
+		"limits.memory    best_effort  a watchdog\n", "git    optional  not installed\n",
+		"\nlimits.cpu: There is no cpu controller.\n  fix: systemctl something\n", "\nlimits.memory: There is no memory controller.\n",
+		"\ngit\n  fix: apt-get install git\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in:\n%s", want, out.String())
+		}
+	}
+	out.Reset()
+	if err := writeReport(&out, checkup.Report{Cages: checkup.Cages{Unavailable: "no user namespaces"}}); err != nil || !strings.HasPrefix(out.String(), "Cages cannot be made here: no user namespaces\n") {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+// Layers that one reason keeps from being enforced are explained once, together.
+func TestWriteReportOfOneCause(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	layer := func(name string) checkup.Layer {
+		return checkup.Layer{Name: name, State: "missing", Reason: "not permitted", Fix: "the long sentence"}
+	}
+	if err := writeReport(&out, checkup.Report{Cages: checkup.Cages{
+		Unavailable: "x", Layers: []checkup.Layer{layer("mount"), layer("pid"), layer("net")},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "the long sentence"); n != 2 { // in the table and below it
+		t.Errorf("the fix is said %d times, want 2:\n%s", n, out.String())
+	}
+	if !strings.Contains(out.String(), "\nmount, pid, net: not permitted\n  fix: the long sentence\n") {
+		t.Errorf("the gap is not explained once:\n%s", out.String())
+	}
+}

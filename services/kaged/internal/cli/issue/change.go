@@ -1,0 +1,116 @@
+package issue
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kaged.dev/services/kaged/client"
+	"kaged.dev/services/kaged/internal/cli/kit"
+)
+
+// maxInput is far above the longest text of the API, which refuses longer ones.
+const maxInput = 1 << 20
+
+// textOf is a text of the command line; - reads standard input.
+func textOf(a kit.App, text string) (string, error) {
+	if text != "-" {
+		return text, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(a.Stdin, maxInput))
+	return string(data), err
+}
+
+func file(a kit.App, p *kit.Places) *cobra.Command {
+	var at place
+	var body string
+	cmd := &cobra.Command{
+		Use: "new TITLE", Short: "File an issue", Args: cobra.MinimumNArgs(1),
+		Example: "  kaged issue new \"Login fails\" --body \"since Monday\"\n" +
+			"  kaged issue new Login fails --body - < report.md",
+		RunE: func(cmd *cobra.Command, words []string) error {
+			text, err := textOf(a, body)
+			if err != nil {
+				return err
+			}
+			return at.in(a, p, cmd, func(ctx context.Context, c *client.Client, path string) error {
+				var i issueView
+				in := map[string]any{"title": strings.Join(words, " "), "body": text}
+				if err := c.Do(ctx, http.MethodPost, path, in, &i); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(a.Stdout, "issue #%d: %s\n", i.Number, i.Status)
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&body, "body", "", "the body, Markdown; - reads standard input")
+	at.flags(cmd)
+	return cmd
+}
+
+func comment(a kit.App, p *kit.Places) *cobra.Command {
+	var at place
+	var private bool
+	cmd := &cobra.Command{
+		Use: "comment NUMBER TEXT|-", Short: "Comment on an issue", Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			number, err := numbered(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			text, err := textOf(a, strings.Join(args[1:], " "))
+			if err != nil {
+				return err
+			}
+			in := map[string]any{"body": text, "visibility": "all"}
+			if private {
+				in["visibility"] = "operator_only"
+			}
+			return at.in(a, p, cmd, func(ctx context.Context, c *client.Client, path string) error {
+				return c.Do(ctx, http.MethodPost, path+number+"/updates", in, nil)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&private, "private", false, "show it to the operator and the root agent alone")
+	at.flags(cmd)
+	return cmd
+}
+
+func closing(a kit.App, p *kit.Places) *cobra.Command {
+	var at place
+	var reject bool
+	cmd := &cobra.Command{
+		Use: "close NUMBER COMMENT|-", Short: "Resolve or reject an issue, with a comment", Args: cobra.MinimumNArgs(2),
+		Example: "  kaged issue close 7 fixed in the last release\n  kaged issue close 8 --reject works as documented",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			number, err := numbered(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			text, err := textOf(a, strings.Join(args[1:], " "))
+			if err != nil {
+				return err
+			}
+			in := map[string]any{"status": "resolved", "comment": text}
+			if reject {
+				in["status"] = "rejected"
+			}
+			return at.in(a, p, cmd, func(ctx context.Context, c *client.Client, path string) error {
+				var i issueView
+				if err := c.Do(ctx, http.MethodPatch, path+number, in, &i); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(a.Stdout, "issue #%d: %s\n", i.Number, i.Status)
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&reject, "reject", false, "reject the issue instead of resolving it")
+	at.flags(cmd)
+	return cmd
+}

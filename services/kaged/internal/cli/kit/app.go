@@ -1,0 +1,70 @@
+// Package kit is what the commands share: the process they run in, flags, exit codes, questions, and how values are shown.
+package kit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/termtext"
+)
+
+// App is the command with everything it takes from outside, so that tests can run it in their process.
+type App struct {
+	// Args are the arguments without the program's name.
+	Args []string
+	// Getenv reads the environment.
+	Getenv func(string) string
+	// Stdin, Stdout and Stderr are the standard streams.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Modules are the services a daemon runs.
+	Modules []host.Module
+	// Hurry is closed when what still runs is to be cut off, after the context of [App.Run] has ended; nil means never.
+	Hurry <-chan struct{}
+}
+
+// ExitCode says what is wrong, if anything is, and returns the code for it.
+func (a App) ExitCode(err error) int {
+	if err != nil && !silent(err) {
+		fmt.Fprintln(a.Stderr, "kaged:", termtext.Lines(Sentence(err)))
+	}
+	return CodeOf(err)
+}
+
+// Sentence is what a person is shown of an error: the message, the code where there is one to look up, and below it the places
+// in the project file, or the names there are, where the error has them.
+func Sentence(err error) string {
+	var f *fault.Error
+	if !errors.As(err, &f) {
+		return err.Error()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s)", f.Msg, f.Code)
+	if agents, _ := f.Details["agents"].([]any); f.Code == fault.NotFound && len(agents) > 0 {
+		b.WriteString(" It has:")
+		for _, name := range agents {
+			fmt.Fprintf(&b, "\n  %v", name)
+		}
+	}
+	if places, _ := f.Details["errors"].([]any); f.Code == fault.DSLInvalid && len(places) > 0 {
+		b.Reset()
+		fmt.Fprintf(&b, "The project file does not compile. (%s)", f.Code)
+		for _, item := range places {
+			e, _ := item.(map[string]any)
+			b.WriteString("\n  " + place(e))
+		}
+	}
+	return b.String()
+}
+
+// place is a place in a file and what is wrong there; a file that is not there has no lines.
+func place(e map[string]any) string {
+	if fmt.Sprint(e["line"]) == "0" {
+		return fmt.Sprintf("%v: %v", e["file"], e["reason"])
+	}
+	return fmt.Sprintf("%v:%v:%v: %v", e["file"], e["line"], e["column"], e["reason"])
+}

@@ -1,0 +1,46 @@
+package kit
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func Usage(format string, args ...any) error {
+	return &ExitError{ExitUsage, fmt.Errorf(format, args...)}
+}
+
+// Misused says what is wrong with the use of a command, and where it is explained.
+func Misused(cmd *cobra.Command, format string, args ...any) error {
+	return Usage("%s; see `%s --help`", fmt.Sprintf(format, args...), cmd.CommandPath())
+}
+
+// Group is a command that only holds others.
+func Group(name, short string) *cobra.Command {
+	return &cobra.Command{Use: name, Short: short, Args: Known, RunE: Help}
+}
+
+func Help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+// Known refuses what is no command of a group, and names what may have been meant.
+func Known(cmd *cobra.Command, list []string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	meant := ""
+	if cmd.SuggestionsMinimumDistance <= 0 {
+		cmd.SuggestionsMinimumDistance = 2
+	}
+	if s := cmd.SuggestionsFor(list[0]); len(s) > 0 {
+		meant = fmt.Sprintf(", perhaps you mean `%s %s`", cmd.CommandPath(), s[0])
+	}
+	return Misused(cmd, "there is no command `%s %s`%s", cmd.CommandPath(), list[0], meant)
+}
+
+// Nothing refuses arguments.
+func Nothing(cmd *cobra.Command, list []string) error {
+	if len(list) > 0 {
+		return Misused(cmd, "`%s` takes no argument, such as %q", cmd.CommandPath(), list[0])
+	}
+	return nil
+}

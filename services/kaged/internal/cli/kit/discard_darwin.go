@@ -1,0 +1,17 @@
+package kit
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// discardInput drops what was typed on a terminal and not read yet. It drops nothing of other files.
+func discardInput(terminal *os.File) {
+	const input = 1                    // FREAD of sys/fcntl.h
+	raw, err := terminal.SyscallConn() // Fd would make reads block, so that Close no longer ends them
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) { _ = unix.IoctlSetPointerInt(int(fd), unix.TIOCFLUSH, input) })
+}

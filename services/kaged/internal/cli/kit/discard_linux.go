@@ -1,0 +1,16 @@
+package kit
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// discardInput drops what was typed on a terminal and not read yet. It drops nothing of other files.
+func discardInput(terminal *os.File) {
+	raw, err := terminal.SyscallConn() // Fd would make reads block, so that Close no longer ends them
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) { _ = unix.IoctlSetInt(int(fd), unix.TCFLSH, unix.TCIFLUSH) })
+}

@@ -1,0 +1,62 @@
+package kit
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/termtext"
+)
+
+// RefusedLine says that a connection was refused.
+func RefusedLine(target, why string, times int64) string {
+	line := "refused: " + Brief(target, 300)
+	if times > 1 {
+		line += fmt.Sprintf(" (%d times)", times)
+	}
+	return line + ": " + Brief(why, 300)
+}
+
+// Count is a number with its noun.
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// ShellQuote is text as a shell takes it as one word.
+func ShellQuote(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// plainWord is what no shell changes.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
+
+// Prose returns w itself, or if w is a terminal, a writer to it that removes what the terminal would obey or not show.
+func Prose(w io.Writer) io.Writer {
+	if IsTerminal(w) {
+		return termtext.NewWriter(w)
+	}
+	return w
+}
+
+// Ago is how long ago something began.
+func Ago(now time.Time, ms int64) string {
+	return max(now.Sub(time.UnixMilli(ms)), 0).Truncate(time.Second).String()
+}
+
+func Seconds(ms int64) string { return fmt.Sprintf("%.2fs", float64(ms)/1000) }
+
+func WriteJSON(w io.Writer, value any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(value)
+}

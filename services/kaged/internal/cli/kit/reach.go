@@ -1,0 +1,104 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/host"
+	"kaged.dev/services/kaged/client"
+	"kaged.dev/services/kaged/internal/daemon"
+)
+
+// answerTimeout bounds how long a gateway in a process of its own may take to say that it is there.
+const answerTimeout = 2 * time.Second
+
+// Gateway calls use with a connection to the gateway that runs here: a daemon's on the data directory, which is waited for
+// while it starts, or one in a process of its own where the configuration says. It reports whether there is one.
+func (a App) Gateway(ctx context.Context, p *Places, use func(grpc.ClientConnInterface) error) (running bool, err error) {
+	_, running, err = daemon.Find(ctx, p.DataDir.String())
+	if err != nil {
+		return false, err
+	}
+	file, err := config.Load(p.Config.String())
+	if err != nil {
+		return false, err
+	}
+	elsewhere, err := host.NewElsewhere(file, p.DataDir, a.Getenv)
+	if err != nil {
+		return false, err
+	}
+	defer elsewhere.Close()
+	conn := elsewhere.Dial("gateway")
+	if !running {
+		if running, err = answers(ctx, conn); !running {
+			return false, err
+		}
+	}
+	return true, use(conn)
+}
+
+// GatewayAnswers reports whether a gateway in a process of its own answers where the configuration says.
+func (a App) GatewayAnswers(ctx context.Context, p *Places) bool {
+	file, err := config.Load(p.Config.String())
+	if err != nil {
+		return false
+	}
+	elsewhere, err := host.NewElsewhere(file, p.DataDir, a.Getenv)
+	if err != nil {
+		return false
+	}
+	defer elsewhere.Close()
+	there, err := answers(ctx, elsewhere.Dial("gateway"))
+	return there && err == nil
+}
+
+// answers reports whether a gateway serves. It fails where one is there and refuses this process.
+func answers(ctx context.Context, conn grpc.ClientConnInterface) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	if errors.Is(err, fault.Forbidden) || errors.Is(err, fault.Unauthenticated) {
+		return false, err
+	}
+	return err == nil, nil
+}
+
+func AddURL(cmd *cobra.Command, address *string) {
+	cmd.Flags().StringVar(address, "url", "", "a daemon elsewhere that needs no sign-in (default: the one on the data directory)")
+}
+
+// Api calls use with a signed-in client of the daemon that runs, at address if that is given. It fails with unavailable where
+// none runs.
+func (a App) Api(cmd *cobra.Command, p *Places, address string, use func(context.Context, *client.Client) error) error {
+	ctx := cmd.Context()
+	if err := UrlFlag(cmd, address); err != nil {
+		return err
+	}
+	if address != "" {
+		c := client.New(address)
+		defer c.Close()
+		if err := c.Bootstrap(ctx); err != nil {
+			return err
+		}
+		return use(ctx, c)
+	}
+	running, err := a.Gateway(ctx, p, func(conn grpc.ClientConnInterface) error {
+		c, err := client.SignInWith(ctx, conn)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return use(ctx, c)
+	})
+	if err == nil && !running {
+		return fault.New(fault.Unavailable, "No daemon runs on %s; start one with `kaged up`.", p.DataDir)
+	}
+	return err
+}

@@ -1,0 +1,147 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/frametype"
+	"kaged.dev/pkg/termtext"
+	"kaged.dev/services/kaged/client"
+	"kaged.dev/services/kaged/internal/cli/kit"
+)
+
+// attendant answers for the operator when tool calls of a run need approval. Its methods are for one goroutine.
+//
+// Goroutines: one per request that is not answered yet; [attendant.leave] ends them.
+type attendant struct {
+	app          kit.App
+	ctx          context.Context
+	client       *client.Client
+	session, run string
+	yes          bool
+	// open are the requests that are not answered, by id, each with what ends the question.
+	open map[string]context.CancelFunc
+	work sync.WaitGroup
+	one  sync.Mutex // one question at a time on the terminal
+}
+
+// request is what frames say of a request for approval.
+type request struct {
+	ApprovalID   string `json:"approval_id"`
+	RunID        string `json:"run_id"`
+	InvocationID string `json:"invocation_id"`
+	Subject      contract.Subject
+	Truncated    bool
+	State        string
+	ResolvedBy   string `json:"resolved_by"`
+	Comment      string
+}
+
+func attend(ctx context.Context, a kit.App, c *client.Client, session, run string, yes bool) *attendant {
+	return &attendant{
+		app: a, ctx: ctx, client: c, session: session, run: run, yes: yes,
+		open: map[string]context.CancelFunc{},
+	}
+}
+
+// frame takes note of what a frame says about approvals of the run.
+func (t *attendant) frame(f client.Frame) {
+	if f.Type != frametype.ApprovalRequested.Name && f.Type != frametype.ApprovalResolved.Name {
+		return
+	}
+	var r request
+	if json.Unmarshal(f.Payload, &r) != nil || r.RunID != t.run {
+		return
+	}
+	if end := t.open[r.ApprovalID]; end != nil {
+		end()
+		delete(t.open, r.ApprovalID)
+	}
+	if f.Type == frametype.ApprovalRequested.Name {
+		var ctx context.Context
+		ctx, t.open[r.ApprovalID] = context.WithCancel(t.ctx)
+		t.work.Go(func() { t.answer(ctx, r) })
+	}
+}
+
+// leave ends all questions.
+func (t *attendant) leave() {
+	for _, end := range t.open {
+		end()
+	}
+	t.work.Wait()
+}
+
+// path is where a request is read and answered.
+func (t *attendant) path(r request) string {
+	return "/api/v1/sessions/" + t.session + "/approvals/" + r.ApprovalID
+}
+
+// answer finds out what the operator says and tells the daemon.
+func (t *attendant) answer(ctx context.Context, r request) {
+	t.one.Lock()
+	defer t.one.Unlock()
+	if r.Truncated {
+		var whole struct{ Subject contract.Subject }
+		if err := t.client.Do(ctx, http.MethodGet, t.path(r), nil, &whole); err != nil {
+			t.say("the request for approval cannot be read: %s", kit.Sentence(err))
+			return
+		}
+		r.Subject = whole.Subject
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	body := map[string]any{"decision": "approve"}
+	err := t.app.Approver(ctx, t.yes)(r.Subject.Proto())
+	switch {
+	case ctx.Err() != nil:
+		return // somebody else answered, or it is over
+	case errors.Is(err, fault.ApprovalRequired):
+		body["decision"], body["comment"] = "deny", noTerminal
+	case err != nil:
+		body["decision"] = "deny"
+	}
+	if err := t.client.Do(ctx, http.MethodPost, t.path(r), body, nil); err != nil && ctx.Err() == nil &&
+		!errors.Is(err, fault.Conflict) {
+		t.say("the answer did not reach the daemon: %s", kit.Sentence(err))
+	}
+}
+
+func (t *attendant) say(format string, args ...any) {
+	fmt.Fprintf(t.app.Stderr, "kaged: "+format+"\n", args...)
+}
+
+// noTerminal is the comment of a denial without an operator.
+const noTerminal = "no terminal to ask on (--yes approves)"
+
+// waits is the line that says that a call waits for approval.
+func (r request) waits() string {
+	line := "? " + termtext.Line(r.Subject.Tool) + " needs approval: "
+	if subject := kit.SubjectLine(r.Subject.Proto()); subject != "" {
+		line += subject + ": "
+	}
+	return line + kit.Brief(strings.Join(r.Subject.Reasons, " "), 300)
+}
+
+// ended is the line that says what became of a request.
+func (r request) ended() string {
+	if r.Comment == noTerminal {
+		return "! " + r.State + " automatically: " + r.Comment
+	}
+	line := "! " + r.State
+	if r.ResolvedBy != "" {
+		line += " by " + kit.Brief(r.ResolvedBy, 80)
+	}
+	if r.Comment != "" {
+		line += ": " + kit.Brief(r.Comment, 200)
+	}
+	return line
+}

@@ -1,0 +1,258 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"kaged.dev/pkg/frametype"
+	"kaged.dev/pkg/termtext"
+	"kaged.dev/services/kaged/client"
+	"kaged.dev/services/kaged/internal/cli/kit"
+)
+
+// printer shows a run's frames: the model's text on stdout and what it does on stderr, or everything as JSON lines.
+type printer struct {
+	out, progress io.Writer
+	json          bool
+	asks          bool              // whether the operator is asked about approvals, who then needs no line about them
+	midLine       bool              // whether out stands inside a line
+	calls         map[string]string // what each call does, by its id
+	children      map[string]child  // the agents at work below the root, by their invocations
+	written       bool              // the message is complete
+	ended         bool              // the run is over
+	outcome       string            // how it ended
+}
+
+// newPrinter returns a printer of a run. Prose on a terminal loses what the terminal would obey; anything else that
+// out may be,
+// such as a pipe, gets the model's exact text.
+func newPrinter(out, progress io.Writer, asJSON bool) *printer {
+	if !asJSON {
+		out = kit.Prose(out)
+	}
+	return &printer{out: out, progress: progress, json: asJSON, calls: map[string]string{}, children: map[string]child{}}
+}
+
+// frame shows one frame and says whether that was all of the run: its end and the end of its message come on channels
+// of
+// their own, in either order.
+func (p *printer) frame(f client.Frame, run string) (over bool, outcome string) {
+	p.show(f, run)
+	if !p.ended || !p.written {
+		return false, ""
+	}
+	p.endLine()
+	return true, p.outcome
+}
+
+func (p *printer) show(f client.Frame, run string) {
+	if p.json && f.Channel != "control" {
+		fmt.Fprintf(p.out, "%s\n", f.Raw)
+	}
+	var m struct {
+		RunID        string `json:"run_id"`
+		Provider     string
+		Model        string
+		Rehearsal    bool
+		Delta, Kind  string
+		ID           string
+		ToolCallID   string `json:"tool_call_id"`
+		Name         string
+		Input        json.RawMessage
+		Output, Text string
+		IsError      bool `json:"is_error"`
+		Outcome      string
+		Error        *failure
+		Attempt      int
+		DelayMS      int64  `json:"delay_ms"`
+		StopReason   string `json:"stop_reason"`
+		Usage        *usageView
+		Stats        *statsView
+		Reason       string
+		InvocationID string `json:"invocation_id"`
+	}
+	if json.Unmarshal(f.Payload, &m) != nil {
+		return
+	}
+	p.written = p.written || f.Type == frametype.MessageEnd.Name
+	if f.Type == frametype.RunEnded.Name && m.RunID == run {
+		p.ended, p.outcome = true, m.Outcome
+		if m.Error != nil {
+			p.step("failed: %s", m.Error)
+		}
+	}
+	if p.json {
+		return
+	}
+	switch f.Type {
+	case frametype.MessageStart.Name:
+		label := m.Provider + ":" + m.Model
+		if m.Rehearsal {
+			label += " (rehearsal: a script plays the model)"
+		}
+		p.step("model %s", termtext.Line(label))
+	case frametype.MessageDelta.Name:
+		p.delta(m.Kind, m.Delta)
+	case frametype.MessageToolCall.Name:
+		p.calls[m.ID] = m.Name
+		p.step("→ %s %s", termtext.Line(m.Name), kit.Outline(string(m.Input), 160))
+	case frametype.MessageToolResult.Name:
+		p.result(m.Name, m.Output, m.IsError)
+	case frametype.MessageEnd.Name:
+		p.end(m.StopReason, m.Usage, m.Stats)
+	case frametype.ApprovalRequested.Name, frametype.ApprovalResolved.Name:
+		p.approval(f, run)
+	case frametype.RunCage.Name, frametype.NetworkAttempted.Name:
+		p.cage(f, run)
+	case frametype.SubagentStart.Name, frametype.SubagentToolCall.Name, frametype.SubagentToolResult.Name, frametype.SubagentEnd.Name:
+		p.below(f, run)
+	case frametype.PromptHeld.Name:
+		p.held(f, run)
+	case frametype.RunRetry.Name:
+		if m.Error != nil {
+			p.stepOf(m.InvocationID, "agent", "retrying in %.1f s: %s (%s)", float64(m.DelayMS)/1000,
+				termtext.Line(m.Error.Message), m.Error.Code)
+		}
+	case "closing":
+		p.step("the daemon closes the connection: %s", termtext.Line(m.Reason))
+	}
+}
+
+// approval shows that a call waits for an operator, or waits no longer.
+func (p *printer) approval(f client.Frame, run string) {
+	var r request
+	switch {
+	case json.Unmarshal(f.Payload, &r) != nil || r.RunID != run:
+	case f.Type == frametype.ApprovalRequested.Name && p.asks:
+	case f.Type == frametype.ApprovalRequested.Name:
+		p.stepOf(r.InvocationID, r.Subject.Agent, "%s", r.waits())
+	default:
+		p.stepOf(r.InvocationID, "agent", "%s", r.ended())
+	}
+}
+
+// held shows that a prompt's file is not what the run goes on with.
+func (p *printer) held(f client.Frame, run string) {
+	var m struct {
+		RunID string `json:"run_id"`
+		Path  string
+	}
+	if json.Unmarshal(f.Payload, &m) == nil && m.RunID == run {
+		p.step("! the prompt %s changed, and agents can write it: the accepted text is used; `kaged project approve` accepts the new one", termtext.Line(m.Path))
+	}
+}
+
+// cage shows in which cage the run's agent is, that it has ended, and what it refused.
+func (p *printer) cage(f client.Frame, run string) {
+	var m struct {
+		RunID        string   `json:"run_id"`
+		InvocationID string   `json:"invocation_id"`
+		AgentPath    string   `json:"agent_path"`
+		CageStatus   string   `json:"cage_status"`
+		BestEffort   []string `json:"best_effort"`
+		Notes        []string
+		Found        []struct{ Kind, Path, Text string }
+		Tier, Policy, Ended,
+		Target, Rule string
+		Allowed bool
+		Count   int64
+	}
+	if json.Unmarshal(f.Payload, &m) != nil || m.RunID != run {
+		return
+	}
+	step := func(format string, args ...any) { p.stepOf(m.InvocationID, m.AgentPath, format, args...) }
+	switch {
+	case f.Type == frametype.NetworkAttempted.Name:
+		if !m.Allowed {
+			step("! %s", kit.RefusedLine(m.Target, m.Rule, m.Count))
+		}
+	case len(m.Found) > 0:
+		for _, f := range m.Found {
+			step("! left in the cage's folders: %s", kit.Brief(f.Text, 400))
+		}
+	case m.Ended != "":
+		step("! the cage ended: %s", kit.Brief(m.Ended, 40))
+	case m.CageStatus == "uncaged":
+		step("! no cage: kaged runs with --no-sandbox, so the agent's commands may do what you may do")
+	default:
+		step("caged (%s): %s", m.Tier, kit.Brief(m.Policy, 200))
+		for _, held := range m.BestEffort {
+			step("  best effort: %s", kit.Brief(held, 200))
+		}
+		for _, note := range m.Notes {
+			step("  ! %s", kit.Brief(note, 400))
+		}
+	}
+}
+
+func (p *printer) delta(kind, text string) {
+	if kind != "text" || text == "" {
+		return
+	}
+	io.WriteString(p.out, text)
+	p.midLine = !strings.HasSuffix(text, "\n")
+}
+
+func (p *printer) result(name, output string, failed bool) {
+	mark := "✓"
+	if failed {
+		mark = "✗"
+	}
+	p.step("%s %s %s", mark, termtext.Line(name), kit.Outline(output, 160))
+}
+
+// failure is the error that a run ended with.
+type failure struct {
+	Code, Message string
+	Details       struct{ Reason string }
+}
+
+// String returns one line: the message, its cause where that stands apart, and the code.
+func (f *failure) String() string {
+	line := termtext.Line(f.Message)
+	if reason := f.Details.Reason; reason != "" && !strings.Contains(f.Message, strings.TrimRight(reason, ".")) {
+		line += " " + termtext.Line(f.Details.Reason)
+	}
+	return fmt.Sprintf("%s (%s)", line, termtext.Line(f.Code))
+}
+
+type usageView struct {
+	Input, Output int64
+	CacheRead     int64 `json:"cache_read"`
+	CacheWrite    int64 `json:"cache_write"`
+}
+
+type statsView struct {
+	Cost *struct{ Total float64 }
+}
+
+func (p *printer) end(reason string, usage *usageView, stats *statsView) {
+	var parts []string
+	if usage != nil && usage.Input+usage.Output+usage.CacheRead > 0 {
+		parts = append(parts, fmt.Sprintf("%d tokens in, %d out", usage.Input+usage.CacheRead+usage.CacheWrite, usage.Output))
+	}
+	if stats != nil && stats.Cost != nil {
+		parts = append(parts, fmt.Sprintf("$%.4f", stats.Cost.Total))
+	}
+	if reason == "length" {
+		parts = append(parts, "stopped at the output limit")
+	}
+	if len(parts) > 0 {
+		p.step("%s", strings.Join(parts, ", "))
+	}
+}
+
+// step writes a line of progress, on a line of its own also where both streams are one terminal.
+func (p *printer) step(format string, args ...any) {
+	p.endLine()
+	fmt.Fprintf(p.progress, format+"\n", args...)
+}
+
+func (p *printer) endLine() {
+	if p.midLine && !p.json {
+		io.WriteString(p.out, "\n")
+		p.midLine = false
+	}
+}

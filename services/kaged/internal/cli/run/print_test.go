@@ -1,0 +1,178 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"kaged.dev/services/kaged/client"
+	"kaged.dev/services/kaged/internal/cli/kit"
+)
+
+func frame(t *testing.T, channel, kind, payload string) client.Frame {
+	t.Helper()
+	raw := `{"channel":"` + channel + `","seq":1,"type":"` + kind + `","payload":` + payload + `}`
+	f := client.Frame{Raw: []byte(raw)}
+	if err := json.Unmarshal(f.Raw, &f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// Text goes to stdout, steps to stderr, and what ends it is the end of its own run and of its message, in either order.
+func TestPrinter(t *testing.T) {
+	t.Parallel()
+	var out, progress bytes.Buffer
+	p := newPrinter(&out, &progress, false)
+	for _, f := range []client.Frame{
+		frame(t, "events", "run.started", `{"run_id":"R"}`),
+		frame(t, "output", "message.start", `{"provider":"p","model":"m","rehearsal":true}`),
+		frame(t, "output", "message.delta", `{"kind":"thinking","delta":"hmm"}`),
+		frame(t, "output", "message.delta", `{"kind":"text","delta":"Hello\u001b[2J\u202e"}`),
+		frame(t, "output", "message.tool_call", `{"id":"1","name":"file.read","input":{"path":"a\tb"}}`),
+		frame(t, "output", "message.tool_result",
+			`{"tool_call_id":"1","name":"file.read","output":"{\"error\":{\"code\":\"file_not_found\",\"message\":\"It is not there.\",\"hint\":\"List the folder.\"}}","is_error":true}`),
+		frame(t, "events", "run.cage",
+			`{"run_id":"R","cage_status":"caged","tier":"userns","policy":"fs rw project:/","best_effort":["Memory is watched."],"notes":["Not searched: the deepest folders."]}`),
+		frame(t, "events", "net.attempt",
+			`{"run_id":"R","target":"a.example:443","allowed":false,"rule":"No rule allows it.","count":3}`),
+		frame(t, "events", "net.attempt",
+			`{"run_id":"R","target":"b.example:443","allowed":true,"rule":"b.example:443","count":1}`),
+		frame(t, "events", "run.cage", `{"run_id":"R","cage_status":"caged","ended":"walltime"}`),
+		frame(t, "events", "run.cage",
+			`{"run_id":"R","cage_status":"caged","found":[{"kind":"name","path":"/p/.envrc","text":"./.envrc was made.\u001b[2J"}]}`),
+		frame(t, "events", "run.cage", `{"run_id":"R","cage_status":"uncaged"}`),
+		frame(t, "events", "run.retry", `{"error":{"code":"provider_rate_limited","message":"Slow down."},"delay_ms":1500}`),
+		frame(t, "output", "message.end",
+			`{"stop_reason":"length","usage":{"input":1,"cache_read":2,"output":3},"stats":{"cost":{"total":0.5}}}`),
+		frame(t, "events", "run.ended", `{"run_id":"other","outcome":"failed"}`),
+	} {
+		if over, _ := p.frame(f, "R"); over {
+			t.Fatalf("%s ended the run", f.Raw)
+		}
+	}
+	if strings.Contains(progress.String(), "b.example") {
+		t.Error("what was allowed is shown as well")
+	}
+	over, outcome := p.frame(frame(t, "events", "run.ended",
+		`{"run_id":"R","outcome":"failed","error":{"code":"interrupted","message":"It broke off.","details":{"reason":"The line was cut."}}}`), "R")
+	if !over || outcome != "failed" {
+		t.Errorf("the end gave %v %q", over, outcome)
+	}
+	if got := out.String(); got != "Hello\x1b[2J\u202e\n" {
+		t.Errorf("stdout: %q", got)
+	}
+	for _, want := range []string{
+		"model p:m (rehearsal: a script plays the model)", "→ file.read path=\"a b\"", "✗ file.read It is not there. (file_not_found)",
+		"retrying in 1.5 s: Slow down. (provider_rate_limited)", "3 tokens in, 3 out, $0.5000, stopped at the output limit",
+		"failed: It broke off. The line was cut. (interrupted)",
+		"caged (userns): fs rw project:/", "  best effort: Memory is watched.", "! refused: a.example:443 (3 times): No rule allows it.",
+		"  ! Not searched: the deepest folders.", "! the cage ended: walltime", "! no cage: kaged runs with --no-sandbox, so the agent's commands may do what you may do",
+	} {
+		if !strings.Contains(progress.String(), want+"\n") {
+			t.Errorf("stderr lacks %q:\n%s", want, progress.String())
+		}
+	}
+}
+
+// Agents below the root are shown as they stand in the tree: a line for the beginning, each tool and the end of each,
+// with its outcome and
+// cost, however the frames of several are mixed; what concerns their cages and approvals names them.
+func TestPrinterTree(t *testing.T) {
+	t.Parallel()
+	var out, progress bytes.Buffer
+	p := newPrinter(&out, &progress, false)
+	for _, f := range []client.Frame{
+		frame(t, "events", "run.cage",
+			`{"run_id":"R","invocation_id":"B","agent_path":"primary.subagents.tester","cage_status":"caged","tier":"userns","policy":"fs ro project:/"}`),
+		frame(t, "output", "subagent.start",
+			`{"invocation_id":"A","parent_invocation_id":null,"run_id":"R","name":"writer","agent_path":"primary.subagents.writer"}`),
+		frame(t, "output", "subagent.start",
+			`{"invocation_id":"B","parent_invocation_id":null,"run_id":"R","name":"tester","agent_path":"primary.subagents.tester"}`),
+		frame(t, "output", "subagent.start",
+			`{"invocation_id":"C","parent_invocation_id":"B","run_id":"R","name":"helper\u001b[2J","agent_path":"x"}`),
+		frame(t, "output", "subagent.output", `{"invocation_id":"A","stream":"stdout","kind":"text","text":"Private."}`),
+		frame(t, "output", "subagent.tool_call", `{"invocation_id":"C","id":"1","name":"file.read","input":{"path":"a.go"}}`),
+		frame(t, "output", "subagent.tool_result",
+			`{"invocation_id":"C","tool_call_id":"1","name":"file.read","output":"package a","is_error":false}`),
+		frame(t, "events", "approval.requested",
+			`{"run_id":"R","invocation_id":"A","approval_id":"Q","subject":{"tool":"shell.bash","agent_path":"primary.subagents.writer","command":"make","reasons":["Why."]}}`),
+		frame(t, "output", "subagent.end",
+			`{"invocation_id":"C","exit":130,"outcome":"cancelled","steps":1,"usage":{"input":0,"output":0},"cost_usd":null}`),
+		frame(t, "output", "subagent.end",
+			`{"invocation_id":"A","exit":0,"outcome":"completed","steps":2,"usage":{"input":7,"cache_read":3,"output":5},"cost_usd":0.25,"files_changed":["a.go"]}`),
+		frame(t, "output", "subagent.end",
+			`{"invocation_id":"B","exit":1,"outcome":"failed","error":{"code":"interrupted","message":"No."},"steps":3,"cost_usd":null}`),
+		frame(t, "output", "subagent.end", `{"invocation_id":"other","exit":0,"outcome":"completed"}`),
+	} {
+		p.frame(f, "R")
+	}
+	want := []string{
+		"  primary.subagents.tester: caged (userns): fs ro project:/",
+		"  writer: starts (primary.subagents.writer)",
+		"  tester: starts (primary.subagents.tester)",
+		`    helper\x1b[2J: starts (x)`,
+		`    helper\x1b[2J: → file.read path=a.go`,
+		`    helper\x1b[2J: ✓ file.read package a`,
+		"  writer: ? shell.bash needs approval: \"make\": Why.",
+		`    helper\x1b[2J: cancelled (1 step)`,
+		"  writer: completed (2 steps, 10 tokens in, 5 out, $0.2500, 1 file changed)",
+		"  tester: failed: No. (interrupted) (3 steps)",
+	}
+	if got := progress.String(); got != strings.Join(want, "\n")+"\n" {
+		t.Errorf("stderr:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	}
+	if out.Len() != 0 {
+		t.Errorf("stdout has %q", out.String())
+	}
+}
+
+// With --json every frame but the socket's own is a line, as it came.
+func TestPrinterJSON(t *testing.T) {
+	t.Parallel()
+	var out, progress bytes.Buffer
+	p := newPrinter(&out, &progress, true)
+	p.frame(frame(t, "control", "pong", `{}`), "R")
+	delta := frame(t, "output", "message.delta", `{"kind":"text","delta":"x"}`)
+	p.frame(delta, "R")
+	if out.String() != string(delta.Raw)+"\n" || progress.Len() > 0 {
+		t.Errorf("stdout %q, stderr %q", out.String(), progress.String())
+	}
+}
+
+// What is shown on one line stays on it.
+func TestBrief(t *testing.T) {
+	t.Parallel()
+	if got := kit.Brief("a\n  b\x1b[31m\u0085é\u202e\xff", 100); got != `a b\x1b[31m\u0085é\u202e\xff` {
+		t.Errorf("brief = %q", got)
+	}
+	if got := kit.Brief(strings.Repeat("é", 10), 3); got != "ééé…" {
+		t.Errorf("brief = %q", got)
+	}
+}
+
+// What a call is made with, and what came of it, reads like notes; whatever is not understood is shown as it came.
+func TestOutline(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		`{"command":"go test ./..."}`:                                 `command="go test ./..."`,
+		`{"path":"a.go","limit":3,"all":true,"x":false,"y":null}`:     "path=a.go limit=3 all=true",
+		`{"stdout":"ok\n\nmore \u001b[2J","stderr":"","exit_code":0}`: `stdout="ok more \x1b[2J" exit_code=0`,
+		`{"files":["a","b"],"none":[],"in":{"a": 1}}`:                 `files=["a","b"] in={"a":1}`,
+		`{"error":{"code":"x","message":"No."}}`:                      "No. (x)",
+		`{"new":"x y","path":"a.go"}`:                                 `path=a.go new="x y"`,
+		`{"error":"a text"}`:                                          `error="a text"`,
+		`{}`:                                                          "",
+		`[1, 2]`:                                                      "[1, 2]",
+		`{"cut off`:                                                   `{"cut off`,
+		"plain\ntext":                                                 "plain text",
+	} {
+		if got := kit.Outline(raw, 100); got != want {
+			t.Errorf("outline(%s) = %q, want %q", raw, got, want)
+		}
+	}
+	if got := kit.Outline(`{"path":"`+strings.Repeat("é", 200)+`"}`, 10); got != "path=ééééé…" {
+		t.Errorf("a long one: %q", got)
+	}
+}

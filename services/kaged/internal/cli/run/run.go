@@ -1,0 +1,252 @@
+// Package run is `kaged run`: a prompt to an agent, and its work on the terminal.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/termtext"
+	"kaged.dev/services/kaged/client"
+	"kaged.dev/services/kaged/internal/cli/kit"
+	"kaged.dev/services/kaged/internal/cli/project"
+	"kaged.dev/services/kaged/internal/cli/up"
+)
+
+// warnNotInForce says of the project of a session that is continued which keys have no effect.
+func warnNotInForce(ctx context.Context, a kit.App, c *client.Client, session string) {
+	var of struct {
+		ProjectID string `json:"project_id"`
+	}
+	var project struct {
+		Diagnostics []struct{ Code, Message, Path string }
+	}
+	if c.Do(ctx, http.MethodGet, "/api/v1/sessions/"+session, nil, &of) != nil ||
+		c.Do(ctx, http.MethodGet, "/api/v1/projects/"+of.ProjectID, nil, &project) != nil {
+		return // the run itself says what is wrong
+	}
+	for _, d := range project.Diagnostics {
+		if d.Code == "not_in_force" {
+			a.Warn([]string{termtext.Line(d.Path + ": " + d.Message)})
+		}
+	}
+}
+
+// runFlags are the flags of kaged run.
+type runFlags struct {
+	up.Target
+	model                     string
+	maxSteps, maxOutputTokens int
+	json, yes, takeover       bool
+}
+
+func Command(a kit.App, p *kit.Places) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [flags] PROMPT...|-",
+		Short: "Send a prompt to the project's agent and stream its work",
+		Long: "Posts the prompt to a session of the project and shows what the agent does: its text on stdout, its steps on\n" +
+			"stderr. Uses the daemon that runs on the data directory, or starts a temporary one, which ends with the last command\n" +
+			"that uses it. Without --project the project is the nearest folder with a project file, from the working folder upwards.\n\n" +
+			"The arguments are joined by spaces. Piped standard input is added below them; where it stays silent for " + firstInput.String() + ", the\n" +
+			"prompt goes without it. An argument - stands for standard input and waits for its end.\n\n" +
+			"A call that needs approval is asked about on the terminal, and denied without one; --yes approves it.\n" +
+			"Project files that grant more than was approved are shown and asked about first; without a terminal it exits 2, and\n" +
+			"`kaged project approve` approves them.\n" +
+			"On a terminal the agent's text loses control, bidi and other invisible characters; a pipe and --json get it exactly.\n" +
+			"Approvals show such characters as escapes.\n" +
+			"Before anything runs, stderr says of each agent in which cage it works. With --json, stdout carries the frames of the\n" +
+			"session's socket as JSON lines; the first line has the type \"session\" and names the session and the run.\n\n" +
+			"Exits 0 when the run completed, 1 when it failed, 2 when there is no such project or session or its file does not\n" +
+			"compile, 130 when it was cancelled.",
+		Example: "  kaged run fix the failing test\n  git diff | kaged run \"review this change\"\n" +
+			"  kaged run --session 01K0000000000000000000000A \"now add a test\"",
+		RunE: func(cmd *cobra.Command, list []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			if f.Session == "" {
+				f.Project = a.ProjectOf(cmd, f.Project)
+			}
+			prompt, err := prompt(a, cmd, list)
+			if err != nil {
+				return err
+			}
+			c, done, err := up.Connect(cmd.Context(), a, p, f.Target)
+			if err != nil {
+				return err
+			}
+			runErr := work(cmd.Context(), a, c, f, prompt)
+			if err := done(); runErr == nil {
+				return err
+			}
+			return runErr
+		},
+	}
+	cmd.Flags().StringVar(&f.Project, "project", ".", kit.ProjectUsage)
+	cmd.Flags().StringVar(&f.Session, "session", "", "continue this session (default: a new one)")
+	cmd.Flags().StringVar(&f.URL, "url", "", "a daemon elsewhere that needs no sign-in (default: the one on the data directory)")
+	cmd.Flags().StringVar(&f.model, "model", "", "PROVIDER:MODEL instead of the project's alias")
+	cmd.Flags().IntVar(&f.maxSteps, "max-steps", 0, "the most model calls, 1 to 100 (default: the project's)")
+	cmd.Flags().IntVar(&f.maxOutputTokens, "max-output-tokens", 0, "the most output tokens of a model call (default: the project's)")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve what needs approval")
+	cmd.Flags().BoolVar(&f.takeover, "takeover", false, "attach to the session even if another client is attached, whose connection then ends")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the session's frames as JSON lines instead of text")
+	return cmd
+}
+
+// check refuses flags that no daemon would take.
+func (f runFlags) check(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("max-steps") && (f.maxSteps < 1 || f.maxSteps > config.MaxSteps) {
+		return kit.Misused(cmd, "--max-steps is %d and must be from 1 to %d", f.maxSteps, config.MaxSteps)
+	}
+	if cmd.Flags().Changed("max-output-tokens") && f.maxOutputTokens < 1 {
+		return kit.Misused(cmd, "--max-output-tokens is %d and must be at least 1", f.maxOutputTokens)
+	}
+	if _, _, ok := config.SplitTarget(f.model); f.model != "" && !ok {
+		return kit.Misused(cmd, "--model is %q and must be of the form PROVIDER:MODEL", f.model)
+	}
+	return kit.UrlFlag(cmd, f.URL)
+}
+
+// work runs the prompt in a session and shows it.
+func work(ctx context.Context, a kit.App, c *client.Client, f runFlags, prompt string) error {
+	session := f.Session
+	if session != "" {
+		warnNotInForce(ctx, a, c, session)
+	} else {
+		var err error
+		if session, err = newSession(ctx, a, c, f.Project); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Stderr, "session %s (continue: kaged run --session %s)\n", session, session)
+	}
+	if err := sayAgents(ctx, a, c, f, session); err != nil {
+		return err
+	}
+	// A session that is continued has frames of its past, which this run does not repeat.
+	seen := map[string]int64{}
+	if f.Session == "" {
+		seen = map[string]int64{"output": 0, "events": 0}
+	}
+	socket, err := c.Attach(ctx, session, seen, f.takeover)
+	if err != nil {
+		return busy(err, session)
+	}
+	defer socket.Close()
+	message := map[string]any{"content": prompt}
+	if f.model != "" {
+		message["model_override"] = f.model
+	}
+	if f.maxSteps != 0 {
+		message["max_steps_override"] = f.maxSteps
+	}
+	if f.maxOutputTokens != 0 {
+		message["max_output_tokens_override"] = f.maxOutputTokens
+	}
+	var posted struct {
+		RunID string `json:"run_id"`
+	}
+	if err := c.Do(ctx, http.MethodPost, "/api/v1/sessions/"+session+"/messages", message, &posted); err != nil {
+		return busy(err, session)
+	}
+	if f.json {
+		if err := writeSession(a.Stdout, session, posted.RunID); err != nil {
+			return err
+		}
+	}
+	show := newPrinter(a.Stdout, a.Stderr, f.json)
+	show.asks = !f.yes && a.AtTerminal()
+	outcome, err := follow(ctx, a, c, socket, session, posted.RunID, f.yes, show)
+	if err != nil {
+		return err
+	}
+	switch outcome {
+	case "completed":
+		return nil
+	case "cancelled":
+		return kit.Exit(kit.ExitCancelled, nil)
+	}
+	return kit.Exit(kit.ExitFailed, nil)
+}
+
+func newSession(ctx context.Context, a kit.App, c *client.Client, dir string) (string, error) {
+	var loaded struct {
+		ID, State  string
+		Unresolved struct {
+			Aliases []struct{ Name string }
+			Prompts []struct{ Path string }
+		}
+		Warnings []string
+	}
+	if err := project.Load(ctx, a, c, dir, false, &loaded); err != nil {
+		return "", err
+	}
+	a.Warn(loaded.Warnings)
+	if loaded.State != "ready" {
+		var missing []string
+		for _, al := range loaded.Unresolved.Aliases {
+			missing = append(missing, fmt.Sprintf("the model alias %s is not bound; `kaged config set models.%s PROVIDER:MODEL` binds it", al.Name, al.Name))
+		}
+		for _, pr := range loaded.Unresolved.Prompts {
+			missing = append(missing, "the prompt "+pr.Path+" is missing")
+		}
+		return "", fault.New(fault.ProjectNotReady, "The project is not ready: %s.", strings.Join(missing, "; "))
+	}
+	var created struct{ ID string }
+	err := c.Do(ctx, http.MethodPost, "/api/v1/projects/"+loaded.ID+"/sessions", map[string]any{}, &created)
+	return created.ID, err
+}
+
+// cancelTimeout bounds how long a cancelled run may take to end.
+const cancelTimeout = 15 * time.Second
+
+// follow shows the session's frames until the run has ended, and cancels the run when ctx ends. Asked to hurry, it does not
+// wait for the end.
+func follow(ctx context.Context, a kit.App, c *client.Client, socket *client.Socket, session, run string, yes bool, show *printer) (outcome string, err error) {
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+		}
+		fmt.Fprintln(a.Stderr, "kaged: cancelling; Ctrl-C again leaves without waiting")
+		cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+		defer cancel()
+		if err := c.Do(cctx, http.MethodPost, "/api/v1/sessions/"+session+"/runs/"+run+"/cancel", map[string]any{}, nil); err != nil && !errors.Is(err, fault.Conflict) {
+			fmt.Fprintln(a.Stderr, "kaged: cancelling:", kit.Sentence(err))
+			socket.Close()
+		}
+	}()
+	go func() {
+		select {
+		case <-ended:
+		case <-a.Hurry:
+			socket.Close()
+		}
+	}()
+	operator := attend(ctx, a, c, session, run, yes)
+	defer operator.leave()
+	for {
+		frame, err := socket.Read()
+		if err != nil {
+			if ctx.Err() != nil {
+				return "", kit.Exit(kit.ExitCancelled, nil)
+			}
+			return "", err
+		}
+		operator.frame(frame)
+		if over, outcome := show.frame(frame, run); over {
+			return outcome, nil
+		}
+	}
+}

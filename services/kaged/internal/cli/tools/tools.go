@@ -1,0 +1,59 @@
+// Package tools is `kaged tools` and the reference of the tools.
+package tools
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"kaged.dev/pkg/ownpath"
+	"kaged.dev/services/kaged/internal/cli/kit"
+	"kaged.dev/services/kaged/internal/workbench"
+)
+
+// Flags are the flags the tools commands share.
+type Flags struct{ Project, agent string }
+
+func (f *Flags) add(cmd *cobra.Command, agent string) {
+	cmd.Flags().StringVar(&f.Project, "project", ".", kit.ProjectUsage)
+	cmd.Flags().StringVar(&f.agent, "agent", "", agent)
+}
+
+func Command(a kit.App, p *kit.Places) *cobra.Command {
+	cmd := kit.Group("tools", "List the tools of agents, and call them yourself")
+	cmd.Long = "The tools of agents, without a daemon: which there are, which an agent can use and why, and what they answer."
+	cmd.AddCommand(toolsList(a, p), toolsCall(a, p))
+	return cmd
+}
+
+// Bench opens a bench on the project the flags name. dataDir is the zero Path where nothing will be changed.
+func Bench(a kit.App, p *kit.Places, f Flags, dataDir ownpath.Path) (*workbench.Bench, error) {
+	root, err := filepath.Abs(f.Project)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(root); err != nil || !info.IsDir() {
+		return nil, kit.NoFolder(f.Project)
+	}
+	return workbench.Open(workbench.Options{
+		ConfigPath: p.Config, DataDir: dataDir, Root: root, Getenv: a.Getenv, Stderr: a.Stderr, Modules: a.Modules,
+	})
+}
+
+// infrastructure makes an error end the command with the code for what is not the tool's.
+func infrastructure(err error) error {
+	if err == nil || kit.CodeOf(err) == kit.ExitCancelled {
+		return err
+	}
+	return kit.Exit(kit.ExitInfrastructure, fmt.Errorf("the call was not completed: %s", kit.Sentence(err)))
+}
+
+// notStarted is the error of a command that came to make no call; what was asked for wrongly stays what it is.
+func notStarted(err error) error {
+	if kit.CodeOf(err) == kit.ExitUsage {
+		return err
+	}
+	return infrastructure(err)
+}

@@ -1,0 +1,174 @@
+// Package sandbox starts language servers through sandbox-supervisor: one Exec stream per server. Its end is the
+// end of the server
+// and of everything it has started.
+//
+// Goroutines: per [process] one that reads the stream. It ends with the stream, which Close ends.
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/contract/sandboxwire"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/lsp-pool/internal/core"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+const (
+	// stdinPiece bounds one message of input, logBytes the kept end of standard error.
+	stdinPiece = 64 << 10
+	logBytes   = 8 << 10
+)
+
+// Launcher is a core.Launcher.
+type Launcher struct {
+	client sandboxsupervisorv1.SandboxServiceClient
+}
+
+var _ core.Launcher = (*Launcher)(nil)
+
+// New returns a launcher that asks client.
+func New(client sandboxsupervisorv1.SandboxServiceClient) *Launcher { return &Launcher{client} }
+
+type stream = grpc.BidiStreamingClient[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]
+
+// Launch starts a program and returns when it runs. The program outlives ctx, which bounds the start.
+func (l *Launcher) Launch(ctx context.Context, spec core.Spec) (core.Process, error) {
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	started := false
+	defer func() {
+		stop()
+		if !started {
+			cancel()
+		}
+	}()
+	st, err := l.client.Exec(lasting)
+	if err != nil {
+		return nil, err
+	}
+	start := &sandboxsupervisorv1.ExecStart{
+		Owner: sandboxwire.Owner(spec.Owner), Argv: spec.Argv, Cwd: spec.Dir, Env: spec.Env, Cage: spec.Cage.Proto(),
+		ProjectRoot: spec.Root,
+	}
+	err = st.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start}})
+	if err != nil && !errors.Is(err, io.EOF) { // the refusal comes with the first Recv
+		return nil, err
+	}
+	event, err := st.Recv()
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fault.From(err)
+	}
+	if event.GetStarted() == nil {
+		return nil, fault.New(fault.Unavailable,
+			"The sandbox supervisor did not say that the language server runs.").With("subsystem", "sandbox-supervisor")
+	}
+	started = true
+	out, in := io.Pipe()
+	p := &process{stream: st, cancel: cancel, pid: event.GetStarted().GetPid(), out: out, ended: make(chan struct{})}
+	go p.read(in)
+	return p, nil
+}
+
+// process is a core.Process.
+type process struct {
+	stream stream
+	cancel context.CancelFunc
+	pid    int64
+	out    *io.PipeReader
+	ended  chan struct{}
+
+	mu   sync.Mutex // guards the fields below
+	log  []byte
+	exit contract.Exit
+}
+
+// read hands over the program's output, until the stream ends.
+func (p *process) read(in *io.PipeWriter) {
+	defer close(p.ended)
+	for {
+		event, err := p.stream.Recv()
+		if err != nil {
+			p.mu.Lock()
+			if p.exit.Duration == 0 {
+				p.exit.Reason = contract.ReasonLost
+			}
+			p.mu.Unlock()
+			in.CloseWithError(io.EOF)
+			return
+		}
+		switch e := event.GetEvent().(type) {
+		case *sandboxsupervisorv1.ExecEvent_Output:
+			if e.Output.GetStream() == sandboxsupervisorv1.Stream_STREAM_STDERR {
+				p.keep(e.Output.GetData())
+				continue
+			}
+			_, _ = in.Write(e.Output.GetData()) // it fails once the reader is closed; the program's end is awaited all the same
+		case *sandboxsupervisorv1.ExecEvent_Exited:
+			p.mu.Lock()
+			p.exit = sandboxwire.FromExit(e.Exited)
+			p.mu.Unlock()
+			in.CloseWithError(io.EOF)
+		}
+	}
+}
+
+// keep keeps the end of standard error.
+func (p *process) keep(data []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log = append(p.log, data...)
+	if over := len(p.log) - logBytes; over > 0 {
+		p.log = append(p.log[:0], p.log[over:]...)
+	}
+}
+
+// Read implements io.Reader.
+func (p *process) Read(b []byte) (int, error) { return p.out.Read(b) }
+
+// Write sends input. It is for one goroutine at a time.
+func (p *process) Write(b []byte) (int, error) {
+	for sent := 0; sent < len(b); {
+		n := min(len(b)-sent, stdinPiece)
+		piece := b[sent : sent+n]
+		request := &sandboxsupervisorv1.ExecRequest_Stdin{Stdin: piece}
+		if err := p.stream.Send(&sandboxsupervisorv1.ExecRequest{Request: request}); err != nil {
+			return sent, err
+		}
+		sent += n
+	}
+	return len(b), nil
+}
+
+// Close ends the program and returns when the stream has ended.
+func (p *process) Close() error {
+	p.cancel()
+	_ = p.out.Close()
+	<-p.ended
+	return nil
+}
+
+func (p *process) PID() int64 { return p.pid }
+
+func (p *process) Log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return string(p.log)
+}
+
+func (p *process) Exit() contract.Exit {
+	<-p.ended
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exit
+}

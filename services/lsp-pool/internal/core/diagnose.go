@@ -1,0 +1,123 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/lsp-pool/internal/lsp"
+)
+
+// diagnose asks the servers of files for their diagnostics, language by language.
+func (p *Pool) diagnose(ctx context.Context, q Query) (Answer, error) {
+	byLang := map[string][]string{}
+	var langs []string
+	for _, path := range q.Files {
+		lang := q.Lang
+		if lang == "" {
+			found, err := p.Lang(path)
+			if err != nil && (len(q.Files) == 1 && q.Action == Diagnostics) {
+				return Answer{}, err
+			}
+			if err != nil {
+				continue
+			}
+			lang = found
+		}
+		if byLang[lang] == nil {
+			langs = append(langs, lang)
+		}
+		byLang[lang] = append(byLang[lang], path)
+	}
+	all := Answer{Completeness: Completeness{State: stateReady, Percent: 100}}
+	for _, lang := range langs {
+		warm := q.Action == WarmDiagnostics
+		s, err := p.find(q.View, lang, warm)
+		if err != nil {
+			return all, err
+		}
+		if warm && (s == nil || !s.works()) {
+			continue
+		}
+		a, err := p.with(ctx, s, q, func(ctx context.Context, run *running, a *Answer) error {
+			return run.diagnose(ctx, byLang[lang], q.Severity, a)
+		})
+		all.Records = append(all.Records, a.Records...)
+		all.Diagnostics = append(all.Diagnostics, a.Diagnostics...)
+		if a.Completeness.State != stateReady && a.Completeness.State != "" {
+			all.Completeness = a.Completeness
+		}
+		if err != nil && len(langs) > 1 && (errors.Is(err, fault.LspServerNotFound) || errors.Is(err,
+			fault.LspServerUnavailable)) {
+			all.partial("%s", fault.From(err).Msg)
+			continue
+		}
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// works reports whether the server runs, started whole.
+func (s *server) works() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run != nil && !s.run.over()
+}
+
+// folderFiles bounds the files of one language in one question for diagnostics.
+const folderFiles = 200
+
+// diagnose returns the diagnostics of files up to a severity.
+func (r *running) diagnose(ctx context.Context, list []string, severity int, a *Answer) error {
+	a.Diagnostics = nil
+	if len(list) > folderFiles {
+		a.partial("%d of %d files were looked at; name a folder with fewer.", folderFiles, len(list))
+		list = list[:folderFiles]
+	}
+	for _, path := range list {
+		doc, found, err := r.client.Diagnose(ctx, path)
+		if errors.Is(err, fault.FileNotFound) && len(list) > 1 {
+			continue // it was removed meanwhile
+		}
+		var refused *lsp.Refusal
+		if errors.As(err, &refused) && len(list) > 1 {
+			a.partial("The language server refuses some files: %s", sentence(refused.Message))
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, d := range found {
+			if severity > 0 && d.Severity > severity {
+				continue
+			}
+			d.Range = r.client.UTF16(doc.Text, d.Range)
+			a.Diagnostics = append(a.Diagnostics, FileDiagnostic{path, d})
+		}
+	}
+	slices.SortStableFunc(a.Diagnostics, func(x, y FileDiagnostic) int { return order(x, y) })
+	return nil
+}
+
+// order sorts diagnostics by file and place.
+func order(x, y FileDiagnostic) int {
+	switch {
+	case x.Path != y.Path:
+		if x.Path < y.Path {
+			return -1
+		}
+		return 1
+	case x.Range.Start == y.Range.Start:
+		return x.Severity - y.Severity
+	case before(x.Range.Start, y.Range.Start):
+		return -1
+	}
+	return 1
+}
+
+func before(p, q lsp.Position) bool {
+	return p.Line < q.Line || p.Line == q.Line && p.Character < q.Character
+}

@@ -1,0 +1,145 @@
+package core
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Entry is a language server as the catalogue holds it.
+type Entry struct {
+	// Lang is the language, by which projects and operators name it.
+	Lang string
+	// Extensions are those of its files, with the protocol's name of their language.
+	Extensions map[string]string
+	// Commands are tried in their order; the first with an installed program is used.
+	Commands [][]string
+	// Install is the command that installs the first of them.
+	Install string
+	// Settings go out with initialize and answer questions about the configuration.
+	Settings map[string]any
+	// Env names variables of kaged's own that the server gets besides the usual ones.
+	Env []string
+	// Vars are variables of its own, Read are paths outside the project that its cage may read.
+	Vars map[string]string
+	Read []string
+	// Memory bounds its cage in bytes, 0 for the configured bound.
+	Memory int64
+}
+
+// Builtin are the servers that work where their program is found.
+func Builtin() []Entry {
+	node := []string{"NODE_OPTIONS"}
+	return []Entry{
+		{
+			Lang: "go", Extensions: map[string]string{".go": "go"},
+			Commands: [][]string{{"gopls"}}, Install: "go install golang.org/x/tools/gopls@latest",
+			// Published diagnostics name their version and lead to fixes; pulled ones do not.
+			Settings: map[string]any{"diagnosticsDelay": "0s"},
+			Env: []string{
+				"GOPATH", "GOFLAGS", "GOPROXY", "GOSUMDB", "GOPRIVATE", "GOTOOLCHAIN", "GOROOT", "GOMODCACHE",
+				"GOCACHE", "CGO_ENABLED",
+			},
+		},
+		{
+			Lang: "typescript", Extensions: map[string]string{
+				".ts": "typescript", ".mts": "typescript", ".cts": "typescript", ".tsx": "typescriptreact",
+				".js": "javascript", ".mjs": "javascript", ".cjs": "javascript", ".jsx": "javascriptreact",
+			},
+			Commands: [][]string{{"typescript-language-server", "--stdio"}, {"tsc", "--lsp", "--stdio"}},
+			Install:  "npm install -g typescript-language-server typescript", Env: node,
+		},
+		{
+			Lang: "python", Extensions: map[string]string{".py": "python", ".pyi": "python"},
+			Commands: [][]string{{"pyright-langserver", "--stdio"}}, Install: "npm install -g pyright",
+			Env: append([]string{"VIRTUAL_ENV", "PYTHONPATH"}, node...),
+		},
+		{
+			Lang: "rust", Extensions: map[string]string{".rs": "rust"}, Commands: [][]string{{"rust-analyzer"}},
+			Install: "rustup component add rust-analyzer", Env: []string{"CARGO_HOME", "RUSTUP_HOME", "RUSTFLAGS"},
+		},
+		{
+			Lang: "cpp", Extensions: map[string]string{
+				".c": "c", ".h": "cpp", ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".hpp": "cpp", ".hh": "cpp", ".hxx": "cpp",
+				".m": "objective-c",
+			},
+			Commands: [][]string{{"clangd"}, {"clangd-19"}}, Install: "apt-get install clangd",
+		},
+		{
+			Lang: "bash", Extensions: map[string]string{".sh": "shellscript", ".bash": "shellscript"},
+			Commands: [][]string{{"bash-language-server", "start"}}, Install: "npm install -g bash-language-server", Env: node,
+		},
+		{
+			Lang: "json", Extensions: map[string]string{".json": "json", ".jsonc": "jsonc"},
+			Commands: [][]string{{"vscode-json-language-server", "--stdio"}},
+			Install:  "npm install -g vscode-langservers-extracted", Env: node,
+		},
+		{
+			Lang: "html", Extensions: map[string]string{".html": "html", ".htm": "html"},
+			Commands: [][]string{{"vscode-html-language-server", "--stdio"}},
+			Install:  "npm install -g vscode-langservers-extracted", Env: node,
+		},
+		{
+			Lang: "css", Extensions: map[string]string{".css": "css", ".scss": "scss", ".less": "less"},
+			Commands: [][]string{{"vscode-css-language-server", "--stdio"}},
+			Install:  "npm install -g vscode-langservers-extracted", Env: node,
+		},
+		{
+			Lang: "yaml", Extensions: map[string]string{".yaml": "yaml", ".yml": "yaml"},
+			Commands: [][]string{{"yaml-language-server", "--stdio"}}, Install: "npm install -g yaml-language-server", Env: node,
+		},
+	}
+}
+
+// Override is an operator's choice of the server of a language.
+type Override struct {
+	Command    []string
+	Extensions []string
+	Settings   map[string]any
+	Env        map[string]string
+	Read       []string
+	Memory     int64
+}
+
+// With returns the catalogue with the operator's entries in place of those of their languages. A language of the
+// operator's own has
+// the extensions that he names.
+func With(list []Entry, overrides map[string]Override) []Entry {
+	list = slices.Clone(list)
+	for _, lang := range slices.Sorted(maps.Keys(overrides)) {
+		o := overrides[lang]
+		i := slices.IndexFunc(list, func(e Entry) bool { return e.Lang == lang })
+		if i < 0 {
+			list = append(list, Entry{Lang: lang, Extensions: map[string]string{}, Install: "the operator's [lsp.servers." +
+				lang + "] says which program it is"})
+			i = len(list) - 1
+		}
+		e := &list[i]
+		if len(o.Command) > 0 {
+			e.Commands = [][]string{o.Command}
+		}
+		if len(o.Extensions) > 0 {
+			e.Extensions = map[string]string{}
+			for _, ext := range o.Extensions {
+				e.Extensions["."+strings.TrimPrefix(strings.ToLower(ext), ".")] = lang
+			}
+		}
+		if o.Settings != nil {
+			e.Settings = o.Settings
+		}
+		e.Vars, e.Read = o.Env, o.Read
+		if o.Memory > 0 {
+			e.Memory = o.Memory
+		}
+	}
+	return list
+}
+
+// language returns the protocol's name of a file's language.
+func (e Entry) language(path string) string {
+	if name := e.Extensions[strings.ToLower(filepath.Ext(path))]; name != "" {
+		return name
+	}
+	return e.Lang
+}

@@ -1,0 +1,66 @@
+package core
+
+import (
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/workspace/change"
+	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/services/lsp-pool/internal/lsp"
+)
+
+// files are those below a root. Files outside it are never read: links are not followed.
+type files struct{ root *paths.Root }
+
+// at returns the place of an absolute path.
+func (f files) at(path string) (paths.Path, error) {
+	rel, err := filepath.Rel(f.root.Path(), path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return paths.Path{}, fault.New(fault.InvalidParams, "%s is outside the project.", path).With("field", "path")
+	}
+	return f.root.At(rel), nil
+}
+
+// Stat implements [lsp.Files].
+func (f files) Stat(path string) (lsp.Stamp, error) {
+	place, err := f.at(path)
+	if err != nil {
+		return lsp.Stamp{}, err
+	}
+	file, info, err := place.OpenFile()
+	if err != nil {
+		return lsp.Stamp{}, err
+	}
+	file.Close()
+	return stamp(info), nil
+}
+
+// Read implements [lsp.Files].
+func (f files) Read(path string, limit int) ([]byte, lsp.Stamp, error) {
+	place, err := f.at(path)
+	if err != nil {
+		return nil, lsp.Stamp{}, err
+	}
+	file, info, err := place.OpenFile()
+	if err != nil {
+		return nil, lsp.Stamp{}, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
+	if err != nil {
+		return nil, lsp.Stamp{}, place.Failure("read", err)
+	}
+	if len(data) > limit {
+		return nil, lsp.Stamp{}, fault.New(fault.FileTooLarge,
+			"%s is larger than the %d bytes that a language server is shown.", place.Show, limit).
+			With("path", place.Show).With("limit_bytes", limit)
+	}
+	return data, stamp(info), nil
+}
+
+func stamp(info fs.FileInfo) lsp.Stamp {
+	v := change.VersionOf(info)
+	return lsp.Stamp{Ino: v.Ino, Size: v.Size, Mtime: v.Mtime}
+}

@@ -1,0 +1,288 @@
+package core
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/lsp-pool/internal/lsp"
+)
+
+// Options are the limits of the pool.
+type Options struct {
+	// Entries is the catalogue.
+	Entries []Entry
+	// Idle is how long a server lives after its last query; Restarts how often one that crashes is started again in a
+	// session.
+	Idle     time.Duration
+	Restarts int
+	// StartTimeout bounds the handshake, QueryTimeout an answer, StopGrace a polite end.
+	StartTimeout, QueryTimeout, StopGrace time.Duration
+	// Wait is how long a query waits for a server that is loading where the caller does not say.
+	Wait time.Duration
+	// Quiet is how long a server without versions must be silent until its diagnostics count.
+	Quiet time.Duration
+	// Parallel is how many requests one server gets at once, Servers how many servers there may be.
+	Parallel, Servers int
+	// MessageBytes bounds one message of a server, DocumentBytes one document, Documents the open ones of a server,
+	// AnswerBytes an
+	// answer of the pool.
+	MessageBytes, DocumentBytes, Documents, AnswerBytes int
+	// LookupEnv reads kaged's environment; Environment makes that of a program, in a cage or without.
+	LookupEnv   func(string) (string, bool)
+	Environment func(caged bool, declared map[string]string) map[string]string
+}
+
+// Pool holds servers. It is safe for concurrent use.
+type Pool struct {
+	opts     Options
+	launcher Launcher
+	watch    func(root string) Tree
+	log      *slog.Logger
+	now      func() time.Time
+
+	mu      sync.Mutex // guards the fields below
+	servers map[string]*server
+	trees   map[string]*tree
+	closed  bool
+}
+
+// New returns a pool without servers. watch watches the files below a root.
+func New(opts Options, launcher Launcher, watch func(root string) Tree, log *slog.Logger) *Pool {
+	return &Pool{
+		opts: opts, launcher: launcher, watch: watch, log: log, now: time.Now, servers: map[string]*server{},
+		trees: map[string]*tree{},
+	}
+}
+
+// Run ends servers that are idle until ctx ends, then all of them, and returns when they are gone.
+func (p *Pool) Run(ctx context.Context) error {
+	tick := time.NewTicker(max(p.opts.Idle/20, time.Second))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			p.endIdle(ctx)
+		case <-ctx.Done():
+			p.mu.Lock()
+			p.closed = true
+			p.mu.Unlock()
+			p.each(func(*server) bool { return true }, func(s *server) { s.stop(context.WithoutCancel(ctx), "daemon_shutdown") })
+			return nil
+		}
+	}
+}
+
+// endIdle ends servers without a query for long, and forgets those that do not run.
+func (p *Pool) endIdle(ctx context.Context) {
+	now := p.now()
+	p.each(func(s *server) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.users == 0 && s.run != nil && now.Sub(s.used) >= p.opts.Idle
+	}, func(s *server) { s.stop(ctx, "idle_timeout") })
+}
+
+// each calls do with the wanted servers, side by side, and returns when all is done.
+func (p *Pool) each(want func(*server) bool, do func(*server)) []*server {
+	p.mu.Lock()
+	var list []*server
+	for _, s := range p.servers {
+		if want(s) {
+			list = append(list, s)
+		}
+	}
+	p.mu.Unlock()
+	var doing sync.WaitGroup
+	for _, s := range list {
+		doing.Go(func() { do(s) })
+	}
+	doing.Wait()
+	slices.SortFunc(list, func(a, b *server) int { return strings.Compare(a.id, b.id) })
+	return list
+}
+
+// Filter selects servers; empty fields select all.
+type Filter struct{ ProjectID, Root, Lang string }
+
+func (f Filter) takes(s *server) bool {
+	return (f.ProjectID == "" || f.ProjectID == s.view.ProjectID) && (f.Root == "" || f.Root == s.view.Root) &&
+		(f.Lang == "" || f.Lang == s.entry.Lang)
+}
+
+// Servers returns servers, the oldest first.
+func (p *Pool) Servers(f Filter) (list []Info) {
+	for _, s := range p.each(f.takes, func(*server) {}) {
+		list = append(list, s.info())
+	}
+	return list
+}
+
+// Stop ends servers and returns them. They start again with the next query.
+func (p *Pool) Stop(ctx context.Context, f Filter) (list []Info) {
+	for _, s := range p.each(f.takes, func(s *server) { s.stop(ctx, "reload") }) {
+		list = append(list, s.info())
+	}
+	return list
+}
+
+// Lang returns the language of a file, by the catalogue. It fails with invalid_params for a file of no known language.
+func (p *Pool) Lang(path string) (string, error) {
+	ext := strings.ToLower(filepath.Ext(path))
+	for _, e := range p.opts.Entries {
+		if e.Extensions[ext] != "" {
+			return e.Lang, nil
+		}
+	}
+	return "", fault.New(fault.InvalidParams, "There is no language server for %s; known are the languages %s.",
+		filepath.Base(path), strings.Join(p.langs(), ", ")).
+		With("field", "path")
+}
+
+func (p *Pool) langs() (list []string) {
+	for _, e := range p.opts.Entries {
+		list = append(list, e.Lang)
+	}
+	return list
+}
+
+// find returns the server of a view, which it adds unless warm is set. It fails with rate_limited if there are too
+// many.
+func (p *Pool) find(v View, lang string, warm bool) (*server, error) {
+	e, ok := v.entry(p.opts.Entries, lang)
+	if !ok || len(e.Commands) == 0 {
+		return nil, fault.New(fault.InvalidParams, "There is no language server for %q; known are %s.", lang,
+			strings.Join(p.langs(), ", ")).With("field", "lang")
+	}
+	v.SessionID = ""
+	key := v.key(e, cageOf(v, e, e.Commands[0]))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.servers[key]; s != nil || warm {
+		return s, nil
+	}
+	if p.closed {
+		return nil, fault.New(fault.Unavailable, "The language servers are being stopped.").With("subsystem", "lsp-pool")
+	}
+	if len(p.servers) >= p.opts.Servers && !p.forget() {
+		return nil, fault.New(fault.RateLimited, "There are %d language servers; no more are started.",
+			len(p.servers)).With("limit", p.opts.Servers)
+	}
+	s := &server{
+		pool: p, id: ident.New(), key: key, view: v, entry: e, turn: make(chan struct{}, 1), slots: make(chan struct{},
+			p.opts.Parallel),
+		crashes: map[string]int{}, used: p.now(),
+	}
+	p.servers[key] = s
+	return s, nil
+}
+
+// forget drops a server that does not run and reports whether there was one. p.mu is held.
+func (p *Pool) forget() bool {
+	for key, s := range p.servers {
+		s.mu.Lock()
+		idle := s.run == nil && s.users == 0 && len(s.turn) == 0
+		s.mu.Unlock()
+		if idle {
+			delete(p.servers, key)
+			return true
+		}
+	}
+	return false
+}
+
+func exitText(e contract.Exit) string {
+	if e.Signal != "" {
+		return strconv.Itoa(e.Code) + " (" + e.Signal + ")"
+	}
+	return strconv.Itoa(e.Code)
+}
+
+// Tree watches the files below a root.
+type Tree interface {
+	// Changes returns the files that changed since the last call, all those included that changed before this one.
+	Changes(ctx context.Context) []lsp.Change
+	Close()
+}
+
+// tree is a watched root that servers share.
+type tree struct {
+	pool  *Pool
+	root  string
+	watch Tree
+	users int // guarded by pool.mu
+
+	mu   sync.Mutex // guards the fields below
+	seq  uint64
+	last map[string]seen
+}
+
+type seen struct {
+	seq  uint64
+	kind int
+}
+
+// lease is a server's share of a tree.
+type lease struct {
+	*tree
+	release func()
+}
+
+// lease returns a share of the tree of a root.
+func (p *Pool) lease(root string) *lease {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.trees[root]
+	if t == nil {
+		t = &tree{pool: p, root: root, watch: p.watch(root), last: map[string]seen{}}
+		p.trees[root] = t
+	}
+	t.users++
+	return &lease{t, sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(p.trees, root)
+			t.watch.Close()
+		}
+	})}
+}
+
+// position is the number of the last change.
+func (t *tree) position() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.seq
+}
+
+// add notes changes of files.
+func (t *tree) add(list []lsp.Change) {
+	for _, c := range list {
+		t.seq++
+		t.last[c.Path] = seen{t.seq, c.Kind}
+	}
+}
+
+// since returns the changes after a position, and the new position. known are changes that the caller knows of.
+func (t *tree) since(ctx context.Context, position uint64, known []lsp.Change) ([]lsp.Change, uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.add(known)
+	t.add(t.watch.Changes(ctx))
+	var list []lsp.Change
+	for path, s := range t.last {
+		if s.seq > position {
+			list = append(list, lsp.Change{Path: path, Kind: s.kind})
+		}
+	}
+	slices.SortFunc(list, func(a, b lsp.Change) int { return strings.Compare(a.Path, b.Path) })
+	return list, t.seq
+}

@@ -1,0 +1,395 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/services/lsp-pool/internal/lsp"
+)
+
+// Spec is a server's program as it is to be started.
+type Spec struct {
+	Owner contract.Owner
+	Argv  []string
+	Dir   string
+	Env   map[string]string
+	// Cage is the policy of its own cage, nil for no cage; its paths are relative to Root.
+	Cage *dsl.Cage
+	Root string
+}
+
+// Process is a server's program at work. Reading and writing are its standard output and input; Close ends it with
+// everything it has
+// started, and returns when it is gone.
+type Process interface {
+	io.ReadWriteCloser
+	PID() int64
+	// Log returns the end of its standard error.
+	Log() string
+	// Exit returns its exit code and why it was ended. It waits for the end.
+	Exit() contract.Exit
+}
+
+// Launcher starts programs. It fails with shell_spawn_failed, with the detail missing for an absent program,
+// and with
+// cage_unavailable and cage_policy_invalid.
+type Launcher interface {
+	Launch(ctx context.Context, spec Spec) (Process, error)
+}
+
+// States of a server.
+const (
+	stateStarting = "starting"
+	stateIndexing = "indexing"
+	stateReady    = "ready"
+	stateStopped  = "stopped"
+	stateFailed   = "failed"
+)
+
+// server is one entry for one view, running or not.
+type server struct {
+	pool    *Pool
+	id, key string
+	view    View // without a session
+	entry   Entry
+
+	turn  chan struct{} // holds a token while it is started or ended
+	slots chan struct{} // a token for each request under way
+
+	mu       sync.Mutex // guards the fields below
+	run      *running   // nil while the server is stopped
+	command  []string
+	caged    bool
+	users    int
+	used     time.Time
+	restarts int
+	crashes  map[string]int // by session
+	failed   bool
+	log      string
+	records  []contract.Record // of events between queries
+}
+
+// running is a server at work.
+type running struct {
+	client  *lsp.Client
+	process Process
+	tree    *lease
+	seen    uint64 // the last change of the tree that it was told of; guarded by syncing
+	syncing sync.Mutex
+	root    *paths.Root
+	started time.Time
+}
+
+// over reports whether the connection is.
+func (r *running) over() bool {
+	select {
+	case <-r.client.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// end closes the connection and the process.
+func (r *running) end() {
+	r.client.Close()
+	_ = r.process.Close()
+	r.tree.release()
+	r.root.Close()
+}
+
+// take returns the server at work, which it starts if it is stopped. The caller gives it back. It reports whether the
+// server took the place
+// of one that crashed.
+func (s *server) take(ctx context.Context, session string) (run *running, restarted bool, err error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
+	}
+	s.mu.Lock()
+	old := s.run
+	if old != nil && !old.over() {
+		s.users++
+		s.mu.Unlock()
+		return old, false, nil
+	}
+	s.run = nil
+	s.mu.Unlock()
+	if old != nil {
+		s.crashed(old, session)
+		restarted = true
+	}
+	s.mu.Lock()
+	tries := s.crashes[session]
+	s.failed = tries > s.pool.opts.Restarts
+	s.mu.Unlock()
+	if tries > s.pool.opts.Restarts {
+		return nil, false, fault.New(fault.LspServerUnavailable,
+			"The language server %s crashed %d times in this session and is not started again; the action reload tries anew.",
+			s.entry.Lang, tries).With("lang", s.entry.Lang).With("log", s.tail())
+	}
+	run, err = s.start(ctx)
+	if err != nil {
+		return nil, restarted, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.run, s.users = run, s.users+1
+	if restarted {
+		s.restarts++
+	}
+	return run, restarted, nil
+}
+
+// give gives back the result of take.
+func (s *server) give() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users--
+	s.used = s.pool.now()
+}
+
+// crashed notes the unasked end of a server.
+func (s *server) crashed(run *running, session string) {
+	run.end()
+	exit := run.process.Exit()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = run.process.Log()
+	if exit.Reason == contract.ReasonOwnerEnded {
+		s.note("code.lsp.server_stopped", map[string]any{"reason": "project_unload"})
+		return
+	}
+	if len(s.crashes) >= 256 { // sessions that ended long ago
+		clear(s.crashes)
+	}
+	s.crashes[session]++
+	fields := map[string]any{"exit_code": exit.Code, "restart_count": s.crashes[session]}
+	if word := exit.Reason.Word(); word != "" {
+		fields["killed"] = word
+	}
+	s.note("code.lsp.server_crashed", fields)
+}
+
+// note keeps a record until the next query takes it. s.mu is held.
+func (s *server) note(event string, fields map[string]any) {
+	fields["language"], fields["project_id"] = s.entry.Lang, s.view.ProjectID
+	if len(s.records) < 64 {
+		s.records = append(s.records, contract.NewRecord(event, "", fields))
+	}
+	s.pool.log.Info(event, "language", s.entry.Lang, "project_id", s.view.ProjectID, "root", s.view.Root, "fields", fields)
+}
+
+func (s *server) tail() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log
+}
+
+// takeRecords returns the records since the last call.
+func (s *server) takeRecords() []contract.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.records
+	s.records = nil
+	return list
+}
+
+// start starts the program and connects to it. The first command with an installed program is used.
+func (s *server) start(ctx context.Context) (*running, error) {
+	root, err := paths.OpenRoot(s.view.Root)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.NotFound, "The project's folder %s cannot be opened.", s.view.Root)
+	}
+	run := &running{root: root, started: time.Now(), tree: s.pool.lease(root.Path())}
+	done := false
+	defer func() {
+		if !done {
+			run.tree.release()
+			root.Close()
+		}
+	}()
+	var command []string
+	for i, c := range s.entry.Commands {
+		command = c
+		run.process, err = s.launch(ctx, c)
+		if err == nil || !isMissing(err) || i+1 == len(s.entry.Commands) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, s.notStarted(err, command)
+	}
+	starting, cancel := context.WithTimeout(ctx, s.pool.opts.StartTimeout)
+	defer cancel()
+	run.client, err = lsp.Connect(starting, run.process, lsp.Options{
+		Files: files{root}, Root: root.Path(), Settings: s.entry.Settings, Language: s.entry.language,
+		MessageBytes: s.pool.opts.MessageBytes, DocumentBytes: s.pool.opts.DocumentBytes, Documents: s.pool.opts.Documents,
+		Quiet: s.pool.opts.Quiet,
+	})
+	if err != nil {
+		_ = run.process.Close()
+		return nil, s.notConnected(ctx, err, run.process)
+	}
+	done = true
+	run.seen = run.tree.position()
+	s.mu.Lock()
+	s.command = command
+	s.note("code.lsp.server_spawned", map[string]any{"command": strings.Join(command, " ")})
+	s.mu.Unlock()
+	return run, nil
+}
+
+func (s *server) launch(ctx context.Context, command []string) (Process, error) {
+	policy := cageOf(s.view, s.entry, command)
+	vars := map[string]string{}
+	if policy == nil {
+		for _, name := range s.entry.Env {
+			if value, ok := s.pool.opts.LookupEnv(name); ok {
+				vars[name] = value
+			}
+		}
+	}
+	if policy != nil {
+		maps.Copy(vars, policy.Env)
+	}
+	maps.Copy(vars, s.entry.Vars)
+	s.mu.Lock()
+	s.caged = policy != nil
+	s.mu.Unlock()
+	return s.pool.launcher.Launch(ctx, Spec{
+		Owner: contract.Owner{
+			Kind: contract.OwnedByProject, ProjectID: cmp.Or(s.view.ProjectID, "unregistered"),
+			Agent: "code.lsp." + s.entry.Lang,
+		},
+		Argv: command, Dir: s.view.Root, Env: s.pool.opts.Environment(policy != nil, vars), Cage: policy, Root: s.view.Root,
+	})
+}
+
+// isMissing reports whether a program could not be started because it is not there.
+func isMissing(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Code == fault.ShellSpawnFailed && f.Details["missing"] == true
+}
+
+// notStarted says why the program could not be started.
+func (s *server) notStarted(err error, command []string) error {
+	if !isMissing(err) {
+		return err
+	}
+	where := "on PATH"
+	if s.isCaged() {
+		where = "in the agent's cage"
+	}
+	first := slices.Concat(s.entry.Commands...)
+	return fault.Wrap(err, fault.LspServerNotFound,
+		"The language server for %s, %s, is not %s; it is installed by: %s. The other tools work without it.",
+		s.entry.Lang, command[0], where, s.entry.Install).
+		With("lang", s.entry.Lang).With("command", strings.Join(first[:min(len(first), 8)], " ")).With("install",
+		s.entry.Install)
+}
+
+func (s *server) isCaged() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.caged
+}
+
+// notConnected says why the handshake failed, which counts as a crash.
+func (s *server) notConnected(ctx context.Context, err error, process Process) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	exit := process.Exit()
+	s.mu.Lock()
+	s.log = process.Log()
+	s.crashes[""]++
+	s.note("code.lsp.server_crashed", map[string]any{"exit_code": exit.Code, "restart_count": s.crashes[""]})
+	s.mu.Unlock()
+	why := "it ended with exit code " + exitText(exit)
+	if errors.Is(err, context.DeadlineExceeded) {
+		why = "it did not answer within " + s.pool.opts.StartTimeout.String()
+	}
+	return fault.Wrap(err, fault.LspServerUnavailable, "The language server for %s could not be started: %s.",
+		s.entry.Lang, why).
+		With("lang", s.entry.Lang).With("log", s.tail())
+}
+
+// stop ends the server if it runs, and returns when it is gone. It forgets the crashes.
+func (s *server) stop(ctx context.Context, reason string) {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	s.mu.Lock()
+	run := s.run
+	s.run = nil
+	s.crashes = map[string]int{}
+	s.failed = false
+	s.mu.Unlock()
+	if run == nil {
+		return
+	}
+	polite, cancel := context.WithTimeout(ctx, s.pool.opts.StopGrace)
+	run.client.Shutdown(polite)
+	cancel()
+	run.end()
+	s.mu.Lock()
+	s.log = run.process.Log()
+	s.note("code.lsp.server_stopped", map[string]any{"reason": reason})
+	s.mu.Unlock()
+}
+
+// kill ends a server that hangs. Its open requests fail.
+func (s *server) kill(run *running) { run.client.Close() }
+
+// Info is a server as it is shown.
+type Info struct {
+	ID, Lang        string
+	Command         []string
+	State           string
+	PID             int64
+	Restarts, Open  int
+	ProjectID, Root string
+	Caged           bool
+	StartedAt       int64
+	Log             string
+}
+
+func (s *server) info() Info {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := Info{
+		ID: s.id, Lang: s.entry.Lang, Command: s.command, State: stateStopped, Restarts: s.restarts,
+		ProjectID: s.view.ProjectID, Root: s.view.Root,
+		Caged: s.caged, Log: s.log,
+	}
+	if i.Command == nil {
+		i.Command = s.entry.Commands[0]
+	}
+	switch {
+	case s.run != nil && !s.run.over():
+		i.State, i.PID, i.Open, i.StartedAt = stateReady, s.run.process.PID(), s.run.client.OpenDocuments(),
+			s.run.started.UnixMilli()
+		i.Log = s.run.process.Log()
+		if len(s.run.client.Tasks()) > 0 {
+			i.State = stateIndexing
+		}
+	case s.failed:
+		i.State = stateFailed
+	case len(s.turn) > 0:
+		i.State = stateStarting
+	}
+	return i
+}

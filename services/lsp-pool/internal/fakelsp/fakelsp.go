@@ -1,0 +1,351 @@
+// Package fakelsp is a language server for tests: of a language in which every word is a symbol, a line "def NAME"
+// defines it, and a
+// line with ERROR is an error. It does as told by its mode, which is how tests meet every misbehaviour.
+package fakelsp
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+// The modes, joined by commas.
+const (
+	Pull      = "pull"       // diagnostics are pulled; without it they are published with versions
+	NoVersion = "no-version" // publications name no version
+	UTF8      = "utf-8"      // characters are bytes
+	Hang      = "hang"       // requests after the handshake are never answered
+	Garbage   = "garbage"    // text that is no frame instead of the first answer
+	Half      = "half"       // half a frame instead of the first answer, then the end
+	Huge      = "huge"       // a message of 100 MB is announced
+	WrongID   = "wrong-id"   // each answer follows one with an unknown id
+	ReusedID  = "reused-id"  // each answer is sent twice
+	ApplyEdit = "apply-edit" // an edit is sent unasked ahead of each answer
+	Outside   = "outside"    // edits and places lie in /etc/passwd
+	Flood     = "flood"      // each answer follows 20,000 publications
+	Deaf      = "deaf"       // shutdown and exit have no effect, nor has the end of input
+	Fork      = "fork"       // a process that outlives its parent is started
+	Overlap   = "overlap"    // edits of a rename overlap
+	Busy      = "busy"       // a task begins with the handshake and ends with the request test/done
+	Hog       = "hog"        // the first request takes all the memory there is
+	Bomb      = "bomb"       // the first request starts processes until the limit
+	CrashOn   = "crash"      // the first request after the handshake ends the server
+)
+
+// Server is a fake server at work.
+type Server struct {
+	mode []string
+	out  io.Writer
+	root string
+
+	mu   sync.Mutex // guards the fields below and writing
+	docs map[string]doc
+	seen []string // methods, in the order they came
+	// Refused are the client's answers to unasked edits.
+	refused []string
+}
+
+type doc struct {
+	version int
+	text    string
+}
+
+// New returns a server that writes to out.
+func New(out io.Writer, mode string) *Server {
+	return &Server{mode: strings.Split(mode, ","), out: out, docs: map[string]doc{}}
+}
+
+// Seen returns the methods that came, in their order.
+func (s *Server) Seen() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.seen)
+}
+
+// Refused returns the client's answers to unasked edits.
+func (s *Server) Refused() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.refused)
+}
+
+func (s *Server) is(mode string) bool { return slices.Contains(s.mode, mode) }
+
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+}
+
+// Serve reads messages until the end of in or exit.
+func (s *Server) Serve(in io.Reader) {
+	r := bufio.NewReader(in)
+	for {
+		length := 0
+		for {
+			header, err := r.ReadString('\n')
+			if err != nil {
+				if s.is(Deaf) {
+					select {}
+				}
+				return
+			}
+			if header = strings.TrimSpace(header); header == "" {
+				break
+			}
+			if n, ok := strings.CutPrefix(header, "Content-Length: "); ok {
+				length, _ = strconv.Atoi(n)
+			}
+		}
+		body := make([]byte, length)
+		if _, err := io.ReadFull(r, body); err != nil {
+			return
+		}
+		var m message
+		if json.Unmarshal(body, &m) != nil || !s.take(m) {
+			return
+		}
+	}
+}
+
+// take handles one message and reports whether the server goes on.
+func (s *Server) take(m message) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = append(s.seen, m.Method)
+	switch {
+	case m.Method == "":
+		s.refused = append(s.refused, string(m.Result))
+		return true
+	case m.ID == nil:
+		return s.told(m)
+	case m.Method == "initialize":
+		s.begin(m)
+		return true
+	case m.Method == "shutdown":
+		if !s.is(Deaf) {
+			s.reply(m.ID, nil)
+		}
+		return true
+	}
+	return s.asked(m)
+}
+
+func (s *Server) begin(m message) {
+	var p struct{ RootURI string }
+	_ = json.Unmarshal(m.Params, &p)
+	s.root = pathOf(p.RootURI)
+	caps := map[string]any{
+		"textDocumentSync": 1, "hoverProvider": true, "definitionProvider": true, "referencesProvider": true,
+		"documentSymbolProvider":  true,
+		"workspaceSymbolProvider": true, "codeActionProvider": true,
+		"renameProvider":         map[string]bool{"prepareProvider": true},
+		"typeDefinitionProvider": true, "implementationProvider": true,
+		"workspace": map[string]any{"fileOperations": map[string]any{"willRename": map[string]any{}}},
+	}
+	if s.is(Pull) {
+		caps["diagnosticProvider"] = map[string]bool{}
+	}
+	if s.is(UTF8) {
+		caps["positionEncoding"] = "utf-8"
+	}
+	if s.is(Fork) {
+		orphan := exec.Command("sleep", "600")
+		_ = orphan.Start()
+	}
+	s.reply(m.ID, map[string]any{"capabilities": caps})
+	if s.is(Busy) {
+		s.send(map[string]any{"method": "$/progress", "params": map[string]any{
+			"token": "t", "value": map[string]any{"kind": "begin", "title": "Loading", "percentage": 40},
+		}})
+	}
+}
+
+// told handles a notification.
+func (s *Server) told(m message) bool {
+	var p struct {
+		TextDocument struct {
+			URI     string
+			Version int
+			Text    string
+		}
+		ContentChanges []struct{ Text string }
+	}
+	_ = json.Unmarshal(m.Params, &p)
+	path := pathOf(p.TextDocument.URI)
+	switch m.Method {
+	case "exit":
+		return s.is(Deaf)
+	case "textDocument/didOpen":
+		s.docs[path] = doc{p.TextDocument.Version, p.TextDocument.Text}
+		s.publish(path)
+	case "textDocument/didChange":
+		s.docs[path] = doc{p.TextDocument.Version, p.ContentChanges[0].Text}
+		s.publish(path)
+	case "textDocument/didClose":
+		delete(s.docs, path)
+	}
+	return true
+}
+
+// publish sends the diagnostics of a document.
+func (s *Server) publish(path string) {
+	if s.is(Pull) || s.is(Hang) {
+		return
+	}
+	params := map[string]any{"uri": uri(path), "diagnostics": s.diagnostics(path)}
+	if !s.is(NoVersion) {
+		params["version"] = s.docs[path].version
+	}
+	s.send(map[string]any{"method": "textDocument/publishDiagnostics", "params": params})
+}
+
+func (s *Server) diagnostics(path string) []any {
+	list := []any{}
+	for i, l := range strings.Split(s.text(path), "\n") {
+		if at := strings.Index(l, "ERROR"); at >= 0 {
+			list = append(list, map[string]any{
+				"range": s.span(l, i, at, at+5), "severity": 1, "code": 7, "source": "fake",
+				"message": "ERROR in " + l,
+			})
+		}
+		if at := strings.Index(l, "WARN"); at >= 0 {
+			list = append(list, map[string]any{
+				"range": s.span(l, i, at, at+4), "severity": 2, "code": "w", "source": "fake",
+				"message": "WARN in " + l,
+			})
+		}
+	}
+	return list
+}
+
+// text returns a document as the client showed it, else the file on disk.
+func (s *Server) text(path string) string {
+	if d, ok := s.docs[path]; ok {
+		return d.text
+	}
+	data, _ := os.ReadFile(path)
+	return string(data)
+}
+
+// span returns a range of bytes of a line in the server's units.
+func (s *Server) span(l string, line, from, to int) map[string]any {
+	unit := func(at int) int {
+		if s.is(UTF8) {
+			return at
+		}
+		n := 0
+		for _, r := range l[:at] {
+			n++
+			if r > 0xFFFF {
+				n++
+			}
+		}
+		return n
+	}
+	return map[string]any{
+		"start": map[string]int{"line": line, "character": unit(from)},
+		"end":   map[string]int{"line": line, "character": unit(to)},
+	}
+}
+
+// place is a word of a file.
+type place struct {
+	path           string
+	line, from, to int
+	text           string
+	defines        bool
+}
+
+// places returns where a word stands, or every definition for "".
+func (s *Server) places(word string) (list []place) {
+	var files []string
+	_ = filepath.WalkDir(s.root, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(p, ".fake") {
+			files = append(files, p)
+		}
+		return nil
+	})
+	for _, path := range files {
+		for i, l := range strings.Split(s.text(path), "\n") {
+			for at := 0; at < len(l); {
+				end := at
+				for end < len(l) && letter(rune(l[end])) {
+					end++
+				}
+				if end == at {
+					at++
+					continue
+				}
+				defines := strings.HasPrefix(l, "def ") && at == 4
+				if w := l[at:end]; w == word || word == "" && defines {
+					list = append(list, place{path, i, at, end, l, defines})
+				}
+				at = end
+			}
+		}
+	}
+	return list
+}
+
+func letter(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
+
+// word returns the word at a request's position.
+func (s *Server) word(path string, line, character int) string {
+	lines := strings.Split(s.text(path), "\n")
+	if line >= len(lines) {
+		return ""
+	}
+	l, at := lines[line], 0
+	for at < len(l) {
+		start := at
+		for at < len(l) && letter(rune(l[at])) {
+			at++
+		}
+		if at == start {
+			at++
+			continue
+		}
+		r := s.span(l, line, start, at)
+		if r["start"].(map[string]int)["character"] <= character && character <= r["end"].(map[string]int)["character"] {
+			return l[start:at]
+		}
+	}
+	return ""
+}
+
+func (s *Server) location(p place) map[string]any {
+	if s.is(Outside) {
+		p.path = "/etc/passwd"
+	}
+	return map[string]any{"uri": uri(p.path), "range": s.span(p.text, p.line, p.from, p.to)}
+}
+
+func (s *Server) reply(id json.RawMessage, result any) {
+	s.send(map[string]any{"id": id, "result": result})
+}
+
+func (s *Server) send(m map[string]any) {
+	m["jsonrpc"] = "2.0"
+	body, _ := json.Marshal(m)
+	fmt.Fprintf(s.out, "Content-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+func uri(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
+
+func pathOf(text string) string {
+	u, _ := url.Parse(text)
+	return u.Path
+}

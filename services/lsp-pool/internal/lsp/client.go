@@ -1,0 +1,271 @@
+package lsp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sourcegraph/jsonrpc2"
+
+	"kaged.dev/pkg/clip"
+)
+
+// ErrServer is the error of calls after the connection to the server is over: it has ended, or broke a bound.
+var ErrServer = errors.New("the language server is gone")
+
+// Refusal is a server's error as its answer to a request.
+type Refusal struct {
+	Code    int64
+	Message string
+}
+
+func (r *Refusal) Error() string { return r.Message }
+
+// Options are the settings of a client.
+type Options struct {
+	// Files are the files that the server is shown.
+	Files Files
+	// Root is the project's root, absolute: the one workspace folder.
+	Root string
+	// Settings answer workspace/configuration by section, and go out with initialize as options.
+	Settings map[string]any
+	// Language names the language of a file as the protocol does.
+	Language func(path string) string
+	// MessageBytes bounds one message of the server, DocumentBytes one document, Documents the open ones.
+	MessageBytes, DocumentBytes, Documents int
+	// Quiet is how long a server that names no versions must publish no diagnostics of a file until they count as
+	// complete.
+	Quiet time.Duration
+}
+
+// Client is the connection to one server. It is safe for concurrent use.
+type Client struct {
+	opts Options
+	conn *jsonrpc2.Conn
+	// capabilities are those that the server announced, raw; encoding is how it counts.
+	capabilities json.RawMessage
+	provides     map[string]json.RawMessage
+	encoding     Encoding
+	started      time.Time
+
+	docs documents
+
+	mu        sync.Mutex              // guards the fields below
+	dynamic   map[string]string       // methods by registration id
+	published map[string]*publication // by path
+	tasks     map[string]Task         // by token
+	numbers   uint64                  // counts publications
+	changed   chan struct{}           // closed and replaced at each publication and each end of a task
+}
+
+// Task is work that a server reports on.
+type Task struct {
+	Title, Message string
+	// Percent is -1 where the server gives no number.
+	Percent int
+}
+
+const (
+	// taskCount, registrationCount and publicationFiles bound the kept notifications of a server.
+	taskCount         = 64
+	registrationCount = 256
+	publicationFiles  = 4096
+	// publishedPerFile bounds the diagnostics kept of one file, answerText one text in an answer.
+	publishedPerFile = 1000
+	answerText       = 64 << 10
+)
+
+// Connect initializes a server that reads and writes conn. The end of ctx ends neither conn nor the client, only the
+// wait. Connect
+// closes conn if it fails.
+func Connect(ctx context.Context, conn io.ReadWriteCloser, opts Options) (*Client, error) {
+	c := &Client{
+		opts: opts, started: time.Now(), dynamic: map[string]string{}, published: map[string]*publication{},
+		tasks:   map[string]Task{},
+		changed: make(chan struct{}), encoding: UTF16,
+	}
+	c.docs.open = map[string]*document{}
+	stream := newFrames(conn, opts.MessageBytes)
+	c.conn = jsonrpc2.NewConn(context.WithoutCancel(ctx), stream, c, jsonrpc2.SetLogger(log.New(io.Discard, "", 0)))
+	if err := c.initialize(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// initialize performs the handshake.
+func (c *Client) initialize(ctx context.Context) error {
+	folder := map[string]string{"uri": URI(c.opts.Root), "name": filepath.Base(c.opts.Root)}
+	params := map[string]any{
+		"processId": nil, "clientInfo": map[string]string{"name": "kaged"}, "rootUri": URI(c.opts.Root),
+		"rootPath":         c.opts.Root,
+		"workspaceFolders": []any{folder}, "capabilities": clientCapabilities, "trace": "off",
+	}
+	if c.opts.Settings != nil {
+		params["initializationOptions"] = c.opts.Settings
+	}
+	var answer struct {
+		Capabilities json.RawMessage `json:"capabilities"`
+	}
+	if err := c.Call(ctx, "initialize", params, &answer); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answer.Capabilities, &c.provides); err != nil {
+		return fmt.Errorf("the language server announced no capabilities: %w", err)
+	}
+	c.capabilities = answer.Capabilities
+	var encoding Encoding
+	if json.Unmarshal(c.provides["positionEncoding"], &encoding) == nil && (encoding == UTF8 || encoding == UTF32) {
+		c.encoding = encoding
+	}
+	if err := c.notify("initialized", struct{}{}); err != nil {
+		return err
+	}
+	if c.opts.Settings == nil {
+		return nil
+	}
+	return c.notify("workspace/didChangeConfiguration", map[string]any{"settings": c.opts.Settings})
+}
+
+// clientCapabilities are those of every client. Positions are counted in UTF-16; pulled diagnostics are preferred; a
+// server may not
+// apply edits.
+var clientCapabilities = json.RawMessage(`{
+"general":{"positionEncodings":["utf-16"]},
+"window":{"workDoneProgress":true,"showMessage":{},"showDocument":{"support":false}},
+"workspace":{"applyEdit":false,"configuration":true,"workspaceFolders":true,
+  "didChangeConfiguration":{"dynamicRegistration":true},
+ "didChangeWatchedFiles":{"dynamicRegistration":true},"symbol":{"dynamicRegistration":true},
+  "diagnostics":{"refreshSupport":true},
+ "fileOperations":{"willRename":true,"didRename":true},
+ "workspaceEdit":{"documentChanges":true,"resourceOperations":["create","rename","delete"],
+  "failureHandling":"transactional"}},
+"textDocument":{"synchronization":{"dynamicRegistration":true,"didSave":true},
+ "hover":{"dynamicRegistration":true,"contentFormat":["markdown","plaintext"]},
+ "definition":{"dynamicRegistration":true,"linkSupport":true},"typeDefinition":{"dynamicRegistration":true,
+  "linkSupport":true},
+ "implementation":{"dynamicRegistration":true,"linkSupport":true},"references":{"dynamicRegistration":true},
+ "documentSymbol":{"dynamicRegistration":true,"hierarchicalDocumentSymbolSupport":true},
+ "callHierarchy":{"dynamicRegistration":true},"typeHierarchy":{"dynamicRegistration":true},
+ "rename":{"dynamicRegistration":true,"prepareSupport":true,"prepareSupportDefaultBehavior":1},
+ "codeAction":{"dynamicRegistration":true,"isPreferredSupport":true,"dataSupport":true,
+  "resolveSupport":{"properties":["edit"]},
+  "codeActionLiteralSupport":{"codeActionKind":{"valueSet":["","quickfix","refactor","refactor.extract",
+  "refactor.inline","refactor.rewrite","source","source.organizeImports","source.fixAll"]}}},
+ "diagnostic":{"dynamicRegistration":true,"relatedDocumentSupport":false},
+ "publishDiagnostics":{"versionSupport":true,"codeDescriptionSupport":false,"dataSupport":true}}}`)
+
+// Capabilities returns the announced capabilities.
+func (c *Client) Capabilities() json.RawMessage { return c.capabilities }
+
+// Provides reports whether the server answers a method: by a capability of its announcement, or by a registration.
+func (c *Client) Provides(capability, method string) bool {
+	if raw, ok := c.provides[capability]; ok && string(raw) != "null" && string(raw) != "false" {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.dynamic {
+		if m == method {
+			return true
+		}
+	}
+	return false
+}
+
+// Call makes a request. It fails with a [Refusal] if the server refuses it, with [ErrServer] if the server is gone,
+// and with ctx's
+// error.
+func (c *Client) Call(ctx context.Context, method string, params, result any) error {
+	waiter, err := c.conn.DispatchCall(ctx, method, params)
+	if err == nil {
+		err = waiter.Wait(ctx, result)
+	}
+	var refused *jsonrpc2.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused):
+		return &Refusal{Code: refused.Code, Message: clip.Bytes(strings.ToValidUTF8(refused.Message, "\uFFFD"), answerText)}
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, jsonrpc2.ErrClosed), errors.Is(err, errOver), errors.Is(err, errQueue):
+		return ErrServer
+	}
+	return fmt.Errorf("the language server's answer to %s cannot be read: %w", method, err)
+}
+
+func (c *Client) notify(method string, params any) error {
+	if err := c.conn.Notify(context.Background(), method, params); err != nil {
+		return ErrServer
+	}
+	return nil
+}
+
+// Done is closed when the connection is over.
+func (c *Client) Done() <-chan struct{} { return c.conn.DisconnectNotify() }
+
+// Shutdown asks the server to end, and returns when it has closed the connection or ctx has ended.
+func (c *Client) Shutdown(ctx context.Context) {
+	if c.Call(ctx, "shutdown", nil, nil) != nil {
+		return
+	}
+	if c.notify("exit", nil) != nil {
+		return
+	}
+	select {
+	case <-c.Done():
+	case <-ctx.Done():
+	}
+}
+
+// Close ends the connection and returns when the writer has ended.
+func (c *Client) Close() { _ = c.conn.Close() }
+
+// Tasks returns the tasks that the server works on.
+func (c *Client) Tasks() []Task {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []Task
+	for _, t := range c.tasks {
+		list = append(list, t)
+	}
+	return list
+}
+
+// Settle waits until the server reports no task, until ctx ends, or for a time.
+func (c *Client) Settle(ctx context.Context, limit time.Duration) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		c.mu.Lock()
+		busy, changed := len(c.tasks) > 0, c.changed
+		c.mu.Unlock()
+		if !busy {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return
+		case <-c.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// announce wakes waiters for a publication or the end of a task. c.mu is held.
+func (c *Client) announce() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}

@@ -1,0 +1,177 @@
+package lsp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/clip"
+)
+
+// Diagnostic is a server's complaint about a range.
+type Diagnostic struct {
+	Range    Range           `json:"range"`
+	Severity int             `json:"severity"`
+	Code     json.RawMessage `json:"code,omitempty"`
+	Source   string          `json:"source,omitempty"`
+	Message  string          `json:"message"`
+	Data     json.RawMessage `json:"data,omitempty"`
+}
+
+// CodeText returns the code as text.
+func (d Diagnostic) CodeText() string {
+	var text string
+	if json.Unmarshal(d.Code, &text) == nil {
+		return text
+	}
+	var number json.Number
+	if json.Unmarshal(d.Code, &number) == nil {
+		return number.String()
+	}
+	return ""
+}
+
+// publication is a server's last publication about a file.
+type publication struct {
+	version *int32
+	at      time.Time
+	// number counts the publications of the server, edits the changes it had been told of by then.
+	number uint64
+	items  []Diagnostic
+}
+
+// publish keeps the diagnostics of a file.
+func (c *Client) publish(params json.RawMessage) {
+	var p struct {
+		URI         string       `json:"uri"`
+		Version     *int32       `json:"version"`
+		Diagnostics []Diagnostic `json:"diagnostics"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return
+	}
+	path, err := PathOf(p.URI)
+	if err != nil || len(path) > 4096 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.published[path]; !known && len(c.published) >= publicationFiles {
+		for other := range c.published {
+			delete(c.published, other)
+			break
+		}
+	}
+	c.numbers++
+	c.published[path] = &publication{
+		version: p.Version, at: time.Now(), number: c.numbers,
+		items: bounded16(p.Diagnostics),
+	}
+	c.announce()
+}
+
+// bounded16 returns diagnostics within their bounds.
+func bounded16(list []Diagnostic) []Diagnostic {
+	list = list[:min(len(list), publishedPerFile)]
+	for i := range list {
+		list[i].Message = clip.Bytes(strings.ToValidUTF8(list[i].Message, "\uFFFD"), 4096)
+		list[i].Source = line(list[i].Source)
+		if len(list[i].Code) > 256 {
+			list[i].Code = nil
+		}
+		if len(list[i].Data) > answerText {
+			list[i].Data = nil
+		}
+		if list[i].Severity < 1 || list[i].Severity > 4 {
+			list[i].Severity = 1 // an unknown severity is an error
+		}
+	}
+	return list
+}
+
+// Diagnose returns the diagnostics of a file as it is now. They are pulled where the server offers that. Otherwise
+// the file is sent
+// again if a file changed since it was sent, and the publication of that version is the answer; of a server that
+// names no versions
+// it is the first publication that no other follows within Quiet. It fails with ctx's error if no publication comes.
+func (c *Client) Diagnose(ctx context.Context, path string) (Doc, []Diagnostic, error) {
+	if c.Provides("diagnosticProvider", "textDocument/diagnostic") {
+		doc, err := c.Open(path)
+		if err != nil {
+			return doc, nil, err
+		}
+		list, err := c.pull(ctx, doc)
+		return doc, list, err
+	}
+	c.mu.Lock()
+	before := c.numbers
+	c.mu.Unlock()
+	doc, err := c.again(path)
+	if err != nil {
+		return doc, nil, err
+	}
+	list, err := c.await(ctx, doc, before)
+	return doc, list, err
+}
+
+// pull asks for the diagnostics of a document.
+func (c *Client) pull(ctx context.Context, doc Doc) ([]Diagnostic, error) {
+	var report struct {
+		Kind  string       `json:"kind"`
+		Items []Diagnostic `json:"items"`
+	}
+	params := map[string]any{"textDocument": map[string]string{"uri": URI(doc.Path)}}
+	if err := c.Call(ctx, "textDocument/diagnostic", params, &report); err != nil {
+		return nil, err
+	}
+	if report.Kind != "full" && report.Kind != "" { // gopls leaves it out
+		return nil, fmt.Errorf("the language server answered with diagnostics of kind %.40q", report.Kind)
+	}
+	return bounded16(report.Items), nil
+}
+
+// await waits for the publication of a document's version. One with a number up to before was made ahead of the
+// call; it counts
+// if it names the version.
+func (c *Client) await(ctx context.Context, doc Doc, before uint64) ([]Diagnostic, error) {
+	for {
+		c.mu.Lock()
+		p, changed := c.published[doc.Path], c.changed
+		c.mu.Unlock()
+		var quiet <-chan time.Time
+		if p != nil {
+			switch {
+			case p.version != nil && *p.version >= doc.Version:
+				return p.items, nil
+			case p.version == nil && (p.number > before || c.settled(doc, p)):
+				left := c.opts.Quiet - time.Since(p.at)
+				if left <= 0 {
+					return p.items, nil
+				}
+				timer := time.NewTimer(left)
+				defer timer.Stop()
+				quiet = timer.C
+			}
+		}
+		select {
+		case <-changed:
+		case <-quiet:
+		case <-c.Done():
+			return nil, ErrServer
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// settled reports whether a publication without a version is about the content that the server has: no newer one was
+// sent
+// since.
+func (c *Client) settled(doc Doc, p *publication) bool {
+	c.docs.mu.Lock()
+	defer c.docs.mu.Unlock()
+	d := c.docs.open[doc.Path]
+	return d != nil && d.version == doc.Version && d.sent.Before(p.at)
+}

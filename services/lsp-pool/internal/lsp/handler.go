@@ -1,0 +1,197 @@
+package lsp
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/sourcegraph/jsonrpc2"
+
+	"kaged.dev/pkg/clip"
+)
+
+// Handle answers a server's requests and notes its notifications. It is called from the connection's reader, one
+// message
+// at a time, and
+// never blocks.
+func (c *Client) Handle(ctx context.Context, conn *jsonrpc2.Conn, req *jsonrpc2.Request) {
+	var params json.RawMessage
+	if req.Params != nil {
+		params = *req.Params
+	}
+	if req.Notif {
+		c.told(req.Method, params)
+		return
+	}
+	answer, refusal := c.asked(req.Method, params)
+	if refusal != nil {
+		_ = conn.ReplyWithError(ctx, req.ID, refusal)
+		return
+	}
+	_ = conn.Reply(ctx, req.ID, answer)
+}
+
+// told notes a notification.
+func (c *Client) told(method string, params json.RawMessage) {
+	switch method {
+	case "textDocument/publishDiagnostics":
+		c.publish(params)
+	case "$/progress":
+		c.progress(params)
+	}
+}
+
+// asked answers a request of the server.
+func (c *Client) asked(method string, params json.RawMessage) (any, *jsonrpc2.Error) {
+	switch method {
+	case "workspace/configuration":
+		return c.configuration(params), nil
+	case "client/registerCapability":
+		c.register(params)
+		return nil, nil
+	case "client/unregisterCapability":
+		c.unregister(params)
+		return nil, nil
+	case "workspace/workspaceFolders":
+		return []any{map[string]string{"uri": URI(c.opts.Root), "name": c.opts.Root}}, nil
+	case "workspace/applyEdit":
+		return map[string]any{
+			"applied":       false,
+			"failureReason": "kaged applies no edits that a language server sends unasked.",
+		}, nil
+	case "window/showDocument":
+		return map[string]bool{"success": false}, nil
+	case "window/workDoneProgress/create", "window/showMessageRequest":
+		return nil, nil
+	}
+	if strings.HasPrefix(method, "workspace/") && strings.HasSuffix(method, "/refresh") {
+		return nil, nil
+	}
+	return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeMethodNotFound, Message: "kaged does not answer " + clip.Bytes(method,
+		80)}
+}
+
+// configuration answers with the settings of each section.
+func (c *Client) configuration(params json.RawMessage) []any {
+	var ask struct {
+		Items []struct {
+			Section string `json:"section"`
+		} `json:"items"`
+	}
+	if json.Unmarshal(params, &ask) != nil || len(ask.Items) > 256 {
+		return []any{}
+	}
+	answers := make([]any, len(ask.Items))
+	for i, item := range ask.Items {
+		answers[i] = section(c.opts.Settings, item.Section)
+	}
+	return answers
+}
+
+// section returns the settings below a dotted name. A name that the settings do not nest is that of the settings
+// themselves where the
+// server asks for its own, such as gopls.
+func section(settings map[string]any, name string) any {
+	if settings == nil {
+		return nil
+	}
+	if name == "" {
+		return settings
+	}
+	if value, ok := settings[name]; ok {
+		return value
+	}
+	head, rest, nested := strings.Cut(name, ".")
+	inner, ok := settings[head].(map[string]any)
+	switch {
+	case ok && nested:
+		return section(inner, rest)
+	case !nested:
+		return settings
+	}
+	return nil
+}
+
+func (c *Client) register(params json.RawMessage) {
+	var ask struct {
+		Registrations []struct {
+			ID     string `json:"id"`
+			Method string `json:"method"`
+		} `json:"registrations"`
+	}
+	if json.Unmarshal(params, &ask) != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range ask.Registrations {
+		if len(c.dynamic) < registrationCount && len(r.ID)+len(r.Method) < 512 {
+			c.dynamic[r.ID] = r.Method
+		}
+	}
+}
+
+func (c *Client) unregister(params json.RawMessage) {
+	var ask struct {
+		Unregisterations []struct {
+			ID string `json:"id"`
+		} `json:"unregisterations"`
+	}
+	if json.Unmarshal(params, &ask) != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range ask.Unregisterations {
+		delete(c.dynamic, r.ID)
+	}
+}
+
+// progress notes the begin, the course and the end of a task.
+func (c *Client) progress(params json.RawMessage) {
+	var p struct {
+		Token json.RawMessage `json:"token"`
+		Value struct {
+			Kind       string   `json:"kind"`
+			Title      string   `json:"title"`
+			Message    string   `json:"message"`
+			Percentage *float64 `json:"percentage"`
+		} `json:"value"`
+	}
+	if json.Unmarshal(params, &p) != nil || len(p.Token) > 256 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	token := string(p.Token)
+	task, known := c.tasks[token]
+	switch p.Value.Kind {
+	case "begin":
+		if !known && len(c.tasks) >= taskCount {
+			return
+		}
+		task = Task{Title: line(p.Value.Title), Percent: -1}
+	case "report":
+		if !known {
+			return
+		}
+	case "end":
+		delete(c.tasks, token)
+		c.announce()
+		return
+	default:
+		return
+	}
+	if p.Value.Message != "" {
+		task.Message = line(p.Value.Message)
+	}
+	if p.Value.Percentage != nil {
+		task.Percent = int(min(max(*p.Value.Percentage, 0), 100))
+	}
+	c.tasks[token] = task
+}
+
+// line returns a text of a server as one short line.
+func line(text string) string {
+	return clip.Bytes(strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " "), 200)
+}

@@ -1,0 +1,288 @@
+package lsp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kaged.dev/services/lsp-pool/internal/fakelsp"
+	"kaged.dev/services/lsp-pool/internal/lsp"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// disk shows files as they are.
+type disk struct{}
+
+func (disk) Stat(path string) (lsp.Stamp, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return lsp.Stamp{}, err
+	}
+	return lsp.Stamp{Size: info.Size(), Mtime: info.ModTime().UnixNano()}, nil
+}
+
+func (d disk) Read(path string, limit int) ([]byte, lsp.Stamp, error) {
+	stamp, err := d.Stat(path)
+	if err != nil {
+		return nil, stamp, err
+	}
+	data, err := os.ReadFile(path)
+	if len(data) > limit {
+		err = errors.New("too large")
+	}
+	return data, stamp, err
+}
+
+// pipe joins two pipes to a connection.
+type pipe struct {
+	io.Reader
+	io.WriteCloser
+	closers []io.Closer
+}
+
+func (p pipe) Close() error {
+	for _, c := range p.closers {
+		_ = c.Close()
+	}
+	return nil
+}
+
+// rig is a client of a fake server, and a project.
+type rig struct {
+	*lsp.Client
+	t      *testing.T
+	root   string
+	server *fakelsp.Server
+}
+
+func connect(t *testing.T, mode string) *rig {
+	t.Helper()
+	r := &rig{t: t, root: t.TempDir()}
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	r.server = fakelsp.New(outW, mode)
+	var served sync.WaitGroup
+	served.Go(func() {
+		r.server.Serve(inR)
+		outW.Close()
+		inR.Close()
+	})
+	var err error
+	r.Client, err = lsp.Connect(t.Context(), pipe{outR, inW, []io.Closer{outR, inW}}, lsp.Options{
+		Files: disk{}, Root: r.root, Language: func(string) string { return "fake" }, MessageBytes: 8 << 20,
+		DocumentBytes: 1 << 20, Documents: 3,
+		Quiet: 10 * time.Millisecond, Settings: map[string]any{"a": map[string]any{"b": 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		r.Close()
+		if !strings.Contains(mode, fakelsp.Deaf) {
+			served.Wait()
+		}
+	})
+	return r
+}
+
+func (r *rig) write(name, content string) string {
+	r.t.Helper()
+	path := filepath.Join(r.root, name)
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+	return path
+}
+
+// hover returns the server's text about a place.
+func (r *rig) hover(path string, p lsp.Position) (*lsp.Hover, error) {
+	r.t.Helper()
+	doc, err := r.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	var raw json.RawMessage
+	if err := r.At(r.t.Context(), "textDocument/hover", doc, p, nil, &raw); err != nil {
+		return nil, err
+	}
+	return lsp.ParseHover(raw)
+}
+
+// T-LSP-LIFE-03: the handshake comes ahead of everything else, and is one of a single folder (T-LSP-LIFE-11).
+func TestHandshake(t *testing.T) {
+	t.Parallel()
+	r := connect(t, "")
+	if _, err := r.hover(r.write("a.fake", "def one\n"), lsp.Position{Character: 5}); err != nil {
+		t.Fatal(err)
+	}
+	if seen := r.server.Seen(); !slices.Equal(seen[:2], []string{"initialize", "initialized"}) || !slices.Contains(seen,
+		"textDocument/didOpen") {
+		t.Errorf("the server saw %v", seen)
+	}
+}
+
+// A call ends whatever a server does: with its own answer, or with an error.
+func TestMisbehaviour(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]error{
+		fakelsp.Garbage: lsp.ErrServer, fakelsp.Half: lsp.ErrServer, fakelsp.Huge: lsp.ErrServer,
+		fakelsp.CrashOn: lsp.ErrServer,
+		fakelsp.WrongID: nil, fakelsp.ReusedID: nil, fakelsp.ApplyEdit: nil, fakelsp.Flood: nil, fakelsp.Outside: nil,
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			r := connect(t, mode)
+			path := r.write("a.fake", "def one\none\n")
+			for range 2 {
+				hover, err := r.hover(path, lsp.Position{Line: 1, Character: 1})
+				if !errors.Is(err, want) {
+					t.Fatalf("got %v, want %v", err, want)
+				}
+				if want == nil && (hover == nil || hover.Content != "one" || hover.Documentation != "The word one.") {
+					t.Errorf("hover %+v", hover)
+				}
+			}
+		})
+	}
+}
+
+// An edit that a server sends unasked is refused.
+func TestUnaskedEdit(t *testing.T) {
+	t.Parallel()
+	r := connect(t, fakelsp.ApplyEdit)
+	path := r.write("a.fake", "one\n")
+	for range 2 { // the answer to the first precedes the second request
+		if _, err := r.hover(path, lsp.Position{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if refused := r.server.Refused(); len(refused) == 0 || !strings.Contains(refused[0], `"applied":false`) {
+		t.Errorf("the client answered %v", refused)
+	}
+}
+
+// A call to a server that never answers ends with its context.
+func TestHang(t *testing.T) {
+	t.Parallel()
+	r := connect(t, fakelsp.Hang)
+	doc, err := r.Open(r.write("a.fake", "one\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.At(ctx, "textDocument/hover", doc, lsp.Position{}, nil, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// T-LSP-SYNC-02: diagnostics are those of the file as it is on disk, in every way a server offers them.
+func TestDiagnosticsAreFresh(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"", fakelsp.Pull, fakelsp.NoVersion, fakelsp.UTF8 + "," + fakelsp.Pull} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			r := connect(t, mode)
+			path := r.write("a.fake", "one\n")
+			for i := range 20 {
+				content := strings.Repeat("ERROR\n", i) + "one\n"
+				r.write("a.fake", content)
+				doc, list, err := r.Diagnose(t.Context(), path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(list) != i || doc.Text.String() != content {
+					t.Fatalf("round %d: %d diagnostics of %q", i, len(list), doc.Text)
+				}
+			}
+		})
+	}
+}
+
+// A document that is unused for longest is closed when too many are open, and a deleted one when that is seen.
+func TestDocumentsAreBounded(t *testing.T) {
+	t.Parallel()
+	r := connect(t, fakelsp.Pull)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		if _, err := r.Open(r.write(name+".fake", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := r.OpenDocuments(); n != 3 {
+		t.Errorf("%d documents are open", n)
+	}
+	if err := os.Remove(filepath.Join(r.root, "d.fake")); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Sync([]lsp.Change{{Path: filepath.Join(r.root, "d.fake"), Kind: lsp.Deleted}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.OpenDocuments(); n != 2 {
+		t.Errorf("%d documents are open", n)
+	}
+	if _, err := r.hover(filepath.Join(r.root, "b.fake"), lsp.Position{}); err != nil {
+		t.Fatal(err)
+	}
+	if seen := strings.Join(r.server.Seen(), " "); strings.Count(seen, "didClose") != 2 || !strings.Contains(seen,
+		"didChangeWatchedFiles") {
+		t.Errorf("the server saw %s", seen)
+	}
+}
+
+// A server's task is known until its end.
+func TestTasks(t *testing.T) {
+	t.Parallel()
+	r := connect(t, fakelsp.Busy+","+fakelsp.Pull)
+	path := r.write("a.fake", "one\n")
+	if _, err := r.hover(path, lsp.Position{}); err != nil {
+		t.Fatal(err)
+	}
+	if tasks := r.Tasks(); len(tasks) != 1 || tasks[0] != (lsp.Task{Title: "Loading", Percent: 40}) {
+		t.Fatalf("tasks %+v", tasks)
+	}
+	r.Settle(t.Context(), time.Nanosecond) // it waits no longer than it is told
+	if err := r.Call(t.Context(), "test/done", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.Settle(t.Context(), time.Hour)
+	if tasks := r.Tasks(); len(tasks) != 0 {
+		t.Errorf("tasks %+v", tasks)
+	}
+}
+
+// A refusal of the server comes back with its sentence.
+func TestRefusal(t *testing.T) {
+	t.Parallel()
+	r := connect(t, "")
+	doc, err := r.Open(r.write("a.fake", "def one\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused *lsp.Refusal
+	if err := r.At(t.Context(), "textDocument/prepareRename", doc, lsp.Position{}, nil, nil); !errors.As(err, &refused) ||
+		refused.Message != "def cannot be renamed." {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A server that is told to end does so.
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	r := connect(t, "")
+	r.Shutdown(t.Context())
+	<-r.Done()
+	if seen := r.server.Seen(); !slices.Equal(seen[len(seen)-2:], []string{"shutdown", "exit"}) {
+		t.Errorf("the server saw %v", seen)
+	}
+}

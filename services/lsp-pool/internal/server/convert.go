@@ -1,0 +1,144 @@
+package server
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/lsp-pool/internal/core"
+	"kaged.dev/services/lsp-pool/internal/lsp"
+
+	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
+)
+
+var actions = map[lsppoolv1.Action]core.Action{
+	lsppoolv1.Action_ACTION_DIAGNOSTICS: core.Diagnostics, lsppoolv1.Action_ACTION_DEFINITION: core.Definition,
+	lsppoolv1.Action_ACTION_REFERENCES: core.References, lsppoolv1.Action_ACTION_SYMBOLS: core.Symbols,
+	lsppoolv1.Action_ACTION_RENAME:      core.Rename,
+	lsppoolv1.Action_ACTION_RENAME_FILE: core.MoveFile, lsppoolv1.Action_ACTION_CODE_ACTIONS: core.CodeActions,
+	lsppoolv1.Action_ACTION_HOVER:           core.Hover,
+	lsppoolv1.Action_ACTION_TYPE_DEFINITION: core.TypeDefinition,
+	lsppoolv1.Action_ACTION_IMPLEMENTATION:  core.Implementation,
+	lsppoolv1.Action_ACTION_CAPABILITIES:    core.Capabilities, lsppoolv1.Action_ACTION_REQUEST: core.Request,
+	lsppoolv1.Action_ACTION_WARM_DIAGNOSTICS: core.WarmDiagnostics,
+}
+
+// maxServers bounds the servers that a project declares.
+const maxServers = 32
+
+func queryFromProto(p *lsppoolv1.QueryRequest) (core.Query, error) {
+	view := p.GetView()
+	q := core.Query{
+		View: core.View{
+			ProjectID: view.GetProjectId(), Root: view.GetRoot(), SessionID: view.GetSessionId(),
+			Cage:       dsl.CageFromProto(view.GetCage()),
+			NoCommands: view.GetNoCommands(), Declared: map[string][]string{},
+		},
+		Action: actions[p.GetAction()], Path: p.GetPath(), Lang: p.GetLang(), At: lsp.Position{
+			Line:      p.GetLine(),
+			Character: p.GetCharacter(),
+		},
+		IncludeDeclaration: p.GetIncludeDeclaration(), Search: p.GetQuery(), Limit: int(p.GetLimit()),
+		NewName:            p.GetNewName(),
+		IncludeDiagnostics: p.GetIncludeDiagnostics(), Method: p.GetMethod(), Params: json.RawMessage(p.GetParams()),
+		Severity: int(p.GetSeverity()),
+		Files:    p.GetFiles(), Wait: time.Duration(p.GetWaitMs()) * time.Millisecond,
+		Timeout: time.Duration(p.GetTimeoutMs()) * time.Millisecond,
+	}
+	for _, s := range view.GetServers() {
+		if len(s.GetCommand()) == 0 || len(q.View.Declared) >= maxServers {
+			return q, fault.New(fault.BadRequest, "A declared language server has no command, or there are more than %d.",
+				maxServers)
+		}
+		q.View.Declared[s.GetLang()] = s.GetCommand()
+	}
+	for _, c := range p.GetChanged() {
+		kind := lsp.Changed
+		if c.GetRemoved() {
+			kind = lsp.Deleted
+		}
+		q.Changed = append(q.Changed, lsp.Change{Path: c.GetPath(), Kind: kind})
+	}
+	switch {
+	case q.Action == 0:
+		return q, fault.New(fault.BadRequest, "A query needs an action.")
+	case !filepath.IsAbs(q.View.Root) || !filepath.IsAbs(q.Path):
+		return q, fault.New(fault.BadRequest, "A query needs absolute paths.")
+	case len(q.Params) > 0 && !json.Valid(q.Params):
+		return q, fault.New(fault.InvalidParams, "params is no JSON.").With("field", "params")
+	case p.GetWaitMs() < 0 || p.GetTimeoutMs() < 0:
+		return q, fault.New(fault.BadRequest, "A query has a negative time.")
+	}
+	return q, nil
+}
+
+func answerToProto(a core.Answer) *lsppoolv1.QueryResponse {
+	p := &lsppoolv1.QueryResponse{
+		Completeness: &lsppoolv1.Completeness{
+			State: a.Completeness.State, Percent: int32(a.Completeness.Percent), Reason: a.Completeness.Reason,
+		},
+		Json: strings.ToValidUTF8(a.JSON, "\uFFFD"), Records: contract.RecordsProto(a.Records),
+	}
+	for _, l := range a.Locations {
+		p.Locations = append(p.Locations, locationToProto(l.Path, l.Range))
+	}
+	for _, s := range a.Symbols {
+		p.Symbols = append(p.Symbols, &lsppoolv1.Symbol{
+			Name: s.Name, Kind: s.KindText(), Container: s.Container, Location: locationToProto(s.Path, s.Range),
+		})
+	}
+	for _, d := range a.Diagnostics {
+		p.Diagnostics = append(p.Diagnostics, &lsppoolv1.Diagnostic{
+			Location: locationToProto(d.Path, d.Range), Severity: int32(d.Severity), Message: d.Message, Code: d.CodeText(),
+			Source: d.Source,
+		})
+	}
+	if a.Hover != nil {
+		p.Hover = &lsppoolv1.Hover{Content: a.Hover.Content, Documentation: a.Hover.Documentation}
+		if a.Hover.Range != nil {
+			p.Hover.Location = locationToProto("", *a.Hover.Range)
+		}
+	}
+	for _, e := range a.Edits {
+		p.Edits = append(p.Edits, &lsppoolv1.FileEdit{
+			Path: valid(e.Path), MovedTo: valid(e.MovedTo), Sha256: e.SHA256, Content: e.Content, Removed: e.Removed,
+			Edits: int32(e.Edits),
+		})
+	}
+	for _, action := range a.Actions {
+		made := &lsppoolv1.CodeAction{Title: action.Title, Kind: action.Kind, Preferred: action.Preferred}
+		for _, r := range action.Replacements {
+			made.Edits = append(made.Edits, &lsppoolv1.Replacement{
+				Path: valid(r.Path), Line: r.Line, Old: valid(r.Old),
+				New: valid(r.New),
+			})
+		}
+		p.Actions = append(p.Actions, made)
+	}
+	return p
+}
+
+func locationToProto(path string, r lsp.Range) *lsppoolv1.Location {
+	return &lsppoolv1.Location{
+		Path: valid(path), Start: &lsppoolv1.Place{Line: r.Start.Line, Character: r.Start.Character},
+		End: &lsppoolv1.Place{Line: r.End.Line, Character: r.End.Character},
+	}
+}
+
+func serversToProto(list []core.Info) (out []*lsppoolv1.Server) {
+	for _, s := range list {
+		out = append(out, &lsppoolv1.Server{
+			ServerId: s.ID, Lang: s.Lang, Command: s.Command, State: s.State, Pid: s.PID, RestartCount: int32(s.Restarts),
+			OpenFiles: int32(s.Open),
+			ProjectId: s.ProjectID, Root: s.Root, Caged: s.Caged, StartedAt: s.StartedAt, Log: valid(s.Log),
+		})
+	}
+	return out
+}
+
+// valid returns text as a message holds it.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -1,0 +1,23 @@
+package lsppool
+
+import (
+	"os"
+
+	"kaged.dev/pkg/host"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// Module is the pool of language servers as a process may run it.
+var Module = host.Module{Name: "lsp-pool", Needs: []string{"sandbox-supervisor"}, New: newModule}
+
+func newModule(env *host.Env) (host.Service, error) {
+	cfg := DefaultConfig()
+	if err := env.Config(&cfg); err != nil {
+		return nil, err
+	}
+	return New(cfg, Deps{
+		Log: env.Log, Servers: env.File.LSP.Servers, LookupEnv: os.LookupEnv, NoSandbox: env.NoSandbox,
+		Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
+	})
+}

@@ -1,0 +1,72 @@
+package lsppool
+
+import (
+	"context"
+	"log/slog"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/sandbox/env"
+	"kaged.dev/services/lsp-pool/internal/adapter/sandbox"
+	"kaged.dev/services/lsp-pool/internal/adapter/watch"
+	"kaged.dev/services/lsp-pool/internal/core"
+	"kaged.dev/services/lsp-pool/internal/server"
+
+	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// Deps are the service's collaborators.
+type Deps struct {
+	Log     *slog.Logger
+	Sandbox sandboxsupervisorv1.SandboxServiceClient
+	// Servers are the operator's tables [lsp.servers.LANG].
+	Servers map[string]config.LSPServer
+	// LookupEnv reads kaged's environment.
+	LookupEnv func(string) (string, bool)
+	// NoSandbox says that cages are switched off on this daemon.
+	NoSandbox bool
+}
+
+// Service is the pool of language servers.
+type Service struct {
+	pool   *core.Pool
+	server *server.Server
+}
+
+// New builds the service; no goroutine and no program starts.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	overrides := map[string]core.Override{}
+	for lang, s := range deps.Servers {
+		overrides[lang] = core.Override{
+			Command: s.Command, Extensions: s.Extensions, Settings: s.Settings, Env: s.Env, Read: s.Read, Memory: s.Memory,
+		}
+	}
+	pool := core.New(core.Options{
+		Entries: core.With(core.Builtin(), overrides), Idle: cfg.Idle.D(), Restarts: cfg.Restarts,
+		StartTimeout: cfg.StartTimeout.D(),
+		QueryTimeout: cfg.QueryTimeout.D(), StopGrace: cfg.StopGrace.D(), Wait: cfg.Wait.D(), Quiet: cfg.Quiet.D(),
+		Parallel: cfg.Parallel,
+		Servers:  cfg.MaxServers, MessageBytes: cfg.MessageBytes, DocumentBytes: cfg.DocumentBytes, Documents: cfg.Documents,
+		LookupEnv: deps.LookupEnv,
+		Environment: func(caged bool, declared map[string]string) map[string]string {
+			if caged && !deps.NoSandbox {
+				return env.Caged(deps.LookupEnv, declared)
+			}
+			return env.Build(deps.LookupEnv, declared)
+		},
+	}, sandbox.New(deps.Sandbox), func(root string) core.Tree { return watch.New(root, deps.Log) }, deps.Log)
+	return &Service{pool: pool, server: server.New(pool)}, nil
+}
+
+// Register adds the service to a gRPC server.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	lsppoolv1.RegisterLSPPoolServiceServer(r, s.server)
+}
+
+// Run ends idle servers until ctx ends, then all, and returns when they are gone.
+func (s *Service) Run(ctx context.Context) error { return s.pool.Run(ctx) }

@@ -1,0 +1,410 @@
+package lsppool_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/testkit"
+	lsppool "kaged.dev/services/lsp-pool"
+	"kaged.dev/services/lsp-pool/internal/fakelsp"
+	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
+	"kaged.dev/services/sandbox-supervisor/shim"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
+)
+
+func TestMain(m *testing.M) {
+	if shim.Invoked() {
+		shim.Main()
+	}
+	if mode, ok := os.LookupEnv("KAGED_FAKE_LSP"); ok {
+		fmt.Fprintln(os.Stderr, "fake server of mode", mode)
+		fakelsp.New(os.Stdout, mode).Serve(os.Stdin)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// The service keeps the promises of every service.
+func TestLifecycle(t *testing.T) {
+	testkit.Lifecycle(t, lsppool.Module, func() host.Options { return testkit.Options(t) })
+}
+
+// A limit that would make every question fail is refused with its key.
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	if err := lsppool.DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	for key, change := range map[string]func(*lsppool.Config){
+		"idle": func(c *lsppool.Config) { c.Idle = 0 }, "restarts": func(c *lsppool.Config) { c.Restarts = 0 },
+		"message_bytes": func(c *lsppool.Config) { c.MessageBytes = -1 },
+		"parallel":      func(c *lsppool.Config) { c.Parallel = 0 },
+	} {
+		c := lsppool.DefaultConfig()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+// pool is the service beside a sandbox supervisor, and a project.
+type pool struct {
+	lsppoolv1.LSPPoolServiceClient
+	t       *testing.T
+	root    string
+	running *testkit.Running
+}
+
+// serve starts both, with text as the operator's configuration.
+func serve(t *testing.T, text string) *pool {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := testkit.Options(t)
+	if opts.File, err = config.Parse("local.toml", []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	opts.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	h, err := host.New(opts, lsppool.Module, sandboxsupervisor.Module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pool{t: t, root: root, running: testkit.Start(t, h)}
+	p.LSPPoolServiceClient = lsppoolv1.NewLSPPoolServiceClient(h.Dial("lsp-pool"))
+	t.Cleanup(func() { testkit.Stop(t, p.running) })
+	return p
+}
+
+// fake starts both with a fake server of a mode.
+func fake(t *testing.T, mode, more string) *pool {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serve(t, fmt.Sprintf("[lsp.servers.fake]\ncommand = [%q]\nextensions = [\".fake\"]\nenv = {KAGED_FAKE_LSP = "+
+		"%q}\n[services.lsp-pool]\n%s", exe, mode, more))
+}
+
+func (p *pool) write(name, content string) string {
+	p.t.Helper()
+	path := filepath.Join(p.root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+	return path
+}
+
+// ask makes a request about a file of the project.
+func (p *pool) ask(action lsppoolv1.Action, path string, more func(*lsppoolv1.QueryRequest)) (*lsppoolv1.QueryResponse,
+	error,
+) {
+	req := &lsppoolv1.QueryRequest{
+		View: &lsppoolv1.View{ProjectId: "p1", Root: p.root, SessionId: "s1"}, Action: action, Path: path,
+		Files: []string{path},
+	}
+	if more != nil {
+		more(req)
+	}
+	return p.Query(p.t.Context(), req)
+}
+
+// only returns the one server there is.
+func (p *pool) only() *lsppoolv1.Server {
+	p.t.Helper()
+	list, err := p.ListServers(p.t.Context(), &lsppoolv1.ListServersRequest{})
+	if err != nil || len(list.GetServers()) != 1 {
+		p.t.Fatalf("servers %v, %v", list.GetServers(), err)
+	}
+	return list.GetServers()[0]
+}
+
+func events(res *lsppoolv1.QueryResponse) string {
+	var names []string
+	for _, r := range res.GetRecords() {
+		names = append(names, strings.TrimPrefix(r.GetEventType(), "code.lsp."))
+	}
+	return strings.Join(names, " ")
+}
+
+// gone reports whether a process is no more.
+func gone(pid int64) bool { return errors.Is(syscall.Kill(int(pid), 0), syscall.ESRCH) }
+
+// T-LSP-LIFE-01, -07, -08, T-AUD-04: the first question starts a server, the next ones share it, and the end of the
+// service is its end.
+func TestOneServerForAll(t *testing.T) {
+	t.Parallel()
+	p := fake(t, fakelsp.Fork, "")
+	path := p.write("a.fake", "def one\none\nERROR\n")
+	var asking sync.WaitGroup
+	var mu sync.Mutex
+	var spawned int
+	for i := range 20 {
+		asking.Go(func() {
+			res, err := p.ask(lsppoolv1.Action_ACTION_DIAGNOSTICS, path,
+				func(r *lsppoolv1.QueryRequest) { r.View.SessionId = strconv.Itoa(i) })
+			if err != nil || len(res.GetDiagnostics()) != 1 || res.GetDiagnostics()[0].GetCode() != "7" {
+				t.Errorf("%v, %v", res, err)
+			}
+			mu.Lock()
+			spawned += strings.Count(events(res), "server_spawned")
+			mu.Unlock()
+		})
+	}
+	asking.Wait()
+	s := p.only()
+	if s.GetState() != "ready" || s.GetLang() != "fake" || s.GetOpenFiles() != 1 || spawned != 1 || gone(s.GetPid()) {
+		t.Errorf("server %v, spawned %d times", s, spawned)
+	}
+	testkit.Stop(t, p.running)
+	if !gone(s.GetPid()) {
+		t.Error("the server outlived the service")
+	}
+}
+
+// T-FM-03, T-AUD-05: a server that crashes is started again, three times in a session; other sessions start anew.
+func TestCrashes(t *testing.T) {
+	t.Parallel()
+	p := fake(t, fakelsp.Pull, "")
+	path := p.write("a.fake", "one\n")
+	hover := func(session string) (*lsppoolv1.QueryResponse, error) {
+		return p.ask(lsppoolv1.Action_ACTION_HOVER, path, func(r *lsppoolv1.QueryRequest) { r.View.SessionId = session })
+	}
+	for i := range 4 {
+		res, err := hover("s1")
+		if err != nil {
+			t.Fatalf("after %d crashes: %v", i, err)
+		}
+		if want := []string{"server_spawned", "server_crashed server_spawned"}[min(i, 1)]; events(res) != want {
+			t.Errorf("after %d crashes the records are %q", i, events(res))
+		}
+		if state := res.GetCompleteness().GetState(); i > 0 && state != "restarted" || i == 0 && state != "ready" {
+			t.Errorf("after %d crashes the answer is %q", i, state)
+		}
+		kill(t, p.only().GetPid())
+	}
+	_, err := hover("s1")
+	if !errors.Is(fault.From(err), fault.LspServerUnavailable) {
+		t.Fatalf("after 4 crashes: %v", err)
+	}
+	if s := p.only(); s.GetState() != "failed" || s.GetRestartCount() != 3 {
+		t.Errorf("server %v", s)
+	}
+	if _, err := hover("s2"); err != nil {
+		t.Errorf("another session: %v", err)
+	}
+	kill(t, p.only().GetPid())
+	if _, err := p.StopServers(t.Context(), &lsppoolv1.StopServersRequest{Root: p.root}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hover("s1"); err != nil {
+		t.Errorf("after a reload: %v", err)
+	}
+}
+
+// kill kills a process and waits until it is gone.
+func kill(t *testing.T, pid int64) {
+	t.Helper()
+	over := watch(t, pid)
+	if err := syscall.Kill(int(pid), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	over()
+}
+
+// watch returns a function that waits for the end of a process.
+func watch(t *testing.T, pid int64) func() {
+	t.Helper()
+	fd, err := unix.PidfdOpen(int(pid), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		defer unix.Close(fd)
+		for {
+			if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1); !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	}
+}
+
+// T-FM-04: a server that hangs is ended, and the next question has another.
+func TestHang(t *testing.T) {
+	t.Parallel()
+	p := fake(t, fakelsp.Hang, "query_timeout = \"300ms\"\n")
+	path := p.write("a.fake", "one\n")
+	_, err := p.ask(lsppoolv1.Action_ACTION_HOVER, path, nil)
+	if !errors.Is(fault.From(err), fault.Timeout) {
+		t.Fatalf("got %v", err)
+	}
+	if s := p.only(); s.GetState() != "stopped" {
+		t.Errorf("server %v", s)
+	}
+}
+
+// A server that crashes over each question is asked twice, and its log comes with the error.
+func TestCrashOverTheQuestion(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{fakelsp.CrashOn, fakelsp.Garbage, fakelsp.Half, fakelsp.Huge} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			p := fake(t, mode, "")
+			_, err := p.ask(lsppoolv1.Action_ACTION_HOVER, p.write("a.fake", "one\n"), nil)
+			if f := fault.From(err); !errors.Is(f, fault.LspServerUnavailable) ||
+				!strings.Contains(fmt.Sprint(f.Details["log"]), "fake server") {
+				t.Errorf("got %v with %v", err, f.Details)
+			}
+		})
+	}
+}
+
+// T-LSP-LIFE-06: an idle server ends, a deaf one too, and the next question starts another.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	p := fake(t, fakelsp.Deaf, "idle = \"1ms\"\nstop_grace = \"10ms\"\n")
+	path := p.write("a.fake", "one\n")
+	if _, err := p.ask(lsppoolv1.Action_ACTION_HOVER, path, nil); err != nil {
+		t.Fatal(err)
+	}
+	watch(t, p.only().GetPid())()
+	res, err := p.ask(lsppoolv1.Action_ACTION_HOVER, path, nil)
+	if err != nil || events(res) != "server_stopped server_spawned" {
+		t.Errorf("records %q, %v", events(res), err)
+	}
+}
+
+// T-FM-02, T-LSP-CFG-08: a missing server is an error that says how it is installed.
+func TestMissingServer(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "[lsp.servers.go]\ncommand = [\"/nowhere/gopls\"]\n")
+	_, err := p.ask(lsppoolv1.Action_ACTION_HOVER, p.write("a.go", "package a\n"), nil)
+	if f := fault.From(err); !errors.Is(f, fault.LspServerNotFound) || f.Details["command"] != "/nowhere/gopls" ||
+		!strings.Contains(fmt.Sprint(f.Details["install"]), "go install") {
+		t.Errorf("got %v with %v", err, f.Details)
+	}
+	_, err = p.ask(lsppoolv1.Action_ACTION_HOVER, p.write("a.unknown", ""), nil)
+	if !errors.Is(fault.From(err), fault.InvalidParams) {
+		t.Errorf("a file of no language: %v", err)
+	}
+}
+
+// A server is as caged as its callers (D1): it sees only the files of their cage, and cannot write.
+func TestServerOfACagedCaller(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "[lsp.servers.fake]\ncommand = [\"/bin/sh\", \"-c\", \"cat secret/key >&2; touch seen/made >&2; ls / "+
+		">/dev/null; exit 3\"]\nextensions = [\".fake\"]\n")
+	path := p.write("seen/a.fake", "one\n")
+	p.write("secret/key", "the-secret")
+	policy := &commonv1.CagePolicy{
+		Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/seen"}}, Seccomp: "default",
+		State: "ephemeral",
+	}
+	_, err := p.ask(lsppoolv1.Action_ACTION_HOVER, path, func(r *lsppoolv1.QueryRequest) { r.View.Cage = policy })
+	f := fault.From(err)
+	if errors.Is(f, fault.CageUnavailable) {
+		t.Fatal("no cages on this machine: " + f.Msg)
+	}
+	log := fmt.Sprint(f.Details["log"])
+	if !errors.Is(f, fault.LspServerUnavailable) || strings.Contains(log, "the-secret") || !strings.Contains(log,
+		"secret/key") {
+		t.Fatalf("got %v with %v", err, f.Details)
+	}
+	if _, err := os.Stat(filepath.Join(p.root, "seen", "made")); err == nil {
+		t.Error("the server wrote into the project")
+	}
+	if !p.only().GetCaged() {
+		t.Error("the server says that it has no cage")
+	}
+}
+
+// T-LSP-SYNC-02, -03: answers are about the files as they are: gopls sees a change of a file
+// that is open, of one
+// that is not, a new and a removed file.
+func TestGopls(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("gopls"); err != nil {
+		t.Fatal("gopls is missing; scripts/setup.sh test installs it")
+	}
+	p := serve(t, "")
+	p.write("go.mod", "module example.com/m\n\ngo 1.24\n")
+	main := p.write("main.go", "package main\n\nfunc main() { println(Total(1)) }\n")
+	p.write("sum/sum.go", "package sum\n")
+	count := func(want int, contains string) {
+		t.Helper()
+		res, err := p.ask(lsppoolv1.Action_ACTION_DIAGNOSTICS, main, func(r *lsppoolv1.QueryRequest) { r.Severity = 1 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, d := range res.GetDiagnostics() {
+			all = append(all, d.GetMessage())
+		}
+		if len(all) != want || !strings.Contains(strings.Join(all, "\n"), contains) {
+			t.Fatalf("diagnostics %q, want %d with %q", all, want, contains)
+		}
+	}
+	count(1, "undefined: Total")
+	total := p.write("total.go", "package main\n\n// Total adds.\nfunc Total(n int) int { return n }\n")
+	count(0, "")
+	p.write("total.go", "package main\n\n// Total adds.\nfunc Total(n string) int { return len(n) }\n")
+	count(1, "cannot use 1")
+	p.write("main.go", "package main\n\nfunc main() { println(Total(\"1\")) }\n")
+	count(0, "")
+	res, err := p.ask(lsppoolv1.Action_ACTION_DEFINITION, main, func(r *lsppoolv1.QueryRequest) {
+		r.Line, r.Character = 2,
+			23
+	})
+	if err != nil || len(res.GetLocations()) != 1 || res.GetLocations()[0].GetPath() != total ||
+		res.GetLocations()[0].GetStart().GetLine() != 3 {
+		t.Errorf("definition %v, %v", res.GetLocations(), err)
+	}
+	res, err = p.ask(lsppoolv1.Action_ACTION_HOVER, main, func(r *lsppoolv1.QueryRequest) { r.Line, r.Character = 2, 23 })
+	if err != nil || res.GetHover().GetContent() != "func Total(n string) int" ||
+		!strings.HasPrefix(res.GetHover().GetDocumentation(), "Total adds.") {
+		t.Errorf("hover %v, %v", res.GetHover(), err)
+	}
+	res, err = p.ask(lsppoolv1.Action_ACTION_RENAME, main, func(r *lsppoolv1.QueryRequest) {
+		r.Line, r.Character,
+			r.NewName = 2, 23, "Sum"
+	})
+	if err != nil || len(res.GetEdits()) != 2 || !strings.Contains(string(res.GetEdits()[1].GetContent()),
+		"// Sum adds.\nfunc Sum(n string)") {
+		t.Errorf("rename %v, %v", res.GetEdits(), err)
+	}
+	_, err = p.ask(lsppoolv1.Action_ACTION_RENAME, main, func(r *lsppoolv1.QueryRequest) {
+		r.Line, r.Character,
+			r.NewName = 2, 0, "Sum"
+	})
+	if !errors.Is(fault.From(err), fault.RenameNotPossible) {
+		t.Errorf("renaming a keyword: %v", err)
+	}
+	if err := os.Remove(total); err != nil {
+		t.Fatal(err)
+	}
+	count(1, "undefined: Total")
+}

@@ -1,0 +1,58 @@
+package framejson
+
+import (
+	"kaged.dev/pkg/wirejson"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+)
+
+// filesShare is the room of changed files' paths in a frame.
+const filesShare = 64 << 10
+
+// appendSubagentOutput writes the most frequent frames by hand; a test compares them
+// with those of wirejson.
+func appendSubagentOutput(dst []byte, p frames.SubagentOutput) []byte {
+	dst = wirejson.AppendString(append(dst, `{"invocation_id":`...), p.InvocationID)
+	dst = wirejson.AppendString(append(dst, `,"stream":`...), name(p.Stream))
+	dst = wirejson.AppendString(append(dst, `,"kind":`...), p.Part)
+	dst = wirejson.AppendString(append(dst, `,"text":`...), p.Text)
+	if p.ToolCallID != "" {
+		dst = wirejson.AppendString(append(dst, `,"tool_call_id":`...), name(p.ToolCallID))
+	}
+	return append(dst, '}')
+}
+
+// appendSubagentCall shows an input as JSON only where it can fit.
+func appendSubagentCall(dst []byte, p frames.SubagentToolCall) ([]byte, error) {
+	start := len(dst)
+	m := &apiv1.SubagentToolCall{InvocationId: p.InvocationID, Id: name(p.Call.ID), Name: name(p.Call.Name)}
+	if len(p.Call.Input) <= frames.Limit {
+		m.Input = wirejson.Raw(p.Call.Input)
+		var err error
+		if dst, err = wirejson.Append(dst, m); err != nil || len(dst)-start <= frames.Limit {
+			return dst, err
+		}
+	}
+	m.Input, m.Truncated = wirejson.AppendString(nil, cut(p.Call.Input, frames.MaxText)), true
+	return wirejson.Append(dst[:start], m)
+}
+
+func appendSubagentResult(dst []byte, p frames.SubagentToolResult) ([]byte, error) {
+	m := &apiv1.SubagentToolResult{
+		InvocationId: p.InvocationID, ToolCallId: name(p.Result.CallID), Name: name(p.Result.Name), Output: cut(p.Result.Content, outputShare),
+		IsError: p.Result.IsError, DurationMs: p.DurationMS,
+	}
+	m.Truncated = len(m.GetOutput()) < len(p.Result.Content)
+	return wirejson.Append(dst, m)
+}
+
+// fitting returns the first of a list of paths, as many as a frame has room for.
+func fitting(paths []string) []string {
+	room := filesShare
+	for i, path := range paths {
+		if room -= 6*len(path) + 3; room < 0 {
+			return paths[:i]
+		}
+	}
+	return paths
+}

@@ -1,0 +1,117 @@
+// Package harness carries out runs at the harness: it is what package runs needs, over kaged.harness.v1.
+package harness
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"kaged.dev/pkg/contract/harnesswire"
+	"kaged.dev/pkg/fault"
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	"kaged.dev/services/session-manager/internal/projects/core/projects"
+	"kaged.dev/services/session-manager/internal/sessions/core/runs"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+// chunk is how large a piece of the conversation may be, in bytes, unless one message alone is larger.
+const chunk = 1 << 20
+
+// Harness implements [runs.Harness]. It is safe for concurrent use.
+type Harness struct {
+	client harnessv1.HarnessServiceClient
+	// patience is how long to wait for a harness that is not there.
+	patience time.Duration
+	// noSandbox says that cages are switched off on this daemon.
+	noSandbox bool
+
+	mu       sync.Mutex // guards the map
+	compiled map[string]*harnessv1.CompiledProject
+}
+
+// New returns a Harness that calls over conn.
+func New(conn grpc.ClientConnInterface, patience time.Duration, noSandbox bool) *Harness {
+	return &Harness{
+		client: harnessv1.NewHarnessServiceClient(conn), patience: patience, noSandbox: noSandbox,
+		compiled: map[string]*harnessv1.CompiledProject{},
+	}
+}
+
+// cached is how many decoded snapshots are kept.
+const cached = 256
+
+// snapshot returns a snapshot decoded. Nobody changes it.
+func (h *Harness) snapshot(s *projects.Snapshot) (*harnessv1.CompiledProject, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c := h.compiled[s.Hash]; c != nil {
+		return c, nil
+	}
+	c := new(harnessv1.CompiledProject)
+	if err := proto.Unmarshal(s.Compiled, c); err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "A stored snapshot cannot be read.")
+	}
+	if len(h.compiled) >= cached {
+		clear(h.compiled)
+	}
+	h.compiled[s.Hash] = c
+	return c, nil
+}
+
+// Start implements [runs.Harness]. It waits a while for a harness that is being restarted.
+func (h *Harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) {
+	compiled, err := h.snapshot(s.Inputs.Snapshot)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	late := time.AfterFunc(h.patience, func() {
+		cancel(fault.New(fault.Unavailable, "The harness cannot be reached; try again shortly.").With("subsystem", "harness"))
+	})
+	grpcStream, err := h.client.Run(ctx, grpc.WaitForReady(true))
+	if !late.Stop() || err != nil {
+		cancel(nil)
+		return nil, because(ctx, err)
+	}
+	st := &stream{grpc: grpcStream, ctx: ctx, cancel: cancel}
+	if err := st.begin(h.start(s, compiled), transcript.History(s.Stored, compiled.GetRoot().GetIncludeToolResultsInContext())); err != nil {
+		cancel(nil)
+		return nil, because(ctx, err)
+	}
+	return st, nil
+}
+
+// because returns why a stream ended: the reason it was ended for, if there is one, or what the transport says.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	if err == nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+func (h *Harness) start(s runs.Start, compiled *harnessv1.CompiledProject) *harnessv1.RunStart {
+	out := &harnessv1.RunStart{
+		RunId: s.Run.ID, SessionId: s.Session.ID, MessageId: s.Run.MessageID, ProjectId: s.Session.ProjectID, OperatorId: s.Session.Owner,
+		RequestId: s.RequestID, Compiled: compiled, Prompts: s.Inputs.Prompts, Routes: harnesswire.Routes(s.Routes), ProjectRoot: s.Session.ProjectPath,
+		Workspace: s.Session.Workspace, NoSandbox: h.noSandbox, DefaultTools: harnesswire.Switches(s.Inputs.Config.ToolRules()),
+		AuditHead: harnesswire.AuditHead(s.Session.AuditHead), Invocations: true,
+	}
+	steps := s.Session.Overrides.MaxSteps
+	if steps == 0 && compiled.GetRoot().MaxSteps == nil {
+		steps = int32(s.Inputs.Config.Limits().MaxSteps)
+	}
+	if steps > 0 {
+		out.MaxSteps = &steps
+	}
+	if n := s.Session.Overrides.MaxOutputTokens; n > 0 {
+		out.MaxOutputTokens = &n
+	}
+	return out
+}

@@ -1,0 +1,174 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/contract/harnesswire"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm/llmproto"
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	"kaged.dev/services/session-manager/internal/sessions/core/runs"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+// stream implements [runs.Stream].
+type stream struct {
+	grpc   grpc.BidiStreamingClient[harnessv1.RunRequest, harnessv1.RunEvent]
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	sending sync.Mutex // one request at a time
+}
+
+func (s *stream) send(req *harnessv1.RunRequest) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	return s.grpc.Send(req)
+}
+
+// begin sends what the run depends on, the conversation in pieces.
+func (s *stream) begin(start *harnessv1.RunStart, history []transcript.Message) error {
+	if err := s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Start{Start: start}}); err != nil {
+		return s.refused(err)
+	}
+	for _, piece := range pieces(history) {
+		req := &harnessv1.RunRequest{Request: &harnessv1.RunRequest_History{History: &harnessv1.History{Messages: piece}}}
+		if err := s.send(req); err != nil {
+			return s.refused(err)
+		}
+	}
+	err := s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Begin{Begin: &harnessv1.RunBegin{Hold: true}}})
+	return s.refused(err)
+}
+
+// refused returns why the harness hung up: a stream that was ended says so to its sender only by io.EOF.
+func (s *stream) refused(err error) error {
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	if _, err = s.grpc.Recv(); err == nil {
+		err = fault.New(fault.Internal, "The harness ended the run before it began.")
+	}
+	return err
+}
+
+// pieces cuts a conversation into messages of about a chunk. Results of one turn may be more than one message can hold;
+// they come as several, which is the same to the harness.
+func pieces(history []transcript.Message) [][]*harnessv1.Message {
+	var out [][]*harnessv1.Message
+	var piece []*harnessv1.Message
+	room := chunk
+	for _, m := range history {
+		for _, part := range apart(message(m)) {
+			size := proto.Size(part)
+			if size > room && len(piece) > 0 {
+				out = append(out, piece)
+				piece, room = nil, chunk
+			}
+			piece = append(piece, part)
+			room -= size
+		}
+	}
+	if len(piece) > 0 {
+		out = append(out, piece)
+	}
+	return out
+}
+
+func message(m transcript.Message) *harnessv1.Message {
+	p := llmproto.Message(m.Message)
+	p.MessageId = m.ID
+	return p
+}
+
+// apart cuts a message of results that is too large between its blocks.
+func apart(m *harnessv1.Message) []*harnessv1.Message {
+	if m.GetRole() != harnessv1.Role_ROLE_TOOL || proto.Size(m) <= chunk {
+		return []*harnessv1.Message{m}
+	}
+	var out []*harnessv1.Message
+	room := 0
+	for _, b := range m.GetBlocks() {
+		size := proto.Size(b)
+		if size > room {
+			out = append(out, &harnessv1.Message{Role: m.GetRole(), MessageId: m.GetMessageId()})
+			room = chunk
+		}
+		last := out[len(out)-1]
+		last.Blocks = append(last.Blocks, b)
+		room -= size
+	}
+	return out
+}
+
+// Go implements [runs.Stream]. A run that ended while it got ready is no failure here: its last event says why.
+func (s *stream) Go() error {
+	err := s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Go{Go: &harnessv1.RunGo{}}})
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// Stored implements [runs.Stream].
+func (s *stream) Stored(half runs.Half, changed map[string]contract.Route) error {
+	stored := &harnessv1.StepStored{
+		InvocationId: half.InvocationID, Step: int32(half.Step), Part: harnessv1.StepPart_STEP_PART_TURN, Routes: harnesswire.Routes(changed),
+	}
+	if half.Results {
+		stored.Part = harnessv1.StepPart_STEP_PART_RESULTS
+	}
+	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Stored{Stored: stored}})
+}
+
+// Decide implements [runs.Stream].
+func (s *stream) Decide(approvalID string, d contract.Decision) error {
+	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Decision{
+		Decision: harnesswire.Decision(approvalID, d),
+	}})
+}
+
+// Cancel implements [runs.Stream].
+func (s *stream) Cancel(reason string) error {
+	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Cancel{Cancel: &harnessv1.RunCancel{Reason: reason}}})
+}
+
+// CancelInvocation implements [runs.Stream].
+func (s *stream) CancelInvocation(id, reason string) error {
+	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_CancelInvocation{
+		CancelInvocation: &harnessv1.CancelInvocation{InvocationId: id, Reason: reason},
+	}})
+}
+
+// Halt implements [runs.Stream].
+func (s *stream) Halt() error {
+	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Halt{Halt: &harnessv1.RunHalt{}}})
+}
+
+// Recv implements [runs.Stream]. An event this build does not know is passed over.
+func (s *stream) Recv() (contract.Happening, error) {
+	for {
+		ev, err := s.grpc.Recv()
+		if err != nil {
+			err = because(s.ctx, err)
+			s.cancel(nil)
+			if errors.Is(err, io.EOF) {
+				err = fault.New(fault.Internal, "The harness ended the run without saying how.")
+			}
+			return contract.Happening{}, err
+		}
+		if out := harnesswire.FromEvent(ev); out.Event != nil {
+			if _, last := out.Event.(contract.Finished); last {
+				s.cancel(nil)
+			}
+			return out, nil
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package toolrunner
+
+import (
+	"context"
+
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/contract/toolwire"
+	"kaged.dev/pkg/fault"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+	"kaged.dev/services/session-manager/internal/projects/core/projects"
+)
+
+// ReadProject implements projects.Workspace.
+func (w *Workspaces) ReadProject(
+	ctx context.Context, workspace, root string, paths []string, known map[string]string,
+) (projects.Folder, error) {
+	client, err := w.open(workspace)
+	if err != nil {
+		return projects.Folder{}, err
+	}
+	wanted := make(map[string]string, len(paths))
+	for _, p := range paths {
+		if hash := known[p]; hash != "" {
+			wanted[p] = hash
+		}
+	}
+	resp, err := client.ReadProject(ctx, &toolrunnerv1.ReadProjectRequest{Root: root, Paths: paths, Known: wanted})
+	if err != nil {
+		return projects.Folder{}, err
+	}
+	folder := projects.Folder{Root: resp.GetRoot(), Files: make([]projects.File, len(resp.GetFiles()))}
+	for i, f := range resp.GetFiles() {
+		folder.Files[i] = projects.File{
+			Path: f.GetPath(), State: state(f.GetState()), Content: f.GetContent(), SHA256: f.GetSha256(), Reason: f.GetReason(),
+		}
+	}
+	return folder, nil
+}
+
+// Catalogue implements projects.Workspace.
+func (w *Workspaces) Catalogue(ctx context.Context, workspace string) (catalogue.Tools, error) {
+	client, err := w.open(workspace)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.ListTools(ctx, &toolrunnerv1.ListToolsRequest{})
+	if err != nil {
+		return nil, fault.From(err).With("subsystem", "tool-runner")
+	}
+	return toolwire.FromTools(resp.GetTools())
+}
+
+func state(s toolrunnerv1.FileState) projects.FileState {
+	switch s {
+	case toolrunnerv1.FileState_FILE_STATE_FOUND:
+		return projects.Found
+	case toolrunnerv1.FileState_FILE_STATE_UNCHANGED:
+		return projects.Unchanged
+	case toolrunnerv1.FileState_FILE_STATE_MISSING:
+		return projects.Missing
+	}
+	// A state of a newer tool-runner says at least that there is no content here.
+	return projects.Refused
+}

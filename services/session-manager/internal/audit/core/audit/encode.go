@@ -1,0 +1,225 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"kaged.dev/pkg/clip"
+)
+
+// MaxPayload is the largest payload that is stored whole, in bytes of JSON. Whoever makes a record shortens what need
+// not be kept; this bound only keeps a defect or an attack from filling the store.
+const MaxPayload = 4 << 20
+
+// maxValues is the most values a payload holds, keys and members of lists counted alike. Many small values take far more
+// room in a message than in JSON.
+const maxValues = 200_000
+
+// maxDepth is how deep a payload may nest before its inside is replaced. Postgres parses recursively.
+const maxDepth = 100
+
+// cut is how much of a payload is kept when it is too large.
+type cut struct{ text, items int }
+
+// cuts are tried in order until the payload fits.
+var cuts = []cut{{math.MaxInt, math.MaxInt}, {64 << 10, 10000}, {4 << 10, 500}, {256, 50}}
+
+// Encode returns payload as JSON that Postgres can keep. Characters it cannot hold become U+FFFD, numbers it cannot hold
+// become text, and what nests too deep is left out. A payload larger than max bytes has its long texts and lists cut and
+// says so under "_truncated": its size in bytes. So does one of far too many values. Encode never fails.
+func Encode(payload map[string]any, max int) []byte {
+	size := 0
+	for i, c := range cuts {
+		w := writer{cut: c, truncated: size}
+		w.object(payload, 0)
+		if len(w.buf) <= max && w.values <= maxValues {
+			return w.buf
+		}
+		if i == 0 {
+			size = len(w.buf)
+		}
+	}
+	return []byte(`{"_truncated":` + strconv.Itoa(size) + `}`)
+}
+
+// writer appends JSON to buf within the bounds of cut.
+type writer struct {
+	buf []byte
+	cut cut
+	// truncated is the payload's full size where it is being cut, 0 otherwise.
+	truncated int
+	values    int
+}
+
+func (w *writer) value(v any, depth int) {
+	w.values++
+	if depth > maxDepth {
+		w.text("[nested too deep]")
+		return
+	}
+	switch v := v.(type) {
+	case nil:
+		w.buf = append(w.buf, "null"...)
+	case bool:
+		w.buf = strconv.AppendBool(w.buf, v)
+	case string:
+		w.text(v)
+	case int:
+		w.buf = strconv.AppendInt(w.buf, int64(v), 10)
+	case int32:
+		w.buf = strconv.AppendInt(w.buf, int64(v), 10)
+	case int64:
+		w.buf = strconv.AppendInt(w.buf, v, 10)
+	case float64:
+		w.number(v)
+	case map[string]any:
+		w.object(v, depth)
+	case []any:
+		w.list(len(v), func(i int) { w.value(v[i], depth+1) })
+	case []string:
+		w.list(len(v), func(i int) { w.value(v[i], depth+1) })
+	default:
+		w.foreign(v, depth)
+	}
+}
+
+// foreign writes a value of any other type as encoding/json does, if it can.
+func (w *writer) foreign(v any, depth int) {
+	if n, ok := v.(json.Number); ok {
+		f, err := n.Float64()
+		if i, intErr := n.Int64(); intErr == nil {
+			w.buf = strconv.AppendInt(w.buf, i, 10)
+		} else if err == nil {
+			w.number(f)
+		} else {
+			w.text(n.String())
+		}
+		return
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		w.text(fmt.Sprint(v))
+		return
+	}
+	var plain any
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if err := dec.Decode(&plain); err != nil {
+		w.text(string(data))
+		return
+	}
+	w.value(plain, depth)
+}
+
+func (w *writer) object(m map[string]any, depth int) {
+	w.buf = append(w.buf, '{')
+	if w.truncated > 0 && depth == 0 {
+		w.buf = append(w.buf, `"_truncated":`...)
+		w.buf = strconv.AppendInt(w.buf, int64(w.truncated), 10)
+	}
+	n := 0
+	for _, k := range sortedKeys(m) {
+		if n++; n > w.cut.items {
+			break
+		}
+		if w.buf[len(w.buf)-1] != '{' {
+			w.buf = append(w.buf, ',')
+		}
+		w.text(k)
+		w.buf = append(w.buf, ':')
+		w.value(m[k], depth+1)
+	}
+	w.buf = append(w.buf, '}')
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (w *writer) list(n int, item func(i int)) {
+	w.buf = append(w.buf, '[')
+	for i := range min(n, w.cut.items) {
+		if i > 0 {
+			w.buf = append(w.buf, ',')
+		}
+		item(i)
+	}
+	w.buf = append(w.buf, ']')
+}
+
+func (w *writer) number(f float64) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		w.text(strconv.FormatFloat(f, 'g', -1, 64))
+		return
+	}
+	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		w.buf = strconv.AppendInt(w.buf, int64(f), 10)
+		return
+	}
+	w.buf = strconv.AppendFloat(w.buf, f, 'g', -1, 64)
+}
+
+const hex = "0123456789abcdef"
+
+// text writes s, cut to the bound at a whole character.
+func (w *writer) text(s string) {
+	cutOff := len(s) > w.cut.text
+	if cutOff {
+		s = clip.Bytes(s, w.cut.text)
+	}
+	w.buf = append(w.buf, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		b := s[i]
+		if b >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				w.buf = append(append(w.buf, s[start:i]...), "\uFFFD"...)
+				start = i + 1
+			}
+			i += size
+			continue
+		}
+		if b >= 0x20 && b != '"' && b != '\\' {
+			i++
+			continue
+		}
+		w.buf = append(w.buf, s[start:i]...)
+		w.escape(b)
+		i++
+		start = i
+	}
+	w.buf = append(w.buf, s[start:]...)
+	if cutOff {
+		w.buf = append(w.buf, "…"...)
+	}
+	w.buf = append(w.buf, '"')
+}
+
+// escape writes an ASCII character that JSON text cannot hold as it is, and U+FFFD for NUL, which Postgres cannot hold.
+func (w *writer) escape(b byte) {
+	switch b {
+	case '"', '\\':
+		w.buf = append(w.buf, '\\', b)
+	case '\n':
+		w.buf = append(w.buf, '\\', 'n')
+	case '\r':
+		w.buf = append(w.buf, '\\', 'r')
+	case '\t':
+		w.buf = append(w.buf, '\\', 't')
+	case 0:
+		w.buf = append(w.buf, "\uFFFD"...)
+	default:
+		w.buf = append(w.buf, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
+	}
+}

@@ -1,0 +1,75 @@
+package audit
+
+import (
+	"context"
+	"strings"
+
+	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/page"
+)
+
+// Filter narrows a query as the API words it; what is zero does not filter.
+type Filter struct {
+	// Since is at or after and Until before, in milliseconds.
+	Since, Until int64
+	ProjectID    string
+	SessionID    string
+	// EventType holds types separated by commas; * stands for anything, also across dots.
+	EventType string
+}
+
+// maxPatterns bounds how many types one query may name.
+const maxPatterns = 50
+
+// list names the audit's pages.
+const list = "audit"
+
+// Query returns a page of the entries that owner may see, newest first: those of owner and those of nobody. It fails with
+// validation_failed naming the parameter that makes no sense.
+func (s *Service) Query(ctx context.Context, owner string, f Filter, limit int32, cursor string) (page.Page[Record], error) {
+	req, err := page.Parse(list, limit, cursor)
+	if err != nil {
+		return page.Page[Record]{}, err
+	}
+	types, err := f.check()
+	if err != nil {
+		return page.Page[Record]{}, err
+	}
+	entries, more, err := s.store.Query(ctx, Query{
+		Owner: owner, Since: f.Since, Until: f.Until, ProjectID: f.ProjectID, SessionID: f.SessionID,
+		Types: types, After: req.After, Limit: req.Limit,
+	})
+	if err != nil {
+		return page.Page[Record]{}, err
+	}
+	return page.Of(req, entries, more, func(r Record) page.Key { return page.Key{N: r.TS, S: r.ID} }), nil
+}
+
+// check returns the patterns of f.EventType.
+func (f Filter) check() ([]string, error) {
+	for field, n := range map[string]int64{"since": f.Since, "until": f.Until} {
+		if n < 0 {
+			return nil, check.Field(field, "%s must be a time in milliseconds.", field)
+		}
+	}
+	for field, s := range map[string]string{"project_id": f.ProjectID, "session": f.SessionID, "event_type": f.EventType} {
+		if err := check.Text(field, s, 0); err != nil {
+			return nil, err
+		}
+	}
+	var types []string
+	for _, pattern := range strings.Split(f.EventType, ",") {
+		pattern = strings.TrimSpace(pattern)
+		switch {
+		case pattern == "":
+			continue
+		case len(pattern) > check.MaxID:
+			return nil, check.Field("event_type", "A type in event_type must have at most %d characters.", check.MaxID)
+		}
+		types = append(types, pattern)
+	}
+	if len(types) > maxPatterns {
+		return nil, check.Field("event_type", "event_type must name at most %d types.", maxPatterns)
+	}
+	return types, nil
+}

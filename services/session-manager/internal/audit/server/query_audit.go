@@ -1,0 +1,25 @@
+package server
+
+import (
+	"context"
+
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/page"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+)
+
+// QueryAudit returns entries the caller may see, newest first, a page at a time. A caller nobody knows sees those of nobody.
+func (s *Server) QueryAudit(ctx context.Context, req *apiv1.QueryAuditRequest) (*apiv1.QueryAuditResponse, error) {
+	p, err := s.audit.Query(ctx, ident.CallerFrom(ctx).UserID, filter(req), req.GetLimit(), req.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.QueryAuditResponse{Items: page.Map(p, entry).Items, NextCursor: p.NextCursor(), HasMore: p.HasMore()}, nil
+}
+
+func filter(req *apiv1.QueryAuditRequest) audit.Filter {
+	return audit.Filter{
+		Since: req.GetSince(), Until: req.GetUntil(), ProjectID: req.GetProjectId(), SessionID: req.GetSession(), EventType: req.GetEventType(),
+	}
+}

@@ -1,0 +1,145 @@
+// Package store keeps the append-only record in Postgres. [Append] joins the transaction of another context.
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"kaged.dev/pkg/postgres/database"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	"kaged.dev/services/session-manager/internal/audit/store/db"
+)
+
+// auditPageBytes is how large the payloads of one page may be together, unless the first alone is larger.
+const auditPageBytes = 1 << 20
+
+// auditMonths is how many months' partitions exist ahead of time, the running one included.
+const auditMonths = 3
+
+// Audit keeps the append-only record. It implements [audit.Store].
+type Audit struct{ db database.DB }
+
+// NewAudit returns the record in db.
+func NewAudit(db database.DB) *Audit { return &Audit{db} }
+
+// Prepare makes the partitions of this month and the next ones. It is called at start and may be called at any time; what is
+// recorded for a month without a partition is kept in the default one.
+func (a *Audit) Prepare(ctx context.Context) error {
+	err := db.New(a.db).EnsureAuditPartitions(ctx, time.Now().UnixMilli(), auditMonths)
+	return database.Fail(err, "prepare audit partitions")
+}
+
+// Record implements [audit.Store].
+func (a *Audit) Record(ctx context.Context, records []audit.Record) error {
+	return Append(ctx, a.db, records)
+}
+
+// Append appends records in the caller's transaction, with one statement. It fails only if the database does: what a
+// record holds is cleaned and bounded first. A record without an id or a time gets them.
+func Append(ctx context.Context, q database.Querier, records []audit.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	var p db.AppendAuditParams
+	for _, r := range records {
+		r = r.Clean()
+		p.Ids = append(p.Ids, r.ID)
+		p.Tss = append(p.Tss, r.TS)
+		p.EventTypes = append(p.EventTypes, r.EventType)
+		p.UserIds = append(p.UserIds, r.UserID)
+		p.RequestIds = append(p.RequestIds, r.RequestID)
+		p.ProjectIds = append(p.ProjectIds, r.ProjectID)
+		p.SessionIds = append(p.SessionIds, r.SessionID)
+		p.RunIds = append(p.RunIds, r.RunID)
+		p.AgentPaths = append(p.AgentPaths, r.AgentPath)
+		p.Payloads = append(p.Payloads, string(audit.Encode(r.Payload, audit.MaxPayload)))
+	}
+	return database.Fail(db.New(q).AppendAudit(ctx, p), "append audit")
+}
+
+// Query implements [audit.Store].
+func (a *Audit) Query(ctx context.Context, q audit.Query) ([]audit.Record, bool, error) {
+	text, args := auditSQL(q)
+	rows, err := a.db.Query(ctx, text, args...)
+	if err != nil {
+		return nil, false, database.Fail(err, "query audit")
+	}
+	total := 0
+	records, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (audit.Record, error) {
+		var r audit.Record
+		var payload []byte
+		err := row.Scan(&r.ID, &r.TS, &r.EventType, &r.UserID, &r.RequestID, &r.ProjectID, &r.SessionID, &r.RunID, &r.AgentPath, &payload, &total)
+		if err == nil && json.Unmarshal(payload, &r.Payload) != nil {
+			r.Payload = map[string]any{"unreadable": database.Unreadable("The payload of this record")}
+		}
+		return r, err
+	})
+	if err != nil {
+		return nil, false, database.Fail(err, "query audit")
+	}
+	more := total > len(records)
+	return records, more, nil
+}
+
+// auditSQL words a query so that each shape of it can use an index: one ordered scan for the owner's records and one for
+// those of nobody, merged. The page ends before its payloads become too large.
+func auditSQL(q audit.Query) (string, []any) {
+	var b auditBuilder
+	b.where("ts >= %s", q.Since, q.Since > 0)
+	b.where("ts < %s", q.Until, q.Until > 0)
+	b.where("project_id = %s", q.ProjectID, q.ProjectID != "")
+	b.where("session_id = %s", q.SessionID, q.SessionID != "")
+	b.where("event_type like any (%s::text[])", likePatterns(q.Types), len(q.Types) > 0)
+	if q.After != nil {
+		// The first condition follows from the second; it lets partitions of later months be passed over.
+		ts := b.arg(q.After.N)
+		b.conditions = append(b.conditions, "ts <= "+ts, "(ts, id) < ("+ts+", "+b.arg(q.After.S)+")")
+	}
+	limit := b.arg(q.Limit + 1)
+	scan := func(user string) string {
+		return "(select * from audit where " + strings.Join(append([]string{"user_id = " + b.arg(user)}, b.conditions...), " and ") +
+			" order by ts desc, id desc limit " + limit + ")"
+	}
+	source := scan("")
+	if q.Owner != "" {
+		source += " union all " + scan(q.Owner)
+	}
+	return `select id, ts, event_type, user_id, request_id, coalesce(project_id, ''), coalesce(session_id, ''), coalesce(run_id, ''), agent_path, body, total
+from (select e.*, row_number() over w as n, sum(octet_length(body)) over w as size, count(*) over () as total
+      from (select *, payload::text as body from (` + source + `) s order by ts desc, id desc limit ` + limit + `) e
+      window w as (order by ts desc, id desc)) page
+where n <= ` + b.arg(q.Limit) + ` and (n = 1 or size <= ` + b.arg(auditPageBytes) + `)
+order by n`, b.args
+}
+
+// auditBuilder collects conditions and their arguments.
+type auditBuilder struct {
+	conditions []string
+	args       []any
+}
+
+func (b *auditBuilder) arg(v any) string {
+	b.args = append(b.args, v)
+	return fmt.Sprintf("$%d", len(b.args))
+}
+
+func (b *auditBuilder) where(condition string, v any, wanted bool) {
+	if wanted {
+		b.conditions = append(b.conditions, fmt.Sprintf(condition, b.arg(v)))
+	}
+}
+
+// likePatterns turns globs, in which * alone is special, into patterns of LIKE.
+func likePatterns(globs []string) []string {
+	escape := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`)
+	patterns := make([]string, len(globs))
+	for i, g := range globs {
+		patterns[i] = escape.Replace(g)
+	}
+	return patterns
+}

@@ -1,0 +1,94 @@
+// Package localconfig is an operator's own configuration: where model aliases lead, the providers' keys, the rules for
+// tools and preferences. It never comes from a project.
+//
+// A [Source] yields a [Config], which is an immutable view with every reference resolved; asking again yields a new one
+// when something changed, so whoever wants the current bindings asks the source again before each use. [File] is the
+// source of a single operator, local.toml; operators of a shared daemon can have another one behind the same interface.
+package localconfig
+
+import (
+	"context"
+	"slices"
+
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+)
+
+// Source yields operators' configurations. It is safe for concurrent use.
+type Source interface {
+	// Config returns the configuration of one operator as it is now. It fails with local_config_invalid (details path, line
+	// and column where known) while it cannot be used: work that would need it must not start.
+	Config(ctx context.Context, userID string) (*Config, error)
+}
+
+// Config is one operator's configuration at one moment. It never changes and is safe for concurrent use.
+type Config struct {
+	revision    uint64
+	models      map[string][]string
+	providers   map[string]provider
+	toolRules   []catalogue.Switch
+	preferences Preferences
+	limits      Limits
+	asksFirst   bool
+	dormant     []Dormant
+}
+
+// Dormant is a key of the configuration that has no effect: the whole key, and a sentence that says what it does not do.
+type Dormant struct{ Key, Message string }
+
+// Preferences are what the console shows of an operator; empty stands for the default.
+type Preferences struct {
+	OperatorName, Theme, Timezone, Locale string
+}
+
+// Limits bound an operator's work; 0 stands for the default.
+type Limits struct {
+	SessionsPerProject, SessionsPerOperator, MaxSteps int
+}
+
+// Revision differs between two Configs of one source that differ in anything.
+func (c *Config) Revision() uint64 { return c.revision }
+
+// Preferences returns what the console shows.
+func (c *Config) Preferences() Preferences { return c.preferences }
+
+// Limits returns the bounds of the operator's work.
+func (c *Config) Limits() Limits { return c.limits }
+
+// AsksFirst says whether the first load of a project waits for an operator's approval.
+func (c *Config) AsksFirst() bool { return c.asksFirst }
+
+// Dormant returns the keys that have no effect.
+func (c *Config) Dormant() []Dormant { return slices.Clone(c.dormant) }
+
+// ToolRules returns the operator's rules for tools, in the order they were written. The caller may keep it.
+func (c *Config) ToolRules() []catalogue.Switch { return slices.Clone(c.toolRules) }
+
+// Binding returns the first target of an alias, as "provider:model", and whether the alias is bound.
+func (c *Config) Binding(alias string) (string, bool) {
+	targets, ok := c.models[alias]
+	if !ok {
+		return "", false
+	}
+	return targets[0], true
+}
+
+// Route returns where the calls of an alias go: at least one target, each usable or saying why it is not. It fails with
+// model_alias_not_found if the alias is not bound.
+func (c *Config) Route(alias string) (contract.Route, error) {
+	targets, ok := c.models[alias]
+	if !ok {
+		return contract.Route{}, fault.New(fault.ModelAliasNotFound, "Model alias '%s' not found in local config.", alias).With("alias", alias)
+	}
+	route := contract.Route{Alias: alias, Targets: make([]contract.Target, len(targets))}
+	for i, t := range targets {
+		route.Targets[i] = c.target(t)
+	}
+	return route, nil
+}
+
+// RouteTo returns the route of a session's override: one target, "provider:model", which may turn out to be unusable.
+func (c *Config) RouteTo(target string) contract.Route {
+	return contract.Route{Alias: target, Targets: []contract.Target{c.target(target)}}
+}

@@ -1,0 +1,51 @@
+// Package operators puts together the context of operators: their configuration, and the secrets that gateways share.
+package operators
+
+import (
+	"context"
+	"log/slog"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/postgres/database"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/operators/core/operator"
+	"kaged.dev/services/session-manager/internal/operators/server"
+	"kaged.dev/services/session-manager/internal/operators/store"
+)
+
+// Deps are what the context works with. Every field but LocalConfig is needed.
+type Deps struct {
+	DB  database.DB
+	Log *slog.Logger
+	// LocalConfig is the path of local.toml; "" stands for an empty configuration.
+	LocalConfig string
+}
+
+// Operators is the context.
+type Operators struct {
+	// Local is the configuration of operators, for the other contexts.
+	Local   localconfig.Source
+	rotate  bool
+	service *operator.Service
+}
+
+// New returns the context. Nothing is started.
+func New(cfg Config, deps Deps) *Operators {
+	local := localconfig.NewFile(deps.LocalConfig, cfg.MaxScript, deps.Log)
+	return &Operators{
+		Local: local, rotate: cfg.RotateSecrets,
+		service: operator.New(operator.Deps{
+			Store: store.NewOperator(deps.DB), Config: local, Log: deps.Log, LaunchTokenTTL: cfg.LaunchTokenTTL.D(),
+		}),
+	}
+}
+
+// Register adds the context's services.
+func (o *Operators) Register(r grpc.ServiceRegistrar) {
+	sessionmanagerv1.RegisterOperatorServiceServer(r, server.New(o.service))
+}
+
+// Boot makes the secrets that gateways share, before the first request.
+func (o *Operators) Boot(ctx context.Context) error { return o.service.Boot(ctx, o.rotate) }

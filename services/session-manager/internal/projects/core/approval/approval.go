@@ -1,0 +1,165 @@
+// Package approval decides what a project's files grant beyond the version that an operator approved. It is pure: it compares two
+// compiled versions agent by agent, says which prompts the agents' own tools can write, and shows two sets of texts as a diff.
+//
+// What widens is the table [Rules], which the reference page docs/reference/approval.md repeats.
+package approval
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"kaged.dev/pkg/dsl"
+)
+
+// Agent is what one agent of a compiled project may do.
+type Agent struct {
+	// Path is its tree path.
+	Path string
+	// Model is the alias of its model, Prompt its prompt file, relative to the project's root.
+	Model, Prompt string
+	// Tools are the canonical names of its tools.
+	Tools []string
+	// Writes says whether one of them changes files or runs programs.
+	Writes bool
+	// MaxSteps and MaxOutputTokens are 0 where they are not set.
+	MaxSteps, MaxOutputTokens int
+	// ResumeOnCrash says whether its run goes on in a new one after a crash.
+	ResumeOnCrash bool
+	// Cage is nil for none.
+	Cage *dsl.Cage
+}
+
+// Version is a version of a project's files.
+type Version struct {
+	// Root is the project's folder, absolute.
+	Root string
+	// Agents are all agents, the root first.
+	Agents []Agent
+	// Dormant are the values of keys that are not in force and will widen once they are, by agent path and key.
+	Dormant map[Place]string
+	// Providers are the providers that each alias leads to, as of now; an alias that is not bound has none.
+	Providers map[string][]string
+	// DefaultSteps is how many steps a run has whose agent says nothing.
+	DefaultSteps int
+}
+
+// Place is a key of an agent; the path is empty for the project's own keys.
+type Place struct{ AgentPath, Key string }
+
+// Widening is something that one version grants and another does not. From is "" for nothing.
+type Widening struct {
+	Place
+	From, To string
+}
+
+// Widened returns what to grants beyond from, by agent and in the order of [Rules]. An empty list means that to grants nothing
+// that from did not.
+func Widened(from, to Version) []Widening {
+	before := make(map[string]*Agent, len(from.Agents))
+	for i := range from.Agents {
+		before[from.Agents[i].Path] = &from.Agents[i]
+	}
+	var list []Widening
+	for i := range to.Agents {
+		p := pair{from: from, to: to, before: before[to.Agents[i].Path], after: &to.Agents[i]}
+		for _, r := range Rules {
+			if r.compare != nil && (p.before != nil || r.Key == agentKey) {
+				list = append(list, r.compare(p)...)
+			}
+		}
+	}
+	return append(list, dormant(from, to)...)
+}
+
+// pair is an agent in both versions; before is nil for one that was not there.
+type pair struct {
+	from, to      Version
+	before, after *Agent
+}
+
+// widened returns one widening of the pair's agent.
+func (p pair) widened(key, from, to string) []Widening {
+	return []Widening{{Place{p.after.Path, key}, from, to}}
+}
+
+// Writable reports whether an agent's own tools can write the prompt at a path of the project: an agent without a cage that has a
+// tool which changes files or runs programs, or an agent whose cage grants writing there. The project's .kaged stays read-only in
+// a cage unless a grant to write names it or something in it.
+func (v Version) Writable(prompt string) bool {
+	return slices.ContainsFunc(v.Agents, func(a Agent) bool {
+		if a.Cage == nil {
+			return a.Writes
+		}
+		at := path.Join(v.Root, prompt)
+		if a.Cage.Access(v.Root, at) != dsl.WriteAccess {
+			return false
+		}
+		kaged := path.Join(v.Root, ".kaged")
+		return !inside(at, kaged) || v.grants(a, func(granted string) bool { return inside(granted, kaged) && inside(at, granted) })
+	})
+}
+
+// CageWrites reports whether an agent in a cage can write a project file, absolute, that may be another project's. The .kaged at the
+// version's root, and at the root of each writable grant, stays read-only unless a grant to write names it or something in it.
+func (v Version) CageWrites(file string) bool {
+	kaged := path.Dir(file)
+	folder := path.Dir(kaged)
+	return slices.ContainsFunc(v.Agents, func(a Agent) bool {
+		if a.Cage == nil || a.Cage.Access(v.Root, file) != dsl.WriteAccess {
+			return false
+		}
+		held := folder == v.Root || v.grants(a, func(granted string) bool { return granted == folder })
+		return !held || v.grants(a, func(granted string) bool { return inside(granted, kaged) && inside(file, granted) })
+	})
+}
+
+// grants reports whether one of the paths that an agent's cage lets it write is as wanted. The paths are absolute.
+func (v Version) grants(a Agent, wanted func(granted string) bool) bool {
+	return slices.ContainsFunc(a.Cage.FS, func(m dsl.Mount) bool {
+		granted := m.Path
+		if rest, ok := dsl.InProject(m.Path); ok {
+			granted = path.Join(v.Root, rest)
+		}
+		return m.Mode == "rw" && wanted(path.Clean(granted))
+	})
+}
+
+func inside(at, dir string) bool {
+	rest, ok := strings.CutPrefix(at, dir)
+	return ok && (rest == "" || rest[0] == '/' || dir == "/")
+}
+
+// Prompts returns the prompt files in use, sorted.
+func (v Version) Prompts() []string {
+	used := map[string]bool{}
+	for _, a := range v.Agents {
+		if a.Prompt != "" {
+			used[a.Prompt] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(used))
+}
+
+// Text is a file of a version. Absent is a file that is not there.
+type Text struct {
+	Path    string
+	Content string
+	Absent  bool
+}
+
+// Hash identifies files by the SHA-256 (hex) of their contents by path, "" for one that is not there.
+func Hash(files map[string]string) string {
+	encoded, _ := json.Marshal(files) // strings can always be marshalled, and keys are sorted
+	return SHA256(string(encoded))
+}
+
+// SHA256 returns the SHA-256 of a text in hex.
+func SHA256(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,304 @@
+package approval_test
+
+import (
+	"flag"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/quick"
+
+	"kaged.dev/pkg/dsl"
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	"kaged.dev/services/session-manager/internal/projects/core/approval"
+)
+
+var update = flag.Bool("update", false, "rewrite the table of the reference page")
+
+const root = "/home/p"
+
+func version(agents ...approval.Agent) approval.Version {
+	return approval.Version{
+		Root: root, Agents: agents, DefaultSteps: 20, Dormant: map[approval.Place]string{},
+		Providers: map[string][]string{"smart": {"a"}, "cheap": {"a"}, "far": {"a", "b"}},
+	}
+}
+
+func agent(change func(*approval.Agent)) approval.Agent {
+	a := approval.Agent{Path: "primary", Model: "smart", Prompt: ".kaged/p.md", Tools: []string{"file.read"}, Cage: &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "project:/"}}}}
+	if change != nil {
+		change(&a)
+	}
+	return a
+}
+
+func said(list []approval.Widening) string {
+	var words []string
+	for _, w := range list {
+		words = append(words, w.AgentPath+" "+w.Key+": "+w.From+" → "+w.To)
+	}
+	return strings.Join(words, ", ")
+}
+
+// Each key widens as its rule says, and changes that grant nothing are free.
+func TestWidened(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*approval.Agent)
+		want   string
+	}{
+		"nothing":                     {nil, ""},
+		"no cage":                     {func(a *approval.Agent) { a.Cage = nil }, "primary cage: fs rw project:/; net none; seccomp default; capabilities none → disabled"},
+		"a tool":                      {func(a *approval.Agent) { a.Tools = []string{"file.read", "shell.bash"} }, "primary tools:  → shell.bash"},
+		"no tool":                     {func(a *approval.Agent) { a.Tools = nil }, ""},
+		"another model there":         {func(a *approval.Agent) { a.Model = "cheap" }, ""},
+		"a model that is not bound":   {func(a *approval.Agent) { a.Model = "none" }, ""},
+		"another provider":            {func(a *approval.Agent) { a.Model = "far" }, "primary model: smart → far (provider b)"},
+		"more steps than by default":  {func(a *approval.Agent) { a.MaxSteps = 21 }, "primary max_steps: 20 → 21"},
+		"fewer steps than by default": {func(a *approval.Agent) { a.MaxSteps = 19 }, ""},
+		"a number of tokens":          {func(a *approval.Agent) { a.MaxOutputTokens = 9 }, "primary max_output_tokens: the provider's → 9"},
+		"going on after a crash":      {func(a *approval.Agent) { a.ResumeOnCrash = true }, "primary on_crash: stop → resume"},
+		"a host and a limit gone": {
+			func(a *approval.Agent) { a.Cage.Net = []string{"x.y:1"} },
+			"primary cage.net.allow:  → x.y:1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := said(approval.Widened(version(agent(nil)), version(agent(tt.change)))); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	child := agent(func(a *approval.Agent) { a.Path = "primary.subagents.x" })
+	if got := said(approval.Widened(version(agent(nil)), version(agent(nil), child))); !strings.HasPrefix(got, "primary.subagents.x agent:  → model smart; tools file.read; cage fs rw") {
+		t.Errorf("a new agent: %q", got)
+	}
+	if got := said(approval.Widened(version(agent(nil), child), version(agent(nil)))); got != "" {
+		t.Errorf("an agent less: %q", got)
+	}
+}
+
+// Keys that are not in force count as they will: what is approved today acts once a later version of kaged acts on it.
+func TestDormantKeysWiden(t *testing.T) {
+	parse := func(extra string) map[approval.Place]string {
+		r := dsl.Parse([]dsl.File{
+			{Path: dsl.ProjectFile, Present: true, Content: []byte("version: 1\nproject: x\nprimary:\n  model: m\n  system_prompt: ./p.md\n" + extra)},
+			{Path: dsl.OverlayFile},
+			{Path: "p.md", Present: true},
+			{Path: "s.md", Present: true},
+		})
+		if r.Project == nil {
+			t.Fatal(r.Diagnostics)
+		}
+		return approval.DormantIn(r.Project)
+	}
+	const plugin, policy = "  plugins: {memory: {package: good}}\n", "  policy: {token_hard_limit: 9}\n"
+	for name, tt := range map[string]struct{ from, to, want string }{
+		"a plugin":         {"", plugin, "primary plugins.memory"},
+		"another plugin":   {plugin, strings.ReplaceAll(plugin, "good", "evil"), "primary plugins.memory"},
+		"no plugin":        {plugin, "", ""},
+		"a workflow":       {"", "workflows: [{name: w}]\n", " workflows.w"},
+		"a summarizer":     {"", "  compaction: {summarize: {model: m, prompt: ./s.md}}\n", "primary compaction"},
+		"a threshold":      {"", "  compaction: {upper_threshold: 0.9}\n", ""},
+		"a policy":         {"", policy, ""},
+		"no policy":        {policy, "", "primary policy"},
+		"a milder policy":  {policy, strings.ReplaceAll(policy, "9", "10"), "primary policy"},
+		"the same of both": {plugin + policy, plugin + policy, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := version(agent(nil)), version(agent(nil))
+			from.Dormant, to.Dormant = parse(tt.from), parse(tt.to)
+			var got []string
+			for _, w := range approval.Widened(from, to) {
+				got = append(got, w.AgentPath+" "+w.Key)
+			}
+			if s := strings.Join(got, ", "); s != tt.want {
+				t.Errorf("got %q, want %q", s, tt.want)
+			}
+		})
+	}
+}
+
+// A prompt is the agents' to write where a cage grants that or an agent without one has a tool for it; .kaged stays read-only in a
+// cage unless it is named.
+func TestWritable(t *testing.T) {
+	caged := func(mounts ...dsl.Mount) approval.Agent { return approval.Agent{Cage: &dsl.Cage{FS: mounts}} }
+	rw := func(path string) dsl.Mount { return dsl.Mount{Mode: "rw", Path: path} }
+	for name, tt := range map[string]struct {
+		agent  approval.Agent
+		prompt string
+		want   bool
+	}{
+		"no cage, tools that read":         {approval.Agent{}, "p.md", false},
+		"no cage, tools that write":        {approval.Agent{Writes: true}, ".kaged/p.md", true},
+		"the project":                      {caged(rw("project:/")), "prompts/p.md", true},
+		"the project, by its name":         {caged(rw("/home/p")), "prompts/p.md", true},
+		"the project, its .kaged":          {caged(rw("project:/")), ".kaged/prompts/p.md", false},
+		"a name that begins like .kaged":   {caged(rw("project:/")), ".kaged-old/p.md", true},
+		"a folder beside":                  {caged(rw("project:/src")), "prompts/p.md", false},
+		"read-only":                        {caged(rw("project:/"), dsl.Mount{Mode: "ro", Path: "project:/prompts"}), "prompts/p.md", false},
+		".kaged, named":                    {caged(rw("project:/.kaged/prompts")), ".kaged/prompts/p.md", true},
+		".kaged, another part named":       {caged(rw("project:/.kaged/other")), ".kaged/prompts/p.md", false},
+		".kaged of a project inside":       {caged(rw("project:/")), "lib/.kaged/p.md", true},
+		"a folder around the project, too": {caged(rw("/home")), "prompts/p.md", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := version(tt.agent).Writable(tt.prompt); got != tt.want {
+				t.Errorf("writable is %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+// If no key widens, each agent of the new version existed in the old one, and has no further tool, no wider cage and no
+// higher limit.
+func TestNothingWidenedMeansNothingMore(t *testing.T) {
+	free := 0
+	holds := func(seed uint64) bool {
+		r := rand.New(rand.NewPCG(seed, 2))
+		from, to := version(randomAgents(r)...), version(randomAgents(r)...)
+		if len(approval.Widened(from, to)) > 0 {
+			return true
+		}
+		free++
+		for _, after := range to.Agents {
+			i := slices.IndexFunc(from.Agents, func(a approval.Agent) bool { return a.Path == after.Path })
+			if i < 0 {
+				t.Errorf("seed %d: %s is new", seed, after.Path)
+				return false
+			}
+			before := from.Agents[i]
+			more := slices.ContainsFunc(after.Tools, func(tool string) bool { return !slices.Contains(before.Tools, tool) })
+			uncaged := before.Cage != nil && (after.Cage == nil || len(dsl.Wider(root, before.Cage, after.Cage)) > 0)
+			steps := func(n int) int { return map[int]int{0: 20}[n] + n }
+			if more || uncaged || steps(after.MaxSteps) > steps(before.MaxSteps) || after.ResumeOnCrash && !before.ResumeOnCrash && after.Path == "primary" {
+				t.Errorf("seed %d: %+v grants more than %+v", seed, after, before)
+				return false
+			}
+		}
+		return true
+	}
+	if err := quick.Check(holds, &quick.Config{MaxCount: 20_000}); err != nil {
+		t.Error(err)
+	}
+	if free < 100 {
+		t.Errorf("only %d pairs widened nothing; the test says little", free)
+	}
+}
+
+func randomAgents(r *rand.Rand) []approval.Agent {
+	pick := func(list ...string) string { return list[r.IntN(len(list))] }
+	paths := []string{"primary", "primary.subagents.a"}
+	var list []approval.Agent
+	for _, path := range paths[:1+r.IntN(2)] {
+		a := approval.Agent{Path: path, Model: pick("smart", "cheap"), Prompt: pick("p.md", ".kaged/p.md"), ResumeOnCrash: r.IntN(4) == 0}
+		for _, tool := range []string{"file.read", "file.write"} {
+			if r.IntN(3) > 0 {
+				a.Tools = append(a.Tools, tool)
+				a.Writes = a.Writes || tool == "file.write"
+			}
+		}
+		if r.IntN(3) > 0 {
+			a.Cage = &dsl.Cage{FS: []dsl.Mount{{Mode: pick("ro", "rw"), Path: pick("project:/", "project:/src")}}}
+		}
+		if r.IntN(3) == 0 {
+			a.MaxSteps = 10 + r.IntN(20)
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// compared says for every field of a compiled project which rule compares it, or why it grants nothing.
+var compared = map[string]string{
+	"CompiledProject.project":     "a change is refused: sessions hang on the id",
+	"CompiledProject.description": "free: shown to people",
+	"CompiledProject.version":     "free: the format",
+	"CompiledProject.root":        "agents",
+	"CompiledProject.tools_off":   "tools: the rest of the catalogue",
+
+	"AgentNode.key":               "agent",
+	"AgentNode.path":              "agent",
+	"AgentNode.model":             "model",
+	"AgentNode.prompt_path":       "system_prompt",
+	"AgentNode.description":       "free: text, as anything a model reads",
+	"AgentNode.max_steps":         "max_steps",
+	"AgentNode.max_output_tokens": "max_output_tokens",
+	"AgentNode.cage":              "cage; dsl.TestWiderComparesEveryField has its fields",
+	"AgentNode.tools":             "tools",
+	"AgentNode.children":          "agents",
+	"AgentNode.on_crash":          "on_crash",
+	"AgentNode.tool_aliases":      "free: names of tools that the agent has",
+	"AgentNode.writes":            "tools: follows from them",
+
+	"AgentNode.include_tool_results_in_context": "free: what the model has seen before",
+}
+
+// Every field of a compiled project is compared by a rule or grants nothing: one that is added has to be classified.
+func TestEveryFieldIsClassified(t *testing.T) {
+	known := 0
+	for name, message := range map[string]interface{ Descriptor() ([]byte, []int) }{
+		"CompiledProject": &harnessv1.CompiledProject{}, "AgentNode": &harnessv1.AgentNode{},
+	} {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(message).Elem()) {
+			tag := f.Tag.Get("protobuf")
+			if tag == "" {
+				continue
+			}
+			field := ""
+			for part := range strings.SplitSeq(tag, ",") {
+				if v, ok := strings.CutPrefix(part, "name="); ok {
+					field = v
+				}
+			}
+			if compared[name+"."+field] == "" {
+				t.Errorf("%s.%s is not classified: add a rule, or say here why it grants nothing", name, field)
+			}
+			known++
+		}
+	}
+	if known != len(compared) {
+		t.Errorf("%d fields are classified and there are %d", len(compared), known)
+	}
+}
+
+// The reference page has the table of the rules as they are.
+func TestReferenceHasTheTable(t *testing.T) {
+	const page = "../../../../../../docs/reference/approval.md"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := strings.Index(string(text), "| key |")
+	end := begin + strings.Index(string(text)[begin:], "\n\n") + 1
+	if *update {
+		if err := os.WriteFile(page, []byte(string(text)[:begin]+approval.Table()+string(text)[end:]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if string(text)[begin:end] != approval.Table() {
+		t.Error("docs/reference/approval.md has another table than the rules: run this test with -update")
+	}
+}
+
+// A diff names files that came and went, is valid UTF-8 whatever the files hold, and ends with what is missing where it is cut.
+func TestDiff(t *testing.T) {
+	got := approval.Diff([]approval.Text{{Path: "a", Content: "1\n2\n"}, {Path: "gone", Content: "x\n"}, {Path: "same", Content: "s"}, {Path: "never", Absent: true}},
+		[]approval.Text{{Path: "a", Content: "1\n\xff3\n"}, {Path: "new", Content: "y\n"}, {Path: "same", Content: "s"}, {Path: "gone", Absent: true}})
+	for _, want := range []string{"--- a/a\n+++ b/a\n", " 1\n-2\n+\uFFFD3\n", "--- a/gone\n+++ /dev/null\n", "--- /dev/null\n+++ b/new\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the diff lacks %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "same") || strings.Contains(got, "never") {
+		t.Errorf("the diff shows what did not change:\n%s", got)
+	}
+	for name, text := range map[string]string{"lines": strings.Repeat("line\n", 1<<18), "one line": strings.Repeat("x", 1<<20), "no more than fits": strings.Repeat("line\n", 100)} {
+		diff := approval.Diff(nil, []approval.Text{{Path: "a", Content: text}})
+		if cut := strings.Contains(diff, "bytes more are not shown]\n"); len(diff) > approval.MaxDiff || cut != (len(text) > approval.MaxDiff) {
+			t.Errorf("%s: %d bytes, cut %t", name, len(diff), cut)
+		}
+	}
+}

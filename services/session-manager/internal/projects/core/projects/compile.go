@@ -1,0 +1,169 @@
+package projects
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+)
+
+// maxRounds bounds one compilation. References nest 16 deep and each level may ask for an overlay and for prompts.
+const maxRounds = 64
+
+// readBatch is how many files are read at once: as many of the largest size as one message holds.
+const readBatch = 8
+
+// compilation is a compiled project and the files that made it.
+type compilation struct {
+	// root is the project's folder with every link resolved, "" if nothing could be read.
+	root    string
+	sources []dsl.File
+	// hashes and texts are those of the prompts that are there, by path.
+	hashes, texts map[string]string
+	CompileOutput
+}
+
+// compileFolder reads and compiles the project in folder. It fails with not_found (details.path is folder) if it holds no
+// project file, and with dsl_invalid (details.errors) if that does not compile; then the compilation holds what is known.
+func (s *Service) compileFolder(ctx context.Context, workspace, folder string, rules []catalogue.Switch) (compilation, error) {
+	c := compilation{hashes: map[string]string{}, texts: map[string]string{}}
+	wanted := []string{dsl.ProjectFile, dsl.OverlayFile}
+	for range maxRounds {
+		if len(c.sources)+len(wanted) > s.Bounds.Files {
+			return c.refuse(fmt.Sprintf("The project has more than %d files to read.", s.Bounds.Files))
+		}
+		if err := s.readSources(ctx, &c, workspace, folder, wanted); err != nil {
+			return c, err
+		}
+		out, err := s.compile(ctx, workspace, c.sources, rules)
+		if err != nil {
+			return c, err
+		}
+		c.CompileOutput = out
+		// Files that are wanted besides errors may hold more errors, and the operator is told all of them.
+		if wanted = c.unread(out.Wanted); len(wanted) > 0 {
+			continue
+		}
+		switch {
+		case failed(out.Diagnostics):
+			return c, dslInvalid(out.Diagnostics)
+		case out.Snapshot != nil:
+			return c, nil
+		}
+		return c, fault.New(fault.Internal, "The compiler neither finished nor wants another file.")
+	}
+	return c.refuse(fmt.Sprintf("The project's files refer to each other more than %d deep.", maxRounds))
+}
+
+// refuse returns c with an error about the whole project, and the failure of it.
+func (c compilation) refuse(reason string) (compilation, error) {
+	c.Diagnostics = []Diagnostic{{Kind: "project_too_large", Message: reason, File: dsl.ProjectFile}}
+	return c, dslInvalid(c.Diagnostics)
+}
+
+func failed(diagnostics []Diagnostic) bool {
+	for _, d := range diagnostics {
+		if !d.Warning {
+			return true
+		}
+	}
+	return false
+}
+
+// unread returns those of paths that were not given to the compiler yet.
+func (c *compilation) unread(paths []string) []string {
+	have := make(map[string]bool, len(c.sources))
+	for _, s := range c.sources {
+		have[s.Path] = true
+	}
+	var rest []string
+	for _, p := range paths {
+		if !have[p] {
+			have[p] = true
+			rest = append(rest, p)
+		}
+	}
+	return rest
+}
+
+// readSources adds files to c's sources. The project file itself must be there.
+func (s *Service) readSources(ctx context.Context, c *compilation, workspace, folder string, paths []string) error {
+	read, err := s.readFiles(ctx, workspace, folder, paths, nil)
+	if errors.Is(err, fault.NotFound) {
+		return noProject(folder).With("missing", "folder")
+	}
+	if err != nil {
+		return err
+	}
+	c.root = read.Root
+	for _, f := range read.Files {
+		source := dsl.File{Path: f.Path, Present: f.State == Found, Reason: f.Reason}
+		switch {
+		case f.State == Missing && f.Path == dsl.ProjectFile:
+			return noProject(folder)
+		case isProjectFile(f.Path):
+			source.Content = f.Content
+		case f.State == Found && !isText(f.Content):
+			source.Present, source.Reason = false, "it is not a text file"
+		case f.State == Found:
+			c.hashes[f.Path], c.texts[f.Path] = f.SHA256, string(f.Content)
+		}
+		c.sources = append(c.sources, source)
+	}
+	return s.Bounds.check(c.texts)
+}
+
+// isProjectFile tells the files a compiler reads from prompts, of which only presence counts.
+func isProjectFile(p string) bool {
+	return p == dsl.ProjectFile || p == dsl.OverlayFile || strings.HasSuffix(p, "/"+dsl.ProjectFile) || strings.HasSuffix(p, "/"+dsl.OverlayFile)
+}
+
+func noProject(folder string) *fault.Error {
+	return fault.New(fault.NotFound, ".kaged/project.yaml not found at the given path.").With("path", folder)
+}
+
+// readFiles reads any number of files, a batch at a time.
+func (s *Service) readFiles(ctx context.Context, workspace, root string, paths []string, known map[string]string) (Folder, error) {
+	var all Folder
+	for start := 0; start == 0 || start < len(paths); start += readBatch {
+		batch := paths[start:min(start+readBatch, len(paths))]
+		read, err := s.Workspace.ReadProject(ctx, workspace, root, batch, known)
+		if err != nil {
+			return Folder{}, err
+		}
+		if len(read.Files) != len(batch) {
+			return Folder{}, fault.New(fault.Internal, "The workspace answered for %d files of %d.", len(read.Files), len(batch))
+		}
+		all.Root = read.Root
+		all.Files = append(all.Files, read.Files...)
+	}
+	return all, nil
+}
+
+// promptReferences returns the prompts in use with what each was when it was read.
+func (x *candidate) promptReferences() []Reference {
+	refs := make([]Reference, len(x.Prompts))
+	for i, p := range x.Prompts {
+		refs[i] = p
+		refs[i].SHA256, refs[i].Writable = x.hashes[p.Name], x.version.Writable(p.Name)
+	}
+	return refs
+}
+
+// rulesHash tells what a snapshot depends on besides the project's files.
+func (s *Service) rulesHash(rules []catalogue.Switch) string {
+	// Strings and booleans can always be marshalled.
+	text, _ := json.Marshal(struct {
+		Version string
+		Rules   []catalogue.Switch
+	}{s.Version, rules})
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,248 @@
+package projects_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/testkit/pgtest"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	auditstore "kaged.dev/services/session-manager/internal/audit/store"
+	"kaged.dev/services/session-manager/internal/database/migrations"
+	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/projects/core/projects"
+	"kaged.dev/services/session-manager/internal/projects/store"
+)
+
+// The bounds of projects here.
+const (
+	maxPrompts = 8 << 20
+	maxFiles   = 64
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func hashOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// workspace reads real folders as tool-runner does, and has tools.
+type workspace struct {
+	mu    sync.Mutex // guards the fields below
+	bytes int        // transferred so far
+	err   error
+	// asked counts who asked for the catalogue, once per snapshot; toolsErr is what they get.
+	asked    int
+	toolsErr error
+}
+
+func (w *workspace) Catalogue(context.Context, string) (catalogue.Tools, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked++
+	return catalogue.Tools{
+		{Name: "file.read", DefaultRoot: true}, {Name: "file.write", Writes: true}, {Name: "shell.bash", Writes: true},
+	}, w.toolsErr
+}
+
+// listed returns how often the catalogue was asked for.
+func (w *workspace) listed() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked
+}
+
+// loseTools makes the catalogue be refused with err, or be there again.
+func (w *workspace) loseTools(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.toolsErr = err
+}
+
+func (w *workspace) ReadProject(_ context.Context, _, root string, paths []string, known map[string]string) (projects.Folder, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return projects.Folder{}, w.err
+	}
+	real, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return projects.Folder{}, fault.New(fault.NotFound, "%s is not a folder.", root)
+	}
+	folder := projects.Folder{Root: real}
+	for _, p := range paths {
+		f := projects.File{Path: p}
+		info, err := os.Lstat(filepath.Join(real, p))
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid):
+		case err != nil || !info.Mode().IsRegular():
+			f.State, f.Reason = projects.Refused, "not a regular file"
+		default:
+			content, err := os.ReadFile(filepath.Join(real, p))
+			if err != nil {
+				return projects.Folder{}, err
+			}
+			f.State, f.Content, f.SHA256 = projects.Found, content, hashOf(content)
+			if known[p] == f.SHA256 {
+				f.State, f.Content = projects.Unchanged, nil
+			}
+			w.bytes += len(f.Content)
+		}
+		folder.Files = append(folder.Files, f)
+	}
+	return folder, nil
+}
+
+func (w *workspace) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
+}
+
+func (w *workspace) transferred() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.bytes
+}
+
+// fixture is a registry with everything around it.
+type fixture struct {
+	*projects.Service
+	t         *testing.T
+	ctx       context.Context
+	pool      *pgxpool.Pool
+	workspace *workspace
+	toml      string
+}
+
+const bound = "[models]\nfast = \"play:x\"\nslow = [\"play:y\", \"play:z\"]\n"
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{
+		t: t, ctx: ident.WithCaller(t.Context(), ident.Caller{UserID: "ada", RequestID: "r1"}), pool: pgtest.New(t, migrations.Files, migrations.Schema),
+		workspace: &workspace{}, toml: filepath.Join(t.TempDir(), "local.toml"),
+	}
+	f.configure(bound)
+	f.restart("1.0")
+	return f
+}
+
+// restart replaces the registry by one that remembers nothing, as another version of kaged.
+func (f *fixture) restart(version string) {
+	kept := store.NewProjects(f.pool)
+	f.Service = projects.New(projects.Deps{
+		Registry: kept, Approvals: kept, Contents: kept,
+		Config: localconfig.NewFile(f.toml, 1<<20, slog.New(slog.DiscardHandler)), Workspace: f.workspace,
+		Log: slog.New(slog.DiscardHandler), Version: version,
+		Bounds: projects.Bounds{Prompts: maxPrompts, Files: maxFiles, PromptCache: 32 << 20},
+	})
+}
+
+func (f *fixture) configure(toml string) { write(f.t, f.toml, toml) }
+
+// folder makes a project's folder of path and content pairs and returns its real path.
+func (f *fixture) folder(files ...string) string {
+	f.t.Helper()
+	dir, err := filepath.EvalSymlinks(f.t.TempDir())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := 0; i < len(files); i += 2 {
+		write(f.t, filepath.Join(dir, files[i]), files[i+1])
+	}
+	return dir
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const yamlPath = ".kaged/project.yaml"
+
+// music is a project of two agents.
+const music = `version: 1
+project: music
+description: Makes music.
+primary:
+  model: fast
+  system_prompt: project:/prompts/primary.md
+  cage: disabled
+  subagents:
+    writer:
+      model: slow
+      system_prompt: ./prompts/writer.md
+      description: Writes.
+      cage:
+        fs:
+          - {mode: rw, path: "project:/src"}
+`
+
+func (f *fixture) musicFolder() string {
+	return f.folder(yamlPath, music, "prompts/primary.md", "You play.", "prompts/writer.md", "You write.")
+}
+
+// load loads a project that must load.
+func (f *fixture) load(path string) projects.Project {
+	f.t.Helper()
+	p, _, err := f.Load(f.ctx, "ada", path)
+	if err != nil {
+		f.t.Fatalf("%v %v", err, fault.From(err).Details)
+	}
+	return p
+}
+
+func (f *fixture) get(id string) projects.Details {
+	f.t.Helper()
+	d, err := f.Get(f.ctx, "ada", id)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return d
+}
+
+// recorded returns the types of what was recorded, oldest first.
+func (f *fixture) recorded() string {
+	f.t.Helper()
+	records, _, err := auditstore.NewAudit(f.pool).Query(f.t.Context(), audit.Query{Owner: "ada", Limit: 100})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var list []string
+	for _, r := range records {
+		list = append(list, r.EventType)
+	}
+	slices.Reverse(list)
+	return strings.Join(list, " ")
+}
+
+// refused checks an error's code and returns its details.
+func refused(t *testing.T, err error, code fault.Code) map[string]any {
+	t.Helper()
+	if !errors.Is(err, code) {
+		t.Fatalf("err = %v, want %s", err, code)
+	}
+	return fault.From(err).Details
+}

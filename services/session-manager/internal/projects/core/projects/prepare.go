@@ -1,0 +1,246 @@
+package projects
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/projects/core/approval"
+)
+
+// Pin is what a session holds on to of its project.
+type Pin struct {
+	Owner, ProjectID string
+	// Root is the project's folder as of the session's creation.
+	Root      string
+	Workspace string
+	// CompiledHash names the snapshot.
+	CompiledHash string
+	// ModelOverride is the "provider:model" in place of the root agent's alias, "" for none.
+	ModelOverride string
+	// KnownPrompts are the SHA-256 (hex) of the prompts of the session's run before, by path.
+	KnownPrompts map[string]string
+}
+
+// Inputs is what a run of a pinned session works with, as of one message.
+type Inputs struct {
+	Snapshot *Snapshot
+	// Config is the operator's configuration as of now: rules for tools, limits, and the revision the routes are of.
+	Config *localconfig.Config
+	// Prompts and PromptHashes are the prompts' texts and SHA-256 (hex) by their path in the snapshot. The texts can
+	// be had again by their hash, whatever becomes of the files.
+	Prompts, PromptHashes map[string]string
+	// HeldPrompts are the prompts whose files agents can write and changed: the run uses the accepted texts.
+	HeldPrompts []HeldPrompt
+	// ChangedPrompts are the paths whose text is another than in the session's run before, sorted.
+	ChangedPrompts []string
+	// Routes are where calls go, by alias.
+	Routes map[string]contract.Route
+}
+
+// HeldPrompt is a prompt whose file is another than the accepted text.
+type HeldPrompt struct {
+	Path string
+	// Accepted and Found are the SHA-256 (hex) of both.
+	Accepted, Found string
+}
+
+// Prepare gathers what a run needs, at the boundary of a message: prompts and bindings are those of now, the snapshot
+// is the session's. Of a prompt that agents can write it is the accepted text. It fails with local_config_invalid, and
+// with project_not_ready (details reason project_not_ready, state, unresolved) if an alias is not bound or a prompt is
+// not there; unavailable if the workspace cannot be asked.
+func (s *Service) Prepare(ctx context.Context, pin Pin) (Inputs, error) {
+	cfg, err := s.Config.Config(ctx, pin.Owner)
+	if err != nil {
+		return Inputs{}, err
+	}
+	snapshot, err := s.Snapshot(ctx, pin.CompiledHash)
+	if err != nil {
+		return Inputs{}, err
+	}
+	prompts, missing, err := s.readPrompts(ctx, pin, snapshot.Prompts)
+	if err != nil {
+		return Inputs{}, err
+	}
+	prompts, held, unaccepted, err := s.hold(ctx, pin, snapshot, prompts)
+	if err != nil {
+		return Inputs{}, err
+	}
+	missing = append(missing, unaccepted...)
+	if u := (Unresolved{Aliases: unbound(cfg, snapshot.Aliases), Prompts: missing}); !u.Empty() {
+		return Inputs{}, notReady(Pending, u)
+	}
+	routes, err := Routes(cfg, snapshot, pin.ModelOverride)
+	if err != nil {
+		return Inputs{}, err
+	}
+	in := Inputs{Snapshot: snapshot, Config: cfg, Routes: routes, Prompts: map[string]string{}, PromptHashes: map[string]string{}, HeldPrompts: held}
+	for path, p := range prompts {
+		in.Prompts[path], in.PromptHashes[path] = p.text, p.sha256
+		if was := pin.KnownPrompts[path]; was != "" && was != p.sha256 {
+			in.ChangedPrompts = append(in.ChangedPrompts, path)
+		}
+	}
+	slices.Sort(in.ChangedPrompts)
+	return in, nil
+}
+
+// Routes returns where the calls of a snapshot's agents go, by alias. Where a session has an override, the calls of
+// the root agent go there, and those of other agents with its alias do not. It fails with model_alias_not_found if an
+// alias is not bound any more.
+func Routes(cfg *localconfig.Config, snapshot *Snapshot, override string) (map[string]contract.Route, error) {
+	routes := make(map[string]contract.Route, len(snapshot.Aliases))
+	if override != "" {
+		routes[contract.RootRoute] = cfg.RouteTo(override)
+	}
+	for _, alias := range snapshot.Aliases {
+		route, err := cfg.Route(alias.Name)
+		if err != nil && override != "" && alias.Name == snapshot.RootModel {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		routes[alias.Name] = route
+	}
+	return routes, nil
+}
+
+// readPrompts returns the texts of prompts, and those that are not there or cannot be used. Texts that were not seen
+// before are stored first, so that a hash always leads back to its text.
+func (s *Service) readPrompts(ctx context.Context, pin Pin, refs []Reference) (map[string]prompt, []Reference, error) {
+	if len(refs) == 0 {
+		return nil, nil, nil
+	}
+	paths := make([]string, len(refs))
+	cached := make(map[string]prompt, len(refs))
+	known := make(map[string]string, len(refs))
+	for i, ref := range refs {
+		paths[i] = ref.Name
+		if p, ok := s.prompts.get(promptKey{pin.Workspace, pin.Root, ref.Name}); ok {
+			cached[ref.Name], known[ref.Name] = p, p.sha256
+		}
+	}
+	read, err := s.readFiles(ctx, pin.Workspace, pin.Root, paths, known)
+	if errors.Is(err, fault.NotFound) {
+		return nil, refs, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	prompts := make(map[string]prompt, len(refs))
+	fresh := map[string]string{}
+	var missing []Reference
+	for i, f := range read.Files {
+		switch {
+		case f.State == Unchanged:
+			prompts[f.Path] = cached[f.Path]
+		case f.State == Found && isText(f.Content):
+			prompts[f.Path] = prompt{string(f.Content), f.SHA256}
+			fresh[f.SHA256] = string(f.Content)
+		default:
+			missing = append(missing, refs[i])
+		}
+	}
+	texts := make(map[string]string, len(prompts))
+	for path, p := range prompts {
+		texts[path] = p.text
+	}
+	if err := s.Bounds.check(texts); err != nil {
+		return nil, nil, err
+	}
+	return prompts, missing, s.keepPrompts(ctx, pin, prompts, fresh)
+}
+
+// hold replaces the prompts that agents can write, in the session's version or in the project's, by their accepted
+// texts. It returns those that were replaced, and those that have no accepted text.
+func (s *Service) hold(ctx context.Context, pin Pin, snapshot *Snapshot, prompts map[string]prompt) (map[string]prompt, []HeldPrompt, []Reference, error) {
+	if len(prompts) == 0 {
+		return prompts, nil, nil, nil
+	}
+	accepted, err := s.accepted(ctx, pin)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	now, err := s.Snapshot(ctx, accepted.CompiledHash)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	versions := []approval.Version{{Root: pin.Root, Agents: snapshot.Agents}, {Root: pin.Root, Agents: now.Agents}}
+	var held []HeldPrompt
+	var unaccepted []Reference
+	var hashes []string
+	for _, ref := range snapshot.Prompts {
+		p, there := prompts[ref.Name]
+		sha := accepted.Prompts[ref.Name]
+		switch {
+		case !there, sha == p.sha256, !versions[0].Writable(ref.Name) && !versions[1].Writable(ref.Name):
+		case sha == "", sha == acceptedAbsent:
+			unaccepted = append(unaccepted, ref)
+		default:
+			held = append(held, HeldPrompt{Path: ref.Name, Accepted: sha, Found: p.sha256})
+			hashes = append(hashes, sha)
+		}
+	}
+	if len(held) == 0 {
+		return prompts, nil, unaccepted, nil
+	}
+	texts, err := s.Contents.PromptTexts(ctx, hashes)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	prompts = maps.Clone(prompts)
+	for _, h := range held {
+		text, kept := texts[h.Accepted]
+		if !kept {
+			return nil, nil, nil, fault.New(fault.Internal, "The accepted text of %s is not kept.", h.Path)
+		}
+		prompts[h.Path] = prompt{text, h.Accepted}
+	}
+	return prompts, held, unaccepted, nil
+}
+
+// accepted returns what of a session's project is approved; one of before approvals were kept is approved now.
+func (s *Service) accepted(ctx context.Context, pin Pin) (Accepted, error) {
+	a, err := s.Approvals.Accepted(ctx, pin.Owner, pin.ProjectID)
+	if err != nil || a.ApprovedHash != "" {
+		return a, err
+	}
+	p, err := s.Find(ctx, pin.Owner, pin.ProjectID)
+	if err == nil {
+		p, err = s.upgrade(ctx, p)
+	}
+	return Accepted{p.ApprovedHash, p.CompiledHash, p.AcceptedPrompts}, err
+}
+
+// check fails with payload_too_large for more than a run can carry.
+func (b Bounds) check(prompts map[string]string) error {
+	size := 0
+	for _, text := range prompts {
+		size += len(text)
+	}
+	if size > b.Prompts {
+		return fault.New(fault.PayloadTooLarge, "The project's prompts have %d bytes together; %d is the most.", size, b.Prompts).
+			With("limit_bytes", b.Prompts)
+	}
+	return nil
+}
+
+// keepPrompts stores fresh texts, and then remembers all.
+func (s *Service) keepPrompts(ctx context.Context, pin Pin, prompts map[string]prompt, fresh map[string]string) error {
+	if len(fresh) > 0 {
+		if err := s.Contents.PutPrompts(ctx, maps.Clone(fresh), now()); err != nil {
+			return err
+		}
+	}
+	for path, p := range prompts {
+		if _, ok := fresh[p.sha256]; ok {
+			s.prompts.put(promptKey{pin.Workspace, pin.Root, path}, p)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package projects
+
+import (
+	"bytes"
+	"path"
+	"slices"
+	"unicode/utf8"
+
+	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/projects/core/approval"
+)
+
+// State says whether work can start.
+type State string
+
+// The states.
+const (
+	// Ready: everything is resolved.
+	Ready State = "ready"
+	// Pending: the project file is valid and something it names is missing.
+	Pending State = "pending"
+	// Invalid: the project file does not compile.
+	Invalid State = "invalid"
+)
+
+// Project is a registered project.
+type Project struct {
+	// Owner is the operator it is registered by.
+	Owner string
+	// ID is the slug; it never changes.
+	ID string
+	// Path is the folder, absolute, with every link resolved.
+	Path        string
+	Label       *string
+	Description string
+	DSLVersion  int
+	// State and Unresolved are as of the last evaluation.
+	State      State
+	Unresolved Unresolved
+	// Diagnostics are of the last compilation, Warnings those of them that are only worth knowing, as sentences.
+	Diagnostics []Diagnostic
+	Warnings    []string
+	// Aliases and Prompts are in use, by name.
+	Aliases, Prompts []Reference
+	// CompiledHash names the last snapshot that compiled.
+	CompiledHash string
+	// Sources are the files it was compiled from: those of the approved version.
+	Sources []dsl.File
+	// ApprovedHash names the approved version, "" before the first approval; ApprovedAt and ApprovedBy are when it was approved and by
+	// whom: [ByOperator], [ByFirstLoad] or [ByUpgrade].
+	ApprovedHash, ApprovedBy string
+	ApprovedAt               int64
+	// AcceptedPrompts are the SHA-256 (hex) of the accepted texts of prompts, by path.
+	AcceptedPrompts map[string]string
+	// RulesHash tells the rules and the version it was compiled with from others.
+	RulesHash string
+	// Workspace is where its files are; "" for the only one.
+	Workspace string
+	// Times are milliseconds since the Unix epoch.
+	RegisteredAt, UpdatedAt int64
+	LastOpenedAt            *int64
+	SessionCount            int
+}
+
+// Reference is a name that a project uses: a model alias, or a prompt's path relative to the project's root.
+type Reference struct {
+	Name string `json:"name"`
+	// UsedBy are the tree paths that use it.
+	UsedBy []string `json:"used_by"`
+	// SHA256 is what a prompt was when it was last read, in hex; empty if it was not there.
+	SHA256 string `json:"sha256,omitempty"`
+	// Writable is whether agents can write a prompt: then its accepted text counts, not the file.
+	Writable bool `json:"writable,omitempty"`
+}
+
+// Unresolved is what keeps a project pending.
+type Unresolved struct {
+	Aliases []Reference `json:"aliases,omitempty"`
+	Prompts []Reference `json:"prompts,omitempty"`
+}
+
+// Empty reports whether nothing is missing.
+func (u Unresolved) Empty() bool { return len(u.Aliases) == 0 && len(u.Prompts) == 0 }
+
+// details returns u as the API words it.
+func (u Unresolved) details() map[string]any {
+	list := func(refs []Reference, key string) []any {
+		out := []any{}
+		for _, r := range refs {
+			users := []any{}
+			for _, by := range r.UsedBy {
+				users = append(users, by)
+			}
+			out = append(out, map[string]any{key: r.Name, "used_by": users})
+		}
+		return out
+	}
+	return map[string]any{"aliases": list(u.Aliases, "name"), "plugins": []any{}, "prompts": list(u.Prompts, "path")}
+}
+
+// Diagnostic is something wrong with a project's files, or worth knowing.
+type Diagnostic struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	// Path is the tree path, such as primary.subagents.scraper.model.
+	Path string `json:"path,omitempty"`
+	// File is relative to the project's root.
+	File string `json:"file,omitempty"`
+	// Line and Column are from 1, or 0 if it is about a whole file.
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
+	// Warning tells what is only worth knowing from what makes the project invalid.
+	Warning bool `json:"warning,omitempty"`
+}
+
+// Snapshot is a compiled project. It never changes, and its hash identifies it.
+type Snapshot struct {
+	// Hash is the SHA-256 of Compiled in hex.
+	Hash string
+	// Compiled is the encoding of kaged.harness.v1.CompiledProject.
+	Compiled []byte
+	Outline
+}
+
+// Outline is what the registry needs to know about a snapshot.
+type Outline struct {
+	// RootModel is the alias of the root agent.
+	RootModel string
+	// ResumeOnCrash is whether a run that a crash cut off goes on in a new one.
+	ResumeOnCrash bool
+	// Agents are all agents, the root first.
+	Agents []approval.Agent
+	// Caged is whether the root agent has a cage.
+	Caged bool
+	// Capabilities is what it may do.
+	Capabilities Capabilities
+	// Aliases and Prompts are in use, by name.
+	Aliases, Prompts []Reference
+}
+
+// Capabilities is what a project's root agent may do, and the cages of all its agents. Lists are in the order of the project file and of the catalogue.
+type Capabilities struct {
+	// Mounts are the paths its cage grants, Net the "host:port" pairs it may reach; none without a cage.
+	Mounts, Net []string
+	// Tools are those it has, ToolsOff the rest of the catalogue.
+	Tools, ToolsOff []string
+	// Agents are all agents of the project, parents before children.
+	Agents []AgentCage
+}
+
+// AgentCage says in which cage an agent works: Summary is what that grants as it is written.
+type AgentCage struct {
+	Path    string
+	Caged   bool
+	Summary string
+}
+
+// NotFound is the answer for a project the caller cannot see.
+func NotFound(id string) *fault.Error {
+	return fault.New(fault.NotFound, "There is no project %q.", id)
+}
+
+// notReady says why work cannot start, in the words of what is missing first.
+func notReady(state State, missing Unresolved) *fault.Error {
+	sentence := "The project's file does not compile; correct it and reload the project."
+	switch {
+	case state == Invalid:
+		missing = Unresolved{}
+	case len(missing.Aliases) > 0:
+		sentence = "Model alias '" + missing.Aliases[0].Name + "' not found in local config."
+	case len(missing.Prompts) > 0:
+		sentence = "Prompt file not found: ./" + missing.Prompts[0].Name + "."
+	}
+	return fault.New(fault.ProjectNotReady, "%s", sentence).
+		With("reason", "project_not_ready").With("state", string(state)).With("unresolved", missing.details())
+}
+
+// unapproved says that work cannot start before the project's first approval.
+func unapproved() *fault.Error {
+	return fault.New(fault.ProjectNotReady, "The project's files have not been approved yet; `kaged project approve` shows and approves them.").
+		With("reason", "project_not_ready").With("state", string(Pending)).With("unresolved", Unresolved{}.details())
+}
+
+// dslInvalid lists every error among diagnostics.
+func dslInvalid(diagnostics []Diagnostic) *fault.Error {
+	errors := []any{}
+	for _, d := range diagnostics {
+		if d.Warning {
+			continue
+		}
+		errors = append(errors, map[string]any{
+			"path": d.Path, "line": d.Line, "column": d.Column, "reason": d.Message, "file": d.File, "kind": d.Kind,
+		})
+	}
+	return fault.New(fault.DSLInvalid, "The project file does not compile: %s", firstError(diagnostics)).With("errors", errors)
+}
+
+func firstError(diagnostics []Diagnostic) string {
+	for _, d := range diagnostics {
+		if !d.Warning {
+			return d.Message
+		}
+	}
+	return "it has errors."
+}
+
+// warnings returns the sentences of what is only worth knowing.
+func warnings(diagnostics []Diagnostic) []string {
+	out := []string{}
+	for _, d := range diagnostics {
+		if d.Warning {
+			out = append(out, prefix(d.Path)+d.Message)
+		}
+	}
+	return out
+}
+
+// withConfig returns p with what is worth knowing about the operator's configuration besides.
+func (p Project) withConfig(cfg *localconfig.Config) Project {
+	if cfg == nil {
+		return p
+	}
+	p.Diagnostics, p.Warnings = slices.Clone(p.Diagnostics), slices.Clone(p.Warnings)
+	for _, d := range cfg.Dormant() {
+		p.Diagnostics = append(p.Diagnostics, Diagnostic{Kind: string(dsl.NotInForce), Message: d.Message, Path: d.Key, File: "local.toml", Warning: true})
+		p.Warnings = append(p.Warnings, "local.toml: "+d.Message)
+	}
+	return p
+}
+
+func prefix(tree string) string {
+	if tree == "" {
+		return ""
+	}
+	return tree + ": "
+}
+
+// maxPath is the longest folder name, in bytes, as Linux has it.
+const maxPath = 4096
+
+// cleanPath returns a folder as a request names it, without detours. Links are resolved where the files are.
+func cleanPath(p string) (string, error) {
+	switch {
+	case p == "":
+		return "", check.Field("path", "path must name the project's folder.")
+	case !path.IsAbs(p):
+		return "", check.Field("path", "path must be absolute.")
+	case len(p) > maxPath:
+		return "", check.Field("path", "path must have at most %d bytes.", maxPath)
+	}
+	if err := check.Text("path", p, 0); err != nil {
+		return "", err
+	}
+	return path.Clean(p), nil
+}
+
+// isText reports whether a prompt's bytes can be stored and sent as text.
+func isText(content []byte) bool {
+	return utf8.Valid(content) && bytes.IndexByte(content, 0) < 0
+}

@@ -1,0 +1,171 @@
+package projects
+
+import (
+	"context"
+
+	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/compile"
+	"kaged.dev/pkg/page"
+	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+)
+
+// find returns a project as it is stored; an id that cannot exist is like any other unknown one.
+func (s *Service) Find(ctx context.Context, owner, id string) (Project, error) {
+	if !check.Findable(id) {
+		return Project{}, NotFound(id)
+	}
+	return s.Registry.Find(ctx, owner, id)
+}
+
+// bindings returns owner's configuration, or nil while it cannot be read: registered projects are shown all the same.
+func (s *Service) bindings(ctx context.Context, owner string) *localconfig.Config {
+	cfg, err := s.Config.Config(ctx, owner)
+	if err != nil {
+		s.Log.WarnContext(ctx, "the operator's configuration cannot be used", "err", err)
+		return nil
+	}
+	return cfg
+}
+
+// List returns a page of owner's projects by id, with their states as of now. It fails with validation_failed.
+func (s *Service) List(ctx context.Context, owner string, limit int32, cursor string) (page.Page[Project], error) {
+	req, err := page.Parse(list, limit, cursor)
+	if err != nil {
+		return page.Page[Project]{}, err
+	}
+	after := ""
+	if req.After != nil {
+		after = req.After.S
+	}
+	rows, err := s.Registry.List(ctx, owner, after, int(req.Fetch()))
+	if err != nil {
+		return page.Page[Project]{}, err
+	}
+	p := page.Cut(req, rows, pageKey)
+	return p, s.reevaluateAll(ctx, s.bindings(ctx, owner), p.Items)
+}
+
+// Details is a project with what its aliases are bound to: the first target of each that is bound.
+type Details struct {
+	Project
+	ResolvedAliases map[string]string
+}
+
+// Get returns one project, with its state as of now. It fails with not_found.
+func (s *Service) Get(ctx context.Context, owner, id string) (Details, error) {
+	p, err := s.Find(ctx, owner, id)
+	if err != nil {
+		return Details{}, err
+	}
+	cfg := s.bindings(ctx, owner)
+	if err := s.reevaluate(ctx, cfg, &p); err != nil {
+		return Details{}, err
+	}
+	d := Details{Project: p.withConfig(cfg), ResolvedAliases: map[string]string{}}
+	for _, a := range p.Aliases {
+		if cfg != nil {
+			if target, ok := cfg.Binding(a.Name); ok {
+				d.ResolvedAliases[a.Name] = target
+			}
+		}
+	}
+	return d, nil
+}
+
+// Capabilities returns what the root agent of a project may do, under the operator's rules as of now where they can be read. Of a
+// project that has become invalid it is what the last snapshot says. It fails with not_found.
+func (s *Service) Capabilities(ctx context.Context, owner, id string) (Capabilities, error) {
+	p, err := s.Find(ctx, owner, id)
+	if err != nil {
+		return Capabilities{}, err
+	}
+	if cfg := s.bindings(ctx, owner); cfg != nil {
+		if p, err = s.refresh(ctx, cfg, p); err != nil {
+			return Capabilities{}, err
+		}
+	}
+	if p.CompiledHash == "" {
+		return Capabilities{}, unapproved()
+	}
+	snapshot, err := s.Snapshot(ctx, p.CompiledHash)
+	if err != nil {
+		return Capabilities{}, err
+	}
+	return snapshot.Capabilities, nil
+}
+
+// Known fails with not_found for a project that owner has not registered. It looks at nothing but the registry.
+func (s *Service) Known(ctx context.Context, owner, id string) error {
+	if !check.Findable(id) {
+		return NotFound(id)
+	}
+	return s.Registry.Known(ctx, owner, id)
+}
+
+// Runtime is a project as new sessions get it.
+type Runtime struct {
+	Project
+	// Snapshot is what a session created now runs on: it pins Snapshot.Hash.
+	Snapshot *Snapshot
+}
+
+// Current returns what a session created now runs on. It fails with not_found, with local_config_invalid, and with
+// project_not_ready (details reason project_not_ready, state, unresolved) while work cannot start.
+func (s *Service) Current(ctx context.Context, owner, id string) (Runtime, error) {
+	p, err := s.Find(ctx, owner, id)
+	if err != nil {
+		return Runtime{}, err
+	}
+	cfg, err := s.Config.Config(ctx, owner)
+	if err != nil {
+		return Runtime{}, err
+	}
+	if p.CompiledHash == "" {
+		return Runtime{}, unapproved()
+	}
+	if p, err = s.current(ctx, cfg, p); err != nil {
+		return Runtime{}, err
+	}
+	if err := s.reevaluate(ctx, cfg, &p); err != nil {
+		return Runtime{}, err
+	}
+	if p.State != Ready {
+		return Runtime{}, notReady(p.State, p.Unresolved)
+	}
+	snapshot, err := s.Snapshot(ctx, p.CompiledHash)
+	return Runtime{Project: p, Snapshot: snapshot}, err
+}
+
+// Snapshot returns a snapshot by its hash. It fails with not_found for one that was never made.
+func (s *Service) Snapshot(ctx context.Context, hash string) (*Snapshot, error) {
+	if snapshot, ok := s.snapshots.get(hash); ok {
+		return snapshot, nil
+	}
+	compiled, err := s.Contents.Snapshot(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	project, err := compile.Decode(compiled)
+	if err != nil {
+		return nil, err
+	}
+	snapshot := &Snapshot{Hash: hash, Compiled: compiled, Outline: outlineOf(project)}
+	s.snapshots.put(hash, snapshot)
+	return snapshot, nil
+}
+
+// openedEvery is how often last_opened_at is written at most, so that busy sessions do not queue for their project's row.
+const openedEvery = int64(60_000)
+
+// MarkOpened notes that a session of the project is in use. It is told often and writes at most once a minute; it never
+// fails, because nothing hangs on it.
+func (s *Service) MarkOpened(ctx context.Context, owner, id string) {
+	key, at := owner+"\x00"+id, now()
+	if last, ok := s.opened.get(key); ok && at-last < openedEvery {
+		return
+	}
+	s.opened.put(key, at)
+	if err := s.Registry.Opened(ctx, owner, id, at); err != nil {
+		s.Log.WarnContext(ctx, "a project's last use was not noted", "project", id, "err", err)
+	}
+}

@@ -1,0 +1,179 @@
+package projects
+
+import (
+	"context"
+	"log/slog"
+
+	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/page"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+)
+
+// Workspace reads projects' files where they are and lists the tools that are there.
+type Workspace interface {
+	// ReadProject returns files of the project in root, as they are now, in the order of paths; paths are relative to root
+	// with forward slashes. A file whose SHA-256 (hex) is known comes back as [Unchanged], without its content. It fails
+	// with not_found if root is not a folder.
+	ReadProject(ctx context.Context, workspace, root string, paths []string, known map[string]string) (Folder, error)
+	// Catalogue returns the tools of a workspace.
+	Catalogue(ctx context.Context, workspace string) (catalogue.Tools, error)
+}
+
+// Folder is what was read of a project.
+type Folder struct {
+	// Root is the project's folder with every link resolved.
+	Root  string
+	Files []File
+}
+
+// FileState is what became of a file that was asked for.
+type FileState int
+
+// The states of a file.
+const (
+	// Missing: there is no such file.
+	Missing FileState = iota
+	// Found: Content holds it.
+	Found
+	// Unchanged: it is what the caller already has.
+	Unchanged
+	// Refused: it is there and cannot be used; Reason says why.
+	Refused
+)
+
+// File is a project's file as it was read.
+type File struct {
+	Path    string
+	State   FileState
+	Content []byte
+	// SHA256 is of its content in hex, where it was found or is unchanged.
+	SHA256 string
+	Reason string
+}
+
+// CompileOutput is a snapshot, or what is missing for one.
+type CompileOutput struct {
+	// Snapshot is nil while there are errors or wanted files. Its outline is complete.
+	Snapshot *Snapshot
+	// ID, Description and Version are what the project file says; only with a snapshot.
+	ID, Description string
+	Version         int
+	Diagnostics     []Diagnostic
+	// Wanted are the files to be given with the next call.
+	Wanted []string
+	// Aliases and Prompts are in use, in the order of their names.
+	Aliases, Prompts []Reference
+}
+
+// Registry keeps the registered projects.
+type Registry interface {
+	// Find returns a project with the number of its sessions. It fails with not_found.
+	Find(ctx context.Context, owner, id string) (Project, error)
+	// Known fails with not_found for a project there is not.
+	Known(ctx context.Context, owner, id string) error
+	// FindByPath returns the project registered from a folder, or nil.
+	FindByPath(ctx context.Context, owner, path string) (*Project, error)
+	// List returns up to limit projects of owner by id, after the id after.
+	List(ctx context.Context, owner, after string, limit int) ([]Project, error)
+	// Save registers p, or replaces what compilation, evaluation and approval found out about it, with its snapshot, nil for none, and
+	// the records of it; label, registered_at and last_opened_at of a registered project stay. It returns p as it is now and
+	// whether it was not registered before. It fails with [ErrOvertaken] if the approved version is another than was, and with conflict
+	// if the id belongs to another folder (details existing_path, incoming_id) or the folder to another id (details existing_id, incoming_id, path).
+	Save(ctx context.Context, p Project, was string, snapshot *Snapshot, records func(created bool) []audit.Record) (Project, bool, error)
+	// Invalidate marks a registered project invalid, and appends the record of it.
+	Invalidate(ctx context.Context, owner, id string, diagnostics []Diagnostic, now int64, record audit.Record) error
+	// Evaluated stores p's state and what is unresolved, unless the project was saved in between.
+	Evaluated(ctx context.Context, p Project) error
+	// Opened notes when a session of the project was last used.
+	Opened(ctx context.Context, owner, id string, now int64) error
+}
+
+// Approvals keeps the approved versions of projects.
+type Approvals interface {
+	// Upgrade stores the approval of a project that has none, with the record of it. It does nothing if there is one.
+	Upgrade(ctx context.Context, p Project, record audit.Record) error
+	// Accepted returns the approved hash, the compiled hash and the accepted prompts of a project. It fails with not_found.
+	Accepted(ctx context.Context, owner, id string) (Accepted, error)
+	// Approved returns the approved versions of all owners' projects of a workspace.
+	Approved(ctx context.Context, workspace string) ([]ApprovedVersion, error)
+	// Record appends a record.
+	Record(ctx context.Context, record audit.Record) error
+}
+
+// Contents keeps snapshots and prompts by their hashes.
+type Contents interface {
+	// Snapshot returns a snapshot's encoding. It fails with not_found.
+	Snapshot(ctx context.Context, hash string) ([]byte, error)
+	// PutPrompts keeps prompts' texts by their SHA-256 (hex).
+	PutPrompts(ctx context.Context, texts map[string]string, now int64) error
+	// PromptTexts returns the texts of prompts by their SHA-256 (hex); what is not kept is missing.
+	PromptTexts(ctx context.Context, hashes []string) (map[string]string, error)
+}
+
+// ApprovedVersion is the approved version of a project.
+type ApprovedVersion struct {
+	// Root is the project's folder.
+	Root, CompiledHash string
+	Sources            []dsl.File
+}
+
+// Accepted is what a run needs to know of a project's approval.
+type Accepted struct {
+	ApprovedHash, CompiledHash string
+	// Prompts are the SHA-256 (hex) of the accepted texts, by path.
+	Prompts map[string]string
+}
+
+// Deps are what a Service works with.
+type Deps struct {
+	Registry  Registry
+	Approvals Approvals
+	Contents  Contents
+	Config    localconfig.Source
+	Workspace Workspace
+	Log       *slog.Logger
+	// Version is kaged's; a snapshot of another version is compiled again.
+	Version string
+	Bounds  Bounds
+}
+
+// Bounds are what a project may take.
+type Bounds struct {
+	// Prompts bounds the prompts of one project together, in bytes: a run carries them in one message.
+	Prompts int
+	// Files is how many files one is compiled from.
+	Files int
+	// PromptCache bounds what of prompts is kept in memory, in bytes.
+	PromptCache int
+}
+
+// Service is the registry. It is safe for concurrent use; goroutines it starts end with the call that started them.
+type Service struct {
+	Deps
+	snapshots *cache[string, *Snapshot]
+	prompts   *promptCache
+	opened    *cache[string, int64]
+}
+
+// Sizes of what is kept in memory; all of it can be had again from the store or the files.
+const (
+	cachedSnapshots = 256
+	cachedProjects  = 4096
+)
+
+// New returns a Service.
+func New(deps Deps) *Service {
+	return &Service{
+		Deps:      deps,
+		snapshots: newCache[string, *Snapshot](cachedSnapshots),
+		prompts:   newPromptCache(deps.Bounds.PromptCache),
+		opened:    newCache[string, int64](cachedProjects),
+	}
+}
+
+// list names the registry's pages.
+const list = "projects"
+
+func pageKey(p Project) page.Key { return page.Key{S: p.ID} }

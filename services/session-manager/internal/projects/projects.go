@@ -1,0 +1,48 @@
+// Package projects puts together the context of projects: the registry, their approved versions and their prompts.
+package projects
+
+import (
+	"log/slog"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/postgres/database"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/projects/core/projects"
+	"kaged.dev/services/session-manager/internal/projects/server"
+	"kaged.dev/services/session-manager/internal/projects/store"
+	"kaged.dev/services/session-manager/internal/sagas/core/unregister"
+)
+
+// Deps are what the context works with. Every field is needed.
+type Deps struct {
+	DB        database.DB
+	Log       *slog.Logger
+	Local     localconfig.Source
+	Workspace projects.Workspace
+	// Version is kaged's; a snapshot of another version is compiled again.
+	Version string
+}
+
+// Projects is the context.
+type Projects struct {
+	// Registry is the projects, for the other contexts.
+	Registry *projects.Service
+}
+
+// New returns the context. Nothing is started.
+func New(cfg Config, deps Deps) *Projects {
+	kept := store.NewProjects(deps.DB)
+	return &Projects{projects.New(projects.Deps{
+		Registry: kept, Approvals: kept, Contents: kept, Config: deps.Local, Workspace: deps.Workspace,
+		Log: deps.Log, Version: deps.Version,
+		Bounds: projects.Bounds{Prompts: cfg.MaxPrompts, Files: cfg.ProjectFiles, PromptCache: cfg.PromptCache},
+	})}
+}
+
+// Register adds the context's services. Projects are unregistered by the saga.
+func (p *Projects) Register(r grpc.ServiceRegistrar, unregister *unregister.Saga) {
+	sessionmanagerv1.RegisterProjectServiceServer(r, server.New(p.Registry, unregister))
+	sessionmanagerv1.RegisterRegistryServiceServer(r, server.NewRegistry(p.Registry))
+}

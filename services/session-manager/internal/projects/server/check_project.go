@@ -1,0 +1,27 @@
+package server
+
+import (
+	"context"
+
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/projects/core/projects"
+)
+
+// Registry answers kaged.sessionmanager.v1.RegistryService.
+type Registry struct {
+	sessionmanagerv1.UnimplementedRegistryServiceServer
+	projects *projects.Service
+}
+
+// NewRegistry returns the Registry of the projects.
+func NewRegistry(registry *projects.Service) *Registry { return &Registry{projects: registry} }
+
+// CheckProject fails unless the operator has registered the project.
+func (r *Registry) CheckProject(ctx context.Context,
+	req *sessionmanagerv1.CheckProjectRequest,
+) (*sessionmanagerv1.CheckProjectResponse, error) {
+	if err := r.projects.Known(ctx, owner(ctx), req.GetId()); err != nil {
+		return nil, err
+	}
+	return &sessionmanagerv1.CheckProjectResponse{}, nil
+}

@@ -1,0 +1,16 @@
+package server
+
+import (
+	"context"
+
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+)
+
+// GetProjectCapabilities says what a project's root agent may do.
+func (s *Server) GetProjectCapabilities(ctx context.Context, req *apiv1.GetProjectCapabilitiesRequest) (*apiv1.GetProjectCapabilitiesResponse, error) {
+	c, err := s.projects.Capabilities(ctx, owner(ctx), req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return capabilities(c), nil
+}

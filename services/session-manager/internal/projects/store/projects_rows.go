@@ -1,0 +1,79 @@
+package store
+
+import (
+	"encoding/json"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/postgres/database"
+	"kaged.dev/services/session-manager/internal/projects/core/projects"
+	"kaged.dev/services/session-manager/internal/projects/store/db"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+// saveParams is a project as its row. What project files say is cleaned of what Postgres cannot hold.
+func saveParams(p projects.Project, was string) (db.SaveProjectParams, error) {
+	params := db.SaveProjectParams{
+		Owner: p.Owner, ID: p.ID, Path: p.Path, Description: transcript.Storable(p.Description), DslVersion: int32(p.DSLVersion),
+		State: string(p.State), CompiledHash: p.CompiledHash, RulesHash: p.RulesHash, Workspace: p.Workspace,
+		RegisteredAt: p.RegisteredAt, UpdatedAt: p.UpdatedAt,
+		ApprovedHash: p.ApprovedHash, ApprovedAt: p.ApprovedAt, ApprovedBy: p.ApprovedBy, WasApproved: was,
+	}
+	if p.AcceptedPrompts == nil {
+		p.AcceptedPrompts = map[string]string{}
+	}
+	for _, f := range []struct {
+		into  *json.RawMessage
+		value any
+	}{
+		{&params.Diagnostics, p.Diagnostics},
+		{&params.Warnings, p.Warnings},
+		{&params.Aliases, p.Aliases},
+		{&params.Prompts, p.Prompts},
+		{&params.Unresolved, p.Unresolved},
+		{&params.AcceptedPrompts, p.AcceptedPrompts},
+	} {
+		text, err := database.JSON(f.value)
+		if err != nil {
+			return params, err
+		}
+		*f.into = text
+	}
+	sources, err := json.Marshal(p.Sources)
+	params.Sources = sources
+	return params, err
+}
+
+// projectFromRow is the reverse; what was not selected stays empty. A field that cannot be read stays empty and a diagnostic says so:
+// one row never hides the others.
+func projectFromRow(row db.Project) projects.Project {
+	p := projects.Project{
+		Owner: row.OwnerUserID, ID: row.ID, Path: row.Path, Label: row.Label, Description: row.Description,
+		DSLVersion: int(row.DslVersion), State: projects.State(row.State), CompiledHash: row.CompiledHash, RulesHash: row.RulesHash,
+		Workspace: row.Workspace, RegisteredAt: row.RegisteredAt, UpdatedAt: row.UpdatedAt, LastOpenedAt: row.LastOpenedAt,
+		ApprovedHash: row.ApprovedHash, ApprovedAt: row.ApprovedAt, ApprovedBy: row.ApprovedBy,
+	}
+	for _, f := range []struct {
+		text json.RawMessage
+		into any
+		what string
+	}{
+		{row.Diagnostics, &p.Diagnostics, "diagnostics"},
+		{row.Warnings, &p.Warnings, "warnings"},
+		{row.Aliases, &p.Aliases, "aliases"},
+		{row.Prompts, &p.Prompts, "prompts"},
+		{row.Unresolved, &p.Unresolved, "unresolved references"},
+		{row.Sources, &p.Sources, "sources"},
+		{row.AcceptedPrompts, &p.AcceptedPrompts, "accepted prompts"},
+	} {
+		if len(f.text) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(f.text, f.into); err != nil {
+			p.Diagnostics = append(p.Diagnostics, projects.Diagnostic{
+				Kind: fault.Internal.String(), Warning: true,
+				Message: "The stored " + f.what + " of this project cannot be read. Reload the project to make them again.",
+			})
+		}
+	}
+	return p
+}

@@ -1,0 +1,197 @@
+package frames
+
+import (
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/frametype"
+	"kaged.dev/pkg/llm"
+)
+
+// Payload is what a frame says. Each type here is the payload of the one type of frame that Kind names; their fields are
+// those of kaged.api.v1.
+type Payload interface {
+	// Kind returns the type of the frame, which says where it goes.
+	Kind() frametype.Type
+}
+
+// Renderer writes payloads as clients read them.
+type Renderer interface {
+	// Append appends p as JSON to dst, at most Limit bytes where its texts have at most MaxText: what else is too long is
+	// shortened, and the input and the output of a tool say so. The stored message has them whole.
+	Append(dst []byte, p Payload) ([]byte, error)
+}
+
+// Limit is the largest payload in bytes, MaxFrame the largest frame, and MaxText the longest text, as it is in JSON, of a
+// frame whose text is split rather than shortened.
+const (
+	Limit    = 256 << 10
+	MaxFrame = Limit + 128
+	MaxText  = Limit - 4<<10
+)
+
+// MessageStart says that a model answers.
+type MessageStart struct {
+	MessageID, RunID, Role, Provider, Model string
+	// Rehearsal says that a script plays the model.
+	Rehearsal bool
+	StartedAt int64
+}
+
+// MessageDelta is a piece of what a model writes, at most MaxText of it.
+type MessageDelta struct {
+	MessageID, Delta string
+	Thinking         bool
+}
+
+// MessageToolCall says that a tool is about to run.
+type MessageToolCall struct {
+	MessageID string
+	Call      llm.ToolCall
+}
+
+// MessageToolOutput is what a running tool wrote, at most MaxText of it.
+type MessageToolOutput struct{ MessageID, ToolCallID, Stream, Text string }
+
+// MessageToolResult is a tool's result.
+type MessageToolResult struct {
+	MessageID string
+	Result    llm.ToolResult
+	// Input is the parameters as JSON text.
+	Input      string
+	DurationMS int64
+}
+
+// MessageEnd says that a run's message is complete.
+type MessageEnd struct {
+	MessageID    string
+	EndedAt      int64
+	StopReason   llm.StopReason
+	Usage        *llm.Usage
+	Stats        *llm.Stats
+	ErrorMessage string
+}
+
+// RunStarted says that a message is being worked on.
+type RunStarted struct{ RunID, MessageID string }
+
+// RunEnded says how a run ended and what it used. Error is nil if it did not fail, CostUSD where no price is known.
+type RunEnded struct {
+	RunID, Outcome      string
+	Error               *fault.Error
+	Steps               int
+	TokensIn, TokensOut int64
+	CostUSD             *float64
+}
+
+// SubagentStart says that an agent calls another. ParentID is "" for the root agent.
+type SubagentStart struct {
+	InvocationID, ParentID, RunID, ToolCallID, Name, AgentPath, CageStatus string
+	StartedAt                                                              int64
+}
+
+// SubagentOutput is output of an agent below the root, at most MaxText of it. Part is text,
+// thinking, or tool for the output of a tool.
+type SubagentOutput struct{ InvocationID, Stream, Part, Text, ToolCallID string }
+
+// SubagentToolCall says that a tool of an agent below the root is about to run.
+type SubagentToolCall struct {
+	InvocationID string
+	Call         llm.ToolCall
+}
+
+// SubagentToolResult is a result of a tool of an agent below the root.
+type SubagentToolResult struct {
+	InvocationID string
+	Result       llm.ToolResult
+	DurationMS   int64
+}
+
+// SubagentEnd is the end of an invocation, with its usage. Error is nil if it did not fail, CostUSD where a price
+// is not known.
+type SubagentEnd struct {
+	InvocationID, Outcome string
+	Exit                  int
+	Error                 *fault.Error
+	Steps                 int
+	Usage                 llm.Usage
+	CostUSD               *float64
+	FilesChanged          []string
+	EndedAt               int64
+}
+
+// RunCage says in which cage an agent of a run is, or the reason of its end. InvocationID is "" for the root agent,
+// here and below.
+type RunCage struct {
+	RunID, InvocationID, AgentPath, Status, Tier string
+	// BestEffort says what of the policy is held by watching.
+	BestEffort []string
+	// Policy is the policy in one line, Ended why the cage has ended before the run.
+	Policy, Ended string
+	// Notes are what an operator is told of a cage that was made, each a sentence.
+	Notes []string
+	// Found is what was made in its writable folders, known at its end.
+	Found []contract.Finding
+}
+
+// Told is an event of a run that is shown as it is.
+type Told struct {
+	RunID, InvocationID string
+	Event               contract.Told
+}
+
+// PromptHeld says that a run goes on with the accepted text of a prompt that agents can write, and whose file is another.
+type PromptHeld struct{ RunID, Path, Accepted, Found string }
+
+// SessionState says what the session is doing from now on.
+type SessionState struct{ State, BlockedReason string }
+
+// ApprovalRequested says that a tool call waits for an operator.
+type ApprovalRequested struct {
+	ApprovalID, RunID, InvocationID, MessageID, ToolCallID string
+	Subject                                                contract.Subject
+	RequestedAt, ExpiresAt                                 int64
+}
+
+// ApprovalResolved says that a tool call waits no longer. ResolvedBy and Comment are "" for none.
+type ApprovalResolved struct {
+	ApprovalID, RunID, InvocationID, ToolCallID, State, ResolvedBy, Comment string
+	ResolvedAt                                                              int64
+}
+
+// Kind implements [Payload].
+func (MessageStart) Kind() frametype.Type       { return frametype.MessageStart }
+func (MessageDelta) Kind() frametype.Type       { return frametype.MessageDelta }
+func (MessageToolCall) Kind() frametype.Type    { return frametype.MessageToolCall }
+func (MessageToolOutput) Kind() frametype.Type  { return frametype.MessageToolOutput }
+func (MessageToolResult) Kind() frametype.Type  { return frametype.MessageToolResult }
+func (MessageEnd) Kind() frametype.Type         { return frametype.MessageEnd }
+func (SubagentStart) Kind() frametype.Type      { return frametype.SubagentStart }
+func (SubagentOutput) Kind() frametype.Type     { return frametype.SubagentOutput }
+func (SubagentToolCall) Kind() frametype.Type   { return frametype.SubagentToolCall }
+func (SubagentToolResult) Kind() frametype.Type { return frametype.SubagentToolResult }
+func (SubagentEnd) Kind() frametype.Type        { return frametype.SubagentEnd }
+func (RunStarted) Kind() frametype.Type         { return frametype.RunStarted }
+func (RunEnded) Kind() frametype.Type           { return frametype.RunEnded }
+func (RunCage) Kind() frametype.Type            { return frametype.RunCage }
+func (PromptHeld) Kind() frametype.Type         { return frametype.PromptHeld }
+func (SessionState) Kind() frametype.Type       { return frametype.SessionStateChanged }
+func (ApprovalRequested) Kind() frametype.Type  { return frametype.ApprovalRequested }
+func (ApprovalResolved) Kind() frametype.Type   { return frametype.ApprovalResolved }
+func (p Told) Kind() frametype.Type             { return p.Event.FrameType() }
+
+// Render returns the frame of p. dst is room that may be used for its payload.
+func Render(r Renderer, dst []byte, p Payload) (Frame, error) {
+	payload, err := r.Append(dst, p)
+	if err != nil {
+		return Frame{}, err
+	}
+	kind := p.Kind()
+	return Frame{Channel: kind.Channel, Type: kind.Name, Payload: payload}, nil
+}
+
+// RenderDurable returns the durable frame of p under a name that is the same whoever publishes it. Its place in the store
+// is given when the change it belongs to is applied.
+func RenderDurable(r Renderer, id string, p Payload) (Durable, error) {
+	f, err := Render(r, nil, p)
+	return Durable{Frame: f, ID: id}, err
+}

@@ -1,0 +1,127 @@
+package frames
+
+import (
+	"errors"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
+)
+
+// pauses are between the tries while the stream is away.
+var pauses = retry.Pauses{First: 10 * time.Millisecond, Last: time.Second}
+
+// send publishes b behind the message at after; see append.
+func (w *Writer) send(c Channel, b *batch, after uint64) (Ack, error) {
+	return w.append(Message{
+		Session: w.cfg.Session, Channel: c, Epoch: w.cfg.Epoch,
+		First: b.first, Count: b.count, ID: b.id, Data: *b.buf, After: after,
+	})
+}
+
+// append publishes m. It tries until it succeeds, the writer is closed, or it turns out that another holder took over, which
+// is stale_lease. What the stream finds too large is divided and, where it is one frame, shortened.
+func (w *Writer) append(m Message) (Ack, error) {
+	for try := range pauses.Each(w.ctx) {
+		ack, done, err := w.tryAppend(&m)
+		if done {
+			return ack, err
+		}
+		if w.ctx.Err() != nil {
+			break
+		}
+		if try == 0 {
+			w.cfg.Log.Warn("frames wait: the stream does not take them", "session", w.cfg.Session,
+				"channel", m.Channel.String(), "error", err)
+		}
+	}
+	return Ack{}, errClosed
+}
+
+// tryAppend publishes m and mends m as often as the stream's answer allows that. It is not done while the stream is away.
+func (w *Writer) tryAppend(m *Message) (ack Ack, done bool, err error) {
+	for {
+		ack, err := w.cfg.Stream.Append(w.ctx, *m)
+		switch {
+		case err == nil:
+			return ack, true, nil
+		case errors.Is(err, ErrConflict):
+			var stored bool
+			if ack, stored, err = w.settle(m); err != nil || stored {
+				return ack, true, err
+			}
+			continue
+		case errors.Is(err, fault.PayloadTooLarge) && m.Count > 1:
+			ack, err := w.inHalves(*m)
+			return ack, true, err
+		case errors.Is(err, fault.PayloadTooLarge):
+			if short := shortened(m.Data); len(short) < len(m.Data) {
+				w.cfg.Log.Error("a frame is shortened: the stream does not take it whole", "session", w.cfg.Session,
+					"channel", m.Channel.String(), "seq", m.First, "bytes", len(m.Data), "error", err)
+				m.Data = short
+				continue
+			}
+		}
+		return Ack{}, false, err
+	}
+}
+
+// inHalves publishes a message of several frames as two.
+func (w *Writer) inHalves(m Message) (Ack, error) {
+	first, second := divide(m)
+	ack, err := w.append(first)
+	if err != nil {
+		return ack, err
+	}
+	second.After = ack.Place
+	return w.append(second)
+}
+
+// settle finds out why the stream refused m. Either an earlier try of m was stored after all, or the channel's messages
+// have aged out and m.After becomes 0, or another holder took over, which is stale_lease.
+func (w *Writer) settle(m *Message) (ack Ack, stored bool, err error) {
+	tail, err := w.tail(m.Channel)
+	if err != nil {
+		return Ack{}, false, err
+	}
+	switch {
+	case tail.Epoch > m.Epoch:
+		return Ack{}, false, stale(w.cfg.Session)
+	case tail.Place != 0 && tail.Epoch == m.Epoch && m.Count > 0 && tail.Last == m.First+int64(m.Count)-1:
+		return Ack{Place: tail.Place}, true, nil
+	case tail.Place == 0 || tail.Last == m.First-1:
+		// Only the store knows whether this silence is ours: a new holder's marker ages out too.
+		if err := w.held(); err != nil {
+			return Ack{}, false, err
+		}
+		m.After = tail.Place
+		return Ack{}, false, nil
+	}
+	return Ack{}, false, fault.New(fault.StaleLease, "The frames of session %s were published up to %d by somebody else.", m.Session, tail.Last)
+}
+
+// tail reads a channel's last message, trying until the writer is closed.
+func (w *Writer) tail(c Channel) (Tail, error) {
+	for range pauses.Each(w.ctx) {
+		tail, err := w.cfg.Stream.Tail(w.ctx, w.cfg.Session, c)
+		if err == nil {
+			return tail, nil
+		}
+	}
+	return Tail{}, errClosed
+}
+
+// held asks the store whether the lease is still ours, trying until it answers or the writer is closed.
+func (w *Writer) held() error {
+	for range pauses.Each(w.ctx) {
+		err := w.cfg.Held(w.ctx)
+		if err == nil || errors.Is(err, fault.StaleLease) {
+			return err
+		}
+	}
+	return errClosed
+}
+
+func stale(session string) error {
+	return fault.New(fault.StaleLease, "Another process took over session %s.", session)
+}

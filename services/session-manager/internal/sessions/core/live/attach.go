@@ -1,0 +1,127 @@
+package live
+
+import (
+	"context"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+)
+
+// Attachment is a socket's hold on a session.
+type Attachment struct {
+	s      *Session
+	ended  chan Ended
+	wanted chan struct{} // has room for one
+	gone   chan struct{} // closed when the session was given up or taken over
+}
+
+// Ended says why a hold is over.
+type Ended struct {
+	// Code is session_ended, replaced or server_shutdown.
+	Code string
+	// Reason is one sentence.
+	Reason string
+}
+
+// The codes of Ended.
+const (
+	SessionEnded   = "session_ended"
+	Replaced       = "replaced"
+	ServerShutdown = "server_shutdown"
+)
+
+// Attach gives the session to one socket, until [Attachment.Detach]. With takeover the hold of a socket before it ends as
+// replaced. Without, that one is told that it is wanted, and Attach waits for it to be gone: a client that lost its
+// connection and comes back at once may be faster than the news of the loss. It fails with gone if the session has ended, with session_attached if the other socket
+// stays for longer than patience, and with ctx's error.
+func (s *Session) Attach(ctx context.Context, takeover bool, patience time.Duration) (*Attachment, error) {
+	enough := time.NewTimer(patience)
+	defer enough.Stop()
+	for {
+		a, before, err := s.tryAttach(takeover)
+		if a != nil || err != nil {
+			return a, err
+		}
+		select {
+		case before.wanted <- struct{}{}:
+		default:
+		}
+		select {
+		case <-before.gone:
+		case <-enough.C:
+			return nil, fault.New(fault.SessionAttached, "Another connection holds this session; close it or attach with takeover=1.")
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// tryAttach returns the hold, or the one that is in its way. Who ends a session changes its state first and then ends the
+// hold there is, so that nobody holds an ended one.
+func (s *Session) tryAttach(takeover bool) (a, before *Attachment, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.record.State == record.Ended {
+		return nil, nil, record.Gone()
+	}
+	if before = s.attachment; before != nil {
+		if !takeover {
+			return nil, before, nil
+		}
+		before.end(Ended{Replaced, "Another connection took the session over."})
+		close(before.gone)
+	}
+	a = &Attachment{s: s, ended: make(chan Ended, 1), wanted: make(chan struct{}, 1), gone: make(chan struct{})}
+	s.attachment = a
+	if s.left() {
+		a.end(moved)
+	}
+	return a, nil, nil
+}
+
+// Seq returns the last number of each channel that is published, once that is known. It returns ctx's error if that ends
+// first, and unavailable if the session is no longer live.
+func (a *Attachment) Seq(ctx context.Context) ([frames.Channels]int64, error) {
+	if err := a.s.frames.Opened(ctx); err != nil {
+		return [frames.Channels]int64{}, err
+	}
+	return a.s.frames.Acked(), nil
+}
+
+// Ended receives why the hold is over, once, unless the socket detached first.
+func (a *Attachment) Ended() <-chan Ended { return a.ended }
+
+// Wanted receives when another socket waits for the session.
+func (a *Attachment) Wanted() <-chan struct{} { return a.wanted }
+
+// Detach gives the session up. It is idempotent.
+func (a *Attachment) Detach() {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	if a.s.attachment == a {
+		a.s.attachment = nil
+		close(a.gone)
+	}
+}
+
+// end tells the socket. There is room for the first reason; later ones do not matter.
+func (a *Attachment) end(why Ended) {
+	select {
+	case a.ended <- why:
+	default:
+	}
+}
+
+// moved is the end of holds when a session leaves this process.
+var moved = Ended{ServerShutdown, "The session moves to another process; connect again."}
+
+// Release ends the hold on a session, if there is one.
+func (s *Session) Release(why Ended) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attachment != nil {
+		s.attachment.end(why)
+	}
+}

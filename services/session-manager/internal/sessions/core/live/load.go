@@ -1,0 +1,131 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/projects/core/projects"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/runs"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+// load takes a session's lease and puts in order what the holder before left behind.
+func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, error) {
+	taken, err := g.Store.Take(ctx, id, g.Self, g.LeaseTTL.Milliseconds())
+	if err != nil {
+		return nil, err
+	}
+	crash.At(crash.LeaseTaken)
+	loaded, err := g.Store.Load(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{
+		ID: id, g: g, fence: taken.Fence, entry: e, gone: make(chan struct{}), change: make(chan struct{}, 1),
+		record: loaded.Session, idleSince: time.Now(),
+	}
+	start := frames.Start{Stored: loaded.Stored, Outbox: loaded.Outbox}
+	// A holder that gave the lease up itself, with nothing left to do, publishes nothing any more.
+	start.TakeOver = taken.Before != "" || loaded.Run != nil || len(loaded.Outbox) > 0
+	if loaded.Run != nil {
+		start.WorkSince = max(loaded.Run.CreatedAt, 1)
+	}
+	for _, d := range loaded.Outbox {
+		s.lastN = max(s.lastN, d.N)
+	}
+	// Frames of several holders must not meet under one place in the store.
+	s.lastN = max(s.lastN, taken.Epoch<<32)
+	s.frames = frames.New(frames.Config{
+		Session: id, Epoch: taken.Epoch, Stream: g.Stream, Buffer: g.Buffer, Batch: g.Batch, Log: g.Log,
+		Held:     func(ctx context.Context) error { return g.Store.Held(ctx, s.fence) },
+		Progress: g.ledger.Note,
+		Lost:     func(err error) { g.drop(s, err) },
+	}, start)
+	if loaded.Run != nil {
+		if err := g.recover(ctx, s, loaded); err != nil {
+			closing, cancel := context.WithCancel(ctx)
+			cancel()
+			s.frames.Close(closing)
+			return nil, err
+		}
+	} else if loaded.Resume != nil {
+		g.resumeLater(s, interrupted{*loaded.Resume, loaded.Tries})
+	}
+	return s, nil
+}
+
+// recover ends the run that the holder before left at work, and lets it go on in a new one where the project wants that.
+func (g *Registry) recover(ctx context.Context, s *Session, l Loaded) error {
+	resume, err := g.resumes(ctx, l)
+	if err != nil {
+		return err
+	}
+	steps, err := g.stepsOf(ctx, l.Run)
+	if errors.Is(err, fault.Unavailable) {
+		return err
+	}
+	if err == nil {
+		err = g.endInterrupted(ctx, s, l, steps, record.Idle, resume)
+	}
+	if err != nil && !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.StaleLease) && ctx.Err() == nil {
+		g.Log.Error("an interrupted run cannot be put in order; the session has failed", "session", s.ID, "run", l.Run.ID, "error", err)
+		err = g.endInterrupted(ctx, s, l, nil, record.Failed, false)
+	}
+	if err != nil {
+		return err
+	}
+	g.Log.Info("an interrupted run was ended", "session", s.ID, "run", l.Run.ID, "steps", len(steps))
+	if s.Record().ResumeRun == l.Run.ID {
+		g.resumeLater(s, interrupted{*l.Run, l.Tries})
+	}
+	return nil
+}
+
+// stepsOf returns the steps of the root agent of a run, and notes the open invocations in the run.
+func (g *Registry) stepsOf(ctx context.Context, run *record.Run) ([]transcript.Step, error) {
+	steps, err := g.Store.Steps(ctx, run.ID, "")
+	if err != nil {
+		return nil, err
+	}
+	var calls []string
+	for _, call := range transcript.Open(steps) {
+		calls = append(calls, call.ID)
+	}
+	run.Cut, run.Below, err = g.Store.Cut(ctx, run.ID, calls)
+	return steps, err
+}
+
+// resumes reports whether the run that was left at work is to go on in a new one. It fails with unavailable.
+func (g *Registry) resumes(ctx context.Context, l Loaded) (bool, error) {
+	snapshot, err := g.Projects.Snapshot(ctx, l.Session.CompiledHash)
+	switch {
+	case errors.Is(err, fault.Unavailable), ctx.Err() != nil:
+		return false, err
+	case err != nil:
+		g.Log.Warn("whether an interrupted run is to go on is not known; it does not", "session", l.Session.ID, "error", err)
+		return false, nil
+	}
+	return g.Runs.Resumes(snapshot, l.Tries), nil
+}
+
+// endInterrupted ends a run with the steps that are kept of it.
+func (g *Registry) endInterrupted(ctx context.Context, s *Session, l Loaded, steps []transcript.Step, next record.State, resume bool) error {
+	change, err := runs.Interrupted(g.Runs.Renderer, l.Session, *l.Run, steps, next, resume)
+	if err != nil {
+		return err
+	}
+	return s.Update(ctx, crash.RecoveryStored, func(record.Session) (record.Change, error) { return change, nil }, nil)
+}
+
+// PinOf returns what a session holds on to of its project.
+func PinOf(s record.Session) projects.Pin {
+	return projects.Pin{
+		Owner: s.Owner, ProjectID: s.ProjectID, Root: s.ProjectPath, Workspace: s.Workspace,
+		CompiledHash: s.CompiledHash, ModelOverride: s.Overrides.Model, KnownPrompts: s.PromptHashes,
+	}
+}

@@ -1,0 +1,231 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/lease"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/runs"
+)
+
+// Session is a live session. It is safe for concurrent use.
+type Session struct {
+	ID     string
+	g      *Registry
+	fence  lease.Fence
+	frames *frames.Writer
+	entry  *entry
+	gone   chan struct{} // closed when it is out of the registry
+
+	// change holds a token while the session changes, until the frames that say so are in the writer's hands.
+	change chan struct{}
+	lastN  int64 // of the durable frames; guarded by change
+
+	mu sync.Mutex // guards the fields below
+	// record is the session as the store has it: nobody else writes it. It changes only under change.
+	record     record.Session
+	run        *runs.Run
+	attachment *Attachment
+
+	// Guarded by the registry's lock.
+	users     int
+	idleSince time.Time
+	going     bool
+}
+
+// pauses are between the tries while the store is away.
+var pauses = retry.Pauses{First: 20 * time.Millisecond, Last: time.Second}
+
+// Emit implements [runs.Desk].
+func (s *Session) Emit(ctx context.Context, f frames.Frame) error { return s.frames.Emit(ctx, f) }
+
+// Settled returns the session once the change that is under way, if there is one, is done: what others can read of it in
+// the store by then is part of it.
+func (s *Session) Settled(ctx context.Context) (record.Session, error) {
+	if err := s.lock(ctx); err != nil {
+		return record.Session{}, err
+	}
+	defer s.unlock()
+	return s.Record(), nil
+}
+
+// Record returns the session as it is now.
+func (s *Session) Record() record.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record
+}
+
+// History returns the session's messages in order. It fails with unavailable while the store is away.
+func (s *Session) History(ctx context.Context) ([]record.Message, error) {
+	return s.g.Store.History(ctx, s.ID)
+}
+
+// lock lets one change through at a time. It fails only with ctx's error.
+func (s *Session) lock(ctx context.Context) error {
+	select {
+	case s.change <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Session) unlock() { <-s.change }
+
+// Commit implements [runs.Desk].
+func (s *Session) Commit(ctx context.Context, c record.Change, between crash.Point) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	c = c.Given(s.Record())
+	s.number(c.Outbox)
+	for try := range pauses.Each(ctx) {
+		err := s.g.Store.Apply(ctx, s.fence, c, try > 0)
+		if err == nil {
+			s.applied(c, between)
+			return nil
+		}
+		if !errors.Is(err, fault.Unavailable) {
+			if ctx.Err() == nil {
+				// It is somebody else's, or it holds what the store cannot keep: whoever loads it next puts it in order.
+				s.g.drop(s, err)
+			}
+			return err
+		}
+		s.g.Log.Warn("a change waits for the store", "session", s.ID, "error", err)
+	}
+	return ctx.Err()
+}
+
+// Update changes the session as decide says, which is given it as it is and cannot be overtaken. then, unless nil, is
+// called when the change is committed, before any other change. Update fails with decide's error, and with unavailable if
+// the store is away or the session leaves this process. If it cannot be found out whether the change was committed, or the
+// store refuses what should be right, the session is dropped: whoever acquires it next finds what there is.
+func (s *Session) Update(ctx context.Context, between crash.Point, decide func(record.Session) (record.Change, error), then func()) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	if s.left() {
+		return fault.New(fault.Unavailable, "The session leaves this process; ask again shortly.").With("subsystem", "session-manager")
+	}
+	c, err := decide(s.Record())
+	if err != nil {
+		return err
+	}
+	s.number(c.Outbox)
+	err = s.g.Store.Apply(ctx, s.fence, c, false)
+	if unknown(err) {
+		err = s.settle(ctx, c, err)
+	}
+	if err != nil {
+		if !harmless(err) {
+			s.g.drop(s, err)
+		}
+		return err
+	}
+	s.applied(c, between)
+	if then != nil {
+		then()
+	}
+	return nil
+}
+
+// unknown reports whether a failure leaves open if the change was committed.
+func unknown(err error) bool {
+	return err != nil && fault.From(err).Details[fault.CommitUnknown] == true
+}
+
+// harmless reports whether a failure means that nothing was stored and the store holds what this process thinks it does.
+func harmless(err error) bool {
+	switch fault.CodeOf(err) {
+	case fault.Unavailable:
+		return !unknown(err)
+	case fault.Cancelled, fault.DeadlineExceeded:
+		return true
+	}
+	return false
+}
+
+// settle applies a change again whose answer was lost, and returns the loss if it cannot be found out what became of it.
+func (s *Session) settle(ctx context.Context, c record.Change, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.g.Settle)
+	defer cancel()
+	for range pauses.Each(ctx) {
+		err := s.g.Store.Apply(ctx, s.fence, c, true)
+		if !errors.Is(err, fault.Unavailable) && ctx.Err() == nil {
+			return err
+		}
+	}
+	return cause
+}
+
+// number gives durable frames their places. The change is locked, here and below.
+func (s *Session) number(list []frames.Durable) {
+	for i := range list {
+		list[i].N = s.lastN + int64(i) + 1
+	}
+}
+
+// applied takes note of a change that was committed and publishes its frames.
+func (s *Session) applied(c record.Change, between crash.Point) {
+	s.lastN += int64(len(c.Outbox))
+	s.mu.Lock()
+	s.record = c.On(s.record)
+	s.mu.Unlock()
+	crash.At(between)
+	s.frames.EmitDurable(c.Outbox)
+}
+
+// Ready gives a run to the harness while its row is being stored; see [runs.Ready].
+func (s *Session) Ready(spec runs.Spec) *runs.Run { return runs.Ready(s.g.Runs, spec) }
+
+// Begin carries out a run whose row is committed. It is called by an Update's then.
+func (s *Session) Begin(run *runs.Run) {
+	// The session is in use by whoever calls, so it can be held.
+	s.g.mu.Lock()
+	s.users++
+	s.g.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.run = run
+	run.Begin(s, func(r *runs.Run) {
+		s.mu.Lock()
+		if s.run == r {
+			s.run = nil
+		}
+		s.mu.Unlock()
+		if s.Record().ResumeRun == r.ID() {
+			s.g.resumeLater(s, interrupted{r.Spec().Run, r.Spec().Tries})
+		}
+		s.g.release(s)
+	})
+	if s.left() {
+		run.Abandon() // dropped in between
+	}
+}
+
+func (s *Session) left() bool {
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	return s.going
+}
+
+// CurrentRun returns the run at work here, nil for none.
+func (s *Session) CurrentRun() *runs.Run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run
+}
+
+// Flush waits until the frames of all changes so far are published; see [frames.Writer.Flush].
+func (s *Session) Flush(ctx context.Context) error { return s.frames.Flush(ctx) }

@@ -1,0 +1,276 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/sessions/core/lease"
+)
+
+// sweepBatch is how many sessions without a holder are looked at in one sweep, sweepers how many at once.
+const (
+	sweepBatch = 256
+	sweepers   = 8
+)
+
+// Run gives up what dead instances of this node held, and then keeps leases, looks for runs without a holder, and unloads
+// what is not used, until ctx ends. Then it takes every session out, in order, and returns when all its goroutines have
+// ended.
+func (g *Registry) Run(ctx context.Context) {
+	var loops sync.WaitGroup
+	upkeep, stopUpkeep := context.WithCancel(context.WithoutCancel(ctx))
+	if g.boot(ctx) {
+		close(g.booted)
+		loops.Go(func() { g.ledger.Run(upkeep) })
+		loops.Go(func() { every(upkeep, g.LeaseTTL/3, g.renew) })
+		loops.Go(func() { g.sweep(upkeep); every(upkeep, g.Sweep, g.sweep) })
+		loops.Go(func() { every(upkeep, max(g.UnloadAfter/4, time.Millisecond), g.unload) })
+		<-ctx.Done()
+	}
+	g.close(context.WithoutCancel(ctx))
+	g.stop()
+	g.work.Wait()
+	g.close(context.WithoutCancel(ctx)) // what was being loaded
+	stopUpkeep()
+	loops.Wait()
+	g.work.Wait()
+}
+
+// every calls f after each interval until ctx ends.
+func every(ctx context.Context, interval time.Duration, f func(context.Context)) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			f(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// boot gives up the leases of instances of this node that have died, and reports false if ctx ends first.
+func (g *Registry) boot(ctx context.Context) bool {
+	for range pauses.Each(ctx) {
+		n, err := g.Store.ReleaseNode(ctx, g.Self.Node, g.Self.Instance)
+		if err == nil {
+			if n > 0 {
+				g.Log.Info("took back leases of an instance that died", "leases", n)
+			}
+			return true
+		}
+		g.Log.Warn("waiting for the store", "error", err)
+	}
+	return false
+}
+
+// renew keeps the leases of live sessions and drops those that turn out to be somebody else's.
+func (g *Registry) renew(ctx context.Context) {
+	list := g.live()
+	if len(list) == 0 {
+		return
+	}
+	ids := make([]string, len(list))
+	for i, s := range list {
+		ids[i] = s.ID
+	}
+	held, err := g.Store.Renew(ctx, g.Self.Instance, ids, g.LeaseTTL.Milliseconds())
+	if err != nil {
+		// Until somebody takes them they stay ours: a write tells.
+		g.Log.Warn("leases were not renewed", "error", err)
+		return
+	}
+	still := make(map[string]bool, len(held))
+	for _, id := range held {
+		still[id] = true
+	}
+	for _, s := range list {
+		if !still[s.ID] {
+			g.drop(s, fault.New(fault.StaleLease, "Another process took over session %s.", s.ID))
+		}
+	}
+}
+
+// sweep makes sessions live whose run has no holder, which ends the run, and those that have one to resume, which begins it.
+func (g *Registry) sweep(ctx context.Context) {
+	ids, err := g.Store.Abandoned(ctx, sweepBatch)
+	if err != nil {
+		if ctx.Err() == nil {
+			g.Log.Warn("runs without a holder were not looked for", "error", err)
+		}
+		return
+	}
+	var work sync.WaitGroup
+	slots := make(chan struct{}, sweepers)
+	for _, id := range ids {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			_, release, err := g.Acquire(ctx, id)
+			if err == nil {
+				release()
+			} else if !errors.Is(err, fault.StaleLease) && ctx.Err() == nil {
+				g.Log.Warn("an interrupted run was not ended; trying again", "session", id, "error", err)
+			}
+		})
+	}
+	work.Wait()
+}
+
+// unload takes out sessions that were not used for a while.
+func (g *Registry) unload(ctx context.Context) {
+	var list []*Session
+	for _, s := range g.live() {
+		if g.unused(s) && s.frames.Idle() && g.claim(s, false) {
+			list = append(list, s)
+		}
+	}
+	g.takeOut(ctx, list)
+}
+
+func (g *Registry) unused(s *Session) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return s.users == 0 && time.Since(s.idleSince) >= g.UnloadAfter
+}
+
+// takeOut closes sessions that are claimed, notes what they published, and gives up their leases.
+func (g *Registry) takeOut(ctx context.Context, list []*Session) {
+	if len(list) == 0 {
+		return
+	}
+	fences := make([]lease.Fence, len(list))
+	var closing sync.WaitGroup
+	for i, s := range list {
+		fences[i] = s.fence
+		closing.Go(func() { s.frames.Close(ctx) })
+	}
+	closing.Wait()
+	// Without these the next holder finds the same by itself, only later.
+	err := g.ledger.Flush(ctx)
+	if err == nil {
+		err = g.Store.Release(ctx, fences)
+	}
+	if err != nil {
+		g.Log.Warn("leases were not given up", "sessions", len(list), "error", err)
+	}
+	g.forget(list...)
+}
+
+// drop takes a session out that is somebody else's, or whose state is not known: nothing more is written for it here.
+func (g *Registry) drop(s *Session, cause error) {
+	if !g.claim(s, true) {
+		return
+	}
+	g.Log.Warn("a session leaves this process", "session", s.ID, "error", cause)
+	g.work.Go(func() {
+		<-s.entry.loaded // it may have been overtaken while it was being loaded
+		if run := s.CurrentRun(); run != nil {
+			run.Abandon()
+			<-run.Done()
+		}
+		s.Release(moved)
+		at, cancel := context.WithCancel(g.ctx)
+		cancel()
+		s.frames.Close(at)
+		g.forget(s)
+	})
+}
+
+// Drain stops taking sessions in and lets every run end or reach its next completed step, at the latest when ctx ends; then
+// the holds of sockets end. Requests fail with unavailable from now on.
+func (g *Registry) Drain(ctx context.Context) {
+	g.shut()
+	list := g.live()
+	for _, s := range list {
+		if run := s.CurrentRun(); run != nil {
+			run.HandOver()
+		}
+	}
+	awaitRuns(ctx, list)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.CutGrace)
+	defer cancel()
+	g.cut(grace, list)
+	g.part(context.WithoutCancel(ctx), list)
+}
+
+func (g *Registry) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.refuse == nil {
+		g.refuse = stopping()
+	}
+}
+
+// refused returns why this process takes no new work, nil if it does.
+func (g *Registry) refused() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.refuse
+}
+
+// awaitRuns waits until no session of the list has a run, or ctx ends.
+func awaitRuns(ctx context.Context, list []*Session) {
+	for _, s := range list {
+		if run := s.CurrentRun(); run != nil {
+			select {
+			case <-run.Done():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// cut ends the runs that are left: in good order if the store lets them until ctx ends.
+func (g *Registry) cut(ctx context.Context, list []*Session) {
+	for _, s := range list {
+		if run := s.CurrentRun(); run != nil {
+			run.Cut()
+		}
+	}
+	awaitRuns(ctx, list)
+	for _, s := range list {
+		if run := s.CurrentRun(); run != nil {
+			run.Abandon()
+			<-run.Done()
+		}
+	}
+}
+
+// part lets the last frames go out and then ends the holds of sockets.
+func (g *Registry) part(ctx context.Context, list []*Session) {
+	ctx, cancel := context.WithTimeout(ctx, g.Farewell)
+	defer cancel()
+	var flushing sync.WaitGroup
+	for _, s := range list {
+		flushing.Go(func() {
+			s.frames.Flush(ctx)
+			s.Release(Ended{ServerShutdown, "kaged is stopping."})
+		})
+	}
+	flushing.Wait()
+}
+
+// close takes every session out.
+func (g *Registry) close(ctx context.Context) {
+	g.shut()
+	list := g.live()
+	grace, cancel := context.WithTimeout(ctx, g.CutGrace)
+	defer cancel()
+	g.cut(grace, list)
+	g.part(ctx, list)
+	claimed := list[:0]
+	for _, s := range list {
+		if g.claim(s, true) {
+			claimed = append(claimed, s)
+		}
+	}
+	last, done := context.WithTimeout(ctx, g.Farewell)
+	defer done()
+	g.takeOut(last, claimed)
+}

@@ -1,0 +1,173 @@
+package record
+
+import (
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+// Change is what one transaction does to a session. What is nil or empty stays as it is. Its ids are made before it
+// is first
+// applied, so that applying it again after an answer was lost is noticed and changes nothing.
+type Change struct {
+	// At is when it happens, in milliseconds.
+	At      int64
+	Session Patch
+	// Messages are appended in order; the store gives them their ordinals.
+	Messages []Message
+	// NewRun is added.
+	NewRun *Run
+	// EndRun ends the session's run.
+	EndRun *RunEnd
+	// Cage is what became of a run's cage.
+	Cage *RunCage
+	// CancelRequested is the run whose cancellation is noted.
+	CancelRequested string
+	// Steps are added to runs.
+	Steps []StepHalf
+	// Invocations are added, Ended are over, Cages are changes of their cages. The end of a run ends
+	// all of its own.
+	Invocations []Invocation
+	Ended       []Invocation
+	Cages       []InvocationCage
+	// Approvals are requests for approval that are added, Answered is one that was answered, Closed are those of an agent
+	// that is over.
+	// The end of a run closes those of its own that are left.
+	Approvals []Approval
+	Answered  *Approval
+	Closed    []Approval
+	// Audit is appended to the record.
+	Audit []audit.Record
+	// Outbox are the frames that tell clients of the change.
+	Outbox []frames.Durable
+}
+
+// Patch changes fields of a session.
+type Patch struct {
+	// State is the new state, "" for the one it has. Ended also notes when.
+	State           State
+	BlockedReason   *string
+	Label           *string
+	Model           *string
+	MaxSteps        *int32
+	MaxOutputTokens *int32
+	AuditHead       *contract.AuditHead
+	// ResumeRun is a run that is to go on in a new one, "" for none any more.
+	ResumeRun *string
+}
+
+// Empty reports whether the patch changes nothing.
+func (p Patch) Empty() bool { return p == Patch{} }
+
+// On returns s as it is after the patch.
+func (p Patch) On(s Session) Session {
+	if p.State != "" {
+		s.State = p.State
+	}
+	set(&s.BlockedReason, p.BlockedReason)
+	set(&s.Label, p.Label)
+	set(&s.Overrides.Model, p.Model)
+	set(&s.Overrides.MaxSteps, p.MaxSteps)
+	set(&s.Overrides.MaxOutputTokens, p.MaxOutputTokens)
+	set(&s.AuditHead, p.AuditHead)
+	set(&s.ResumeRun, p.ResumeRun)
+	return s
+}
+
+// Fields returns what the change does to the session's own fields. Where a run begins, or the session ends, none is
+// left to
+// go on.
+func (c Change) Fields() Patch {
+	p := c.Session
+	if c.NewRun != nil || p.State == Ended {
+		p.ResumeRun = new(string)
+	}
+	return p
+}
+
+// Given returns the change for a session that is s: a run whose cancellation is on disk is not to go on in a new one,
+// also
+// where it was cut off before it heard of that.
+func (c Change) Given(s Session) Change {
+	if c.EndRun != nil && s.CancelRequested {
+		c.Session.ResumeRun = nil
+	}
+	return c
+}
+
+// On returns s as it is after the change, as the store would read it back.
+func (c Change) On(s Session) Session {
+	if patch := c.Fields(); !patch.Empty() {
+		s = patch.On(s)
+		s.UpdatedAt = c.At
+		if patch.State == Ended {
+			s.EndedAt = c.At
+		}
+	}
+	s.MessageCount += int64(len(c.Messages))
+	if c.NewRun != nil {
+		s.CurrentRun, s.CurrentMessage, s.PromptHashes = c.NewRun.ID, c.NewRun.TriggerMessageID, c.NewRun.PromptHashes
+		s.Cage, s.CancelRequested = c.NewRun.Cage, false
+	}
+	if c.CancelRequested != "" && c.CancelRequested == s.CurrentRun {
+		s.CancelRequested = true
+	}
+	if c.Cage != nil {
+		s.Cage = c.Cage.Status
+	}
+	if c.EndRun != nil {
+		s.CurrentRun, s.CurrentMessage, s.Cage, s.CancelRequested = "", "", "", false
+		s.Totals = s.Totals.plus(c.EndRun.Totals)
+	}
+	return s
+}
+
+// plus sums totals up; a cost that is not known counts for nothing beside one that is.
+func (t Totals) plus(u Totals) Totals {
+	sum := Totals{TokensIn: t.TokensIn + u.TokensIn, TokensOut: t.TokensOut + u.TokensOut, CostUSD: t.CostUSD}
+	if u.CostUSD != nil {
+		cost := *u.CostUSD
+		if t.CostUSD != nil {
+			cost += *t.CostUSD
+		}
+		sum.CostUSD = &cost
+	}
+	return sum
+}
+
+func set[T any](field *T, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+// RunCage is the status of a run's cage.
+type RunCage struct {
+	RunID  string
+	Status contract.CageStatus
+}
+
+// RunEnd is the end of a run.
+type RunEnd struct {
+	RunID      string
+	State      RunState
+	StopReason llm.StopReason
+	// Error is nil for a run that did not fail.
+	Error  *fault.Error
+	Totals Totals
+	Steps  int
+}
+
+// StepHalf is one of the two halves of a step: the model's turn, or the results of its tools.
+type StepHalf struct {
+	RunID string
+	// InvocationID is the invocation of the step, "" for the root agent.
+	InvocationID string
+	Step         int
+	// Turn is set for the first half; Results is the second.
+	Turn    *transcript.Turn
+	Results []llm.ToolResult
+}

@@ -1,0 +1,126 @@
+package record
+
+import (
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+// InvocationState is the state of a call of an agent by another.
+type InvocationState string
+
+// The states; from InvocationCompleted on they are outcomes.
+const (
+	InvocationPending   InvocationState = "pending"
+	InvocationRunning   InvocationState = "running"
+	InvocationCompleted InvocationState = "completed"
+	InvocationFailed    InvocationState = "failed"
+	InvocationCancelled InvocationState = "cancelled"
+)
+
+// Over reports whether the invocation has ended.
+func (s InvocationState) Over() bool { return s != InvocationPending && s != InvocationRunning }
+
+// Exit returns the state as the status of a command: 0, 1, or 130 where it was cancelled.
+func (s InvocationState) Exit() int {
+	switch s {
+	case InvocationCompleted:
+		return 0
+	case InvocationCancelled:
+		return 130
+	}
+	return 1
+}
+
+// Outcome returns the state as the harness has it.
+func (s InvocationState) Outcome() contract.Outcome {
+	switch s {
+	case InvocationCompleted:
+		return contract.Completed
+	case InvocationCancelled:
+		return contract.Cancelled
+	}
+	return contract.Failed
+}
+
+// Invocation is one call of an agent by another. Empty texts and zero times stand for none.
+type Invocation struct {
+	ID, SessionID, RunID string
+	// ParentID is the invocation that called it, "" for the root agent; CallID is the call.
+	ParentID, CallID string
+	// Name is the agent's key, AgentPath its tree path.
+	Name, AgentPath string
+	State           InvocationState
+	// Cage is the status of its cage, Policy that cage's policy, nil without one.
+	Cage   contract.CageStatus
+	Policy *dsl.Cage
+	// Tools are the names of its tools.
+	Tools []string
+	// Prompt is the caller's request, Output its last text; Truncated marks a cut text.
+	Prompt, Output string
+	Truncated      bool
+	// Error says why it failed.
+	Error *fault.Error
+	// Steps and Totals are its own; agents below it count for themselves.
+	Steps        int
+	Totals       Totals
+	FilesChanged []string
+	StartedAt    int64
+	EndedAt      int64
+	// Kept are its stored steps; only of one that is open in a run that is being put in order.
+	Kept []transcript.Step
+}
+
+// Result returns the caller's result of an invocation that is over.
+func (i Invocation) Result() llm.ToolResult {
+	answer := contract.Answer{
+		InvocationID: i.ID,
+		Ended: contract.AgentEnded{
+			Outcome: i.State.Outcome(), Err: i.Error, Text: i.Output, Truncated: i.Truncated, Steps: i.Steps,
+			DurationMS: max(i.EndedAt-i.StartedAt, 0), FilesChanged: i.FilesChanged,
+		},
+		Usage: llm.Usage{Input: i.Totals.TokensIn, Output: i.Totals.TokensOut},
+	}
+	if i.Totals.CostUSD != nil {
+		answer.Cost = &llm.Cost{Total: *i.Totals.CostUSD}
+	}
+	return llm.ToolResult{
+		CallID: i.CallID, Name: contract.AgentTool + i.Name, Content: answer.Content(), IsError: i.State != InvocationCompleted,
+	}
+}
+
+// InvocationCage is the status of an invocation's cage.
+type InvocationCage struct {
+	ID     string
+	Status contract.CageStatus
+}
+
+// InvocationNotFound is the answer for an invocation that its session does not have.
+func InvocationNotFound(id string) *fault.Error {
+	return fault.New(fault.NotFound, "There is no invocation %q in this session.", id)
+}
+
+// Below is the usage of the agents below the root of a run that are over.
+type Below struct {
+	Totals
+	// Unpriced says that the cost of some of them is not known.
+	Unpriced bool
+}
+
+// Add adds the usage of an invocation.
+func (b *Below) Add(i Invocation) {
+	b.Totals = b.plus(i.Totals)
+	b.Unpriced = b.Unpriced || i.Totals.CostUSD == nil && i.Steps > 0
+}
+
+// On returns the usage of a run from t, that of its root agent. Its cost is not known if that of one
+// agent is not.
+func (b Below) On(t Totals) Totals {
+	sum := t.plus(b.Totals)
+	if b.Unpriced || t.CostUSD == nil {
+		sum.CostUSD = nil
+	}
+	return sum
+}

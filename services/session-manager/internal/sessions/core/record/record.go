@@ -1,0 +1,167 @@
+// Package record holds what is kept of sessions: the session, its messages and runs, the states they go through, and
+// the
+// one form in which they change.
+//
+// Everything that happens to a session is one [Change], which the store applies in one transaction under the session's
+// lease, or not at all. Nothing else writes these tables.
+package record
+
+import (
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+// Overrides stand in place of what the project says; zero means none.
+type Overrides struct {
+	// Model is "provider:model".
+	Model string
+	// MaxSteps is 1 to 100, MaxOutputTokens 1 to 65536.
+	MaxSteps, MaxOutputTokens int32
+}
+
+// Session is a conversation. Times are milliseconds since the Unix epoch; empty texts and zero times stand for none.
+type Session struct {
+	ID, Owner, ProjectID string
+	Label                string
+	State                State
+	// BlockedReason keeps it from working besides its state: provider_unreachable or context_overflow. See
+	// [Session.Blocked].
+	BlockedReason string
+	Overrides     Overrides
+	// CompiledHash names the snapshot it was created with, ProjectPath and Workspace say where its project is.
+	CompiledHash, ProjectPath, Workspace string
+	// ResumeFrom is the session it was forked from.
+	ResumeFrom           string
+	CreatedAt, UpdatedAt int64
+	EndedAt              int64
+	MessageCount         int64
+	// AuditHead is where the record of its model requests stands.
+	AuditHead contract.AuditHead
+	// CurrentRun is the run that is pending or at work, with the message that caused it.
+	CurrentRun, CurrentMessage string
+	// CancelRequested says that an operator wants that run to stop.
+	CancelRequested bool
+	// ResumeRun is a run that was cut off and is to go on in a new one, until that begins or it is given up.
+	ResumeRun string
+	// Cage is whether the root agent of that run works in a cage, "" without a run.
+	Cage contract.CageStatus
+	// PromptHashes are the prompts of its last run: path to SHA-256.
+	PromptHashes map[string]string
+	Totals       Totals
+}
+
+// Untold is an ended session whose workspace may not have heard of it.
+type Untold struct{ Session, Workspace string }
+
+// ResumePending is shown as the blocked_reason of a session whose interrupted run is about to go on in a new one.
+const ResumePending = "resume_pending"
+
+// Blocked returns the blocked_reason as it is shown, "" for none.
+func (s Session) Blocked() string {
+	if s.BlockedReason == "" && s.ResumeRun != "" {
+		return ResumePending
+	}
+	return s.BlockedReason
+}
+
+// Totals sums up what runs used.
+type Totals struct {
+	TokensIn, TokensOut int64
+	// CostUSD is nil where no price is known.
+	CostUSD *float64
+}
+
+// Role is who a message is from.
+type Role string
+
+// The roles.
+const (
+	Operator Role = "operator"
+	Primary  Role = "primary"
+	Subagent Role = "subagent"
+	System   Role = "system"
+)
+
+// Message is a stored message.
+type Message struct {
+	ID, SessionID string
+	// Ordinal is its place in the session, given by the store.
+	Ordinal int64
+	Role    Role
+	Content string
+	// Blocks is the message in full, nil for one that is one text.
+	Blocks []llm.Block
+	// Metadata is nil for what no model wrote.
+	Metadata             *transcript.Metadata
+	RunID, AgentPath     string
+	SubagentInvocationID string
+	Superseded           bool
+	Cost                 *float64
+	CreatedAt            int64
+}
+
+// ActiveRun is a run that is pending or at work. StartedAt is 0 while it is pending; Prompt is the beginning of the
+// message.
+type ActiveRun struct {
+	ID, SessionID, ProjectID string
+	State                    RunState
+	Cage                     contract.CageStatus
+	CreatedAt, StartedAt     int64
+	Prompt                   string
+	// Agents are those at work below the root, the oldest first.
+	Agents []Invocation
+}
+
+// Run is one operator's message and the work it caused.
+type Run struct {
+	ID, SessionID, Owner, ProjectID string
+	// TriggerMessageID started it, MessageID is what it writes.
+	TriggerMessageID, MessageID string
+	State                       RunState
+	StopReason                  llm.StopReason
+	// Error says why it failed.
+	Error  *fault.Error
+	Totals Totals
+	Steps  int
+	// CompiledHash and PromptHashes (path to SHA-256) are what it ran on.
+	CompiledHash                  string
+	PromptHashes                  map[string]string
+	CreatedAt, StartedAt, EndedAt int64
+	// CancelRequestedAt is when an operator wanted it to stop.
+	CancelRequestedAt int64
+	// Cage is whether its root agent works in a cage.
+	Cage contract.CageStatus
+	// Asking are its requests for approval that are pending; only of a run whose session is being loaded.
+	Asking []Approval
+	// Cut are the invocations that it was cut off in, and those that answer the open calls of its root agent, with the
+	// oldest first;
+	// Below is the usage of those
+	// that are over. Both are set only while the session is being loaded.
+	Cut   []Invocation
+	Below Below
+}
+
+// History returns messages as far as a model is concerned: what was superseded is left out, and so is what agents below
+// the root wrote.
+func History(messages []Message) []transcript.Stored {
+	roles := map[Role]llm.Role{Operator: llm.RoleUser, Primary: llm.RoleAssistant, System: llm.RoleSystem}
+	stored := make([]transcript.Stored, 0, len(messages))
+	for _, m := range messages {
+		if role, ok := roles[m.Role]; ok && !m.Superseded {
+			stored = append(stored, transcript.Stored{ID: m.ID, Role: role, Content: m.Content, Blocks: m.Blocks})
+		}
+	}
+	return stored
+}
+
+// NotFound is the answer for a session the caller cannot see.
+func NotFound(id string) *fault.Error {
+	return fault.New(fault.NotFound, "There is no session %q.", id)
+}
+
+// RunNotFound is the answer for a run that its session does not have.
+func RunNotFound(id string) *fault.Error {
+	return fault.New(fault.NotFound, "There is no run %q in this session.", id)
+}

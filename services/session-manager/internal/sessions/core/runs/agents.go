@@ -1,0 +1,229 @@
+package runs
+
+import (
+	"slices"
+
+	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/session-manager/internal/projects/core/projects"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+// agent is an agent at work: the root, whose invocation has no id, or one below it.
+type agent struct {
+	record.Invocation
+	steps []transcript.Step
+}
+
+// errUnknownAgent is a harness that reports something of an agent that it did not start, or that has ended.
+var errUnknownAgent = fault.New(fault.Internal, "The harness reported an event of an agent that is not at work.")
+
+// CancelInvocation asks an agent below the root to stop, and those that it called, and returns at once; the channel
+// is closed when
+// its end is stored, or the run is over. It returns nil for one that is not at work.
+func (r *Run) CancelInvocation(id, reason string) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	over := r.agents[id]
+	if over != nil && r.stream != nil {
+		go r.stream.CancelInvocation(id, reason) // it may wait for the network; it ends with the stream
+	}
+	return over
+}
+
+// child takes in an event of an agent below the root.
+func (l *relay) child(id string, event contract.Event) error {
+	if e, ok := event.(contract.AgentStarted); ok {
+		return l.agentStarted(id, e)
+	}
+	a := l.below[id]
+	if a == nil {
+		return errUnknownAgent
+	}
+	switch e := event.(type) {
+	case contract.Delta:
+		part := "text"
+		if e.Thinking {
+			part = "thinking"
+		}
+		return l.childText(frames.SubagentOutput{InvocationID: id, Stream: "stdout", Part: part}, e.Text)
+	case contract.ToolStarted:
+		return l.emit(frames.SubagentToolCall{InvocationID: id, Call: e.Call})
+	case contract.ToolOutput:
+		return l.childText(frames.SubagentOutput{InvocationID: id, Stream: e.Stream, Part: "tool", ToolCallID: e.CallID},
+			e.Text)
+	case contract.ToolFinished:
+		l.took(a, e)
+		return l.emit(frames.SubagentToolResult{InvocationID: id, Result: e.Result, DurationMS: e.DurationMS})
+	case contract.AgentEnded:
+		return l.agentEnded(a, e)
+	}
+	return l.step(a, event)
+}
+
+// childText shows what an agent below the root, or a tool of it, wrote.
+func (l *relay) childText(p frames.SubagentOutput, text string) error {
+	for _, p.Text = range clip.JSONPieces(text, frames.MaxText) {
+		if err := l.emit(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// agentStarted stores and shows the beginning of an invocation. Its frame is out when it returns, so that those of
+// the agent follow.
+func (l *relay) agentStarted(id string, e contract.AgentStarted) error {
+	if parent := l.below[e.ParentID]; id == "" || l.below[id] != nil || e.ParentID != "" && parent == nil {
+		return errUnknownAgent
+	}
+	a := &agent{Invocation: record.Invocation{
+		ID: id, SessionID: l.spec.Session.ID, RunID: l.ID(), ParentID: e.ParentID, CallID: e.CallID, Name: e.Name, AgentPath: e.Audit.Agent,
+		State: record.InvocationRunning, Cage: e.Cage, Policy: policyOf(l.spec.Inputs.Snapshot,
+			e.Audit.Agent), Tools: e.Tools, Prompt: e.Prompt,
+		StartedAt: e.StartedAt,
+	}}
+	if a.Cage != contract.Caged && a.Cage != contract.CagePending {
+		a.Cage = contract.Uncaged
+	}
+	l.below[id] = a
+	l.order = append(l.order, id)
+	l.mu.Lock()
+	l.agents[id] = make(chan struct{})
+	l.mu.Unlock()
+	return l.stored(job{started: []record.Invocation{a.Invocation}, audit: l.abouts(e.Audit), now: true})
+}
+
+// policyOf returns the policy of an agent's cage, nil for none.
+func policyOf(s *projects.Snapshot, path string) *dsl.Cage {
+	for _, a := range s.Agents {
+		if a.Path == path {
+			return a.Cage
+		}
+	}
+	return nil
+}
+
+// outcomesBelow are the states of invocations that ended so.
+var outcomesBelow = map[contract.Outcome]record.InvocationState{
+	contract.Completed: record.InvocationCompleted, contract.Failed: record.InvocationFailed, contract.Cancelled: record.InvocationCancelled,
+}
+
+// agentEnded stores and shows the end of an invocation. Its frame is out when it returns, so that the result of its
+// call follows.
+func (l *relay) agentEnded(a *agent, e contract.AgentEnded) error {
+	for _, other := range l.below {
+		if other.ParentID == a.ID {
+			return fault.New(fault.Internal, "The harness ended an agent before those that it had called.")
+		}
+	}
+	a.State = outcomesBelow[e.Outcome]
+	a.Output, a.Truncated = contract.ClipAgentText(e.Text)
+	a.Truncated = a.Truncated || e.Truncated
+	a.Error, a.Steps, a.EndedAt = e.Err, len(a.steps), e.EndedAt
+	a.FilesChanged = e.FilesChanged[:min(len(e.FilesChanged), contract.MaxFilesChanged)]
+	a.Totals = record.Totals{TokensIn: transcript.In(e.Usage), TokensOut: e.Usage.Output}
+	if e.Cost != nil {
+		a.Totals.CostUSD = &e.Cost.Total
+	}
+	if a.State == record.InvocationFailed && a.Error == nil {
+		a.Error = fault.New(fault.Internal, "The agent failed and the harness did not say why.")
+	}
+	delete(l.below, a.ID)
+	l.order = slices.DeleteFunc(l.order, func(id string) bool { return id == a.ID })
+	l.used.Add(a.Invocation)
+	if a.ParentID == "" {
+		l.answers = append(l.answers, a.Invocation)
+	}
+	end := overAgent{Invocation: a.Invocation, usage: e.Usage, message: ident.New(), closed: l.questionsOf(a.ID)}
+	err := l.stored(job{ended: []overAgent{end}, audit: l.abouts(e.Audit), now: true})
+	l.mu.Lock()
+	close(l.agents[a.ID])
+	delete(l.agents, a.ID)
+	l.mu.Unlock()
+	return err
+}
+
+// stored hands a job to the keeper and waits until it is on disk and its frames are in the writer's hands.
+func (l *relay) stored(j job) error {
+	done := make(chan struct{})
+	j.done = append(j.done, done)
+	l.keep(j)
+	select {
+	case <-done:
+		return nil
+	case <-l.life.Done():
+		return errAbandoned
+	}
+}
+
+// closeAgents lets those go on that wait for the end of an agent: the run is over.
+func (r *Run) closeAgents() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, over := range r.agents {
+		close(over)
+	}
+	r.agents = nil
+}
+
+// questionsOf takes the questions of an agent that nobody has answered: it has ended.
+func (r *Run) questionsOf(id string) []record.Approval {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var left []record.Approval
+	for _, q := range r.questions {
+		if q.approval.InvocationID == id {
+			left = append(left, q.approval)
+			delete(r.questions, q.approval.ID)
+			close(q.answered)
+		}
+	}
+	return left
+}
+
+// overAgent is an invocation that is over, with what is stored and shown of it.
+type overAgent struct {
+	record.Invocation
+	usage llm.Usage
+	// message is the id of the message that keeps its text.
+	message string
+	// closed are its requests for approval that nobody has answered.
+	closed []record.Approval
+}
+
+// write adds the end of an invocation to the change that stores it.
+func (o overAgent) write(render frames.Renderer, c *record.Change, s record.Session, requestID string) error {
+	c.Ended = append(c.Ended, o.Invocation)
+	for _, a := range o.closed {
+		c.Closed = append(c.Closed, a.Resolved(record.Resolution{State: record.ApprovalClosed}, c.At))
+	}
+	if err := closing(render, c, s, requestID, o.closed); err != nil {
+		return err
+	}
+	if o.Output != "" {
+		c.Messages = append(c.Messages, record.Message{
+			ID: o.message, SessionID: o.SessionID, Role: record.Subagent, Content: o.Output, RunID: o.RunID, AgentPath: o.AgentPath,
+			SubagentInvocationID: o.ID, Cost: o.Totals.CostUSD, CreatedAt: c.At,
+		})
+	}
+	return announce(render, c, o.ID, frames.SubagentEnd{
+		InvocationID: o.ID, Exit: o.State.Exit(), Outcome: string(o.State), Error: o.Error, Steps: o.Steps, Usage: o.usage,
+		CostUSD: o.Totals.CostUSD, FilesChanged: o.FilesChanged, EndedAt: o.EndedAt,
+	})
+}
+
+// began adds the beginning of an invocation to the change that stores it.
+func began(render frames.Renderer, c *record.Change, i record.Invocation) error {
+	c.Invocations = append(c.Invocations, i)
+	return announce(render, c, i.ID, frames.SubagentStart{
+		InvocationID: i.ID, ParentID: i.ParentID, RunID: i.RunID, ToolCallID: i.CallID, Name: i.Name, AgentPath: i.AgentPath,
+		CageStatus: string(i.Cage), StartedAt: i.StartedAt,
+	})
+}

@@ -1,0 +1,188 @@
+package runs
+
+import (
+	"time"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+)
+
+var verdicts = map[record.ApprovalState]contract.Verdict{
+	record.ApprovalApproved: contract.Approved, record.ApprovalDenied: contract.Denied, record.ApprovalExpired: contract.Expired,
+}
+
+// question is an approval that nobody has answered.
+type question struct {
+	approval record.Approval
+	// answered is closed when it is no longer open.
+	answered chan struct{}
+}
+
+// Answer ends a request for approval that is stored as pending: it is on disk when Answer returns, and the harness knows. It
+// fails with conflict if another answer was first, time was, or the run is ending, and with stale_lease or unavailable if the
+// session leaves this process meanwhile.
+func (r *Run) Answer(id string, how record.Resolution) (record.Approval, error) {
+	q, err := r.claim(id)
+	if err != nil {
+		return record.Approval{}, err
+	}
+	defer r.asking.Done()
+	at := now()
+	answered := q.approval.Resolved(how, at)
+	c := record.Change{At: at, Answered: &answered, Audit: []audit.Record{resolved(r.spec.Session, r.spec.RequestID, answered)}}
+	if err := announce(r.Renderer, &c, id, resolvedFrame(answered)); err != nil {
+		return record.Approval{}, err
+	}
+	// Whoever answers may leave; the answer is on its way all the same.
+	if err := r.desk.Commit(r.life, c, crash.ApprovalAnswered); err != nil {
+		if r.life.Err() != nil {
+			err = fault.Wrap(err, fault.Unavailable, "The session leaves this process; ask again shortly.").With("subsystem", "session-manager")
+		}
+		return record.Approval{}, err
+	}
+	r.mu.Lock()
+	stream := r.stream
+	r.mu.Unlock()
+	if stream != nil {
+		decision := contract.Decision{Verdict: verdicts[how.State], Comment: how.Comment}
+		_ = stream.Decide(id, decision) // the relay sees the broken stream too
+	}
+	return answered, nil
+}
+
+// claim takes a question out of those that are open. [Run.asking] counts it until its answer is told.
+func (r *Run) claim(id string) (*question, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q := r.questions[id]
+	if q == nil {
+		return nil, fault.New(fault.Conflict, "There is nothing to answer any more: the request was answered, or its run is ending.")
+	}
+	delete(r.questions, id)
+	close(q.answered)
+	r.asking.Add(1)
+	return q, nil
+}
+
+// closeQuestions takes all questions that are left: the run ends before anybody answered them. Later ones are not taken in.
+func (r *Run) closeQuestions() []record.Approval {
+	r.mu.Lock()
+	var left []record.Approval
+	for _, q := range r.questions {
+		left = append(left, q.approval)
+		close(q.answered)
+	}
+	r.questions = nil
+	r.mu.Unlock()
+	r.asking.Wait()
+	return left
+}
+
+// ask takes in a question of an agent, which is to be stored.
+func (l *relay) ask(invocation string, e contract.ApprovalRequested) {
+	at := now()
+	q := &question{answered: make(chan struct{}), approval: record.Approval{
+		ID: e.ID, SessionID: l.spec.Session.ID, RunID: l.ID(), InvocationID: invocation, CallID: e.CallID, State: record.ApprovalPending,
+		Subject: e.Subject, RequestedAt: at, ExpiresAt: at + l.ApprovalTimeout.Milliseconds(),
+	}}
+	j := job{question: q, now: true}
+	for _, record := range e.Audit {
+		if record.Type == approvalRequested {
+			record.Payload["approval_id"], record.Payload["expires_at"] = e.ID, q.approval.ExpiresAt
+		}
+		j.audit = append(j.audit, l.about(record))
+	}
+	l.mu.Lock()
+	l.questions[e.ID] = q
+	leaving := l.boundary && l.why == nil && len(l.agents) == 0 // otherwise the harness was told to halt
+	l.mu.Unlock()
+	l.keep(j)
+	if leaving {
+		l.Cut() // the next boundary is only behind the answer
+	}
+}
+
+// asked adds a question to the change that stores it.
+func (r *Run) asked(c *record.Change, q *question) error {
+	a := q.approval
+	c.Approvals = append(c.Approvals, a)
+	return announce(r.Renderer, c, a.ID, frames.ApprovalRequested{
+		ApprovalID: a.ID, RunID: a.RunID, InvocationID: a.InvocationID, MessageID: r.spec.Run.MessageID, ToolCallID: a.CallID, Subject: a.Subject,
+		RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt,
+	})
+}
+
+// await denies a stored question when its time is over.
+func (r *Run) await(q *question) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.questions[q.approval.ID] != q {
+		return // answered already, or the run is ending
+	}
+	r.asking.Go(func() {
+		timer := time.NewTimer(time.Until(time.UnixMilli(q.approval.ExpiresAt)))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-q.answered:
+			return
+		case <-r.life.Done():
+			return
+		}
+		_, err := r.Answer(q.approval.ID, record.Resolution{State: record.ApprovalExpired})
+		if err != nil && fault.CodeOf(err) != fault.Conflict && r.life.Err() == nil {
+			r.Log.Error("a request for approval did not expire", "run", r.ID(), "approval", q.approval.ID, "error", err)
+		}
+	})
+}
+
+// The records of requests for approval. The first comes from the tool runner.
+const approvalRequested = "tool.approval.requested"
+
+var approvalEvents = map[record.ApprovalState]string{
+	record.ApprovalApproved: "tool.approval.granted", record.ApprovalDenied: "tool.approval.denied",
+	record.ApprovalExpired: "tool.approval.expired", record.ApprovalClosed: "tool.approval.closed",
+}
+
+// resolved records the end of a request for approval.
+func resolved(s record.Session, requestID string, a record.Approval) audit.Record {
+	payload := map[string]any{
+		"approval_id": a.ID, "tool_name": a.Subject.Tool, "tool_call_id": a.CallID, "caller": a.Subject.Agent,
+		"waited_ms": a.ResolvedAt - a.RequestedAt,
+	}
+	if a.ResolvedBy != "" {
+		payload["resolved_by"] = a.ResolvedBy
+	}
+	if a.Comment != "" {
+		payload["comment"] = a.Comment
+	}
+	r := audit.Record{
+		TS: a.ResolvedAt, EventType: approvalEvents[a.State], UserID: s.Owner, RequestID: requestID, ProjectID: s.ProjectID, SessionID: s.ID,
+		RunID: a.RunID, AgentPath: a.Subject.Agent, Payload: payload,
+	}
+	return r.Clean()
+}
+
+func resolvedFrame(a record.Approval) frames.ApprovalResolved {
+	return frames.ApprovalResolved{
+		ApprovalID: a.ID, RunID: a.RunID, InvocationID: a.InvocationID, ToolCallID: a.CallID, State: string(a.State), ResolvedBy: a.ResolvedBy,
+		Comment:    a.Comment,
+		ResolvedAt: a.ResolvedAt,
+	}
+}
+
+// closing adds to the end of a run or of an agent that what it asked is asked no longer.
+func closing(render frames.Renderer, c *record.Change, s record.Session, requestID string, left []record.Approval) error {
+	for _, a := range left {
+		a = a.Resolved(record.Resolution{State: record.ApprovalClosed}, c.At)
+		c.Audit = append(c.Audit, resolved(s, requestID, a))
+		if err := announce(render, c, a.ID, resolvedFrame(a)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

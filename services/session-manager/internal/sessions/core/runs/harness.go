@@ -1,0 +1,46 @@
+package runs
+
+import (
+	"context"
+
+	"kaged.dev/pkg/contract"
+)
+
+// Harness runs agents. It keeps nothing between runs.
+type Harness interface {
+	// Start gives a run to the harness, which gets it ready and asks no model before [Stream.Go]. The stream ends with ctx: the
+	// provider's request and the run's tools end with it. It fails with unavailable if the harness cannot be reached.
+	Start(ctx context.Context, s Start) (Stream, error)
+}
+
+// Start is everything a run depends on.
+type Start struct {
+	Spec
+	Routes map[string]contract.Route
+}
+
+// Stream is a run as the harness reports it. Recv is called by one goroutine, the others by any.
+type Stream interface {
+	// Go lets the run ask models.
+	Go() error
+	// Recv returns the next event; after [contract.Finished] or an error there is none.
+	Recv() (contract.Happening, error)
+	// Stored tells the harness that a half of a step is on disk, and the routes if they have changed.
+	Stored(half Half, routes map[string]contract.Route) error
+	// Decide tells the harness an operator's answer, which is on disk.
+	Decide(approvalID string, d contract.Decision) error
+	// Cancel asks the harness to stop. It reports what there is and finishes.
+	Cancel(reason string) error
+	// CancelInvocation asks an agent below the root to stop; its caller goes on.
+	CancelInvocation(id, reason string) error
+	// Halt asks every agent to end at its next boundary, which is before its next request to a model.
+	Halt() error
+}
+
+// Half names one of the two halves of a step of an agent.
+type Half struct {
+	// InvocationID is "" for the root agent.
+	InvocationID string
+	Step         int
+	Results      bool
+}

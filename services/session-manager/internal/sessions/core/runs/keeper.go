@@ -1,0 +1,193 @@
+package runs
+
+import (
+	"errors"
+	"time"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	"kaged.dev/services/session-manager/internal/projects/core/projects"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+)
+
+// job is something to be kept, in the order it happened.
+type job struct {
+	halves []record.StepHalf
+	// acks are the halves that the harness is told of once they are on disk.
+	acks  []Half
+	audit []audit.Record
+	head  *contract.AuditHead
+	cage  *record.RunCage
+	cages []record.InvocationCage
+	// started and ended are invocations.
+	started []record.Invocation
+	ended   []overAgent
+	// done are closed when the job is on disk and its frames are in the writer's hands.
+	done []chan struct{}
+	// question is a request for approval.
+	question *question
+	// end is the end of the run and the last job.
+	end *ending
+	// now says that somebody waits for it.
+	now bool
+}
+
+func (j *job) add(next job) {
+	j.halves = append(j.halves, next.halves...)
+	j.acks = append(j.acks, next.acks...)
+	j.audit = append(j.audit, next.audit...)
+	j.cages = append(j.cages, next.cages...)
+	j.started = append(j.started, next.started...)
+	j.ended = append(j.ended, next.ended...)
+	j.done = append(j.done, next.done...)
+	if next.head != nil {
+		j.head = next.head
+	}
+	if next.cage != nil {
+		j.cage = next.cage
+	}
+	j.end, j.question = next.end, next.question
+	j.now = j.now || next.now
+}
+
+// keeper commits jobs. It is used by one goroutine.
+type keeper struct {
+	*Run
+	// revision is that of the routes the harness has.
+	revision uint64
+}
+
+// keep commits jobs until there are no more. When one cannot be committed because the session is no longer ours, the rest
+// is left to the next holder.
+func (k *keeper) keep() {
+	for j := range k.jobs {
+		k.gather(&j)
+		if errors.Is(k.reason(), errAbandoned) {
+			continue
+		}
+		if err := k.commit(j); err != nil {
+			if !errors.Is(err, fault.StaleLease) && !errors.Is(k.reason(), errAbandoned) {
+				k.Log.Error("a run cannot be kept; the session's next holder ends it", "run", k.ID(), "error", err)
+			}
+			k.Abandon()
+		}
+	}
+}
+
+// gather adds what follows within HoldBack, unless somebody waits.
+func (k *keeper) gather(j *job) {
+	if j.now {
+		return
+	}
+	timer := time.NewTimer(k.HoldBack)
+	defer timer.Stop()
+	for !j.now {
+		select {
+		case next, ok := <-k.jobs:
+			if !ok {
+				return
+			}
+			j.add(next)
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+func (k *keeper) commit(j job) error {
+	change := record.Change{
+		At: now(), Steps: j.halves, Audit: j.audit, Cage: j.cage, Cages: j.cages, Session: record.Patch{AuditHead: j.head},
+	}
+	between := crash.Point("")
+	for _, i := range j.started {
+		if err := began(k.Renderer, &change, i); err != nil {
+			return err
+		}
+		between = crash.AgentStarted
+	}
+	for _, o := range j.ended {
+		if err := o.write(k.Renderer, &change, k.spec.Session, k.spec.RequestID); err != nil {
+			return err
+		}
+		between = crash.AgentEnded
+	}
+	if j.end != nil {
+		if err := j.end.describe(k.Run, &change); err != nil {
+			return err
+		}
+		crash.At(crash.RunEndBeforeStore)
+		between = crash.RunEndStored
+	}
+	if j.question != nil {
+		if err := k.asked(&change, j.question); err != nil {
+			return err
+		}
+		between = crash.ApprovalStored
+	}
+	passing(j.acks, crash.TurnBeforeStore, crash.ResultsBeforeStore, "", "")
+	if err := k.desk.Commit(k.life, change, between); err != nil {
+		return err
+	}
+	passing(j.acks, crash.TurnStored, crash.ResultsStored, crash.ChildTurnStored, crash.ChildResultsStored)
+	for _, done := range j.done {
+		close(done)
+	}
+	if j.question != nil {
+		k.await(j.question)
+	}
+	if j.end == nil {
+		k.tell(j.acks)
+	}
+	return nil
+}
+
+// passing passes the points of halves of the root's steps, and those of the agents below it.
+func passing(halves []Half, turn, results, childTurn, childResults crash.Point) {
+	for _, h := range halves {
+		switch {
+		case h.InvocationID == "" && h.Results:
+			crash.At(results)
+		case h.InvocationID == "":
+			crash.At(turn)
+		case h.Results:
+			crash.At(childResults)
+		default:
+			crash.At(childTurn)
+		}
+	}
+}
+
+// tell lets the harness know what is on disk, unless the run ends here. When the root has the results of a step,
+// those that it called
+// are over.
+func (k *keeper) tell(acks []Half) {
+	for _, half := range acks {
+		if half.Results && half.InvocationID == "" && k.atBoundary() {
+			return
+		}
+		k.mu.Lock()
+		stream := k.stream
+		k.mu.Unlock()
+		if err := stream.Stored(half, k.routes()); err != nil {
+			return // the relay sees the broken stream too
+		}
+	}
+}
+
+// routes returns the routes as of now if they are others than the harness has. While the operator's configuration cannot
+// be used, or leaves an alias unbound, those it has stay.
+func (k *keeper) routes() map[string]contract.Route {
+	cfg, err := k.Config.Config(k.life, k.spec.Session.Owner)
+	if err != nil || cfg.Revision() == k.revision {
+		return nil
+	}
+	routes, err := projects.Routes(cfg, k.spec.Inputs.Snapshot, k.spec.Session.Overrides.Model)
+	if err != nil {
+		k.Log.Warn("a run keeps its routes: the new configuration leaves an alias unbound", "run", k.ID(), "error", err)
+		return nil
+	}
+	k.revision = cfg.Revision()
+	return routes
+}

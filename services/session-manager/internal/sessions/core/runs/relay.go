@@ -1,0 +1,266 @@
+package runs
+
+import (
+	"cmp"
+	"errors"
+	"runtime/debug"
+	"slices"
+
+	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+// relay turns a run's events into frames and into what is to be kept. It is used by one goroutine.
+type relay struct {
+	*Run
+	scratch []byte // for payloads
+	root    agent
+	started *contract.MessageStart
+	// below are the agents at work below the root by their invocations, which order holds as they began; used is what
+	// those that are
+	// over used.
+	below map[string]*agent
+	order []string
+	used  record.Below
+	// answers are the children of the root that are over, and whose results are not stored.
+	answers []record.Invocation
+}
+
+// run reads events until the run is over and returns its end. A panic is a failed run, not a dead process.
+func (l *relay) run() (end ending) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.Log.Error("a run panicked", "run", l.ID(), "panic", p, "stack", string(debug.Stack()))
+			l.stop(nil)
+			end = l.failed(fault.New(fault.Internal, "Something went wrong inside kaged; the log has the cause."))
+		}
+	}()
+	stream, err := l.open()
+	if err != nil {
+		return l.early(fault.From(err))
+	}
+	for {
+		happening, err := stream.Recv()
+		if err != nil {
+			return l.early(cutOff(err))
+		}
+		if f, ok := happening.Event.(contract.Finished); ok {
+			return l.finished(f)
+		}
+		if err := l.handle(happening); err != nil {
+			l.stop(nil)
+			return l.early(fault.From(err))
+		}
+	}
+}
+
+func (l *relay) handle(h contract.Happening) error {
+	if h.InvocationID != "" {
+		return l.child(h.InvocationID, h.Event)
+	}
+	switch e := h.Event.(type) {
+	case contract.Delta:
+		return l.delta(e)
+	case contract.MessageStart:
+		l.started = &e
+		return l.emit(frames.MessageStart{
+			MessageID: l.spec.Run.MessageID, RunID: l.ID(), Role: string(record.Primary), Provider: e.Provider, Model: e.Model,
+			Rehearsal: e.Driver == rehearsal, StartedAt: e.StartedAt,
+		})
+	case contract.ToolStarted:
+		return l.emit(frames.MessageToolCall{MessageID: l.spec.Run.MessageID, Call: e.Call})
+	case contract.ToolOutput:
+		return l.output(e)
+	case contract.ToolFinished:
+		l.took(&l.root, e)
+		return l.emit(frames.MessageToolResult{
+			MessageID: l.spec.Run.MessageID, Result: e.Result, Input: e.Input, DurationMS: e.DurationMS,
+		})
+	case contract.AuditMoved:
+		l.keep(job{head: &e.Head})
+		return nil
+	}
+	return l.step(&l.root, h.Event)
+}
+
+// step takes in an event that is the same for every agent, save that it names the agent's invocation.
+func (l *relay) step(a *agent, event contract.Event) error {
+	switch e := event.(type) {
+	case contract.TurnDone:
+		return l.turn(a, e)
+	case contract.StepDone:
+		return l.stepDone(a, e)
+	case contract.ApprovalRequested:
+		l.ask(a.ID, e)
+	case contract.CageChanged:
+		return l.cage(a, e)
+	case contract.Told:
+		return l.told(a.ID, e)
+	}
+	return nil
+}
+
+// told records and shows an event.
+func (l *relay) told(invocation string, e contract.Told) error {
+	if records := e.Records(); len(records) > 0 {
+		l.record(records...)
+	}
+	if e.FrameType().Name == "" {
+		return nil
+	}
+	return l.emit(frames.Told{RunID: l.ID(), InvocationID: invocation, Event: e})
+}
+
+// rehearsal is the driver that plays a script.
+const rehearsal = "rehearsal"
+
+func (l *relay) emit(p frames.Payload) error {
+	f, err := frames.Render(l.Renderer, l.scratch[:0], p)
+	if err != nil {
+		return err
+	}
+	l.scratch = f.Payload
+	return l.desk.Emit(l.patience, f)
+}
+
+func (l *relay) delta(d contract.Delta) error {
+	if 6*len(d.Text) <= frames.MaxText {
+		return l.emit(frames.MessageDelta{MessageID: l.spec.Run.MessageID, Delta: d.Text, Thinking: d.Thinking})
+	}
+	for _, piece := range clip.JSONPieces(d.Text, frames.MaxText) {
+		if err := l.emit(frames.MessageDelta{MessageID: l.spec.Run.MessageID, Delta: piece, Thinking: d.Thinking}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *relay) output(o contract.ToolOutput) error {
+	for _, piece := range clip.JSONPieces(o.Text, frames.MaxText) {
+		err := l.emit(frames.MessageToolOutput{MessageID: l.spec.Run.MessageID, ToolCallID: o.CallID, Stream: o.Stream, Text: piece})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// took takes in a tool's result.
+func (l *relay) took(a *agent, e contract.ToolFinished) {
+	if n := len(a.steps); n > 0 && a.steps[n-1].Step == e.Step && !a.steps[n-1].Done {
+		a.steps[n-1].Results = append(a.steps[n-1].Results, e.Result)
+	}
+	if len(e.Audit) > 0 {
+		l.record(e.Audit...)
+	}
+}
+
+// errOutOfStep is a harness that reports steps other than one after the other.
+var errOutOfStep = fault.New(fault.Internal, "The harness reported the steps of the run out of order.")
+
+func (l *relay) turn(a *agent, e contract.TurnDone) error {
+	if e.Step != len(a.steps)+1 {
+		return errOutOfStep
+	}
+	turn := transcript.Turn{Turn: e.Turn, At: now()}
+	a.steps = append(a.steps, transcript.Step{Turn: turn})
+	l.keep(job{
+		halves: []record.StepHalf{{RunID: l.ID(), InvocationID: a.ID, Step: e.Step, Turn: &turn}},
+		acks:   []Half{{InvocationID: a.ID, Step: e.Step}},
+		now:    e.Wait,
+	})
+	return nil
+}
+
+func (l *relay) stepDone(a *agent, e contract.StepDone) error {
+	n := len(a.steps)
+	if n == 0 || a.steps[n-1].Step != e.Step || a.steps[n-1].Done {
+		return errOutOfStep
+	}
+	step := &a.steps[n-1]
+	step.Done = true
+	inOrder(step)
+	l.keep(job{
+		halves: []record.StepHalf{{RunID: l.ID(), InvocationID: a.ID, Step: e.Step, Results: slices.Clone(step.Results)}},
+		acks:   []Half{{InvocationID: a.ID, Step: e.Step, Results: true}},
+		now:    true,
+	})
+	if a.ID == "" {
+		l.answers = nil
+	}
+	return nil
+}
+
+// inOrder sorts results, which come as the tools finish, as their calls are.
+func inOrder(step *transcript.Step) {
+	place := make(map[string]int, len(step.Blocks))
+	for i, b := range step.Blocks {
+		if b.Call != nil {
+			place[b.Call.ID] = i
+		}
+	}
+	slices.SortStableFunc(step.Results, func(a, b llm.ToolResult) int { return cmp.Compare(place[a.CallID], place[b.CallID]) })
+}
+
+// about returns a record of the harness as one of this run.
+func (l *relay) about(r contract.Record) audit.Record {
+	of := audit.Of(r)
+	of.UserID, of.RequestID = l.spec.Session.Owner, l.spec.RequestID
+	of.ProjectID, of.SessionID, of.RunID = l.spec.Session.ProjectID, l.spec.Session.ID, l.ID()
+	return of.Clean()
+}
+
+// abouts returns records of the harness as those of this run.
+func (l *relay) abouts(records ...contract.Record) []audit.Record {
+	list := make([]audit.Record, len(records))
+	for i, r := range records {
+		list[i] = l.about(r)
+	}
+	return list
+}
+
+// record hands records of the harness to the keeper.
+func (l *relay) record(records ...contract.Record) { l.keep(job{audit: l.abouts(records...)}) }
+
+// keep hands a job to the keeper.
+func (l *relay) keep(j job) { l.jobs <- j }
+
+// early returns the end of a run that did not get to say how it ended.
+func (l *relay) early(err *fault.Error) ending {
+	switch reason := l.reason(); {
+	case errors.Is(reason, errCancelled):
+		return l.ended(contract.Finished{Outcome: contract.Cancelled, Stop: llm.StopAborted})
+	case errors.Is(reason, errInterrupted):
+		return l.failed(fault.New(fault.Interrupted, "The run was cut off because kaged stopped; its completed steps are kept."))
+	}
+	return l.failed(err)
+}
+
+func (l *relay) failed(err *fault.Error) ending {
+	return l.ended(contract.Finished{Outcome: contract.Failed, Stop: llm.StopError, Err: err})
+}
+
+// finished returns the end as the harness reports it.
+func (l *relay) finished(f contract.Finished) ending {
+	if f.Outcome == contract.Failed && f.Err == nil {
+		f.Err = fault.New(fault.Internal, "The run failed and the harness did not say why.")
+	}
+	return l.ended(f)
+}
+
+func (l *relay) ended(f contract.Finished) ending {
+	e := ending{Finished: f, steps: l.root.steps, used: l.used, answers: l.answers}
+	for _, id := range l.order {
+		e.open = append(e.open, l.below[id])
+	}
+	if l.started != nil {
+		e.provider, e.model = l.started.Provider, l.started.Model
+	}
+	return e
+}

@@ -1,0 +1,291 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/projects/core/projects"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+// Spec is a run to carry out.
+type Spec struct {
+	Session record.Session
+	Run     record.Run
+	// RequestID correlates the records of the run.
+	RequestID string
+	Inputs    projects.Inputs
+	// Stored is the conversation so far, oldest first, ending with what the run answers.
+	Stored []transcript.Stored
+	// Tries is how many runs the message has had, this one included.
+	Tries int
+}
+
+// Desk is the session a run works in, for as long as this process holds its lease.
+type Desk interface {
+	// Emit publishes a frame; see [frames.Writer.Emit].
+	Emit(ctx context.Context, f frames.Frame) error
+	// Commit applies a change and publishes its frames, passing the point in between. It tries again while the store is
+	// away. It fails with ctx's error, and otherwise only if the session is lost to this process.
+	Commit(ctx context.Context, c record.Change, between crash.Point) error
+}
+
+// Deps are what runs work with. Every field is required.
+type Deps struct {
+	Harness  Harness
+	Renderer frames.Renderer
+	Config   localconfig.Source
+	Log      *slog.Logger
+	// HoldBack is how long something the harness does not wait for may wait for company before it is stored.
+	HoldBack time.Duration
+	// CancelGrace is how long a cancelled run may take to report what there is.
+	CancelGrace time.Duration
+	// ApprovalTimeout is how long a tool call waits for an operator before it counts as denied.
+	ApprovalTimeout time.Duration
+	// Resumptions is how often one message is resumed after crashes.
+	Resumptions int
+}
+
+// Resumes reports whether a run of a message that has had so many goes on in a new one where it is cut off.
+func (d Deps) Resumes(of *projects.Snapshot, tries int) bool {
+	return of.ResumeOnCrash && tries <= d.Resumptions
+}
+
+// Why a run's context ends early.
+var (
+	errCancelled   = errors.New("the run was cancelled")
+	errInterrupted = errors.New("the run was interrupted")
+	errAbandoned   = errors.New("the run is left to the session's next holder")
+)
+
+// Run is a run at work. It is safe for concurrent use.
+type Run struct {
+	Deps
+	spec Spec
+	desk Desk // set by Begin
+
+	// life is the run's on this process: it ends with Abandon, and everything else with it.
+	life  context.Context
+	leave context.CancelFunc
+	// ctx is the harness's stream and what comes before it.
+	ctx  context.Context
+	stop context.CancelCauseFunc
+	// patience bounds waiting for room among the frames: a run that is to end does not wait.
+	patience context.Context
+	hurry    context.CancelFunc
+	jobs     chan job
+	done     chan struct{}
+	// ready is closed when the harness has the run, or cannot be given it: then unready says why.
+	ready   chan struct{}
+	opened  Stream
+	unready error
+
+	mu     sync.Mutex // guards the fields below
+	stream Stream     // nil until the run is under way
+	why    error      // why the run is to end early, nil if it is not
+	// boundary says that the run is to end after the next completed step.
+	boundary bool
+	// questions are the requests for approval that nobody has answered, by id; nil once the run is ending.
+	questions map[string]*question
+	// agents are closed when the ends of the agents at work below the root are stored, by their invocations; nil once
+	// the run is ending.
+	agents map[string]chan struct{}
+	// asking counts the goroutines that wait for a request to expire, and the answers on their way.
+	asking sync.WaitGroup
+}
+
+// Ready gives a run to the harness while its row is being stored: until [Run.Begin] no model is asked, nothing is shown
+// and nothing is spent. Either Begin or [Run.Drop] must follow.
+func Ready(deps Deps, spec Spec) *Run {
+	r := &Run{
+		Deps: deps, spec: spec, questions: map[string]*question{}, agents: map[string]chan struct{}{},
+		jobs: make(chan job, 16), done: make(chan struct{}), ready: make(chan struct{}),
+	}
+	r.life, r.leave = context.WithCancel(context.Background())
+	r.ctx, r.stop = context.WithCancelCause(r.life)
+	r.patience, r.hurry = context.WithCancel(r.ctx)
+	go func() {
+		defer close(r.ready)
+		r.opened, r.unready = r.Harness.Start(r.ctx, Start{Spec: r.spec, Routes: r.spec.Inputs.Routes})
+	}()
+	return r
+}
+
+// Taken waits until the harness has the run. It fails with why it cannot be given it, and with ctx's error.
+func (r *Run) Taken(ctx context.Context) error {
+	select {
+	case <-r.ready:
+		return r.unready
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Drop takes a run back from the harness whose row was not stored.
+func (r *Run) Drop() {
+	r.leave()
+	<-r.ready
+}
+
+// Begin carries the run out, whose row is committed. over is called, once, when it has ended and before [Run.Done] is
+// closed.
+func (r *Run) Begin(desk Desk, over func(*Run)) {
+	r.desk = desk
+	go func() {
+		defer close(r.done)
+		defer over(r)
+		defer r.leave()
+		r.work()
+	}()
+}
+
+// ID returns the run's id.
+func (r *Run) ID() string { return r.spec.Run.ID }
+
+// Done is closed when the run has ended.
+func (r *Run) Done() <-chan struct{} { return r.done }
+
+// Spec returns what the run was begun with.
+func (r *Run) Spec() Spec { return r.spec }
+
+// Cancel asks the run to stop and returns at once; [Run.Done] tells when it has. A run that is ending already ends as it
+// would have. A harness that does not stop within the grace is cut off.
+func (r *Run) Cancel(reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.why != nil {
+		return
+	}
+	r.why = errCancelled
+	r.hurry()
+	if r.stream == nil {
+		r.stop(errCancelled)
+		return
+	}
+	cut := time.AfterFunc(r.CancelGrace, func() { r.stop(errCancelled) })
+	context.AfterFunc(r.ctx, func() { cut.Stop() })
+	go r.stream.Cancel(reason) // it may wait for the network; it ends with the stream
+}
+
+// Abandon ends the run here and writes nothing: the session belongs to another process now, or will.
+func (r *Run) Abandon() {
+	r.mu.Lock()
+	r.why = errAbandoned
+	r.mu.Unlock()
+	r.stop(errAbandoned)
+	r.leave()
+}
+
+// HandOver lets the run finish the step it is at and then ends it: as interrupted, or, where the project wants a run
+// that was cut off to go on, by leaving it to the session's next holder. The agents below the root end at the next
+// boundaries of
+// their own, and so does the step of the root that called them.
+func (r *Run) HandOver() {
+	r.mu.Lock()
+	r.boundary = true
+	waits := len(r.questions) > 0 && len(r.agents) == 0 && r.why == nil
+	stream := r.stream
+	r.mu.Unlock()
+	if waits {
+		r.Cut() // the step is not finished before an operator answers
+	} else if stream != nil {
+		go stream.Halt() // it may wait for the network; it ends with the stream
+	}
+}
+
+func (r *Run) reason() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.why
+}
+
+// atBoundary ends the run if it was to be handed over at the next completed step, and reports whether it did.
+func (r *Run) atBoundary() bool {
+	r.mu.Lock()
+	wanted := r.boundary && r.why == nil
+	r.mu.Unlock()
+	if !wanted {
+		return false
+	}
+	r.Cut()
+	return true
+}
+
+// Cut ends the run at once as HandOver would. One that is ending already ends as it would have, only without waiting for the
+// harness: what an operator cancelled is not left to a holder who would resume it.
+func (r *Run) Cut() {
+	why := errInterrupted
+	if r.spec.Inputs.Snapshot.ResumeOnCrash {
+		why = errAbandoned
+	}
+	r.mu.Lock()
+	if r.why == nil {
+		r.why = why
+	}
+	why = r.why
+	r.mu.Unlock()
+	r.hurry()
+	r.stop(why)
+	if errors.Is(why, errAbandoned) {
+		r.leave()
+	}
+}
+
+// work is the run.
+func (r *Run) work() {
+	kept := make(chan struct{})
+	k := keeper{Run: r, revision: r.spec.Inputs.Config.Revision()}
+	go func() {
+		defer close(kept)
+		k.keep()
+	}()
+	relay := relay{Run: r, below: map[string]*agent{}}
+	ending := relay.run()
+	ending.asking = r.closeQuestions()
+	if !errors.Is(r.reason(), errAbandoned) {
+		r.jobs <- job{end: &ending, now: true}
+	}
+	close(r.jobs)
+	<-kept
+	r.closeAgents()
+}
+
+// open lets the harness go on with the run.
+func (r *Run) open() (Stream, error) {
+	<-r.ready
+	if r.unready != nil {
+		return nil, r.unready
+	}
+	r.mu.Lock()
+	why := r.why
+	if why == nil {
+		r.stream = r.opened
+	}
+	r.mu.Unlock()
+	if why != nil {
+		r.stop(why)
+		return nil, why
+	}
+	if err := r.opened.Go(); err != nil {
+		return nil, cutOff(err)
+	}
+	crash.At(crash.RunDispatched)
+	return r.opened, nil
+}
+
+// cutOff says what a broken stream means for the run.
+func cutOff(err error) *fault.Error {
+	switch fault.CodeOf(err) {
+	case fault.Unavailable, fault.Cancelled, fault.DeadlineExceeded, fault.Internal:
+		return fault.Wrap(err, fault.Interrupted, "The run was cut off; its completed steps are kept.")
+	}
+	return fault.From(err)
+}

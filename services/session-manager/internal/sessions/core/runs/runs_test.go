@@ -1,0 +1,656 @@
+package runs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/projects/core/projects"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/runs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// desk keeps what a run commits and publishes, with the time since the test began.
+type desk struct {
+	mu      sync.Mutex // guards the fields below
+	begun   time.Time
+	log     []string
+	changes []record.Change
+	// slow is how long a commit takes, refuse what it fails with.
+	slow   time.Duration
+	refuse error
+}
+
+func (d *desk) note(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.log = append(d.log, fmt.Sprintf("%v ", time.Since(d.begun))+fmt.Sprintf(format, args...))
+}
+
+func (d *desk) said() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string{}, d.log...)
+}
+
+func (d *desk) Emit(_ context.Context, f frames.Frame) error {
+	d.note("%s", f.Type)
+	return nil
+}
+
+func (d *desk) Commit(ctx context.Context, c record.Change, _ crash.Point) error {
+	d.mu.Lock()
+	slow, refuse := d.slow, d.refuse
+	d.mu.Unlock()
+	select {
+	case <-time.After(slow):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if refuse != nil {
+		return refuse
+	}
+	var what []string
+	for _, h := range c.Steps {
+		what = append(what, fmt.Sprint(map[bool]string{true: "turn ", false: "results "}[h.Turn != nil], h.Step))
+	}
+	for _, r := range c.Audit {
+		what = append(what, r.EventType)
+	}
+	if c.EndRun != nil {
+		what = append(what, string(c.EndRun.State))
+	}
+	d.note("committed %s", strings.Join(what, ", "))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changes = append(d.changes, c)
+	return nil
+}
+
+func (d *desk) last() record.Change {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changes[len(d.changes)-1]
+}
+
+// resumes reports whether the run's end says that a new one is to go on from there.
+func (d *desk) resumes() bool { return d.last().Session.ResumeRun != nil }
+
+// decision is an operator's answer to a request.
+type decision struct {
+	approval string
+	contract.Decision
+}
+
+// happening is an event of an agent below the root.
+type happening contract.Happening
+
+// harness plays a run; the test sends its events and takes its answers.
+type harness struct {
+	events  chan any // contract.Event of the root agent, or a happening
+	stored  chan runs.Half
+	cancels chan string
+	// decided are the answers of operators.
+	decided chan decision
+	gone    chan struct{} // closed when the run may ask models
+	taken   context.Context
+	failure error
+	halted  atomic.Bool
+	deaf    error // what telling the run to go fails with
+}
+
+func newHarness() *harness {
+	return &harness{
+		events: make(chan any), stored: make(chan runs.Half, 16), cancels: make(chan string, 1),
+		decided: make(chan decision, 4), gone: make(chan struct{}),
+	}
+}
+
+func (h *harness) Start(ctx context.Context, _ runs.Start) (runs.Stream, error) {
+	h.taken = ctx
+	return &stream{h, ctx}, h.failure
+}
+
+type stream struct {
+	*harness
+	ctx context.Context
+}
+
+func (s *stream) Go() error {
+	close(s.gone)
+	return s.deaf
+}
+
+func (s *stream) Recv() (contract.Happening, error) {
+	select {
+	case e, ok := <-s.events:
+		if !ok {
+			return contract.Happening{}, io.EOF
+		}
+		if h, ok := e.(happening); ok {
+			return contract.Happening(h), nil
+		}
+		return contract.Happening{Event: e.(contract.Event)}, nil
+	case <-s.ctx.Done():
+		return contract.Happening{}, context.Cause(s.ctx)
+	}
+}
+
+func (s *stream) Stored(h runs.Half, _ map[string]contract.Route) error {
+	s.stored <- h
+	return nil
+}
+
+func (s *stream) Decide(id string, d contract.Decision) error {
+	s.decided <- decision{id, d}
+	return nil
+}
+
+func (s *stream) CancelInvocation(id, _ string) error {
+	s.cancels <- id
+	return nil
+}
+
+func (s *stream) Halt() error {
+	s.halted.Store(true)
+	return nil
+}
+
+func (s *stream) Cancel(reason string) error {
+	s.cancels <- reason
+	return nil
+}
+
+// renderer writes the type of a payload, and breaks on one.
+type renderer struct{}
+
+func (renderer) Append(dst []byte, p frames.Payload) ([]byte, error) {
+	if d, ok := p.(frames.MessageDelta); ok && d.Delta == "boom" {
+		panic(d.Delta)
+	}
+	return fmt.Appendf(dst, "%T", p), nil
+}
+
+// begin starts a run at a harness that the test plays.
+func begin(t *testing.T, h *harness, resume bool) (*runs.Run, *desk) {
+	t.Helper()
+	d := &desk{begun: time.Now()}
+	r := ready(t, h, resume)
+	r.Begin(d, func(*runs.Run) { d.note("over") })
+	return r, d
+}
+
+// ready gives a run to a harness that the test plays.
+func ready(t *testing.T, h *harness, resume bool) *runs.Run {
+	t.Helper()
+	source := localconfig.NewFile("", 1<<20, slog.New(slog.DiscardHandler))
+	cfg, err := source.Config(t.Context(), "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runs.Ready(runs.Deps{
+		Harness: h, Renderer: renderer{}, Config: source, Log: slog.New(slog.DiscardHandler),
+		HoldBack: 50 * time.Millisecond, CancelGrace: 5 * time.Second, ApprovalTimeout: time.Minute, Resumptions: 1,
+	}, runs.Spec{
+		Session: record.Session{ID: "s", Owner: "ada", ProjectID: "p"}, Run: record.Run{
+			ID: "r", SessionID: "s",
+			MessageID: "m",
+		}, RequestID: "q", Tries: 1,
+		Inputs: projects.Inputs{Config: cfg, Snapshot: &projects.Snapshot{Outline: projects.Outline{ResumeOnCrash: resume}}},
+	})
+}
+
+// While its row is being stored the harness has the run and is not told to go; a row that was not stored takes it back.
+func TestReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r := ready(t, h, false)
+		synctest.Wait()
+		select {
+		case <-h.gone:
+			t.Error("the run went before it was stored")
+		default:
+		}
+		if h.taken == nil || h.taken.Err() != nil {
+			t.Error("the harness was not given the run")
+		}
+		d := &desk{begun: time.Now()}
+		r.Begin(d, func(*runs.Run) {})
+		<-h.gone
+		h.events <- contract.Finished{Outcome: contract.Completed, Stop: llm.StopEnd}
+		<-r.Done()
+
+		h = newHarness()
+		r = ready(t, h, false)
+		r.Drop()
+		if h.taken.Err() == nil {
+			t.Error("the harness was left with a run that is none")
+		}
+	})
+}
+
+func turn(step int, wait bool, calls ...string) contract.TurnDone {
+	t := contract.TurnDone{Wait: wait, Turn: contract.Turn{Step: step}}
+	for _, id := range calls {
+		t.Blocks = append(t.Blocks, llm.Block{Call: &llm.ToolCall{ID: id, Name: "n", Input: "{}"}})
+	}
+	return t
+}
+
+func result(step int, id string) contract.ToolFinished {
+	return contract.ToolFinished{
+		Step: step, Result: llm.ToolResult{CallID: id, Content: "of " + id},
+		Audit: []contract.Record{{Type: "tool.called"}},
+	}
+}
+
+// What the harness waits for is committed at once; what it does not wait for goes with what follows, or alone after
+// the hold-back.
+func TestHoldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		h.events <- turn(1, true, "a")
+		<-h.stored
+		h.events <- result(1, "a")
+		h.events <- contract.StepDone{Step: 1}
+		<-h.stored
+		h.events <- turn(2, false, "b")
+		time.Sleep(10 * time.Millisecond)
+		h.events <- result(2, "b")
+		h.events <- contract.StepDone{Step: 2}
+		if first, second := <-h.stored, <-h.stored; first != (runs.Half{Step: 2}) || second != (runs.Half{
+			Step:    2,
+			Results: true,
+		}) {
+			t.Errorf("answers %v, %v", first, second)
+		}
+		h.events <- contract.Record{Type: "agent.pre_generation"}
+		time.Sleep(time.Second)
+		h.events <- turn(3, false)
+		h.events <- contract.Finished{Outcome: contract.Completed, Stop: llm.StopEnd}
+		<-r.Done()
+		want := []string{
+			"0s committed turn 1", "0s message.tool_result", "0s committed results 1, tool.called",
+			"10ms message.tool_result", "10ms committed turn 2, results 2, tool.called", "60ms committed agent.pre_generation",
+			"1.01s committed turn 3, run.ended, completed", "1.01s over",
+		}
+		if diff := cmp.Diff(want, d.said()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A store that is slow delays neither the words on the screen nor their order in the store.
+func TestSlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		d.slow = time.Minute
+		h.events <- turn(1, true, "a")
+		for range 3 {
+			h.events <- contract.Delta{Text: "x"}
+		}
+		h.events <- contract.ToolOutput{CallID: "a", Stream: "stdout", Text: "x"}
+		<-h.stored
+		h.events <- contract.Finished{Outcome: contract.Completed}
+		<-r.Done()
+		want := []string{
+			"0s message.delta", "0s message.delta", "0s message.delta", "0s message.tool_output",
+			"1m0s committed turn 1", "2m0s committed run.ended, completed", "2m0s over",
+		}
+		if diff := cmp.Diff(want, d.said()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A cancel reaches the harness, which reports what there is; one that does not is cut off after the grace.
+func TestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		h.events <- turn(1, true, "a")
+		<-h.stored
+		r.Cancel("enough")
+		r.Cancel("again")
+		if got := <-h.cancels; got != "enough" {
+			t.Errorf("the harness is told %q", got)
+		}
+		h.events <- contract.Finished{
+			Outcome: contract.Cancelled, Stop: llm.StopAborted,
+			Partial: []llm.Block{{Text: &llm.Text{Text: "par"}}},
+		}
+		<-r.Done()
+		end := d.last()
+		if end.EndRun.State != record.RunCancelled || end.Messages[0].Content != "par" || len(end.Messages[0].Blocks) != 3 {
+			t.Errorf("end = %+v", end)
+		}
+
+		h = newHarness()
+		r, d = begin(t, h, false)
+		h.events <- turn(1, true, "a")
+		<-h.stored
+		r.Cancel("enough")
+		<-r.Done()
+		if took := time.Since(d.begun); took != 5*time.Second || d.last().EndRun.State != record.RunCancelled || d.resumes() {
+			t.Errorf("after %v: %+v", took, d.last().EndRun)
+		}
+	})
+}
+
+// A run that is handed over ends when its step is complete, or is left to the next holder without a word; cutting
+// does the
+// same at once.
+func TestHandOver(t *testing.T) {
+	for _, resume := range []bool{false, true} {
+		for _, cut := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness()
+				r, d := begin(t, h, resume)
+				r.HandOver()
+				h.events <- turn(1, true, "a")
+				<-h.stored
+				if cut {
+					r.Cut()
+				} else {
+					h.events <- result(1, "a")
+					h.events <- contract.StepDone{Step: 1}
+				}
+				<-r.Done()
+				last := d.last()
+				switch {
+				case resume && last.EndRun != nil:
+					t.Errorf("cut %v: the run was ended: %+v", cut, last.EndRun)
+				case !resume && (last.EndRun == nil || last.EndRun.Error.Code != fault.Interrupted ||
+					last.Session.State != record.Idle):
+					t.Errorf("cut %v: end = %+v", cut, last)
+				case !resume && cut != last.Messages[0].Blocks[1].Result.IsError:
+					t.Errorf("cut %v: message = %+v", cut, last.Messages[0])
+				}
+				if len(h.stored) != 0 || d.resumes() {
+					t.Errorf("cut %v: the harness was told to go on", cut)
+				}
+			})
+		}
+	}
+}
+
+// A run that was cancelled ends as cancelled though kaged stops before its harness has reacted, also where a run that
+// is cut off
+// would go on in another.
+func TestCutWhileCancelled(t *testing.T) {
+	for _, resume := range []bool{false, true} {
+		for name, leave := range map[string]func(*runs.Run){
+			"cut": (*runs.Run).Cut, "handed over": func(r *runs.Run) { r.HandOver(); r.Cut() },
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness()
+				r, d := begin(t, h, resume)
+				h.events <- turn(1, true, "a")
+				<-h.stored
+				h.events <- contract.ApprovalRequested{ID: "q", CallID: "a"}
+				synctest.Wait()
+				r.Cancel("enough")
+				leave(r)
+				<-r.Done()
+				if end := d.last().EndRun; end == nil || end.State != record.RunCancelled {
+					t.Errorf("%s, resume %v: %+v", name, resume, end)
+				}
+			})
+		}
+	}
+}
+
+// A run whose session belongs to another process writes nothing more and ends.
+func TestLeaseLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		d.refuse = fault.New(fault.StaleLease, "gone")
+		h.events <- turn(1, true, "a")
+		<-r.Done()
+		if got := d.said(); !cmp.Equal(got, []string{"0s over"}) {
+			t.Errorf("said %q", got)
+		}
+
+		h = newHarness()
+		r, d = begin(t, h, false)
+		h.events <- turn(1, true, "a")
+		<-h.stored
+		d.mu.Lock()
+		d.slow = time.Hour // the store is away
+		d.mu.Unlock()
+		h.events <- contract.StepDone{Step: 1}
+		synctest.Wait()
+		r.Abandon()
+		<-r.Done()
+		if took := time.Since(d.begun); took != 0 {
+			t.Errorf("it took %v to abandon a run", took)
+		}
+	})
+}
+
+// A broken stream is an interrupted run, which may be resumed; a refusal keeps its code; no harness at all is
+// unavailable.
+func TestBrokenStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, true)
+		h.events <- turn(1, true)
+		<-h.stored
+		close(h.events)
+		<-r.Done()
+		if e := d.last().EndRun.Error; e.Code != fault.Interrupted || !d.resumes() {
+			t.Errorf("error = %v", e)
+		}
+		h = newHarness()
+		h.deaf = fault.New(fault.Unavailable, "gone")
+		r, d = begin(t, h, true)
+		<-r.Done()
+		if e := d.last().EndRun.Error; e.Code != fault.Interrupted || !d.resumes() {
+			t.Errorf("error = %v of a harness that is lost before the run goes", e)
+		}
+		for code, failure := range map[fault.Code]error{
+			fault.Unavailable: fault.New(fault.Unavailable,
+				"nobody"), fault.CageUnavailable: fault.New(fault.CageUnavailable, "no"),
+			fault.Internal: errors.New("odd"),
+		} {
+			h = newHarness()
+			h.failure = failure
+			r, d = begin(t, h, true)
+			<-r.Done()
+			if e := d.last().EndRun.Error; e.Code != code || d.resumes() {
+				t.Errorf("error = %v, want %s", e, code)
+			}
+		}
+	})
+}
+
+// Results are kept in the order of their calls, whatever order they came in, and records are those of the run.
+func TestOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		h.events <- turn(1, true, "a", "b", "c")
+		<-h.stored
+		for _, id := range []string{"c", "a", "b"} {
+			h.events <- result(1, id)
+		}
+		h.events <- contract.StepDone{Step: 1}
+		<-h.stored
+		c := d.last()
+		if got := c.Steps[0].Results; got[0].CallID != "a" || got[1].CallID != "b" || got[2].CallID != "c" {
+			t.Errorf("results = %v", got)
+		}
+		if a := c.Audit[0]; a.UserID != "ada" || a.SessionID != "s" || a.RunID != "r" || a.ProjectID != "p" ||
+			a.RequestID != "q" || a.ID == "" {
+			t.Errorf("record = %+v", a)
+		}
+		h.events <- contract.Finished{
+			Outcome: contract.Completed, Usage: llm.Usage{Input: 1, CacheRead: 2, Output: 3},
+			Stats: &llm.Stats{Cost: &llm.Cost{Total: 4}}, ClosingText: "Stopped.",
+		}
+		<-r.Done()
+		end := d.last()
+		if e := end.EndRun; e.Totals.TokensIn != 3 || e.Totals.TokensOut != 3 || *e.Totals.CostUSD != 4 || e.Steps != 1 {
+			t.Errorf("end = %+v", e)
+		}
+		var kinds []string
+		for _, f := range end.Outbox {
+			kinds = append(kinds, f.ID+" "+f.Type)
+		}
+		want := []string{"r.message.end message.end", "r.run.ended run.ended", "r.session.state.idle session.state"}
+		if diff := cmp.Diff(want, kinds); diff != "" || end.Messages[0].Content != "Stopped." ||
+			*end.Session.BlockedReason != "" {
+			t.Error(diff, end.Messages[0])
+		}
+	})
+}
+
+// A defect in the relay fails the run and spares the process.
+func TestPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		h.events <- contract.Delta{Text: "boom"}
+		<-r.Done()
+		if e := d.last().EndRun.Error; e.Code != fault.Internal {
+			t.Errorf("error = %v", e)
+		}
+	})
+}
+
+// What becomes of a cage is shown at once and stored with its record; its end changes no status.
+func TestCage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		h.events <- contract.CageChanged{Status: contract.Caged, Audit: contract.Record{Type: "cage.opened"}}
+		h.events <- contract.NetworkTried{Audit: contract.Record{Type: "net.denied"}}
+		time.Sleep(time.Second)
+		if c := d.last(); c.Cage == nil || *c.Cage != (record.RunCage{RunID: "r", Status: contract.Caged}) ||
+			len(c.Audit) != 2 || c.Audit[0].RunID != "r" {
+			t.Errorf("%+v", c)
+		}
+		h.events <- contract.CageChanged{
+			Status: contract.Caged, Ended: "walltime",
+			Audit: contract.Record{Type: "cage.ended"},
+		}
+		time.Sleep(time.Second)
+		if c := d.last(); c.Cage != nil || len(c.Audit) != 1 {
+			t.Errorf("%+v", c)
+		}
+		h.events <- contract.Finished{Outcome: contract.Completed, Stop: llm.StopEnd}
+		<-r.Done()
+		want := []string{"0s run.cage", "0s net.attempt", "50ms committed cage.opened, net.denied", "1s run.cage"}
+		if got := d.said(); !slices.Equal(got[:len(want)], want) {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// A run that is handed over while agents below the root work tells the harness to halt, and ends only behind the
+// results of the root:
+// those of a child do not end it, nor does a question that a child asks.
+func TestHandOverOfATree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		h.events <- contract.TurnDone{Turn: contract.Turn{Step: 1, Blocks: []llm.Block{{Call: &llm.ToolCall{
+			ID:   "c",
+			Name: "agent-a", Input: "{}",
+		}}}}, Wait: true}
+		<-h.stored
+		h.events <- happening{"i", contract.AgentStarted{
+			CallID: "c", Name: "a",
+			Audit: contract.Record{Type: contract.DelegationStarted, Agent: "primary.subagents.a"},
+		}}
+		h.events <- happening{"i", contract.TurnDone{Turn: contract.Turn{
+			Step:   1,
+			Blocks: []llm.Block{{Call: &llm.ToolCall{ID: "x", Name: "t", Input: "{}"}}},
+		}, Wait: true}}
+		if got := <-h.stored; got != (runs.Half{InvocationID: "i", Step: 1}) {
+			t.Errorf("stored %v", got)
+		}
+		r.HandOver()
+		synctest.Wait()
+		if !h.halted.Load() {
+			t.Error("the harness was not told to halt")
+		}
+		h.events <- happening{"i", contract.ApprovalRequested{ID: "q", CallID: "x", Step: 1}}
+		h.events <- happening{"i", contract.ToolFinished{Step: 1, Result: llm.ToolResult{CallID: "x", Name: "t"}}}
+		h.events <- happening{"i", contract.StepDone{Step: 1}}
+		if got := <-h.stored; got != (runs.Half{InvocationID: "i", Step: 1, Results: true}) {
+			t.Errorf("stored %v", got)
+		}
+		h.events <- happening{"i", contract.AgentEnded{Outcome: contract.Failed, Err: fault.New(fault.Interrupted,
+			"Halted."), Text: "x", Steps: 1}}
+		h.events <- contract.ToolFinished{Step: 1, Result: llm.ToolResult{CallID: "c", Name: "agent-a", IsError: true}}
+		h.events <- contract.StepDone{Step: 1}
+		<-r.Done()
+		end := d.last()
+		if end.EndRun == nil || end.EndRun.State != record.RunFailed || end.EndRun.Error.Code != fault.Interrupted ||
+			len(end.Ended) != 0 {
+			t.Errorf("the run ended as %+v", end)
+		}
+		if said := strings.Join(d.said(), "\n"); strings.Contains(said, "tool.interrupted") {
+			t.Errorf("a call counts as cut off:\n%s", said)
+		}
+	})
+}
+
+// Cancelling one agent tells the harness its id and waits for the end of it to be stored; where it is not at work
+// there is none to wait for,
+// and the end of the run ends the wait.
+func TestCancelInvocation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, _ := begin(t, h, false)
+		start := contract.AgentStarted{Audit: contract.Record{Type: contract.DelegationStarted, Agent: "primary.subagents.a"}}
+		h.events <- happening{"i", start}
+		h.events <- happening{"j", start}
+		synctest.Wait()
+		if r.CancelInvocation("k", "Enough.") != nil {
+			t.Error("an unknown one is cancelled")
+		}
+		over := r.CancelInvocation("i", "Enough.")
+		if got := <-h.cancels; got != "i" {
+			t.Errorf("the harness was told to cancel %q", got)
+		}
+		select {
+		case <-over:
+			t.Error("it is over before it has ended")
+		default:
+		}
+		h.events <- happening{"i", contract.AgentEnded{Outcome: contract.Cancelled}}
+		<-over
+		if r.CancelInvocation("i", "Again.") != nil {
+			t.Error("one that has ended is cancelled again")
+		}
+		over = r.CancelInvocation("j", "Enough.")
+		close(h.events)
+		<-over
+		<-r.Done()
+	})
+}

@@ -1,0 +1,93 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/page"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+)
+
+// maxComment is the longest comment of an answer in characters.
+const maxComment = 2000
+
+// Approvals returns a page of the requests for approval of a session, newest first; with a state only those in it. It fails
+// with not_found and validation_failed.
+func (s *Service) Approvals(ctx context.Context, session, state string, limit int32, cursor string) (page.Page[record.Approval], error) {
+	none := page.Page[record.Approval]{}
+	req, err := page.Parse("approvals", limit, cursor)
+	if err != nil {
+		return none, err
+	}
+	if state != "" && !slices.Contains(record.ApprovalStates, record.ApprovalState(state)) {
+		return none, check.Field("state", "state must be one of %v.", record.ApprovalStates)
+	}
+	if _, err := s.find(ctx, session); err != nil {
+		return none, err
+	}
+	rows, err := s.Store.Approvals(ctx, session, record.ApprovalState(state), req.After, req.Fetch())
+	return page.Cut(req, rows, func(a record.Approval) page.Key { return page.Key{N: a.RequestedAt, S: a.ID} }), err
+}
+
+// Approval returns one request for approval. It fails with not_found.
+func (s *Service) Approval(ctx context.Context, session, id string) (record.Approval, error) {
+	if _, err := s.find(ctx, session); err != nil {
+		return record.Approval{}, err
+	}
+	return s.approval(ctx, session, id)
+}
+
+func (s *Service) approval(ctx context.Context, session, id string) (record.Approval, error) {
+	if !check.Findable(id) {
+		return record.Approval{}, record.ApprovalNotFound(id)
+	}
+	return s.Store.Approval(ctx, session, id)
+}
+
+// decisions are the answers an operator can give.
+var decisions = map[string]record.ApprovalState{"approve": record.ApprovalApproved, "deny": record.ApprovalDenied}
+
+// Answer allows or refuses a tool call that waits; the answer is on disk when it returns. It fails with validation_failed,
+// not_found, gone for an ended session, and conflict (details.current_state) if there is nothing to answer any more.
+func (s *Service) Answer(ctx context.Context, session, id, decision, comment string) (record.Approval, error) {
+	state, ok := decisions[decision]
+	if !ok {
+		return record.Approval{}, check.Field("decision", "decision must be approve or deny.")
+	}
+	if err := check.Text("comment", comment, maxComment); err != nil {
+		return record.Approval{}, err
+	}
+	l, release, err := s.acquire(ctx, session)
+	if err != nil {
+		return record.Approval{}, err
+	}
+	defer release()
+	a, err := s.approval(ctx, session, id)
+	if err != nil {
+		return record.Approval{}, err
+	}
+	if a.State != record.ApprovalPending {
+		return record.Approval{}, record.ApprovalOver(a.State)
+	}
+	if run := l.CurrentRun(); run != nil && run.ID() == a.RunID {
+		answered, err := run.Answer(id, record.Resolution{State: state, By: ident.CallerFrom(ctx).UserID, Comment: comment})
+		if err == nil || !errors.Is(err, fault.Conflict) {
+			return answered, err
+		}
+	}
+	// Another answer was first, or the run is ending: say which, once it is stored.
+	if _, err := l.Settled(ctx); err != nil {
+		return record.Approval{}, err
+	}
+	if a, err = s.approval(ctx, session, id); err != nil {
+		return record.Approval{}, err
+	}
+	if a.State == record.ApprovalPending {
+		a.State = record.ApprovalClosed
+	}
+	return record.Approval{}, record.ApprovalOver(a.State)
+}

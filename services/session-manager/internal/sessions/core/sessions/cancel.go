@@ -1,0 +1,70 @@
+package sessions
+
+import (
+	"context"
+
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/sessions/core/live"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/runs"
+)
+
+// Cancel stops a run and returns it as it ended. It fails with not_found, with conflict (details.current_state) if the run
+// is over already, and with unavailable if it does not end in time.
+func (s *Service) Cancel(ctx context.Context, session, run string) (RunDetail, error) {
+	detail, err := s.Run(ctx, session, run)
+	if err != nil {
+		return RunDetail{}, err
+	}
+	if detail.State.Over() {
+		return RunDetail{}, nothingToCancel(detail.Run)
+	}
+	l, release, err := s.acquire(ctx, session)
+	if err != nil {
+		return RunDetail{}, err
+	}
+	defer release()
+	current := l.CurrentRun()
+	if current == nil || current.ID() != run {
+		// It ended in between, or nobody carried it out and it ended when the session became live.
+		if detail, err = s.detail(ctx, session, run); err == nil {
+			err = nothingToCancel(detail.Run)
+		}
+		return RunDetail{}, err
+	}
+	if err := s.stop(ctx, l, current, "The operator cancelled the run."); err != nil {
+		return RunDetail{}, err
+	}
+	return s.detail(ctx, session, run)
+}
+
+// stop cancels a run and waits for its end. That an operator wants it is stored meanwhile: should this process die first,
+// whoever ends the run knows that it is not to go on. It fails with unavailable if the run does not end in time.
+func (s *Service) stop(ctx context.Context, l *live.Session, run *runs.Run, reason string) error {
+	run.Cancel(reason) // whatever becomes of the record of it
+	bounded, cancel := context.WithTimeout(ctx, s.StopTimeout)
+	defer cancel()
+	if err := l.Update(bounded, crash.CancelStored, func(current record.Session) (record.Change, error) {
+		c := record.Change{At: now(), CancelRequested: run.ID()}
+		r := about(ctx, current, "run.cancel_requested", nil)
+		r.RunID = run.ID()
+		c.Audit = append(c.Audit, r)
+		return c, nil
+	}, nil); err != nil {
+		s.Log.WarnContext(ctx, "a cancellation was not recorded", "run", run.ID(), "error", err)
+	}
+	select {
+	case <-run.Done():
+		return nil
+	case <-bounded.Done():
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fault.New(fault.Unavailable, "The run was told to stop and has not ended yet; try again shortly.").With("subsystem", "harness")
+}
+
+func nothingToCancel(run record.Run) error {
+	return fault.New(fault.Conflict, "There is nothing to cancel: the run is %s.", run.State).With("current_state", string(run.State))
+}

@@ -1,0 +1,81 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+
+	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+)
+
+// NewSession is a session to be created.
+type NewSession struct {
+	ProjectID string
+	// Name and Label are the same value under two names; where both are given they must agree.
+	Name, Label string
+	// ResumeFrom is a session of the same project whose conversation the new one continues, "" for none.
+	ResumeFrom string
+}
+
+// Create starts a conversation on the project as it is now. No work begins. It fails with validation_failed, with
+// not_found for the project or ResumeFrom, with project_not_ready, and with local_config_invalid.
+func (s *Service) Create(ctx context.Context, in NewSession) (record.Session, error) {
+	label, err := in.label()
+	if err != nil {
+		return record.Session{}, err
+	}
+	owner := ident.CallerFrom(ctx).UserID
+	project, err := s.Projects.Current(ctx, owner, in.ProjectID)
+	if err != nil {
+		return record.Session{}, err
+	}
+	if in.ResumeFrom != "" {
+		if err := s.checkFork(ctx, in); err != nil {
+			return record.Session{}, err
+		}
+	}
+	at := now()
+	session := record.Session{
+		ID: ident.New(), Owner: owner, ProjectID: project.ID, Label: label, State: record.Idle, ResumeFrom: in.ResumeFrom,
+		CompiledHash: project.Snapshot.Hash, ProjectPath: project.Path, Workspace: project.Workspace, CreatedAt: at, UpdatedAt: at,
+	}
+	payload := map[string]any{"label": label, "compiled_hash": session.CompiledHash}
+	if in.ResumeFrom != "" {
+		payload["resume_from"] = in.ResumeFrom
+	}
+	if err := s.Store.Create(ctx, session, in.ResumeFrom, about(ctx, session, "session.created", payload)); err != nil {
+		return record.Session{}, err
+	}
+	s.Projects.MarkOpened(ctx, owner, project.ID)
+	return session, nil
+}
+
+func (in NewSession) label() (string, error) {
+	name, err := cleanLabel("name", in.Name)
+	if err != nil {
+		return "", err
+	}
+	label, err := cleanLabel("label", in.Label)
+	switch {
+	case err != nil:
+		return "", err
+	case name == "":
+		return label, nil
+	case label != "" && label != name:
+		return "", check.Field("label", "name and label are the same value; give one of them.")
+	}
+	return name, nil
+}
+
+func (s *Service) checkFork(ctx context.Context, in NewSession) error {
+	source, err := s.find(ctx, in.ResumeFrom)
+	if errors.Is(err, fault.NotFound) {
+		return fault.New(fault.NotFound, "There is no session %q to continue.", in.ResumeFrom).With("field", "resume_from")
+	}
+	if err == nil && source.ProjectID != in.ProjectID {
+		err = check.Field("resume_from", "resume_from is a session of the project %s; a conversation continues in its own project.", source.ProjectID)
+	}
+	return err
+}

@@ -1,0 +1,240 @@
+package sessions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	"kaged.dev/services/session-manager/internal/projects/core/projects"
+	"kaged.dev/services/session-manager/internal/sessions/core/live"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/runs"
+)
+
+// Post is an operator's message. Overrides that are given are kept for the session.
+type Post struct {
+	SessionID string
+	// Content is nil where the request has none.
+	Content                   *string
+	Model                     *string
+	MaxSteps, MaxOutputTokens *int32
+}
+
+// Posted says that a message is on disk.
+type Posted struct {
+	MessageID, SessionID, RunID string
+	AcceptedAt                  int64
+}
+
+// Post stores a message and starts a run; both are on disk when it returns. It fails with validation_failed and
+// payload_too_large, with not_found, with gone for an ended session, with conflict for a running one
+// (details.current_message) and a queued or paused one (details.current_state), and with project_not_ready.
+func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
+	patch, err := s.checkPost(in)
+	if err != nil {
+		return Posted{}, err
+	}
+	l, release, err := s.acquire(ctx, in.SessionID)
+	if err != nil {
+		return Posted{}, err
+	}
+	defer release()
+	p := &posting{
+		ctx: ctx, s: s, in: in, patch: patch, requestID: ident.CallerFrom(ctx).RequestID,
+		message: ident.New(), run: ident.New(), answer: ident.New(),
+	}
+	for range postTries {
+		// The session may still change; what it refuses now is not worth preparing for.
+		settled, err := l.Settled(ctx)
+		if err == nil {
+			err = accepts(settled)
+		}
+		if err != nil {
+			return Posted{}, err
+		}
+		if err := p.prepare(l); err != nil {
+			return Posted{}, err
+		}
+		err = p.start(l)
+		if err == nil {
+			return p.posted(), nil
+		}
+		if !errors.Is(err, errOvertaken) {
+			return Posted{}, err
+		}
+	}
+	return Posted{}, errOvertaken
+}
+
+// start stores the message and begins its run, which the harness gets ready meanwhile. One that was not stored is taken back
+// from the harness. A turn is waited for when the session is this message's, so that a session somebody else changes holds up
+// no other.
+func (p *posting) start(l *live.Session) error {
+	var ready *runs.Run
+	err := l.Update(p.ctx, crash.MessageStored, func(current record.Session) (record.Change, error) {
+		c, err := p.decide(current)
+		if err != nil {
+			return c, err
+		}
+		select {
+		case p.s.starts <- struct{}{}:
+		case <-p.ctx.Done():
+			return c, p.ctx.Err()
+		}
+		ready = l.Ready(p.spec)
+		return c, nil
+	}, func() { l.Begin(ready) })
+	if ready != nil {
+		<-p.s.starts
+	}
+	if err != nil && ready != nil {
+		ready.Drop()
+	}
+	return err
+}
+
+// posted notes that the project is in use and returns what the caller is told.
+func (p *posting) posted() Posted {
+	of := p.spec.Session
+	p.s.Projects.MarkOpened(p.ctx, of.Owner, of.ProjectID)
+	return Posted{MessageID: p.message, SessionID: of.ID, RunID: p.run, AcceptedAt: p.spec.Run.CreatedAt}
+}
+
+// postTries is how often a message is prepared that finds that another one was answered meanwhile.
+const postTries = 3
+
+// errOvertaken is another message that came and was answered while this one was prepared.
+var errOvertaken = fault.New(fault.Conflict, "Other messages keep coming first; try again.")
+
+// checkPost refuses what no session would take, and returns the overrides as a patch.
+func (s *Service) checkPost(in Post) (record.Patch, error) {
+	var p record.Patch
+	switch {
+	case in.Content == nil || strings.TrimSpace(*in.Content) == "":
+		return p, check.Field("content", "content must hold the message's text.")
+	case len(*in.Content) > s.MaxContent:
+		return p, fault.New(fault.PayloadTooLarge, "content must have at most %d bytes.", s.MaxContent).With("limit_bytes", s.MaxContent)
+	}
+	if err := check.Text("content", *in.Content, 0); err != nil {
+		return p, err
+	}
+	edit := Edit{MaxSteps: given(in.MaxSteps), MaxOutputTokens: given(in.MaxOutputTokens)}
+	if in.Model != nil {
+		edit.Model = Field[string]{Given: true, Value: in.Model}
+	}
+	if edit == (Edit{}) {
+		return p, nil
+	}
+	return edit.patch()
+}
+
+func given(n *int32) Field[int64] {
+	if n == nil {
+		return Field[int64]{}
+	}
+	wide := int64(*n)
+	return Field[int64]{Given: true, Value: &wide}
+}
+
+// accepts fails if the session takes no message now.
+func accepts(of record.Session) error {
+	if of.State == record.Running {
+		return fault.New(fault.Conflict, "The session is still working on a message; wait for it or cancel its run.").
+			With("current_message", of.CurrentMessage).With("current_state", string(of.State))
+	}
+	_, err := of.State.On(record.Posted)
+	return err
+}
+
+// posting is a message on its way into the store.
+type posting struct {
+	ctx                             context.Context
+	s                               *Service
+	in                              Post
+	patch                           record.Patch
+	message, run, answer, requestID string
+	// history and inputs are what the run works with; set by prepare.
+	history []record.Message
+	inputs  projects.Inputs
+	// spec is the run it starts; set by decide.
+	spec runs.Spec
+}
+
+// prepare gathers what the run works with: the conversation so far, and prompts and routes as of now.
+func (p *posting) prepare(l *live.Session) error {
+	var reading sync.WaitGroup
+	var failure error
+	reading.Go(func() { p.history, failure = l.History(p.ctx) })
+	var err error
+	p.inputs, err = p.s.Projects.Prepare(p.ctx, live.PinOf(p.patch.On(l.Record())))
+	reading.Wait()
+	return cmp.Or(err, failure)
+}
+
+// decide returns the change that takes the message in.
+func (p *posting) decide(current record.Session) (record.Change, error) {
+	if err := accepts(current); err != nil {
+		return record.Change{}, err
+	}
+	if current.MessageCount != int64(len(p.history)) {
+		return record.Change{}, errOvertaken
+	}
+	next, err := current.State.On(record.Posted)
+	if err != nil {
+		return record.Change{}, err
+	}
+	at := now()
+	run := record.Run{
+		ID: p.run, SessionID: current.ID, Owner: current.Owner, ProjectID: current.ProjectID, TriggerMessageID: p.message,
+		MessageID: p.answer, State: record.RunRunning, CompiledHash: current.CompiledHash, PromptHashes: p.inputs.PromptHashes,
+		CreatedAt: at, StartedAt: at, Cage: runs.CageAtStart(p.inputs.Snapshot),
+	}
+	message := record.Message{
+		ID: p.message, SessionID: current.ID, Role: record.Operator, Content: *p.in.Content, RunID: p.run, CreatedAt: at,
+	}
+	c := record.Change{At: at, Session: p.patch, NewRun: &run, Messages: []record.Message{message}, Audit: p.audit(current)}
+	c.Session.State = next
+	p.spec = runs.Spec{
+		Session: c.On(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1,
+		Stored: record.History(append(p.history[:len(p.history):len(p.history)], message)),
+	}
+	err = runs.Announce(p.s.Renderer, &c, run, p.inputs.HeldPrompts, current.BlockedReason)
+	return c, err
+}
+
+// notResumed records that the interrupted run of a session does not go on because of what an operator does now; none where
+// no run is to go on.
+func notResumed(ctx context.Context, current record.Session, why string) []audit.Record {
+	if current.ResumeRun == "" {
+		return nil
+	}
+	r := about(ctx, current, "run.not_resumed", map[string]any{"error_code": fault.Cancelled.String(), "error_message": why})
+	r.RunID = current.ResumeRun
+	return []audit.Record{r}
+}
+
+func (p *posting) audit(current record.Session) []audit.Record {
+	payload := fields(p.patch)
+	payload["message_id"], payload["bytes"] = p.message, len(*p.in.Content)
+	posted := about(p.ctx, current, "message.posted", payload)
+	posted.RunID = p.run
+	records := append([]audit.Record{posted}, notResumed(p.ctx, current, "The operator's next message came first.")...)
+	for _, path := range p.inputs.ChangedPrompts {
+		r := about(p.ctx, current, "prompt.reloaded", map[string]any{"path": path, "sha256": p.inputs.PromptHashes[path]})
+		r.RunID = p.run
+		records = append(records, r)
+	}
+	for _, h := range p.inputs.HeldPrompts {
+		r := about(p.ctx, current, "prompt.held", map[string]any{"path": h.Path, "accepted_sha256": h.Accepted, "sha256": h.Found})
+		r.RunID = p.run
+		records = append(records, r)
+	}
+	return records
+}

@@ -1,0 +1,148 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/page"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+// Get returns one session, ended ones too. It fails with not_found.
+func (s *Service) Get(ctx context.Context, id string) (record.Session, error) { return s.find(ctx, id) }
+
+// List returns a page of a project's sessions, newest first. It fails with not_found and validation_failed.
+func (s *Service) List(ctx context.Context, project string, limit int32, cursor string) (page.Page[record.Session], error) {
+	req, err := page.Parse("sessions", limit, cursor)
+	if err != nil {
+		return page.Page[record.Session]{}, err
+	}
+	owner := ident.CallerFrom(ctx).UserID
+	if err := s.Projects.Known(ctx, owner, project); err != nil {
+		return page.Page[record.Session]{}, err
+	}
+	rows, err := s.Store.List(ctx, owner, project, req.After, req.Fetch())
+	return page.Cut(req, rows, func(r record.Session) page.Key { return page.Key{N: r.CreatedAt, S: r.ID} }), err
+}
+
+// Messages returns a page of a session's messages in order, after the message since if that is not empty. It fails with
+// not_found, and with validation_failed for an unknown since.
+func (s *Service) Messages(ctx context.Context, id, since string, limit int32, cursor string) (page.Page[record.Message], error) {
+	req, err := page.Parse("messages", limit, cursor)
+	if err != nil {
+		return page.Page[record.Message]{}, err
+	}
+	if _, err := s.find(ctx, id); err != nil {
+		return page.Page[record.Message]{}, err
+	}
+	var after int64
+	if since != "" {
+		if after, err = s.ordinal(ctx, id, since); err != nil {
+			return page.Page[record.Message]{}, err
+		}
+	}
+	if req.After != nil {
+		after = max(after, req.After.N)
+	}
+	rows, more, err := s.Store.Messages(ctx, id, after, int32(req.Limit))
+	return page.Of(req, rows, more, func(m record.Message) page.Key { return page.Key{N: m.Ordinal} }), err
+}
+
+func (s *Service) ordinal(ctx context.Context, session, message string) (int64, error) {
+	if check.Findable(message) {
+		n, err := s.Store.Ordinal(ctx, session, message)
+		if !errors.Is(err, fault.NotFound) {
+			return n, err
+		}
+	}
+	return 0, check.Field("since", "since is not a message of this session.")
+}
+
+// Runs returns a page of a session's runs, oldest first, each with the first invocations of agents in it. It fails
+// with not_found and
+// validation_failed.
+func (s *Service) Runs(ctx context.Context, id string, limit int32, cursor string) (page.Page[RunDetail], error) {
+	none := page.Page[RunDetail]{}
+	req, err := page.Parse("runs", limit, cursor)
+	if err != nil {
+		return none, err
+	}
+	if _, err := s.find(ctx, id); err != nil {
+		return none, err
+	}
+	rows, err := s.Store.Runs(ctx, id, req.After, req.Fetch())
+	if err != nil {
+		return none, err
+	}
+	list, ids, places := make([]RunDetail, len(rows)), make([]string, len(rows)), make(map[string]int, len(rows))
+	for i, r := range rows {
+		list[i].Run, ids[i], places[r.ID] = r, r.ID, i
+	}
+	invocations, err := s.Store.InvocationsOf(ctx, ids, maxListed)
+	for _, i := range invocations {
+		of := &list[places[i.RunID]]
+		of.Invocations = append(of.Invocations, i)
+	}
+	return page.Cut(req, list, func(r RunDetail) page.Key { return page.Key{N: r.CreatedAt, S: r.ID} }), err
+}
+
+// RunDetail is a run with the steps of its root agent and the first invocations of the agents below it.
+type RunDetail struct {
+	record.Run
+	Steps       []transcript.Step
+	Invocations []record.Invocation
+}
+
+// maxInvocations is how many invocations are shown with a run; a list of their own has all.
+const maxInvocations = 200
+
+// maxListed is how many are shown with a page of runs.
+const maxListed = 1000
+
+// Run returns one run in full. It fails with not_found.
+func (s *Service) Run(ctx context.Context, session, run string) (RunDetail, error) {
+	if _, err := s.find(ctx, session); err != nil {
+		return RunDetail{}, err
+	}
+	return s.detail(ctx, session, run)
+}
+
+func (s *Service) detail(ctx context.Context, session, run string) (RunDetail, error) {
+	if !check.Findable(run) {
+		return RunDetail{}, record.RunNotFound(run)
+	}
+	r, err := s.Store.Run(ctx, session, run)
+	if err != nil {
+		return RunDetail{}, err
+	}
+	steps, err := s.Store.ShownSteps(ctx, run, "")
+	if err != nil {
+		return RunDetail{}, err
+	}
+	invocations, err := s.Store.Invocations(ctx, session, run, nil, maxInvocations)
+	return RunDetail{Run: r, Steps: steps, Invocations: invocations}, err
+}
+
+// ToolResult returns a result of a run with its call, the later one of two with one id. It fails with not_found.
+func (s *Service) ToolResult(ctx context.Context, session, run, call string) ([]llm.Block, error) {
+	r, err := s.Run(ctx, session, run)
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range slices.Backward(r.Steps) {
+		for _, result := range step.Results {
+			if result.CallID == call {
+				asked := func(b llm.Block) bool { return b.Call != nil && b.Call.ID == call }
+				blocks := slices.DeleteFunc(slices.Clone(step.Blocks), func(b llm.Block) bool { return !asked(b) })
+				return append(blocks, llm.Block{Result: &result}), nil
+			}
+		}
+	}
+	return nil, fault.New(fault.NotFound, "There is no result of a call %q in this run.", call)
+}

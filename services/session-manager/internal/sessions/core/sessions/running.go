@@ -1,0 +1,91 @@
+package sessions
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+)
+
+// Running is what runs in workspaces, the oldest first. Times are milliseconds since the Unix epoch.
+type Running struct {
+	Runs []record.ActiveRun
+	contract.Running
+}
+
+// Running returns what runs for a session of the caller, or for all of the caller's where id is empty. It fails with not_found, and with
+// unavailable while a workspace of theirs cannot be asked.
+func (s *Service) Running(ctx context.Context, id string) (Running, error) {
+	running, err := s.inWorkspaces(ctx, id)
+	if err != nil {
+		return Running{}, err
+	}
+	owner := ident.CallerFrom(ctx).UserID
+	if running.Runs, err = s.Store.ActiveRuns(ctx, owner, id); err != nil || len(running.Runs) == 0 {
+		return running, err
+	}
+	live, err := s.Store.LiveInvocations(ctx, owner, id)
+	for _, i := range live {
+		for at := range running.Runs {
+			if running.Runs[at].ID == i.RunID {
+				running.Runs[at].Agents = append(running.Runs[at].Agents, i)
+			}
+		}
+	}
+	return running, err
+}
+
+// inWorkspaces asks the workspace of a session, or all that the caller's sessions are in.
+func (s *Service) inWorkspaces(ctx context.Context, id string) (Running, error) {
+	if id != "" {
+		found, err := s.find(ctx, id)
+		if err != nil {
+			return Running{}, err
+		}
+		return s.Tools.Running(ctx, found.Workspace, id)
+	}
+	others, err := s.Store.Workspaces(ctx, ident.CallerFrom(ctx).UserID)
+	if err != nil {
+		return Running{}, err
+	}
+	all, err := s.Tools.Running(ctx, "", "")
+	for _, name := range others {
+		var more Running
+		if err == nil {
+			more, err = s.Tools.Running(ctx, name, "")
+		}
+		all.Processes, all.Cages = append(all.Processes, more.Processes...), append(all.Cages, more.Cages...)
+	}
+	if err != nil {
+		return Running{}, err
+	}
+	slices.SortStableFunc(all.Processes, func(a, b contract.RunningProcess) int { return cmp.Compare(a.StartedAt, b.StartedAt) })
+	slices.SortStableFunc(all.Cages, func(a, b contract.RunningCage) int { return cmp.Compare(a.StartedAt, b.StartedAt) })
+	return s.owned(ctx, all)
+}
+
+// owned leaves out what runs for other operators.
+func (s *Service) owned(ctx context.Context, all Running) (Running, error) {
+	var ids []string
+	for _, p := range all.Processes {
+		ids = append(ids, p.Owner.SessionID)
+	}
+	for _, c := range all.Cages {
+		ids = append(ids, c.Owner.SessionID)
+	}
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) == 0 {
+		return Running{}, nil
+	}
+	mine, err := s.Store.Owned(ctx, ident.CallerFrom(ctx).UserID, ids)
+	if err != nil {
+		return Running{}, err
+	}
+	return Running{Running: contract.Running{
+		Processes: slices.DeleteFunc(all.Processes, func(p contract.RunningProcess) bool { return !slices.Contains(mine, p.Owner.SessionID) }),
+		Cages:     slices.DeleteFunc(all.Cages, func(c contract.RunningCage) bool { return !slices.Contains(mine, c.Owner.SessionID) }),
+	}}, nil
+}

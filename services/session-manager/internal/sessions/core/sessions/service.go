@@ -1,0 +1,203 @@
+// Package sessions is what operators can do with sessions: create, read, change and end them, post messages, and cancel
+// runs.
+//
+// Reading needs no lease and goes to the store. Whatever changes a session makes it live first (package live), so it
+// happens in the one process that holds the session's lease; elsewhere it is refused with stale_lease, whose
+// details.holder is the address to ask. Sessions of other operators are answered like ones that do not exist.
+package sessions
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/page"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	"kaged.dev/services/session-manager/internal/projects/core/projects"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/live"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+// Store is what is read of sessions, and how they come to be.
+type Store interface {
+	// Create adds a session of a registered project. With a session to fork from, its messages so far that are not superseded
+	// are copied. It fails with not_found if the project is not there any more.
+	Create(ctx context.Context, s record.Session, forkFrom string, created audit.Record) error
+	// Session returns a session of an operator. It fails with not_found.
+	Session(ctx context.Context, owner, id string) (record.Session, error)
+	// List returns up to limit sessions of a project after a place, newest first.
+	List(ctx context.Context, owner, project string, after *page.Key, limit int32) ([]record.Session, error)
+	// Owned returns which of some sessions are an operator's.
+	Owned(ctx context.Context, owner string, ids []string) ([]string, error)
+	// Open returns the sessions of a project that have not ended.
+	Open(ctx context.Context, owner, project string) ([]string, error)
+	// Workspaces returns the names of the workspaces, other than the default one, in which something may run for an operator.
+	Workspaces(ctx context.Context, owner string) ([]string, error)
+	// LateRecord stores a record of a session under an id, once however often it is called. It stores none of a session that
+	// has ended, whose records come with its end, or that is not there.
+	LateRecord(ctx context.Context, session, id string, r contract.Record) (stored bool, err error)
+	// ToolsToEnd returns up to limit sessions that ended at or before a moment, in milliseconds, and whose workspace may not
+	// have heard of it, oldest first; those of the workspaces in except are left out. ToolsEnded notes that it has, and appends the records of what that ended there; noted
+	// again, it does nothing.
+	ToolsToEnd(ctx context.Context, endedUntil int64, except []string, limit int) ([]record.Untold, error)
+	ToolsEnded(ctx context.Context, session string, ended []contract.Record) error
+	// Ordinal returns a message's place in its session. It fails with not_found.
+	Ordinal(ctx context.Context, session, message string) (int64, error)
+	// Messages returns up to limit messages of a session after an ordinal, and whether there are more. It returns fewer where
+	// they are large, and at least one if there is one.
+	Messages(ctx context.Context, session string, after int64, limit int32) (list []record.Message, more bool, err error)
+	// Runs returns up to limit runs of a session after a place, oldest first.
+	Runs(ctx context.Context, session string, after *page.Key, limit int32) ([]record.Run, error)
+	// ActiveRuns returns an operator's runs that are pending or at work, of one session or of all where session is empty, oldest
+	// first.
+	ActiveRuns(ctx context.Context, owner, session string) ([]record.ActiveRun, error)
+	// Run returns a run of a session. It fails with not_found.
+	Run(ctx context.Context, session, run string) (record.Run, error)
+	// Approval returns a request for approval of a session. It fails with not_found.
+	Approval(ctx context.Context, session, id string) (record.Approval, error)
+	// Approvals returns up to limit requests of a session after a place, newest first; with a state only those in it.
+	Approvals(ctx context.Context, session string, state record.ApprovalState, after *page.Key, limit int32) ([]record.Approval, error)
+	// ShownSteps returns the stored steps in order of an invocation in a run, or of the root agent where that is "".
+	ShownSteps(ctx context.Context, run, invocation string) ([]transcript.Step, error)
+	// Invocations returns up to limit invocations of a session after a place, the oldest first, with the beginnings of
+	// their texts; with
+	// a run only those in it.
+	Invocations(ctx context.Context, session, run string, after *page.Key, limit int32) ([]record.Invocation, error)
+	// Invocation returns an invocation of a session. It fails with not_found.
+	Invocation(ctx context.Context, session, id string) (record.Invocation, error)
+	// InvocationsOf returns the first invocations of some runs, without their texts.
+	InvocationsOf(ctx context.Context, runs []string, limit int32) ([]record.Invocation, error)
+	// LiveInvocations returns what is at work below the root agents in an operator's sessions, or in one of them, the
+	// oldest first;
+	// only what such a list shows is set.
+	LiveInvocations(ctx context.Context, owner, session string) ([]record.Invocation, error)
+}
+
+// Projects is what sessions need of the registry of projects.
+type Projects interface {
+	live.Projects
+	// Known fails with not_found for a project the operator does not have.
+	Known(ctx context.Context, owner, id string) error
+	// Current returns what a session created now runs on, as [projects.Service.Current] says.
+	Current(ctx context.Context, owner, id string) (projects.Runtime, error)
+	// MarkOpened notes that a session of the project is in use.
+	MarkOpened(ctx context.Context, owner, id string)
+}
+
+// Tools is what runs for sessions in their workspaces.
+type Tools interface {
+	// EndSession ends what runs for a session and returns the records of what it ended; whose they are is for the caller to
+	// say. Ending it twice is like ending it once, and returns the same records.
+	EndSession(ctx context.Context, workspace, session string) ([]contract.Record, error)
+	// Running returns what runs for a session, or for all where that is empty, the oldest first. It fails with unavailable.
+	Running(ctx context.Context, workspace, session string) (Running, error)
+	// Watch gives the records of what ended between calls in a workspace to store, one at a time, until ctx ends or the workspace
+	// is lost. A record that was stored is not given again; the same record has the same id.
+	Watch(ctx context.Context, workspace string, store func(session, id string, r contract.Record) (stored bool, err error)) error
+}
+
+// Peers are the other processes that hold sessions.
+type Peers interface {
+	// EndSession has the holder at an address end a session of the caller.
+	EndSession(ctx context.Context, address, session string) error
+}
+
+// Config bounds a Service.
+type Config struct {
+	// MaxContent is the largest message in bytes.
+	MaxContent int
+	// RunStarts is how many messages are stored, and their runs made ready, at the same time.
+	RunStarts int
+	// StopTimeout is how long cancelling a run may take.
+	StopTimeout time.Duration
+	// ToolsTimeout is how long ending what runs for a session may take, ToolsRetry how often a workspace that could not be
+	// told is told again.
+	ToolsTimeout, ToolsRetry time.Duration
+	// AttachWait is how long a socket waits for the one before it to be gone.
+	AttachWait time.Duration
+	// Farewell is how long the last frame of a session may take to be published before its socket is told.
+	Farewell time.Duration
+}
+
+// Deps are what a Service works with. Every field is required.
+type Deps struct {
+	Config
+	Store    Store
+	Live     *live.Registry
+	Projects Projects
+	Tools    Tools
+	Peers    Peers
+	Renderer frames.Renderer
+	Log      *slog.Logger
+}
+
+// Service answers for sessions. It is safe for concurrent use; the caller is the operator that the context carries.
+// [Service.TellWorkspaces] and [Service.WatchWorkspaces] are its goroutines.
+type Service struct {
+	Deps
+	starts chan struct{} // holds a token per message that is being stored
+}
+
+// New returns a Service.
+func New(deps Deps) *Service { return &Service{deps, make(chan struct{}, deps.RunStarts)} }
+
+// maxLabel is the longest label in characters.
+const maxLabel = 120
+
+// cleanLabel returns a label as it is kept.
+func cleanLabel(field, label string) (string, error) {
+	label = strings.TrimSpace(label)
+	return label, check.Text(field, label, maxLabel)
+}
+
+// find returns the caller's session; an id that cannot exist is like any other unknown one.
+func (s *Service) find(ctx context.Context, id string) (record.Session, error) {
+	if !check.Findable(id) {
+		return record.Session{}, record.NotFound(id)
+	}
+	return s.Store.Session(ctx, ident.CallerFrom(ctx).UserID, id)
+}
+
+// acquire makes the caller's session live, until release is called.
+func (s *Service) acquire(ctx context.Context, id string) (l *live.Session, release func(), err error) {
+	l, release, ok := s.Live.Live(id)
+	if !ok {
+		if _, err := s.find(ctx, id); err != nil {
+			return nil, nil, err
+		}
+		if l, release, err = s.Live.Acquire(ctx, id); err != nil {
+			return nil, nil, err
+		}
+	}
+	switch r := l.Record(); {
+	case r.Owner != ident.CallerFrom(ctx).UserID:
+		release()
+		return nil, nil, record.NotFound(id)
+	case r.State == record.Ended:
+		release()
+		return nil, nil, record.Gone()
+	}
+	return l, release, nil
+}
+
+// about returns a record of the caller about a session.
+func about(ctx context.Context, of record.Session, eventType string, payload map[string]any) audit.Record {
+	r := audit.New(ctx, eventType, payload)
+	r.UserID, r.ProjectID, r.SessionID = of.Owner, of.ProjectID, of.ID
+	return r.Clean()
+}
+
+func now() int64 { return time.Now().UnixMilli() }
+
+// notConfirmed is the answer to what ends a session without confirm.
+func notConfirmed() error {
+	return fault.New(fault.BadRequest, "Ending a session cannot be taken back; repeat the request with confirm=true.").
+		With("reason", "confirm_required")
+}

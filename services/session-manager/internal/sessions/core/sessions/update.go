@@ -1,0 +1,136 @@
+package sessions
+
+import (
+	"context"
+	"strings"
+
+	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+)
+
+// Field is a field of a request that tells null from absent.
+type Field[T any] struct {
+	// Given says that the field is there.
+	Given bool
+	// Value is nil for null.
+	Value *T
+}
+
+// Edit changes a session. A field that is not given stays, null clears.
+type Edit struct {
+	Label, Model              Field[string]
+	MaxSteps, MaxOutputTokens Field[int64]
+}
+
+// The bounds of overrides.
+const (
+	maxSteps        = 100
+	maxOutputTokens = 65536
+	maxModel        = 300
+)
+
+// Update changes a session and returns it as it is then. It fails with bad_request if e gives nothing, with
+// validation_failed (422 for a number out of range), with not_found and with gone.
+func (s *Service) Update(ctx context.Context, id string, e Edit) (record.Session, error) {
+	patch, err := e.patch()
+	if err != nil {
+		return record.Session{}, err
+	}
+	l, release, err := s.acquire(ctx, id)
+	if err != nil {
+		return record.Session{}, err
+	}
+	defer release()
+	err = l.Update(ctx, "", func(current record.Session) (record.Change, error) {
+		if current.State == record.Ended {
+			return record.Change{}, record.Gone()
+		}
+		c := record.Change{At: now(), Session: patch}
+		c.Audit = append(c.Audit, about(ctx, current, "session.updated", fields(patch)))
+		return c, nil
+	}, nil)
+	return l.Record(), err
+}
+
+func (e Edit) patch() (record.Patch, error) {
+	var p record.Patch
+	if !e.Label.Given && !e.Model.Given && !e.MaxSteps.Given && !e.MaxOutputTokens.Given {
+		return p, fault.New(fault.BadRequest,
+			"The body must hold at least one of label, model_override, max_steps_override and max_output_tokens_override.")
+	}
+	if e.Label.Given {
+		label, err := cleanLabel("label", valueOr(e.Label, ""))
+		if err != nil {
+			return p, err
+		}
+		p.Label = &label
+	}
+	if e.Model.Given {
+		if e.Model.Value != nil {
+			if err := checkModel(*e.Model.Value); err != nil {
+				return p, err
+			}
+		}
+		model := valueOr(e.Model, "")
+		p.Model = &model
+	}
+	var err error
+	if p.MaxSteps, err = override("max_steps_override", e.MaxSteps, maxSteps); err != nil {
+		return p, err
+	}
+	p.MaxOutputTokens, err = override("max_output_tokens_override", e.MaxOutputTokens, maxOutputTokens)
+	return p, err
+}
+
+func valueOr[T any](f Field[T], otherwise T) T {
+	if f.Value != nil {
+		return *f.Value
+	}
+	return otherwise
+}
+
+// override checks a number; a given null becomes 0, which is none.
+func override(field string, f Field[int64], most int64) (*int32, error) {
+	if !f.Given {
+		return nil, nil
+	}
+	var n int32
+	if f.Value != nil {
+		if *f.Value < 1 || *f.Value > most {
+			return nil, check.Field(field, "%s must be between 1 and %d.", field, most).WithHTTP(422)
+		}
+		n = int32(*f.Value)
+	}
+	return &n, nil
+}
+
+// checkModel refuses what cannot be "provider:model". Whether there is such a provider shows when it is used.
+func checkModel(model string) error {
+	const field = "model_override"
+	if err := check.Text(field, model, maxModel); err != nil {
+		return err
+	}
+	if provider, name, ok := strings.Cut(model, ":"); !ok || provider == "" || name == "" {
+		return check.Field(field, "model_override must be of the form provider:model.")
+	}
+	return nil
+}
+
+// fields returns what a patch changes, for the record.
+func fields(p record.Patch) map[string]any {
+	out := map[string]any{}
+	if p.Label != nil {
+		out["label"] = *p.Label
+	}
+	if p.Model != nil {
+		out["model_override"] = *p.Model
+	}
+	if p.MaxSteps != nil {
+		out["max_steps_override"] = *p.MaxSteps
+	}
+	if p.MaxOutputTokens != nil {
+		out["max_output_tokens_override"] = *p.MaxOutputTokens
+	}
+	return out
+}

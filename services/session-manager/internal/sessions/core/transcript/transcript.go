@@ -1,0 +1,171 @@
+// Package transcript turns what a run did into the message that is kept, and kept messages into what a model is given.
+//
+// A run is a list of [Step]s: a turn of the model and the results of its tools. [Compose] joins the steps of a run into one
+// flat list of blocks, which is the run's message; [History] cuts such lists back into turns and results. Both repair what
+// a crash or a cancellation left open, because providers refuse a conversation in which a tool call has no result.
+package transcript
+
+import (
+	"slices"
+	"strings"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+)
+
+// Turn is a turn as it is kept.
+type Turn struct {
+	contract.Turn
+	// At is when it was stored, in milliseconds.
+	At int64
+}
+
+// Step is a turn and the results of its tools.
+type Step struct {
+	Turn
+	Results []llm.ToolResult
+	// Done says that all results are there; a turn without calls has none to wait for.
+	Done bool
+}
+
+// Metadata says how a message of a model came about.
+type Metadata struct {
+	Provider     string         `json:"provider"`
+	Model        string         `json:"model"`
+	StopReason   llm.StopReason `json:"stop_reason"`
+	Usage        *llm.Usage     `json:"usage,omitempty"`
+	Stats        *llm.Stats     `json:"stats,omitempty"`
+	ErrorMessage string         `json:"error_message,omitempty"`
+	ErrorCode    string         `json:"error_code,omitempty"`
+	ErrorStatus  int            `json:"error_status,omitempty"`
+}
+
+// In is how many input tokens u stands for, cached ones included.
+func In(u llm.Usage) int64 { return u.TotalInput() }
+
+// Sum adds up what steps used and how they went: usage and cost are summed, the first step's time to first token counts, and
+// the duration is the model's streaming time. Stats are nil if no step was measured; the cost is nil if any measured step's
+// is not known.
+func Sum(steps []Step) (llm.Usage, *llm.Stats) {
+	var usage llm.Usage
+	var stats *llm.Stats
+	for _, s := range steps {
+		usage = usage.Add(s.Usage)
+		switch {
+		case s.Stats == nil:
+		case stats == nil:
+			first := *s.Stats
+			stats = &first
+		default:
+			stats.Duration += s.Stats.Duration
+			stats.Cost = addCost(stats.Cost, s.Stats.Cost)
+		}
+	}
+	if stats != nil {
+		stats.TPS = 0
+		if stats.Duration > 0 {
+			stats.TPS = float64(usage.Output) / (stats.Duration / 1000)
+		}
+	}
+	return usage, stats
+}
+
+func addCost(a, b *llm.Cost) *llm.Cost {
+	if a == nil || b == nil {
+		return nil
+	}
+	sum := a.Add(*b)
+	return &sum
+}
+
+// Compose returns the blocks of a run's message: every turn with the results of its tools, then what was received of an
+// unfinished turn, then closing as a last text if it is not empty. Every call has a result; one that got none is given a
+// failed one whose code is why: interrupted or cancelled.
+func Compose(steps []Step, partial []llm.Block, closing string, why fault.Code) []llm.Block {
+	var blocks []llm.Block
+	for _, s := range steps {
+		blocks = append(blocks, s.Blocks...)
+		for i := range s.Results {
+			blocks = append(blocks, llm.Block{Result: &s.Results[i]})
+		}
+	}
+	blocks = Repair(append(blocks, partial...), why)
+	if closing != "" {
+		blocks = append(blocks, llm.Block{Text: &llm.Text{Text: closing}})
+	}
+	return blocks
+}
+
+// Open returns the calls of a run's last step that have no result, in order. Steps before it have all of theirs.
+func Open(steps []Step) []llm.ToolCall {
+	if len(steps) == 0 {
+		return nil
+	}
+	last := steps[len(steps)-1]
+	var open []llm.ToolCall
+	for _, b := range last.Blocks {
+		if b.Call != nil && !slices.ContainsFunc(last.Results, func(r llm.ToolResult) bool { return r.CallID == b.Call.ID }) {
+			open = append(open, *b.Call)
+		}
+	}
+	return open
+}
+
+// Content returns the text of a message: all its text blocks, joined.
+func Content(blocks []llm.Block) string {
+	var texts []string
+	for _, block := range blocks {
+		if block.Text != nil {
+			texts = append(texts, block.Text.Text)
+		}
+	}
+	return strings.Join(texts, "") // of one text this is no copy
+}
+
+// Repair returns blocks with a result for every call: missing ones follow their turn as failures with the code why, and a
+// result that answers no call is left out.
+func Repair(blocks []llm.Block, why fault.Code) []llm.Block {
+	out := make([]llm.Block, 0, len(blocks))
+	var open []llm.ToolCall // calls of the turn that have no result yet
+	answering := false      // results of the turn have begun
+	flush := func() {
+		for _, call := range open {
+			out = append(out, llm.Block{Result: missing(call, why)})
+		}
+		open, answering = nil, false
+	}
+	for _, b := range blocks {
+		if b.Result != nil {
+			var known bool
+			if open, known = answered(open, b.Result.CallID); known {
+				out = append(out, b)
+				answering = true
+			}
+			continue
+		}
+		if answering {
+			flush()
+		}
+		if b.Call != nil {
+			open = append(open, *b.Call)
+		}
+		out = append(out, b)
+	}
+	flush()
+	return out
+}
+
+func answered(open []llm.ToolCall, id string) ([]llm.ToolCall, bool) {
+	for i, call := range open {
+		if call.ID == id {
+			return append(open[:i:i], open[i+1:]...), true
+		}
+	}
+	return open, false
+}
+
+func missing(call llm.ToolCall, why fault.Code) *llm.ToolResult {
+	f := fault.New(why, "The call was cut off before its result was stored. Whether it took effect is not known.")
+	return &llm.ToolResult{CallID: call.ID, Name: call.Name, Content: f.ToolError(), IsError: true}
+}

@@ -1,0 +1,204 @@
+package transcript_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+func text(s string) llm.Block { return llm.Block{Text: &llm.Text{Text: s}} }
+func call(id string) llm.Block {
+	return llm.Block{Call: &llm.ToolCall{ID: id, Name: "file.read", Input: "{}"}}
+}
+
+func think(s string) llm.Block {
+	return llm.Block{Thinking: &llm.Thinking{Text: s, Opaque: []byte{1}, Driver: "anthropic"}}
+}
+
+func result(id string) llm.Block {
+	return llm.Block{Result: &llm.ToolResult{CallID: id, Name: "file.read", Content: "out of " + id}}
+}
+
+// show words blocks briefly: text, !call, =result, ~failed result, ?thinking.
+func show(blocks []llm.Block) string {
+	var out []string
+	for _, b := range blocks {
+		switch {
+		case b.Text != nil:
+			out = append(out, b.Text.Text)
+		case b.Thinking != nil:
+			out = append(out, "?"+b.Thinking.Text)
+		case b.Call != nil:
+			out = append(out, "!"+b.Call.ID)
+		case b.Result.IsError:
+			out = append(out, "~"+b.Result.CallID)
+		default:
+			out = append(out, "="+b.Result.CallID)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// Every call gets a result in its own turn, those that are there keep their place, and results of nothing go.
+func TestRepair(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		in   []llm.Block
+		want string
+	}{
+		{"nothing", nil, ""},
+		{"whole", []llm.Block{text("a"), call("1"), call("2"), result("1"), result("2"), text("b")}, "a !1 !2 =1 =2 b"},
+		{"no results", []llm.Block{call("1"), call("2")}, "!1 !2 ~1 ~2"},
+		{"one result", []llm.Block{call("1"), call("2"), result("2")}, "!1 !2 =2 ~1"},
+		{"before the next turn", []llm.Block{call("1"), call("2"), result("2"), text("b"), call("3")}, "!1 !2 =2 ~1 b !3 ~3"},
+		{"result of nothing", []llm.Block{result("9"), text("a"), call("1"), result("9"), result("1")}, "a !1 =1"},
+		{"answered twice", []llm.Block{call("1"), result("1"), result("1")}, "!1 =1"},
+	} {
+		if got := show(transcript.Repair(c.in, fault.Interrupted)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	missing := transcript.Repair([]llm.Block{call("1")}, fault.Cancelled)[1].Result
+	var content struct {
+		Error struct{ Code, Message string }
+	}
+	if err := json.Unmarshal([]byte(missing.Content), &content); err != nil || content.Error.Code != "cancelled" || content.Error.Message == "" ||
+		missing.Name != "file.read" {
+		t.Errorf("the missing result is %+v", missing)
+	}
+}
+
+// A run's message is its turns with their results, what came of an unfinished turn, and a closing word.
+func TestCompose(t *testing.T) {
+	steps := []transcript.Step{
+		{Turn: transcript.Turn{Turn: contract.Turn{Step: 1, Blocks: []llm.Block{text("a"), call("1")}}}, Results: []llm.ToolResult{*result("1").Result}, Done: true},
+		{Turn: transcript.Turn{Turn: contract.Turn{Step: 2, Blocks: []llm.Block{call("2")}}}},
+	}
+	if got := show(transcript.Compose(steps, nil, "", fault.Interrupted)); got != "a !1 =1 !2 ~2" {
+		t.Error(got)
+	}
+	blocks := transcript.Compose(steps[:1], []llm.Block{think("hm"), text("b")}, "Stopped.", fault.Cancelled)
+	if got := show(blocks); got != "a !1 =1 ?hm b Stopped." {
+		t.Error(got)
+	}
+	if got := transcript.Content(blocks); got != "abStopped." {
+		t.Error(got)
+	}
+	if got := transcript.Compose(nil, nil, "", fault.Interrupted); len(got) != 0 {
+		t.Errorf("an empty run has %v", got)
+	}
+}
+
+// A stored run becomes turns and results again, in the order of its messages; what has no blocks is one text; empty
+// messages go; tools go as pairs where they are not wanted. H-PERS-03, H-STORE-02.
+func TestHistory(t *testing.T) {
+	stored := []transcript.Stored{
+		{ID: "m1", Role: llm.RoleUser, Content: "Hi."},
+		{ID: "m2", Role: llm.RoleAssistant, Blocks: []llm.Block{think("hm"), text("a"), call("1"), call("2"), result("1"), result("2"), text("b")}},
+		{ID: "m3", Role: llm.RoleSystem, Content: "Summary."},
+		{ID: "m4", Role: llm.RoleUser, Content: "More."},
+		{ID: "m5", Role: llm.RoleAssistant, Content: ""},
+		{ID: "m6", Role: llm.RoleAssistant, Blocks: []llm.Block{call("3")}},
+		{ID: "m7", Role: llm.RoleAssistant, Content: "legacy"},
+	}
+	words := func(list []transcript.Message) []string {
+		var out []string
+		for _, m := range list {
+			out = append(out, fmt.Sprintf("%s %s: %s", m.ID, m.Role, show(m.Blocks)))
+		}
+		return out
+	}
+	want := []string{
+		"m1 user: Hi.", "m2 assistant: ?hm a !1 !2", "m2 tool: =1 =2", "m2 assistant: b", "m3 system: Summary.", "m4 user: More.",
+		"m6 assistant: !3", "m6 tool: ~3", "m7 assistant: legacy",
+	}
+	if d := cmp.Diff(want, words(transcript.History(stored, true))); d != "" {
+		t.Error(d)
+	}
+	want = []string{"m1 user: Hi.", "m2 assistant: a b", "m3 system: Summary.", "m4 user: More.", "m7 assistant: legacy"}
+	if d := cmp.Diff(want, words(transcript.History(stored, false))); d != "" {
+		t.Error(d)
+	}
+}
+
+// Usage and cost are summed, the first step's time to first token counts, the speed is that of the whole, and a cost that is not
+// known once is not known.
+func TestSum(t *testing.T) {
+	ttft := 20.0
+	step := func(out int64, stats *llm.Stats) transcript.Step {
+		return transcript.Step{Turn: transcript.Turn{Turn: contract.Turn{Usage: llm.Usage{Input: 1, Output: out, CacheRead: 2}, Stats: stats}}}
+	}
+	usage, stats := transcript.Sum([]transcript.Step{
+		step(10, &llm.Stats{TTFT: &ttft, Duration: 100, TPS: 100, Cost: &llm.Cost{Input: 1, Total: 1}}),
+		step(20, nil),
+		step(30, &llm.Stats{Duration: 300, TPS: 100, Cost: &llm.Cost{Output: 2, Total: 2}}),
+	})
+	want := &llm.Stats{TTFT: &ttft, Duration: 400, TPS: 150, Cost: &llm.Cost{Input: 1, Output: 2, Total: 3}}
+	if d := cmp.Diff(want, stats); d != "" || usage != (llm.Usage{Input: 3, Output: 60, CacheRead: 6}) || transcript.In(usage) != 9 {
+		t.Error(d, usage)
+	}
+	_, stats = transcript.Sum([]transcript.Step{step(1, &llm.Stats{Duration: 1, Cost: &llm.Cost{}}), step(1, &llm.Stats{})})
+	if stats.Cost != nil {
+		t.Errorf("cost = %v", stats.Cost)
+	}
+	if usage, stats := transcript.Sum(nil); usage != (llm.Usage{}) || stats != nil {
+		t.Errorf("nothing sums to %v, %v", usage, stats)
+	}
+}
+
+// Blocks survive the store, but for characters it cannot hold.
+func TestEncode(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.String()
+		blocks := rapid.SliceOf(rapid.Custom(func(t *rapid.T) llm.Block {
+			switch rapid.IntRange(0, 3).Draw(t, "kind") {
+			case 0:
+				return llm.Block{Text: &llm.Text{Text: words.Draw(t, "text")}}
+			case 1:
+				opaque := rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(t, "opaque")
+				return llm.Block{Thinking: &llm.Thinking{Text: words.Draw(t, "thinking"), Opaque: opaque, Driver: "d"}}
+			case 2:
+				return llm.Block{Call: &llm.ToolCall{ID: words.Draw(t, "id"), Name: words.Draw(t, "name"), Input: words.Draw(t, "input")}}
+			}
+			return llm.Block{Result: &llm.ToolResult{
+				CallID: words.Draw(t, "id"), Name: words.Draw(t, "name"), Content: words.Draw(t, "content"), IsError: rapid.Bool().Draw(t, "failed"),
+			}}
+		})).Draw(t, "blocks")
+		data, err := transcript.EncodeBlocks(blocks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(data), `\u0000`) && !strings.Contains(fmt.Sprint(show(blocks)), `\u0000`) {
+			t.Fatalf("the store cannot hold %s", data)
+		}
+		back, err := transcript.DecodeBlocks(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, _ := transcript.EncodeBlocks(back)
+		if len(back) != len(blocks) || string(again) != string(data) {
+			t.Fatalf("%s became %s", data, again)
+		}
+	})
+	if _, err := transcript.DecodeBlocks([]byte(`[{"type":"image"}]`)); err == nil {
+		t.Error("a block of an unknown kind was read")
+	}
+	if _, err := transcript.DecodeBlocks([]byte(`{`)); err == nil {
+		t.Error("garbage was read")
+	}
+	for in, want := range map[string]string{"a": "a", "a\x00b": "a\uFFFDb", "a\xff": "a\uFFFD"} {
+		if got := transcript.Storable(in); got != want || !utf8.ValidString(got) {
+			t.Errorf("%q became %q", in, got)
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package server
+
+import (
+	"context"
+
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+)
+
+// AnswerApproval allows or refuses a tool call that waits.
+func (s *Server) AnswerApproval(ctx context.Context, req *apiv1.AnswerApprovalRequest) (*apiv1.AnswerApprovalResponse, error) {
+	a, err := s.sessions.Answer(ctx, req.GetSessionId(), req.GetApprovalId(), req.GetDecision(), req.GetComment())
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.AnswerApprovalResponse{Approval: approval(a)}, nil
+}

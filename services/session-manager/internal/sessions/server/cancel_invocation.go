@@ -1,0 +1,18 @@
+package server
+
+import (
+	"context"
+
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+)
+
+// CancelInvocation stops one agent below the root and returns when it has ended.
+func (s *Server) CancelInvocation(
+	ctx context.Context, req *apiv1.CancelInvocationRequest,
+) (*apiv1.CancelInvocationResponse, error) {
+	ended, err := s.sessions.CancelInvocation(ctx, req.GetSessionId(), req.GetInvocationId())
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.CancelInvocationResponse{Invocation: invocation(ended)}, nil
+}

@@ -1,0 +1,254 @@
+package server
+
+import (
+	"math"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/llm"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+	"kaged.dev/services/session-manager/internal/wire"
+)
+
+// text returns nil for none.
+func text(s string) *string { return unlessZero(s) }
+
+func unlessZero[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+var states = map[record.State]apiv1.SessionState{
+	record.Idle: apiv1.SessionState_SESSION_STATE_IDLE, record.Queued: apiv1.SessionState_SESSION_STATE_QUEUED,
+	record.Running: apiv1.SessionState_SESSION_STATE_RUNNING, record.Paused: apiv1.SessionState_SESSION_STATE_PAUSED,
+	record.Failed: apiv1.SessionState_SESSION_STATE_FAILED, record.Ended: apiv1.SessionState_SESSION_STATE_ENDED,
+}
+
+func state(s record.State) apiv1.SessionState { return states[s] }
+
+func summary(s record.Session) *apiv1.SessionSummary {
+	return &apiv1.SessionSummary{
+		Id: s.ID, ProjectId: s.ProjectID, Name: text(s.Label), Label: text(s.Label), State: state(s.State), CreatedAt: s.CreatedAt,
+		UpdatedAt: s.UpdatedAt, ModelOverride: text(s.Overrides.Model), MaxStepsOverride: unlessZero(s.Overrides.MaxSteps),
+		MaxOutputTokensOverride: unlessZero(s.Overrides.MaxOutputTokens), MessageCount: int32(s.MessageCount),
+	}
+}
+
+func session(s record.Session) *apiv1.Session {
+	return &apiv1.Session{
+		Id: s.ID, ProjectId: s.ProjectID, Name: text(s.Label), Label: text(s.Label), State: state(s.State),
+		BlockedReason: text(s.Blocked()), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, EndedAt: unlessZero(s.EndedAt),
+		MessageCount: int32(s.MessageCount), ModelOverride: text(s.Overrides.Model),
+		MaxStepsOverride: unlessZero(s.Overrides.MaxSteps), MaxOutputTokensOverride: unlessZero(s.Overrides.MaxOutputTokens),
+		CurrentRun: text(s.CurrentRun), CageStatus: text(string(s.Cage)),
+		Totals: &apiv1.SessionTotals{
+			TokensIn: s.Totals.TokensIn, TokensOut: s.Totals.TokensOut, CostUsd: s.Totals.CostUSD,
+		},
+	}
+}
+
+// editFromProto reads the fields that tell null from absent. It fails with validation_failed for a value of another type.
+func editFromProto(req *apiv1.UpdateSessionRequest) (sessions.Edit, error) {
+	var e sessions.Edit
+	var err error
+	if e.Label, err = textField("label", req.GetLabel()); err != nil {
+		return e, err
+	}
+	if e.Model, err = textField("model_override", req.GetModelOverride()); err != nil {
+		return e, err
+	}
+	if e.MaxSteps, err = wholeField("max_steps_override", req.GetMaxStepsOverride()); err != nil {
+		return e, err
+	}
+	e.MaxOutputTokens, err = wholeField("max_output_tokens_override", req.GetMaxOutputTokensOverride())
+	return e, err
+}
+
+func textField(name string, v *structpb.Value) (sessions.Field[string], error) {
+	f := sessions.Field[string]{Given: v != nil}
+	switch k := v.GetKind().(type) {
+	case nil, *structpb.Value_NullValue:
+	case *structpb.Value_StringValue:
+		f.Value = &k.StringValue
+	default:
+		return f, check.Field(name, "%s must be a string or null.", name)
+	}
+	return f, nil
+}
+
+func wholeField(name string, v *structpb.Value) (sessions.Field[int64], error) {
+	f := sessions.Field[int64]{Given: v != nil}
+	switch k := v.GetKind().(type) {
+	case nil, *structpb.Value_NullValue:
+	case *structpb.Value_NumberValue:
+		if k.NumberValue != math.Trunc(k.NumberValue) || math.IsInf(k.NumberValue, 0) {
+			return f, check.Field(name, "%s must be a whole number or null.", name)
+		}
+		n := int64(max(math.MinInt32, min(math.MaxInt32, k.NumberValue)))
+		f.Value = &n
+	default:
+		return f, check.Field(name, "%s must be a whole number or null.", name)
+	}
+	return f, nil
+}
+
+var approvalStates = map[record.ApprovalState]apiv1.ApprovalState{
+	record.ApprovalPending:  apiv1.ApprovalState_APPROVAL_STATE_PENDING,
+	record.ApprovalApproved: apiv1.ApprovalState_APPROVAL_STATE_APPROVED,
+	record.ApprovalDenied:   apiv1.ApprovalState_APPROVAL_STATE_DENIED,
+	record.ApprovalExpired:  apiv1.ApprovalState_APPROVAL_STATE_EXPIRED,
+	record.ApprovalClosed:   apiv1.ApprovalState_APPROVAL_STATE_CLOSED,
+}
+
+// approvals returns requests for approval of one answer. A request alone is shown whole: it came as one message.
+func approvals(list []record.Approval) []*apiv1.Approval {
+	out, weights := make([]*apiv1.Approval, len(list)), make([]int, len(list))
+	for i, a := range list {
+		out[i] = approval(a)
+		weights[i] = proto.Size(out[i])
+	}
+	most := level(weights, answerBytes)
+	for i, a := range out {
+		if weights[i] <= most {
+			continue
+		}
+		s := a.GetSubject()
+		share := most / 8
+		s.Command, s.Preview, s.Cwd = shorten(s.GetCommand(), 4*share), shorten(s.GetPreview(), share), shorten(s.GetCwd(), share/2)
+		s.Reasons, s.Paths = few(s.GetReasons(), share), few(s.GetPaths(), share)
+	}
+	return out
+}
+
+func approval(a record.Approval) *apiv1.Approval {
+	return &apiv1.Approval{
+		Id: a.ID, SessionId: a.SessionID, RunId: a.RunID, ToolCallId: a.CallID, State: approvalStates[a.State], Subject: a.Subject.Proto(),
+		RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt, ResolvedAt: unlessZero(a.ResolvedAt), ResolvedBy: text(a.ResolvedBy),
+		Comment: text(a.Comment), InvocationId: a.InvocationID,
+	}
+}
+
+var roles = map[record.Role]apiv1.MessageRole{
+	record.Operator: apiv1.MessageRole_MESSAGE_ROLE_OPERATOR, record.Primary: apiv1.MessageRole_MESSAGE_ROLE_PRIMARY,
+	record.Subagent: apiv1.MessageRole_MESSAGE_ROLE_SUBAGENT, record.System: apiv1.MessageRole_MESSAGE_ROLE_SYSTEM,
+}
+
+// messages returns messages of one answer.
+func messages(list []record.Message) []*apiv1.SessionMessage {
+	weights := make([]int, len(list))
+	for i, m := range list {
+		weights[i] = overhead + len(m.Content) + sum(weigh(m.Blocks))
+	}
+	most := level(weights, answerBytes)
+	out := make([]*apiv1.SessionMessage, len(list))
+	for i, m := range list {
+		out[i] = message(m, most)
+	}
+	return out
+}
+
+// message returns a message of which content and parts take at most most bytes together.
+func message(m record.Message, most int) *apiv1.SessionMessage {
+	content := shorten(m.Content, level([]int{len(m.Content), sum(weigh(m.Blocks))}, most))
+	return &apiv1.SessionMessage{
+		Id: m.ID, SessionId: m.SessionID, Role: roles[m.Role], SubagentInvocationId: m.SubagentInvocationID, Content: content,
+		Parts: parts(m.Blocks, most-len(content)), CreatedAt: m.CreatedAt, Superseded: m.Superseded, RunId: text(m.RunID),
+		Metadata: metadata(m.Metadata),
+	}
+}
+
+func metadata(m *transcript.Metadata) *apiv1.MessageMetadata {
+	if m == nil {
+		return nil
+	}
+	return &apiv1.MessageMetadata{
+		Provider: m.Provider, Model: m.Model, StopReason: string(m.StopReason), Usage: wire.FrameUsage(m.Usage),
+		Stats: wire.FrameStats(m.Stats), ErrorMessage: shorten(m.ErrorMessage, errorBytes), ErrorCode: m.ErrorCode, ErrorStatus: int32(m.ErrorStatus),
+	}
+}
+
+var runStates = map[record.RunState]apiv1.RunState{
+	record.RunPending: apiv1.RunState_RUN_STATE_PENDING, record.RunRunning: apiv1.RunState_RUN_STATE_RUNNING,
+	record.RunCompleted: apiv1.RunState_RUN_STATE_COMPLETED, record.RunPaused: apiv1.RunState_RUN_STATE_PAUSED,
+	record.RunFailed: apiv1.RunState_RUN_STATE_FAILED, record.RunCancelled: apiv1.RunState_RUN_STATE_CANCELLED,
+}
+
+// outcome is how a run ended, nil while it has not.
+func outcome(r record.Run) *string {
+	if !r.State.Over() {
+		return nil
+	}
+	return text(string(r.State))
+}
+
+// duration is how long a run took, nil while it has not ended.
+func duration(r record.Run) *int64 {
+	if r.EndedAt == 0 || r.StartedAt == 0 {
+		return nil
+	}
+	d := max(r.EndedAt-r.StartedAt, 0)
+	return &d
+}
+
+func runSummary(d sessions.RunDetail) *apiv1.RunSummary {
+	r := d.Run
+	return &apiv1.RunSummary{
+		Id: r.ID, SessionId: r.SessionID, TriggerMessageId: r.TriggerMessageID, State: runStates[r.State], Outcome: outcome(r),
+		CreatedAt: r.CreatedAt, StartedAt: unlessZero(r.StartedAt), EndedAt: unlessZero(r.EndedAt), DurationMs: duration(r),
+		TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut, CostTotal: r.Totals.CostUSD, Steps: int32(r.Steps),
+		Error: r.Error.Proto(), SubagentInvocations: invocations(d.Invocations),
+	}
+}
+
+func run(d sessions.RunDetail) *apiv1.Run {
+	r := d.Run
+	out := &apiv1.Run{
+		Id: r.ID, SessionId: r.SessionID, TriggerMessageId: r.TriggerMessageID, MessageId: r.MessageID, State: runStates[r.State],
+		Outcome: outcome(r), StopReason: text(string(r.StopReason)), CreatedAt: r.CreatedAt, StartedAt: unlessZero(r.StartedAt),
+		EndedAt: unlessZero(r.EndedAt), DurationMs: duration(r), TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut,
+		CostTotal: r.Totals.CostUSD, Error: r.Error.Proto(), CompiledHash: r.CompiledHash, PromptHashes: r.PromptHashes,
+		CageStatus: string(r.Cage),
+	}
+	share := answerBytes
+	if len(d.Invocations) > 0 {
+		share /= 2
+		out.SubagentInvocations = described(d.Invocations, share)
+	}
+	out.Steps = steps(d.Steps, share)
+	return out
+}
+
+// steps returns steps in at most most bytes.
+func steps(list []transcript.Step, most int) []*apiv1.RunStep {
+	blocks, weights := make([][]llm.Block, len(list)), make([]int, len(list))
+	for i, s := range list {
+		blocks[i] = withResults(s)
+		weights[i] = overhead + sum(weigh(blocks[i]))
+	}
+	most = level(weights, most)
+	var out []*apiv1.RunStep
+	for i, s := range list {
+		out = append(out, &apiv1.RunStep{
+			Step: int32(s.Step), Parts: parts(blocks[i], most), StopReason: string(s.Stop), Provider: s.Provider, Model: s.Model,
+			Usage: wire.FrameUsage(&s.Usage), Stats: wire.FrameStats(s.Stats), CreatedAt: s.At,
+		})
+	}
+	return out
+}
+
+// withResults returns a step's blocks with the results of its tools among them.
+func withResults(s transcript.Step) []llm.Block {
+	blocks := s.Blocks
+	for i := range s.Results {
+		blocks = append(blocks[:len(blocks):len(blocks)], llm.Block{Result: &s.Results[i]})
+	}
+	return blocks
+}

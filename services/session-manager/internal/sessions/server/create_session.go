@@ -1,0 +1,22 @@
+package server
+
+import (
+	"context"
+
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
+)
+
+// CreateSession starts a conversation; no work begins.
+func (s *Server) CreateSession(ctx context.Context, req *apiv1.CreateSessionRequest) (*apiv1.CreateSessionResponse, error) {
+	created, err := s.sessions.Create(ctx, sessions.NewSession{
+		ProjectID: req.GetProjectId(), Name: req.GetName(), Label: req.GetLabel(), ResumeFrom: req.GetResumeFrom(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.CreateSessionResponse{
+		Id: created.ID, ProjectId: created.ProjectID, State: state(created.State), CreatedAt: created.CreatedAt,
+		Name: text(created.Label), Label: text(created.Label),
+	}, nil
+}

@@ -1,0 +1,18 @@
+package server
+
+import (
+	"context"
+
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+)
+
+// GetInvocation returns one call of an agent by another in full.
+func (s *Server) GetInvocation(ctx context.Context, req *apiv1.GetInvocationRequest) (*apiv1.GetInvocationResponse,
+	error,
+) {
+	found, err := s.sessions.Invocation(ctx, req.GetSessionId(), req.GetInvocationId())
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.GetInvocationResponse{Invocation: invocation(found)}, nil
+}

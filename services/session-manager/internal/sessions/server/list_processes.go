@@ -1,0 +1,16 @@
+package server
+
+import (
+	"context"
+
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+)
+
+// ListProcesses says what runs for the operator's sessions, or for one of them.
+func (s *Server) ListProcesses(ctx context.Context, req *apiv1.ListProcessesRequest) (*apiv1.ListProcessesResponse, error) {
+	found, err := s.sessions.Running(ctx, req.GetSessionId())
+	if err != nil {
+		return nil, err
+	}
+	return running(found), nil
+}

@@ -1,0 +1,22 @@
+package server
+
+import (
+	"context"
+
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
+)
+
+// PostMessage stores the operator's message and starts a run.
+func (s *Server) PostMessage(ctx context.Context, req *apiv1.PostMessageRequest) (*apiv1.PostMessageResponse, error) {
+	posted, err := s.sessions.Post(ctx, sessions.Post{
+		SessionID: req.GetSessionId(), Content: req.Content, Model: req.ModelOverride,
+		MaxSteps: req.MaxStepsOverride, MaxOutputTokens: req.MaxOutputTokensOverride,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.PostMessageResponse{
+		Id: posted.MessageID, SessionId: posted.SessionID, AcceptedAt: posted.AcceptedAt, RunId: posted.RunID,
+	}, nil
+}

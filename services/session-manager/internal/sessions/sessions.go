@@ -1,0 +1,108 @@
+// Package sessions puts together the context of sessions: their messages, runs and approvals. It alone knows leases, fences and
+// frames.
+package sessions
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/postgres/database"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/adapter/framejson"
+	"kaged.dev/services/session-manager/internal/adapter/harness"
+	"kaged.dev/services/session-manager/internal/adapter/jetstream"
+	"kaged.dev/services/session-manager/internal/adapter/sessionmanager"
+	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/sessions/core/lease"
+	"kaged.dev/services/session-manager/internal/sessions/core/live"
+	"kaged.dev/services/session-manager/internal/sessions/core/runs"
+	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
+	"kaged.dev/services/session-manager/internal/sessions/server"
+	"kaged.dev/services/session-manager/internal/sessions/store"
+)
+
+// Deps are what the context works with. Every field but NoSandbox is needed.
+type Deps struct {
+	DB    database.DB
+	Log   *slog.Logger
+	Local localconfig.Source
+	// Projects is the registry of the context of projects.
+	Projects sessions.Projects
+	Tools    sessions.Tools
+	Harness  grpc.ClientConnInterface
+	NATS     bus.Config
+	// Self is this process as others see it.
+	Self lease.Holder
+	// Dial reaches another session-manager at the address of a lease.
+	Dial func(address string) (grpc.ClientConnInterface, error)
+	// NoSandbox says that cages are switched off on this daemon.
+	NoSandbox bool
+}
+
+// Sessions is the context.
+type Sessions struct {
+	// Service answers for sessions, for sagas.
+	Service *sessions.Service
+	cfg     Config
+	live    *live.Registry
+	stream  *jetstream.Stream
+}
+
+// New returns the context. Nothing is started.
+func New(cfg Config, deps Deps) *Sessions {
+	kept := store.NewSessions(deps.DB)
+	stream := jetstream.New(jetstream.Config{Conn: deps.NATS, Frames: cfg.frames()}, deps.Log)
+	registry := live.NewRegistry(live.Deps{
+		Config: cfg.live(), Self: deps.Self, Store: kept, Stream: stream, Projects: deps.Projects, Log: deps.Log,
+		Runs: runs.Deps{
+			Harness:  harness.New(deps.Harness, cfg.HarnessTimeout.D(), deps.NoSandbox),
+			Renderer: framejson.Renderer{}, Config: deps.Local, Log: deps.Log,
+			HoldBack: cfg.HoldBack.D(), CancelGrace: cfg.CancelGrace.D(),
+			ApprovalTimeout: cfg.ApprovalTimeout.D(), Resumptions: cfg.ResumeLimit,
+		},
+	})
+	return &Sessions{cfg: cfg, live: registry, stream: stream, Service: sessions.New(sessions.Deps{
+		Config: sessions.Config{
+			MaxContent: cfg.MaxContent, RunStarts: cfg.RunStarts, StopTimeout: cfg.StopTimeout.D(),
+			ToolsTimeout: cfg.ToolsTimeout.D(), ToolsRetry: cfg.SweepInterval.D(),
+			AttachWait: cfg.AttachWait.D(), Farewell: cfg.Farewell.D(),
+		},
+		Store: kept, Live: registry, Projects: deps.Projects, Tools: deps.Tools, Peers: sessionmanager.New(deps.Dial),
+		Renderer: framejson.Renderer{}, Log: deps.Log,
+	})}
+}
+
+// Register adds the context's services.
+func (s *Sessions) Register(r grpc.ServiceRegistrar) {
+	sessionmanagerv1.RegisterSessionServiceServer(r, server.New(s.Service))
+	sessionmanagerv1.RegisterAttachServiceServer(r, server.NewAttach(s.Service, s.cfg.AttachTimeout.D()))
+}
+
+// ProbeWrite writes what a frame takes, for a transaction that is rolled back. It fails while the database has no room.
+func ProbeWrite(ctx context.Context, tx pgx.Tx) error { return store.ProbeWrite(ctx, tx) }
+
+// Stream connects to NATS and publishes frames until ctx ends. It outlives [Sessions.Run], whose last frames go through it.
+func (s *Sessions) Stream(ctx context.Context) { s.stream.Run(ctx) }
+
+// Run keeps leases and puts abandoned runs in order until ctx ends, and returns when every session is out of memory.
+func (s *Sessions) Run(ctx context.Context) {
+	var work sync.WaitGroup
+	work.Go(func() { s.Service.TellWorkspaces(ctx) })
+	work.Go(func() { s.Service.WatchWorkspaces(ctx) })
+	s.live.Run(ctx)
+	work.Wait()
+}
+
+// Drain ends runs, or waits for their next completed step, and tells sockets, until ctx ends.
+func (s *Sessions) Drain(ctx context.Context) { s.live.Drain(ctx) }
+
+// Live returns how many sessions this process holds in memory.
+func (s *Sessions) Live() int { return s.live.Count() }
+
+// Users returns how many requests and sockets keep a session in memory.
+func (s *Sessions) Users(id string) int { return s.live.Users(id) }

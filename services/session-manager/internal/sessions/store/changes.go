@@ -1,0 +1,301 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/postgres"
+	"kaged.dev/pkg/postgres/database"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	auditstore "kaged.dev/services/session-manager/internal/audit/store"
+	"kaged.dev/services/session-manager/internal/sessions/core/lease"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+	"kaged.dev/services/session-manager/internal/sessions/store/db"
+	"kaged.dev/services/session-manager/internal/stored"
+)
+
+// staleLease is the SQLSTATE of assert_lease.
+const staleLease = "KG001"
+
+// Apply implements [live.Store]. The whole change is one round trip: without explicit control a batch is one transaction.
+func (s *Sessions) Apply(ctx context.Context, f lease.Fence, c record.Change, again bool) error {
+	leave, err := s.enter(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var p database.Pipeline
+	err = db.New(&p).AssertLease(ctx, f.Session, f.Holder, f.Epoch)
+	if err == nil {
+		err = queue(ctx, &p, f.Session, c)
+	}
+	if err != nil {
+		return database.Fail(err, "word a change")
+	}
+	err = p.Send(ctx, s.db)
+	if again && postgres.IsUnique(err, "") {
+		return nil // Its ids are its own: an earlier try was committed.
+	}
+	return refused(f, lost(err))
+}
+
+// largeChange is the text of a change in bytes from which on it is stored while no other such change is: worded, as JSON, as a
+// parameter and in the connection's buffer it exists ten times, so that the ends of eight answers of 12 MB would take a gigabyte.
+const largeChange = 1 << 20
+
+// enter waits for the turn of a change that is large; others need none.
+func (s *Sessions) enter(ctx context.Context, c record.Change) (leave func(), err error) {
+	if textOf(c) < largeChange {
+		return func() {}, nil
+	}
+	select {
+	case s.large <- struct{}{}:
+		return func() { <-s.large }, nil
+	case <-ctx.Done():
+		return nil, fault.From(ctx.Err())
+	}
+}
+
+// textOf returns the bytes of the messages and steps of a change.
+func textOf(c record.Change) (n int) {
+	for _, m := range c.Messages {
+		n += len(m.Content) + textOfBlocks(m.Blocks)
+	}
+	for _, i := range c.Invocations {
+		n += len(i.Prompt)
+	}
+	for _, i := range c.Ended {
+		n += len(i.Output)
+	}
+	for _, half := range c.Steps {
+		if half.Turn != nil {
+			n += textOfBlocks(half.Turn.Blocks)
+		}
+		for _, r := range half.Results {
+			n += len(r.Content)
+		}
+	}
+	return n
+}
+
+func textOfBlocks(blocks []llm.Block) (n int) {
+	for _, b := range blocks {
+		switch {
+		case b.Text != nil:
+			n += len(b.Text.Text)
+		case b.Thinking != nil:
+			n += len(b.Thinking.Text) + len(b.Thinking.Opaque)
+		case b.Call != nil:
+			n += len(b.Call.Input)
+		case b.Result != nil:
+			n += len(b.Result.Content)
+		}
+	}
+	return n
+}
+
+// refused turns what assert_lease says into a fault.
+func refused(f lease.Fence, err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == staleLease {
+		return fault.Wrap(err, fault.StaleLease, "Another process took over session %s.", f.Session)
+	}
+	return database.Fail(err, "change session")
+}
+
+// lost notes that an answer of the server was lost on its way, or was not about the change, so that it may have been committed.
+func lost(err error) error {
+	if err == nil || postgres.Refused(err) || pgconn.SafeToRetry(err) {
+		return err
+	}
+	return fault.Wrap(err, fault.Unavailable, "The database connection was lost while a change was being stored; it may or may not have been.").
+		With("subsystem", "storage").With(fault.CommitUnknown, true)
+}
+
+// queue words a change.
+func queue(ctx context.Context, p *database.Pipeline, session string, c record.Change) error {
+	q := db.New(p)
+	if patch := c.Fields(); !patch.Empty() {
+		if err := q.PatchSession(ctx, patchParams(session, patch, c.At)); err != nil {
+			return err
+		}
+	}
+	for _, m := range c.Messages {
+		params, err := messageParams(m)
+		if err != nil {
+			return err
+		}
+		if err := q.AppendMessage(ctx, params); err != nil {
+			return err
+		}
+	}
+	if err := queueRun(ctx, q, c); err != nil {
+		return err
+	}
+	if err := queueApprovals(ctx, q, c); err != nil {
+		return err
+	}
+	if err := auditstore.Append(ctx, p, c.Audit); err != nil {
+		return err
+	}
+	if len(c.Outbox) == 0 {
+		return nil
+	}
+	out := db.InsertOutboxParams{SessionID: session, CreatedAt: c.At}
+	for _, d := range c.Outbox {
+		out.Ns = append(out.Ns, d.N)
+		out.Channels = append(out.Channels, d.Channel.String())
+		out.Kinds = append(out.Kinds, d.Type)
+		out.MsgIds = append(out.MsgIds, d.ID)
+		out.Payloads = append(out.Payloads, d.Payload)
+	}
+	return q.InsertOutbox(ctx, out)
+}
+
+// queueRun words what a change says about runs.
+func queueRun(ctx context.Context, q *db.Queries, c record.Change) error {
+	if c.NewRun != nil {
+		params, err := runParams(*c.NewRun)
+		if err != nil {
+			return err
+		}
+		if err := q.InsertRun(ctx, params); err != nil {
+			return err
+		}
+	}
+	if err := queueInvocations(ctx, q, c); err != nil {
+		return err
+	}
+	for _, half := range c.Steps {
+		params, err := stepParams(half, c.At)
+		if err != nil {
+			return err
+		}
+		if err := q.InsertStep(ctx, params); err != nil {
+			return err
+		}
+	}
+	if c.Cage != nil {
+		if err := q.SetCageStatus(ctx, string(c.Cage.Status), c.Cage.RunID); err != nil {
+			return err
+		}
+	}
+	if c.CancelRequested != "" {
+		if err := q.NoteCancel(ctx, c.At, c.CancelRequested); err != nil {
+			return err
+		}
+	}
+	if c.EndRun != nil {
+		return q.EndRun(ctx, endParams(*c.EndRun, c.At))
+	}
+	return nil
+}
+
+func patchParams(session string, patch record.Patch, at int64) db.PatchSessionParams {
+	p := db.PatchSessionParams{
+		ID: session, At: at, BlockedReason: patch.BlockedReason, Label: patch.Label, Model: patch.Model,
+		MaxSteps: patch.MaxSteps, MaxOutputTokens: patch.MaxOutputTokens, ResumeRun: patch.ResumeRun,
+	}
+	if patch.State != "" {
+		p.State = (*string)(&patch.State)
+	}
+	if patch.AuditHead != nil {
+		items := int32(patch.AuditHead.Items)
+		p.AuditHeadHash, p.AuditHeadItems = &patch.AuditHead.Hash, &items
+	}
+	return p
+}
+
+func messageParams(m record.Message) (db.AppendMessageParams, error) {
+	p := db.AppendMessageParams{
+		ID: m.ID, SessionID: m.SessionID, Role: string(m.Role), Content: transcript.Storable(m.Content), RunID: m.RunID,
+		AgentPath: m.AgentPath, SubagentInvocationID: m.SubagentInvocationID, CostTotal: m.Cost, CreatedAt: m.CreatedAt,
+	}
+	if m.Blocks != nil {
+		blocks, err := transcript.EncodeBlocks(m.Blocks)
+		if err != nil {
+			return p, err
+		}
+		p.Blocks = text(blocks)
+	}
+	if m.Metadata != nil {
+		kept := *m.Metadata
+		kept.Provider, kept.Model = transcript.Storable(kept.Provider), transcript.Storable(kept.Model)
+		kept.ErrorMessage = transcript.Storable(kept.ErrorMessage)
+		metadata, err := json.Marshal(kept)
+		if err != nil {
+			return p, err
+		}
+		p.Metadata = text(metadata)
+	}
+	return p, nil
+}
+
+func text(b []byte) *string {
+	s := string(b)
+	return &s
+}
+
+func runParams(r record.Run) (db.InsertRunParams, error) {
+	hashes := r.PromptHashes
+	if hashes == nil {
+		hashes = map[string]string{}
+	}
+	encoded, err := database.JSON(hashes)
+	return db.InsertRunParams{
+		ID: r.ID, SessionID: r.SessionID, Owner: r.Owner, ProjectID: r.ProjectID, TriggerMessageID: r.TriggerMessageID,
+		MessageID: r.MessageID, State: string(r.State), CompiledHash: r.CompiledHash, PromptHashes: encoded,
+		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, CageStatus: string(cmp.Or(r.Cage, contract.Uncaged)),
+	}, err
+}
+
+// maxErrorDetail bounds what is kept of a failure, in bytes of JSON.
+const maxErrorDetail = 64 << 10
+
+func endParams(e record.RunEnd, at int64) db.EndRunParams {
+	p := db.EndRunParams{
+		ID: e.RunID, State: string(e.State), StopReason: string(e.StopReason), TokensIn: e.Totals.TokensIn,
+		TokensOut: e.Totals.TokensOut, CostTotal: e.Totals.CostUSD, Steps: int32(e.Steps), EndedAt: at,
+	}
+	p.Error = keptError(e.Error) // details come from anywhere; Encode takes them all
+	return p
+}
+
+// keptError returns a failure as it is kept, nil for a nil failure.
+func keptError(e *fault.Error) *string {
+	if e == nil {
+		return nil
+	}
+	return text(audit.Encode(map[string]any{
+		"code": e.Code.String(), "message": e.Msg, "details": e.Details, "http": e.HTTP,
+	}, maxErrorDetail))
+}
+
+// The parts of a step.
+const (
+	partTurn    = 1
+	partResults = 2
+)
+
+func stepParams(half record.StepHalf, at int64) (db.InsertStepParams, error) {
+	p := db.InsertStepParams{
+		RunID: half.RunID, InvocationID: half.InvocationID, Step: int32(half.Step),
+		Part: partResults, CreatedAt: at,
+	}
+	var err error
+	if half.Turn == nil {
+		p.Body, err = stored.Results(half.Results)
+		return p, err
+	}
+	p.Part = partTurn
+	p.Body, err = stored.Turn(half.Turn.Turn)
+	return p, err
+}

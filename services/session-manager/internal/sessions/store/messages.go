@@ -1,0 +1,114 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/postgres/database"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+	"kaged.dev/services/session-manager/internal/sessions/store/db"
+)
+
+// messagePageBytes is how large the messages of one page may be together, unless the first alone is larger.
+const messagePageBytes = 4 << 20
+
+// listMessages ends a page before its messages become too large together.
+const listMessages = `select id, ordinal, role, content, blocks, metadata, run_id, agent_path, subagent_invocation_id, superseded, cost_total,
+       created_at, total
+from (select m.*, row_number() over w as n, sum(octet_length(content) + octet_length(blocks)) over w as size, count(*) over () as total
+      from (select id, ordinal, role, content, coalesce(blocks::text, '') as blocks, coalesce(metadata::text, '') as metadata,
+                   coalesce(run_id, '') as run_id, agent_path, coalesce(subagent_invocation_id, '') as subagent_invocation_id,
+                   superseded, cost_total, created_at
+            from messages where session_id = $1 and ordinal > $2 order by ordinal limit $3::int + 1) m
+      window w as (order by ordinal)) page
+where n <= $3::int and (n = 1 or size <= $4)
+order by ordinal`
+
+// Messages implements [sessions.Store].
+func (s *Sessions) Messages(ctx context.Context, session string, after int64, limit int32) ([]record.Message, bool, error) {
+	rows, err := s.db.Query(ctx, listMessages, session, after, limit, messagePageBytes)
+	if err != nil {
+		return nil, false, database.Fail(err, "list messages")
+	}
+	total := 0
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (record.Message, error) {
+		var r db.HistoryRow
+		err := row.Scan(&r.ID, &r.Ordinal, &r.Role, &r.Content, &r.Blocks, &r.Metadata, &r.RunID, &r.AgentPath, &r.SubagentInvocationID,
+			&r.Superseded, &r.CostTotal, &r.CreatedAt, &total)
+		if err != nil {
+			return record.Message{}, err
+		}
+		return messageFromRow(session, r), nil
+	})
+	return list, total > len(list), database.Fail(err, "list messages")
+}
+
+// History implements [live.Store].
+func (s *Sessions) History(ctx context.Context, session string) ([]record.Message, error) {
+	rows, err := db.New(s.db).History(ctx, session)
+	if err != nil {
+		return nil, database.Fail(err, "read history")
+	}
+	list := make([]record.Message, len(rows))
+	for i, row := range rows {
+		list[i] = messageFromRow(session, row)
+	}
+	return list, nil
+}
+
+// Ordinal implements [sessions.Store].
+func (s *Sessions) Ordinal(ctx context.Context, session, message string) (int64, error) {
+	n, err := db.New(s.db).MessageOrdinal(ctx, session, message)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, record.NotFound(message)
+	}
+	return n, database.Fail(err, "find message")
+}
+
+// messageFromRow returns a stored message. Where a part of it cannot be read, its text stands for it and its metadata says so: one
+// row never hides the others.
+func messageFromRow(session string, row db.HistoryRow) record.Message {
+	m := record.Message{
+		ID: row.ID, SessionID: session, Ordinal: row.Ordinal, Role: record.Role(row.Role), Content: row.Content, RunID: row.RunID,
+		AgentPath: row.AgentPath, SubagentInvocationID: row.SubagentInvocationID, Superseded: row.Superseded, Cost: cost(row.CostTotal),
+		CreatedAt: row.CreatedAt,
+	}
+	if row.Metadata != "" {
+		m.Metadata = new(transcript.Metadata)
+		if err := json.Unmarshal([]byte(row.Metadata), m.Metadata); err != nil {
+			m.Metadata = unreadable("The metadata of this message")
+		}
+	}
+	if row.Blocks != "" {
+		blocks, err := transcript.DecodeBlocks([]byte(row.Blocks))
+		if err != nil {
+			m.Metadata = unreadable("The parts of this message")
+			return m
+		}
+		m.Blocks = blocks
+	}
+	return m
+}
+
+// unreadable returns the metadata of a message of which a part cannot be read.
+func unreadable(what string) *transcript.Metadata {
+	return &transcript.Metadata{ErrorCode: fault.Internal.String(), ErrorMessage: database.Unreadable(what)}
+}
+
+// maxCost is the largest cost in USD that is shown.
+const maxCost = 1e12
+
+// cost returns a stored cost as JSON can show it, nil for none.
+func cost(usd *float64) *float64 {
+	if usd == nil || math.IsNaN(*usd) {
+		return nil
+	}
+	shown := max(-maxCost, min(*usd, maxCost))
+	return &shown
+}

@@ -1,0 +1,48 @@
+-- name: InsertRun :exec
+insert into runs (id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, compiled_hash, prompt_hashes, created_at, started_at,
+                  cage_status)
+values (@id, @session_id, @owner, @project_id, @trigger_message_id, @message_id, @state, @compiled_hash, @prompt_hashes, @created_at,
+        nullif(@started_at::bigint, 0), @cage_status);
+
+-- name: SetCageStatus :exec
+update runs set cage_status = @cage_status where id = @id;
+
+-- name: EndRun :exec
+update runs set state = @state, outcome = @state, stop_reason = nullif(@stop_reason::text, ''), error = sqlc.narg('error')::text::jsonb,
+    tokens_in = @tokens_in, tokens_out = @tokens_out, cost_total = sqlc.narg('cost_total'), steps = @steps, ended_at = @ended_at::bigint
+where id = @id and state in ('pending', 'running');
+
+-- name: NoteCancel :exec
+update runs set cancel_requested_at = @at::bigint where id = @id and cancel_requested_at is null;
+
+-- name: InsertStep :exec
+insert into run_steps (run_id, invocation_id, step, part, body, created_at) values (@run_id, @invocation_id, @step, @part, @body, @created_at);
+
+-- name: ListSteps :many
+select step, part, body, created_at from run_steps where run_id = @run_id and invocation_id = @invocation_id order by step, part;
+
+-- name: GetRun :one
+select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
+       coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,
+       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status,
+       coalesce(cancel_requested_at, 0)::bigint as cancel_requested_at
+from runs where session_id = @session_id and id = @id;
+
+-- name: ListRuns :many
+select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
+       coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,
+       created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status,
+       coalesce(cancel_requested_at, 0)::bigint as cancel_requested_at
+from runs where session_id = @session_id and (created_at, id) > (@after_at::bigint, @after_id::text)
+order by created_at, id limit @row_limit;
+
+-- name: CountTries :one
+select count(*)::int from runs where session_id = @session_id and trigger_message_id = @trigger_message_id;
+
+-- name: ActiveRuns :many
+select r.id, r.session_id, r.project_id, r.state, r.cage_status, r.created_at, coalesce(r.started_at, 0)::bigint as started_at,
+       coalesce(left(m.content, @prompt_chars::int), '')::text as prompt
+from runs r
+left join messages m on m.id = r.trigger_message_id
+where r.state in ('pending', 'running') and r.owner_user_id = @owner and (@session_id::text = '' or r.session_id = @session_id::text)
+order by r.created_at, r.id;

@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/page"
+	"kaged.dev/pkg/postgres/database"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+	"kaged.dev/services/session-manager/internal/sessions/store/db"
+	"kaged.dev/services/session-manager/internal/stored"
+)
+
+// Runs implements [sessions.Store].
+func (s *Sessions) Runs(ctx context.Context, session string, after *page.Key, limit int32) ([]record.Run, error) {
+	if after == nil {
+		after = &page.Key{N: -1}
+	}
+	rows, err := db.New(s.db).ListRuns(ctx, session, after.N, after.S, limit)
+	if err != nil {
+		return nil, database.Fail(err, "list runs")
+	}
+	list := make([]record.Run, len(rows))
+	for i, row := range rows {
+		list[i] = runFromRow(db.GetRunRow(row))
+	}
+	return list, nil
+}
+
+// Run implements [sessions.Store].
+func (s *Sessions) Run(ctx context.Context, session, run string) (record.Run, error) {
+	row, err := db.New(s.db).GetRun(ctx, session, run)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return record.Run{}, record.RunNotFound(run)
+	}
+	if err != nil {
+		return record.Run{}, database.Fail(err, "get run")
+	}
+	return runFromRow(row), nil
+}
+
+// runFromRow returns a stored run. A failure that cannot be read becomes one that says so, and a count or cost that cannot be is
+// clipped: one row never hides the others.
+func runFromRow(row db.GetRunRow) record.Run {
+	r := record.Run{
+		ID: row.ID, SessionID: row.SessionID, Owner: row.OwnerUserID, ProjectID: row.ProjectID,
+		TriggerMessageID: row.TriggerMessageID, MessageID: row.MessageID, State: record.RunState(row.State),
+		StopReason: llm.StopReason(row.StopReason), Steps: int(row.Steps), CompiledHash: row.CompiledHash,
+		Totals:    record.Totals{TokensIn: llm.AddCounts(row.TokensIn), TokensOut: llm.AddCounts(row.TokensOut), CostUSD: cost(row.CostTotal)},
+		CreatedAt: row.CreatedAt, StartedAt: row.StartedAt, EndedAt: row.EndedAt,
+		Cage: contract.CageStatus(row.CageStatus), CancelRequestedAt: row.CancelRequestedAt,
+	}
+	if err := json.Unmarshal(row.PromptHashes, &r.PromptHashes); err != nil {
+		r.PromptHashes = nil
+	}
+	r.Error = failure(row.Error, "The failure of this run")
+	return r
+}
+
+// failure returns the stored failure of a run or an agent, nil for an empty text.
+func failure(kept, of string) *fault.Error {
+	if kept == "" {
+		return nil
+	}
+	var f struct {
+		Code, Message string
+		Details       map[string]any
+		HTTP          int
+	}
+	if err := json.Unmarshal([]byte(kept), &f); err != nil {
+		return fault.New(fault.Internal, "%s", database.Unreadable(of))
+	}
+	code, ok := fault.ParseCode(f.Code)
+	if !ok {
+		code = fault.Internal
+	}
+	return &fault.Error{Code: code, Msg: f.Message, Details: f.Details, HTTP: f.HTTP}
+}
+
+// Steps implements [live.Store]. It fails for steps that cannot be read: a run is not put in order from half of what it did.
+func (s *Sessions) Steps(ctx context.Context, run, invocation string) ([]transcript.Step, error) {
+	steps, bad, err := s.steps(ctx, run, invocation)
+	return steps, database.Fail(errors.Join(err, bad), "read steps")
+}
+
+// ShownSteps implements [sessions.Store].
+func (s *Sessions) ShownSteps(ctx context.Context, run, invocation string) ([]transcript.Step, error) {
+	steps, _, err := s.steps(ctx, run, invocation)
+	return steps, database.Fail(err, "read steps")
+}
+
+// steps returns the steps of an agent in a run and, as bad, what of them cannot be read.
+func (s *Sessions) steps(ctx context.Context, run, invocation string) (steps []transcript.Step, bad, err error) {
+	rows, err := db.New(s.db).ListSteps(ctx, run, invocation)
+	for _, row := range rows {
+		var unread error
+		if steps, unread = addHalf(steps, row); unread != nil {
+			bad = errors.Join(bad, fmt.Errorf("step %d of run %s: %w", row.Step, run, unread))
+		}
+	}
+	return steps, bad, err
+}
+
+// addHalf adds a stored half of a step. A turn that cannot be read becomes a text that says so, and results that cannot be read are
+// left out, so that their calls count as cut off: one row never hides the others. The error says what cannot be read.
+func addHalf(steps []transcript.Step, row db.ListStepsRow) ([]transcript.Step, error) {
+	if row.Part == partTurn {
+		step := transcript.Step{}
+		turn, err := stored.FromTurn(row.Body)
+		if err == nil {
+			step.Turn = transcript.Turn{Turn: turn}
+		} else {
+			text := database.Unreadable(fmt.Sprintf("Step %d of this run", row.Step))
+			step.Turn = transcript.Turn{Turn: contract.Turn{
+				Stop: llm.StopError, Blocks: []llm.Block{{Text: &llm.Text{Text: text}}},
+			}}
+		}
+		step.Step, step.At = int(row.Step), row.CreatedAt
+		return append(steps, step), err
+	}
+	n := len(steps)
+	results, err := stored.FromResults(row.Body)
+	if err != nil {
+		return steps, err
+	}
+	if n == 0 || steps[n-1].Step != int(row.Step) {
+		return steps, errors.New("results without a turn")
+	}
+	steps[n-1].Results, steps[n-1].Done = results, true
+	return steps, nil
+}

@@ -1,0 +1,68 @@
+package sessionmanager
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	auditstore "kaged.dev/services/session-manager/internal/audit/store"
+
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// What the workspace has to say between calls is recorded for its session, once though two processes are told of it, and then
+// acknowledged; what is about a session that has ended is left to the end of that.
+func TestLateRecords(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.start("a")
+	live, over := a.session("ada"), a.session("ada")
+	if _, err := a.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: over, Confirm: true}); err != nil {
+		t.Fatal(err)
+	}
+	a.Stop()
+	event := func(session string) *toolrunnerv1.WorkspaceEvent {
+		payload, err := structpb.NewStruct(map[string]any{"process_id": "p", "run_id": "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &toolrunnerv1.WorkspaceEvent{Id: ident.New(), SessionId: session, Event: &toolrunnerv1.WorkspaceEvent_Record{
+			Record: &commonv1.AuditRecord{EventType: "process.lost", Ts: time.Now().UnixMilli(), AgentPath: "primary", Payload: payload},
+		}}
+	}
+	about, ended, none := event(live), event(over), event("no such session")
+	w.tools.mu.Lock()
+	w.tools.late = []*toolrunnerv1.WorkspaceEvent{ended, none, about}
+	w.tools.mu.Unlock()
+	b := w.start("b")
+	w.start("c")
+	var got []string
+	eventually(t, "both acknowledge the record", func() error {
+		w.tools.mu.Lock()
+		defer w.tools.mu.Unlock()
+		if got = slices.Clone(w.tools.acknowledged); len(got) < 2 {
+			return fmt.Errorf("acknowledged %v", got)
+		}
+		return nil
+	})
+	if want := []string{about.GetId(), about.GetId()}; !slices.Equal(got, want) {
+		t.Errorf("acknowledged %v, want %v", got, want)
+	}
+	for session, want := range map[string]int{live: 1, over: 0} {
+		records, _, err := auditstore.NewAudit(b.pool).Query(t.Context(), audit.Query{Owner: "ada", SessionID: session, Types: []string{"process.lost"}, Limit: 10})
+		if err != nil || len(records) != want {
+			t.Errorf("got %d records, %v, want %d", len(records), err, want)
+			continue
+		}
+		if want == 1 && (records[0].ID != about.GetId() || records[0].RunID != "r" || records[0].ProjectID != "music" || records[0].AgentPath != "primary") {
+			t.Errorf("got %+v", records[0])
+		}
+	}
+}

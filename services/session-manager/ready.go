@@ -1,0 +1,40 @@
+package sessionmanager
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/postgres"
+	"kaged.dev/pkg/postgres/database"
+	"kaged.dev/pkg/rpc"
+)
+
+// readyUnary refuses calls until the service is ready. A call that needs the database fails at once while it does not answer, and
+// ends when that begins.
+func (s *Service) readyUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if !s.ready.Load() {
+		return nil, database.NotOpen()
+	}
+	if rpc.OptionsOf(info.FullMethod).WithoutStorage {
+		return next(ctx, req)
+	}
+	bounded, done, err := s.health.Bound(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	resp, err := next(bounded, req)
+	if err != nil && bounded.Err() != nil {
+		err = postgres.Stalled(bounded, err)
+	}
+	return resp, err
+}
+
+// readyStream refuses streams until the service is ready.
+func (s *Service) readyStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if !s.ready.Load() {
+		return database.NotOpen()
+	}
+	return next(srv, stream)
+}

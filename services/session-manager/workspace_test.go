@@ -1,0 +1,154 @@
+package sessionmanager
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+)
+
+// asked returns what a tool-runner was asked for since the last time, each once: read, ended SESSION and listed SESSION.
+func (r *toolRunner) asked() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	calls := r.calls
+	r.calls = nil
+	slices.Sort(calls)
+	return slices.Compact(calls)
+}
+
+// moveTo makes a project belong to a workspace.
+func (w *world) moveTo(project, workspace string) {
+	w.t.Helper()
+	admin := w.connect(w.owner)
+	defer admin.Close(w.t.Context())
+	if _, err := admin.Exec(w.t.Context(), "update session_manager.projects set workspace = $2 where id = $1", project, workspace); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// What concerns a project or a session is asked of its own workspace, and of no other: reading files, listing what runs, and the end
+// of a session. What runs for an operator is asked of all workspaces of the operator's sessions.
+func TestEachWorkspaceIsAskedForItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	there := &toolRunner{}
+	w.elsewhere = map[string]*toolRunner{"there": there}
+	n := w.start("a")
+	here := n.session("ada")
+	w.moveTo("music", "there")
+	w.tools.asked()
+	if _, err := n.Projects.ReloadProject(as(t, "ada"), &apiv1.ReloadProjectRequest{Id: "music"}); err != nil {
+		t.Fatal(err)
+	}
+	created, err := n.Sessions.CreateSession(as(t, "ada"), &apiv1.CreateSessionRequest{ProjectId: "music"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := created.GetId()
+	w.tools.runs, there.runs = []string{here}, []string{moved}
+	for _, step := range []struct {
+		name        string
+		do          func() error
+		here, moved []string
+	}{
+		{"reload", func() error { return nil }, nil, []string{"read"}},
+		{"list of the session here", n.listing(here, here), []string{"listed " + here}, nil},
+		{"list of the session there", n.listing(moved, moved), nil, []string{"listed " + moved}},
+		{"list of all", n.listing("", here, moved), []string{"listed "}, []string{"listed "}},
+		{"end of the session there", n.ending(moved), nil, []string{"ended " + moved}},
+		{"end of the session here", n.ending(here), []string{"ended " + here}, nil},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if d := cmp.Diff(step.here, w.tools.asked()); d != "" {
+			t.Errorf("%s: calls of the default workspace (-want +got):\n%s", step.name, d)
+		}
+		if d := cmp.Diff(step.moved, there.asked()); d != "" {
+			t.Errorf("%s: calls of the other workspace (-want +got):\n%s", step.name, d)
+		}
+	}
+}
+
+// listing lists what runs for a session, or for all, and expects processes of some sessions.
+func (n *node) listing(session string, want ...string) func() error {
+	return func() error {
+		resp, err := n.Sessions.ListProcesses(as(n.w.t, "ada"), &apiv1.ListProcessesRequest{SessionId: session})
+		var got []string
+		for _, p := range resp.GetProcesses() {
+			got = append(got, p.GetSessionId())
+		}
+		if err == nil && !slices.Equal(got, want) {
+			err = fmt.Errorf("got processes of %q, want of %q", got, want)
+		}
+		return err
+	}
+}
+
+func (n *node) ending(session string) func() error {
+	return func() error {
+		_, err := n.Sessions.EndSession(as(n.w.t, "ada"), &apiv1.EndSessionRequest{Id: session, Confirm: true})
+		return err
+	}
+}
+
+// A workspace that nothing is known of is refused by its name, and its sessions can be ended all the same.
+func TestUnknownWorkspace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	n.session("ada")
+	w.moveTo("music", "nowhere")
+	created, err := n.Sessions.CreateSession(as(t, "ada"), &apiv1.CreateSessionRequest{ProjectId: "music"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, reload := n.Projects.ReloadProject(as(t, "ada"), &apiv1.ReloadProjectRequest{Id: "music"})
+	for name, err := range map[string]error{"reload": reload, "list": n.listing(created.GetId())()} {
+		f := refused(t, err, fault.Unavailable)
+		if !strings.Contains(f.Msg, `The workspace "nowhere" cannot be reached`) || f.Details["subsystem"] != "tool-runner" {
+			t.Errorf("%s: got %q with %v, want the name of the workspace and the subsystem tool-runner", name, f.Msg, f.Details)
+		}
+	}
+	if err := n.ending(created.GetId())(); err != nil {
+		t.Errorf("ending the session: %v", err)
+	}
+}
+
+// Ended sessions of a workspace that stays away keep no other workspace from hearing of its own.
+func TestWorkspaceThatStaysAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	there := &toolRunner{}
+	w.elsewhere = map[string]*toolRunner{"there": there}
+	n := w.start("a", func(c *Config) { c.ToolsTimeout = config.Duration(1) })
+	lost := n.session("ada")
+	w.moveTo("music", "there")
+	kept := n.session("ada")
+	w.tools.leave(true)
+	there.leave(true)
+	for _, s := range []string{lost, kept} {
+		if err := n.ending(s)(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.Stop()
+	there.leave(false)
+	w.start("b")
+	eventually(t, "the workspace that is back hears of its session", func() error {
+		there.mu.Lock()
+		defer there.mu.Unlock()
+		if !slices.Contains(there.ended, kept) {
+			return errors.New("it has not")
+		}
+		return nil
+	})
+}

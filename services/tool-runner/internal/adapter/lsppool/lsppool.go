@@ -1,0 +1,125 @@
+// Package lsppool asks language servers through the service lsp-pool.
+package lsppool
+
+import (
+	"context"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/services/tool-runner/internal/core/language"
+
+	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
+)
+
+// Client is a [language.Servers].
+type Client struct {
+	client lsppoolv1.LSPPoolServiceClient
+}
+
+var _ language.Servers = (*Client)(nil)
+
+// New returns a client that asks client.
+func New(client lsppoolv1.LSPPoolServiceClient) *Client { return &Client{client} }
+
+var actions = map[language.Action]lsppoolv1.Action{
+	language.Diagnostics: lsppoolv1.Action_ACTION_DIAGNOSTICS, language.Definition: lsppoolv1.Action_ACTION_DEFINITION,
+	language.References: lsppoolv1.Action_ACTION_REFERENCES, language.Symbols: lsppoolv1.Action_ACTION_SYMBOLS,
+	language.Rename:     lsppoolv1.Action_ACTION_RENAME,
+	language.RenameFile: lsppoolv1.Action_ACTION_RENAME_FILE, language.CodeActions: lsppoolv1.Action_ACTION_CODE_ACTIONS,
+	language.Hover: lsppoolv1.Action_ACTION_HOVER, language.TypeDefinition: lsppoolv1.Action_ACTION_TYPE_DEFINITION,
+	language.Implementation: lsppoolv1.Action_ACTION_IMPLEMENTATION,
+	language.Capabilities:   lsppoolv1.Action_ACTION_CAPABILITIES,
+	language.Request:        lsppoolv1.Action_ACTION_REQUEST,
+}
+
+// Ask implements language.Servers.
+func (c *Client) Ask(ctx context.Context, q language.Query) (language.Answer, error) {
+	res, err := c.client.Query(ctx, &lsppoolv1.QueryRequest{
+		View: &lsppoolv1.View{
+			ProjectId: q.ProjectID, Root: q.Root, SessionId: q.SessionID, Cage: q.Cage.Proto(), NoCommands: q.NoCommands,
+		},
+		Action: actions[q.Action], Path: q.Path, Line: uint32(q.At.Line), Character: uint32(q.At.Character), Lang: q.Lang,
+		IncludeDeclaration: q.IncludeDeclaration, IncludeDiagnostics: q.IncludeDiagnostics, Query: q.Search,
+		Limit: int32(q.Limit), NewName: q.NewName,
+		Method: q.Method, Params: q.Params, Severity: int32(q.Severity), Files: q.Files, WaitMs: q.WaitMS,
+		TimeoutMs: q.TimeoutMS,
+	})
+	if err != nil {
+		return language.Answer{}, err
+	}
+	a := language.Answer{
+		Completeness: language.Completeness{
+			State: res.GetCompleteness().GetState(), Percent: int(res.GetCompleteness().GetPercent()),
+			Reason: res.GetCompleteness().GetReason(),
+		},
+		JSON: res.GetJson(), Records: contract.RecordsFromProto(res.GetRecords()),
+	}
+	for _, l := range res.GetLocations() {
+		a.Locations = append(a.Locations, location(l))
+	}
+	for _, s := range res.GetSymbols() {
+		a.Symbols = append(a.Symbols, language.Symbol{
+			Name: s.GetName(), Kind: s.GetKind(), Container: s.GetContainer(),
+			At: location(s.GetLocation()),
+		})
+	}
+	for _, d := range res.GetDiagnostics() {
+		a.Diagnostics = append(a.Diagnostics, language.Diagnostic{
+			At: location(d.GetLocation()), Severity: int(d.GetSeverity()), Message: d.GetMessage(), Code: d.GetCode(),
+			Source: d.GetSource(),
+		})
+	}
+	if h := res.GetHover(); h != nil {
+		a.Hover = &language.About{Content: h.GetContent(), Documentation: h.GetDocumentation()}
+		if h.GetLocation() != nil {
+			at := location(h.GetLocation())
+			a.Hover.At = &at
+		}
+	}
+	for _, e := range res.GetEdits() {
+		a.Edits = append(a.Edits, language.FileEdit{
+			Path: e.GetPath(), MovedTo: e.GetMovedTo(), SHA256: e.GetSha256(), Content: e.Content, Removed: e.GetRemoved(),
+			Edits: int(e.GetEdits()),
+		})
+	}
+	for _, action := range res.GetActions() {
+		made := language.CodeAction{Title: action.GetTitle(), Kind: action.GetKind(), Preferred: action.GetPreferred()}
+		for _, r := range action.GetEdits() {
+			made.Edits = append(made.Edits, language.Replacement{
+				Path: r.GetPath(), Line: int(r.GetLine()), Old: r.GetOld(),
+				New: r.GetNew(),
+			})
+		}
+		a.Actions = append(a.Actions, made)
+	}
+	return a, nil
+}
+
+func location(l *lsppoolv1.Location) language.Location {
+	return language.Location{Path: l.GetPath(), Start: place(l.GetStart()), End: place(l.GetEnd())}
+}
+
+func place(p *lsppoolv1.Place) language.Place {
+	return language.Place{Line: int(p.GetLine()), Character: int(p.GetCharacter())}
+}
+
+// List implements language.Servers.
+func (c *Client) List(ctx context.Context, root string) ([]language.Server, error) {
+	res, err := c.client.ListServers(ctx, &lsppoolv1.ListServersRequest{Root: root})
+	return servers(res.GetServers()), err
+}
+
+// Stop implements language.Servers.
+func (c *Client) Stop(ctx context.Context, root, lang string) ([]language.Server, error) {
+	res, err := c.client.StopServers(ctx, &lsppoolv1.StopServersRequest{Root: root, Lang: lang})
+	return servers(res.GetServers()), err
+}
+
+func servers(list []*lsppoolv1.Server) (out []language.Server) {
+	for _, s := range list {
+		out = append(out, language.Server{
+			Lang: s.GetLang(), Command: s.GetCommand(), State: s.GetState(), PID: s.GetPid(),
+			Restarts: int(s.GetRestartCount()), Open: int(s.GetOpenFiles()),
+		})
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+// Package runs knows which runs of agents the workspace is told of.
+//
+// A run lives while it is held, by as many callers as there are. It ends when the last of them leaves; then its late calls are
+// refused until it is held again. A run that was never held is unknown, and its calls are made.
+package runs
+
+import (
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"kaged.dev/pkg/fault"
+)
+
+// Run names a run.
+type Run struct{ Session, ID string }
+
+// remembered is how many runs are known after their end.
+const remembered = 4096
+
+// Runs are the runs of a workspace. It is safe for concurrent use.
+type Runs struct {
+	mu       sync.Mutex // guards what follows
+	holders  map[Run]int
+	sessions map[string]int // held runs of each session
+	ended    *simplelru.LRU[Run, struct{}]
+}
+
+// New returns an empty set.
+func New() *Runs {
+	ended, err := simplelru.NewLRU[Run, struct{}](remembered, nil)
+	if err != nil {
+		panic(err) // its size is positive
+	}
+	return &Runs{holders: map[Run]int{}, sessions: map[string]int{}, ended: ended}
+}
+
+// Hold holds a run until release is called, once. release reports whether the run has ended with it, and whether it was the last
+// one of its session.
+func (r *Runs) Hold(run Run) (release func() (ended, last bool)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.holders[run]++; r.holders[run] == 1 {
+		r.sessions[run.Session]++
+		r.ended.Remove(run)
+	}
+	return func() (ended, last bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.holders[run]--; r.holders[run] > 0 {
+			return false, false
+		}
+		delete(r.holders, run)
+		r.ended.Add(run, struct{}{})
+		if r.sessions[run.Session]--; r.sessions[run.Session] > 0 {
+			return true, false
+		}
+		delete(r.sessions, run.Session)
+		return true, true
+	}
+}
+
+// Active reports whether a run of the session is held.
+func (r *Runs) Active(session string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sessions[session] > 0
+}
+
+// Check fails with unavailable for a run that has ended.
+func (r *Runs) Check(run Run) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended.Contains(run) {
+		return fault.New(fault.Unavailable, "The run %.80s has ended in this workspace, so the call was not made.", run.ID).
+			With("subsystem", "tool-runner").With("run_id", run.ID)
+	}
+	return nil
+}

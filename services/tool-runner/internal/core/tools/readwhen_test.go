@@ -1,0 +1,49 @@
+package tools_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"kaged.dev/services/tool-runner/internal/core/tool"
+)
+
+// The calls of shell.process that only look are told from the others by their parameters, by both of its names. They change
+// nothing and need no approval.
+func TestReadWhen(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	entry := b.entry("shell.process")
+	for _, c := range []struct {
+		name, input string
+		want        bool
+	}{
+		{"shell.process", `{"action":"list"}`, true},
+		{"shell.process", `{"action":"status","process_id":"x"}`, true},
+		{"shell.process", `{"action":"poll","process_id":"x","offset":0}`, true},
+		{"shell.process", `{"action":"poll","process_id":"x"}`, false}, // it takes what is new
+		{"shell.process", `{"action":"input","process_id":"x","input":"y"}`, false},
+		{"shell.process", `{"action":"signal","process_id":"x","signal":"INT"}`, false},
+		{"shell.process", `{"action":"kill","process_id":"x"}`, false},
+		{"process", `{"action":"status","process_id":"x"}`, true},
+		{"process", `{"action":"poll","process_id":"x"}`, false},
+	} {
+		t.Run(c.name+c.input, func(t *testing.T) {
+			t.Parallel()
+			if got := entry.OnlyLooks(c.name, json.RawMessage(c.input)); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+			params, err := entry.Decode(c.name, json.RawMessage(c.input))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if effect := entry.Effect(params); c.want && (effect.Category != tool.Read || len(entry.Commands(params)) > 0) {
+				t.Errorf("it only looks, and has the effect %v", effect)
+			}
+		})
+	}
+	for _, e := range b.catalogue {
+		if e.Category == tool.Read && e.ReadWhen != nil {
+			t.Errorf("%s only looks and says when it does", e.Name())
+		}
+	}
+}

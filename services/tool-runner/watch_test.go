@@ -1,0 +1,120 @@
+package toolrunner_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"kaged.dev/pkg/config"
+	toolrunner "kaged.dev/services/tool-runner"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// watcher is a stream of what the workspace has to say between calls.
+type watcher struct {
+	t      *testing.T
+	stream toolrunnerv1.ToolRunnerService_WatchWorkspaceClient
+	events chan *toolrunnerv1.WorkspaceEvent
+	leave  context.CancelFunc
+}
+
+func watch(t *testing.T, c *client) *watcher {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	stream, err := c.WatchWorkspace(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &watcher{t, stream, make(chan *toolrunnerv1.WorkspaceEvent, 10), cancel}
+	w.acknowledge("")
+	go func() {
+		defer close(w.events)
+		for {
+			event, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			w.events <- event
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		for range w.events { // until the reader has ended
+		}
+	})
+	return w
+}
+
+func (w *watcher) acknowledge(id string) {
+	w.t.Helper()
+	if err := w.stream.Send(&toolrunnerv1.WatchWorkspaceRequest{Acknowledged: id}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// next returns the next event.
+func (w *watcher) next() *toolrunnerv1.WorkspaceEvent {
+	w.t.Helper()
+	event, ok := <-w.events
+	if !ok {
+		w.t.Fatal("the stream ended")
+	}
+	return event
+}
+
+// The end of a background process that no call learned of is told between runs, by its record; until it is acknowledged again to
+// each watcher, also after the tool runner was restarted and its supervisor lost, with the same id, and after that no more.
+func TestLateEndsAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, func(c *toolrunner.Config) { c.LateEvery = config.Duration(20 * time.Millisecond) })
+	short := w.background("exit 7")
+	long := w.background("sleep 1000")
+	first := watch(t, w.client)
+	told := first.next()
+	fields := told.GetRecord().GetPayload().GetFields()
+	if told.GetId() != short || told.GetSessionId() != "s1" || told.GetRunId() != "r1" ||
+		told.GetRecord().GetEventType() != "shell.executed" || fields["exit_code"].GetNumberValue() != 7 {
+		t.Errorf("got %v, want the end of %s", told, short)
+	}
+	first.leave()
+	w.restartRunner(t)
+	second := watch(t, w.client)
+	if again := second.next(); again.GetId() != told.GetId() {
+		t.Errorf("got %v after a restart, want %s again", again, told.GetId())
+	}
+	second.acknowledge(told.GetId())
+	w.restartBox(t)
+	third := watch(t, w.client)
+	lost := third.next()
+	if lost.GetId() == told.GetId() { // the acknowledgement had not arrived before the restart
+		third.acknowledge(lost.GetId())
+		lost = third.next()
+	}
+	if lost.GetId() != long || lost.GetRecord().GetEventType() != "process.lost" {
+		t.Errorf("got %v, want the loss of %s", lost, long)
+	}
+}
+
+// While a run of the session is held, its calls tell what has ended; the end of the run tells the rest at once.
+func TestLateEndsWaitForTheRun(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, func(c *toolrunner.Config) { c.LateEvery = config.Duration(time.Hour) })
+	release, _ := w.holdRun("r1")
+	polled := w.background("exit 1")
+	rest := w.background("exit 2")
+	events := watch(t, w.client)
+	w.end(polled)
+	for running := 1; running > 0; { // rest ends without a call that asks
+		list, err := w.below.ListProcesses(t.Context(), &sandboxsupervisorv1.ListProcessesRequest{SessionId: "s1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running = len(list.GetProcesses())
+	}
+	release()
+	if got := events.next(); got.GetId() != rest {
+		t.Errorf("got %v, want the end of %s, which no call learned of", got, rest)
+	}
+}

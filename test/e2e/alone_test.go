@@ -1,0 +1,214 @@
+package e2e_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+
+	busembedded "kaged.dev/pkg/bus/embedded"
+	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/rpc"
+	"kaged.dev/pkg/testkit/fakellm"
+	"kaged.dev/services/kaged"
+	"kaged.dev/test/e2e/kagedtest"
+)
+
+// started in this order; what needs another finds it when it calls it, so the order does not matter to them.
+var serviceNames = func() (names []string) {
+	for _, module := range kaged.Modules() {
+		names = append(names, module.Name)
+	}
+	return names
+}()
+
+// constellation is each service in a process of its own.
+type constellation struct {
+	*kagedtest.World
+	env       []string
+	processes map[string]*kagedtest.Process
+}
+
+func startAlone(t *testing.T, llm *fakellm.Server) *constellation {
+	t.Helper()
+	c := &constellation{World: kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic")), processes: map[string]*kagedtest.Process{}}
+	c.env = append(append(append([]string{}, c.Env...), databaseEnv(t)...), "KAGED_NATS_URL="+natsURL(t), "KAGED_LISTEN=127.0.0.1:0")
+	for _, name := range serviceNames {
+		c.start(t, name)
+	}
+	c.ready(t)
+	return c
+}
+
+// natsURL is the address of a NATS server that listens, as one for separate services does.
+func natsURL(t *testing.T) string {
+	t.Helper()
+	srv, err := busembedded.Start(busembedded.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Token: "alone"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Stop)
+	return srv.URL()
+}
+
+func (c *constellation) start(t *testing.T, name string) {
+	t.Helper()
+	c.processes[name] = kagedtest.Command(t, name, c.env)
+}
+
+func (c *constellation) conn(t *testing.T, name string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient("unix:"+host.SocketPath(c.DataDir, name), rpc.DialOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func (c *constellation) ready(t *testing.T) {
+	t.Helper()
+	for _, name := range serviceNames {
+		health := grpc_health_v1.NewHealthClient(c.conn(t, name))
+		kagedtest.Eventually(t, name+" serves", func() bool {
+			resp, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+			return err == nil && resp.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING
+		})
+	}
+}
+
+// Each service in a process of its own, over unix sockets: it lists its RPCs as grpcurl asks for them, and a whole session
+// works.
+func TestEachServiceAlone(t *testing.T) {
+	t.Parallel()
+	llm := fakellm.Start(t)
+	llm.Script(fakellm.Steps(repair()...))
+	c := startAlone(t, llm)
+	want := map[string]string{
+		"gateway": "kaged.gateway.v1.GatewayService", "session-manager": "kaged.sessionmanager.v1.SessionService",
+		"harness": "kaged.harness.v1.HarnessService", "tool-runner": "kaged.toolrunner.v1.ToolRunnerService",
+		"lsp-pool":           "kaged.lsppool.v1.LSPPoolService",
+		"sandbox-supervisor": "kaged.sandboxsupervisor.v1.SandboxService", "issue": "kaged.issue.v1.IssueService",
+	}
+	for _, name := range serviceNames {
+		if list := reflect(t, c.conn(t, name)); !slices.Contains(list, want[name]) || !slices.Contains(list, "grpc.health.v1.Health") {
+			t.Errorf("%s lists %v", name, list)
+		}
+	}
+	launch := kagedtest.Command(t, "kaged", c.env, "auth", "launch")
+	if out, code := launch.Rest(t); code != 0 || !strings.Contains(out, "/api/v1/launch?token=") {
+		t.Errorf("kaged auth launch ended with %d and said %q, %q", code, out, launch.Stderr)
+	}
+	dir := c.Project(t)
+	s := kagedtest.Open(t, c.SignIn(t), dir)
+	if outcome := s.Run(t, "fix the failing test"); outcome != "completed" {
+		t.Fatalf("the run %s", outcome)
+	}
+	s.Contiguous(t)
+	checkMessages(t, s)
+	if out, err := goTest(t, dir); err != nil {
+		t.Errorf("the test still fails:\n%s", out)
+	}
+	for name, p := range c.processes {
+		p.Signal(syscall.SIGTERM)
+		if _, code := p.Rest(t); code != 0 {
+			t.Errorf("%s ended with %d: %s", name, code, p.Stderr.Tail(5))
+		}
+	}
+}
+
+func reflect(t *testing.T, conn *grpc.ClientConn) []string {
+	t.Helper()
+	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range resp.GetListServicesResponse().GetService() {
+		names = append(names, s.GetName())
+	}
+	return names
+}
+
+// kill -9 of any one service while a command runs: the run ends with what was stored, the service comes back, and the
+// session takes the next message. The operator's socket survives where its gateway does, every frame comes again byte for
+// byte, and no model is asked by looking. Where the run does not need the victim itself it goes on: the model reads that the
+// command broke off.
+func TestAnyServiceMayDie(t *testing.T) {
+	t.Parallel()
+	outcomes := map[string]string{
+		"gateway": "cancelled", "session-manager": "failed", "harness": "failed", "tool-runner": "completed",
+		"lsp-pool": "cancelled", "sandbox-supervisor": "completed", "issue": "cancelled",
+	}
+	for _, victim := range serviceNames {
+		t.Run(victim, func(t *testing.T) {
+			t.Parallel()
+			llm := fakellm.Start(t)
+			llm.Handle(func(r *fakellm.Request) fakellm.Step {
+				switch {
+				case strings.Contains(r.LastText(), "again"):
+					return fakellm.Step{fakellm.Say("Still here.")}
+				case r.Turns() == 0:
+					return fakellm.Step{fakellm.Say("Waiting."), fakellm.Tool("shell.bash", `{"command":"echo started; sleep 1000"}`)}
+				}
+				return fakellm.Step{fakellm.Say("It broke off.")}
+			})
+			c := startAlone(t, llm)
+			dir := c.Project(t)
+			s := kagedtest.Open(t, c.SignIn(t), dir)
+			run := s.Send(t, "wait")
+			s.Until(t, "message.tool_output")
+
+			c.processes[victim].Kill()
+			<-c.processes[victim].Done()
+			c.start(t, victim)
+			c.ready(t)
+			if victim == "gateway" {
+				s.Client = c.SignIn(t)
+				s.Attach(t, s.Seen())
+			}
+			if outcomes[victim] == "cancelled" {
+				// The run goes on; only its command is in the way.
+				kagedtest.Post[struct{}](t, s.Client, "/api/v1/sessions/"+s.ID+"/runs/"+run+"/cancel", map[string]any{})
+			}
+			if victim == "session-manager" {
+				kagedtest.Eventually(t, "the session is idle", func() bool {
+					var session struct{ State string }
+					return s.Client.Do(t.Context(), http.MethodGet, "/api/v1/sessions/"+s.ID, nil, &session) == nil && session.State == "idle"
+				})
+			}
+			ended := string(s.Until(t, "run.ended").Payload)
+			if want := outcomes[victim]; !strings.Contains(ended, `"outcome":"`+want+`"`) || (want == "failed") != strings.Contains(ended, `"code":"interrupted"`) {
+				t.Errorf("the run ended with %s, want %s", ended, want)
+			}
+			if outcome := s.Run(t, "and again"); outcome != "completed" {
+				t.Errorf("the next run %s", outcome)
+			}
+			s.Contiguous(t)
+			asked := len(llm.Requests())
+			s.SameAgain(t)
+			page := kagedtest.Get[messagePage](t, s.Client, "/api/v1/sessions/"+s.ID+"/messages")
+			if len(page.Items) != 4 || page.Items[0].Content != "wait" || !strings.HasPrefix(page.Items[1].Content, "Waiting.") {
+				t.Errorf("messages: %+v", page.Items)
+			}
+			if n := len(llm.Requests()); n != asked || victim == "session-manager" && n != 2 {
+				t.Errorf("the model was asked %d times, %d of them before anybody looked", n, asked)
+			}
+			kagedtest.Eventually(t, "the command is gone", func() bool {
+				return !slices.ContainsFunc(kagedtest.Running(t, dir), func(p string) bool { return strings.Contains(p, "sleep 1000") })
+			})
+		})
+	}
+}

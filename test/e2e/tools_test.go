@@ -1,0 +1,34 @@
+package e2e_test
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kaged.dev/test/e2e/kagedtest"
+)
+
+// Ctrl-C ends a call and the command it runs, and so does the death of kaged: nothing is left behind.
+func TestACallEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*kagedtest.Process){
+		"interrupt": func(p *kagedtest.Process) { p.Signal(syscall.SIGINT) },
+		"kill":      (*kagedtest.Process).Kill,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			mark := map[string]string{"interrupt": "98765431", "kill": "98765432"}[name] // seconds nobody else sleeps
+			p := kagedtest.Command(t, "kaged", kagedtest.Environ("KAGED_DATA_DIR="+filepath.Join(dir, "data"), "KAGED_CONFIG="+filepath.Join(dir, "local.toml")),
+				"tools", "call", "shell.bash", `{"command":"echo ready; sleep `+mark+` & sleep `+mark+`"}`, "--project", dir)
+			kagedtest.Eventually(t, "the command runs", func() bool { return strings.Contains(p.Stderr.String(), "ready") })
+			end(p)
+			stdout, code := p.Rest(t)
+			if stdout != "" || name == "interrupt" && code != 130 {
+				t.Errorf("exit %d, printed %q", code, stdout)
+			}
+			kagedtest.Eventually(t, "the command is gone", func() bool { return len(kagedtest.Running(t, mark)) == 0 })
+		})
+	}
+}
