@@ -5,8 +5,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
-SERVICES := gateway session-manager harness tool-runner sandbox-supervisor
-MODULES  := proto pkg services
+SERVICES := $(patsubst services/%/module.go,%,$(wildcard services/*/module.go))
+MODULES  := proto pkg services test
 BIN      := bin
 TOOLS    := $(CURDIR)/$(BIN)/tools
 export PATH := $(TOOLS):$(PATH)
@@ -55,12 +55,16 @@ check: tools generate-check ## Check formatting, vet, lint, generated files, cro
 generate: tools ## Generate code and reference pages from their sources
 	@scripts/generate.sh
 
+.PHONY: breaking-baseline
+breaking-baseline: tools ## Accept the present messages as those that make check compares with
+	@buf build --exclude-source-info -o proto/baseline.binpb
+
 .PHONY: generate-check
 generate-check: tools
 	@scripts/generate.sh --check
 
 bench: setup-bench build ## Measure (make bench BENCH=regexp); prints TSV and writes bench.json
-	@go run ./services/kaged/cmd/kaged-bench -run '$(BENCH)' -kaged $(BIN)/kaged -json bench.json
+	@go run ./test/cmd/kaged-bench -run '$(BENCH)' -kaged $(BIN)/kaged -json bench.json
 
 fuzz: ## Run every fuzz target for FUZZTIME each (default 30s)
 	@scripts/fuzz.sh $(or $(FUZZTIME),30s)

@@ -3,7 +3,7 @@
 # there yet and gives each file to the user that reads it. Runs as root, without a network.
 #
 # Volumes, below $1 (the root of the container when it is not given):
-#   secrets/database   password (Postgres), url (session-manager)
+#   secrets/database   password (Postgres), url (session-manager, issue)
 #   secrets/bus        nats.conf (NATS), url (gateway, session-manager)
 #   secrets/services   token (every service of kaged)
 #   data/NAME          what NAME keeps; its user's
