@@ -181,9 +181,8 @@ func (c *Client) Provides(capability, method string) bool {
 	return false
 }
 
-// Call makes a request. It fails with a [Refusal] if the server refuses it, with [ErrServer] if the server is gone,
-// and with ctx's
-// error.
+// Call makes a request. It fails with a [Refusal] if the server refuses it, with ctx's error, and with [ErrServer] if
+// the server is gone; Done is closed then.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
 	waiter, err := c.conn.DispatchCall(ctx, method, params)
 	if err == nil {
@@ -198,16 +197,23 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, jsonrpc2.ErrClosed), errors.Is(err, errOver), errors.Is(err, errQueue):
-		return ErrServer
+		return c.gone()
 	}
 	return fmt.Errorf("the language server's answer to %s cannot be read: %w", method, err)
 }
 
 func (c *Client) notify(method string, params any) error {
 	if err := c.conn.Notify(context.Background(), method, params); err != nil {
-		return ErrServer
+		return c.gone()
 	}
 	return nil
+}
+
+// gone closes the connection and returns [ErrServer]. jsonrpc2 ends its calls before it closes the channel of Done, and a
+// full queue closes nothing: without this, a caller could take the connection for usable.
+func (c *Client) gone() error {
+	c.Close()
+	return ErrServer
 }
 
 // Done is closed when the connection is over.

@@ -157,6 +157,22 @@ func TestMisbehaviour(t *testing.T) {
 	}
 }
 
+// A call that fails with ErrServer leaves a connection that is seen to be over.
+func TestDoneAfterErrServer(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		r := connect(t, fakelsp.CrashOn)
+		if err := r.Call(t.Context(), "textDocument/hover", nil, nil); !errors.Is(err, lsp.ErrServer) {
+			t.Fatalf("got %v", err)
+		}
+		select {
+		case <-r.Done():
+		default:
+			t.Fatal("the connection looks usable")
+		}
+	}
+}
+
 // An edit that a server sends unasked is refused.
 func TestUnaskedEdit(t *testing.T) {
 	t.Parallel()
