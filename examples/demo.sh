@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A whole session with no key and no network: an agent repairs the failing test of examples/wordcount. A script plays the
+# A whole session with no key and no network: three agents repair the failing test of examples/wordcount. A script plays the
 # model; everything else is real. Ends in "demo: PASS". Usage: demo.sh PATH_OF_KAGED
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,6 +8,9 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 project=$dir/wordcount
 cp -r "$here/wordcount" "$project"
+rm -r "$project/.kaged"
+mkdir "$project/.kaged"
+cp -r "$here/team/project.yaml" "$here/team/prompts" "$project/.kaged/"
 git -C "$project" init -q
 git -C "$project" add -A
 git -C "$project" -c user.name=demo -c user.email=demo@localhost commit -qm "before"
@@ -17,11 +20,15 @@ cat >"$dir/local.toml" <<EOF
 smart-generalist = "rehearsal:wordcount"
 
 [providers.rehearsal]
-script = "$here/wordcount.rehearsal.yaml"
+script = "$here/team/rehearsal.yaml"
 EOF
 unset KAGED_DATABASE_URL KAGED_NATS_URL KAGED_INSECURE KAGED_URL
 echo "demo: the tests before"
 (cd "$project" && go test ./... || true) 2>&1 | sed 's/^/    /'
+if ! "$kaged" cage exec --project "$project" --policy "$here/cages/read-only.yaml" -- true >/dev/null 2>&1; then
+	echo "demo: this machine cannot make cages (kaged doctor says why); the agents run without"
+	export KAGED_NO_SANDBOX=1
+fi
 echo "demo: kaged run \"fix the failing test\""
 "$kaged" run --config "$dir/local.toml" --data-dir "$dir/data" --project "$project" "fix the failing test" || {
 	echo "demo: FAIL: the run did not complete" >&2

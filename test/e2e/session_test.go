@@ -211,27 +211,45 @@ func checkRecord(t *testing.T, s *kagedtest.Session) {
 	}
 }
 
-// The demo's script repairs the example with no model at all, in the same way make demo does.
-func TestTheDemoScript(t *testing.T) {
+// The scripts of the examples repair the project with no model at all: that of one agent, and that of make demo, in which two
+// children in cages do the work.
+func TestTheDemoScripts(t *testing.T) {
 	t.Parallel()
-	script, err := filepath.Abs(filepath.Join("..", "..", "examples", "wordcount.rehearsal.yaml"))
+	examples, err := filepath.Abs(filepath.Join("..", "..", "examples"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := kagedtest.NewWorld(t, "[models]\nsmart-generalist = \"rehearsal:wordcount\"\n\n[providers.rehearsal]\nscript = \""+script+"\"\n")
-	dir := w.Project(t)
-	p := kagedtest.Command(t, "kaged", w.Env, "run", "--project", dir, "fix the failing test")
-	out, code := p.Rest(t)
-	if code != 0 || !strings.Contains(out, "The tests pass.") {
-		t.Fatalf("kaged run ended with %d and said:\n%s", code, out)
-	}
-	if !strings.Contains(p.Stderr.String(), "rehearsal: a script plays the model") {
-		t.Error("the rehearsal is not labelled as one")
-	}
-	if out, err := goTest(t, dir); err != nil {
-		t.Errorf("the test still fails:\n%s", out)
-	}
-	if left := kagedtest.Running(t, w.DataDir); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+	for name, c := range map[string]struct{ script, project, said string }{
+		"one agent":    {script: "wordcount.rehearsal.yaml", said: "rehearsal: a script plays the model"},
+		"three agents": {script: "team/rehearsal.yaml", project: "team", said: "smith: completed (4 steps, 1 file changed)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kagedtest.NewWorld(t, "[models]\nsmart-generalist = \"rehearsal:wordcount\"\n\n[providers.rehearsal]\nscript = \""+
+				filepath.Join(examples, c.script)+"\"\n")
+			dir := w.Project(t)
+			if c.project != "" {
+				if err := os.RemoveAll(filepath.Join(dir, ".kaged")); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.CopyFS(filepath.Join(dir, ".kaged"), os.DirFS(filepath.Join(examples, c.project))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := kagedtest.Command(t, "kaged", w.Env, "run", "--project", dir, "fix the failing test")
+			out, code := p.Rest(t)
+			if code != 0 || !strings.Contains(out, "The tests pass.") {
+				t.Fatalf("kaged run ended with %d and said:\n%s%s", code, out, p.Stderr.String())
+			}
+			if said := p.Stderr.String(); !strings.Contains(said, c.said) {
+				t.Errorf("kaged run did not say %q:\n%s", c.said, said)
+			}
+			if out, err := goTest(t, dir); err != nil {
+				t.Errorf("the test still fails:\n%s", out)
+			}
+			if left := kagedtest.Running(t, w.DataDir); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
 	}
 }
