@@ -209,8 +209,8 @@ func (c *Client) notify(method string, params any) error {
 	return nil
 }
 
-// gone closes the connection and returns [ErrServer]. jsonrpc2 ends its calls before it closes the channel of Done, and a
-// full queue closes nothing: without this, a caller could take the connection for usable.
+// gone closes the connection and returns [ErrServer]. jsonrpc2 ends its calls before it closes the channel of Done, and
+// a full queue leaves the connection open: without this, a caller could take it for usable.
 func (c *Client) gone() error {
 	c.Close()
 	return ErrServer
