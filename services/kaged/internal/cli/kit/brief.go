@@ -46,7 +46,7 @@ func Outline(raw string, n int) string {
 }
 
 // subjects are the fields that say what something is about; they come first, for what comes last may be cut off.
-var subjects = []string{"path", "command", "pattern"}
+var subjects = []string{"path", "command", "pattern", "text"}
 
 // field is a field's value, empty for one that says nothing: null, false, an empty text or list.
 func field(value json.RawMessage) string {
