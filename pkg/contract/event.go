@@ -78,7 +78,16 @@ type TurnDone struct {
 // StepDone says that every result of a step was sent. The step is to be stored and answered.
 type StepDone struct{ Step int }
 
-// Retry is a model call that failed before a part of it was accepted, and that will be made again after a delay.
+// Retracted says that an answer broke off, and that the deltas of its step so far are void: the turn is asked for once
+// more. Audit has the usage of the attempt, which is part of that of the turn.
+type Retracted struct {
+	Step int
+	// Reason is a sentence fit to show.
+	Reason string
+	Audit  Record
+}
+
+// Retry is a model call that was refused, or whose answer was taken back, and that will be made again after a delay.
 type Retry struct {
 	Err     *fault.Error
 	Attempt int
@@ -193,6 +202,7 @@ func (ToolOutput) event()        {}
 func (ToolFinished) event()      {}
 func (TurnDone) event()          {}
 func (StepDone) event()          {}
+func (Retracted) event()         {}
 func (Retry) event()             {}
 func (Record) event()            {}
 func (ApprovalRequested) event() {}

@@ -20,10 +20,12 @@ var (
 	MessageToolOutput   = Type{Channel: Output, Name: "message.tool_output", Message: "MessageToolOutput", OfSocket: false}
 	MessageToolResult   = Type{Channel: Output, Name: "message.tool_result", Message: "MessageToolResult", OfSocket: false}
 	MessageEnd          = Type{Channel: Output, Name: "message.end", Message: "MessageEnd", OfSocket: false}
+	MessageRetract      = Type{Channel: Output, Name: "message.retract", Message: "MessageRetract", OfSocket: false}
 	SubagentStart       = Type{Channel: Output, Name: "subagent.start", Message: "SubagentStart", OfSocket: false}
 	SubagentOutput      = Type{Channel: Output, Name: "subagent.output", Message: "SubagentOutput", OfSocket: false}
 	SubagentToolCall    = Type{Channel: Output, Name: "subagent.tool_call", Message: "SubagentToolCall", OfSocket: false}
 	SubagentToolResult  = Type{Channel: Output, Name: "subagent.tool_result", Message: "SubagentToolResult", OfSocket: false}
+	SubagentRetract     = Type{Channel: Output, Name: "subagent.retract", Message: "SubagentRetract", OfSocket: false}
 	SubagentEnd         = Type{Channel: Output, Name: "subagent.end", Message: "SubagentEnd", OfSocket: false}
 	RunStarted          = Type{Channel: Events, Name: "run.started", Message: "RunStarted", OfSocket: false}
 	RunRetry            = Type{Channel: Events, Name: "run.retry", Message: "RunRetry", OfSocket: false}
@@ -44,10 +46,12 @@ var all = [...]Type{
 	MessageToolOutput,
 	MessageToolResult,
 	MessageEnd,
+	MessageRetract,
 	SubagentStart,
 	SubagentOutput,
 	SubagentToolCall,
 	SubagentToolResult,
+	SubagentRetract,
 	SubagentEnd,
 	RunStarted,
 	RunRetry,

@@ -121,6 +121,12 @@ const (
 	MaxCount    = 1<<53 - 1
 )
 
+// bytesPerToken is the estimated size of a token where no provider has counted: English prose has more, code less.
+const bytesPerToken = 4
+
+// EstimatedTokens returns about how many tokens a text of n bytes has.
+func EstimatedTokens(n int) int64 { return (int64(n) + bytesPerToken - 1) / bytesPerToken }
+
 // Bounded returns u with each field between 0 and limit.
 func (u Usage) Bounded(limit int64) Usage {
 	bound := func(n int64) int64 { return min(max(n, 0), limit) }
@@ -160,7 +166,10 @@ type Event struct {
 }
 
 // Accepted says that the provider answers.
-type Accepted struct{}
+type Accepted struct {
+	// Usage is the provider's count so far, zero where it counts at the end alone.
+	Usage Usage
+}
 
 // Done is a complete answer.
 type Done struct {

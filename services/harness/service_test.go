@@ -17,6 +17,7 @@ import (
 	"kaged.dev/pkg/compile"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/testkit"
 	"kaged.dev/pkg/testkit/fakellm"
 
@@ -304,6 +305,31 @@ func TestRun(t *testing.T) {
 			call := r.tools.seen[0]
 			if c := call.GetContext(); c.GetCaller() != "primary" || c.GetProjectRoot() != "/demo" || c.GetOperatorId() != "me" || len(c.GetTools()) != 2 {
 				t.Errorf("%v", call)
+			}
+		})
+	}
+}
+
+// A connection that breaks in mid-answer is made again through each wire format: the text is taken back, and the turn has the
+// bill of both attempts.
+func TestABrokenAnswerIsAskedForAgain(t *testing.T) {
+	for _, driver := range []string{"anthropic", "google", "openai", "openai-chat"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.model.Script(fakellm.Steps(
+				fakellm.Step{fakellm.Deltas(100, 20, 0), fakellm.Cut(4000)},
+				fakellm.Step{fakellm.Usage(llm.Usage{Input: 7, Output: 3}), fakellm.Say("Done.")},
+			))
+			w := r.begin(t.Context(), r.start(driver))
+			fin := w.finish(t)
+			got := strings.ReplaceAll(w.story(), "delta delta", "delta")
+			if got != "MessageStart delta Retracted Retry delta Turn Finished" {
+				t.Errorf("story is %s", got)
+			}
+			u := fin.GetUsage()
+			if fin.GetOutcome() != harnessv1.Outcome_OUTCOME_COMPLETED || u.GetInput() <= 7 || u.GetOutput() <= 3 {
+				t.Errorf("%v", fin)
 			}
 		})
 	}

@@ -368,6 +368,40 @@ func TestRetry(t *testing.T) {
 	}
 }
 
+// An answer that broke off is taken back on the channel of its text, recorded, and no part of the message.
+func TestRetract(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	w.harness.expect(func(p *play) {
+		p.model()
+		p.delta("Half")
+		p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Retracted{Retracted: &harnessv1.Retracted{
+			Step: 1, Reason: "It broke off.",
+			Audit: &commonv1.AuditRecord{EventType: "agent.turn_retracted", AgentPath: "primary"},
+		}}})
+		p.delta("Hello")
+		p.turn(1, false, text("Hello"))
+		p.complete(1)
+	})
+	run := n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	w.await(s, "events", `session.state {"state":"idle"}`)
+	output := w.await(s, "output", "message.end")
+	want := `message.retract {"message_id":"` + run.GetMessageId() + `","step":1,"reason":"It broke off."}`
+	if !slices.Contains(output, want) {
+		t.Errorf("output = %q, want %s", output, want)
+	}
+	resp, err := n.Audit.QueryAudit(as(t, "ada"), &apiv1.QueryAuditRequest{Session: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	retracted := func(e *apiv1.AuditEntry) bool { return e.GetEventType() == "agent.turn_retracted" }
+	if !slices.ContainsFunc(resp.GetItems(), retracted) {
+		t.Errorf("the record has %v", resp.GetItems())
+	}
+}
+
 // What a running tool writes is shown as it comes, and kept nowhere.
 func TestToolOutput(t *testing.T) {
 	t.Parallel()

@@ -67,6 +67,10 @@ func note(e contract.Event) (*harnessv1.RunEvent, error) {
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Retry{Retry: &harnessv1.Retry{
 			Error: e.Err.Proto(), Attempt: int32(e.Attempt), DelayMs: e.DelayMS, Provider: e.Provider, Model: e.Model,
 		}}}, nil
+	case contract.Retracted:
+		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Retracted{Retracted: &harnessv1.Retracted{
+			Step: int32(e.Step), Reason: e.Reason, Audit: e.Audit.Proto(),
+		}}}, nil
 	case contract.Record:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Audit{Audit: e.Proto()}}, nil
 	case contract.ApprovalRequested:
@@ -151,6 +155,11 @@ func fromNote(ev *harnessv1.RunEvent) contract.Event {
 		return contract.Retry{
 			Err: fault.FromProto(r.GetError()), Attempt: int(r.GetAttempt()), DelayMS: r.GetDelayMs(),
 			Provider: r.GetProvider(), Model: r.GetModel(),
+		}
+	case *harnessv1.RunEvent_Retracted:
+		r := e.Retracted
+		return contract.Retracted{
+			Step: int(r.GetStep()), Reason: r.GetReason(), Audit: contract.RecordFromProto(r.GetAudit()),
 		}
 	case *harnessv1.RunEvent_Audit:
 		return contract.RecordFromProto(e.Audit)

@@ -37,6 +37,7 @@ func events() map[string]contract.Event {
 		}},
 		"step_done": contract.StepDone{Step: 1},
 		"audit":     record,
+		"retracted": contract.Retracted{Step: 2, Reason: "It broke off.", Audit: record},
 		"retry":     contract.Retry{Err: failure, Attempt: 2, DelayMS: 1000, Provider: "q", Model: "m"},
 		"finished": contract.Finished{
 			Outcome: contract.Failed, Stop: llm.StopAborted, Usage: usage, Stats: stats, Err: failure, ClosingText: "c",

@@ -57,10 +57,13 @@ func newOutput(c Call, yield func(llm.Event, error) bool) *Output {
 func (o *Output) size() int { return o.most - o.left }
 
 // Accept says that the provider answers. Everything else says it too.
-func (o *Output) Accept() {
+func (o *Output) Accept() { o.AcceptCounted(llm.Usage{}) }
+
+// AcceptCounted says that the provider answers, and has counted so many tokens already.
+func (o *Output) AcceptCounted(u llm.Usage) {
 	if !o.accepted {
 		o.accepted = true
-		o.emit(llm.Event{Accepted: &llm.Accepted{}})
+		o.emit(llm.Event{Accepted: &llm.Accepted{Usage: u}})
 	}
 }
 

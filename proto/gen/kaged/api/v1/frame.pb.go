@@ -854,6 +854,71 @@ func (x *MessageEnd) GetErrorMessage() string {
 	return ""
 }
 
+// MessageRetract is output message.retract: the answer of a model broke off and will be asked for once more. Every delta since
+// the last tool result of the message, or since its start, is void.
+type MessageRetract struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The message.
+	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// The step of the run.
+	Step int32 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	// Why, a sentence.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MessageRetract) Reset() {
+	*x = MessageRetract{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MessageRetract) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MessageRetract) ProtoMessage() {}
+
+func (x *MessageRetract) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MessageRetract.ProtoReflect.Descriptor instead.
+func (*MessageRetract) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *MessageRetract) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *MessageRetract) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *MessageRetract) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // SubagentStart is output subagent.start: an agent calls another, which begins an invocation. It follows message.tool_call or
 // subagent.tool_call of that call. An invocation whose run ended without a subagent.end of it never came to be stored.
 type SubagentStart struct {
@@ -880,7 +945,7 @@ type SubagentStart struct {
 
 func (x *SubagentStart) Reset() {
 	*x = SubagentStart{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +957,7 @@ func (x *SubagentStart) String() string {
 func (*SubagentStart) ProtoMessage() {}
 
 func (x *SubagentStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +970,7 @@ func (x *SubagentStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentStart.ProtoReflect.Descriptor instead.
 func (*SubagentStart) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{12}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SubagentStart) GetInvocationId() string {
@@ -983,7 +1048,7 @@ type SubagentOutput struct {
 
 func (x *SubagentOutput) Reset() {
 	*x = SubagentOutput{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[13]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1060,7 @@ func (x *SubagentOutput) String() string {
 func (*SubagentOutput) ProtoMessage() {}
 
 func (x *SubagentOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[13]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1073,7 @@ func (x *SubagentOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentOutput.ProtoReflect.Descriptor instead.
 func (*SubagentOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{13}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SubagentOutput) GetInvocationId() string {
@@ -1065,7 +1130,7 @@ type SubagentToolCall struct {
 
 func (x *SubagentToolCall) Reset() {
 	*x = SubagentToolCall{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[14]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1077,7 +1142,7 @@ func (x *SubagentToolCall) String() string {
 func (*SubagentToolCall) ProtoMessage() {}
 
 func (x *SubagentToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[14]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1090,7 +1155,7 @@ func (x *SubagentToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentToolCall.ProtoReflect.Descriptor instead.
 func (*SubagentToolCall) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{14}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SubagentToolCall) GetInvocationId() string {
@@ -1151,7 +1216,7 @@ type SubagentToolResult struct {
 
 func (x *SubagentToolResult) Reset() {
 	*x = SubagentToolResult{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[15]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1228,7 @@ func (x *SubagentToolResult) String() string {
 func (*SubagentToolResult) ProtoMessage() {}
 
 func (x *SubagentToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[15]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1241,7 @@ func (x *SubagentToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentToolResult.ProtoReflect.Descriptor instead.
 func (*SubagentToolResult) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{15}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SubagentToolResult) GetInvocationId() string {
@@ -1228,6 +1293,71 @@ func (x *SubagentToolResult) GetTruncated() bool {
 	return false
 }
 
+// SubagentRetract is output subagent.retract: the answer of a model to an agent below the root broke off and will be asked for
+// once more. Every output of kind text or thinking since the last tool result of the invocation, or since its start, is void.
+type SubagentRetract struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The invocation.
+	InvocationId string `protobuf:"bytes,1,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// The step of the invocation.
+	Step int32 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	// Why, a sentence.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubagentRetract) Reset() {
+	*x = SubagentRetract{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubagentRetract) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubagentRetract) ProtoMessage() {}
+
+func (x *SubagentRetract) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubagentRetract.ProtoReflect.Descriptor instead.
+func (*SubagentRetract) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SubagentRetract) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
+func (x *SubagentRetract) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *SubagentRetract) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // SubagentEnd is output subagent.end: an invocation is over and stored. It precedes the result of the call that began it.
 type SubagentEnd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1255,7 +1385,7 @@ type SubagentEnd struct {
 
 func (x *SubagentEnd) Reset() {
 	*x = SubagentEnd{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[16]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1397,7 @@ func (x *SubagentEnd) String() string {
 func (*SubagentEnd) ProtoMessage() {}
 
 func (x *SubagentEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[16]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1280,7 +1410,7 @@ func (x *SubagentEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentEnd.ProtoReflect.Descriptor instead.
 func (*SubagentEnd) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{16}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SubagentEnd) GetInvocationId() string {
@@ -1359,7 +1489,7 @@ type RunStarted struct {
 
 func (x *RunStarted) Reset() {
 	*x = RunStarted{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[17]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1501,7 @@ func (x *RunStarted) String() string {
 func (*RunStarted) ProtoMessage() {}
 
 func (x *RunStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[17]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1514,7 @@ func (x *RunStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStarted.ProtoReflect.Descriptor instead.
 func (*RunStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{17}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RunStarted) GetRunId() string {
@@ -1401,7 +1531,8 @@ func (x *RunStarted) GetMessageId() string {
 	return ""
 }
 
-// RunRetry is events run.retry: a model call failed before anything was accepted and will be made again.
+// RunRetry is events run.retry: a model call failed before anything was accepted, or its answer was taken back, and it will be
+// made again.
 type RunRetry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
@@ -1424,7 +1555,7 @@ type RunRetry struct {
 
 func (x *RunRetry) Reset() {
 	*x = RunRetry{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[18]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1567,7 @@ func (x *RunRetry) String() string {
 func (*RunRetry) ProtoMessage() {}
 
 func (x *RunRetry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[18]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1580,7 @@ func (x *RunRetry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRetry.ProtoReflect.Descriptor instead.
 func (*RunRetry) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{18}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RunRetry) GetRunId() string {
@@ -1524,7 +1655,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[19]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1536,7 +1667,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[19]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1549,7 +1680,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{19}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RunEnded) GetRunId() string {
@@ -1630,7 +1761,7 @@ type RunCage struct {
 
 func (x *RunCage) Reset() {
 	*x = RunCage{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[20]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1642,7 +1773,7 @@ func (x *RunCage) String() string {
 func (*RunCage) ProtoMessage() {}
 
 func (x *RunCage) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[20]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1655,7 +1786,7 @@ func (x *RunCage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCage.ProtoReflect.Descriptor instead.
 func (*RunCage) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{20}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RunCage) GetRunId() string {
@@ -1746,7 +1877,7 @@ type PromptHeld struct {
 
 func (x *PromptHeld) Reset() {
 	*x = PromptHeld{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[21]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1889,7 @@ func (x *PromptHeld) String() string {
 func (*PromptHeld) ProtoMessage() {}
 
 func (x *PromptHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[21]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1902,7 @@ func (x *PromptHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptHeld.ProtoReflect.Descriptor instead.
 func (*PromptHeld) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{21}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PromptHeld) GetRunId() string {
@@ -1827,7 +1958,7 @@ type NetworkAttempted struct {
 
 func (x *NetworkAttempted) Reset() {
 	*x = NetworkAttempted{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1839,7 +1970,7 @@ func (x *NetworkAttempted) String() string {
 func (*NetworkAttempted) ProtoMessage() {}
 
 func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1852,7 +1983,7 @@ func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkAttempted.ProtoReflect.Descriptor instead.
 func (*NetworkAttempted) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{22}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NetworkAttempted) GetRunId() string {
@@ -1924,7 +2055,7 @@ type SessionStateChanged struct {
 
 func (x *SessionStateChanged) Reset() {
 	*x = SessionStateChanged{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1936,7 +2067,7 @@ func (x *SessionStateChanged) String() string {
 func (*SessionStateChanged) ProtoMessage() {}
 
 func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1949,7 +2080,7 @@ func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionStateChanged.ProtoReflect.Descriptor instead.
 func (*SessionStateChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{23}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SessionStateChanged) GetState() string {
@@ -1993,7 +2124,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2136,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2149,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{24}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -2109,7 +2240,7 @@ type ApprovalResolved struct {
 
 func (x *ApprovalResolved) Reset() {
 	*x = ApprovalResolved{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2252,7 @@ func (x *ApprovalResolved) String() string {
 func (*ApprovalResolved) ProtoMessage() {}
 
 func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2265,7 @@ func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalResolved.ProtoReflect.Descriptor instead.
 func (*ApprovalResolved) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{25}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ApprovalResolved) GetApprovalId() string {
@@ -2206,7 +2337,7 @@ type AuditWarning struct {
 
 func (x *AuditWarning) Reset() {
 	*x = AuditWarning{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2349,7 @@ func (x *AuditWarning) String() string {
 func (*AuditWarning) ProtoMessage() {}
 
 func (x *AuditWarning) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2362,7 @@ func (x *AuditWarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWarning.ProtoReflect.Descriptor instead.
 func (*AuditWarning) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{26}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AuditWarning) GetWarning() string {
@@ -2334,7 +2465,13 @@ const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"\x05usage\x18\x04 \x01(\v2\x18.kaged.api.v1.FrameUsageB\x04\xb0\xbb\x18\x01R\x05usage\x124\n" +
 	"\x05stats\x18\x05 \x01(\v2\x18.kaged.api.v1.FrameStatsB\x04\xb0\xbb\x18\x01R\x05stats\x12)\n" +
 	"\rerror_message\x18\x06 \x01(\tB\x04\xb0\xbb\x18\x01R\ferrorMessage:\x19\x92\xbd\x18\x15\n" +
-	"\x06output\x12\vmessage.end\"\xce\x02\n" +
+	"\x06output\x12\vmessage.end\"z\n" +
+	"\x0eMessageRetract\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x05R\x04step\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason:\x1d\x92\xbd\x18\x19\n" +
+	"\x06output\x12\x0fmessage.retract\"\xce\x02\n" +
 	"\rSubagentStart\x12#\n" +
 	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x125\n" +
 	"\x14parent_invocation_id\x18\x02 \x01(\tH\x00R\x12parentInvocationId\x88\x01\x01\x12\x15\n" +
@@ -2375,7 +2512,12 @@ const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"\vduration_ms\x18\x06 \x01(\x03R\n" +
 	"durationMs\x12\"\n" +
 	"\ttruncated\x18\a \x01(\bB\x04\xb0\xbb\x18\x01R\ttruncated:\"\x92\xbd\x18\x1e\n" +
-	"\x06output\x12\x14subagent.tool_result\"\xe3\x02\n" +
+	"\x06output\x12\x14subagent.tool_result\"\x82\x01\n" +
+	"\x0fSubagentRetract\x12#\n" +
+	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x05R\x04step\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason:\x1e\x92\xbd\x18\x1a\n" +
+	"\x06output\x12\x10subagent.retract\"\xe3\x02\n" +
 	"\vSubagentEnd\x12#\n" +
 	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x12\x12\n" +
 	"\x04exit\x18\x02 \x01(\x05R\x04exit\x12\x18\n" +
@@ -2501,7 +2643,7 @@ func file_kaged_api_v1_frame_proto_rawDescGZIP() []byte {
 	return file_kaged_api_v1_frame_proto_rawDescData
 }
 
-var file_kaged_api_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_kaged_api_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_kaged_api_v1_frame_proto_goTypes = []any{
 	(*ClientFrame)(nil),         // 0: kaged.api.v1.ClientFrame
 	(*Hello)(nil),               // 1: kaged.api.v1.Hello
@@ -2515,42 +2657,44 @@ var file_kaged_api_v1_frame_proto_goTypes = []any{
 	(*MessageToolOutput)(nil),   // 9: kaged.api.v1.MessageToolOutput
 	(*MessageToolResult)(nil),   // 10: kaged.api.v1.MessageToolResult
 	(*MessageEnd)(nil),          // 11: kaged.api.v1.MessageEnd
-	(*SubagentStart)(nil),       // 12: kaged.api.v1.SubagentStart
-	(*SubagentOutput)(nil),      // 13: kaged.api.v1.SubagentOutput
-	(*SubagentToolCall)(nil),    // 14: kaged.api.v1.SubagentToolCall
-	(*SubagentToolResult)(nil),  // 15: kaged.api.v1.SubagentToolResult
-	(*SubagentEnd)(nil),         // 16: kaged.api.v1.SubagentEnd
-	(*RunStarted)(nil),          // 17: kaged.api.v1.RunStarted
-	(*RunRetry)(nil),            // 18: kaged.api.v1.RunRetry
-	(*RunEnded)(nil),            // 19: kaged.api.v1.RunEnded
-	(*RunCage)(nil),             // 20: kaged.api.v1.RunCage
-	(*PromptHeld)(nil),          // 21: kaged.api.v1.PromptHeld
-	(*NetworkAttempted)(nil),    // 22: kaged.api.v1.NetworkAttempted
-	(*SessionStateChanged)(nil), // 23: kaged.api.v1.SessionStateChanged
-	(*ApprovalRequested)(nil),   // 24: kaged.api.v1.ApprovalRequested
-	(*ApprovalResolved)(nil),    // 25: kaged.api.v1.ApprovalResolved
-	(*AuditWarning)(nil),        // 26: kaged.api.v1.AuditWarning
-	nil,                         // 27: kaged.api.v1.Hello.ResumeFromSeqEntry
-	nil,                         // 28: kaged.api.v1.Welcome.ServerSeqEntry
-	(*structpb.Value)(nil),      // 29: google.protobuf.Value
-	(*FrameUsage)(nil),          // 30: kaged.api.v1.FrameUsage
-	(*FrameStats)(nil),          // 31: kaged.api.v1.FrameStats
-	(*v1.Error)(nil),            // 32: kaged.common.v1.Error
-	(*v1.CageFinding)(nil),      // 33: kaged.common.v1.CageFinding
-	(*v1.ApprovalSubject)(nil),  // 34: kaged.common.v1.ApprovalSubject
+	(*MessageRetract)(nil),      // 12: kaged.api.v1.MessageRetract
+	(*SubagentStart)(nil),       // 13: kaged.api.v1.SubagentStart
+	(*SubagentOutput)(nil),      // 14: kaged.api.v1.SubagentOutput
+	(*SubagentToolCall)(nil),    // 15: kaged.api.v1.SubagentToolCall
+	(*SubagentToolResult)(nil),  // 16: kaged.api.v1.SubagentToolResult
+	(*SubagentRetract)(nil),     // 17: kaged.api.v1.SubagentRetract
+	(*SubagentEnd)(nil),         // 18: kaged.api.v1.SubagentEnd
+	(*RunStarted)(nil),          // 19: kaged.api.v1.RunStarted
+	(*RunRetry)(nil),            // 20: kaged.api.v1.RunRetry
+	(*RunEnded)(nil),            // 21: kaged.api.v1.RunEnded
+	(*RunCage)(nil),             // 22: kaged.api.v1.RunCage
+	(*PromptHeld)(nil),          // 23: kaged.api.v1.PromptHeld
+	(*NetworkAttempted)(nil),    // 24: kaged.api.v1.NetworkAttempted
+	(*SessionStateChanged)(nil), // 25: kaged.api.v1.SessionStateChanged
+	(*ApprovalRequested)(nil),   // 26: kaged.api.v1.ApprovalRequested
+	(*ApprovalResolved)(nil),    // 27: kaged.api.v1.ApprovalResolved
+	(*AuditWarning)(nil),        // 28: kaged.api.v1.AuditWarning
+	nil,                         // 29: kaged.api.v1.Hello.ResumeFromSeqEntry
+	nil,                         // 30: kaged.api.v1.Welcome.ServerSeqEntry
+	(*structpb.Value)(nil),      // 31: google.protobuf.Value
+	(*FrameUsage)(nil),          // 32: kaged.api.v1.FrameUsage
+	(*FrameStats)(nil),          // 33: kaged.api.v1.FrameStats
+	(*v1.Error)(nil),            // 34: kaged.common.v1.Error
+	(*v1.CageFinding)(nil),      // 35: kaged.common.v1.CageFinding
+	(*v1.ApprovalSubject)(nil),  // 36: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_api_v1_frame_proto_depIdxs = []int32{
-	29, // 0: kaged.api.v1.ClientFrame.payload:type_name -> google.protobuf.Value
-	27, // 1: kaged.api.v1.Hello.resume_from_seq:type_name -> kaged.api.v1.Hello.ResumeFromSeqEntry
-	28, // 2: kaged.api.v1.Welcome.server_seq:type_name -> kaged.api.v1.Welcome.ServerSeqEntry
-	30, // 3: kaged.api.v1.MessageEnd.usage:type_name -> kaged.api.v1.FrameUsage
-	31, // 4: kaged.api.v1.MessageEnd.stats:type_name -> kaged.api.v1.FrameStats
-	32, // 5: kaged.api.v1.SubagentEnd.error:type_name -> kaged.common.v1.Error
-	30, // 6: kaged.api.v1.SubagentEnd.usage:type_name -> kaged.api.v1.FrameUsage
-	32, // 7: kaged.api.v1.RunRetry.error:type_name -> kaged.common.v1.Error
-	32, // 8: kaged.api.v1.RunEnded.error:type_name -> kaged.common.v1.Error
-	33, // 9: kaged.api.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
-	34, // 10: kaged.api.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	31, // 0: kaged.api.v1.ClientFrame.payload:type_name -> google.protobuf.Value
+	29, // 1: kaged.api.v1.Hello.resume_from_seq:type_name -> kaged.api.v1.Hello.ResumeFromSeqEntry
+	30, // 2: kaged.api.v1.Welcome.server_seq:type_name -> kaged.api.v1.Welcome.ServerSeqEntry
+	32, // 3: kaged.api.v1.MessageEnd.usage:type_name -> kaged.api.v1.FrameUsage
+	33, // 4: kaged.api.v1.MessageEnd.stats:type_name -> kaged.api.v1.FrameStats
+	34, // 5: kaged.api.v1.SubagentEnd.error:type_name -> kaged.common.v1.Error
+	32, // 6: kaged.api.v1.SubagentEnd.usage:type_name -> kaged.api.v1.FrameUsage
+	34, // 7: kaged.api.v1.RunRetry.error:type_name -> kaged.common.v1.Error
+	34, // 8: kaged.api.v1.RunEnded.error:type_name -> kaged.common.v1.Error
+	35, // 9: kaged.api.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
+	36, // 10: kaged.api.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
 	11, // [11:11] is the sub-list for method output_type
 	11, // [11:11] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
@@ -2566,17 +2710,17 @@ func file_kaged_api_v1_frame_proto_init() {
 	file_kaged_api_v1_message_proto_init()
 	file_kaged_api_v1_options_proto_init()
 	file_kaged_api_v1_frame_proto_msgTypes[0].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[12].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[16].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[19].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[25].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[13].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[18].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[21].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_frame_proto_rawDesc), len(file_kaged_api_v1_frame_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

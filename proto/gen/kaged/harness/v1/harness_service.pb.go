@@ -1409,6 +1409,7 @@ type RunEvent struct {
 	//	*RunEvent_Network
 	//	*RunEvent_AgentStarted
 	//	*RunEvent_AgentEnded
+	//	*RunEvent_Retracted
 	Event isRunEvent_Event `protobuf_oneof:"event"`
 	// The invocation it happened in, empty for the root agent's. finished and audit_head are of the root agent alone.
 	InvocationId  string `protobuf:"bytes,15,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
@@ -1597,6 +1598,15 @@ func (x *RunEvent) GetAgentEnded() *AgentEnded {
 	return nil
 }
 
+func (x *RunEvent) GetRetracted() *Retracted {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_Retracted); ok {
+			return x.Retracted
+		}
+	}
+	return nil
+}
+
 func (x *RunEvent) GetInvocationId() string {
 	if x != nil {
 		return x.InvocationId
@@ -1689,6 +1699,11 @@ type RunEvent_AgentEnded struct {
 	AgentEnded *AgentEnded `protobuf:"bytes,17,opt,name=agent_ended,json=agentEnded,proto3,oneof"`
 }
 
+type RunEvent_Retracted struct {
+	// An answer broke off and is taken back; the turn is asked for once more.
+	Retracted *Retracted `protobuf:"bytes,18,opt,name=retracted,proto3,oneof"`
+}
+
 func (*RunEvent_MessageStart) isRunEvent_Event() {}
 
 func (*RunEvent_Delta) isRunEvent_Event() {}
@@ -1720,6 +1735,8 @@ func (*RunEvent_Network) isRunEvent_Event() {}
 func (*RunEvent_AgentStarted) isRunEvent_Event() {}
 
 func (*RunEvent_AgentEnded) isRunEvent_Event() {}
+
+func (*RunEvent_Retracted) isRunEvent_Event() {}
 
 // AgentStarted is the beginning of an invocation.
 type AgentStarted struct {
@@ -2732,7 +2749,71 @@ func (x *StepDone) GetStep() int32 {
 	return 0
 }
 
-// Retry is a model call that failed before anything was accepted and will be made again.
+// Retracted says that an answer broke off. Every delta of its step is void; no tool of it has run.
+type Retracted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The step.
+	Step int32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Why, a sentence fit to show.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The record of it, with what the attempt used.
+	Audit         *v1.AuditRecord `protobuf:"bytes,3,opt,name=audit,proto3" json:"audit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Retracted) Reset() {
+	*x = Retracted{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Retracted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Retracted) ProtoMessage() {}
+
+func (x *Retracted) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Retracted.ProtoReflect.Descriptor instead.
+func (*Retracted) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Retracted) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Retracted) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Retracted) GetAudit() *v1.AuditRecord {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
+}
+
+// Retry is a model call that failed before anything was accepted, or whose answer was taken back, and that will be made again.
 type Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What went wrong.
@@ -2751,7 +2832,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +2844,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +2857,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -2841,7 +2922,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2853,7 +2934,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2866,7 +2947,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -3035,7 +3116,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x10CancelInvocation\x12#\n" +
 	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\t\n" +
-	"\aRunHalt\"\x85\b\n" +
+	"\aRunHalt\"\xc2\b\n" +
 	"\bRunEvent\x12E\n" +
 	"\rmessage_start\x18\x01 \x01(\v2\x1e.kaged.harness.v1.MessageStartH\x00R\fmessageStart\x12/\n" +
 	"\x05delta\x18\x02 \x01(\v2\x17.kaged.harness.v1.DeltaH\x00R\x05delta\x12@\n" +
@@ -3057,7 +3138,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\anetwork\x18\x0e \x01(\v2\x1e.kaged.harness.v1.NetworkTriedH\x00R\anetwork\x12E\n" +
 	"\ragent_started\x18\x10 \x01(\v2\x1e.kaged.harness.v1.AgentStartedH\x00R\fagentStarted\x12?\n" +
 	"\vagent_ended\x18\x11 \x01(\v2\x1c.kaged.harness.v1.AgentEndedH\x00R\n" +
-	"agentEnded\x12#\n" +
+	"agentEnded\x12;\n" +
+	"\tretracted\x18\x12 \x01(\v2\x1b.kaged.harness.v1.RetractedH\x00R\tretracted\x12#\n" +
 	"\rinvocation_id\x18\x0f \x01(\tR\finvocationIdB\a\n" +
 	"\x05event\"\xb7\x02\n" +
 	"\fAgentStarted\x120\n" +
@@ -3150,7 +3232,11 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x05model\x18\a \x01(\tR\x05model\x12\x12\n" +
 	"\x04wait\x18\b \x01(\bR\x04wait\"\x1e\n" +
 	"\bStepDone\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\x05R\x04step\"\x9c\x01\n" +
+	"\x04step\x18\x01 \x01(\x05R\x04step\"k\n" +
+	"\tRetracted\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\x05R\x04step\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x122\n" +
+	"\x05audit\x18\x03 \x01(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"\x9c\x01\n" +
 	"\x05Retry\x12,\n" +
 	"\x05error\x18\x01 \x01(\v2\x16.kaged.common.v1.ErrorR\x05error\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x19\n" +
@@ -3203,7 +3289,7 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(StepPart)(0),              // 0: kaged.harness.v1.StepPart
 	(ApprovalVerdict)(0),       // 1: kaged.harness.v1.ApprovalVerdict
@@ -3237,31 +3323,32 @@ var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(*ToolCallFinished)(nil),   // 29: kaged.harness.v1.ToolCallFinished
 	(*Turn)(nil),               // 30: kaged.harness.v1.Turn
 	(*StepDone)(nil),           // 31: kaged.harness.v1.StepDone
-	(*Retry)(nil),              // 32: kaged.harness.v1.Retry
-	(*RunFinished)(nil),        // 33: kaged.harness.v1.RunFinished
-	nil,                        // 34: kaged.harness.v1.Target.HeadersEntry
-	nil,                        // 35: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                        // 36: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                        // 37: kaged.harness.v1.StepStored.RoutesEntry
-	(*v1.Error)(nil),           // 38: kaged.common.v1.Error
-	(*CompiledProject)(nil),    // 39: kaged.harness.v1.CompiledProject
-	(*Message)(nil),            // 40: kaged.harness.v1.Message
-	(*v1.AuditRecord)(nil),     // 41: kaged.common.v1.AuditRecord
-	(*Usage)(nil),              // 42: kaged.harness.v1.Usage
-	(*Cost)(nil),               // 43: kaged.harness.v1.Cost
-	(*v1.CageFinding)(nil),     // 44: kaged.common.v1.CageFinding
-	(*v1.NetworkAttempt)(nil),  // 45: kaged.common.v1.NetworkAttempt
-	(*ToolCall)(nil),           // 46: kaged.harness.v1.ToolCall
-	(*v1.ApprovalSubject)(nil), // 47: kaged.common.v1.ApprovalSubject
-	(*ToolResult)(nil),         // 48: kaged.harness.v1.ToolResult
-	(*Block)(nil),              // 49: kaged.harness.v1.Block
-	(StopReason)(0),            // 50: kaged.harness.v1.StopReason
-	(*Stats)(nil),              // 51: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),    // 52: google.protobuf.Struct
+	(*Retracted)(nil),          // 32: kaged.harness.v1.Retracted
+	(*Retry)(nil),              // 33: kaged.harness.v1.Retry
+	(*RunFinished)(nil),        // 34: kaged.harness.v1.RunFinished
+	nil,                        // 35: kaged.harness.v1.Target.HeadersEntry
+	nil,                        // 36: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                        // 37: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                        // 38: kaged.harness.v1.StepStored.RoutesEntry
+	(*v1.Error)(nil),           // 39: kaged.common.v1.Error
+	(*CompiledProject)(nil),    // 40: kaged.harness.v1.CompiledProject
+	(*Message)(nil),            // 41: kaged.harness.v1.Message
+	(*v1.AuditRecord)(nil),     // 42: kaged.common.v1.AuditRecord
+	(*Usage)(nil),              // 43: kaged.harness.v1.Usage
+	(*Cost)(nil),               // 44: kaged.harness.v1.Cost
+	(*v1.CageFinding)(nil),     // 45: kaged.common.v1.CageFinding
+	(*v1.NetworkAttempt)(nil),  // 46: kaged.common.v1.NetworkAttempt
+	(*ToolCall)(nil),           // 47: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil), // 48: kaged.common.v1.ApprovalSubject
+	(*ToolResult)(nil),         // 49: kaged.harness.v1.ToolResult
+	(*Block)(nil),              // 50: kaged.harness.v1.Block
+	(StopReason)(0),            // 51: kaged.harness.v1.StopReason
+	(*Stats)(nil),              // 52: kaged.harness.v1.Stats
+	(*structpb.Struct)(nil),    // 53: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
-	34, // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	38, // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	35, // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	39, // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
 	5,  // 2: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
 	9,  // 3: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
 	11, // 4: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
@@ -3272,15 +3359,15 @@ var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
 	15, // 9: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
 	17, // 10: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
 	18, // 11: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
-	39, // 12: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	35, // 13: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	36, // 14: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	40, // 12: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	36, // 13: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	37, // 14: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
 	7,  // 15: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
 	4,  // 16: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
 	10, // 17: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
-	40, // 18: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	41, // 18: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
 	0,  // 19: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	37, // 20: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	38, // 20: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
 	1,  // 21: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
 	24, // 22: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
 	25, // 23: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
@@ -3289,53 +3376,55 @@ var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
 	29, // 26: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
 	30, // 27: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
 	31, // 28: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	41, // 29: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	32, // 30: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	33, // 31: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	42, // 29: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	33, // 30: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	34, // 31: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
 	7,  // 32: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
 	28, // 33: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
 	22, // 34: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
 	23, // 35: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
 	20, // 36: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
 	21, // 37: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
-	41, // 38: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
-	3,  // 39: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
-	38, // 40: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
-	42, // 41: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
-	43, // 42: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
-	41, // 43: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
-	41, // 44: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
-	44, // 45: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
-	45, // 46: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
-	41, // 47: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
-	2,  // 48: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	46, // 49: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	47, // 50: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	41, // 51: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	48, // 52: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	41, // 53: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	38, // 54: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	49, // 55: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	50, // 56: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	42, // 57: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	51, // 58: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	38, // 59: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	3,  // 60: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	50, // 61: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	42, // 62: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	51, // 63: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	38, // 64: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	49, // 65: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	52, // 66: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	6,  // 67: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	6,  // 68: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	8,  // 69: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	19, // 70: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	70, // [70:71] is the sub-list for method output_type
-	69, // [69:70] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	32, // 38: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
+	42, // 39: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
+	3,  // 40: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
+	39, // 41: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
+	43, // 42: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
+	44, // 43: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
+	42, // 44: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
+	42, // 45: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
+	45, // 46: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
+	46, // 47: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	42, // 48: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	2,  // 49: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	47, // 50: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	48, // 51: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	42, // 52: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	49, // 53: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	42, // 54: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	39, // 55: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	50, // 56: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	51, // 57: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	43, // 58: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	52, // 59: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	42, // 60: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
+	39, // 61: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	3,  // 62: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	51, // 63: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	43, // 64: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	52, // 65: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	39, // 66: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	50, // 67: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	53, // 68: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	6,  // 69: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	6,  // 70: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	8,  // 71: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	19, // 72: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	72, // [72:73] is the sub-list for method output_type
+	71, // [71:72] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -3374,6 +3463,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunEvent_Network)(nil),
 		(*RunEvent_AgentStarted)(nil),
 		(*RunEvent_AgentEnded)(nil),
+		(*RunEvent_Retracted)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3381,7 +3471,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

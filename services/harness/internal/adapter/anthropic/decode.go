@@ -67,9 +67,9 @@ func (d *decoder) start(data []byte, out *wire.Output) error {
 	if err := json.Unmarshal(data, &ev); err != nil {
 		return err
 	}
-	out.Accept()
 	u := ev.Message.Usage
 	d.count(u.InputTokens, u.OutputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens, u.OutputTokensDetails.ThinkingTokens)
+	out.AcceptCounted(d.usage)
 	return nil
 }
 

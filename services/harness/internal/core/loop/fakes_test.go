@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"iter"
 	"log/slog"
@@ -276,6 +277,8 @@ func (s *sink) story() []string {
 			out = append(out, "turn")
 		case contract.StepDone:
 			out = append(out, "done")
+		case contract.Retracted:
+			out = append(out, fmt.Sprintf("retract %d", e.Step))
 		case contract.Retry:
 			out = append(out, "retry "+e.Provider)
 		case asked:

@@ -34,6 +34,9 @@ type candidate struct {
 	unusable *fault.Error
 }
 
+// key names the target within a run.
+func (c candidate) key() string { return c.Provider + ":" + c.Model }
+
 func (v *invocation) candidates(route contract.Route) []candidate {
 	out := make([]candidate, len(route.Targets))
 	for i, t := range route.Targets {
@@ -53,11 +56,15 @@ type attempts struct {
 	seal       uint64
 	candidates []candidate
 	tried      int
+	retracted  bool           // an answer broke off, and was taken back
 	errs       []*fault.Error // of targets that were asked
 }
 
 // make asks the candidates in order until one accepts, or until one fails in a way that is for people to see.
 func (a *attempts) make(ctx context.Context) (answer, error) {
+	if err := a.passLimited(); err != nil {
+		return answer{}, err
+	}
 	last := a.lastUsable()
 	if last < 0 {
 		return answer{}, a.candidates[0].unusable
@@ -95,8 +102,7 @@ func (a *attempts) lastUsable() int {
 
 // skip announces, once per run, that a target cannot be used.
 func (a *attempts) skip(c, next candidate) error {
-	key := c.Provider + ":" + c.Model
-	if !a.run.skips(key) {
+	if !a.run.skips(c.key()) {
 		return nil
 	}
 	return a.run.emit(announced(c.unusable, a.tried+1, 0, next))
@@ -106,22 +112,37 @@ func (a *attempts) skip(c, next candidate) error {
 func (a *attempts) ask(ctx context.Context, c candidate, tries int) (answer, error) {
 	limits := a.run.deps.Limits
 	delays := retry.Pauses{First: limits.FirstDelay, Last: limits.LongestDelay}
+	if f, err := a.awaitReset(ctx, c); err != nil {
+		return answer{}, err
+	} else if f != nil {
+		return answer{}, f
+	}
 	for try := 1; ; try++ {
 		ans, err := a.once(ctx, c)
 		if err == nil {
 			return ans, nil
 		}
 		a.tried++
-		if ans.accepted || ctx.Err() != nil || !retryable(err) {
+		if ctx.Err() != nil || !retryable(err) {
 			return ans, err
 		}
 		f := fault.From(err)
-		a.errs = append(a.errs, f)
 		wait, patient := waitFor(f, delays.After(try-1), limits.LongestDelay)
-		if try == tries || !patient {
-			return ans, err
+		if ans.accepted {
+			if a.retracted || !patient {
+				return ans, err
+			}
+			if err := a.retract(ans, f); err != nil {
+				return answer{}, err
+			}
+			tries = max(tries, try+1)
 		}
-		if err := a.pause(ctx, f, wait, c); err != nil {
+		a.run.resets.note(c.key(), f)
+		a.errs = append(a.errs, f)
+		if try == tries || !patient {
+			return answer{}, err
+		}
+		if err := a.pause(ctx, f, a.tried, wait, c); err != nil {
 			return answer{}, err
 		}
 	}
@@ -177,8 +198,8 @@ func announced(f *fault.Error, attempt int, wait time.Duration, next candidate) 
 }
 
 // pause announces another try at the same target and waits for its time.
-func (a *attempts) pause(ctx context.Context, f *fault.Error, wait time.Duration, c candidate) error {
-	if err := a.run.emit(announced(f, a.tried, wait, c)); err != nil {
+func (a *attempts) pause(ctx context.Context, f *fault.Error, attempt int, wait time.Duration, c candidate) error {
+	if err := a.run.emit(announced(f, attempt, wait, c)); err != nil {
 		return err
 	}
 	timer := time.NewTimer(wait)

@@ -149,31 +149,147 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// Once something was accepted no other provider is tried: what came is kept and the run fails (H-STREAM-MAP-01).
-func TestNoFallbackAfterTheFirstChunk(t *testing.T) {
-	b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {
-		yield(llm.Event{TextDelta: "Half"})
+// breaks answers with a piece of text and breaks off.
+func breaks(text string) play {
+	return func(_ context.Context, yield func(llm.Event) bool) error {
+		yield(llm.Event{Accepted: &llm.Accepted{Usage: llm.Usage{Input: 100}}})
+		yield(llm.Event{TextDelta: text})
 		return fault.New(fault.ProviderBadResponse, "The answer of provider fake broke off.")
-	})
-	b.start.Routes["smart"] = routeTo("fake:m1", "fake:m2")
-	fin := b.run(t.Context())
-	if fin.Outcome != contract.Failed || fin.Err.Msg != "Agent generation failed: The answer of provider fake broke off." || b.model.calls() != 1 {
-		t.Errorf("%+v", fin)
 	}
-	if d := cmp.Diff([]llm.Block{{Text: &llm.Text{Text: "Half"}}}, fin.Partial); d != "" {
-		t.Error(d)
-	}
-	if fin.Stats == nil || fin.Stats.TTFT == nil {
-		t.Error("nothing was measured")
-	}
+}
 
-	b = newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {
-		yield(llm.Event{Accepted: &llm.Accepted{}})
-		return nil
+// A turn that breaks off is taken back and asked for once more at the same target, before any tool of it has run. The turn
+// bills both attempts.
+func TestABrokenTurnIsRetracted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, wants(call("c1", "file.read", "{}")), breaks("Half of it"), says("Whole."))
+		b.start.Routes["smart"] = routeTo("fake:m1", "other:m2")
+		began := time.Now()
+		fin := b.run(t.Context())
+		if fin.Outcome != contract.Completed || b.model.calls() != 3 || time.Since(began) != 500*time.Millisecond {
+			t.Fatalf("%+v after %d calls in %v", fin, b.model.calls(), time.Since(began))
+		}
+		want := []string{
+			"start fake:m1", "turn", "call c1", "result c1", "done", "results stored?",
+			"delta Half of it", "retract 2", "retry fake", "delta Whole.", "turn",
+		}
+		if d := cmp.Diff(want, b.sink.story()); d != "" {
+			t.Error(d)
+		}
+		taken := llm.Usage{Input: 100, Output: 3}
+		turn := of[contract.TurnDone](b.sink)[1]
+		if d := cmp.Diff(used.Add(taken), turn.Usage); d != "" {
+			t.Error(d)
+		}
+		if got, want := turn.Stats.Cost.Total, float64(10+5+100+3); got != want {
+			t.Errorf("the turn cost %v, want %v", got, want)
+		}
+		if d := cmp.Diff(used.Add(used).Add(taken), fin.Usage); d != "" || fin.Stats.Cost.Total != 2*15+103 {
+			t.Error(d, fin.Stats.Cost)
+		}
+		r := of[contract.Retracted](b.sink)[0]
+		if r.Reason != "The answer of provider fake broke off." || r.Audit.Type != "agent.turn_retracted" ||
+			r.Audit.Payload["tokens_in"] != int64(100) || r.Audit.Payload["cost_usd"] != 103.0 {
+			t.Errorf("%+v", r)
+		}
+		if d := cmp.Diff(b.model.requests[1], b.model.requests[2], cmp.FilterPath(func(p cmp.Path) bool {
+			return p.Last().String() == ".Hold"
+		}, cmp.Ignore())); d != "" {
+			t.Error("the second try asks for something else:", d)
+		}
 	})
-	if fin := b.run(t.Context()); fin.Err == nil || fin.Err.Code != fault.ProviderBadResponse || fin.Stats == nil || fin.Stats.TTFT != nil {
-		t.Errorf("%+v", fin)
-	}
+}
+
+// A turn that breaks off twice fails the run: the second piece is kept, both are billed, and no other target is asked
+// (H-STREAM-MAP-01).
+func TestATurnIsRetractedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, breaks("First"), breaks("Second"))
+		b.start.Routes["smart"] = routeTo("fake:m1", "fake:m2")
+		fin := b.run(t.Context())
+		const want = "Agent generation failed: The answer of provider fake broke off."
+		if fin.Outcome != contract.Failed || fin.Err.Msg != want || b.model.calls() != 2 {
+			t.Errorf("%+v", fin)
+		}
+		if d := cmp.Diff([]llm.Block{{Text: &llm.Text{Text: "Second"}}}, fin.Partial); d != "" {
+			t.Error(d)
+		}
+		if d := cmp.Diff(llm.Usage{Input: 200, Output: 4}, fin.Usage); d != "" || fin.Stats.TTFT == nil {
+			t.Error(d)
+		}
+	})
+}
+
+// An answer that breaks off before a word of it is estimated by the size of the request, and a refused second try leaves
+// nothing of the first but its bill.
+func TestARetractedTurnMayBeRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {
+			yield(llm.Event{Accepted: &llm.Accepted{}})
+			return nil
+		}, fails(rejected))
+		fin := b.run(t.Context())
+		if fin.Outcome != contract.Failed || fin.Err.Code != fault.ProviderAuthFailed || len(fin.Partial) != 0 {
+			t.Errorf("%+v", fin)
+		}
+		if fin.Usage.Input < 10 || fin.Usage.Output != 0 || fin.Stats == nil {
+			t.Errorf("%+v %+v", fin.Usage, fin.Stats)
+		}
+	})
+}
+
+// The time at which a target takes requests again is remembered for the run: until then its neighbours are asked, and it is
+// asked again afterwards.
+func TestResetsAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		a := &model{t: t, answers: []play{fails(limited.With("retry_after_ms", int64(10_000))), says("Done.")}}
+		other := &model{t: t, answers: []play{wants(call("c1", "file.write", "{}")), wants(call("c2", "file.write", "{}"))}}
+		b.deps.Models = opener{"a": a, "b": other}
+		b.start.Routes["smart"] = routeTo("a:m", "b:m")
+		b.tools.run["file.write"] = func(context.Context, string) (string, error) {
+			time.Sleep(6 * time.Second)
+			return "", nil
+		}
+		if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
+			t.Fatalf("%+v", fin)
+		}
+		var by []string
+		for _, turn := range of[contract.TurnDone](b.sink) {
+			by = append(by, turn.Provider)
+		}
+		if d := cmp.Diff([]string{"b", "b", "a"}, by); d != "" || a.calls() != 2 {
+			t.Error(d, a.calls())
+		}
+		if n := len(of[contract.Retry](b.sink)); n != 2 { // the refusal, and once that it is passed over
+			t.Errorf("%d announcements", n)
+		}
+	})
+}
+
+// Where all targets refuse, the first to take requests again is waited for, and one that takes too long is not asked.
+func TestTheSoonestResetIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tree := New(Deps{Limits: DefaultLimits()}, Start{}, &sink{})
+		for target, wait := range map[string]time.Duration{"a:m": 90 * time.Second, "b:m": 50 * time.Second} {
+			tree.resets.note(target, limited.With("retry_after_ms", wait.Milliseconds()))
+		}
+		targets := []candidate{
+			{Target: llm.Target{Provider: "a", Model: "m"}}, {Target: llm.Target{Provider: "b", Model: "m"}},
+		}
+		a := attempts{run: &invocation{Tree: tree}, candidates: targets}
+		if err := a.passLimited(); err != nil || len(a.candidates) != 1 || a.candidates[0].key() != "b:m" {
+			t.Fatalf("%v %v", a.candidates, err)
+		}
+		began := time.Now()
+		if f, err := a.awaitReset(t.Context(), targets[1]); f != nil || err != nil || time.Since(began) != 50*time.Second {
+			t.Errorf("%v %v after %v", f, err, time.Since(began))
+		}
+		tree.resets.note("a:m", limited.With("retry_after_ms", int64(61_000)))
+		if f, err := a.awaitReset(t.Context(), targets[0]); f == nil || err != nil || time.Since(began) != 50*time.Second {
+			t.Errorf("%v %v after %v", f, err, time.Since(began))
+		}
+	})
 }
 
 // A target that cannot be used is passed over and said once; where none can, its reason is the run's. An alias without a

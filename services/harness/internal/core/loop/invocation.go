@@ -49,6 +49,7 @@ type invocation struct {
 	begun    bool         // a model has accepted a request
 	told     bool         // its beginning has been sent
 	kept     []*keptBlock // of the answer that is coming in
+	broken   brokenOff    // of the turn that is coming in
 	said     string       // the text of the last turn that has one
 
 	cage *held                   // nil for none
@@ -212,8 +213,10 @@ func (v *invocation) oneStep(ctx context.Context) (more bool, err error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
+	v.broken = brokenOff{}
 	ans, err := v.generate(ctx)
 	stats := v.measure(ans)
+	v.broken.addTo(&stats)
 	if err != nil {
 		return false, err
 	}
@@ -222,7 +225,7 @@ func (v *invocation) oneStep(ctx context.Context) (more bool, err error) {
 	calls := callsOf(ans.done.Blocks)
 	turn := contract.TurnDone{
 		Turn: contract.Turn{
-			Step: v.step, Blocks: ans.done.Blocks, Stop: ans.done.Stop, Usage: ans.done.Usage, Stats: &stats,
+			Step: v.step, Blocks: ans.done.Blocks, Stop: ans.done.Stop, Usage: v.broken.usage.Add(*ans.used), Stats: &stats,
 			Provider: ans.target.Provider, Model: ans.target.Model,
 		},
 		Wait: slices.ContainsFunc(calls, func(c llm.ToolCall) bool { return !v.parallel(c) }),
@@ -318,11 +321,10 @@ func (v *invocation) measure(ans answer) llm.Stats {
 	}
 	v.streamed += ans.duration
 	sum.Duration = llm.Milliseconds(v.streamed)
-	if ans.done != nil {
-		usage := ans.done.Usage
-		v.fin.Usage = v.fin.Usage.Add(usage)
-		stats.TPS = perSecond(usage.Output, ans.duration)
-		v.price(&stats, sum, ans.target, usage)
+	if ans.used != nil {
+		v.fin.Usage = v.fin.Usage.Add(*ans.used)
+		stats.TPS = perSecond(ans.used.Output, ans.duration)
+		v.price(&stats, sum, ans.target, *ans.used)
 	}
 	sum.TPS = perSecond(v.fin.Usage.Output, v.streamed)
 	return stats

@@ -17,6 +17,8 @@ import (
 type answer struct {
 	target   llm.Target
 	accepted bool
+	// used is the usage, estimated for an answer that broke off; nil for one that was not accepted, or was cancelled.
+	used *llm.Usage
 	// done is the complete answer, nil if the call ended before.
 	done *llm.Done
 	// ttft is the time to the first piece, nil if none came; duration the time of streaming.
@@ -30,6 +32,9 @@ type reader struct {
 	began time.Time
 	text  *coalescer
 	out   answer
+	// counted is the provider's count at the beginning of its answer, received the size of the answer so far in bytes.
+	counted  llm.Usage
+	received int
 }
 
 // stream makes one model call and relays what comes. The answer says how far it got also when it fails.
@@ -48,7 +53,46 @@ func (v *invocation) stream(ctx context.Context, driver llm.Driver, req llm.Requ
 		err = closing
 	}
 	rd.out.duration = time.Since(rd.began)
+	if err != nil && rd.out.accepted && ctx.Err() == nil {
+		rd.out.used = rd.estimate(req)
+	}
 	return rd.out, err
+}
+
+// estimate returns the usage of an answer that broke off. The provider charges for it, and most count at the end alone.
+func (rd *reader) estimate(req llm.Request) *llm.Usage {
+	u := rd.counted.Bounded(llm.MaxReported)
+	if u.TotalInput() == 0 {
+		u.Input = llm.EstimatedTokens(sizeOf(&req))
+	}
+	u.Output = max(u.Output, llm.EstimatedTokens(rd.received))
+	return &u
+}
+
+// sizeOf returns about how many bytes of a request a model reads.
+func sizeOf(req *llm.Request) int {
+	n := 0
+	for _, s := range req.System {
+		n += len(s)
+	}
+	for _, t := range req.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	for _, m := range req.Messages {
+		for _, b := range m.Blocks {
+			switch {
+			case b.Text != nil:
+				n += len(b.Text.Text)
+			case b.Thinking != nil:
+				n += len(b.Thinking.Text)
+			case b.Call != nil:
+				n += len(b.Call.Name) + len(b.Call.Input)
+			case b.Result != nil:
+				n += len(b.Result.Content)
+			}
+		}
+	}
+	return n
 }
 
 func (rd *reader) read(ctx context.Context, driver llm.Driver, req llm.Request) error {
@@ -58,6 +102,7 @@ func (rd *reader) read(ctx context.Context, driver llm.Driver, req llm.Request) 
 		}
 		switch {
 		case ev.Accepted != nil:
+			rd.counted = ev.Accepted.Usage
 			err = rd.accept()
 		case ev.TextDelta != "":
 			err = rd.piece(ctx, contract.Delta{Text: ev.TextDelta})
@@ -98,6 +143,7 @@ func (rd *reader) piece(ctx context.Context, d contract.Delta) error {
 	if err := rd.run.pipeline.output(ctx, d); err != nil {
 		return err
 	}
+	rd.received += len(d.Text)
 	rd.keep(d)
 	return rd.text.add(d.Thinking, d.Text)
 }
@@ -138,6 +184,7 @@ func (rd *reader) finish(d *llm.Done) error {
 		return err
 	}
 	rd.out.done = &llm.Done{Blocks: rd.run.clean(d.Blocks), Stop: d.Stop, Usage: d.Usage.Bounded(llm.MaxReported)}
+	rd.out.used = &rd.out.done.Usage
 	if slices.ContainsFunc(rd.out.done.Blocks, func(b llm.Block) bool { return b.Call != nil }) {
 		rd.out.done.Stop = llm.StopToolUse
 	} else if d.Stop != llm.StopLength {

@@ -22,6 +22,8 @@ type Tree struct {
 	start Start
 	sink  Sink
 	hold  *hold
+	// resets are the times until which targets refuse.
+	resets resets
 
 	mu      sync.Mutex // guards what follows
 	routes  map[string]contract.Route

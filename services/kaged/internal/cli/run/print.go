@@ -95,6 +95,8 @@ func (p *printer) show(f client.Frame, run string) {
 		p.step("model %s", termtext.Line(label))
 	case frametype.MessageDelta.Name:
 		p.delta(m.Kind, m.Delta)
+	case frametype.MessageRetract.Name:
+		p.step("! the answer broke off, so the text above it counts no more: %s", termtext.Line(m.Reason))
 	case frametype.MessageToolCall.Name:
 		p.calls[m.ID] = m.Name
 		p.step("→ %s %s", termtext.Line(m.Name), kit.Outline(string(m.Input), 160))
@@ -106,7 +108,8 @@ func (p *printer) show(f client.Frame, run string) {
 		p.approval(f, run)
 	case frametype.RunCage.Name, frametype.NetworkAttempted.Name:
 		p.cage(f, run)
-	case frametype.SubagentStart.Name, frametype.SubagentToolCall.Name, frametype.SubagentToolResult.Name, frametype.SubagentEnd.Name:
+	case frametype.SubagentStart.Name, frametype.SubagentToolCall.Name, frametype.SubagentToolResult.Name,
+		frametype.SubagentRetract.Name, frametype.SubagentEnd.Name:
 		p.below(f, run)
 	case frametype.PromptHeld.Name:
 		p.held(f, run)

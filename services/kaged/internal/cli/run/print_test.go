@@ -43,6 +43,7 @@ func TestPrinter(t *testing.T) {
 		frame(t, "events", "run.cage",
 			`{"run_id":"R","cage_status":"caged","found":[{"kind":"name","path":"/p/.envrc","text":"./.envrc was made.\u001b[2J"}]}`),
 		frame(t, "events", "run.cage", `{"run_id":"R","cage_status":"uncaged"}`),
+		frame(t, "output", "message.retract", `{"message_id":"M","step":1,"reason":"It broke\u001b[2J off."}`),
 		frame(t, "events", "run.retry", `{"error":{"code":"provider_rate_limited","message":"Slow down."},"delay_ms":1500}`),
 		frame(t, "output", "message.end",
 			`{"stop_reason":"length","usage":{"input":1,"cache_read":2,"output":3},"stats":{"cost":{"total":0.5}}}`),
@@ -65,6 +66,7 @@ func TestPrinter(t *testing.T) {
 	}
 	for _, want := range []string{
 		"model p:m (rehearsal: a script plays the model)", "→ file.read path=\"a b\"", "✗ file.read It is not there. (file_not_found)",
+		`! the answer broke off, so the text above it counts no more: It broke\x1b[2J off.`,
 		"retrying in 1.5 s: Slow down. (provider_rate_limited)", "3 tokens in, 3 out, $0.5000, stopped at the output limit",
 		"failed: It broke off. The line was cut. (interrupted)",
 		"caged (userns): fs rw project:/", "  best effort: Memory is watched.", "! refused: a.example:443 (3 times): No rule allows it.",
@@ -96,6 +98,7 @@ func TestPrinterTree(t *testing.T) {
 		frame(t, "output", "subagent.tool_call", `{"invocation_id":"C","id":"1","name":"file.read","input":{"path":"a.go"}}`),
 		frame(t, "output", "subagent.tool_result",
 			`{"invocation_id":"C","tool_call_id":"1","name":"file.read","output":"package a","is_error":false}`),
+		frame(t, "output", "subagent.retract", `{"invocation_id":"A","step":1,"reason":"It broke off."}`),
 		frame(t, "events", "approval.requested",
 			`{"run_id":"R","invocation_id":"A","approval_id":"Q","subject":{"tool":"shell.bash","agent_path":"primary.subagents.writer","command":"make","reasons":["Why."]}}`),
 		frame(t, "output", "subagent.end",
@@ -115,6 +118,7 @@ func TestPrinterTree(t *testing.T) {
 		`    helper\x1b[2J: starts (x)`,
 		`    helper\x1b[2J: → file.read path=a.go`,
 		`    helper\x1b[2J: ✓ file.read package a`,
+		"  writer: ! the answer broke off and is asked for again: It broke off.",
 		"  writer: ? shell.bash needs approval: \"make\": Why.",
 		`    helper\x1b[2J: cancelled (1 step)`,
 		"  writer: completed (2 steps, 10 tokens in, 5 out, $0.2500, 1 file changed)",

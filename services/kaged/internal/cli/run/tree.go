@@ -31,6 +31,7 @@ type subagent struct {
 	Input        json.RawMessage
 	Output       string
 	IsError      bool `json:"is_error"`
+	Reason       string
 	Outcome      string
 	Error        *failure
 	Steps        int
@@ -66,6 +67,8 @@ func (p *printer) below(f client.Frame, run string) {
 			mark = "✗"
 		}
 		p.childStep(m.InvocationID, "%s %s %s", mark, termtext.Line(m.Name), kit.Outline(m.Output, 160))
+	case frametype.SubagentRetract.Name:
+		p.childStep(m.InvocationID, "! the answer broke off and is asked for again: %s", termtext.Line(m.Reason))
 	case frametype.SubagentEnd.Name:
 		p.childStep(m.InvocationID, "%s", m.end())
 		delete(p.children, m.InvocationID)

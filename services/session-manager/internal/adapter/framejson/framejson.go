@@ -76,6 +76,10 @@ func message(p frames.Payload) proto.Message {
 			MessageId: p.MessageID, EndedAt: p.EndedAt, StopReason: string(p.StopReason), Usage: wire.FrameUsage(p.Usage),
 			Stats: wire.FrameStats(p.Stats), ErrorMessage: cut(p.ErrorMessage, errorShare),
 		}
+	case frames.MessageRetract:
+		return &apiv1.MessageRetract{MessageId: p.MessageID, Step: int32(p.Step), Reason: cut(p.Reason, errorShare)}
+	case frames.SubagentRetract:
+		return &apiv1.SubagentRetract{InvocationId: p.InvocationID, Step: int32(p.Step), Reason: cut(p.Reason, errorShare)}
 	case frames.RunStarted:
 		return &apiv1.RunStarted{RunId: p.RunID, MessageId: p.MessageID}
 	case frames.RunEnded:

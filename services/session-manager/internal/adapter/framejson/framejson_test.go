@@ -127,6 +127,14 @@ func TestPayloads(t *testing.T) {
 			frames.Output, "message.end",
 			`{"message_id":"m","ended_at":9,"stop_reason":"error","error_message":"No."}`,
 		},
+		{
+			frames.MessageRetract{MessageID: "m", Step: 2, Reason: "It broke off."},
+			frames.Output, "message.retract", `{"message_id":"m","step":2,"reason":"It broke off."}`,
+		},
+		{
+			frames.SubagentRetract{InvocationID: "i", Step: 2, Reason: "It broke off."},
+			frames.Output, "subagent.retract", `{"invocation_id":"i","step":2,"reason":"It broke off."}`,
+		},
 		{frames.RunStarted{RunID: "r", MessageID: "m"}, frames.Events, "run.started", `{"run_id":"r","message_id":"m"}`},
 		{
 			frames.Told{RunID: "r", Event: contract.Retry{Err: failed, Attempt: 1, DelayMS: 500, Provider: "p", Model: "o"}},

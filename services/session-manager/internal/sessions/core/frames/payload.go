@@ -71,6 +71,20 @@ type MessageEnd struct {
 	ErrorMessage string
 }
 
+// MessageRetract says that the deltas of a message's step are void: the answer broke off and is asked for once more.
+type MessageRetract struct {
+	MessageID string
+	Step      int
+	Reason    string
+}
+
+// SubagentRetract is the same for an agent below the root.
+type SubagentRetract struct {
+	InvocationID string
+	Step         int
+	Reason       string
+}
+
 // RunStarted says that a message is being worked on.
 type RunStarted struct{ RunID, MessageID string }
 
@@ -165,6 +179,8 @@ func (MessageToolCall) Kind() frametype.Type    { return frametype.MessageToolCa
 func (MessageToolOutput) Kind() frametype.Type  { return frametype.MessageToolOutput }
 func (MessageToolResult) Kind() frametype.Type  { return frametype.MessageToolResult }
 func (MessageEnd) Kind() frametype.Type         { return frametype.MessageEnd }
+func (MessageRetract) Kind() frametype.Type     { return frametype.MessageRetract }
+func (SubagentRetract) Kind() frametype.Type    { return frametype.SubagentRetract }
 func (SubagentStart) Kind() frametype.Type      { return frametype.SubagentStart }
 func (SubagentOutput) Kind() frametype.Type     { return frametype.SubagentOutput }
 func (SubagentToolCall) Kind() frametype.Type   { return frametype.SubagentToolCall }

@@ -61,6 +61,9 @@ func (l *relay) child(id string, event contract.Event) error {
 	case contract.ToolFinished:
 		l.took(a, e)
 		return l.emit(frames.SubagentToolResult{InvocationID: id, Result: e.Result, DurationMS: e.DurationMS})
+	case contract.Retracted:
+		l.record(e.Audit)
+		return l.emit(frames.SubagentRetract{InvocationID: id, Step: e.Step, Reason: e.Reason})
 	case contract.AgentEnded:
 		return l.agentEnded(a, e)
 	}

@@ -82,6 +82,9 @@ func (l *relay) handle(h contract.Happening) error {
 		return l.emit(frames.MessageToolResult{
 			MessageID: l.spec.Run.MessageID, Result: e.Result, Input: e.Input, DurationMS: e.DurationMS,
 		})
+	case contract.Retracted:
+		l.record(e.Audit)
+		return l.emit(frames.MessageRetract{MessageID: l.spec.Run.MessageID, Step: e.Step, Reason: e.Reason})
 	case contract.AuditMoved:
 		l.keep(job{head: &e.Head})
 		return nil

@@ -1,0 +1,50 @@
+package loop
+
+import (
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+)
+
+// turnRetracted is the record of an answer that broke off and was taken back.
+const turnRetracted = "agent.turn_retracted"
+
+// brokenOff is the answers of a turn that broke off and were taken back. Their provider charges for them.
+type brokenOff struct {
+	usage llm.Usage
+	stats *llm.Stats // nil for none
+}
+
+// addTo adds their cost to that of the turn. The sum is unknown if a part is.
+func (b *brokenOff) addTo(stats *llm.Stats) {
+	switch {
+	case b.stats == nil:
+	case b.stats.Cost == nil:
+		stats.Cost = nil
+	case stats.Cost != nil:
+		sum := stats.Cost.Add(*b.stats.Cost)
+		stats.Cost = &sum
+	}
+}
+
+// retract takes an answer back that broke off. No tool of it has run: tools wait for the whole turn.
+func (a *attempts) retract(ans answer, f *fault.Error) error {
+	v := a.run
+	a.retracted = true
+	stats := v.measure(ans)
+	v.broken, v.kept = brokenOff{usage: *ans.used, stats: &stats}, nil
+	payload := map[string]any{
+		"run_id": v.start.RunID, "session_id": v.start.SessionID, "step": v.step, "error_code": f.Code.String(),
+		"provider": ans.target.Provider, "model": ans.target.Model, "estimated": true, "cost_usd": nil,
+		"tokens_in": ans.used.TotalInput(), "tokens_out": ans.used.Output,
+	}
+	if v.id != "" {
+		payload["invocation_id"] = v.id
+	}
+	if stats.Cost != nil {
+		payload["cost_usd"] = stats.Cost.Total
+	}
+	return v.emit(contract.Retracted{
+		Step: v.step, Reason: f.Msg, Audit: contract.NewRecord(turnRetracted, v.agent.Path, payload),
+	})
+}
