@@ -83,6 +83,7 @@ func TestMistakesHaveAPlace(t *testing.T) {
 		"limit":                {"[limits]\n  max_steps = -1\n", "local.toml:2:3: limits.max_steps: a limit is at least 1"},
 		"no limit":             {"limits.max_steps = 0\n", "local.toml:1:8: limits.max_steps: a limit is at least 1"},
 		"limit over its own":   {"[limits]\nmax_steps = 101\n", "local.toml:2:1: limits.max_steps: a run has at most 100 steps"},
+		"too many agents":      {"[limits]\nlive_agents = 1001\n", "local.toml:2:1: limits.live_agents: a session has at most 1000 agents at work"},
 		"type":                 {"[limits]\nmax_steps = \"many\"\n", "local.toml:2:13: limits.max_steps: want a whole number, not a TOML string"},
 		"type of a switch":     {"[default_tools]\n\"file.*\" = {enabled = 1}\n", "local.toml:2:23: default_tools.file.*: want true or false, not a TOML integer"},
 		"type of a table":      {"providers = 3\n", "local.toml:1:13: providers: want a table, not a TOML integer"},

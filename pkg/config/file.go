@@ -105,7 +105,13 @@ type Limits struct {
 	SessionsPerOperator int `toml:"sessions_per_operator"`
 	// MaxSteps is the most model calls of a run whose project says nothing; 20 by default.
 	MaxSteps int `toml:"max_steps"`
+	// LiveAgents is how many agents of one session may be at work at once, the root agent included. Without it the key
+	// live_agents of [services.harness] counts, which is 16 by default.
+	LiveAgents int `toml:"live_agents"`
 }
+
+// MaxLiveAgents is the most agents that a session may be allowed at once.
+const MaxLiveAgents = 1000
 
 // UI holds the console's address and the operator's preferences.
 type UI struct {
@@ -333,6 +339,7 @@ func (f *File) validate(data []byte) error {
 		}
 		v := map[string]int{
 			"sessions_per_project": f.Limits.SessionsPerProject, "sessions_per_operator": f.Limits.SessionsPerOperator, "max_steps": f.Limits.MaxSteps,
+			"live_agents": f.Limits.LiveAgents,
 		}[e.path[1]]
 		if v < 1 {
 			return f.wrong(data, e.path, "a limit is at least 1")
@@ -340,6 +347,10 @@ func (f *File) validate(data []byte) error {
 	}
 	if f.Limits.MaxSteps > MaxSteps {
 		return f.wrong(data, []string{"limits", "max_steps"}, fmt.Sprintf("a run has at most %d steps", MaxSteps))
+	}
+	if f.Limits.LiveAgents > MaxLiveAgents {
+		return f.wrong(data, []string{"limits", "live_agents"},
+			fmt.Sprintf("a session has at most %d agents at work", MaxLiveAgents))
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func (r *rig) withScout(driver string) (*harnessv1.RunStart, *fakellm.Server) {
 		Key: "scout", Path: "primary.subagents.scout", Model: "fast", PromptPath: "s.md", Description: "Looks.",
 		Tools: []string{"file.read"},
 	}).Proto()}
-	start.Invocations, start.Prompts["s.md"] = true, "You look."
+	start.Prompts["s.md"] = "You look."
 	start.Routes["fast"] = &harnessv1.Route{Alias: "fast", Targets: []*harnessv1.Target{{
 		Provider: target.Provider, Model: target.Model, Driver: driver, ApiKey: target.APIKey, BaseUrl: target.BaseURL,
 	}}}

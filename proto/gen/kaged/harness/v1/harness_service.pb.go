@@ -761,8 +761,6 @@ type RunStart struct {
 	DefaultTools []*ToolSwitch `protobuf:"bytes,16,rep,name=default_tools,json=defaultTools,proto3" json:"default_tools,omitempty"`
 	// Set for a run nobody attends: what it may do unasked. Nothing of it is asked about.
 	Job *JobPolicy `protobuf:"bytes,17,opt,name=job,proto3" json:"job,omitempty"`
-	// Whether the caller stores invocations. If not, no model is offered its agent's children.
-	Invocations bool `protobuf:"varint,18,opt,name=invocations,proto3" json:"invocations,omitempty"`
 	// The most agents of the run that may live at once, the root's included; 0 for the harness's own limit.
 	LiveAgents    int32 `protobuf:"varint,19,opt,name=live_agents,json=liveAgents,proto3" json:"live_agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -916,13 +914,6 @@ func (x *RunStart) GetJob() *JobPolicy {
 		return x.Job
 	}
 	return nil
-}
-
-func (x *RunStart) GetInvocations() bool {
-	if x != nil {
-		return x.Invocations
-	}
-	return false
 }
 
 func (x *RunStart) GetLiveAgents() int32 {
@@ -3051,7 +3042,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\bdecision\x18\a \x01(\v2\".kaged.harness.v1.ApprovalDecisionH\x00R\bdecision\x12Q\n" +
 	"\x11cancel_invocation\x18\b \x01(\v2\".kaged.harness.v1.CancelInvocationH\x00R\x10cancelInvocation\x12/\n" +
 	"\x04halt\x18\t \x01(\v2\x19.kaged.harness.v1.RunHaltH\x00R\x04haltB\t\n" +
-	"\arequest\"\xd8\a\n" +
+	"\arequest\"\xc9\a\n" +
 	"\bRunStart\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -3077,8 +3068,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\n" +
 	"no_sandbox\x18\x0f \x01(\bR\tnoSandbox\x12A\n" +
 	"\rdefault_tools\x18\x10 \x03(\v2\x1c.kaged.harness.v1.ToolSwitchR\fdefaultTools\x12-\n" +
-	"\x03job\x18\x11 \x01(\v2\x1b.kaged.harness.v1.JobPolicyR\x03job\x12 \n" +
-	"\vinvocations\x18\x12 \x01(\bR\vinvocations\x12\x1f\n" +
+	"\x03job\x18\x11 \x01(\v2\x1b.kaged.harness.v1.JobPolicyR\x03job\x12\x1f\n" +
 	"\vlive_agents\x18\x13 \x01(\x05R\n" +
 	"liveAgents\x1a:\n" +
 	"\fPromptsEntry\x12\x10\n" +
@@ -3089,7 +3079,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x17.kaged.harness.v1.RouteR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_max_stepsB\x14\n" +
-	"\x12_max_output_tokens\"!\n" +
+	"\x12_max_output_tokensJ\x04\b\x12\x10\x13R\vinvocations\"!\n" +
 	"\tJobPolicy\x12\x14\n" +
 	"\x05tools\x18\x01 \x03(\tR\x05tools\"@\n" +
 	"\aHistory\x125\n" +

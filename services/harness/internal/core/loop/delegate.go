@@ -37,11 +37,8 @@ func (s *sums) add(o sums) {
 	s.usage, s.cost, s.unpriced = s.usage.Add(o.usage), s.cost.Add(o.cost), s.unpriced || o.unpriced
 }
 
-// offerChildren offers the agent's direct children as tools, where the caller can store what they do.
+// offerChildren offers the agent's direct children as tools.
 func (v *invocation) offerChildren() {
-	if !v.start.Invocations {
-		return
-	}
 	for _, child := range v.agent.Children {
 		name := contract.AgentTool + child.Key
 		description := cmp.Or(child.Description, "Calls the agent "+child.Key+".")
@@ -119,10 +116,8 @@ func (v *invocation) tell() error {
 	if v.agent.Cage != nil && !v.start.NoSandbox {
 		e.Cage = contract.CagePending
 	}
-	if v.start.Invocations {
-		for _, child := range v.agent.Children {
-			e.Tools = append(e.Tools, contract.AgentTool+child.Key)
-		}
+	for _, child := range v.agent.Children {
+		e.Tools = append(e.Tools, contract.AgentTool+child.Key)
 	}
 	e.Audit = v.delegation(contract.DelegationStarted, e.Prompt, map[string]any{"cage_status": string(e.Cage)})
 	e.Audit.At = now

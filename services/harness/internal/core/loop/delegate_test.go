@@ -28,7 +28,6 @@ type family struct {
 
 func newFamily(t *testing.T, answers ...play) *family {
 	b := newBench(t, answers...)
-	b.start.Invocations = true
 	f := &family{bench: b, models: map[string]*model{"": b.model}}
 	b.deps.Models = openers{f}
 	return f
@@ -216,20 +215,6 @@ func TestTheRecordOfATree(t *testing.T) {
 	}
 	if len(bases) != 3 || bases[path] != nil {
 		t.Errorf("the records of requests continue %v", bases)
-	}
-}
-
-// Where the caller stores no invocations, no child is offered, and none can be called.
-func TestNoInvocations(t *testing.T) {
-	t.Parallel()
-	f := newFamily(t, wants(asks("c1", "a", "Go.")), says("Done."))
-	f.child(f.start.Agent, "a")
-	f.start.Invocations = false
-	if fin := f.run(t.Context()); fin.Outcome != contract.Completed {
-		t.Fatalf("%+v", fin)
-	}
-	if got := f.answers()["c1"]; got.Error.Code != "tool_not_found" {
-		t.Errorf("the parent reads %+v", got)
 	}
 }
 

@@ -39,8 +39,6 @@ type Start struct {
 	OperatorTools []catalogue.Switch
 	// Job is set for a run that nobody attends.
 	Job *contract.Job
-	// Invocations says that the caller stores invocations, so that agents may call their children.
-	Invocations bool
 	// LiveAgents is how many agents of the run may live at once, the root included; 0 leaves it to the limits.
 	LiveAgents int
 	// Hold, unless nil, returns when models may be asked; see [llm.Request].

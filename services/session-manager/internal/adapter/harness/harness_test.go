@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -281,6 +283,27 @@ func TestMaxSteps(t *testing.T) {
 		got := h.start(s, &harnessv1.CompiledProject{Root: c.root})
 		if d := cmp.Diff(c.want, got.MaxSteps); d != "" || got.MaxOutputTokens != nil {
 			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+// A run is told how many agents of its session may be at work at once, where the operator says so.
+func TestLiveAgents(t *testing.T) {
+	t.Parallel()
+	h := New(connect(t, nil), time.Minute, false)
+	path := filepath.Join(t.TempDir(), "local.toml")
+	for text, want := range map[string]int32{"": 0, "[limits]\nlive_agents = 3\n": 3} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := localconfig.NewFile(path, 1<<20, slog.New(slog.DiscardHandler)).Config(t.Context(), "ada")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := spec(t, &harnessv1.AgentNode{})
+		s.Inputs.Config = cfg
+		if got := h.start(s, &harnessv1.CompiledProject{Root: &harnessv1.AgentNode{}}).GetLiveAgents(); got != want {
+			t.Errorf("%q: the run is told %d, want %d", text, got, want)
 		}
 	}
 }

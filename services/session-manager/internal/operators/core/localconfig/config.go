@@ -44,7 +44,7 @@ type Preferences struct {
 
 // Limits bound an operator's work; 0 stands for the default.
 type Limits struct {
-	SessionsPerProject, SessionsPerOperator, MaxSteps int
+	SessionsPerProject, SessionsPerOperator, MaxSteps, LiveAgents int
 }
 
 // Revision differs between two Configs of one source that differ in anything.

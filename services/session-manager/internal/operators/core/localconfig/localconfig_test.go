@@ -268,10 +268,10 @@ func TestRawKeyIsWarnedOf(t *testing.T) {
 
 // Rules keep the order of the file, and an operator without a configuration has an empty one.
 func TestRulesAndLimits(t *testing.T) {
-	_, source := file(t, "[default_tools]\n\"shell.*\" = {enabled = true}\n\"file.*\" = {enabled = false}\n[limits]\nmax_steps = 7\n[ui]\ntheme = \"dark\"\n")
+	_, source := file(t, "[default_tools]\n\"shell.*\" = {enabled = true}\n\"file.*\" = {enabled = false}\n[limits]\nmax_steps = 7\nlive_agents = 3\n[ui]\ntheme = \"dark\"\n")
 	c := read(t, source)
 	want := []catalogue.Switch{{Pattern: "shell.*", Enabled: true}, {Pattern: "file.*"}}
-	if d := cmp.Diff(want, c.ToolRules()); d != "" || c.Limits().MaxSteps != 7 || c.Preferences().Theme != "dark" {
+	if d := cmp.Diff(want, c.ToolRules()); d != "" || c.Limits().MaxSteps != 7 || c.Limits().LiveAgents != 3 || c.Preferences().Theme != "dark" {
 		t.Error(d, c.Limits(), c.Preferences())
 	}
 	if empty := read(t, localconfig.NewFile("", 1<<20, slog.New(slog.DiscardHandler))); len(empty.ToolRules()) != 0 || empty.Preferences() != (localconfig.Preferences{}) {
