@@ -82,7 +82,7 @@ func TestLinksPutInPlaceMeanwhile(t *testing.T) {
 			}
 		})
 		inside := 0
-		for range 2000 {
+		for try := 0; try < 2000 || inside == 0; try++ { // beside a load the link may stand for thousands of tries
 			fd, err := open(dir, "dir/f", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 			if err != nil {
 				continue
@@ -97,8 +97,5 @@ func TestLinksPutInPlaceMeanwhile(t *testing.T) {
 		}
 		close(stop)
 		swapping.Wait()
-		if inside == 0 {
-			t.Errorf("%s: never opened what is inside", way)
-		}
 	}
 }
