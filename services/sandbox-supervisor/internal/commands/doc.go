@@ -11,6 +11,6 @@
 // that carries neither is killed as soon as no command runs that could be its owner. On the usual path none of this is
 // looked at: a process without children has nothing to look for, and that is one system call.
 //
-// Goroutines: one reads frames, one per command that is being started, one reaps, one forks; a timer looks again while a
-// command is ending. They end with the process.
+// Goroutines: one reads frames, one per command that is being started and one per connection that is being made, one
+// reaps, one forks; a timer looks again while a command is ending. They end with the process.
 package commands

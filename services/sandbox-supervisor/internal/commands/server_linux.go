@@ -145,6 +145,10 @@ func (s *Server) serve() (ordered bool) {
 			continue
 		}
 		closeAll(fds)
+		if f.Op == frame.OpConnect {
+			go s.connect(f)
+			continue
+		}
 		s.mu.Lock()
 		if c := s.commands[f.Exec]; c != nil && c.pid != 0 {
 			s.control(c, f)

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"sync"
 	"syscall"
 	"testing"
@@ -57,6 +59,12 @@ func (b *fakeBox) Spawn(ctx context.Context, spec Spec) (Process, error) {
 	p := newFake(b.polite)
 	b.processes = append(b.processes, p)
 	return p, nil
+}
+
+func (b *fakeBox) Connect(_ context.Context, port int) (io.ReadWriteCloser, error) {
+	near, far := net.Pipe()
+	far.Close()
+	return near, nil
 }
 
 func (b *fakeBox) Tier() string          { return "fake" }

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -106,6 +107,10 @@ func (s *spawner) Spawn(context.Context, Spec) (Process, error) {
 	p := s.processes[0]
 	s.processes = s.processes[1:]
 	return p, nil
+}
+
+func (s *spawner) Connect(context.Context, int) (io.ReadWriteCloser, error) {
+	return nil, BadPort(1, "nothing listens")
 }
 
 var limits = Limits{

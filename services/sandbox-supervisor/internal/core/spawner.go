@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"io"
 	"syscall"
 	"time"
 
@@ -9,11 +10,14 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Spawner starts processes.
+// Spawner starts processes, and connects to their ports.
 type Spawner interface {
 	// Spawn starts a process. It fails with shell_spawn_failed and the system's reason, with invalid_params if the working
 	// folder is not there, and with unavailable if processes cannot be started now; ctx bounds the wait for that only.
 	Spawn(ctx context.Context, spec Spec) (Process, error)
+	// Connect connects to a port of the loopback that its processes have. It fails with invalid_params if
+	// there is no listener; ctx bounds the wait for that only.
+	Connect(ctx context.Context, port int) (io.ReadWriteCloser, error)
 }
 
 // Process is a started process with everything it starts. Its methods may be called by many at once, Copy once.
@@ -84,6 +88,11 @@ func BadFolder(dir, reason string) error {
 func BadProgram(name, reason string) error {
 	return fault.New(fault.ShellSpawnFailed, "The program %s cannot be started: %s.", name, reason).
 		With("program", name).With("missing", reason == syscall.ENOENT.Error())
+}
+
+// BadPort is the refusal of a port, with the system's reason.
+func BadPort(port int, reason string) error {
+	return invalid("port", "Port %d of the loopback cannot be connected to: %s.", port, reason)
 }
 
 // BadStart is the refusal of a start for any other reason of the system's.

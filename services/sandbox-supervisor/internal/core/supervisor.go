@@ -26,6 +26,8 @@ type Supervisor struct {
 	held     map[string]*Cage     // those that live, are being made and are ending
 	left     leftovers
 	closed   bool
+	// connections is how many there are of Connect, those that are being made included.
+	connections int
 }
 
 // New returns a supervisor without commands and cages.

@@ -47,6 +47,9 @@ const (
 	OpTerminate Op = "terminate"
 	// OpKill kills everything the command started.
 	OpKill Op = "kill"
+	// OpConnect connects to Port at the peer's loopback. Exec is the number of the connection. The answer is
+	// OpConnected or OpFailed.
+	OpConnect Op = "connect"
 )
 
 // What the owner of commands tells.
@@ -58,6 +61,8 @@ const (
 	OpStarted Op = "started"
 	// OpFailed says that a command could not be started, or a cage not be built.
 	OpFailed Op = "failed"
+	// OpConnected says that a connection is made. Its file is the socket.
+	OpConnected Op = "connected"
 	// OpExited says that a command and everything it started is gone.
 	OpExited Op = "exited"
 )
@@ -98,6 +103,9 @@ type Frame struct {
 	Mark uint64 `json:"mark,omitempty"`
 	// Cgroup says that the last file is the folder of the command's cgroup.
 	Cgroup bool `json:"cgroup,omitempty"`
+
+	// Port is where OpConnect connects to.
+	Port int `json:"port,omitempty"`
 
 	// Signal is the signal to send, or the one that ended a command.
 	Signal int `json:"signal,omitempty"`

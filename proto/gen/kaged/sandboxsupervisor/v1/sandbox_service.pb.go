@@ -442,6 +442,281 @@ func (*ExecRequest_Resize) isExecRequest_Request() {}
 
 func (*ExecRequest_Signal) isExecRequest_Request() {}
 
+// ConnectRequest is one message from the caller of Connect.
+type ConnectRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the caller wants.
+	//
+	// Types that are valid to be assigned to Request:
+	//
+	//	*ConnectRequest_Start
+	//	*ConnectRequest_Data
+	Request       isConnectRequest_Request `protobuf_oneof:"request"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectRequest) Reset() {
+	*x = ConnectRequest{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectRequest) ProtoMessage() {}
+
+func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectRequest.ProtoReflect.Descriptor instead.
+func (*ConnectRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ConnectRequest) GetRequest() isConnectRequest_Request {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *ConnectRequest) GetStart() *ConnectStart {
+	if x != nil {
+		if x, ok := x.Request.(*ConnectRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *ConnectRequest) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Request.(*ConnectRequest_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+type isConnectRequest_Request interface {
+	isConnectRequest_Request()
+}
+
+type ConnectRequest_Start struct {
+	// Where to; first and only once.
+	Start *ConnectStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type ConnectRequest_Data struct {
+	// Bytes for the far side.
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
+}
+
+func (*ConnectRequest_Start) isConnectRequest_Request() {}
+
+func (*ConnectRequest_Data) isConnectRequest_Request() {}
+
+// ConnectStart says where a connection goes to.
+type ConnectStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who connects, as the owner of a command.
+	Owner *Owner `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The cage of HoldCage whose loopback it is, empty for that of commands without a cage.
+	CageId string `protobuf:"bytes,2,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
+	// The port.
+	Port          uint32 `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectStart) Reset() {
+	*x = ConnectStart{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectStart) ProtoMessage() {}
+
+func (x *ConnectStart) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectStart.ProtoReflect.Descriptor instead.
+func (*ConnectStart) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ConnectStart) GetOwner() *Owner {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *ConnectStart) GetCageId() string {
+	if x != nil {
+		return x.CageId
+	}
+	return ""
+}
+
+func (x *ConnectStart) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+// ConnectEvent is one message from the far side of a connection.
+type ConnectEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What happened.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*ConnectEvent_Connected
+	//	*ConnectEvent_Data
+	Event         isConnectEvent_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectEvent) Reset() {
+	*x = ConnectEvent{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectEvent) ProtoMessage() {}
+
+func (x *ConnectEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectEvent.ProtoReflect.Descriptor instead.
+func (*ConnectEvent) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ConnectEvent) GetEvent() isConnectEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *ConnectEvent) GetConnected() *Connected {
+	if x != nil {
+		if x, ok := x.Event.(*ConnectEvent_Connected); ok {
+			return x.Connected
+		}
+	}
+	return nil
+}
+
+func (x *ConnectEvent) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Event.(*ConnectEvent_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+type isConnectEvent_Event interface {
+	isConnectEvent_Event()
+}
+
+type ConnectEvent_Connected struct {
+	// The connection is made.
+	Connected *Connected `protobuf:"bytes,1,opt,name=connected,proto3,oneof"`
+}
+
+type ConnectEvent_Data struct {
+	// Bytes from the far side.
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
+}
+
+func (*ConnectEvent_Connected) isConnectEvent_Event() {}
+
+func (*ConnectEvent_Data) isConnectEvent_Event() {}
+
+// Connected says that a connection is made.
+type Connected struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Connected) Reset() {
+	*x = Connected{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Connected) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Connected) ProtoMessage() {}
+
+func (x *Connected) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Connected.ProtoReflect.Descriptor instead.
+func (*Connected) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{5}
+}
+
 // ExecStart describes a command.
 type ExecStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -473,7 +748,7 @@ type ExecStart struct {
 
 func (x *ExecStart) Reset() {
 	*x = ExecStart{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[2]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -485,7 +760,7 @@ func (x *ExecStart) String() string {
 func (*ExecStart) ProtoMessage() {}
 
 func (x *ExecStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[2]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -498,7 +773,7 @@ func (x *ExecStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStart.ProtoReflect.Descriptor instead.
 func (*ExecStart) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{2}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExecStart) GetOwner() *Owner {
@@ -584,7 +859,7 @@ type Terminal struct {
 
 func (x *Terminal) Reset() {
 	*x = Terminal{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[3]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +871,7 @@ func (x *Terminal) String() string {
 func (*Terminal) ProtoMessage() {}
 
 func (x *Terminal) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[3]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,7 +884,7 @@ func (x *Terminal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
 func (*Terminal) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{3}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Terminal) GetCols() uint32 {
@@ -635,7 +910,7 @@ type CloseStdin struct {
 
 func (x *CloseStdin) Reset() {
 	*x = CloseStdin{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[4]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -647,7 +922,7 @@ func (x *CloseStdin) String() string {
 func (*CloseStdin) ProtoMessage() {}
 
 func (x *CloseStdin) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[4]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -660,7 +935,7 @@ func (x *CloseStdin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseStdin.ProtoReflect.Descriptor instead.
 func (*CloseStdin) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{4}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{8}
 }
 
 // Resize changes the size of the terminal.
@@ -674,7 +949,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[5]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -686,7 +961,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[5]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -699,7 +974,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{5}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Resize) GetTerminal() *Terminal {
@@ -720,7 +995,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[6]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +1007,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[6]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +1020,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{6}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Signal) GetName() string {
@@ -773,7 +1048,7 @@ type ExecEvent struct {
 
 func (x *ExecEvent) Reset() {
 	*x = ExecEvent{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[7]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +1060,7 @@ func (x *ExecEvent) String() string {
 func (*ExecEvent) ProtoMessage() {}
 
 func (x *ExecEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[7]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +1073,7 @@ func (x *ExecEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecEvent.ProtoReflect.Descriptor instead.
 func (*ExecEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{7}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExecEvent) GetEvent() isExecEvent_Event {
@@ -891,7 +1166,7 @@ type ExecStarted struct {
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[8]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +1178,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[8]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +1191,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{8}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExecStarted) GetExecId() string {
@@ -953,7 +1228,7 @@ type ExecOutput struct {
 
 func (x *ExecOutput) Reset() {
 	*x = ExecOutput{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[9]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1240,7 @@ func (x *ExecOutput) String() string {
 func (*ExecOutput) ProtoMessage() {}
 
 func (x *ExecOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[9]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1253,7 @@ func (x *ExecOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecOutput.ProtoReflect.Descriptor instead.
 func (*ExecOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{9}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExecOutput) GetStream() Stream {
@@ -1014,7 +1289,7 @@ type ExecExited struct {
 
 func (x *ExecExited) Reset() {
 	*x = ExecExited{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[10]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1026,7 +1301,7 @@ func (x *ExecExited) String() string {
 func (*ExecExited) ProtoMessage() {}
 
 func (x *ExecExited) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[10]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1039,7 +1314,7 @@ func (x *ExecExited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecExited.ProtoReflect.Descriptor instead.
 func (*ExecExited) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{10}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExecExited) GetExitCode() int32 {
@@ -1090,7 +1365,7 @@ type StartProcessRequest struct {
 
 func (x *StartProcessRequest) Reset() {
 	*x = StartProcessRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[11]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1377,7 @@ func (x *StartProcessRequest) String() string {
 func (*StartProcessRequest) ProtoMessage() {}
 
 func (x *StartProcessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[11]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1390,7 @@ func (x *StartProcessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProcessRequest.ProtoReflect.Descriptor instead.
 func (*StartProcessRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StartProcessRequest) GetProcessId() string {
@@ -1143,7 +1418,7 @@ type StartProcessResponse struct {
 
 func (x *StartProcessResponse) Reset() {
 	*x = StartProcessResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[12]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1430,7 @@ func (x *StartProcessResponse) String() string {
 func (*StartProcessResponse) ProtoMessage() {}
 
 func (x *StartProcessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[12]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1443,7 @@ func (x *StartProcessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProcessResponse.ProtoReflect.Descriptor instead.
 func (*StartProcessResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StartProcessResponse) GetProcess() *Process {
@@ -1193,7 +1468,7 @@ type AttachProcessRequest struct {
 
 func (x *AttachProcessRequest) Reset() {
 	*x = AttachProcessRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[13]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1205,7 +1480,7 @@ func (x *AttachProcessRequest) String() string {
 func (*AttachProcessRequest) ProtoMessage() {}
 
 func (x *AttachProcessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[13]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,7 +1493,7 @@ func (x *AttachProcessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachProcessRequest.ProtoReflect.Descriptor instead.
 func (*AttachProcessRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AttachProcessRequest) GetProcessId() string {
@@ -1258,7 +1533,7 @@ type AttachProcessEvent struct {
 
 func (x *AttachProcessEvent) Reset() {
 	*x = AttachProcessEvent{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1545,7 @@ func (x *AttachProcessEvent) String() string {
 func (*AttachProcessEvent) ProtoMessage() {}
 
 func (x *AttachProcessEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1558,7 @@ func (x *AttachProcessEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachProcessEvent.ProtoReflect.Descriptor instead.
 func (*AttachProcessEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AttachProcessEvent) GetEvent() isAttachProcessEvent_Event {
@@ -1342,7 +1617,7 @@ type ProcessOutput struct {
 
 func (x *ProcessOutput) Reset() {
 	*x = ProcessOutput{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[15]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1629,7 @@ func (x *ProcessOutput) String() string {
 func (*ProcessOutput) ProtoMessage() {}
 
 func (x *ProcessOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[15]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1642,7 @@ func (x *ProcessOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessOutput.ProtoReflect.Descriptor instead.
 func (*ProcessOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ProcessOutput) GetOffset() int64 {
@@ -1404,7 +1679,7 @@ type ControlProcessRequest struct {
 
 func (x *ControlProcessRequest) Reset() {
 	*x = ControlProcessRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[16]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1691,7 @@ func (x *ControlProcessRequest) String() string {
 func (*ControlProcessRequest) ProtoMessage() {}
 
 func (x *ControlProcessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[16]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1704,7 @@ func (x *ControlProcessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlProcessRequest.ProtoReflect.Descriptor instead.
 func (*ControlProcessRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ControlProcessRequest) GetProcessId() string {
@@ -1523,7 +1798,7 @@ type ControlProcessResponse struct {
 
 func (x *ControlProcessResponse) Reset() {
 	*x = ControlProcessResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[17]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1810,7 @@ func (x *ControlProcessResponse) String() string {
 func (*ControlProcessResponse) ProtoMessage() {}
 
 func (x *ControlProcessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[17]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1823,7 @@ func (x *ControlProcessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlProcessResponse.ProtoReflect.Descriptor instead.
 func (*ControlProcessResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{21}
 }
 
 // EndProcessRequest names a process.
@@ -1562,7 +1837,7 @@ type EndProcessRequest struct {
 
 func (x *EndProcessRequest) Reset() {
 	*x = EndProcessRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[18]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1574,7 +1849,7 @@ func (x *EndProcessRequest) String() string {
 func (*EndProcessRequest) ProtoMessage() {}
 
 func (x *EndProcessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[18]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1587,7 +1862,7 @@ func (x *EndProcessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndProcessRequest.ProtoReflect.Descriptor instead.
 func (*EndProcessRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EndProcessRequest) GetProcessId() string {
@@ -1608,7 +1883,7 @@ type EndProcessResponse struct {
 
 func (x *EndProcessResponse) Reset() {
 	*x = EndProcessResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[19]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1895,7 @@ func (x *EndProcessResponse) String() string {
 func (*EndProcessResponse) ProtoMessage() {}
 
 func (x *EndProcessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[19]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1908,7 @@ func (x *EndProcessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndProcessResponse.ProtoReflect.Descriptor instead.
 func (*EndProcessResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EndProcessResponse) GetProcess() *Process {
@@ -1658,7 +1933,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[20]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1945,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[20]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1958,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListProcessesRequest) GetSessionId() string {
@@ -1740,7 +2015,7 @@ type Process struct {
 
 func (x *Process) Reset() {
 	*x = Process{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[21]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +2027,7 @@ func (x *Process) String() string {
 func (*Process) ProtoMessage() {}
 
 func (x *Process) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[21]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +2040,7 @@ func (x *Process) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Process.ProtoReflect.Descriptor instead.
 func (*Process) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Process) GetExecId() string {
@@ -1863,7 +2138,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[22]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1875,7 +2150,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[22]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1888,7 +2163,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListProcessesResponse) GetProcesses() []*Process {
@@ -1913,7 +2188,7 @@ type EndOwnerRequest struct {
 
 func (x *EndOwnerRequest) Reset() {
 	*x = EndOwnerRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[23]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2200,7 @@ func (x *EndOwnerRequest) String() string {
 func (*EndOwnerRequest) ProtoMessage() {}
 
 func (x *EndOwnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[23]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2213,7 @@ func (x *EndOwnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndOwnerRequest.ProtoReflect.Descriptor instead.
 func (*EndOwnerRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EndOwnerRequest) GetSessionId() string {
@@ -1975,7 +2250,7 @@ type EndOwnerResponse struct {
 
 func (x *EndOwnerResponse) Reset() {
 	*x = EndOwnerResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[24]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2262,7 @@ func (x *EndOwnerResponse) String() string {
 func (*EndOwnerResponse) ProtoMessage() {}
 
 func (x *EndOwnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[24]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2275,7 @@ func (x *EndOwnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndOwnerResponse.ProtoReflect.Descriptor instead.
 func (*EndOwnerResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EndOwnerResponse) GetKilled() int32 {
@@ -2032,7 +2307,7 @@ type ReleaseCageRequest struct {
 
 func (x *ReleaseCageRequest) Reset() {
 	*x = ReleaseCageRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[25]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2044,7 +2319,7 @@ func (x *ReleaseCageRequest) String() string {
 func (*ReleaseCageRequest) ProtoMessage() {}
 
 func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[25]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +2332,7 @@ func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReleaseCageRequest) GetCageId() string {
@@ -2092,7 +2367,7 @@ type ReleaseCageResponse struct {
 
 func (x *ReleaseCageResponse) Reset() {
 	*x = ReleaseCageResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2379,7 @@ func (x *ReleaseCageResponse) String() string {
 func (*ReleaseCageResponse) ProtoMessage() {}
 
 func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2392,7 @@ func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseCageResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReleaseCageResponse) GetFound() []*v1.CageFinding {
@@ -2146,7 +2421,7 @@ type HoldCageRequest struct {
 
 func (x *HoldCageRequest) Reset() {
 	*x = HoldCageRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[27]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2433,7 @@ func (x *HoldCageRequest) String() string {
 func (*HoldCageRequest) ProtoMessage() {}
 
 func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[27]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2446,7 @@ func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageRequest.ProtoReflect.Descriptor instead.
 func (*HoldCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HoldCageRequest) GetCageId() string {
@@ -2226,7 +2501,7 @@ type HoldCageEvent struct {
 
 func (x *HoldCageEvent) Reset() {
 	*x = HoldCageEvent{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +2513,7 @@ func (x *HoldCageEvent) String() string {
 func (*HoldCageEvent) ProtoMessage() {}
 
 func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +2526,7 @@ func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageEvent.ProtoReflect.Descriptor instead.
 func (*HoldCageEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *HoldCageEvent) GetEvent() isHoldCageEvent_Event {
@@ -2326,7 +2601,7 @@ type CageEnded struct {
 
 func (x *CageEnded) Reset() {
 	*x = CageEnded{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[29]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2613,7 @@ func (x *CageEnded) String() string {
 func (*CageEnded) ProtoMessage() {}
 
 func (x *CageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[29]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2626,7 @@ func (x *CageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageEnded.ProtoReflect.Descriptor instead.
 func (*CageEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CageEnded) GetReason() KillReason {
@@ -2397,7 +2672,7 @@ type Cage struct {
 
 func (x *Cage) Reset() {
 	*x = Cage{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[30]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2409,7 +2684,7 @@ func (x *Cage) String() string {
 func (*Cage) ProtoMessage() {}
 
 func (x *Cage) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[30]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2422,7 +2697,7 @@ func (x *Cage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cage.ProtoReflect.Descriptor instead.
 func (*Cage) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Cage) GetCageId() string {
@@ -2508,7 +2783,7 @@ type ListCagesRequest struct {
 
 func (x *ListCagesRequest) Reset() {
 	*x = ListCagesRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[31]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2520,7 +2795,7 @@ func (x *ListCagesRequest) String() string {
 func (*ListCagesRequest) ProtoMessage() {}
 
 func (x *ListCagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[31]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2533,7 +2808,7 @@ func (x *ListCagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCagesRequest.ProtoReflect.Descriptor instead.
 func (*ListCagesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListCagesRequest) GetSessionId() string {
@@ -2561,7 +2836,7 @@ type ListCagesResponse struct {
 
 func (x *ListCagesResponse) Reset() {
 	*x = ListCagesResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2573,7 +2848,7 @@ func (x *ListCagesResponse) String() string {
 func (*ListCagesResponse) ProtoMessage() {}
 
 func (x *ListCagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2586,7 +2861,7 @@ func (x *ListCagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCagesResponse.ProtoReflect.Descriptor instead.
 func (*ListCagesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListCagesResponse) GetCages() []*Cage {
@@ -2605,7 +2880,7 @@ type ProbeCagesRequest struct {
 
 func (x *ProbeCagesRequest) Reset() {
 	*x = ProbeCagesRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2617,7 +2892,7 @@ func (x *ProbeCagesRequest) String() string {
 func (*ProbeCagesRequest) ProtoMessage() {}
 
 func (x *ProbeCagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2630,7 +2905,7 @@ func (x *ProbeCagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeCagesRequest.ProtoReflect.Descriptor instead.
 func (*ProbeCagesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{37}
 }
 
 // ProbeCagesResponse says what this machine gives to cages.
@@ -2648,7 +2923,7 @@ type ProbeCagesResponse struct {
 
 func (x *ProbeCagesResponse) Reset() {
 	*x = ProbeCagesResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[34]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +2935,7 @@ func (x *ProbeCagesResponse) String() string {
 func (*ProbeCagesResponse) ProtoMessage() {}
 
 func (x *ProbeCagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[34]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +2948,7 @@ func (x *ProbeCagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeCagesResponse.ProtoReflect.Descriptor instead.
 func (*ProbeCagesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ProbeCagesResponse) GetTier() string {
@@ -2716,7 +2991,7 @@ type CageLayer struct {
 
 func (x *CageLayer) Reset() {
 	*x = CageLayer{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[35]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2728,7 +3003,7 @@ func (x *CageLayer) String() string {
 func (*CageLayer) ProtoMessage() {}
 
 func (x *CageLayer) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[35]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2741,7 +3016,7 @@ func (x *CageLayer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageLayer.ProtoReflect.Descriptor instead.
 func (*CageLayer) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CageLayer) GetName() string {
@@ -2801,7 +3076,20 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"closeStdin\x12<\n" +
 	"\x06resize\x18\x04 \x01(\v2\".kaged.sandboxsupervisor.v1.ResizeH\x00R\x06resize\x12<\n" +
 	"\x06signal\x18\x05 \x01(\v2\".kaged.sandboxsupervisor.v1.SignalH\x00R\x06signalB\t\n" +
-	"\arequest\"\xd5\x03\n" +
+	"\arequest\"s\n" +
+	"\x0eConnectRequest\x12@\n" +
+	"\x05start\x18\x01 \x01(\v2(.kaged.sandboxsupervisor.v1.ConnectStartH\x00R\x05start\x12\x14\n" +
+	"\x04data\x18\x02 \x01(\fH\x00R\x04dataB\t\n" +
+	"\arequest\"t\n" +
+	"\fConnectStart\x127\n" +
+	"\x05owner\x18\x01 \x01(\v2!.kaged.sandboxsupervisor.v1.OwnerR\x05owner\x12\x17\n" +
+	"\acage_id\x18\x02 \x01(\tR\x06cageId\x12\x12\n" +
+	"\x04port\x18\x03 \x01(\rR\x04port\"t\n" +
+	"\fConnectEvent\x12E\n" +
+	"\tconnected\x18\x01 \x01(\v2%.kaged.sandboxsupervisor.v1.ConnectedH\x00R\tconnected\x12\x14\n" +
+	"\x04data\x18\x02 \x01(\fH\x00R\x04dataB\a\n" +
+	"\x05event\"\v\n" +
+	"\tConnected\"\xd5\x03\n" +
 	"\tExecStart\x127\n" +
 	"\x05owner\x18\x01 \x01(\v2!.kaged.sandboxsupervisor.v1.OwnerR\x05owner\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x10\n" +
@@ -2992,9 +3280,11 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\x10KILL_REASON_PIDS\x10\x06\x12\x18\n" +
 	"\x14KILL_REASON_WALLTIME\x10\a\x12\x14\n" +
 	"\x10KILL_REASON_DISK\x10\b\x12\x17\n" +
-	"\x13KILL_REASON_SECCOMP\x10\t2\xc4\t\n" +
+	"\x13KILL_REASON_SECCOMP\x10\t2\xa9\n" +
+	"\n" +
 	"\x0eSandboxService\x12Z\n" +
-	"\x04Exec\x12'.kaged.sandboxsupervisor.v1.ExecRequest\x1a%.kaged.sandboxsupervisor.v1.ExecEvent(\x010\x01\x12q\n" +
+	"\x04Exec\x12'.kaged.sandboxsupervisor.v1.ExecRequest\x1a%.kaged.sandboxsupervisor.v1.ExecEvent(\x010\x01\x12c\n" +
+	"\aConnect\x12*.kaged.sandboxsupervisor.v1.ConnectRequest\x1a(.kaged.sandboxsupervisor.v1.ConnectEvent(\x010\x01\x12q\n" +
 	"\fStartProcess\x12/.kaged.sandboxsupervisor.v1.StartProcessRequest\x1a0.kaged.sandboxsupervisor.v1.StartProcessResponse\x12s\n" +
 	"\rAttachProcess\x120.kaged.sandboxsupervisor.v1.AttachProcessRequest\x1a..kaged.sandboxsupervisor.v1.AttachProcessEvent0\x01\x12w\n" +
 	"\x0eControlProcess\x121.kaged.sandboxsupervisor.v1.ControlProcessRequest\x1a2.kaged.sandboxsupervisor.v1.ControlProcessResponse\x12k\n" +
@@ -3022,120 +3312,129 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP() []byte 
 }
 
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_goTypes = []any{
 	(OwnerKind)(0),                 // 0: kaged.sandboxsupervisor.v1.OwnerKind
 	(Stream)(0),                    // 1: kaged.sandboxsupervisor.v1.Stream
 	(KillReason)(0),                // 2: kaged.sandboxsupervisor.v1.KillReason
 	(*Owner)(nil),                  // 3: kaged.sandboxsupervisor.v1.Owner
 	(*ExecRequest)(nil),            // 4: kaged.sandboxsupervisor.v1.ExecRequest
-	(*ExecStart)(nil),              // 5: kaged.sandboxsupervisor.v1.ExecStart
-	(*Terminal)(nil),               // 6: kaged.sandboxsupervisor.v1.Terminal
-	(*CloseStdin)(nil),             // 7: kaged.sandboxsupervisor.v1.CloseStdin
-	(*Resize)(nil),                 // 8: kaged.sandboxsupervisor.v1.Resize
-	(*Signal)(nil),                 // 9: kaged.sandboxsupervisor.v1.Signal
-	(*ExecEvent)(nil),              // 10: kaged.sandboxsupervisor.v1.ExecEvent
-	(*ExecStarted)(nil),            // 11: kaged.sandboxsupervisor.v1.ExecStarted
-	(*ExecOutput)(nil),             // 12: kaged.sandboxsupervisor.v1.ExecOutput
-	(*ExecExited)(nil),             // 13: kaged.sandboxsupervisor.v1.ExecExited
-	(*StartProcessRequest)(nil),    // 14: kaged.sandboxsupervisor.v1.StartProcessRequest
-	(*StartProcessResponse)(nil),   // 15: kaged.sandboxsupervisor.v1.StartProcessResponse
-	(*AttachProcessRequest)(nil),   // 16: kaged.sandboxsupervisor.v1.AttachProcessRequest
-	(*AttachProcessEvent)(nil),     // 17: kaged.sandboxsupervisor.v1.AttachProcessEvent
-	(*ProcessOutput)(nil),          // 18: kaged.sandboxsupervisor.v1.ProcessOutput
-	(*ControlProcessRequest)(nil),  // 19: kaged.sandboxsupervisor.v1.ControlProcessRequest
-	(*ControlProcessResponse)(nil), // 20: kaged.sandboxsupervisor.v1.ControlProcessResponse
-	(*EndProcessRequest)(nil),      // 21: kaged.sandboxsupervisor.v1.EndProcessRequest
-	(*EndProcessResponse)(nil),     // 22: kaged.sandboxsupervisor.v1.EndProcessResponse
-	(*ListProcessesRequest)(nil),   // 23: kaged.sandboxsupervisor.v1.ListProcessesRequest
-	(*Process)(nil),                // 24: kaged.sandboxsupervisor.v1.Process
-	(*ListProcessesResponse)(nil),  // 25: kaged.sandboxsupervisor.v1.ListProcessesResponse
-	(*EndOwnerRequest)(nil),        // 26: kaged.sandboxsupervisor.v1.EndOwnerRequest
-	(*EndOwnerResponse)(nil),       // 27: kaged.sandboxsupervisor.v1.EndOwnerResponse
-	(*ReleaseCageRequest)(nil),     // 28: kaged.sandboxsupervisor.v1.ReleaseCageRequest
-	(*ReleaseCageResponse)(nil),    // 29: kaged.sandboxsupervisor.v1.ReleaseCageResponse
-	(*HoldCageRequest)(nil),        // 30: kaged.sandboxsupervisor.v1.HoldCageRequest
-	(*HoldCageEvent)(nil),          // 31: kaged.sandboxsupervisor.v1.HoldCageEvent
-	(*CageEnded)(nil),              // 32: kaged.sandboxsupervisor.v1.CageEnded
-	(*Cage)(nil),                   // 33: kaged.sandboxsupervisor.v1.Cage
-	(*ListCagesRequest)(nil),       // 34: kaged.sandboxsupervisor.v1.ListCagesRequest
-	(*ListCagesResponse)(nil),      // 35: kaged.sandboxsupervisor.v1.ListCagesResponse
-	(*ProbeCagesRequest)(nil),      // 36: kaged.sandboxsupervisor.v1.ProbeCagesRequest
-	(*ProbeCagesResponse)(nil),     // 37: kaged.sandboxsupervisor.v1.ProbeCagesResponse
-	(*CageLayer)(nil),              // 38: kaged.sandboxsupervisor.v1.CageLayer
-	nil,                            // 39: kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
-	(*v1.CagePolicy)(nil),          // 40: kaged.common.v1.CagePolicy
-	(*v1.NetworkAttempt)(nil),      // 41: kaged.common.v1.NetworkAttempt
-	(*v1.CageFinding)(nil),         // 42: kaged.common.v1.CageFinding
+	(*ConnectRequest)(nil),         // 5: kaged.sandboxsupervisor.v1.ConnectRequest
+	(*ConnectStart)(nil),           // 6: kaged.sandboxsupervisor.v1.ConnectStart
+	(*ConnectEvent)(nil),           // 7: kaged.sandboxsupervisor.v1.ConnectEvent
+	(*Connected)(nil),              // 8: kaged.sandboxsupervisor.v1.Connected
+	(*ExecStart)(nil),              // 9: kaged.sandboxsupervisor.v1.ExecStart
+	(*Terminal)(nil),               // 10: kaged.sandboxsupervisor.v1.Terminal
+	(*CloseStdin)(nil),             // 11: kaged.sandboxsupervisor.v1.CloseStdin
+	(*Resize)(nil),                 // 12: kaged.sandboxsupervisor.v1.Resize
+	(*Signal)(nil),                 // 13: kaged.sandboxsupervisor.v1.Signal
+	(*ExecEvent)(nil),              // 14: kaged.sandboxsupervisor.v1.ExecEvent
+	(*ExecStarted)(nil),            // 15: kaged.sandboxsupervisor.v1.ExecStarted
+	(*ExecOutput)(nil),             // 16: kaged.sandboxsupervisor.v1.ExecOutput
+	(*ExecExited)(nil),             // 17: kaged.sandboxsupervisor.v1.ExecExited
+	(*StartProcessRequest)(nil),    // 18: kaged.sandboxsupervisor.v1.StartProcessRequest
+	(*StartProcessResponse)(nil),   // 19: kaged.sandboxsupervisor.v1.StartProcessResponse
+	(*AttachProcessRequest)(nil),   // 20: kaged.sandboxsupervisor.v1.AttachProcessRequest
+	(*AttachProcessEvent)(nil),     // 21: kaged.sandboxsupervisor.v1.AttachProcessEvent
+	(*ProcessOutput)(nil),          // 22: kaged.sandboxsupervisor.v1.ProcessOutput
+	(*ControlProcessRequest)(nil),  // 23: kaged.sandboxsupervisor.v1.ControlProcessRequest
+	(*ControlProcessResponse)(nil), // 24: kaged.sandboxsupervisor.v1.ControlProcessResponse
+	(*EndProcessRequest)(nil),      // 25: kaged.sandboxsupervisor.v1.EndProcessRequest
+	(*EndProcessResponse)(nil),     // 26: kaged.sandboxsupervisor.v1.EndProcessResponse
+	(*ListProcessesRequest)(nil),   // 27: kaged.sandboxsupervisor.v1.ListProcessesRequest
+	(*Process)(nil),                // 28: kaged.sandboxsupervisor.v1.Process
+	(*ListProcessesResponse)(nil),  // 29: kaged.sandboxsupervisor.v1.ListProcessesResponse
+	(*EndOwnerRequest)(nil),        // 30: kaged.sandboxsupervisor.v1.EndOwnerRequest
+	(*EndOwnerResponse)(nil),       // 31: kaged.sandboxsupervisor.v1.EndOwnerResponse
+	(*ReleaseCageRequest)(nil),     // 32: kaged.sandboxsupervisor.v1.ReleaseCageRequest
+	(*ReleaseCageResponse)(nil),    // 33: kaged.sandboxsupervisor.v1.ReleaseCageResponse
+	(*HoldCageRequest)(nil),        // 34: kaged.sandboxsupervisor.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),          // 35: kaged.sandboxsupervisor.v1.HoldCageEvent
+	(*CageEnded)(nil),              // 36: kaged.sandboxsupervisor.v1.CageEnded
+	(*Cage)(nil),                   // 37: kaged.sandboxsupervisor.v1.Cage
+	(*ListCagesRequest)(nil),       // 38: kaged.sandboxsupervisor.v1.ListCagesRequest
+	(*ListCagesResponse)(nil),      // 39: kaged.sandboxsupervisor.v1.ListCagesResponse
+	(*ProbeCagesRequest)(nil),      // 40: kaged.sandboxsupervisor.v1.ProbeCagesRequest
+	(*ProbeCagesResponse)(nil),     // 41: kaged.sandboxsupervisor.v1.ProbeCagesResponse
+	(*CageLayer)(nil),              // 42: kaged.sandboxsupervisor.v1.CageLayer
+	nil,                            // 43: kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
+	(*v1.CagePolicy)(nil),          // 44: kaged.common.v1.CagePolicy
+	(*v1.NetworkAttempt)(nil),      // 45: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),         // 46: kaged.common.v1.CageFinding
 }
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_depIdxs = []int32{
 	0,  // 0: kaged.sandboxsupervisor.v1.Owner.kind:type_name -> kaged.sandboxsupervisor.v1.OwnerKind
-	5,  // 1: kaged.sandboxsupervisor.v1.ExecRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
-	7,  // 2: kaged.sandboxsupervisor.v1.ExecRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
-	8,  // 3: kaged.sandboxsupervisor.v1.ExecRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
-	9,  // 4: kaged.sandboxsupervisor.v1.ExecRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
-	3,  // 5: kaged.sandboxsupervisor.v1.ExecStart.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	39, // 6: kaged.sandboxsupervisor.v1.ExecStart.env:type_name -> kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
-	6,  // 7: kaged.sandboxsupervisor.v1.ExecStart.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
-	40, // 8: kaged.sandboxsupervisor.v1.ExecStart.cage:type_name -> kaged.common.v1.CagePolicy
-	6,  // 9: kaged.sandboxsupervisor.v1.Resize.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
-	11, // 10: kaged.sandboxsupervisor.v1.ExecEvent.started:type_name -> kaged.sandboxsupervisor.v1.ExecStarted
-	12, // 11: kaged.sandboxsupervisor.v1.ExecEvent.output:type_name -> kaged.sandboxsupervisor.v1.ExecOutput
-	13, // 12: kaged.sandboxsupervisor.v1.ExecEvent.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
-	41, // 13: kaged.sandboxsupervisor.v1.ExecEvent.refused:type_name -> kaged.common.v1.NetworkAttempt
-	1,  // 14: kaged.sandboxsupervisor.v1.ExecOutput.stream:type_name -> kaged.sandboxsupervisor.v1.Stream
-	2,  // 15: kaged.sandboxsupervisor.v1.ExecExited.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
-	42, // 16: kaged.sandboxsupervisor.v1.ExecExited.found:type_name -> kaged.common.v1.CageFinding
-	5,  // 17: kaged.sandboxsupervisor.v1.StartProcessRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
-	24, // 18: kaged.sandboxsupervisor.v1.StartProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	18, // 19: kaged.sandboxsupervisor.v1.AttachProcessEvent.output:type_name -> kaged.sandboxsupervisor.v1.ProcessOutput
-	24, // 20: kaged.sandboxsupervisor.v1.AttachProcessEvent.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	7,  // 21: kaged.sandboxsupervisor.v1.ControlProcessRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
-	8,  // 22: kaged.sandboxsupervisor.v1.ControlProcessRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
-	9,  // 23: kaged.sandboxsupervisor.v1.ControlProcessRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
-	24, // 24: kaged.sandboxsupervisor.v1.EndProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	3,  // 25: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	13, // 26: kaged.sandboxsupervisor.v1.Process.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
-	24, // 27: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
-	42, // 28: kaged.sandboxsupervisor.v1.EndOwnerResponse.found:type_name -> kaged.common.v1.CageFinding
-	42, // 29: kaged.sandboxsupervisor.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
-	3,  // 30: kaged.sandboxsupervisor.v1.HoldCageRequest.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	40, // 31: kaged.sandboxsupervisor.v1.HoldCageRequest.policy:type_name -> kaged.common.v1.CagePolicy
-	33, // 32: kaged.sandboxsupervisor.v1.HoldCageEvent.opened:type_name -> kaged.sandboxsupervisor.v1.Cage
-	41, // 33: kaged.sandboxsupervisor.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	32, // 34: kaged.sandboxsupervisor.v1.HoldCageEvent.ended:type_name -> kaged.sandboxsupervisor.v1.CageEnded
-	2,  // 35: kaged.sandboxsupervisor.v1.CageEnded.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
-	42, // 36: kaged.sandboxsupervisor.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	3,  // 37: kaged.sandboxsupervisor.v1.Cage.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	33, // 38: kaged.sandboxsupervisor.v1.ListCagesResponse.cages:type_name -> kaged.sandboxsupervisor.v1.Cage
-	38, // 39: kaged.sandboxsupervisor.v1.ProbeCagesResponse.layers:type_name -> kaged.sandboxsupervisor.v1.CageLayer
-	4,  // 40: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
-	14, // 41: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
-	16, // 42: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
-	19, // 43: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
-	21, // 44: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
-	23, // 45: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
-	26, // 46: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
-	30, // 47: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:input_type -> kaged.sandboxsupervisor.v1.HoldCageRequest
-	28, // 48: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:input_type -> kaged.sandboxsupervisor.v1.ReleaseCageRequest
-	34, // 49: kaged.sandboxsupervisor.v1.SandboxService.ListCages:input_type -> kaged.sandboxsupervisor.v1.ListCagesRequest
-	36, // 50: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:input_type -> kaged.sandboxsupervisor.v1.ProbeCagesRequest
-	10, // 51: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
-	15, // 52: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
-	17, // 53: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
-	20, // 54: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
-	22, // 55: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
-	25, // 56: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
-	27, // 57: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
-	31, // 58: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:output_type -> kaged.sandboxsupervisor.v1.HoldCageEvent
-	29, // 59: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:output_type -> kaged.sandboxsupervisor.v1.ReleaseCageResponse
-	35, // 60: kaged.sandboxsupervisor.v1.SandboxService.ListCages:output_type -> kaged.sandboxsupervisor.v1.ListCagesResponse
-	37, // 61: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:output_type -> kaged.sandboxsupervisor.v1.ProbeCagesResponse
-	51, // [51:62] is the sub-list for method output_type
-	40, // [40:51] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	9,  // 1: kaged.sandboxsupervisor.v1.ExecRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
+	11, // 2: kaged.sandboxsupervisor.v1.ExecRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
+	12, // 3: kaged.sandboxsupervisor.v1.ExecRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
+	13, // 4: kaged.sandboxsupervisor.v1.ExecRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
+	6,  // 5: kaged.sandboxsupervisor.v1.ConnectRequest.start:type_name -> kaged.sandboxsupervisor.v1.ConnectStart
+	3,  // 6: kaged.sandboxsupervisor.v1.ConnectStart.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	8,  // 7: kaged.sandboxsupervisor.v1.ConnectEvent.connected:type_name -> kaged.sandboxsupervisor.v1.Connected
+	3,  // 8: kaged.sandboxsupervisor.v1.ExecStart.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	43, // 9: kaged.sandboxsupervisor.v1.ExecStart.env:type_name -> kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
+	10, // 10: kaged.sandboxsupervisor.v1.ExecStart.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
+	44, // 11: kaged.sandboxsupervisor.v1.ExecStart.cage:type_name -> kaged.common.v1.CagePolicy
+	10, // 12: kaged.sandboxsupervisor.v1.Resize.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
+	15, // 13: kaged.sandboxsupervisor.v1.ExecEvent.started:type_name -> kaged.sandboxsupervisor.v1.ExecStarted
+	16, // 14: kaged.sandboxsupervisor.v1.ExecEvent.output:type_name -> kaged.sandboxsupervisor.v1.ExecOutput
+	17, // 15: kaged.sandboxsupervisor.v1.ExecEvent.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
+	45, // 16: kaged.sandboxsupervisor.v1.ExecEvent.refused:type_name -> kaged.common.v1.NetworkAttempt
+	1,  // 17: kaged.sandboxsupervisor.v1.ExecOutput.stream:type_name -> kaged.sandboxsupervisor.v1.Stream
+	2,  // 18: kaged.sandboxsupervisor.v1.ExecExited.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
+	46, // 19: kaged.sandboxsupervisor.v1.ExecExited.found:type_name -> kaged.common.v1.CageFinding
+	9,  // 20: kaged.sandboxsupervisor.v1.StartProcessRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
+	28, // 21: kaged.sandboxsupervisor.v1.StartProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	22, // 22: kaged.sandboxsupervisor.v1.AttachProcessEvent.output:type_name -> kaged.sandboxsupervisor.v1.ProcessOutput
+	28, // 23: kaged.sandboxsupervisor.v1.AttachProcessEvent.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	11, // 24: kaged.sandboxsupervisor.v1.ControlProcessRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
+	12, // 25: kaged.sandboxsupervisor.v1.ControlProcessRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
+	13, // 26: kaged.sandboxsupervisor.v1.ControlProcessRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
+	28, // 27: kaged.sandboxsupervisor.v1.EndProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	3,  // 28: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	17, // 29: kaged.sandboxsupervisor.v1.Process.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
+	28, // 30: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
+	46, // 31: kaged.sandboxsupervisor.v1.EndOwnerResponse.found:type_name -> kaged.common.v1.CageFinding
+	46, // 32: kaged.sandboxsupervisor.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	3,  // 33: kaged.sandboxsupervisor.v1.HoldCageRequest.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	44, // 34: kaged.sandboxsupervisor.v1.HoldCageRequest.policy:type_name -> kaged.common.v1.CagePolicy
+	37, // 35: kaged.sandboxsupervisor.v1.HoldCageEvent.opened:type_name -> kaged.sandboxsupervisor.v1.Cage
+	45, // 36: kaged.sandboxsupervisor.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	36, // 37: kaged.sandboxsupervisor.v1.HoldCageEvent.ended:type_name -> kaged.sandboxsupervisor.v1.CageEnded
+	2,  // 38: kaged.sandboxsupervisor.v1.CageEnded.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
+	46, // 39: kaged.sandboxsupervisor.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	3,  // 40: kaged.sandboxsupervisor.v1.Cage.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	37, // 41: kaged.sandboxsupervisor.v1.ListCagesResponse.cages:type_name -> kaged.sandboxsupervisor.v1.Cage
+	42, // 42: kaged.sandboxsupervisor.v1.ProbeCagesResponse.layers:type_name -> kaged.sandboxsupervisor.v1.CageLayer
+	4,  // 43: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
+	5,  // 44: kaged.sandboxsupervisor.v1.SandboxService.Connect:input_type -> kaged.sandboxsupervisor.v1.ConnectRequest
+	18, // 45: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
+	20, // 46: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
+	23, // 47: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
+	25, // 48: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
+	27, // 49: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
+	30, // 50: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
+	34, // 51: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:input_type -> kaged.sandboxsupervisor.v1.HoldCageRequest
+	32, // 52: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:input_type -> kaged.sandboxsupervisor.v1.ReleaseCageRequest
+	38, // 53: kaged.sandboxsupervisor.v1.SandboxService.ListCages:input_type -> kaged.sandboxsupervisor.v1.ListCagesRequest
+	40, // 54: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:input_type -> kaged.sandboxsupervisor.v1.ProbeCagesRequest
+	14, // 55: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
+	7,  // 56: kaged.sandboxsupervisor.v1.SandboxService.Connect:output_type -> kaged.sandboxsupervisor.v1.ConnectEvent
+	19, // 57: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
+	21, // 58: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
+	24, // 59: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
+	26, // 60: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
+	29, // 61: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
+	31, // 62: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
+	35, // 63: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:output_type -> kaged.sandboxsupervisor.v1.HoldCageEvent
+	33, // 64: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:output_type -> kaged.sandboxsupervisor.v1.ReleaseCageResponse
+	39, // 65: kaged.sandboxsupervisor.v1.SandboxService.ListCages:output_type -> kaged.sandboxsupervisor.v1.ListCagesResponse
+	41, // 66: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:output_type -> kaged.sandboxsupervisor.v1.ProbeCagesResponse
+	55, // [55:67] is the sub-list for method output_type
+	43, // [43:55] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() }
@@ -3150,23 +3449,31 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() {
 		(*ExecRequest_Resize)(nil),
 		(*ExecRequest_Signal)(nil),
 	}
-	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[7].OneofWrappers = []any{
+	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[2].OneofWrappers = []any{
+		(*ConnectRequest_Start)(nil),
+		(*ConnectRequest_Data)(nil),
+	}
+	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[4].OneofWrappers = []any{
+		(*ConnectEvent_Connected)(nil),
+		(*ConnectEvent_Data)(nil),
+	}
+	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[11].OneofWrappers = []any{
 		(*ExecEvent_Started)(nil),
 		(*ExecEvent_Output)(nil),
 		(*ExecEvent_Exited)(nil),
 		(*ExecEvent_Refused)(nil),
 	}
-	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14].OneofWrappers = []any{
+	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[18].OneofWrappers = []any{
 		(*AttachProcessEvent_Output)(nil),
 		(*AttachProcessEvent_Process)(nil),
 	}
-	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[16].OneofWrappers = []any{
+	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[20].OneofWrappers = []any{
 		(*ControlProcessRequest_Stdin)(nil),
 		(*ControlProcessRequest_CloseStdin)(nil),
 		(*ControlProcessRequest_Resize)(nil),
 		(*ControlProcessRequest_Signal)(nil),
 	}
-	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28].OneofWrappers = []any{
+	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32].OneofWrappers = []any{
 		(*HoldCageEvent_Opened)(nil),
 		(*HoldCageEvent_Network)(nil),
 		(*HoldCageEvent_Ended)(nil),
@@ -3177,7 +3484,7 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc), len(file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   37,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	SandboxService_Exec_FullMethodName           = "/kaged.sandboxsupervisor.v1.SandboxService/Exec"
+	SandboxService_Connect_FullMethodName        = "/kaged.sandboxsupervisor.v1.SandboxService/Connect"
 	SandboxService_StartProcess_FullMethodName   = "/kaged.sandboxsupervisor.v1.SandboxService/StartProcess"
 	SandboxService_AttachProcess_FullMethodName  = "/kaged.sandboxsupervisor.v1.SandboxService/AttachProcess"
 	SandboxService_ControlProcess_FullMethodName = "/kaged.sandboxsupervisor.v1.SandboxService/ControlProcess"
@@ -46,6 +47,12 @@ type SandboxServiceClient interface {
 	// not there, a signal has no such name), with rate_limited if too many run, and with cage_unavailable if its cage
 	// cannot be enforced here.
 	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecRequest, ExecEvent], error)
+	// Connect joins the stream to a port of a cage's loopback, or of the one that commands without a cage have. The first
+	// request is start, the first event connected; data follows both ways, as it comes. The connection ends with the stream,
+	// and the stream when the far side closes the connection; ending only the requests (half-closing) ends both. Fails with
+	// invalid_params if nothing listens at the port, with cage_unavailable if the cage has ended, with conflict if it is
+	// another owner's, and with rate_limited if there are too many connections.
+	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectEvent], error)
 	// StartProcess starts a command that no stream holds: it lives until it ends by itself, runs out of its time, is ended by
 	// EndProcess, or its session or the supervisor ends. The end of what it writes is kept for AttachProcess, and how it ended
 	// for a while after. A process_id that is known already starts nothing and returns what is there, so that a caller may ask
@@ -103,6 +110,19 @@ func (c *sandboxServiceClient) Exec(ctx context.Context, opts ...grpc.CallOption
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SandboxService_ExecClient = grpc.BidiStreamingClient[ExecRequest, ExecEvent]
 
+func (c *sandboxServiceClient) Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &SandboxService_ServiceDesc.Streams[1], SandboxService_Connect_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ConnectRequest, ConnectEvent]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SandboxService_ConnectClient = grpc.BidiStreamingClient[ConnectRequest, ConnectEvent]
+
 func (c *sandboxServiceClient) StartProcess(ctx context.Context, in *StartProcessRequest, opts ...grpc.CallOption) (*StartProcessResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StartProcessResponse)
@@ -115,7 +135,7 @@ func (c *sandboxServiceClient) StartProcess(ctx context.Context, in *StartProces
 
 func (c *sandboxServiceClient) AttachProcess(ctx context.Context, in *AttachProcessRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AttachProcessEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &SandboxService_ServiceDesc.Streams[1], SandboxService_AttachProcess_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &SandboxService_ServiceDesc.Streams[2], SandboxService_AttachProcess_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +194,7 @@ func (c *sandboxServiceClient) EndOwner(ctx context.Context, in *EndOwnerRequest
 
 func (c *sandboxServiceClient) HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &SandboxService_ServiceDesc.Streams[2], SandboxService_HoldCage_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &SandboxService_ServiceDesc.Streams[3], SandboxService_HoldCage_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -235,6 +255,12 @@ type SandboxServiceServer interface {
 	// not there, a signal has no such name), with rate_limited if too many run, and with cage_unavailable if its cage
 	// cannot be enforced here.
 	Exec(grpc.BidiStreamingServer[ExecRequest, ExecEvent]) error
+	// Connect joins the stream to a port of a cage's loopback, or of the one that commands without a cage have. The first
+	// request is start, the first event connected; data follows both ways, as it comes. The connection ends with the stream,
+	// and the stream when the far side closes the connection; ending only the requests (half-closing) ends both. Fails with
+	// invalid_params if nothing listens at the port, with cage_unavailable if the cage has ended, with conflict if it is
+	// another owner's, and with rate_limited if there are too many connections.
+	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectEvent]) error
 	// StartProcess starts a command that no stream holds: it lives until it ends by itself, runs out of its time, is ended by
 	// EndProcess, or its session or the supervisor ends. The end of what it writes is kept for AttachProcess, and how it ended
 	// for a while after. A process_id that is known already starts nothing and returns what is there, so that a caller may ask
@@ -281,6 +307,9 @@ type UnimplementedSandboxServiceServer struct{}
 
 func (UnimplementedSandboxServiceServer) Exec(grpc.BidiStreamingServer[ExecRequest, ExecEvent]) error {
 	return status.Error(codes.Unimplemented, "method Exec not implemented")
+}
+func (UnimplementedSandboxServiceServer) Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectEvent]) error {
+	return status.Error(codes.Unimplemented, "method Connect not implemented")
 }
 func (UnimplementedSandboxServiceServer) StartProcess(context.Context, *StartProcessRequest) (*StartProcessResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StartProcess not implemented")
@@ -339,6 +368,13 @@ func _SandboxService_Exec_Handler(srv interface{}, stream grpc.ServerStream) err
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SandboxService_ExecServer = grpc.BidiStreamingServer[ExecRequest, ExecEvent]
+
+func _SandboxService_Connect_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(SandboxServiceServer).Connect(&grpc.GenericServerStream[ConnectRequest, ConnectEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SandboxService_ConnectServer = grpc.BidiStreamingServer[ConnectRequest, ConnectEvent]
 
 func _SandboxService_StartProcess_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StartProcessRequest)
@@ -550,6 +586,12 @@ var SandboxService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Exec",
 			Handler:       _SandboxService_Exec_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Connect",
+			Handler:       _SandboxService_Connect_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},

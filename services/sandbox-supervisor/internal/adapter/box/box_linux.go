@@ -3,6 +3,7 @@ package box
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -105,6 +106,15 @@ func (b *Box) Spawn(_ context.Context, spec core.Spec) (core.Process, error) {
 	}
 	b.gate.Began()
 	return p, err
+}
+
+// Connect implements core.Spawner.
+func (b *Box) Connect(ctx context.Context, port int) (io.ReadWriteCloser, error) {
+	conn, err := b.link.Connect(ctx, uint64(b.boxes.count.Add(1)), port)
+	if errors.Is(err, link.ErrOver) {
+		return nil, fault.New(fault.CageUnavailable, "The cage has ended.").With("cage_id", b.id)
+	}
+	return conn, err
 }
 
 // environment returns the variables that a cage sets, whatever its commands bring.

@@ -13,6 +13,7 @@ package group
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -59,6 +60,11 @@ func (h *Host) Run(ctx context.Context) error {
 
 // Ready never fails.
 func (h *Host) Ready(context.Context) error { return nil }
+
+// Connect implements core.Spawner.
+func (h *Host) Connect(ctx context.Context, port int) (io.ReadWriteCloser, error) {
+	return stdio.Connect(ctx, port)
+}
 
 // Spawn implements core.Spawner.
 func (h *Host) Spawn(_ context.Context, spec core.Spec) (core.Process, error) {

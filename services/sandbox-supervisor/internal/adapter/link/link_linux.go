@@ -58,12 +58,15 @@ type Link struct {
 
 	mu       sync.Mutex // guards what follows
 	commands map[uint64]*process
-	over     bool // the peer has ended: no command can be started
+	connects map[uint64]chan connected // connections that are being made; each has room for its answer
+	over     bool                      // the peer has ended: no command can be started
 }
 
 // New returns a link. The connection stays the caller's to close.
 func New(conn *frame.Conn, opts Options) *Link {
-	return &Link{conn: conn, opts: opts, commands: map[uint64]*process{}}
+	return &Link{
+		conn: conn, opts: opts, commands: map[uint64]*process{}, connects: map[uint64]chan connected{},
+	}
 }
 
 // Serve takes note of what the peer says until the connection ends. From then on no command can be started.
@@ -77,6 +80,10 @@ func (l *Link) Serve() {
 	}
 	l.mu.Lock()
 	l.over = true
+	for _, answer := range l.connects {
+		answer <- connected{err: ErrOver}
+	}
+	clear(l.connects)
 	l.mu.Unlock()
 }
 
@@ -117,6 +124,9 @@ func (l *Link) Terminate() { l.send(frame.Frame{Op: frame.OpTerminate}) }
 
 // handle takes note of one frame.
 func (l *Link) handle(f frame.Frame, fds []int) {
+	if l.answer(f, fds) {
+		return
+	}
 	l.mu.Lock()
 	p := l.commands[f.Exec]
 	if f.Op == frame.OpFailed || f.Op == frame.OpExited {

@@ -3,6 +3,7 @@ package shimhost
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/retry"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/link"
+	"kaged.dev/services/sandbox-supervisor/internal/adapter/stdio"
 	"kaged.dev/services/sandbox-supervisor/internal/cgroup"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
@@ -153,6 +155,11 @@ func (h *Host) Spawn(ctx context.Context, spec core.Spec) (core.Process, error) 
 			return p, err
 		}
 	}
+}
+
+// Connect implements core.Spawner: commands without a cage listen where this process does.
+func (h *Host) Connect(ctx context.Context, port int) (io.ReadWriteCloser, error) {
+	return stdio.Connect(ctx, port)
 }
 
 // shim returns the shim, and waits for one that is starting.
