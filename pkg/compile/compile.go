@@ -48,7 +48,9 @@ func Compile(in Input) (Output, error) {
 	out.Aliases, out.Prompts = p.Aliases, p.Prompts
 	out.Diagnostics = append(out.Diagnostics, r.diagnostics...)
 	if !slices.ContainsFunc(r.diagnostics, func(d dsl.Diagnostic) bool { return d.Severity == dsl.Error }) {
-		out.Project = &Project{Slug: p.Slug, Description: p.Description, Version: p.Version, Root: root}
+		out.Project = &Project{
+			Slug: p.Slug, Description: p.Description, Version: p.Version, Root: root, LanguageServers: p.LanguageServers,
+		}
 		for _, t := range tools {
 			if !slices.Contains(root.Tools, t.Name) {
 				out.Project.ToolsOff = append(out.Project.ToolsOff, t.Name)

@@ -40,6 +40,9 @@ type Explanation struct {
 	// Project is the project's slug, Agents are the tree paths of its agents.
 	Project string
 	Agents  []string
+	// AnyCaged says that an agent of the project has a cage, LanguageServers are those that the project declares.
+	AnyCaged        bool
+	LanguageServers []dsl.LanguageServer
 	// Diagnostics and Wanted are as in [Output].
 	Diagnostics []dsl.Diagnostic
 	Wanted      []string
@@ -57,8 +60,10 @@ func Explain(in Input, agent string) (Explanation, error) {
 			return out, nil
 		}
 		root, out.Project, out.Agents = parsed.Project.Primary, parsed.Project.Slug, nil
+		out.LanguageServers = parsed.Project.LanguageServers
 		for a := range parsed.Project.Agents {
 			out.Agents = append(out.Agents, a.Path)
+			out.AnyCaged = out.AnyCaged || a.Cage != nil
 		}
 	}
 	found := find(root, agent)

@@ -21,6 +21,8 @@ type Project struct {
 	Root *Agent
 	// ToolsOff are the canonical names of the catalogue's tools that it does not have, in catalogue order.
 	ToolsOff []string
+	// LanguageServers are those that the project declares, by language.
+	LanguageServers []dsl.LanguageServer
 }
 
 // Agent is one agent of a snapshot.
@@ -78,6 +80,7 @@ func (p *Project) Proto() *harnessv1.CompiledProject {
 	}
 	return &harnessv1.CompiledProject{
 		Project: p.Slug, Description: p.Description, Version: int32(p.Version), Root: p.Root.Proto(), ToolsOff: p.ToolsOff,
+		LanguageServers: dsl.LanguageServersProto(p.LanguageServers),
 	}
 }
 
@@ -88,7 +91,7 @@ func ProjectFromProto(p *harnessv1.CompiledProject) *Project {
 	}
 	return &Project{
 		Slug: p.GetProject(), Description: p.GetDescription(), Version: int(p.GetVersion()), Root: AgentFromProto(p.GetRoot()),
-		ToolsOff: p.GetToolsOff(),
+		ToolsOff: p.GetToolsOff(), LanguageServers: dsl.LanguageServersFromProto(p.GetLanguageServers()),
 	}
 }
 
@@ -132,6 +135,16 @@ func AgentFromProto(n *harnessv1.AgentNode) *Agent {
 
 // Agents yields a and the agents below it, parents before children.
 func (a *Agent) Agents(yield func(*Agent) bool) { a.visit(yield) }
+
+// AnyCaged reports whether a or an agent below it has a cage.
+func (a *Agent) AnyCaged() bool {
+	for agent := range a.Agents {
+		if agent.Cage != nil {
+			return true
+		}
+	}
+	return false
+}
 
 func (a *Agent) visit(yield func(*Agent) bool) bool {
 	if a == nil {

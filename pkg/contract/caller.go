@@ -16,6 +16,10 @@ type Caller struct {
 	// each.
 	Cage   *dsl.Cage
 	CageID string
+	// ProjectCaged says that an agent of the project has a cage, this one or another.
+	ProjectCaged bool
+	// LanguageServers are those that the project declares.
+	LanguageServers []dsl.LanguageServer
 	// Tools are the canonical names of the agent's tools.
 	Tools []string
 	// KnowsFiles says that the caller counts as having read every file it names, as it is.

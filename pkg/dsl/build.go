@@ -21,6 +21,7 @@ func (l *loader) build(doc *node) *Project {
 	}
 	p.Primary = b.agent(doc.get("primary"), "primary", "primary", nil)
 	p.Workflows = b.workflows(doc)
+	p.LanguageServers = b.languageServers(doc.get("lsp"))
 	p.Prompts, p.Aliases = sortedReferences(b.prompts), sortedReferences(b.aliases)
 	b.checkPrompts()
 	return p
@@ -205,6 +206,26 @@ func (b *builder) workflows(doc *node) []Workflow {
 		}
 		out = append(out, w)
 	}
+	return out
+}
+
+// languageServers returns the project's language servers by language.
+func (b *builder) languageServers(lsp *node) []LanguageServer {
+	if lsp == nil {
+		return nil
+	}
+	var out []LanguageServer
+	for _, item := range lsp.list("servers") {
+		s := LanguageServer{Lang: item.str("lang"), Command: item.strings("command")}
+		for _, ext := range item.strings("extensions") {
+			s.Extensions = append(s.Extensions, strings.ToLower(ext))
+		}
+		if slices.ContainsFunc(out, func(o LanguageServer) bool { return o.Lang == s.Lang }) {
+			b.diags.errorf(InvalidValue, item.pos, "lsp.servers", "There are two language servers for %q.", s.Lang)
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(x, y LanguageServer) int { return cmp.Compare(x.Lang, y.Lang) })
 	return out
 }
 

@@ -14,6 +14,12 @@ var actsOn = map[string]string{
 	"project.description": "session-manager: the project's answer",
 	"project.primary":     "compile: the root agent",
 
+	"project.lsp":                      "lsp-pool",
+	"project.lsp.servers":              "lsp-pool: the entry of a language",
+	"project.lsp.servers[].lang":       "lsp-pool: the entry of a language",
+	"project.lsp.servers[].command":    "lsp-pool: the program",
+	"project.lsp.servers[].extensions": "lsp-pool: the language of a file",
+
 	"agent.model":                           "session-manager/projects: routes",
 	"agent.system_prompt":                   "session-manager/projects: prompts",
 	"agent.description":                     "dsl: text for a parent, part of the snapshot",

@@ -35,10 +35,13 @@ var (
 	netPattern = newPattern(`^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\.?|\[[0-9A-Fa-f:.]{2,45}\]):`+port+`$`,
 		`"host:port", such as "api.github.com:443"`)
 	capabilityPattern = newPattern(`^[a-z][a-z0-9_.:-]{0,63}$`, "a capability's name, such as shell")
-	envPattern        = newPattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`, "a variable's name")
-	envValuePattern   = newPattern(`^[^\x00]*$`, "text without NUL")
-	sizePattern       = newPattern(`^[1-9][0-9]{0,5}(?:\.[0-9]{1,3})?(?:KiB|MiB|GiB|TiB|KB|MB|GB|TB)$`, "a size, such as 512MiB")
-	durationPattern   = newPattern(`^(?:[1-9][0-9]{0,5}h)?(?:[1-9][0-9]{0,5}m)?(?:[1-9][0-9]{0,5}s)?(?:[1-9][0-9]{0,5}ms)?$`,
+	langPattern       = newPattern(`^[a-z][a-z0-9_+-]{0,31}$`,
+		"a language's name, such as go: at most 32 lower-case letters, digits, _, + and -")
+	extensionPattern = newPattern(`^\.[A-Za-z0-9_+-]{1,16}$`, "an extension, such as .zig")
+	envPattern       = newPattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`, "a variable's name")
+	envValuePattern  = newPattern(`^[^\x00]*$`, "text without NUL")
+	sizePattern      = newPattern(`^[1-9][0-9]{0,5}(?:\.[0-9]{1,3})?(?:KiB|MiB|GiB|TiB|KB|MB|GB|TB)$`, "a size, such as 512MiB")
+	durationPattern  = newPattern(`^(?:[1-9][0-9]{0,5}h)?(?:[1-9][0-9]{0,5}m)?(?:[1-9][0-9]{0,5}s)?(?:[1-9][0-9]{0,5}ms)?$`,
 		"a duration, such as 90s, 10m or 1h30m")
 	// unitless is what needs only a unit to be a duration.
 	unitless = regexp.MustCompile(`^[1-9][0-9]{0,5}$`)
@@ -140,6 +143,30 @@ var (
 	}}
 )
 
+// lspShape holds the project's language servers.
+var lspShape = &shape{kind: objectShape, doc: "The project's language servers.", fields: []field{
+	{name: "servers", shape: &shape{
+		kind: listShape, most: 32,
+		doc: "Language servers in place of the operator's and of kaged's own, one for each language.",
+		items: &shape{kind: objectShape, fields: []field{
+			{name: "lang", required: true, shape: text("The language.", 32, langPattern)},
+			{name: "command", required: true, shape: &shape{
+				kind: listShape, most: 64, items: text("", 1024, envValuePattern), doc: "The program and its arguments.",
+				sense: func(n *node) string {
+					if len(n.items) == 0 {
+						return "command names no program."
+					}
+					return ""
+				},
+			}},
+			{name: "extensions", shape: &shape{
+				kind: listShape, most: 32, items: text("", 17, extensionPattern),
+				doc: "The extensions of its files, for a language that kaged does not know.",
+			}},
+		}},
+	}},
+}}
+
 func text(doc string, maxLen int, p *pattern) *shape {
 	return &shape{kind: stringShape, doc: doc, minLen: 1, maxLen: maxLen, pattern: p}
 }
@@ -189,6 +216,7 @@ func init() {
 		{name: "description", shape: text("What the project is about.", 4096, nil)},
 		{name: "primary", required: true, shape: agentShape},
 		{name: "workflows", shape: &shape{kind: listShape, most: 100, items: workflowShape, doc: "The project's workflows."}},
+		{name: "lsp", shape: lspShape},
 	}
 	projectShape.forbidden = map[string]forbidden{
 		"plugins": {LegacyPlugins, "Plugins belong to an agent: move plugins under primary."},

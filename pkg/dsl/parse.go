@@ -216,6 +216,9 @@ func (l *loader) reference(e entry, tree string, depth int, chain []string) *nod
 		l.agents++ // one that cannot be read costs as much as one that can
 		return nil
 	}
+	if lsp := doc.entry("lsp"); lsp != nil {
+		l.diags.warnf(NotInForce, lsp.keyPos, tree+".lsp", "lsp has an effect in the root project's file only.")
+	}
 	agent := l.agent(doc.get("primary"), tree, depth+1, append(slices.Clone(chain), root))
 	description := firstNode(e.value.get("description"), agent.get("description"), doc.get("description"))
 	if description != nil {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/catalogue"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
 // The places of a project's files, relative to its root.
@@ -63,6 +64,8 @@ type Project struct {
 	Primary *Agent
 	// Workflows are the project's workflows.
 	Workflows []Workflow
+	// LanguageServers are the project's language servers by language.
+	LanguageServers []LanguageServer
 	// HasOverlay says whether there was an overlay.
 	HasOverlay bool
 	// HasReferences says whether a subagent refers to another project.
@@ -198,6 +201,36 @@ type Workflow struct {
 	InvokableBy []string
 	// Timeout is 0 where it is not set.
 	Timeout time.Duration
+}
+
+// LanguageServer is a language server that a project declares.
+type LanguageServer struct {
+	Lang string
+	// Command is the program and its arguments.
+	Command []string
+	// Extensions are those of its files in lower case, such as ".zig"; none for those that kaged knows.
+	Extensions []string
+}
+
+// Proto returns s on the wire.
+func (s LanguageServer) Proto() *commonv1.LanguageServer {
+	return &commonv1.LanguageServer{Lang: s.Lang, Command: s.Command, Extensions: s.Extensions}
+}
+
+// LanguageServersProto returns servers on the wire.
+func LanguageServersProto(list []LanguageServer) (out []*commonv1.LanguageServer) {
+	for _, s := range list {
+		out = append(out, s.Proto())
+	}
+	return out
+}
+
+// LanguageServersFromProto is the reverse of [LanguageServersProto].
+func LanguageServersFromProto(list []*commonv1.LanguageServer) (out []LanguageServer) {
+	for _, p := range list {
+		out = append(out, LanguageServer{Lang: p.GetLang(), Command: p.GetCommand(), Extensions: p.GetExtensions()})
+	}
+	return out
 }
 
 // WorkflowInput is one input of a workflow.

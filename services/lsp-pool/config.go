@@ -6,6 +6,7 @@ import (
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/services/lsp-pool/internal/core"
 )
 
 // Config is the table [services.lsp-pool]. Sizes are bytes. Servers themselves are tables [lsp.servers.LANG].
@@ -25,6 +26,10 @@ type Config struct {
 	// Quiet is how long a server that names no versions must publish no diagnostics of a file until they count as
 	// complete.
 	Quiet config.Duration `toml:"quiet"`
+	// Cage is when the server of an agent without a cage has one: "auto" where an agent of the project has a cage, where
+	// the agent itself cannot run commands, and where the program lies in the project; "always", or "never". The server
+	// of an agent with a cage always has one.
+	Cage string `toml:"cage"`
 	// Parallel is how many requests one server gets at once, MaxServers how many servers there may be.
 	Parallel   int `toml:"parallel"`
 	MaxServers int `toml:"max_servers"`
@@ -40,7 +45,7 @@ func DefaultConfig() Config {
 	return Config{
 		Idle: config.Duration(10 * time.Minute), Restarts: 3, StartTimeout: config.Duration(60 * time.Second),
 		QueryTimeout: config.Duration(30 * time.Second), StopGrace: config.Duration(time.Second),
-		Wait:  config.Duration(10 * time.Second),
+		Cage: string(core.CageAuto), Wait: config.Duration(10 * time.Second),
 		Quiet: config.Duration(200 * time.Millisecond), Parallel: 4, MaxServers: 64, MessageBytes: 64 << 20,
 		DocumentBytes: 8 << 20, Documents: 200,
 	}
@@ -54,6 +59,9 @@ func (c Config) Validate() error {
 			return fault.New(fault.BadRequest, "services.lsp-pool.%s must be greater than zero.",
 				fields.Type().Field(i).Tag.Get("toml"))
 		}
+	}
+	if c.Cage != string(core.CageAuto) && c.Cage != string(core.CageAlways) && c.Cage != string(core.CageNever) {
+		return fault.New(fault.BadRequest, "services.lsp-pool.cage must be auto, always or never, not %q.", c.Cage)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		QueryTimeout: cfg.QueryTimeout.D(), StopGrace: cfg.StopGrace.D(), Wait: cfg.Wait.D(), Quiet: cfg.Quiet.D(),
 		Parallel: cfg.Parallel,
 		Servers:  cfg.MaxServers, MessageBytes: cfg.MessageBytes, DocumentBytes: cfg.DocumentBytes, Documents: cfg.Documents,
-		LookupEnv: deps.LookupEnv,
+		LookupEnv: deps.LookupEnv, Caging: core.Caging(cfg.Cage),
 		Environment: func(caged bool, declared map[string]string) map[string]string {
 			if caged && !deps.NoSandbox {
 				return env.Caged(deps.LookupEnv, declared)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/testkit"
 	lsppool "kaged.dev/services/lsp-pool"
@@ -20,13 +21,14 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// withLanguages returns a tool runner with real language servers below it, and a Go module to work on.
-func withLanguages(t *testing.T) *client {
+// besidePool returns a tool runner above lsp-pool and a sandbox supervisor, with text as the operator's configuration.
+func besidePool(t *testing.T, text string) *client {
 	t.Helper()
-	if _, err := exec.LookPath("gopls"); err != nil {
-		t.Fatal("gopls is missing; scripts/setup.sh test installs it")
-	}
 	opts := testkit.Options(t)
+	var err error
+	if opts.File, err = config.Parse("local.toml", []byte(text)); err != nil {
+		t.Fatal(err)
+	}
 	opts.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	h, err := host.New(opts, toolrunner.Module, lsppool.Module, sandboxsupervisor.Module)
 	if err != nil {
@@ -38,7 +40,16 @@ func withLanguages(t *testing.T) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &client{toolrunnerv1.NewToolRunnerServiceClient(h.Dial("tool-runner")), t, root}
+	return &client{toolrunnerv1.NewToolRunnerServiceClient(h.Dial("tool-runner")), t, root}
+}
+
+// withLanguages returns a tool runner with real language servers below it, and a Go module to work on.
+func withLanguages(t *testing.T) *client {
+	t.Helper()
+	if _, err := exec.LookPath("gopls"); err != nil {
+		t.Fatal("gopls is missing; scripts/setup.sh test installs it")
+	}
+	c := besidePool(t, "")
 	c.write("go.mod", "module example.com/m\n\ngo 1.24\n")
 	c.write("shape/shape.go",
 		"package shape\n\n// Area has a size.\ntype Area interface {\n\t// Size is in square metres.\n\tSize() "+

@@ -15,7 +15,8 @@ func Caller(c *contract.Caller) *toolrunnerv1.ToolContext {
 	p := &toolrunnerv1.ToolContext{
 		SessionId: c.SessionID, RunId: c.RunID, RequestId: c.RequestID, Caller: c.Agent, ProjectId: c.ProjectID,
 		ProjectRoot: c.Root, OperatorId: c.OperatorID, Cage: c.Cage.Proto(), CageId: c.CageID, Tools: c.Tools,
-		KnowsFiles: c.KnowsFiles, InvocationId: c.InvocationID,
+		KnowsFiles: c.KnowsFiles, InvocationId: c.InvocationID, ProjectCaged: c.ProjectCaged,
+		LanguageServers: dsl.LanguageServersProto(c.LanguageServers),
 	}
 	if c.Job != nil {
 		p.Job = &toolrunnerv1.JobPolicy{Tools: c.Job.Tools}
@@ -29,7 +30,8 @@ func FromCaller(p *toolrunnerv1.ToolContext) contract.Caller {
 		SessionID: p.GetSessionId(), RunID: p.GetRunId(), RequestID: p.GetRequestId(), Agent: p.GetCaller(),
 		ProjectID: p.GetProjectId(), Root: p.GetProjectRoot(), OperatorID: p.GetOperatorId(),
 		Cage: dsl.CageFromProto(p.GetCage()), CageID: p.GetCageId(), Tools: p.GetTools(), KnowsFiles: p.GetKnowsFiles(),
-		InvocationID: p.GetInvocationId(),
+		InvocationID: p.GetInvocationId(), ProjectCaged: p.GetProjectCaged(),
+		LanguageServers: dsl.LanguageServersFromProto(p.GetLanguageServers()),
 	}
 	if p.GetJob() != nil {
 		c.Job = &contract.Job{Tools: p.GetJob().GetTools()}

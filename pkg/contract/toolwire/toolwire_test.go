@@ -17,6 +17,10 @@ func TestCallersRoundTrip(t *testing.T) {
 	t.Parallel()
 	same := func(want contract.Caller, policy dsl.Cage) bool {
 		want.Cage = dsl.CageFromProto(policy.Proto())
+		want.LanguageServers = dsl.LanguageServersFromProto(dsl.LanguageServersProto(want.LanguageServers))
+		want.LanguageServers = append(want.LanguageServers, dsl.LanguageServer{
+			Lang: "go", Command: []string{"gopls"}, Extensions: []string{".go"},
+		})
 		return cmp.Equal(want, toolwire.FromCaller(toolwire.Caller(&want)))
 	}
 	if err := quick.Check(same, nil); err != nil {

@@ -33,7 +33,8 @@ func startFromProto(p *harnessv1.RunStart) (*started, error) {
 		Routes: harnesswire.FromRoutes(p.GetRoutes()), MaxSteps: int(p.GetMaxSteps()), MaxOutputTokens: int(p.GetMaxOutputTokens()),
 		ProjectRoot: p.GetProjectRoot(), NoSandbox: p.GetNoSandbox(), OperatorTools: harnesswire.FromSwitches(p.GetDefaultTools()),
 		AuditHead: harnesswire.FromAuditHead(p.GetAuditHead()), Job: job,
-		LiveAgents: int(p.GetLiveAgents()),
+		LiveAgents:      int(p.GetLiveAgents()),
+		LanguageServers: dsl.LanguageServersFromProto(p.GetCompiled().GetLanguageServers()),
 	}}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ident"
@@ -129,6 +130,9 @@ type Caller struct {
 	// Tools are the canonical names of the tools it has, Cage is its cage.
 	Tools []string
 	Cage  *commonv1.CagePolicy
+	// ProjectCaged says that an agent of the project has a cage, LanguageServers are those that the project declares.
+	ProjectCaged    bool
+	LanguageServers []dsl.LanguageServer
 	// KnowsFiles says that it counts as having read the files it names.
 	KnowsFiles bool
 }
@@ -143,6 +147,11 @@ func (b *Bench) Operator(ctx context.Context) (Caller, error) {
 		return Caller{}, err
 	}
 	as := Caller{Agent: rootAgent}
+	if there, err := b.HasProject(ctx); err == nil && there {
+		// A file that does not compile may mean to have a cage.
+		explained, _, err := b.Explain(ctx, "")
+		as.ProjectCaged, as.LanguageServers = err != nil || explained.AnyCaged, explained.LanguageServers
+	}
 	for _, t := range list.GetTools() {
 		as.Tools = append(as.Tools, t.GetName())
 	}
@@ -158,7 +167,8 @@ func (b *Bench) Catalogue(ctx context.Context, as Caller) ([]*toolrunnerv1.Tool,
 func (b *Bench) context(as Caller) *toolrunnerv1.ToolContext {
 	return &toolrunnerv1.ToolContext{
 		SessionId: b.session, RunId: b.session, RequestId: ident.New(), Caller: as.Agent, ProjectRoot: b.root,
-		OperatorId: operator, Cage: as.Cage, Tools: as.Tools, KnowsFiles: as.KnowsFiles,
+		OperatorId: operator, Cage: as.Cage, Tools: as.Tools, KnowsFiles: as.KnowsFiles, ProjectCaged: as.ProjectCaged,
+		LanguageServers: dsl.LanguageServersProto(as.LanguageServers),
 	}
 }
 

@@ -16,7 +16,7 @@ func (p *Pool) diagnose(ctx context.Context, q Query) (Answer, error) {
 	for _, path := range q.Files {
 		lang := q.Lang
 		if lang == "" {
-			found, err := p.Lang(path)
+			found, err := p.lang(q.View, path)
 			if err != nil && (len(q.Files) == 1 && q.Action == Diagnostics) {
 				return Answer{}, err
 			}

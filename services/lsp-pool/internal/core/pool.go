@@ -39,6 +39,8 @@ type Options struct {
 	// LookupEnv reads kaged's environment; Environment makes that of a program, in a cage or without.
 	LookupEnv   func(string) (string, bool)
 	Environment func(caged bool, declared map[string]string) map[string]string
+	// Caging is when the server of a caller without a cage has one.
+	Caging Caging
 }
 
 // Pool holds servers. It is safe for concurrent use.
@@ -134,21 +136,21 @@ func (p *Pool) Stop(ctx context.Context, f Filter) (list []Info) {
 	return list
 }
 
-// Lang returns the language of a file, by the catalogue. It fails with invalid_params for a file of no known language.
-func (p *Pool) Lang(path string) (string, error) {
+// lang returns the language of a file. It fails with invalid_params for a file of no known language.
+func (p *Pool) lang(v View, path string) (string, error) {
 	ext := strings.ToLower(filepath.Ext(path))
-	for _, e := range p.opts.Entries {
+	for _, e := range v.entries(p.opts.Entries) {
 		if e.Extensions[ext] != "" {
 			return e.Lang, nil
 		}
 	}
 	return "", fault.New(fault.InvalidParams, "There is no language server for %s; known are the languages %s.",
-		filepath.Base(path), strings.Join(p.langs(), ", ")).
+		filepath.Base(path), strings.Join(p.langs(v), ", ")).
 		With("field", "path")
 }
 
-func (p *Pool) langs() (list []string) {
-	for _, e := range p.opts.Entries {
+func (p *Pool) langs(v View) (list []string) {
+	for _, e := range v.entries(p.opts.Entries) {
 		list = append(list, e.Lang)
 	}
 	return list
@@ -160,10 +162,10 @@ func (p *Pool) find(v View, lang string, warm bool) (*server, error) {
 	e, ok := v.entry(p.opts.Entries, lang)
 	if !ok || len(e.Commands) == 0 {
 		return nil, fault.New(fault.InvalidParams, "There is no language server for %q; known are %s.", lang,
-			strings.Join(p.langs(), ", ")).With("field", "lang")
+			strings.Join(p.langs(v), ", ")).With("field", "lang")
 	}
 	v.SessionID = ""
-	key := v.key(e, cageOf(v, e, e.Commands[0]))
+	key := v.key(e, p.opts.cageOf(v, e))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s := p.servers[key]; s != nil || warm {

@@ -89,7 +89,7 @@ func (p *Pool) Ask(ctx context.Context, q Query) (Answer, error) {
 	lang := q.Lang
 	if lang == "" {
 		var err error
-		if lang, err = p.Lang(q.Path); err != nil {
+		if lang, err = p.lang(q.View, q.Path); err != nil {
 			return Answer{}, err
 		}
 	}

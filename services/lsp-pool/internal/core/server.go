@@ -254,19 +254,15 @@ func (s *server) start(ctx context.Context) (*running, error) {
 }
 
 func (s *server) launch(ctx context.Context, command []string) (Process, error) {
-	policy := cageOf(s.view, s.entry, command)
-	vars := map[string]string{}
-	if policy == nil {
-		for _, name := range s.entry.Env {
-			if value, ok := s.pool.opts.LookupEnv(name); ok {
-				vars[name] = value
-			}
-		}
-	}
+	policy := s.pool.opts.cageOf(s.view, s.entry)
+	vars := s.pool.opts.vars(s.entry)
 	if policy != nil {
-		maps.Copy(vars, policy.Env)
+		vars = maps.Clone(policy.Env)
+		if vars == nil {
+			vars = map[string]string{}
+		}
+		maps.Copy(vars, s.entry.Vars)
 	}
-	maps.Copy(vars, s.entry.Vars)
 	s.mu.Lock()
 	s.caged = policy != nil
 	s.mu.Unlock()

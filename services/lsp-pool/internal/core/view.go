@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/workspace/paths"
@@ -15,24 +17,48 @@ import (
 // View is the files and the cage of a server's callers.
 type View struct {
 	ProjectID, Root, SessionID string
-	// Cage is the caller's, nil for an uncaged caller. NoCommands says that the caller cannot run commands.
-	Cage       *dsl.Cage
-	NoCommands bool
-	// Declared are the servers that the project declares, by language.
-	Declared map[string][]string
+	// Cage is the caller's, nil for an uncaged caller. NoCommands says that the caller cannot run commands, ProjectCaged
+	// that an agent of the project has a cage.
+	Cage                     *dsl.Cage
+	NoCommands, ProjectCaged bool
+	// Declared are the servers that the project declares.
+	Declared []dsl.LanguageServer
 }
 
-// entry returns the entry of a language with the project's command in it.
+// entries returns the catalogue as the project has it: the languages that it declares first, with its command in place
+// of the operator's, and the rest of the operator's entry.
+func (v View) entries(list []Entry) []Entry {
+	if len(v.Declared) == 0 {
+		return list
+	}
+	var declared []Entry
+	list = slices.Clone(list)
+	for _, d := range v.Declared {
+		e := Entry{Lang: d.Lang, Install: "the project's file says which program it is, in lsp.servers"}
+		if i := slices.IndexFunc(list, func(e Entry) bool { return e.Lang == d.Lang }); i >= 0 {
+			e = list[i]
+			list = slices.Delete(list, i, i+1)
+		}
+		e.Commands = [][]string{d.Command}
+		if len(d.Extensions) > 0 {
+			e.Extensions = map[string]string{}
+			for _, ext := range d.Extensions {
+				e.Extensions[ext] = d.Lang
+			}
+		}
+		declared = append(declared, e)
+	}
+	return append(declared, list...)
+}
+
+// entry returns the entry of a language.
 func (v View) entry(list []Entry, lang string) (Entry, bool) {
+	list = v.entries(list)
 	i := slices.IndexFunc(list, func(e Entry) bool { return e.Lang == lang })
 	if i < 0 {
 		return Entry{}, false
 	}
-	e := list[i]
-	if command := v.Declared[lang]; len(command) > 0 {
-		e.Commands = [][]string{command}
-	}
-	return e, true
+	return list[i], true
 }
 
 // key is equal for views and entries that may share a server.
@@ -48,19 +74,108 @@ const (
 	serverPIDs   = 512
 )
 
+// Caging is when the server of a caller without a cage has one.
+type Caging string
+
+// The choices. The server of a caller with a cage always has one.
+const (
+	// CageAuto gives it one where files of the project that a caged agent wrote, or the caller could write and not run,
+	// might make it run code.
+	CageAuto Caging = "auto"
+	// CageAlways gives each server one, CageNever leaves it to the caller's.
+	CageAlways Caging = "always"
+	CageNever  Caging = "never"
+)
+
+// caged reports whether a server needs a cage. A server runs code that files of the project name: build scripts,
+// plugins, settings. So it has a cage where its caller has one; where another agent of the project has one, because
+// that agent's files would run outside it; where the caller cannot run commands itself; and where the program lies in
+// the project.
+func (o Options) caged(v View, e Entry) bool {
+	switch {
+	case v.Cage != nil || o.Caging == CageAlways:
+		return true
+	case o.Caging == CageNever:
+		return false
+	case v.ProjectCaged || v.NoCommands:
+		return true
+	}
+	path := o.Environment(false, o.vars(e))["PATH"]
+	return slices.ContainsFunc(e.Commands, func(command []string) bool { return inProject(v.Root, path, command) })
+}
+
+// inProject reports whether a command runs a file of the project: the program as it is found on path, or a script that
+// an argument names. Links are followed.
+func inProject(root, path string, command []string) bool {
+	program := command[0]
+	if !strings.Contains(program, "/") {
+		program = lookPath(root, path, program)
+	}
+	if program != "" && within(root, program) {
+		return true
+	}
+	for _, arg := range command[1:] {
+		if _, value, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(arg, "-") {
+			arg = value
+		}
+		if info, err := os.Stat(inRoot(root, arg)); err != nil || info.IsDir() && !strings.Contains(arg, "/") {
+			continue
+		}
+		if within(root, arg) {
+			return true
+		}
+	}
+	return false
+}
+
+// lookPath returns the first file of a name in the folders of path, "" if there is none.
+func lookPath(root, path, name string) string {
+	for _, dir := range filepath.SplitList(path) {
+		file := filepath.Join(inRoot(root, cmp.Or(dir, ".")), name)
+		if info, err := os.Stat(file); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return file
+		}
+	}
+	return ""
+}
+
+// inRoot returns an absolute path; others are relative to the root, where servers are started.
+func inRoot(root, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(root, path)
+}
+
+// within reports whether a file, or what it is a link to, lies below root.
+func within(root, path string) bool {
+	path = inRoot(root, path)
+	if paths.Below(path, root) {
+		return true
+	}
+	real, err := filepath.EvalSymlinks(path)
+	return err == nil && paths.Below(real, root)
+}
+
+// vars are the variables of kaged's own and of the entry that its server gets outside a cage.
+func (o Options) vars(e Entry) map[string]string {
+	vars := map[string]string{}
+	for _, name := range e.Env {
+		if value, ok := o.LookupEnv(name); ok {
+			vars[name] = value
+		}
+	}
+	for name, value := range e.Vars {
+		vars[name] = value
+	}
+	return vars
+}
+
 // cageOf returns the cage of a server, nil for an uncaged one. A caller's cage becomes the server's with every grant
-// read-only,
-// without network
-// and without capabilities, and with a home of its own that lasts. A caller without a cage has a server without one,
-// unless the
-// caller cannot run commands or the program lies in the project: then code that a file of the project makes the
-// server run
-// is done in a
-// cage that sees the project, read-only.
-func cageOf(v View, e Entry, command []string) *dsl.Cage {
-	inProject := filepath.IsAbs(command[0]) && paths.Below(filepath.Clean(command[0]), v.Root) ||
-		!filepath.IsAbs(command[0]) && filepath.Base(command[0]) != command[0]
-	if v.Cage == nil && !v.NoCommands && !inProject {
+// read-only, without network and without capabilities, and with a home of its own that lasts. The server of a caller
+// without a cage sees the project in its own, read-only.
+func (o Options) cageOf(v View, e Entry) *dsl.Cage {
+	if !o.caged(v, e) {
 		return nil
 	}
 	policy := &dsl.Cage{State: "persistent", Git: dsl.GitReadOnly, Seccomp: "default", Limits: dsl.Limits{

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,8 @@ func queryFromProto(p *lsppoolv1.QueryRequest) (core.Query, error) {
 		View: core.View{
 			ProjectID: view.GetProjectId(), Root: view.GetRoot(), SessionID: view.GetSessionId(),
 			Cage:       dsl.CageFromProto(view.GetCage()),
-			NoCommands: view.GetNoCommands(), Declared: map[string][]string{},
+			NoCommands: view.GetNoCommands(), ProjectCaged: view.GetProjectCaged(),
+			Declared: dsl.LanguageServersFromProto(view.GetServers()),
 		},
 		Action: actions[p.GetAction()], Path: p.GetPath(), Lang: p.GetLang(), At: lsp.Position{
 			Line:      p.GetLine(),
@@ -49,12 +51,11 @@ func queryFromProto(p *lsppoolv1.QueryRequest) (core.Query, error) {
 		Files:    p.GetFiles(), Wait: time.Duration(p.GetWaitMs()) * time.Millisecond,
 		Timeout: time.Duration(p.GetTimeoutMs()) * time.Millisecond,
 	}
-	for _, s := range view.GetServers() {
-		if len(s.GetCommand()) == 0 || len(q.View.Declared) >= maxServers {
-			return q, fault.New(fault.BadRequest, "A declared language server has no command, or there are more than %d.",
-				maxServers)
-		}
-		q.View.Declared[s.GetLang()] = s.GetCommand()
+	if len(q.View.Declared) > maxServers || slices.ContainsFunc(q.View.Declared, func(s dsl.LanguageServer) bool {
+		return len(s.Command) == 0 || s.Command[0] == ""
+	}) {
+		return q, fault.New(fault.BadRequest, "A declared language server has no command, or there are more than %d.",
+			maxServers)
 	}
 	for _, c := range p.GetChanged() {
 		kind := lsp.Changed

@@ -88,9 +88,11 @@ type CompiledProject struct {
 	// The agent tree.
 	Root *AgentNode `protobuf:"bytes,4,opt,name=root,proto3" json:"root,omitempty"`
 	// The canonical names of the catalogue's tools that the root agent does not have, in catalogue order.
-	ToolsOff      []string `protobuf:"bytes,5,rep,name=tools_off,json=toolsOff,proto3" json:"tools_off,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ToolsOff []string `protobuf:"bytes,5,rep,name=tools_off,json=toolsOff,proto3" json:"tools_off,omitempty"`
+	// The language servers that the project declares.
+	LanguageServers []*v1.LanguageServer `protobuf:"bytes,6,rep,name=language_servers,json=languageServers,proto3" json:"language_servers,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *CompiledProject) Reset() {
@@ -154,6 +156,13 @@ func (x *CompiledProject) GetRoot() *AgentNode {
 func (x *CompiledProject) GetToolsOff() []string {
 	if x != nil {
 		return x.ToolsOff
+	}
+	return nil
+}
+
+func (x *CompiledProject) GetLanguageServers() []*v1.LanguageServer {
+	if x != nil {
+		return x.LanguageServers
 	}
 	return nil
 }
@@ -325,13 +334,14 @@ var File_kaged_harness_v1_project_proto protoreflect.FileDescriptor
 
 const file_kaged_harness_v1_project_proto_rawDesc = "" +
 	"\n" +
-	"\x1ekaged/harness/v1/project.proto\x12\x10kaged.harness.v1\x1a\x1akaged/common/v1/cage.proto\"\xb5\x01\n" +
+	"\x1ekaged/harness/v1/project.proto\x12\x10kaged.harness.v1\x1a\x1akaged/common/v1/cage.proto\x1a\x1ekaged/common/v1/language.proto\"\x81\x02\n" +
 	"\x0fCompiledProject\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x05R\aversion\x12/\n" +
 	"\x04root\x18\x04 \x01(\v2\x1b.kaged.harness.v1.AgentNodeR\x04root\x12\x1b\n" +
-	"\ttools_off\x18\x05 \x03(\tR\btoolsOff\"\xba\x05\n" +
+	"\ttools_off\x18\x05 \x03(\tR\btoolsOff\x12J\n" +
+	"\x10language_servers\x18\x06 \x03(\v2\x1f.kaged.common.v1.LanguageServerR\x0flanguageServers\"\xba\x05\n" +
 	"\tAgentNode\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
@@ -377,23 +387,25 @@ func file_kaged_harness_v1_project_proto_rawDescGZIP() []byte {
 var file_kaged_harness_v1_project_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_kaged_harness_v1_project_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_kaged_harness_v1_project_proto_goTypes = []any{
-	(CrashPolicy)(0),        // 0: kaged.harness.v1.CrashPolicy
-	(*CompiledProject)(nil), // 1: kaged.harness.v1.CompiledProject
-	(*AgentNode)(nil),       // 2: kaged.harness.v1.AgentNode
-	nil,                     // 3: kaged.harness.v1.AgentNode.ToolAliasesEntry
-	(*v1.CagePolicy)(nil),   // 4: kaged.common.v1.CagePolicy
+	(CrashPolicy)(0),          // 0: kaged.harness.v1.CrashPolicy
+	(*CompiledProject)(nil),   // 1: kaged.harness.v1.CompiledProject
+	(*AgentNode)(nil),         // 2: kaged.harness.v1.AgentNode
+	nil,                       // 3: kaged.harness.v1.AgentNode.ToolAliasesEntry
+	(*v1.LanguageServer)(nil), // 4: kaged.common.v1.LanguageServer
+	(*v1.CagePolicy)(nil),     // 5: kaged.common.v1.CagePolicy
 }
 var file_kaged_harness_v1_project_proto_depIdxs = []int32{
 	2, // 0: kaged.harness.v1.CompiledProject.root:type_name -> kaged.harness.v1.AgentNode
-	4, // 1: kaged.harness.v1.AgentNode.cage:type_name -> kaged.common.v1.CagePolicy
-	2, // 2: kaged.harness.v1.AgentNode.children:type_name -> kaged.harness.v1.AgentNode
-	0, // 3: kaged.harness.v1.AgentNode.on_crash:type_name -> kaged.harness.v1.CrashPolicy
-	3, // 4: kaged.harness.v1.AgentNode.tool_aliases:type_name -> kaged.harness.v1.AgentNode.ToolAliasesEntry
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	4, // 1: kaged.harness.v1.CompiledProject.language_servers:type_name -> kaged.common.v1.LanguageServer
+	5, // 2: kaged.harness.v1.AgentNode.cage:type_name -> kaged.common.v1.CagePolicy
+	2, // 3: kaged.harness.v1.AgentNode.children:type_name -> kaged.harness.v1.AgentNode
+	0, // 4: kaged.harness.v1.AgentNode.on_crash:type_name -> kaged.harness.v1.CrashPolicy
+	3, // 5: kaged.harness.v1.AgentNode.tool_aliases:type_name -> kaged.harness.v1.AgentNode.ToolAliasesEntry
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_project_proto_init() }

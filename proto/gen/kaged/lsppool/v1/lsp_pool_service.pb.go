@@ -133,7 +133,10 @@ type View struct {
 	// The caller cannot run commands, so that its servers run in a cage although it has none.
 	NoCommands bool `protobuf:"varint,5,opt,name=no_commands,json=noCommands,proto3" json:"no_commands,omitempty"`
 	// The servers that the project declares.
-	Servers       []*DeclaredServer `protobuf:"bytes,6,rep,name=servers,proto3" json:"servers,omitempty"`
+	Servers []*v1.LanguageServer `protobuf:"bytes,6,rep,name=servers,proto3" json:"servers,omitempty"`
+	// An agent of the project has a cage. What it writes must not run outside one, so that servers have a cage although the caller has
+	// none.
+	ProjectCaged  bool `protobuf:"varint,7,opt,name=project_caged,json=projectCaged,proto3" json:"project_caged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -203,66 +206,18 @@ func (x *View) GetNoCommands() bool {
 	return false
 }
 
-func (x *View) GetServers() []*DeclaredServer {
+func (x *View) GetServers() []*v1.LanguageServer {
 	if x != nil {
 		return x.Servers
 	}
 	return nil
 }
 
-// DeclaredServer is a server that a project declares.
-type DeclaredServer struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The language, such as go.
-	Lang string `protobuf:"bytes,1,opt,name=lang,proto3" json:"lang,omitempty"`
-	// The program and its arguments.
-	Command       []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeclaredServer) Reset() {
-	*x = DeclaredServer{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeclaredServer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeclaredServer) ProtoMessage() {}
-
-func (x *DeclaredServer) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[1]
+func (x *View) GetProjectCaged() bool {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
+		return x.ProjectCaged
 	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeclaredServer.ProtoReflect.Descriptor instead.
-func (*DeclaredServer) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *DeclaredServer) GetLang() string {
-	if x != nil {
-		return x.Lang
-	}
-	return ""
-}
-
-func (x *DeclaredServer) GetCommand() []string {
-	if x != nil {
-		return x.Command
-	}
-	return nil
+	return false
 }
 
 // FileChange is a file that was changed.
@@ -278,7 +233,7 @@ type FileChange struct {
 
 func (x *FileChange) Reset() {
 	*x = FileChange{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[2]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -290,7 +245,7 @@ func (x *FileChange) String() string {
 func (*FileChange) ProtoMessage() {}
 
 func (x *FileChange) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[2]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -303,7 +258,7 @@ func (x *FileChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileChange.ProtoReflect.Descriptor instead.
 func (*FileChange) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{2}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *FileChange) GetPath() string {
@@ -365,7 +320,7 @@ type QueryRequest struct {
 
 func (x *QueryRequest) Reset() {
 	*x = QueryRequest{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[3]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -377,7 +332,7 @@ func (x *QueryRequest) String() string {
 func (*QueryRequest) ProtoMessage() {}
 
 func (x *QueryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[3]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -390,7 +345,7 @@ func (x *QueryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryRequest.ProtoReflect.Descriptor instead.
 func (*QueryRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{3}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *QueryRequest) GetView() *View {
@@ -546,7 +501,7 @@ type QueryResponse struct {
 
 func (x *QueryResponse) Reset() {
 	*x = QueryResponse{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[4]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +513,7 @@ func (x *QueryResponse) String() string {
 func (*QueryResponse) ProtoMessage() {}
 
 func (x *QueryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[4]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +526,7 @@ func (x *QueryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResponse.ProtoReflect.Descriptor instead.
 func (*QueryResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{4}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *QueryResponse) GetCompleteness() *Completeness {
@@ -652,7 +607,7 @@ type Completeness struct {
 
 func (x *Completeness) Reset() {
 	*x = Completeness{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[5]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -664,7 +619,7 @@ func (x *Completeness) String() string {
 func (*Completeness) ProtoMessage() {}
 
 func (x *Completeness) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[5]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -677,7 +632,7 @@ func (x *Completeness) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Completeness.ProtoReflect.Descriptor instead.
 func (*Completeness) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{5}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Completeness) GetState() string {
@@ -714,7 +669,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[6]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -726,7 +681,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[6]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -739,7 +694,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{6}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Place) GetLine() uint32 {
@@ -771,7 +726,7 @@ type Location struct {
 
 func (x *Location) Reset() {
 	*x = Location{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[7]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -783,7 +738,7 @@ func (x *Location) String() string {
 func (*Location) ProtoMessage() {}
 
 func (x *Location) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[7]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -796,7 +751,7 @@ func (x *Location) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Location.ProtoReflect.Descriptor instead.
 func (*Location) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{7}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Location) GetPath() string {
@@ -837,7 +792,7 @@ type Symbol struct {
 
 func (x *Symbol) Reset() {
 	*x = Symbol{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[8]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +804,7 @@ func (x *Symbol) String() string {
 func (*Symbol) ProtoMessage() {}
 
 func (x *Symbol) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[8]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +817,7 @@ func (x *Symbol) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Symbol.ProtoReflect.Descriptor instead.
 func (*Symbol) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{8}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Symbol) GetName() string {
@@ -912,7 +867,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[9]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +879,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[9]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +892,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{9}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Diagnostic) GetLocation() *Location {
@@ -990,7 +945,7 @@ type Hover struct {
 
 func (x *Hover) Reset() {
 	*x = Hover{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[10]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +957,7 @@ func (x *Hover) String() string {
 func (*Hover) ProtoMessage() {}
 
 func (x *Hover) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[10]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +970,7 @@ func (x *Hover) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hover.ProtoReflect.Descriptor instead.
 func (*Hover) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{10}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Hover) GetContent() string {
@@ -1060,7 +1015,7 @@ type FileEdit struct {
 
 func (x *FileEdit) Reset() {
 	*x = FileEdit{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[11]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1072,7 +1027,7 @@ func (x *FileEdit) String() string {
 func (*FileEdit) ProtoMessage() {}
 
 func (x *FileEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[11]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1085,7 +1040,7 @@ func (x *FileEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileEdit.ProtoReflect.Descriptor instead.
 func (*FileEdit) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FileEdit) GetPath() string {
@@ -1147,7 +1102,7 @@ type CodeAction struct {
 
 func (x *CodeAction) Reset() {
 	*x = CodeAction{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[12]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1114,7 @@ func (x *CodeAction) String() string {
 func (*CodeAction) ProtoMessage() {}
 
 func (x *CodeAction) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[12]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1127,7 @@ func (x *CodeAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CodeAction.ProtoReflect.Descriptor instead.
 func (*CodeAction) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CodeAction) GetTitle() string {
@@ -1220,7 +1175,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[13]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1187,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[13]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1200,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Replacement) GetPath() string {
@@ -1289,7 +1244,7 @@ type ListServersRequest struct {
 
 func (x *ListServersRequest) Reset() {
 	*x = ListServersRequest{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[14]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1256,7 @@ func (x *ListServersRequest) String() string {
 func (*ListServersRequest) ProtoMessage() {}
 
 func (x *ListServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[14]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1269,7 @@ func (x *ListServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServersRequest.ProtoReflect.Descriptor instead.
 func (*ListServersRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListServersRequest) GetProjectId() string {
@@ -1342,7 +1297,7 @@ type ListServersResponse struct {
 
 func (x *ListServersResponse) Reset() {
 	*x = ListServersResponse{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[15]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1309,7 @@ func (x *ListServersResponse) String() string {
 func (*ListServersResponse) ProtoMessage() {}
 
 func (x *ListServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[15]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1322,7 @@ func (x *ListServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServersResponse.ProtoReflect.Descriptor instead.
 func (*ListServersResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListServersResponse) GetServers() []*Server {
@@ -1410,7 +1365,7 @@ type Server struct {
 
 func (x *Server) Reset() {
 	*x = Server{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[16]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1377,7 @@ func (x *Server) String() string {
 func (*Server) ProtoMessage() {}
 
 func (x *Server) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[16]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1390,7 @@ func (x *Server) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Server.ProtoReflect.Descriptor instead.
 func (*Server) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Server) GetServerId() string {
@@ -1537,7 +1492,7 @@ type StopServersRequest struct {
 
 func (x *StopServersRequest) Reset() {
 	*x = StopServersRequest{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[17]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1549,7 +1504,7 @@ func (x *StopServersRequest) String() string {
 func (*StopServersRequest) ProtoMessage() {}
 
 func (x *StopServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[17]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1562,7 +1517,7 @@ func (x *StopServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopServersRequest.ProtoReflect.Descriptor instead.
 func (*StopServersRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StopServersRequest) GetProjectId() string {
@@ -1597,7 +1552,7 @@ type StopServersResponse struct {
 
 func (x *StopServersResponse) Reset() {
 	*x = StopServersResponse{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[18]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1564,7 @@ func (x *StopServersResponse) String() string {
 func (*StopServersResponse) ProtoMessage() {}
 
 func (x *StopServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[18]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1577,7 @@ func (x *StopServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopServersResponse.ProtoReflect.Descriptor instead.
 func (*StopServersResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StopServersResponse) GetServers() []*Server {
@@ -1636,7 +1591,7 @@ var File_kaged_lsppool_v1_lsp_pool_service_proto protoreflect.FileDescriptor
 
 const file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc = "" +
 	"\n" +
-	"'kaged/lsppool/v1/lsp_pool_service.proto\x12\x10kaged.lsppool.v1\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\"\xe6\x01\n" +
+	"'kaged/lsppool/v1/lsp_pool_service.proto\x12\x10kaged.lsppool.v1\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1ekaged/common/v1/language.proto\"\x8a\x02\n" +
 	"\x04View\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
@@ -1645,11 +1600,9 @@ const file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc = "" +
 	"session_id\x18\x03 \x01(\tR\tsessionId\x12/\n" +
 	"\x04cage\x18\x04 \x01(\v2\x1b.kaged.common.v1.CagePolicyR\x04cage\x12\x1f\n" +
 	"\vno_commands\x18\x05 \x01(\bR\n" +
-	"noCommands\x12:\n" +
-	"\aservers\x18\x06 \x03(\v2 .kaged.lsppool.v1.DeclaredServerR\aservers\">\n" +
-	"\x0eDeclaredServer\x12\x12\n" +
-	"\x04lang\x18\x01 \x01(\tR\x04lang\x12\x18\n" +
-	"\acommand\x18\x02 \x03(\tR\acommand\":\n" +
+	"noCommands\x129\n" +
+	"\aservers\x18\x06 \x03(\v2\x1f.kaged.common.v1.LanguageServerR\aservers\x12#\n" +
+	"\rproject_caged\x18\a \x01(\bR\fprojectCaged\":\n" +
 	"\n" +
 	"FileChange\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
@@ -1797,59 +1750,59 @@ func file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_lsppool_v1_lsp_pool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_kaged_lsppool_v1_lsp_pool_service_proto_goTypes = []any{
 	(Action)(0),                 // 0: kaged.lsppool.v1.Action
 	(*View)(nil),                // 1: kaged.lsppool.v1.View
-	(*DeclaredServer)(nil),      // 2: kaged.lsppool.v1.DeclaredServer
-	(*FileChange)(nil),          // 3: kaged.lsppool.v1.FileChange
-	(*QueryRequest)(nil),        // 4: kaged.lsppool.v1.QueryRequest
-	(*QueryResponse)(nil),       // 5: kaged.lsppool.v1.QueryResponse
-	(*Completeness)(nil),        // 6: kaged.lsppool.v1.Completeness
-	(*Place)(nil),               // 7: kaged.lsppool.v1.Place
-	(*Location)(nil),            // 8: kaged.lsppool.v1.Location
-	(*Symbol)(nil),              // 9: kaged.lsppool.v1.Symbol
-	(*Diagnostic)(nil),          // 10: kaged.lsppool.v1.Diagnostic
-	(*Hover)(nil),               // 11: kaged.lsppool.v1.Hover
-	(*FileEdit)(nil),            // 12: kaged.lsppool.v1.FileEdit
-	(*CodeAction)(nil),          // 13: kaged.lsppool.v1.CodeAction
-	(*Replacement)(nil),         // 14: kaged.lsppool.v1.Replacement
-	(*ListServersRequest)(nil),  // 15: kaged.lsppool.v1.ListServersRequest
-	(*ListServersResponse)(nil), // 16: kaged.lsppool.v1.ListServersResponse
-	(*Server)(nil),              // 17: kaged.lsppool.v1.Server
-	(*StopServersRequest)(nil),  // 18: kaged.lsppool.v1.StopServersRequest
-	(*StopServersResponse)(nil), // 19: kaged.lsppool.v1.StopServersResponse
-	(*v1.CagePolicy)(nil),       // 20: kaged.common.v1.CagePolicy
+	(*FileChange)(nil),          // 2: kaged.lsppool.v1.FileChange
+	(*QueryRequest)(nil),        // 3: kaged.lsppool.v1.QueryRequest
+	(*QueryResponse)(nil),       // 4: kaged.lsppool.v1.QueryResponse
+	(*Completeness)(nil),        // 5: kaged.lsppool.v1.Completeness
+	(*Place)(nil),               // 6: kaged.lsppool.v1.Place
+	(*Location)(nil),            // 7: kaged.lsppool.v1.Location
+	(*Symbol)(nil),              // 8: kaged.lsppool.v1.Symbol
+	(*Diagnostic)(nil),          // 9: kaged.lsppool.v1.Diagnostic
+	(*Hover)(nil),               // 10: kaged.lsppool.v1.Hover
+	(*FileEdit)(nil),            // 11: kaged.lsppool.v1.FileEdit
+	(*CodeAction)(nil),          // 12: kaged.lsppool.v1.CodeAction
+	(*Replacement)(nil),         // 13: kaged.lsppool.v1.Replacement
+	(*ListServersRequest)(nil),  // 14: kaged.lsppool.v1.ListServersRequest
+	(*ListServersResponse)(nil), // 15: kaged.lsppool.v1.ListServersResponse
+	(*Server)(nil),              // 16: kaged.lsppool.v1.Server
+	(*StopServersRequest)(nil),  // 17: kaged.lsppool.v1.StopServersRequest
+	(*StopServersResponse)(nil), // 18: kaged.lsppool.v1.StopServersResponse
+	(*v1.CagePolicy)(nil),       // 19: kaged.common.v1.CagePolicy
+	(*v1.LanguageServer)(nil),   // 20: kaged.common.v1.LanguageServer
 	(*v1.AuditRecord)(nil),      // 21: kaged.common.v1.AuditRecord
 }
 var file_kaged_lsppool_v1_lsp_pool_service_proto_depIdxs = []int32{
-	20, // 0: kaged.lsppool.v1.View.cage:type_name -> kaged.common.v1.CagePolicy
-	2,  // 1: kaged.lsppool.v1.View.servers:type_name -> kaged.lsppool.v1.DeclaredServer
+	19, // 0: kaged.lsppool.v1.View.cage:type_name -> kaged.common.v1.CagePolicy
+	20, // 1: kaged.lsppool.v1.View.servers:type_name -> kaged.common.v1.LanguageServer
 	1,  // 2: kaged.lsppool.v1.QueryRequest.view:type_name -> kaged.lsppool.v1.View
 	0,  // 3: kaged.lsppool.v1.QueryRequest.action:type_name -> kaged.lsppool.v1.Action
-	3,  // 4: kaged.lsppool.v1.QueryRequest.changed:type_name -> kaged.lsppool.v1.FileChange
-	6,  // 5: kaged.lsppool.v1.QueryResponse.completeness:type_name -> kaged.lsppool.v1.Completeness
-	8,  // 6: kaged.lsppool.v1.QueryResponse.locations:type_name -> kaged.lsppool.v1.Location
-	9,  // 7: kaged.lsppool.v1.QueryResponse.symbols:type_name -> kaged.lsppool.v1.Symbol
-	10, // 8: kaged.lsppool.v1.QueryResponse.diagnostics:type_name -> kaged.lsppool.v1.Diagnostic
-	11, // 9: kaged.lsppool.v1.QueryResponse.hover:type_name -> kaged.lsppool.v1.Hover
-	12, // 10: kaged.lsppool.v1.QueryResponse.edits:type_name -> kaged.lsppool.v1.FileEdit
-	13, // 11: kaged.lsppool.v1.QueryResponse.actions:type_name -> kaged.lsppool.v1.CodeAction
+	2,  // 4: kaged.lsppool.v1.QueryRequest.changed:type_name -> kaged.lsppool.v1.FileChange
+	5,  // 5: kaged.lsppool.v1.QueryResponse.completeness:type_name -> kaged.lsppool.v1.Completeness
+	7,  // 6: kaged.lsppool.v1.QueryResponse.locations:type_name -> kaged.lsppool.v1.Location
+	8,  // 7: kaged.lsppool.v1.QueryResponse.symbols:type_name -> kaged.lsppool.v1.Symbol
+	9,  // 8: kaged.lsppool.v1.QueryResponse.diagnostics:type_name -> kaged.lsppool.v1.Diagnostic
+	10, // 9: kaged.lsppool.v1.QueryResponse.hover:type_name -> kaged.lsppool.v1.Hover
+	11, // 10: kaged.lsppool.v1.QueryResponse.edits:type_name -> kaged.lsppool.v1.FileEdit
+	12, // 11: kaged.lsppool.v1.QueryResponse.actions:type_name -> kaged.lsppool.v1.CodeAction
 	21, // 12: kaged.lsppool.v1.QueryResponse.records:type_name -> kaged.common.v1.AuditRecord
-	7,  // 13: kaged.lsppool.v1.Location.start:type_name -> kaged.lsppool.v1.Place
-	7,  // 14: kaged.lsppool.v1.Location.end:type_name -> kaged.lsppool.v1.Place
-	8,  // 15: kaged.lsppool.v1.Symbol.location:type_name -> kaged.lsppool.v1.Location
-	8,  // 16: kaged.lsppool.v1.Diagnostic.location:type_name -> kaged.lsppool.v1.Location
-	8,  // 17: kaged.lsppool.v1.Hover.location:type_name -> kaged.lsppool.v1.Location
-	14, // 18: kaged.lsppool.v1.CodeAction.edits:type_name -> kaged.lsppool.v1.Replacement
-	17, // 19: kaged.lsppool.v1.ListServersResponse.servers:type_name -> kaged.lsppool.v1.Server
-	17, // 20: kaged.lsppool.v1.StopServersResponse.servers:type_name -> kaged.lsppool.v1.Server
-	4,  // 21: kaged.lsppool.v1.LSPPoolService.Query:input_type -> kaged.lsppool.v1.QueryRequest
-	15, // 22: kaged.lsppool.v1.LSPPoolService.ListServers:input_type -> kaged.lsppool.v1.ListServersRequest
-	18, // 23: kaged.lsppool.v1.LSPPoolService.StopServers:input_type -> kaged.lsppool.v1.StopServersRequest
-	5,  // 24: kaged.lsppool.v1.LSPPoolService.Query:output_type -> kaged.lsppool.v1.QueryResponse
-	16, // 25: kaged.lsppool.v1.LSPPoolService.ListServers:output_type -> kaged.lsppool.v1.ListServersResponse
-	19, // 26: kaged.lsppool.v1.LSPPoolService.StopServers:output_type -> kaged.lsppool.v1.StopServersResponse
+	6,  // 13: kaged.lsppool.v1.Location.start:type_name -> kaged.lsppool.v1.Place
+	6,  // 14: kaged.lsppool.v1.Location.end:type_name -> kaged.lsppool.v1.Place
+	7,  // 15: kaged.lsppool.v1.Symbol.location:type_name -> kaged.lsppool.v1.Location
+	7,  // 16: kaged.lsppool.v1.Diagnostic.location:type_name -> kaged.lsppool.v1.Location
+	7,  // 17: kaged.lsppool.v1.Hover.location:type_name -> kaged.lsppool.v1.Location
+	13, // 18: kaged.lsppool.v1.CodeAction.edits:type_name -> kaged.lsppool.v1.Replacement
+	16, // 19: kaged.lsppool.v1.ListServersResponse.servers:type_name -> kaged.lsppool.v1.Server
+	16, // 20: kaged.lsppool.v1.StopServersResponse.servers:type_name -> kaged.lsppool.v1.Server
+	3,  // 21: kaged.lsppool.v1.LSPPoolService.Query:input_type -> kaged.lsppool.v1.QueryRequest
+	14, // 22: kaged.lsppool.v1.LSPPoolService.ListServers:input_type -> kaged.lsppool.v1.ListServersRequest
+	17, // 23: kaged.lsppool.v1.LSPPoolService.StopServers:input_type -> kaged.lsppool.v1.StopServersRequest
+	4,  // 24: kaged.lsppool.v1.LSPPoolService.Query:output_type -> kaged.lsppool.v1.QueryResponse
+	15, // 25: kaged.lsppool.v1.LSPPoolService.ListServers:output_type -> kaged.lsppool.v1.ListServersResponse
+	18, // 26: kaged.lsppool.v1.LSPPoolService.StopServers:output_type -> kaged.lsppool.v1.StopServersResponse
 	24, // [24:27] is the sub-list for method output_type
 	21, // [21:24] is the sub-list for method input_type
 	21, // [21:21] is the sub-list for extension type_name
@@ -1862,14 +1815,14 @@ func file_kaged_lsppool_v1_lsp_pool_service_proto_init() {
 	if File_kaged_lsppool_v1_lsp_pool_service_proto != nil {
 		return
 	}
-	file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[11].OneofWrappers = []any{}
+	file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc), len(file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

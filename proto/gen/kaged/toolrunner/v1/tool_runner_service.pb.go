@@ -1086,9 +1086,13 @@ type ToolContext struct {
 	// The cage of HoldCage that its commands run in; empty where it has none, or one for each command.
 	CageId string `protobuf:"bytes,12,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	// The invocation of the agent within the run, empty for the root agent. The same call_id of another invocation is another call.
-	InvocationId  string `protobuf:"bytes,13,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	InvocationId string `protobuf:"bytes,13,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// An agent of the project has a cage, the caller's or another.
+	ProjectCaged bool `protobuf:"varint,14,opt,name=project_caged,json=projectCaged,proto3" json:"project_caged,omitempty"`
+	// The language servers that the project declares.
+	LanguageServers []*v1.LanguageServer `protobuf:"bytes,15,rep,name=language_servers,json=languageServers,proto3" json:"language_servers,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ToolContext) Reset() {
@@ -1210,6 +1214,20 @@ func (x *ToolContext) GetInvocationId() string {
 		return x.InvocationId
 	}
 	return ""
+}
+
+func (x *ToolContext) GetProjectCaged() bool {
+	if x != nil {
+		return x.ProjectCaged
+	}
+	return false
+}
+
+func (x *ToolContext) GetLanguageServers() []*v1.LanguageServer {
+	if x != nil {
+		return x.LanguageServers
+	}
+	return nil
 }
 
 // JobPolicy is what a job that runs unattended may do: everything that only looks, and the tools named here.
@@ -2691,7 +2709,7 @@ var File_kaged_toolrunner_v1_tool_runner_service_proto protoreflect.FileDescript
 
 const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/toolrunner/v1/tool_runner_service.proto\x12\x13kaged.toolrunner.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/process.proto\"\xdf\x01\n" +
+	"-kaged/toolrunner/v1/tool_runner_service.proto\x12\x13kaged.toolrunner.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1ekaged/common/v1/language.proto\x1a\x1dkaged/common/v1/process.proto\"\xdf\x01\n" +
 	"\x12ReadProjectRequest\x12\x12\n" +
 	"\x04root\x18\x01 \x01(\tR\x04root\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\x12H\n" +
@@ -2756,7 +2774,7 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\finput_schema\x18\x03 \x01(\v2\x17.google.protobuf.StructR\vinputSchema\x12:\n" +
 	"\tread_when\x18\x04 \x03(\v2\x1d.kaged.toolrunner.v1.ReadWhenR\breadWhen\"D\n" +
 	"\x11ListToolsResponse\x12/\n" +
-	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\xb5\x03\n" +
+	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\xa6\x04\n" +
 	"\vToolContext\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
@@ -2776,7 +2794,9 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"knowsFiles\x120\n" +
 	"\x03job\x18\v \x01(\v2\x1e.kaged.toolrunner.v1.JobPolicyR\x03job\x12\x17\n" +
 	"\acage_id\x18\f \x01(\tR\x06cageId\x12#\n" +
-	"\rinvocation_id\x18\r \x01(\tR\finvocationId\"!\n" +
+	"\rinvocation_id\x18\r \x01(\tR\finvocationId\x12#\n" +
+	"\rproject_caged\x18\x0e \x01(\bR\fprojectCaged\x12J\n" +
+	"\x10language_servers\x18\x0f \x03(\v2\x1f.kaged.common.v1.LanguageServerR\x0flanguageServers\"!\n" +
 	"\tJobPolicy\x12\x14\n" +
 	"\x05tools\x18\x01 \x03(\tR\x05tools\"\xc5\x01\n" +
 	"\x0eRunToolRequest\x12\x17\n" +
@@ -2956,12 +2976,13 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(*structpb.Struct)(nil),       // 41: google.protobuf.Struct
 	(*v1.Error)(nil),              // 42: kaged.common.v1.Error
 	(*v1.CagePolicy)(nil),         // 43: kaged.common.v1.CagePolicy
-	(*v1.ApprovalSubject)(nil),    // 44: kaged.common.v1.ApprovalSubject
-	(*v1.AuditRecord)(nil),        // 45: kaged.common.v1.AuditRecord
-	(*v1.NetworkAttempt)(nil),     // 46: kaged.common.v1.NetworkAttempt
-	(*v1.CageFinding)(nil),        // 47: kaged.common.v1.CageFinding
-	(*v1.RunningProcess)(nil),     // 48: kaged.common.v1.RunningProcess
-	(*v1.RunningCage)(nil),        // 49: kaged.common.v1.RunningCage
+	(*v1.LanguageServer)(nil),     // 44: kaged.common.v1.LanguageServer
+	(*v1.ApprovalSubject)(nil),    // 45: kaged.common.v1.ApprovalSubject
+	(*v1.AuditRecord)(nil),        // 46: kaged.common.v1.AuditRecord
+	(*v1.NetworkAttempt)(nil),     // 47: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),        // 48: kaged.common.v1.CageFinding
+	(*v1.RunningProcess)(nil),     // 49: kaged.common.v1.RunningProcess
+	(*v1.RunningCage)(nil),        // 50: kaged.common.v1.RunningCage
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
 	40, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
@@ -2984,52 +3005,53 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
 	7,  // 17: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
 	43, // 18: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
 	16, // 19: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
-	15, // 20: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	18, // 21: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
-	21, // 22: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
-	22, // 23: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
-	20, // 24: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
-	44, // 25: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
-	45, // 26: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
-	42, // 27: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	45, // 28: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
-	45, // 29: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
-	45, // 30: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
-	15, // 31: kaged.toolrunner.v1.HoldRunRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	31, // 32: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
-	15, // 33: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	34, // 34: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
-	46, // 35: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	35, // 36: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
-	47, // 37: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	47, // 38: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
-	48, // 39: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
-	49, // 40: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
-	3,  // 41: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
-	6,  // 42: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
-	17, // 43: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
-	23, // 44: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
-	29, // 45: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
-	27, // 46: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
-	32, // 47: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
-	36, // 48: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
-	38, // 49: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
-	25, // 50: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	4,  // 51: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	14, // 52: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	19, // 53: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	24, // 54: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
-	30, // 55: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
-	28, // 56: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
-	33, // 57: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
-	37, // 58: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
-	39, // 59: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
-	26, // 60: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	51, // [51:61] is the sub-list for method output_type
-	41, // [41:51] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	44, // 20: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
+	15, // 21: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	18, // 22: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
+	21, // 23: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
+	22, // 24: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
+	20, // 25: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
+	45, // 26: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
+	46, // 27: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
+	42, // 28: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	46, // 29: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	46, // 30: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
+	46, // 31: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
+	15, // 32: kaged.toolrunner.v1.HoldRunRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	31, // 33: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
+	15, // 34: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	34, // 35: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
+	47, // 36: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	35, // 37: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
+	48, // 38: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	48, // 39: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	49, // 40: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	50, // 41: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	3,  // 42: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
+	6,  // 43: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
+	17, // 44: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
+	23, // 45: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
+	29, // 46: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
+	27, // 47: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
+	32, // 48: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
+	36, // 49: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
+	38, // 50: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
+	25, // 51: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	4,  // 52: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	14, // 53: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	19, // 54: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	24, // 55: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
+	30, // 56: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
+	28, // 57: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
+	33, // 58: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
+	37, // 59: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
+	39, // 60: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
+	26, // 61: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	52, // [52:62] is the sub-list for method output_type
+	42, // [42:52] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_kaged_toolrunner_v1_tool_runner_service_proto_init() }

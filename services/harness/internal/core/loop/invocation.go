@@ -130,7 +130,8 @@ func (v *invocation) prepare(ctx context.Context) error {
 	v.toolContext = &contract.Caller{
 		Job: v.start.Job, SessionID: v.start.SessionID, RunID: v.start.RunID, RequestID: v.start.RequestID,
 		InvocationID: v.id, Agent: v.agent.Path, ProjectID: v.start.ProjectID, Root: v.start.ProjectRoot,
-		OperatorID: v.start.OperatorID, Cage: v.agent.Cage,
+		OperatorID: v.start.OperatorID, Cage: v.agent.Cage, ProjectCaged: v.start.Agent.AnyCaged(),
+		LanguageServers: v.start.LanguageServers,
 	}
 	prompt, ok := v.start.Prompts[v.agent.PromptPath]
 	if !ok {

@@ -8,6 +8,7 @@ import (
 	"kaged.dev/pkg/catalogue"
 	"kaged.dev/pkg/compile"
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 )
@@ -21,6 +22,8 @@ type Start struct {
 	RunID, SessionID, ProjectID, OperatorID, RequestID string
 	// Agent is the agent that runs.
 	Agent *compile.Agent
+	// LanguageServers are those that the project declares.
+	LanguageServers []dsl.LanguageServer
 	// Prompts are the contents of prompt files by their path in the snapshot.
 	Prompts map[string]string
 	// Routes say where calls go, by alias.

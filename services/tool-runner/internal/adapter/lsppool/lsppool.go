@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/services/tool-runner/internal/core/language"
 
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
@@ -36,6 +37,7 @@ func (c *Client) Ask(ctx context.Context, q language.Query) (language.Answer, er
 	res, err := c.client.Query(ctx, &lsppoolv1.QueryRequest{
 		View: &lsppoolv1.View{
 			ProjectId: q.ProjectID, Root: q.Root, SessionId: q.SessionID, Cage: q.Cage.Proto(), NoCommands: q.NoCommands,
+			ProjectCaged: q.ProjectCaged, Servers: dsl.LanguageServersProto(q.Declared),
 		},
 		Action: actions[q.Action], Path: q.Path, Line: uint32(q.At.Line), Character: uint32(q.At.Character), Lang: q.Lang,
 		IncludeDeclaration: q.IncludeDeclaration, IncludeDiagnostics: q.IncludeDiagnostics, Query: q.Search,

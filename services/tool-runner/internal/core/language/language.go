@@ -32,9 +32,12 @@ const (
 // Query is one question.
 type Query struct {
 	ProjectID, Root, SessionID string
-	// Cage is the caller's, nil for none; NoCommands says that the caller cannot run commands.
-	Cage       *dsl.Cage
-	NoCommands bool
+	// Cage is the caller's, nil for none; NoCommands says that the caller cannot run commands, ProjectCaged that an agent
+	// of the project has a cage.
+	Cage                     *dsl.Cage
+	NoCommands, ProjectCaged bool
+	// Declared are the servers that the project declares.
+	Declared []dsl.LanguageServer
 
 	Action Action
 	Path   string

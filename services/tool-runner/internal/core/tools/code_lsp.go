@@ -260,9 +260,10 @@ func (d Deps) lspQuery(ctx context.Context, call *tool.Call, p *codeLspParams) (
 		Lang: p.Lang, IncludeDeclaration: p.IncludeDeclaration, IncludeDiagnostics: p.IncludeDiagnostics,
 		Limit: int(p.Limit), NewName: p.NewName,
 		Method: p.Method, Severity: slices.Index(severities, p.Severity) + 1, WaitMS: int64(p.Wait),
+		Declared: call.From.LanguageServers,
 	}
 	if !d.NoSandbox {
-		q.Cage = call.From.Cage
+		q.Cage, q.ProjectCaged = call.From.Cage, call.From.ProjectCaged
 		q.NoCommands = !slices.ContainsFunc(call.From.Tools, func(name string) bool {
 			return strings.HasPrefix(name,
 				"shell.")

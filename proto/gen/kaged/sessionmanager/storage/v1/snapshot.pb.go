@@ -87,9 +87,11 @@ type CompiledProject struct {
 	// The agent tree.
 	Root *AgentNode `protobuf:"bytes,4,opt,name=root,proto3" json:"root,omitempty"`
 	// The canonical names of the catalogue's tools that the root agent does not have, in catalogue order.
-	ToolsOff      []string `protobuf:"bytes,5,rep,name=tools_off,json=toolsOff,proto3" json:"tools_off,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ToolsOff []string `protobuf:"bytes,5,rep,name=tools_off,json=toolsOff,proto3" json:"tools_off,omitempty"`
+	// The language servers that the project declares.
+	LanguageServers []*LanguageServer `protobuf:"bytes,6,rep,name=language_servers,json=languageServers,proto3" json:"language_servers,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *CompiledProject) Reset() {
@@ -157,6 +159,77 @@ func (x *CompiledProject) GetToolsOff() []string {
 	return nil
 }
 
+func (x *CompiledProject) GetLanguageServers() []*LanguageServer {
+	if x != nil {
+		return x.LanguageServers
+	}
+	return nil
+}
+
+// LanguageServer is a language server that a project declares.
+type LanguageServer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The language, such as go.
+	Lang string `protobuf:"bytes,1,opt,name=lang,proto3" json:"lang,omitempty"`
+	// The program and its arguments.
+	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
+	// The extensions of its files, such as .zig; empty for those that kaged knows.
+	Extensions    []string `protobuf:"bytes,3,rep,name=extensions,proto3" json:"extensions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LanguageServer) Reset() {
+	*x = LanguageServer{}
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LanguageServer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LanguageServer) ProtoMessage() {}
+
+func (x *LanguageServer) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LanguageServer.ProtoReflect.Descriptor instead.
+func (*LanguageServer) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *LanguageServer) GetLang() string {
+	if x != nil {
+		return x.Lang
+	}
+	return ""
+}
+
+func (x *LanguageServer) GetCommand() []string {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *LanguageServer) GetExtensions() []string {
+	if x != nil {
+		return x.Extensions
+	}
+	return nil
+}
+
 // AgentNode is one agent of the tree.
 type AgentNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -194,7 +267,7 @@ type AgentNode struct {
 
 func (x *AgentNode) Reset() {
 	*x = AgentNode{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[1]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -206,7 +279,7 @@ func (x *AgentNode) String() string {
 func (*AgentNode) ProtoMessage() {}
 
 func (x *AgentNode) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[1]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -219,7 +292,7 @@ func (x *AgentNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentNode.ProtoReflect.Descriptor instead.
 func (*AgentNode) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{1}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AgentNode) GetKey() string {
@@ -350,7 +423,7 @@ type CagePolicy struct {
 
 func (x *CagePolicy) Reset() {
 	*x = CagePolicy{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[2]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -362,7 +435,7 @@ func (x *CagePolicy) String() string {
 func (*CagePolicy) ProtoMessage() {}
 
 func (x *CagePolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[2]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -375,7 +448,7 @@ func (x *CagePolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CagePolicy.ProtoReflect.Descriptor instead.
 func (*CagePolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{2}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *CagePolicy) GetFs() []*CageMount {
@@ -463,7 +536,7 @@ type CageMount struct {
 
 func (x *CageMount) Reset() {
 	*x = CageMount{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[3]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -475,7 +548,7 @@ func (x *CageMount) String() string {
 func (*CageMount) ProtoMessage() {}
 
 func (x *CageMount) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[3]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -488,7 +561,7 @@ func (x *CageMount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageMount.ProtoReflect.Descriptor instead.
 func (*CageMount) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{3}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CageMount) GetMode() string {
@@ -531,7 +604,7 @@ type CageLimits struct {
 
 func (x *CageLimits) Reset() {
 	*x = CageLimits{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[4]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +616,7 @@ func (x *CageLimits) String() string {
 func (*CageLimits) ProtoMessage() {}
 
 func (x *CageLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[4]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +629,7 @@ func (x *CageLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageLimits.ProtoReflect.Descriptor instead.
 func (*CageLimits) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{4}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CageLimits) GetMemoryBytes() int64 {
@@ -598,13 +671,20 @@ var File_kaged_sessionmanager_storage_v1_snapshot_proto protoreflect.FileDescrip
 
 const file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
-	".kaged/sessionmanager/storage/v1/snapshot.proto\x12\x1fkaged.sessionmanager.storage.v1\"\xc4\x01\n" +
+	".kaged/sessionmanager/storage/v1/snapshot.proto\x12\x1fkaged.sessionmanager.storage.v1\"\xa0\x02\n" +
 	"\x0fCompiledProject\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x05R\aversion\x12>\n" +
 	"\x04root\x18\x04 \x01(\v2*.kaged.sessionmanager.storage.v1.AgentNodeR\x04root\x12\x1b\n" +
-	"\ttools_off\x18\x05 \x03(\tR\btoolsOff\"\xf7\x05\n" +
+	"\ttools_off\x18\x05 \x03(\tR\btoolsOff\x12Z\n" +
+	"\x10language_servers\x18\x06 \x03(\v2/.kaged.sessionmanager.storage.v1.LanguageServerR\x0flanguageServers\"^\n" +
+	"\x0eLanguageServer\x12\x12\n" +
+	"\x04lang\x18\x01 \x01(\tR\x04lang\x12\x18\n" +
+	"\acommand\x18\x02 \x03(\tR\acommand\x12\x1e\n" +
+	"\n" +
+	"extensions\x18\x03 \x03(\tR\n" +
+	"extensions\"\xf7\x05\n" +
 	"\tAgentNode\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
@@ -678,31 +758,33 @@ func file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_sessionmanager_storage_v1_snapshot_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_kaged_sessionmanager_storage_v1_snapshot_proto_goTypes = []any{
 	(CrashPolicy)(0),        // 0: kaged.sessionmanager.storage.v1.CrashPolicy
 	(*CompiledProject)(nil), // 1: kaged.sessionmanager.storage.v1.CompiledProject
-	(*AgentNode)(nil),       // 2: kaged.sessionmanager.storage.v1.AgentNode
-	(*CagePolicy)(nil),      // 3: kaged.sessionmanager.storage.v1.CagePolicy
-	(*CageMount)(nil),       // 4: kaged.sessionmanager.storage.v1.CageMount
-	(*CageLimits)(nil),      // 5: kaged.sessionmanager.storage.v1.CageLimits
-	nil,                     // 6: kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
-	nil,                     // 7: kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
+	(*LanguageServer)(nil),  // 2: kaged.sessionmanager.storage.v1.LanguageServer
+	(*AgentNode)(nil),       // 3: kaged.sessionmanager.storage.v1.AgentNode
+	(*CagePolicy)(nil),      // 4: kaged.sessionmanager.storage.v1.CagePolicy
+	(*CageMount)(nil),       // 5: kaged.sessionmanager.storage.v1.CageMount
+	(*CageLimits)(nil),      // 6: kaged.sessionmanager.storage.v1.CageLimits
+	nil,                     // 7: kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
+	nil,                     // 8: kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
 }
 var file_kaged_sessionmanager_storage_v1_snapshot_proto_depIdxs = []int32{
-	2, // 0: kaged.sessionmanager.storage.v1.CompiledProject.root:type_name -> kaged.sessionmanager.storage.v1.AgentNode
-	3, // 1: kaged.sessionmanager.storage.v1.AgentNode.cage:type_name -> kaged.sessionmanager.storage.v1.CagePolicy
-	2, // 2: kaged.sessionmanager.storage.v1.AgentNode.children:type_name -> kaged.sessionmanager.storage.v1.AgentNode
-	0, // 3: kaged.sessionmanager.storage.v1.AgentNode.on_crash:type_name -> kaged.sessionmanager.storage.v1.CrashPolicy
-	6, // 4: kaged.sessionmanager.storage.v1.AgentNode.tool_aliases:type_name -> kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
-	4, // 5: kaged.sessionmanager.storage.v1.CagePolicy.fs:type_name -> kaged.sessionmanager.storage.v1.CageMount
-	7, // 6: kaged.sessionmanager.storage.v1.CagePolicy.env:type_name -> kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
-	5, // 7: kaged.sessionmanager.storage.v1.CagePolicy.limits:type_name -> kaged.sessionmanager.storage.v1.CageLimits
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	3, // 0: kaged.sessionmanager.storage.v1.CompiledProject.root:type_name -> kaged.sessionmanager.storage.v1.AgentNode
+	2, // 1: kaged.sessionmanager.storage.v1.CompiledProject.language_servers:type_name -> kaged.sessionmanager.storage.v1.LanguageServer
+	4, // 2: kaged.sessionmanager.storage.v1.AgentNode.cage:type_name -> kaged.sessionmanager.storage.v1.CagePolicy
+	3, // 3: kaged.sessionmanager.storage.v1.AgentNode.children:type_name -> kaged.sessionmanager.storage.v1.AgentNode
+	0, // 4: kaged.sessionmanager.storage.v1.AgentNode.on_crash:type_name -> kaged.sessionmanager.storage.v1.CrashPolicy
+	7, // 5: kaged.sessionmanager.storage.v1.AgentNode.tool_aliases:type_name -> kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
+	5, // 6: kaged.sessionmanager.storage.v1.CagePolicy.fs:type_name -> kaged.sessionmanager.storage.v1.CageMount
+	8, // 7: kaged.sessionmanager.storage.v1.CagePolicy.env:type_name -> kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
+	6, // 8: kaged.sessionmanager.storage.v1.CagePolicy.limits:type_name -> kaged.sessionmanager.storage.v1.CageLimits
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sessionmanager_storage_v1_snapshot_proto_init() }
@@ -710,14 +792,14 @@ func file_kaged_sessionmanager_storage_v1_snapshot_proto_init() {
 	if File_kaged_sessionmanager_storage_v1_snapshot_proto != nil {
 		return
 	}
-	file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[1].OneofWrappers = []any{}
+	file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc), len(file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

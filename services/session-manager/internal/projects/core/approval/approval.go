@@ -40,6 +40,8 @@ type Version struct {
 	Root string
 	// Agents are all agents, the root first.
 	Agents []Agent
+	// LanguageServers are those that the project declares, by language.
+	LanguageServers []dsl.LanguageServer
 	// Dormant are the values of keys that are not in force and will widen once they are, by agent path and key.
 	Dormant map[Place]string
 	// Providers are the providers that each alias leads to, as of now; an alias that is not bound has none.
@@ -73,6 +75,7 @@ func Widened(from, to Version) []Widening {
 			}
 		}
 	}
+	list = append(list, languageServers(from, to)...)
 	return append(list, dormant(from, to)...)
 }
 

@@ -79,6 +79,47 @@ func TestWidened(t *testing.T) {
 	}
 }
 
+// A program that a language's server is widens what was approved wherever it changes; an agent's question starts it.
+func TestLanguageServersWiden(t *testing.T) {
+	servers := func(list ...dsl.LanguageServer) approval.Version {
+		v := version(agent(nil))
+		v.LanguageServers = list
+		return v
+	}
+	other := func(lang string, command ...string) dsl.LanguageServer {
+		return dsl.LanguageServer{Lang: lang, Command: command}
+	}
+	gopls := dsl.LanguageServer{Lang: "go", Command: []string{"gopls", "-v"}}
+	zls := dsl.LanguageServer{Lang: "zig", Command: []string{"zls"}, Extensions: []string{".zig"}}
+	for name, tt := range map[string]struct {
+		from, to approval.Version
+		want     string
+	}{
+		"a new one": {servers(), servers(gopls), ` lsp.servers.go:  → ["gopls","-v"]`},
+		"another program": {
+			servers(gopls), servers(other("go", "./evil")),
+			` lsp.servers.go: ["gopls","-v"] → ["./evil"]`,
+		},
+		"an argument in two": {
+			servers(gopls), servers(other("go", "gopls", "-", "v")),
+			` lsp.servers.go: ["gopls","-v"] → ["gopls","-","v"]`,
+		},
+		"another extension": {
+			servers(zls), servers(other("zig", "zls")),
+			` lsp.servers.zig: ["zls"] for .zig → ["zls"]`,
+		},
+		"one less":               {servers(gopls), servers(), ` lsp.servers.go: ["gopls","-v"] → `},
+		"the same":               {servers(gopls, zls), servers(gopls, zls), ""},
+		"the same the other way": {servers(gopls, zls), servers(zls, gopls), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := said(approval.Widened(tt.from, tt.to)); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 // Keys that are not in force count as they will: what is approved today acts once a later version of kaged acts on it.
 func TestDormantKeysWiden(t *testing.T) {
 	parse := func(extra string) map[approval.Place]string {
@@ -217,6 +258,8 @@ var compared = map[string]string{
 	"CompiledProject.version":     "free: the format",
 	"CompiledProject.root":        "agents",
 	"CompiledProject.tools_off":   "tools: the rest of the catalogue",
+
+	"CompiledProject.language_servers": "lsp.servers",
 
 	"AgentNode.key":               "agent",
 	"AgentNode.path":              "agent",

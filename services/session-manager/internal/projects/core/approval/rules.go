@@ -46,6 +46,10 @@ var Rules = []Rule{
 	{"max_steps", "a higher number; an absent one counts as `[limits] max_steps`, 20 by default", "a lower one", maxSteps},
 	{"max_output_tokens", "a higher number, or any where one was absent or is absent now", "a lower one", maxOutputTokens},
 	{"on_crash", "`resume` of the root agent, which calls models unasked", "`stop`", onCrash},
+	{
+		"lsp.servers", "a language whose command is new, changed or gone, or that has other extensions",
+		"the same in another order", nil,
+	},
 	{"plugins", "a new or changed one, though none is loaded yet", "fewer", nil},
 	{"workflows", "a new or changed one, though none can be invoked yet", "fewer", nil},
 	{"compaction", "another `summarize` or `delegate`, though nothing is compacted yet", "everything else", nil},
@@ -147,6 +151,37 @@ func onCrash(p pair) []Widening {
 		return nil
 	}
 	return p.widened("on_crash", "stop", "resume")
+}
+
+// languageServers compares the programs that the project's languages start. One that is gone widens as well: the
+// operator's or kaged's own takes its place, which may run other code of the project.
+func languageServers(from, to Version) []Widening {
+	said := func(v Version) map[string]string {
+		texts := map[string]string{}
+		for _, s := range v.LanguageServers {
+			text, _ := json.Marshal(s.Command) // strings have a JSON form
+			texts[s.Lang] = string(text)
+			if len(s.Extensions) > 0 {
+				texts[s.Lang] += " for " + strings.Join(s.Extensions, ", ")
+			}
+		}
+		return texts
+	}
+	before, after := said(from), said(to)
+	langs := slices.Collect(maps.Keys(after))
+	for lang := range before {
+		if _, ok := after[lang]; !ok {
+			langs = append(langs, lang)
+		}
+	}
+	slices.Sort(langs)
+	var list []Widening
+	for _, lang := range langs {
+		if before[lang] != after[lang] {
+			list = append(list, Widening{Place{Key: "lsp.servers." + lang}, before[lang], after[lang]})
+		}
+	}
+	return list
 }
 
 // dormant compares the values of keys that are not in force: what is approved now will count once they are.

@@ -75,6 +75,7 @@ func (s *Service) compare(ctx context.Context, cfg *localconfig.Config, p Projec
 		steps = defaultSteps
 	}
 	x.version = approval.Version{Root: c.root, Agents: c.Snapshot.Agents, Dormant: dormantIn(c.sources), DefaultSteps: steps, Providers: map[string][]string{}}
+	x.version.LanguageServers = c.Snapshot.LanguageServers
 	for _, a := range x.version.Agents {
 		x.version.Providers[a.Model] = providers(cfg, a.Model)
 	}
@@ -85,6 +86,7 @@ func (s *Service) compare(ctx context.Context, cfg *localconfig.Config, p Projec
 			return x, err
 		}
 		before.Agents, before.Dormant = snapshot.Agents, dormantIn(p.Sources)
+		before.LanguageServers = snapshot.LanguageServers
 		for _, a := range before.Agents {
 			x.version.Providers[a.Model] = providers(cfg, a.Model)
 		}

@@ -64,7 +64,8 @@ func outlineOf(p *compile.Project) Outline {
 	}
 	out := Outline{
 		RootModel: root.Model, ResumeOnCrash: root.ResumeOnCrash, Caged: root.Cage != nil,
-		Capabilities: Capabilities{Tools: root.Tools, ToolsOff: p.ToolsOff},
+		LanguageServers: p.LanguageServers,
+		Capabilities:    Capabilities{Tools: root.Tools, ToolsOff: p.ToolsOff},
 	}
 	if root.Cage != nil {
 		out.Capabilities.Net = root.Cage.Net

@@ -133,6 +133,8 @@ type Outline struct {
 	ResumeOnCrash bool
 	// Agents are all agents, the root first.
 	Agents []approval.Agent
+	// LanguageServers are those that the project declares, by language.
+	LanguageServers []dsl.LanguageServer
 	// Caged is whether the root agent has a cage.
 	Caged bool
 	// Capabilities is what it may do.

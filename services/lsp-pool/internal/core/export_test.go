@@ -1,0 +1,10 @@
+package core
+
+// Caged reports whether the server of a view and an entry needs a cage.
+func (o Options) Caged(v View, e Entry) bool { return o.caged(v, e) }
+
+// Lang returns the language of a file.
+func (p *Pool) Lang(v View, path string) (string, error) { return p.lang(v, path) }
+
+// Entry returns the entry of a language.
+func (v View) Entry(list []Entry, lang string) (Entry, bool) { return v.entry(list, lang) }

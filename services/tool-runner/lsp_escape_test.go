@@ -1,0 +1,154 @@
+package toolrunner_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// gullible is a language server that runs what it finds in a project, as servers do that build it, load its plugins or
+// follow its settings. It says that it ran and ends.
+const gullible = `
+[lsp.servers.fake]
+extensions = [".fake"]
+command = ["/bin/sh", "-c", "for f in build.rs go.work .clangd tsconfig.json .eslintrc; do . ./$f; done; exit 3"]
+`
+
+// configs are the files that servers take code from.
+var configs = []string{"build.rs", "go.work", ".clangd", "tsconfig.json", ".eslintrc"}
+
+// trap is a project with a server that can be made to run code, and a folder outside that the code is to write in.
+type trap struct {
+	*client
+	outside string
+	wrote   string
+}
+
+func newTrap(t *testing.T) *trap {
+	c := besidePool(t, gullible)
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("the-secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.write("a.fake", "one\n")
+	return &trap{client: c, outside: outside}
+}
+
+// lay has an agent write code into every file that servers take code from.
+func (tr *trap) lay(as func(*toolrunnerv1.ToolContext)) {
+	tr.t.Helper()
+	for _, name := range configs {
+		code := "echo ran " + name + " >&2; cat " + tr.outside + "/secret >&2; " +
+			"touch " + tr.outside + "/" + name + " ./made-" + name + "\\n"
+		req := tr.request("file.write", `{"path":"./`+name+`","content":"`+code+`"}`)
+		as(req.Context)
+		if _, result, err := tr.run(req); err != nil || result.GetError() != nil {
+			tr.t.Fatalf("%s: %v, %v", name, err, result.GetError())
+		}
+	}
+}
+
+// spring asks a question that starts the server, and returns how many of the files had their way outside, or changed
+// the project. Each has run.
+func (tr *trap) spring(as func(*toolrunnerv1.ToolContext)) (outside, inside int) {
+	tr.t.Helper()
+	got := text(tr.lsp(`{"action":"hover","path":"./a.fake","line":1,"character":0}`, as))
+	tr.wrote = got
+	for _, name := range configs {
+		if !strings.Contains(got, "ran "+name) {
+			tr.t.Fatalf("%s was not run, so that nothing is shown: %s", name, got)
+		}
+		if _, err := os.Stat(filepath.Join(tr.outside, name)); err == nil {
+			outside++
+		}
+		if _, err := os.Stat(filepath.Join(tr.root, "made-"+name)); err == nil {
+			inside++
+		}
+	}
+	return outside, inside
+}
+
+func without(x *toolrunnerv1.ToolContext, prefix string) {
+	var left []string
+	for _, name := range x.Tools {
+		if !strings.HasPrefix(name, prefix) {
+			left = append(left, name)
+		}
+	}
+	x.Tools = left
+}
+
+// Escapes through a language server: an agent writes files that servers take code from, and has a server started.
+// Where the server has no cage the code gets out, which the first row shows; where its caller has a cage, where
+// another agent of the project has one, and where the caller cannot run commands itself, it does not.
+func TestEscapeThroughAServer(t *testing.T) {
+	t.Parallel()
+	cage := &commonv1.CagePolicy{
+		Seccomp: "default", State: "ephemeral", Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/"}},
+	}
+	root := func(*toolrunnerv1.ToolContext) {}
+	caged := func(x *toolrunnerv1.ToolContext) {
+		x.Caller, x.Cage, x.ProjectCaged = "primary.subagents.coder", cage, true
+	}
+	beside := func(x *toolrunnerv1.ToolContext) { x.ProjectCaged = true }
+	unarmed := func(x *toolrunnerv1.ToolContext) { without(x, "shell.") }
+	for name, tt := range map[string]struct {
+		lays, asks func(*toolrunnerv1.ToolContext)
+		held       bool
+	}{
+		"an agent that may run commands all the same": {root, root, false},
+		"a caged agent lays and asks":                 {caged, caged, true},
+		"a caged agent lays, an uncaged one asks":     {caged, beside, true},
+		"an uncaged agent without commands":           {unarmed, unarmed, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr := newTrap(t)
+			tr.lay(tt.lays)
+			outside, inside := tr.spring(tt.asks)
+			if tt.held && (outside > 0 || inside > 0 || strings.Contains(tr.wrote, "the-secret")) {
+				t.Errorf("%d files had their way outside, %d changed the project: %s", outside, inside, tr.wrote)
+			}
+			if !tt.held && (outside != len(configs) || inside != len(configs)) {
+				t.Errorf("the trap does not work: %d and %d", outside, inside)
+			}
+		})
+	}
+}
+
+// A server shows a caged agent what its cage shows, whichever way a file outside is named: by path, through a link,
+// and in the parameters of a request.
+func TestServerShowsNoFileOutsideTheCage(t *testing.T) {
+	t.Parallel()
+	c := withLanguages(t)
+	cage := &commonv1.CagePolicy{Seccomp: "default", State: "ephemeral", Fs: []*commonv1.CageMount{
+		{Mode: "ro", Path: "project:/go.mod"}, {Mode: "rw", Path: "project:/shape"},
+	}}
+	caged := func(x *toolrunnerv1.ToolContext) {
+		x.Caller, x.Cage, x.ProjectCaged = "primary.subagents.coder", cage, true
+	}
+	c.want(c.lsp(`{"action":"symbols","path":"./shape/shape.go"}`, caged), `Square`)
+	c.write("secret/secret.go", "package secret\n\n// Key is the-secret.\nconst Key = \"the-secret\"\n")
+	if err := os.Symlink("../secret/secret.go", filepath.Join(c.root, "shape", "link.go")); err != nil {
+		t.Fatal(err)
+	}
+	for _, input := range []string{
+		`{"action":"hover","path":"` + c.root + `/secret/secret.go","line":4,"symbol":"Key"}`,
+		`{"action":"hover","path":"./shape/link.go","line":4,"symbol":"Key"}`,
+		`{"action":"hover","path":"./shape/link.go","line":4,"character":6}`,
+		`{"action":"symbols","path":"./shape/shape.go","scope":"workspace","query":"Key"}`,
+		`{"action":"diagnostics","path":"./shape"}`,
+		`{"action":"request","path":"./shape/shape.go","method":"textDocument/hover","params":"{\"textDocument\":` +
+			`{\"uri\":\"file://` + c.root + `/secret/secret.go\"},\"position\":{\"line\":3,\"character\":6}}"}`,
+		`{"action":"request","path":"./shape/shape.go","method":"textDocument/documentSymbol","params":"{\"textDocument\":` +
+			`{\"uri\":\"file://` + c.root + `/shape/link.go\"}}"}`,
+	} {
+		if got := text(c.lsp(input, caged)); strings.Contains(got, "the-secret") || strings.Contains(got, `"Key"`) {
+			t.Errorf("%s shows it: %s", input, got)
+		}
+	}
+}
