@@ -136,7 +136,10 @@ func TestNamespaces(t *testing.T) {
 	}
 	if d := cmp.Diff(map[string][]string{
 		"file": {"file.read", "file.list", "file.write", "file.create"}, "edit": {"edit.text", "edit.ast", "edit.patch"},
-		"search": {"search.grep", "search.glob", "search.ast"}, "code": {"code.lsp"}, "shell": {"shell.bash", "shell.exec", "shell.process"},
+		"search": {"search.grep", "search.glob", "search.ast"}, "code": {"code.lsp"}, "shell": {
+			"shell.bash", "shell.exec",
+			"shell.process",
+		}, "memory": {"memory.search", "memory.get"},
 	}, spaces); d != "" {
 		t.Error(d)
 	}

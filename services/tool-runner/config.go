@@ -19,6 +19,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/calls"
 	"kaged.dev/services/tool-runner/internal/core/clitools"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
+	"kaged.dev/services/tool-runner/internal/core/memories"
 	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/project"
 	"kaged.dev/services/tool-runner/internal/core/tools"
@@ -86,6 +87,15 @@ type Config struct {
 	GlobFiles         int `toml:"glob_files"`
 	// HideOutsideCage leaves out what search.grep finds outside the caller's cage, instead of naming path and line.
 	HideOutsideCage bool `toml:"hide_outside_cage"`
+
+	// MemoryFiles, MemoryFileBytes and MemoryTotalBytes bound the notes of a project that memory.search looks at: how
+	// many, the largest, and all together. MemoryKeptBytes bounds the notes held in memory for all projects and cages; with
+	// the index they take about twice as much. MemorySnippetChars is the part of a passage that is shown.
+	MemoryFiles        int   `toml:"memory_files"`
+	MemoryFileBytes    int64 `toml:"memory_file_bytes"`
+	MemoryTotalBytes   int64 `toml:"memory_total_bytes"`
+	MemoryKeptBytes    int64 `toml:"memory_kept_bytes"`
+	MemorySnippetChars int   `toml:"memory_snippet_chars"`
 
 	// SyntaxFileBytes is the largest file search.ast and edit.ast parse, SyntaxNodes how many nodes its tree may have (16 bytes
 	// each, and as much again while it is made), SyntaxParsers how many files all calls together parse at once.
@@ -157,7 +167,9 @@ func DefaultConfig() Config {
 		EditFileBytes: 32 << 20, DiffBytes: 16 << 10, ListEntries: 2000, PatchFiles: 200, PatchTotalBytes: 128 << 20,
 		SearchWorkers: min(runtime.GOMAXPROCS(0), maxSearchWorkers), SearchTimeout: config.Duration(60 * time.Second),
 		SearchOutputBytes: 256 << 10, GlobFiles: 100,
-		SyntaxFileBytes: 4 << 20, SyntaxNodes: 8 << 20, SyntaxParsers: min(runtime.GOMAXPROCS(0), maxSearchWorkers),
+		MemoryFiles: 20_000, MemoryFileBytes: 1 << 20, MemoryTotalBytes: 32 << 20, MemoryKeptBytes: 64 << 20,
+		MemorySnippetChars: 700,
+		SyntaxFileBytes:    4 << 20, SyntaxNodes: 8 << 20, SyntaxParsers: min(runtime.GOMAXPROCS(0), maxSearchWorkers),
 		ShellTimeout: config.Duration(120 * time.Second), ShellMinTimeout: config.Duration(time.Second),
 		ShellMaxTimeout: config.Duration(600 * time.Second), ShellGrace: config.Duration(15 * time.Second),
 		ShellCommandBytes: 64 << 10, ShellEnvEntries: 64, ShellOutputBytes: 1 << 20, BashOutputBytes: 200 << 10, ShellAuditChars: 200,
@@ -284,6 +296,12 @@ func (c Config) options() core.Options {
 			Search: tools.SearchLimits{
 				Workers: c.SearchWorkers, Timeout: c.SearchTimeout.D(), OutputBytes: c.SearchOutputBytes, LineRunes: c.ReadLineChars,
 				GlobFiles: c.GlobFiles, HideOutside: c.HideOutsideCage,
+			},
+			Memory: tools.MemoryLimits{
+				Notes: memories.Limits{
+					Files: c.MemoryFiles, FileBytes: c.MemoryFileBytes, TotalBytes: c.MemoryTotalBytes, KeptBytes: c.MemoryKeptBytes,
+				},
+				SnippetRunes: c.MemorySnippetChars,
 			},
 			Syntax: tools.SyntaxLimits{FileBytes: c.SyntaxFileBytes, Nodes: c.SyntaxNodes, Parsers: c.SyntaxParsers},
 			Shell: tools.ShellLimits{

@@ -334,6 +334,8 @@ code.lsp code CATEGORY_WRITE root=true parallel=true
 shell.bash shell CATEGORY_WRITE root=false parallel=false bash
 shell.exec shell CATEGORY_WRITE root=false parallel=false exec
 shell.process shell CATEGORY_WRITE root=false parallel=false process
+memory.search memory CATEGORY_READ root=true parallel=true memory_search
+memory.get memory CATEGORY_READ root=true parallel=true memory_get
 `
 	if got.String() != want {
 		t.Errorf("the catalogue is\n%s", got.String())

@@ -41,6 +41,7 @@ var measurements = []measurement{
 	{"calls", measureCalls},
 	{"terminal", measureTerminal},
 	{"cage", measureCages},
+	{"recall", measureRecall},
 	{"million", measureMillion},
 }
 

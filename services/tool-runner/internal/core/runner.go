@@ -25,6 +25,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/clitools"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/language"
+	"kaged.dev/services/tool-runner/internal/core/memories"
 	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/project"
 	"kaged.dev/services/tool-runner/internal/core/reads"
@@ -120,7 +121,8 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	}
 	builtin := tools.Catalogue(tools.Deps{
 		Files: change.NewWriter(r.journal, opts.Changed), Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands, Processes: r.processes, Languages: deps.Servers, LookupEnv: deps.LookupEnv,
-		NoSandbox: deps.NoSandbox, Parsers: r.parsers, Limits: opts.Tools,
+		NoSandbox: deps.NoSandbox, Parsers: r.parsers, Notes: memories.NewShelf(opts.Tools.Memory.Notes,
+			deps.Sniff), Limits: opts.Tools,
 	})
 	declared, warnings, err := clitools.Load(deps.ToolsFile, deps.Tools, builtin, clitools.Deps{
 		Commands: deps.Commands, LookupEnv: deps.LookupEnv, NoSandbox: deps.NoSandbox, Limits: opts.CLI,

@@ -279,6 +279,12 @@ func literal(typ reflect.Type, text string) any {
 		return text
 	case reflect.Bool:
 		return text == "true"
+	case reflect.Float64:
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			panic("schema: bad tag value " + text)
+		}
+		return f
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 	"kaged.dev/pkg/workspace/change"
 	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
+	"kaged.dev/services/tool-runner/internal/core/memories"
 	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 	"kaged.dev/services/tool-runner/internal/core/tools"
@@ -58,6 +59,10 @@ func limits() tools.Limits {
 		ReadBytes: 512 << 10, PageBytes: 50 << 10, LineRunes: 2000, ReadFile: 1 << 30, EditFile: 32 << 20, DiffBytes: 16 << 10, ListEntries: 2000,
 		PatchFiles: 200, PatchBytes: 128 << 20,
 		Search: tools.SearchLimits{Workers: 2, Timeout: time.Minute, OutputBytes: 256 << 10, LineRunes: 2000, GlobFiles: 100},
+		Memory: tools.MemoryLimits{Notes: memories.Limits{
+			Files: 100, FileBytes: 64 << 10, TotalBytes: 1 << 20,
+			KeptBytes: 4 << 20,
+		}, SnippetRunes: 700},
 		Syntax: tools.SyntaxLimits{FileBytes: 4 << 20, Nodes: 8 << 20, Parsers: 2},
 		Shell: tools.ShellLimits{
 			CommandBytes: 64 << 10, EnvEntries: 64, DefaultTimeout: 2 * time.Minute, MinTimeout: time.Second, MaxTimeout: 10 * time.Minute,
@@ -86,7 +91,8 @@ func newBench(t testing.TB, adjust ...func(*bench)) *bench {
 	parsers := syntax.NewParsers(b.limits.Syntax.Parsers)
 	t.Cleanup(parsers.Close)
 	b.catalogue = tools.Catalogue(tools.Deps{
-		Files: change.NewWriter(nil, b.changed), Reads: reads.New(100, 1000), Parsers: parsers, Sniff: http.DetectContentType, Commands: b.shell, Limits: b.limits,
+		Files: change.NewWriter(nil, b.changed), Reads: reads.New(100,
+			1000), Parsers: parsers, Notes: memories.NewShelf(b.limits.Memory.Notes, http.DetectContentType), Sniff: http.DetectContentType, Commands: b.shell, Limits: b.limits,
 		LookupEnv: func(name string) (string, bool) { v, ok := b.env[name]; return v, ok },
 	})
 	guard, err := shellguard.New(shellguard.Rules{System: b.system})

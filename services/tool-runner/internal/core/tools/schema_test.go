@@ -61,6 +61,9 @@ func sample(property map[string]any) any {
 	}
 	switch property["type"] {
 	case "integer", "number":
+		if most, ok := property["maximum"].(float64); ok {
+			return most
+		}
 		least, _ := property["minimum"].(int64)
 		return least + 3
 	case "boolean":

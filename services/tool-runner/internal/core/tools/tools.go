@@ -7,6 +7,7 @@ import (
 	"kaged.dev/pkg/workspace/change"
 	"kaged.dev/pkg/workspace/text"
 	"kaged.dev/services/tool-runner/internal/core/language"
+	"kaged.dev/services/tool-runner/internal/core/memories"
 	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -25,6 +26,8 @@ type Deps struct {
 	Processes *processes.Table
 	// Languages asks language servers.
 	Languages language.Servers
+	// Notes finds passages in the memory of projects.
+	Notes *memories.Shelf
 	// Parsers parse what structural search and rewriting look at.
 	Parsers *syntax.Parsers
 	// LookupEnv reads kaged's own environment.
@@ -57,6 +60,8 @@ type Limits struct {
 	Shell  ShellLimits
 	// Syntax bounds search.ast and edit.ast.
 	Syntax SyntaxLimits
+	// Memory bounds memory.search.
+	Memory MemoryLimits
 }
 
 // Catalogue returns the tools in canonical order.
@@ -76,5 +81,7 @@ func Catalogue(deps Deps) []*tool.Entry {
 		shellBash(deps),
 		shellExec(deps),
 		shellProcess(deps),
+		memorySearch(deps),
+		memoryGet(deps),
 	}
 }

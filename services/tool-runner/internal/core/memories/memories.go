@@ -1,0 +1,147 @@
+// Package memories finds passages in the memory of projects: the file MEMORY.md and the files below memory/.
+//
+// A [Shelf] keeps an index for each project and view of it. Before each search the files that the caller can see are
+// listed, and those that are new or changed by time and size are read; the index then holds exactly these files. So an
+// answer, its scores included, does not depend on a file that the caller's cage hides or the operator denies. Links,
+// hidden files and binary files are no notes.
+package memories
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/recall"
+	"kaged.dev/pkg/workspace/cageview"
+	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/pkg/workspace/text"
+)
+
+// The places of a project's notes, relative to its root.
+const (
+	File   = "MEMORY.md"
+	Folder = "memory"
+)
+
+// Limits bound the notes; sizes are bytes.
+type Limits struct {
+	// Files, FileBytes and TotalBytes bound the notes of a project: their number, the largest, and all together.
+	Files                 int
+	FileBytes, TotalBytes int64
+	// KeptBytes bounds the notes in all indexes together, but for the one in use.
+	KeptBytes int64
+}
+
+// Shelf keeps indexes of notes. It is safe for concurrent use.
+type Shelf struct {
+	limits Limits
+	sniff  text.Sniffer
+	now    func() time.Time
+
+	mu    sync.Mutex // guards what is below
+	kept  map[string]*list.Element
+	order *list.List // of *index, the last used first
+	bytes int64
+}
+
+// NewShelf returns an empty shelf. sniff names the content type of a file by its first bytes.
+func NewShelf(limits Limits, sniff text.Sniffer) *Shelf {
+	return &Shelf{limits: limits, sniff: sniff, now: time.Now, kept: map[string]*list.Element{}, order: list.New()}
+}
+
+// Caller is the agent that searches: the part of the project that it sees, and View, a text that is the same for
+// callers of the same cage.
+type Caller struct {
+	Space  *paths.Space
+	Access cageview.Access
+	View   string
+}
+
+// Question asks for at most Limit passages with at least Score.
+type Question struct {
+	Text  string
+	Limit int
+	Score float64
+}
+
+// Answer is the passages found, the best first.
+type Answer struct {
+	Hits []recall.Hit
+	// Total is how many passages there are, Files how many notes were searched, Skipped how many files were not:
+	// binary ones, those beyond a limit, and those that could not be read.
+	Total, Files, Skipped int
+}
+
+// Search answers a question from the notes as they are now.
+func (s *Shelf) Search(ctx context.Context, from Caller, q Question) (Answer, error) {
+	files, skipped, err := s.list(ctx, from)
+	if err != nil {
+		return Answer{}, err
+	}
+	x := s.take(from.Space.Root() + "\x00" + from.View)
+	select {
+	case x.lock <- struct{}{}:
+	case <-ctx.Done():
+		return Answer{}, ctx.Err()
+	}
+	defer func() { <-x.lock }()
+	unread, err := x.update(ctx, s, files)
+	s.resize(x)
+	if err != nil {
+		return Answer{}, err
+	}
+	hits, total := x.passages.Search(q.Text, q.Limit, q.Score)
+	return Answer{Hits: hits, Total: total, Files: x.passages.Len(), Skipped: skipped + unread}, nil
+}
+
+// Holds reports whether a path, resolved in space, is a note or could be one.
+func Holds(space *paths.Space, path paths.Path) bool {
+	root := path.Root()
+	if root.Path() != space.Root() {
+		return false
+	}
+	return path.Rel == File || path.Rel != Folder && paths.Below(path.Abs(), root.At(Folder).Abs())
+}
+
+// take returns the index of a view, a new one for a view without.
+func (s *Shelf) take(key string) *index {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.kept[key]; ok {
+		s.order.MoveToFront(e)
+		return e.Value.(*index)
+	}
+	x := &index{key: key, lock: make(chan struct{}, 1), notes: map[string]entry{}}
+	s.kept[key] = s.order.PushFront(x)
+	s.drop(x)
+	return x
+}
+
+// resize counts anew how large an index is, and drops others until all have room.
+func (s *Shelf) resize(x *index) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.kept[x.key]; !ok || s.kept[x.key].Value != x {
+		return // it was dropped while it was in use
+	}
+	s.bytes += x.bytes - x.counted
+	x.counted = x.bytes
+	s.drop(x)
+}
+
+// maxKept bounds the number of indexes.
+const maxKept = 64
+
+// drop drops indexes, the least recently used first, but never x.
+func (s *Shelf) drop(x *index) {
+	for e := s.order.Back(); e != nil && (s.bytes > s.limits.KeptBytes || s.order.Len() > maxKept); {
+		last := e.Value.(*index)
+		e = e.Prev()
+		if last != x {
+			s.bytes -= last.counted
+			s.order.Remove(s.kept[last.key])
+			delete(s.kept, last.key)
+		}
+	}
+}
