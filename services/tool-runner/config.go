@@ -68,6 +68,11 @@ type Config struct {
 	// ReadFileBytes is the largest file that is read at all: all of it is hashed and counted.
 	ReadFileBytes int64 `toml:"read_file_bytes"`
 
+	// AfterEdit is "errors" for results of file.* and edit.* that carry the new errors of the changed files where a
+	// language server runs, or "off". AfterEditWait is how long such a result waits for them, at most a second.
+	AfterEdit     string          `toml:"after_edit"`
+	AfterEditWait config.Duration `toml:"after_edit_wait"`
+
 	// EditFileBytes is the largest file that is edited or shown in a diff, DiffBytes the largest diff an edit answers with.
 	EditFileBytes int `toml:"edit_file_bytes"`
 	DiffBytes     int `toml:"diff_bytes"`
@@ -159,7 +164,8 @@ func DefaultConfig() Config {
 	return Config{
 		BlockedCommands:     []string{"rm", "sudo", "shutdown", "reboot", "mkfs*", "dd", "chmod 777"},
 		DestructiveCommands: destructive(), SystemPaths: system(),
-		LockWait: config.Duration(5 * time.Second), ToolTimeout: config.Duration(120 * time.Second), AuditValueBytes: redact.ValueBytes,
+		LockWait: config.Duration(5 * time.Second), AfterEdit: afterEditErrors, AfterEditWait: config.Duration(time.Second),
+		ToolTimeout: config.Duration(120 * time.Second), AuditValueBytes: redact.ValueBytes,
 		KeptResults: 256, KeptBytes: 64 << 20, KeptFor: config.Duration(10 * time.Minute),
 		OutputEvery: config.Duration(25 * time.Millisecond), OutputBytes: 256 << 10,
 		ReadRecordSessions: 4096, ReadRecordFiles: 8192,
@@ -224,6 +230,12 @@ func (c Config) Validate() error {
 			return fault.New(fault.BadRequest, "services.tool-runner.%s must be greater than zero.", limits.Type().Field(i).Tag.Get("toml"))
 		}
 	}
+	if c.AfterEdit != afterEditErrors && c.AfterEdit != afterEditOff {
+		return fault.New(fault.BadRequest, "services.tool-runner.after_edit must be errors or off, not %q.", c.AfterEdit)
+	}
+	if c.AfterEditWait.D() > time.Second {
+		return fault.New(fault.BadRequest, "services.tool-runner.after_edit_wait must not be longer than 1s.")
+	}
 	if c.ShellMinTimeout > c.ShellMaxTimeout {
 		return fault.New(fault.BadRequest, "services.tool-runner.shell_min_timeout must not be greater than shell_max_timeout.")
 	}
@@ -235,6 +247,20 @@ func (c Config) Validate() error {
 			"services.tool-runner.system_paths names ~, and the user kaged runs as has no home; write the whole path.")
 	}
 	return c.rules(home).Check()
+}
+
+// The values of after_edit.
+const (
+	afterEditErrors = "errors"
+	afterEditOff    = "off"
+)
+
+// afterEdit is how long a result waits for errors, 0 for never.
+func (c Config) afterEdit() time.Duration {
+	if c.AfterEdit == afterEditOff {
+		return 0
+	}
+	return c.AfterEditWait.D()
 }
 
 func (c Config) rules(home string) paths.Rules {
@@ -292,7 +318,7 @@ func (c Config) options() core.Options {
 		Tools: tools.Limits{
 			ReadBytes: c.ReadBytes, PageBytes: c.ReadPageBytes, LineRunes: c.ReadLineChars, ReadFile: c.ReadFileBytes,
 			EditFile: c.EditFileBytes, DiffBytes: c.DiffBytes, ListEntries: c.ListEntries,
-			PatchFiles: c.PatchFiles, PatchBytes: c.PatchTotalBytes,
+			AfterEdit: c.afterEdit(), PatchFiles: c.PatchFiles, PatchBytes: c.PatchTotalBytes,
 			Search: tools.SearchLimits{
 				Workers: c.SearchWorkers, Timeout: c.SearchTimeout.D(), OutputBytes: c.SearchOutputBytes, LineRunes: c.ReadLineChars,
 				GlobFiles: c.GlobFiles, HideOutside: c.HideOutsideCage,

@@ -125,10 +125,10 @@ func TestCodeLsp(t *testing.T) {
 	c.want(c.lsp(`{"action":"fly","path":"./main.go"}`), `invalid_params`)
 
 	c.call("file.read", `{"path":"./shape/shape.go"}`)
-	if _, result := c.call("edit.text",
-		`{"path":"./shape/shape.go","old_string":"func (s Square) Size() int",`+
-			`"new_string":"func (s Square) Sise() int"}`); result.GetError() != nil {
-		t.Fatal(result.GetError())
+	_, result := c.call("edit.text", `{"path":"./shape/shape.go","old_string":"func (s Square) Size() int",`+
+		`"new_string":"func (s Square) Sise() int"}`)
+	if result.GetError() != nil || !strings.Contains(result.GetContent(), "missing method Size") {
+		t.Fatalf("the errors of an edit: %v, %s", result.GetError(), result.GetContent())
 	}
 	c.want(c.lsp(`{"action":"diagnostics","path":".","severity":"error"}`), `missing method Size`, `"path":"./main.go"`,
 		`"severity":"error"`)

@@ -30,7 +30,10 @@ func (p *Pool) diagnose(ctx context.Context, q Query) (Answer, error) {
 		}
 		byLang[lang] = append(byLang[lang], path)
 	}
-	all := Answer{Completeness: Completeness{State: stateReady, Percent: 100}}
+	var all Answer
+	if q.Action == Diagnostics {
+		all.Completeness = Completeness{State: stateReady, Percent: 100}
+	}
 	for _, lang := range langs {
 		warm := q.Action == WarmDiagnostics
 		s, err := p.find(q.View, lang, warm)
@@ -45,7 +48,7 @@ func (p *Pool) diagnose(ctx context.Context, q Query) (Answer, error) {
 		})
 		all.Records = append(all.Records, a.Records...)
 		all.Diagnostics = append(all.Diagnostics, a.Diagnostics...)
-		if a.Completeness.State != stateReady && a.Completeness.State != "" {
+		if a.Completeness.State != stateReady && a.Completeness.State != "" || all.Completeness.State == "" {
 			all.Completeness = a.Completeness
 		}
 		if err != nil && len(langs) > 1 && (errors.Is(err, fault.LspServerNotFound) || errors.Is(err,

@@ -86,6 +86,7 @@ type Runner struct {
 	dispatcher *dispatch.Dispatcher
 	calls      *calls.Calls
 	reads      *reads.Records
+	told       *language.Told
 	commands   sandbox.Runner
 	cages      sandbox.Cages
 	inventory  sandbox.Inventory
@@ -108,7 +109,7 @@ type Runner struct {
 // New returns a runner of the whole catalogue. It starts nothing and touches no file; see [Runner.Start].
 func New(opts Options, deps Deps) (*Runner, error) {
 	r := &Runner{
-		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), commands: deps.Commands, project: opts.Project,
+		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), told: new(language.Told), commands: deps.Commands, project: opts.Project,
 		cages: deps.Cages, inventory: deps.Inventory, shell: opts.Tools.Shell,
 		processes: processes.New(deps.Background, deps.Log, opts.Processes), runs: runs.New(),
 		draining: make(chan struct{}), runEnded: make(chan struct{}, 1), lateEvery: opts.LateEvery,
@@ -120,7 +121,7 @@ func New(opts Options, deps Deps) (*Runner, error) {
 		r.journal = change.NewJournal(opts.Journal)
 	}
 	builtin := tools.Catalogue(tools.Deps{
-		Files: change.NewWriter(r.journal, opts.Changed), Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands, Processes: r.processes, Languages: deps.Servers, LookupEnv: deps.LookupEnv,
+		Files: change.NewWriter(r.journal, opts.Changed), Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands, Processes: r.processes, Languages: deps.Servers, Told: r.told, LookupEnv: deps.LookupEnv,
 		NoSandbox: deps.NoSandbox, Parsers: r.parsers, Notes: memories.NewShelf(opts.Tools.Memory.Notes,
 			deps.Sniff), Limits: opts.Tools,
 	})
@@ -319,6 +320,7 @@ func (r *Runner) ReadProject(ctx context.Context, req project.Request) (string, 
 func (r *Runner) EndSession(ctx context.Context, session string) ([]contract.Record, error) {
 	r.calls.EndSession(session)
 	r.reads.EndSession(session)
+	r.told.EndSession(session)
 	var found []contract.Finding
 	ended, err := r.processes.EndSession(ctx, session, func(ctx context.Context) (err error) {
 		found, err = r.commands.EndSession(ctx, session)

@@ -595,7 +595,7 @@ func (x *QueryResponse) GetRecords() []*v1.AuditRecord {
 // Completeness says how far an answer can be relied on.
 type Completeness struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "ready", "indexing", "partial" or "restarted".
+	// "ready", "indexing", "partial" or "restarted"; empty for warm diagnostics where no server runs.
 	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	// How far the server is, from 0 to 100; -1 for unknown.
 	Percent int32 `protobuf:"varint,2,opt,name=percent,proto3" json:"percent,omitempty"`

@@ -30,6 +30,8 @@ var actions = map[language.Action]lsppoolv1.Action{
 	language.Implementation: lsppoolv1.Action_ACTION_IMPLEMENTATION,
 	language.Capabilities:   lsppoolv1.Action_ACTION_CAPABILITIES,
 	language.Request:        lsppoolv1.Action_ACTION_REQUEST,
+
+	language.WarmDiagnostics: lsppoolv1.Action_ACTION_WARM_DIAGNOSTICS,
 }
 
 // Ask implements language.Servers.

@@ -69,7 +69,7 @@ func New(catalogue []*tool.Entry, opts Options) (*Dispatcher, error) {
 	around := []behaviour{
 		recording(opts.AuditValue), guarding(opts.Log), validating, scoping, permitting(opts.Rules, d.views),
 		approving(opts.Guard, opts.Timeout),
-		bounding(opts.Timeout), locking(held, opts.LockWait),
+		bounding(opts.Timeout), finishing, locking(held, opts.LockWait),
 	}
 	for _, entry := range catalogue {
 		var t tool.Tool = entry.Tool

@@ -11,6 +11,7 @@
 //	permit       paths resolved, cage and operator's rules     invalid_params, capability_denied, seccomp_insufficient
 //	approve      category, blocked commands, operator          command_blocked, approval_required, timeout, or the question
 //	bound        the time of tools that keep none themselves   timeout
+//	finish       errors after an edit, once its paths are free
 //	lock         one call at a time per changed path           file_busy
 //	run          the tool
 //

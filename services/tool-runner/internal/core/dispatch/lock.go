@@ -34,6 +34,17 @@ func locking(held *locks, wait time.Duration) behaviour {
 	}
 }
 
+// finishing completes results once the paths of their calls are held no more.
+func finishing(_ *tool.Entry, next tool.Tool) tool.Tool {
+	return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
+		result, err := next.Run(ctx, call)
+		if err != nil {
+			return result, err
+		}
+		return call.Finish(ctx, result)
+	}}
+}
+
 // changed returns the paths a call wants for itself.
 func changed(call *tool.Call) []paths.Path {
 	var list []paths.Path

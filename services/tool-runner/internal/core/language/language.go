@@ -27,6 +27,8 @@ const (
 	Implementation Action = "implementation"
 	Capabilities   Action = "capabilities"
 	Request        Action = "request"
+	// WarmDiagnostics are the diagnostics of files whose server runs already.
+	WarmDiagnostics Action = "warm_diagnostics"
 )
 
 // Query is one question.

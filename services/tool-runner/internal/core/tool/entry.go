@@ -173,6 +173,8 @@ type Spec[P, R any] struct {
 	// Limits are the bounds it works within, for people.
 	Limits []Limit
 	Run    func(context.Context, *Call, *P) (R, error)
+	// After completes the result of a call that has succeeded, once its paths are free. It is optional.
+	After func(context.Context, *Call, *R)
 }
 
 // Define returns the catalogue's entry for a spec.
@@ -185,7 +187,9 @@ type Values map[string]any
 func DefineWith[R any](s Spec[Values, R], input *schema.Schema) *Entry { return define(s, input) }
 
 func define[P, R any](s Spec[P, R], input *schema.Schema) *Entry {
-	t := &function[P, R]{name: s.Name, description: strings.TrimSpace(s.Description), input: input, run: s.Run}
+	t := &function[P, R]{
+		name: s.Name, description: strings.TrimSpace(s.Description), input: input, run: s.Run, after: s.After,
+	}
 	needs := func(any) []Requirement { return s.Requires }
 	if s.Needs != nil {
 		needs = func(params any) []Requirement { return s.Needs(params.(*P)) }
@@ -215,6 +219,7 @@ type function[P, R any] struct {
 	name, description string
 	input             *schema.Schema
 	run               func(context.Context, *Call, *P) (R, error)
+	after             func(context.Context, *Call, *R)
 }
 
 func (f *function[P, R]) Name() string               { return f.name }
@@ -235,6 +240,16 @@ func (f *function[P, R]) Run(ctx context.Context, call *Call) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if f.after != nil {
+		call.after = func(ctx context.Context) (Result, error) {
+			f.after(ctx, call, &value)
+			return result(value)
+		}
+	}
+	return result(value)
+}
+
+func result(value any) (Result, error) {
 	content, err := JSON(value)
 	return Result{Content: content}, err
 }

@@ -66,8 +66,12 @@ type Call struct {
 	Hold func(ctx context.Context, paths ...paths.Path) (release func(), err error)
 	// System reports whether a real path is one of the operator's system paths, which nobody changes who was not asked for it.
 	System func(abs string) bool
+	// Changed are the files that the tool has changed, for [Spec.After].
+	Changed []paths.Path
 	// Acted says that the tool itself was reached.
 	Acted bool
+	// after completes the result once the paths of the call are free. It is optional.
+	after func(context.Context) (Result, error)
 	// CageOver says that a command of the call was ended with the caller's cage.
 	CageOver bool
 	// Records are the audit records of the call so far.
@@ -81,6 +85,14 @@ const RootAgent = "primary"
 func (c *Call) Record(event string, fields map[string]any) {
 	fields["call_id"] = c.ID
 	c.Records = append(c.Records, c.From.Record(event, fields))
+}
+
+// Finish completes the result of a call once its paths are free.
+func (c *Call) Finish(ctx context.Context, r Result) (Result, error) {
+	if c.after == nil {
+		return r, nil
+	}
+	return c.after(ctx)
 }
 
 // Changing returns a path as a change of it is to be made: in place where the caller's cage has this very file. Every path is taken

@@ -249,26 +249,31 @@ func (d Deps) askLsp(ctx context.Context, call *tool.Call, p *codeLspParams) (co
 	return d.lspAnswer(call, p, a), nil
 }
 
-// severities are those of diagnostics, the gravest first.
-var severities = []string{"error", "warning", "information", "hint"}
-
-// lspQuery returns the question that a call is.
-func (d Deps) lspQuery(ctx context.Context, call *tool.Call, p *codeLspParams) (language.Query, error) {
+// lspCaller returns a question of a call's caller, without what is asked.
+func (d Deps) lspCaller(call *tool.Call) language.Query {
 	q := language.Query{
 		ProjectID: call.From.ProjectID, Root: call.Space.Root(), SessionID: call.From.SessionID,
-		Action: language.Action(p.Action), Path: call.Space.Root(),
-		Lang: p.Lang, IncludeDeclaration: p.IncludeDeclaration, IncludeDiagnostics: p.IncludeDiagnostics,
-		Limit: int(p.Limit), NewName: p.NewName,
-		Method: p.Method, Severity: slices.Index(severities, p.Severity) + 1, WaitMS: int64(p.Wait),
 		Declared: call.From.LanguageServers,
 	}
 	if !d.NoSandbox {
 		q.Cage, q.ProjectCaged = call.From.Cage, call.From.ProjectCaged
 		q.NoCommands = !slices.ContainsFunc(call.From.Tools, func(name string) bool {
-			return strings.HasPrefix(name,
-				"shell.")
+			return strings.HasPrefix(name, "shell.")
 		})
 	}
+	return q
+}
+
+// severities are those of diagnostics, the gravest first.
+var severities = []string{"error", "warning", "information", "hint"}
+
+// lspQuery returns the question that a call is.
+func (d Deps) lspQuery(ctx context.Context, call *tool.Call, p *codeLspParams) (language.Query, error) {
+	q := d.lspCaller(call)
+	q.Action, q.Path, q.Lang = language.Action(p.Action), call.Space.Root(), p.Lang
+	q.IncludeDeclaration, q.IncludeDiagnostics = p.IncludeDeclaration, p.IncludeDiagnostics
+	q.Limit, q.NewName, q.Method, q.WaitMS = int(p.Limit), p.NewName, p.Method, int64(p.Wait)
+	q.Severity = slices.Index(severities, p.Severity) + 1
 	if p.Scope == "workspace" {
 		q.Search = p.Query
 	}

@@ -53,6 +53,7 @@ func (d Deps) replace(call *tool.Call, doc *document, after string) error {
 		return err
 	}
 	d.saw(call, doc.path, reads.Sum(data))
+	call.Changed = append(call.Changed, doc.path)
 	return nil
 }
 

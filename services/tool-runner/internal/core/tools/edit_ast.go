@@ -47,6 +47,8 @@ type editAstResult struct {
 	Diff              string          `json:"diff"`
 	ParseErrors       []astParseError `json:"parse_errors"`
 	FilesSkipped      int             `json:"files_skipped,omitempty" doc:"How many files were left out; parse_errors shows the first of them."`
+
+	Diagnostics *[]lspDiagnostic `json:"diagnostics,omitempty" doc:"New errors of the files, where a server runs."`
 }
 
 type astChange struct {
@@ -101,6 +103,7 @@ func editAst(d Deps) *tool.Entry {
 			tool.InBytes("syntax_file_bytes", limits.Syntax.FileBytes, "of the largest file that is parsed"),
 			tool.InBytes("diff_bytes", limits.DiffBytes, "of the diff in the answer"),
 		},
+		After: func(ctx context.Context, call *tool.Call, r *editAstResult) { r.Diagnostics = d.newErrors(ctx, call) },
 		Run: func(ctx context.Context, call *tool.Call, p *editAstParams) (editAstResult, error) {
 			return d.rewriteCode(ctx, call, p, !p.DryRun)
 		},
@@ -448,6 +451,7 @@ func (w *codeRewrite) write(ctx context.Context, one *rewrite) ([]byte, error) {
 	if w.deps.check(w.call, one.file, reads.Sum(data)) == nil {
 		w.deps.saw(w.call, one.file, reads.Sum(after))
 	}
+	w.call.Changed = append(w.call.Changed, one.file)
 	w.call.Record(audit.FileEdited, map[string]any{"path": one.file.Show, "replacements": len(one.changes)})
 	return data, nil
 }

@@ -24,6 +24,8 @@ type editPatchParams struct {
 
 type editPatchResult struct {
 	Files []patchedFile `json:"files" doc:"In the order of the patch."`
+
+	Diagnostics *[]lspDiagnostic `json:"diagnostics,omitempty" doc:"New errors of the files, where a server runs."`
 }
 
 type patchedFile struct {
@@ -53,6 +55,7 @@ func editPatch(d Deps) *tool.Entry {
 		},
 		Preview: d.previewPatch,
 		Run:     d.patchFiles,
+		After:   func(ctx context.Context, call *tool.Call, r *editPatchResult) { r.Diagnostics = d.newErrors(ctx, call) },
 	})
 }
 
@@ -101,6 +104,7 @@ func (d Deps) patchFiles(ctx context.Context, call *tool.Call, p *editPatchParam
 		case f.now == nil:
 		case f.now.data != nil:
 			d.saw(call, f.path, f.now.hash)
+			call.Changed = append(call.Changed, f.path)
 		case f.now.from != f:
 			d.saw(call, f.path, f.now.from.hash)
 		}
@@ -116,7 +120,7 @@ func (d Deps) patchFiles(ctx context.Context, call *tool.Call, p *editPatchParam
 		}
 		call.Record(audit.FileEdited, fields)
 	}
-	return editPatchResult{w.results}, nil
+	return editPatchResult{Files: w.results}, nil
 }
 
 // previewPatch returns what a patch would change.

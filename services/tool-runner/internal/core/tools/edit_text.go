@@ -30,6 +30,8 @@ type editTextResult struct {
 	Path         string `json:"path"`
 	Replacements int    `json:"replacements"`
 	Diff         string `json:"diff"`
+
+	Diagnostics *[]lspDiagnostic `json:"diagnostics,omitempty" doc:"New errors of the files, where a server runs."`
 }
 
 func editText(d Deps) *tool.Entry {
@@ -54,7 +56,8 @@ func editText(d Deps) *tool.Entry {
 			}
 			return d.diff(plan), nil
 		},
-		Run: d.editFile,
+		Run:   d.editFile,
+		After: func(ctx context.Context, call *tool.Call, r *editTextResult) { r.Diagnostics = d.newErrors(ctx, call) },
 	})
 }
 
@@ -69,7 +72,7 @@ func (d Deps) editFile(ctx context.Context, call *tool.Call, p *editTextParams) 
 		return editTextResult{}, err
 	}
 	call.Record(audit.FileEdited, map[string]any{"path": path.Show, "replacements": len(plan.changes)})
-	return editTextResult{path.Show, len(plan.changes), d.diff(plan)}, nil
+	return editTextResult{Path: path.Show, Replacements: len(plan.changes), Diff: d.diff(plan)}, nil
 }
 
 // textEdit is a replacement that was not made yet.

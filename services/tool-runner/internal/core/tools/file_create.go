@@ -19,6 +19,7 @@ func fileCreate(d Deps) *tool.Entry {
 		Needs:    changesPath,
 		Preview:  d.previewCreate,
 		Run:      d.createFile,
+		After:    func(ctx context.Context, call *tool.Call, r *fileWriteResult) { r.Diagnostics = d.newErrors(ctx, call) },
 	})
 }
 

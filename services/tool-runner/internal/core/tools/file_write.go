@@ -30,6 +30,8 @@ type fileWriteResult struct {
 	BytesWritten int    `json:"bytes_written"`
 	Created      bool   `json:"created" doc:"Whether the file is new."`
 	Diff         string `json:"diff"`
+
+	Diagnostics *[]lspDiagnostic `json:"diagnostics,omitempty" doc:"New errors of the files, where a server runs."`
 }
 
 func changesPath(p *fileWriteParams) []tool.Requirement {
@@ -52,6 +54,7 @@ func fileWrite(d Deps) *tool.Entry {
 		},
 		Preview: d.previewWrite,
 		Run:     d.writeFile,
+		After:   func(ctx context.Context, call *tool.Call, r *fileWriteResult) { r.Diagnostics = d.newErrors(ctx, call) },
 	})
 }
 
@@ -160,6 +163,7 @@ func (d Deps) seen(ctx context.Context, call *tool.Call, path paths.Path) (*over
 // written records that a file has this content now, and answers so.
 func (d Deps) written(call *tool.Call, path paths.Path, content []byte, diff string, created bool) fileWriteResult {
 	d.saw(call, path, reads.Sum(content))
+	call.Changed = append(call.Changed, path)
 	call.Record(audit.FileWritten, map[string]any{"path": path.Show, "bytes": len(content)})
 	return fileWriteResult{Path: path.Show, BytesWritten: len(content), Created: created, Diff: diff}
 }

@@ -27,6 +27,7 @@ import (
 	"kaged.dev/pkg/workspace/change"
 	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
+	"kaged.dev/services/tool-runner/internal/core/language"
 	"kaged.dev/services/tool-runner/internal/core/memories"
 	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -45,6 +46,7 @@ type bench struct {
 	rules     paths.Rules
 	system    []string        // paths that nobody changes unasked
 	changed   change.Observer // told of each file that a tool changes
+	languages language.Servers
 	catalogue []*tool.Entry
 
 	dispatcher *dispatch.Dispatcher
@@ -93,6 +95,7 @@ func newBench(t testing.TB, adjust ...func(*bench)) *bench {
 	b.catalogue = tools.Catalogue(tools.Deps{
 		Files: change.NewWriter(nil, b.changed), Reads: reads.New(100,
 			1000), Parsers: parsers, Notes: memories.NewShelf(b.limits.Memory.Notes, http.DetectContentType), Sniff: http.DetectContentType, Commands: b.shell, Limits: b.limits,
+		Languages: b.languages, Told: new(language.Told),
 		LookupEnv: func(name string) (string, bool) { v, ok := b.env[name]; return v, ok },
 	})
 	guard, err := shellguard.New(shellguard.Rules{System: b.system})

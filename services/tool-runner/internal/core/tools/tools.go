@@ -2,6 +2,8 @@
 package tools
 
 import (
+	"time"
+
 	"kaged.dev/pkg/sandbox"
 	"kaged.dev/pkg/syntax"
 	"kaged.dev/pkg/workspace/change"
@@ -26,6 +28,8 @@ type Deps struct {
 	Processes *processes.Table
 	// Languages asks language servers.
 	Languages language.Servers
+	// Told remembers the errors that agents were told of after their edits.
+	Told *language.Told
 	// Notes finds passages in the memory of projects.
 	Notes *memories.Shelf
 	// Parsers parse what structural search and rewriting look at.
@@ -58,6 +62,8 @@ type Limits struct {
 	// Search bounds the searches, Shell the tools that run shell commands.
 	Search SearchLimits
 	Shell  ShellLimits
+	// AfterEdit is how long a changed file's errors are waited for, 0 for never.
+	AfterEdit time.Duration
 	// Syntax bounds search.ast and edit.ast.
 	Syntax SyntaxLimits
 	// Memory bounds memory.search.
