@@ -47,6 +47,19 @@ gopls() {
 	GOWORK=off GOFLAGS=-buildvcs=false GOBIN=$to go install "golang.org/x/tools/gopls@$version"
 }
 
+# dlv is the debugger of Go programs, of the version that reads values of today's Go: distributions have older ones. It is put
+# where cages see it, ahead of theirs.
+dlv() {
+	local version=1.27.2 to=/usr/local/bin have
+	have=$(type -P dlv >/dev/null && command dlv version | sed -n 's/^Version: //p')
+	[ "$(printf '%s\n' "$version" "${have:-0}" | sort -V | head -n 1)" != "$version" ] || return 0
+	if [ ! -w "$to" ]; then
+		echo "The tests need dlv $version. Type  sudo env GOBIN=$to $(command -v go || echo go) install github.com/go-delve/delve/cmd/dlv@v$version" >&2
+		exit 1
+	fi
+	GOWORK=off GOFLAGS=-buildvcs=false GOBIN=$to go install "github.com/go-delve/delve/cmd/dlv@v$version"
+}
+
 want() { # command package: without it one comparison less is made
 	command -v "$1" >/dev/null && return
 	if command -v apt-get >/dev/null; then
@@ -66,8 +79,8 @@ fi
 if [ "$what" = test ] || [ "$what" = bench ]; then
 	need python3 python3 # what runs in cages in tests
 	need gdb gdb
-	need dlv delve
 	gopls
+	dlv
 fi
 if [ "$what" = bench ]; then
 	want rg ripgrep

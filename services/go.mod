@@ -41,6 +41,7 @@ require (
 )
 
 require (
+	github.com/google/go-dap v0.12.0 // indirect
 	github.com/smacker/go-tree-sitter v0.0.0-20240827094217-dd81d9e9be82 // indirect
 	github.com/tree-sitter-grammars/tree-sitter-lua v0.3.0 // indirect
 	github.com/tree-sitter-grammars/tree-sitter-yaml v0.7.1 // indirect

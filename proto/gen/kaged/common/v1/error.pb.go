@@ -183,6 +183,16 @@ const (
 	ErrorCode_ERROR_CODE_RENAME_NOT_POSSIBLE ErrorCode = 87
 	// The rename would change files that the agent may not write, so none was changed. details.paths names them.
 	ErrorCode_ERROR_CODE_RENAME_SCOPE_EXCEEDS_CAGE ErrorCode = 88
+	// The debugger traces processes, and the agent's cage keeps that from everything in it. The operator sets `seccomp: relaxed` in the
+	// agent's cage, or an agent whose cage has it debugs.
+	ErrorCode_ERROR_CODE_DAP_REQUIRES_RELAXED_SECCOMP ErrorCode = 90
+	// There is no debug session, or its program or its adapter has ended. Start another with the action launch or attach.
+	ErrorCode_ERROR_CODE_DAP_SESSION_ENDED ErrorCode = 91
+	// The debug adapter is not installed, is too old, or is not to be seen in the agent's cage. details.command names it and
+	// details.install how it is installed.
+	ErrorCode_ERROR_CODE_DAP_ADAPTER_NOT_FOUND ErrorCode = 92
+	// The debug adapter or the program does not do what was asked for; the message has the adapter's reason.
+	ErrorCode_ERROR_CODE_DAP_REQUEST_FAILED ErrorCode = 93
 )
 
 // Enum value maps for ErrorCode.
@@ -262,82 +272,90 @@ var (
 		86: "ERROR_CODE_LSP_SERVER_UNAVAILABLE",
 		87: "ERROR_CODE_RENAME_NOT_POSSIBLE",
 		88: "ERROR_CODE_RENAME_SCOPE_EXCEEDS_CAGE",
+		90: "ERROR_CODE_DAP_REQUIRES_RELAXED_SECCOMP",
+		91: "ERROR_CODE_DAP_SESSION_ENDED",
+		92: "ERROR_CODE_DAP_ADAPTER_NOT_FOUND",
+		93: "ERROR_CODE_DAP_REQUEST_FAILED",
 	}
 	ErrorCode_value = map[string]int32{
-		"ERROR_CODE_UNSPECIFIED":               0,
-		"ERROR_CODE_BAD_REQUEST":               1,
-		"ERROR_CODE_VALIDATION_FAILED":         2,
-		"ERROR_CODE_INVALID_PARAMETER":         3,
-		"ERROR_CODE_UNAUTHENTICATED":           4,
-		"ERROR_CODE_FORBIDDEN":                 5,
-		"ERROR_CODE_NOT_FOUND":                 6,
-		"ERROR_CODE_METHOD_NOT_ALLOWED":        7,
-		"ERROR_CODE_CONFLICT":                  8,
-		"ERROR_CODE_GONE":                      9,
-		"ERROR_CODE_PAYLOAD_TOO_LARGE":         10,
-		"ERROR_CODE_DSL_INVALID":               11,
-		"ERROR_CODE_RATE_LIMITED":              12,
-		"ERROR_CODE_INTERNAL":                  13,
-		"ERROR_CODE_PROVIDER_UNREACHABLE":      14,
-		"ERROR_CODE_UNAVAILABLE":               15,
-		"ERROR_CODE_CANCELLED":                 16,
-		"ERROR_CODE_DEADLINE_EXCEEDED":         17,
-		"ERROR_CODE_PROVIDER_NOT_CONFIGURED":   18,
-		"ERROR_CODE_PROVIDER_AUTH_FAILED":      19,
-		"ERROR_CODE_PROVIDER_RATE_LIMITED":     20,
-		"ERROR_CODE_PROVIDER_BAD_RESPONSE":     21,
-		"ERROR_CODE_PROVIDER_REJECTED":         22,
-		"ERROR_CODE_CONTEXT_OVERFLOW":          23,
-		"ERROR_CODE_MODEL_ALIAS_NOT_FOUND":     24,
-		"ERROR_CODE_PROMPT_NOT_FOUND":          25,
-		"ERROR_CODE_PROJECT_NOT_READY":         26,
-		"ERROR_CODE_CAGE_UNAVAILABLE":          27,
-		"ERROR_CODE_INTERRUPTED":               28,
-		"ERROR_CODE_SESSION_ATTACHED":          29,
-		"ERROR_CODE_STALE_LEASE":               30,
-		"ERROR_CODE_AUDIT_FAILED":              31,
-		"ERROR_CODE_SCRIPT_MISMATCH":           32,
-		"ERROR_CODE_TOOL_NOT_FOUND":            33,
-		"ERROR_CODE_INVALID_PARAMS":            34,
-		"ERROR_CODE_CAPABILITY_DENIED":         35,
-		"ERROR_CODE_SECCOMP_INSUFFICIENT":      36,
-		"ERROR_CODE_PRINCIPAL_SCOPE_VIOLATION": 37,
-		"ERROR_CODE_FILE_NOT_FOUND":            38,
-		"ERROR_CODE_FILE_EXISTS":               39,
-		"ERROR_CODE_FILE_NOT_READ":             40,
-		"ERROR_CODE_FILE_CHANGED_SINCE_READ":   41,
-		"ERROR_CODE_FILE_BUSY":                 42,
-		"ERROR_CODE_FILE_NOT_TEXT":             43,
-		"ERROR_CODE_FILE_TOO_LARGE":            44,
-		"ERROR_CODE_FILE_NOT_REGULAR":          45,
-		"ERROR_CODE_FILE_IO":                   46,
-		"ERROR_CODE_OLD_STRING_NOT_FOUND":      47,
-		"ERROR_CODE_MULTIPLE_MATCHES":          48,
-		"ERROR_CODE_NO_CHANGE":                 49,
-		"ERROR_CODE_INVALID_PATTERN":           50,
-		"ERROR_CODE_SHELL_SPAWN_FAILED":        51,
-		"ERROR_CODE_TIMEOUT":                   52,
-		"ERROR_CODE_LOCAL_CONFIG_INVALID":      53,
-		"ERROR_CODE_PROCESS_NOT_FOUND":         54,
-		"ERROR_CODE_PROCESS_ENDED":             55,
-		"ERROR_CODE_COMMAND_BLOCKED":           56,
-		"ERROR_CODE_APPROVAL_REQUIRED":         57,
-		"ERROR_CODE_APPROVAL_DENIED":           58,
-		"ERROR_CODE_APPROVAL_EXPIRED":          59,
-		"ERROR_CODE_PATCH_INVALID":             60,
-		"ERROR_CODE_HUNK_NOT_FOUND":            61,
-		"ERROR_CODE_HUNK_AMBIGUOUS":            62,
-		"ERROR_CODE_CAGE_POLICY_INVALID":       63,
-		"ERROR_CODE_CAGE_LIMIT_REACHED":        64,
-		"ERROR_CODE_BUDGET_EXCEEDED":           65,
-		"ERROR_CODE_ISSUE_NOT_FOUND":           80,
-		"ERROR_CODE_INVALID_TRANSITION":        81,
-		"ERROR_CODE_TODO_NOT_FOUND":            83,
-		"ERROR_CODE_CONTENT_ADDRESSING_HINT":   84,
-		"ERROR_CODE_LSP_SERVER_NOT_FOUND":      85,
-		"ERROR_CODE_LSP_SERVER_UNAVAILABLE":    86,
-		"ERROR_CODE_RENAME_NOT_POSSIBLE":       87,
-		"ERROR_CODE_RENAME_SCOPE_EXCEEDS_CAGE": 88,
+		"ERROR_CODE_UNSPECIFIED":                  0,
+		"ERROR_CODE_BAD_REQUEST":                  1,
+		"ERROR_CODE_VALIDATION_FAILED":            2,
+		"ERROR_CODE_INVALID_PARAMETER":            3,
+		"ERROR_CODE_UNAUTHENTICATED":              4,
+		"ERROR_CODE_FORBIDDEN":                    5,
+		"ERROR_CODE_NOT_FOUND":                    6,
+		"ERROR_CODE_METHOD_NOT_ALLOWED":           7,
+		"ERROR_CODE_CONFLICT":                     8,
+		"ERROR_CODE_GONE":                         9,
+		"ERROR_CODE_PAYLOAD_TOO_LARGE":            10,
+		"ERROR_CODE_DSL_INVALID":                  11,
+		"ERROR_CODE_RATE_LIMITED":                 12,
+		"ERROR_CODE_INTERNAL":                     13,
+		"ERROR_CODE_PROVIDER_UNREACHABLE":         14,
+		"ERROR_CODE_UNAVAILABLE":                  15,
+		"ERROR_CODE_CANCELLED":                    16,
+		"ERROR_CODE_DEADLINE_EXCEEDED":            17,
+		"ERROR_CODE_PROVIDER_NOT_CONFIGURED":      18,
+		"ERROR_CODE_PROVIDER_AUTH_FAILED":         19,
+		"ERROR_CODE_PROVIDER_RATE_LIMITED":        20,
+		"ERROR_CODE_PROVIDER_BAD_RESPONSE":        21,
+		"ERROR_CODE_PROVIDER_REJECTED":            22,
+		"ERROR_CODE_CONTEXT_OVERFLOW":             23,
+		"ERROR_CODE_MODEL_ALIAS_NOT_FOUND":        24,
+		"ERROR_CODE_PROMPT_NOT_FOUND":             25,
+		"ERROR_CODE_PROJECT_NOT_READY":            26,
+		"ERROR_CODE_CAGE_UNAVAILABLE":             27,
+		"ERROR_CODE_INTERRUPTED":                  28,
+		"ERROR_CODE_SESSION_ATTACHED":             29,
+		"ERROR_CODE_STALE_LEASE":                  30,
+		"ERROR_CODE_AUDIT_FAILED":                 31,
+		"ERROR_CODE_SCRIPT_MISMATCH":              32,
+		"ERROR_CODE_TOOL_NOT_FOUND":               33,
+		"ERROR_CODE_INVALID_PARAMS":               34,
+		"ERROR_CODE_CAPABILITY_DENIED":            35,
+		"ERROR_CODE_SECCOMP_INSUFFICIENT":         36,
+		"ERROR_CODE_PRINCIPAL_SCOPE_VIOLATION":    37,
+		"ERROR_CODE_FILE_NOT_FOUND":               38,
+		"ERROR_CODE_FILE_EXISTS":                  39,
+		"ERROR_CODE_FILE_NOT_READ":                40,
+		"ERROR_CODE_FILE_CHANGED_SINCE_READ":      41,
+		"ERROR_CODE_FILE_BUSY":                    42,
+		"ERROR_CODE_FILE_NOT_TEXT":                43,
+		"ERROR_CODE_FILE_TOO_LARGE":               44,
+		"ERROR_CODE_FILE_NOT_REGULAR":             45,
+		"ERROR_CODE_FILE_IO":                      46,
+		"ERROR_CODE_OLD_STRING_NOT_FOUND":         47,
+		"ERROR_CODE_MULTIPLE_MATCHES":             48,
+		"ERROR_CODE_NO_CHANGE":                    49,
+		"ERROR_CODE_INVALID_PATTERN":              50,
+		"ERROR_CODE_SHELL_SPAWN_FAILED":           51,
+		"ERROR_CODE_TIMEOUT":                      52,
+		"ERROR_CODE_LOCAL_CONFIG_INVALID":         53,
+		"ERROR_CODE_PROCESS_NOT_FOUND":            54,
+		"ERROR_CODE_PROCESS_ENDED":                55,
+		"ERROR_CODE_COMMAND_BLOCKED":              56,
+		"ERROR_CODE_APPROVAL_REQUIRED":            57,
+		"ERROR_CODE_APPROVAL_DENIED":              58,
+		"ERROR_CODE_APPROVAL_EXPIRED":             59,
+		"ERROR_CODE_PATCH_INVALID":                60,
+		"ERROR_CODE_HUNK_NOT_FOUND":               61,
+		"ERROR_CODE_HUNK_AMBIGUOUS":               62,
+		"ERROR_CODE_CAGE_POLICY_INVALID":          63,
+		"ERROR_CODE_CAGE_LIMIT_REACHED":           64,
+		"ERROR_CODE_BUDGET_EXCEEDED":              65,
+		"ERROR_CODE_ISSUE_NOT_FOUND":              80,
+		"ERROR_CODE_INVALID_TRANSITION":           81,
+		"ERROR_CODE_TODO_NOT_FOUND":               83,
+		"ERROR_CODE_CONTENT_ADDRESSING_HINT":      84,
+		"ERROR_CODE_LSP_SERVER_NOT_FOUND":         85,
+		"ERROR_CODE_LSP_SERVER_UNAVAILABLE":       86,
+		"ERROR_CODE_RENAME_NOT_POSSIBLE":          87,
+		"ERROR_CODE_RENAME_SCOPE_EXCEEDS_CAGE":    88,
+		"ERROR_CODE_DAP_REQUIRES_RELAXED_SECCOMP": 90,
+		"ERROR_CODE_DAP_SESSION_ENDED":            91,
+		"ERROR_CODE_DAP_ADAPTER_NOT_FOUND":        92,
+		"ERROR_CODE_DAP_REQUEST_FAILED":           93,
 	}
 )
 
@@ -451,7 +469,7 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x127\n" +
 	"\adetails\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x04\xb0\xbb\x18\x01R\adetails\x12%\n" +
 	"\vhttp_status\x18\x04 \x01(\x05B\x04\xb0\xbb\x18\x01R\n" +
-	"httpStatus*\xcc\x18\n" +
+	"httpStatus*\x8a\x1a\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x16ERROR_CODE_BAD_REQUEST\x10\x01\x1a\x06\xa2\xbb\x18\x02\b\x03\x12(\n" +
@@ -533,7 +551,11 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\x1fERROR_CODE_LSP_SERVER_NOT_FOUND\x10U\x1a\x06\xa2\xbb\x18\x02\b\x05\x12-\n" +
 	"!ERROR_CODE_LSP_SERVER_UNAVAILABLE\x10V\x1a\x06\xa2\xbb\x18\x02\b\x0e\x12-\n" +
 	"\x1eERROR_CODE_RENAME_NOT_POSSIBLE\x10W\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x120\n" +
-	"$ERROR_CODE_RENAME_SCOPE_EXCEEDS_CAGE\x10X\x1a\x06\xa2\xbb\x18\x02\b\aB\xad\x01\n" +
+	"$ERROR_CODE_RENAME_SCOPE_EXCEEDS_CAGE\x10X\x1a\x06\xa2\xbb\x18\x02\b\a\x123\n" +
+	"'ERROR_CODE_DAP_REQUIRES_RELAXED_SECCOMP\x10Z\x1a\x06\xa2\xbb\x18\x02\b\a\x12+\n" +
+	"\x1cERROR_CODE_DAP_SESSION_ENDED\x10[\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12,\n" +
+	" ERROR_CODE_DAP_ADAPTER_NOT_FOUND\x10\\\x1a\x06\xa2\xbb\x18\x02\b\x05\x12,\n" +
+	"\x1dERROR_CODE_DAP_REQUEST_FAILED\x10]\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03B\xad\x01\n" +
 	"\x13com.kaged.common.v1B\n" +
 	"ErrorProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
 

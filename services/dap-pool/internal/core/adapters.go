@@ -1,0 +1,157 @@
+package core
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Request is how a session begins.
+type Request string
+
+// The requests.
+const (
+	Launch Request = "launch"
+	Attach Request = "attach"
+)
+
+// The modes of a launch.
+const (
+	ModeDebug = "debug" // build a package and run it
+	ModeTest  = "test"  // build the tests of a package and run them
+	ModeExec  = "exec"  // run a program that is built
+)
+
+// Adapter describes the debug adapter of a runtime.
+type Adapter struct {
+	// Runtimes are the names that it answers to.
+	Runtimes []string
+	// Commands are the command lines to try, in their order; Install is how to get the first.
+	Commands [][]string
+	Install  string
+	// Listens is the text that the adapter prints before the address it listens at, "" for one that speaks over
+	// its standard files.
+	Listens string
+	// Traces lists the requests for which the adapter traces processes, which a cage's usual system call filter
+	// forbids.
+	Traces []Request
+	// Modes are those of launch, the default first; nil for no choice.
+	Modes []string
+	// Entry is the function at which a launch stops for stop_on_entry, "" where the adapter knows by itself.
+	Entry string
+	// Outdated is a part of the refusal of an adapter that is too old.
+	Outdated string
+	// Calls is the beginning of an expression that calls a function of the program, "" where expressions are
+	// code.
+	Calls string
+	// Counts precedes the number in a hit condition.
+	Counts string
+	// Arguments are those of the request.
+	Arguments func(s *Start) map[string]any
+}
+
+// traces reports whether a request needs to trace processes.
+func (a *Adapter) traces(r Request) bool { return slices.Contains(a.Traces, r) }
+
+// hits is the hit condition of a count: the passes before it are skipped.
+func (a *Adapter) hits(count int) string {
+	if count == 0 {
+		return ""
+	}
+	return a.Counts + strconv.Itoa(count)
+}
+
+// Builtin are the adapters that the pool knows.
+func Builtin() []*Adapter { return []*Adapter{delve(), debugpy(), lldb()} }
+
+func delve() *Adapter {
+	return &Adapter{
+		Runtimes: []string{"go"},
+		Commands: [][]string{{"dlv", "dap", "--listen=127.0.0.1:0"}},
+		Install:  "go install github.com/go-delve/delve/cmd/dlv@v1.27.2",
+		Listens:  "DAP server listening at: ",
+		Traces:   []Request{Launch, Attach},
+		Modes:    []string{ModeDebug, ModeTest, ModeExec},
+		Entry:    "main.main",
+		Outdated: "too old for Go version",
+		Calls:    "call ",
+		Counts:   ">= ",
+		Arguments: func(s *Start) map[string]any {
+			if s.Request == Attach {
+				return map[string]any{
+					"request": "attach", "mode": "local", "processId": s.ProcessID, "showGlobalVariables": true,
+				}
+			}
+			arguments := map[string]any{
+				"request": "launch", "mode": s.Mode, "program": s.Program, "args": s.Args, "cwd": s.Dir, "env": s.Env,
+				"stopOnEntry": false, "showGlobalVariables": true,
+			}
+			if s.Mode != ModeExec {
+				// In the folder of temporary files, so that no program is left in the project; a repository that
+				// git does not trust fails no build.
+				arguments["output"] = filepath.Join(s.temporary(), "kaged-debug-"+s.ID)
+				arguments["buildFlags"] = []string{"-buildvcs=false"}
+			}
+			return arguments
+		},
+	}
+}
+
+func debugpy() *Adapter {
+	return &Adapter{
+		Runtimes: []string{"python"},
+		Commands: [][]string{{"python3", "-m", "debugpy.adapter"}, {"/usr/bin/python3", "-m", "debugpy.adapter"}},
+		Install:  "apt-get install python3-debugpy",
+		Outdated: "No module named",
+		Counts:   ">= ",
+		Arguments: func(s *Start) map[string]any {
+			if s.Request == Attach {
+				return map[string]any{
+					"request": "attach", "connect": map[string]any{"host": "127.0.0.1", "port": s.Port}, "justMyCode": false,
+				}
+			}
+			return map[string]any{
+				"request": "launch", "program": s.Program, "args": s.Args, "cwd": s.Dir, "env": s.Env,
+				"console": "internalConsole", "redirectOutput": true, "stopOnEntry": s.StopOnEntry, "justMyCode": false,
+				"subProcess": false,
+			}
+		},
+	}
+}
+
+func lldb() *Adapter {
+	return &Adapter{
+		Runtimes: []string{"c", "cpp", "rust"},
+		Commands: [][]string{{"lldb-dap"}, {"lldb-dap-19"}, {"lldb-dap-18"}},
+		Install:  "apt-get install lldb-19",
+		Traces:   []Request{Launch, Attach},
+		Arguments: func(s *Start) map[string]any {
+			if s.Request == Attach {
+				return map[string]any{"request": "attach", "pid": s.ProcessID}
+			}
+			return map[string]any{
+				"request": "launch", "program": s.Program, "args": s.Args, "cwd": s.Dir, "env": s.Env,
+				"stopOnEntry": s.StopOnEntry,
+			}
+		},
+	}
+}
+
+// find returns the adapter of a runtime, nil for an unknown one.
+func find(list []*Adapter, runtime string) *Adapter {
+	i := slices.IndexFunc(list, func(a *Adapter) bool { return slices.Contains(a.Runtimes, runtime) })
+	if i < 0 {
+		return nil
+	}
+	return list[i]
+}
+
+// runtimes returns the names of all runtimes.
+func runtimes(list []*Adapter) string {
+	var names []string
+	for _, a := range list {
+		names = append(names, a.Runtimes...)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,290 @@
+package core
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	godap "github.com/google/go-dap"
+
+	"kaged.dev/pkg/fault"
+)
+
+// threadArguments are those of requests about a thread.
+type threadArguments struct {
+	ThreadID int `json:"threadId"`
+}
+
+// resume makes the program run on and waits for its next stop.
+func (s *session) resume(ctx context.Context, d Do, command string) (Answer, error) {
+	s.mu.Lock()
+	status := s.status
+	if status == Running && command == "continue" { // there is a stop to wait for all the same
+		s.mu.Unlock()
+		return s.await(ctx, d.Timeout)
+	}
+	if status != Stopped {
+		s.mu.Unlock()
+		return s.notStopped(ctx, status)
+	}
+	stop := s.stop
+	thread := d.ThreadID
+	if thread == 0 {
+		thread = stop.ThreadId
+	}
+	// Before the request: the next stop may be told ahead of the answer.
+	s.set(Running)
+	epoch := s.epoch
+	s.mu.Unlock()
+	if thread == 0 {
+		thread = s.firstThread(ctx)
+	}
+	if err := s.call(ctx, command, threadArguments{thread}, nil); err != nil {
+		s.mu.Lock()
+		if s.status == Running && s.epoch == epoch {
+			s.set(Stopped)
+		}
+		s.mu.Unlock()
+		return Answer{}, err
+	}
+	return s.await(ctx, d.Timeout)
+}
+
+// notStopped answers an action that needs a stopped program: the program has exited, or the action fails.
+func (s *session) notStopped(ctx context.Context, status Status) (Answer, error) {
+	switch status {
+	case Exited:
+		return s.state(ctx)
+	case Running, starting:
+		return Answer{}, s.busy()
+	}
+	return Answer{}, s.gone()
+}
+
+// busy is the error of actions that need a stopped program.
+func (s *session) busy() error {
+	return fault.New(fault.Conflict, "The program is running; pause it, or continue to wait for its next stop.").
+		With("reason", "debuggee_running").With("debug_session_id", s.start.ID)
+}
+
+// pause stops the program.
+func (s *session) pause(ctx context.Context, d Do) (Answer, error) {
+	s.mu.Lock()
+	status := s.status
+	s.mu.Unlock()
+	switch status {
+	case Stopped:
+		return s.state(ctx)
+	case Running:
+	default:
+		return s.notStopped(ctx, status)
+	}
+	thread := d.ThreadID
+	if thread == 0 {
+		thread = s.firstThread(ctx)
+	}
+	if err := s.call(ctx, "pause", threadArguments{thread}, nil); err != nil {
+		return Answer{}, err
+	}
+	return s.await(ctx, d.Timeout)
+}
+
+// firstThread returns a thread of a program that stopped without naming one, 0 for an unknown one.
+func (s *session) firstThread(ctx context.Context) int {
+	var body godap.ThreadsResponseBody
+	if s.call(ctx, "threads", nil, &body) != nil || len(body.Threads) == 0 {
+		return 0
+	}
+	return body.Threads[0].Id
+}
+
+// await waits until the program does not run, or for a time, and returns its state.
+func (s *session) await(ctx context.Context, limit time.Duration) (Answer, error) {
+	if limit <= 0 {
+		limit = s.pool.opts.Timeout
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		status, changed := s.status, s.changed
+		s.mu.Unlock()
+		if status != Running && status != starting {
+			return s.state(ctx)
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return s.state(ctx)
+		case <-ctx.Done():
+			return Answer{}, ctx.Err()
+		}
+	}
+}
+
+// state answers with the state of the program. It fails with dap_session_ended.
+func (s *session) state(ctx context.Context) (Answer, error) {
+	s.mu.Lock()
+	status, stop, epoch, told := s.status, s.stop, s.epoch, s.told
+	s.mu.Unlock()
+	a := Answer{ID: s.start.ID, Status: status}
+	switch status {
+	case ended:
+		<-s.finished
+		return a, s.gone()
+	case Exited:
+		<-s.finished // with it comes the last of the output
+		s.mu.Lock()
+		a.ExitCode = s.exitCode
+		s.mu.Unlock()
+	case Stopped:
+		a.Reason, a.Text, a.Thread = stop.Reason, s.cut(firstText(stop.Text, stop.Description)), stop.ThreadId
+		if frames, _, err := s.frames(ctx, stop.ThreadId, 0, 1); err == nil && len(frames) > 0 {
+			a.Location = &frames[0]
+		}
+		a.BreakpointID = s.hit(stop, a.Location, epoch, told)
+		a.Threads, _ = s.threads(ctx)
+		s.mu.Lock()
+		moved := s.epoch != epoch
+		s.mu.Unlock()
+		if moved { // it went on while it was looked at
+			return s.state(ctx)
+		}
+	default:
+		a.Status = Running
+		a.Threads, _ = s.threads(ctx)
+	}
+	a.Output = s.output.next(s.pool.opts.ShownBytes)
+	return a, nil
+}
+
+func firstText(list ...string) string {
+	for _, text := range list {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// hit returns the id of the breakpoint at which the program is stopped, 0 for none, and records it once.
+func (s *session) hit(stop godap.StoppedEventBody, at *Frame, epoch int, told bool) int {
+	s.mu.Lock()
+	var found *Breakpoint
+	for _, b := range s.points {
+		if b.temporary {
+			continue
+		}
+		for _, id := range stop.HitBreakpointIds {
+			if b.adapter != 0 && b.adapter == id {
+				found = b
+			}
+		}
+		if len(stop.HitBreakpointIds) == 0 && stop.Reason == "breakpoint" && at != nil && b.Kind == kindLine &&
+			b.Path == at.Path && b.Actual == at.Line {
+			found = b
+		}
+	}
+	if found == nil {
+		s.mu.Unlock()
+		return 0
+	}
+	id, path, line := found.ID, found.Path, found.Actual
+	record := !told && s.epoch == epoch
+	if record {
+		s.told = true
+	}
+	s.mu.Unlock()
+	if record {
+		if at != nil {
+			path, line = at.Path, at.Line
+		}
+		s.record(recordHit, map[string]any{
+			"debug_session_id": s.start.ID, "breakpoint_id": id, "path": s.relative(path), "line": line,
+		})
+	}
+	return id
+}
+
+// Do does an action. It fails with dap_session_ended, with conflict while the program runs, with
+// dap_request_failed and with invalid_params.
+func (p *Pool) Do(ctx context.Context, d Do) (Answer, error) {
+	s, err := p.find(d.key(), d.SessionID)
+	if err != nil {
+		return Answer{}, err
+	}
+	select {
+	case <-s.begun:
+	default:
+		return Answer{}, s.busy()
+	}
+	return p.carry(s, func() (Answer, error) { return s.do(ctx, d) })
+}
+
+func (s *session) do(ctx context.Context, d Do) (Answer, error) {
+	switch d.Action {
+	case StepInto:
+		return s.resume(ctx, d, "stepIn")
+	case StepOver:
+		return s.resume(ctx, d, "next")
+	case StepOut:
+		return s.resume(ctx, d, "stepOut")
+	case Continue:
+		return s.resume(ctx, d, "continue")
+	case Pause:
+		return s.pause(ctx, d)
+	case Disconnect:
+		return s.disconnect(d)
+	}
+	s.mu.Lock()
+	status := s.status
+	s.mu.Unlock()
+	if status == Exited || status == ended {
+		return Answer{}, s.gone()
+	}
+	switch d.Action {
+	case SetBreakpoint, RemoveBreakpoint, ListBreakpoints, SetInstructionBreakpoint, RemoveInstructionBreakpoint,
+		SetDataBreakpoint, RemoveDataBreakpoint:
+		return s.breakpoints(ctx, d)
+	case Threads:
+		threads, err := s.threads(ctx)
+		return Answer{Threads: threads}, err
+	case Modules, LoadedSources:
+		return s.parts(ctx, d)
+	case CustomRequest:
+		return s.custom(ctx, d)
+	}
+	if status != Stopped {
+		return Answer{}, s.busy()
+	}
+	return s.inspect(ctx, d)
+}
+
+// disconnect ends the session.
+func (s *session) disconnect(d Do) (Answer, error) {
+	if s.over() {
+		<-s.finished
+		return Answer{}, s.gone()
+	}
+	// An adapter's end is the end of all it started: a program that was launched does not outlive it.
+	terminate := d.Terminate || s.start.Request == Launch
+	s.end(endedByAgent, terminate)
+	return Answer{Terminated: terminate, Output: s.output.next(s.pool.opts.ShownBytes)}, nil
+}
+
+// custom makes a request by its name.
+func (s *session) custom(ctx context.Context, d Do) (Answer, error) {
+	arguments := json.RawMessage("{}")
+	if d.Arguments != "" {
+		arguments = json.RawMessage(d.Arguments)
+	}
+	var body json.RawMessage
+	if err := s.call(ctx, d.Command, arguments, &body); err != nil {
+		return Answer{}, err
+	}
+	if len(body) > s.pool.opts.ShownBytes {
+		return Answer{}, fault.New(fault.DapRequestFailed, "The answer to %.80s has %d bytes; at most %d are shown.",
+			d.Command, len(body), s.pool.opts.ShownBytes)
+	}
+	return Answer{JSON: string(body)}, nil
+}

@@ -1,0 +1,512 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/dap-pool/internal/core"
+	"kaged.dev/services/dap-pool/internal/fakedap"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// launcher starts fake adapters in this process.
+type launcher struct {
+	mode    string
+	missing bool
+
+	mu       sync.Mutex // guards the fields below
+	adapters []*fakedap.Adapter
+	live     int
+}
+
+// process is a fake adapter.
+type process struct {
+	net.Conn
+	ended chan struct{}
+}
+
+func (p *process) PID() int64             { return 1 }
+func (p *process) Ended() <-chan struct{} { return p.ended }
+
+func (p *process) Close() error {
+	err := p.Conn.Close()
+	<-p.ended
+	return err
+}
+
+func (l *launcher) Launch(_ context.Context, spec core.Spec) (core.Process, error) {
+	if l.missing {
+		return nil, fault.New(fault.ShellSpawnFailed, "no %s", spec.Argv[0]).With("missing", true)
+	}
+	near, far := net.Pipe()
+	p := &process{Conn: near, ended: make(chan struct{})}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := fakedap.New(far, l.mode)
+	l.adapters = append(l.adapters, a)
+	l.live++
+	go func() {
+		a.Serve()
+		l.mu.Lock()
+		l.live--
+		l.mu.Unlock()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+func (l *launcher) Connect(context.Context, core.Spec, int) (io.ReadWriteCloser, error) {
+	return nil, errors.New("the fake adapter listens at no port")
+}
+
+func (l *launcher) running() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.live
+}
+
+// last is the adapter that was started last.
+func (l *launcher) last() *fakedap.Adapter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.adapters[len(l.adapters)-1]
+}
+
+// bench is a pool of fake adapters, and an agent.
+type bench struct {
+	*core.Pool
+	*launcher
+	t     *testing.T
+	owner contract.Owner
+}
+
+func pool(t *testing.T, mode string) *bench {
+	t.Helper()
+	l := &launcher{mode: mode}
+	ids := 0
+	p := core.New(core.Options{
+		Adapters: []*core.Adapter{{
+			Runtimes: []string{"fake"}, Commands: [][]string{{"fakedap"}}, Install: "make fakedap",
+			Traces:    []core.Request{core.Launch},
+			Arguments: func(*core.Start) map[string]any { return map[string]any{"x": 1} },
+		}},
+		PerAgent: 1, Sessions: 3, StartTimeout: 10 * time.Second, RequestTimeout: 5 * time.Second, Timeout: 20 * time.Second,
+		StopGrace: 500 * time.Millisecond, MessageBytes: 32 << 20, OutputBytes: 64 << 10,
+		ShownBytes: 8 << 10, ValueBytes: 1 << 10,
+		Items: 100, Breakpoints: 5,
+	}, l, func() string { ids++; return "dap_" + string(rune('a'+ids-1)) }, slog.New(slog.DiscardHandler))
+	return &bench{p, l, t, contract.Owner{SessionID: "s", RunID: "r", Agent: "primary"}}
+}
+
+func (b *bench) begin(more ...func(*core.Start)) (core.Answer, error) {
+	s := core.Start{
+		Owner: b.owner, Root: "/project", Dir: "/project", Program: "/project/a.fake", Runtime: "fake", Request: core.Launch,
+		StopOnEntry: true,
+	}
+	for _, f := range more {
+		f(&s)
+	}
+	return b.Start(b.t.Context(), s)
+}
+
+// must begins a session that is stopped at its entry.
+func (b *bench) must() {
+	b.t.Helper()
+	a, err := b.begin()
+	if err != nil || a.Status != core.Stopped || a.Reason != "entry" {
+		b.t.Fatalf("%+v, %v", a, err)
+	}
+}
+
+func (b *bench) act(action core.Action, more ...func(*core.Do)) (core.Answer, error) {
+	d := core.Do{Owner: b.owner, Action: action, Scope: "local", Context: "watch", Count: 100}
+	for _, f := range more {
+		f(&d)
+	}
+	return b.Do(b.t.Context(), d)
+}
+
+// fails does an action that fails with a code.
+func (b *bench) fails(code fault.Code, action core.Action, more ...func(*core.Do)) *fault.Error {
+	b.t.Helper()
+	_, err := b.act(action, more...)
+	if !errors.Is(err, code) {
+		b.t.Errorf("action %d: %v, want %s", action, err, code)
+	}
+	return fault.From(err)
+}
+
+func (b *bench) ok(action core.Action, more ...func(*core.Do)) core.Answer {
+	b.t.Helper()
+	a, err := b.act(action, more...)
+	if err != nil {
+		b.t.Fatalf("action %d: %v", action, err)
+	}
+	return a
+}
+
+// over ends the run and checks that no adapter is left.
+func (b *bench) over() []contract.Record {
+	b.t.Helper()
+	records := b.EndRun(b.owner.SessionID, b.owner.RunID)
+	if n := b.running(); n != 0 {
+		b.t.Errorf("%d adapters are left", n)
+	}
+	return records
+}
+
+func line(n int) func(*core.Do) {
+	return func(d *core.Do) { d.Path, d.Line = "/project/a.fake", n }
+}
+
+// T-DBG-SESS-01, -02, -03, -05, -06: the handshake has its order, an agent has one session, and after its end
+// another.
+func TestOneSession(t *testing.T) {
+	t.Parallel()
+	b := pool(t, fakedap.WrongSeq)
+	b.fails(fault.DapSessionEnded, core.Continue)
+	b.must()
+	want := []string{"initialize", "launch", "setExceptionBreakpoints", "configurationDone"}
+	if seen := b.last().Seen(); !slices.Equal(seen[:4], want) {
+		t.Errorf("the handshake is %v", seen)
+	}
+	_, err := b.begin()
+	if !errors.Is(err, fault.Conflict) || fault.From(err).Details["reason"] != "debug_session_active" {
+		t.Errorf("a second session: %v", err)
+	}
+	other := *b
+	other.owner.RunID = "r2"
+	other.must()
+	if a := b.ok(core.Disconnect); !a.Terminated || b.running() != 1 {
+		t.Errorf("disconnected as %+v, %d adapters run", a, b.running())
+	}
+	b.fails(fault.DapSessionEnded, core.Threads)
+	b.must()
+	b.EndRun("s", "")
+	if b.running() != 0 || len(b.Sessions("")) != 0 {
+		t.Errorf("%d adapters are left, sessions %v", b.running(), b.Sessions(""))
+	}
+}
+
+// T-DBG-SEC-03, T-AVAIL-08, T-FM-05: a session that cannot begin says why, and leaves no adapter.
+func TestNoBeginning(t *testing.T) {
+	t.Parallel()
+	caged := func(seccomp string) func(*core.Start) {
+		return func(s *core.Start) { s.Cage = &dsl.Cage{Seccomp: seccomp} }
+	}
+	for _, c := range []struct {
+		name, mode string
+		missing    bool
+		change     func(*core.Start)
+		code       fault.Code
+		says       string
+	}{
+		{name: "seccomp", change: caged("default"), code: fault.DapRequiresRelaxedSeccomp, says: "seccomp: relaxed"},
+		{name: "missing", missing: true, code: fault.DapAdapterNotFound, says: "make fakedap"},
+		{name: "runtime", change: func(s *core.Start) { s.Runtime = "perl" }, code: fault.InvalidParams, says: "fake"},
+		{name: "mode", change: func(s *core.Start) { s.Mode = "test" }, code: fault.InvalidParams, says: "mode"},
+		{name: "folder", change: func(s *core.Start) { s.Folder = true }, code: fault.InvalidParams, says: "folder"},
+		{name: "refused", mode: fakedap.Refuse, code: fault.DapRequestFailed, says: "does not compile"},
+		{name: "killed", mode: fakedap.Killed, code: fault.DapRequestFailed, says: "ended at its start"},
+	} {
+		b := pool(t, c.mode)
+		b.missing = c.missing
+		var change []func(*core.Start)
+		if c.change != nil {
+			change = append(change, c.change)
+		}
+		if _, err := b.begin(change...); !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		b.over()
+	}
+	b := pool(t, "")
+	if _, err := b.begin(caged("relaxed")); err != nil {
+		t.Errorf("in a relaxed cage: %v", err)
+	}
+	b.over()
+}
+
+// Adapters that say odd things in an odd order are understood.
+func TestOddAdapters(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{
+		fakedap.Late, fakedap.Twice, fakedap.WrongSeq, fakedap.Asking, fakedap.Lying,
+		fakedap.Flood,
+	} {
+		b := pool(t, mode)
+		b.must()
+		b.ok(core.SetBreakpoint, line(4))
+		if a := b.ok(core.Continue); a.Status != core.Stopped || a.BreakpointID != 1 || a.Location.Line != 4 ||
+			len(a.Output.Text) > 9<<10 || !strings.HasSuffix(a.Output.Text, "at 4\n") {
+			t.Errorf("%s: %+v", mode, a)
+		}
+		if mode == fakedap.Flood {
+			if a := b.ok(core.StepOver); a.Output.Text != "" || a.Output.From < 2_000_000 {
+				t.Errorf("after the flood: %+v", a.Output)
+			}
+		}
+		a := b.ok(core.Continue)
+		if a.Status != core.Exited || a.ExitCode == nil || *a.ExitCode != 7 {
+			t.Errorf("%s: the end is %+v", mode, a)
+		}
+		if a := b.ok(core.StepOver); a.Status != core.Exited {
+			t.Errorf("%s: after the end: %+v", mode, a)
+		}
+		b.over()
+	}
+}
+
+// T-FM-05: an adapter that ends or breaks the framing ends its session, which the next action says; another
+// begins then.
+func TestBrokenAdapters(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{fakedap.Garbage, fakedap.Half, fakedap.Huge, fakedap.NoJSON} {
+		b := pool(t, mode)
+		_, err := b.begin()
+		if err == nil { // the first answer had no list of threads
+			_, err = b.act(core.Threads)
+		}
+		if !errors.Is(err, fault.DapSessionEnded) {
+			t.Errorf("%s: %v", mode, err)
+		}
+		b.fails(fault.DapSessionEnded, core.Threads)
+		b.over()
+	}
+	for _, mode := range []string{fakedap.Crash, fakedap.Abandons} {
+		b := pool(t, mode)
+		b.must()
+		b.fails(fault.DapSessionEnded, core.Continue)
+		if a, err := b.begin(); err != nil || !reasons(a.Records, "crash") {
+			t.Errorf("%s: %+v, %v", mode, a, err)
+		}
+		if records := b.over(); !reasons(records, "run_ended") {
+			t.Errorf("%s: records %v", mode, records)
+		}
+	}
+}
+
+// reasons reports whether the ends among records have these reasons.
+func reasons(records []contract.Record, want ...string) bool {
+	var got []string
+	for _, r := range records {
+		if r.Type == "debug.session_ended" {
+			got = append(got, r.Payload["reason"].(string))
+		}
+	}
+	return slices.Equal(got, want)
+}
+
+// An adapter that does not answer fails the action in time, and is ended in time.
+func TestSilentAdapters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			mode string
+			took time.Duration
+		}{{fakedap.Quiet, 10 * time.Second}, {fakedap.Hang, 10 * time.Second}} {
+			b := pool(t, c.mode)
+			began := time.Now()
+			_, err := b.begin()
+			if !errors.Is(err, fault.Timeout) || time.Since(began) > c.took+time.Second {
+				t.Errorf("%s: %v after %s", c.mode, err, time.Since(began))
+			}
+			b.over()
+		}
+	})
+}
+
+// T-DBG-SESS-03: an adapter that does not end when it is asked to is ended after the grace.
+func TestDeafAdapter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := pool(t, fakedap.Deaf)
+		b.must()
+		began := time.Now()
+		b.ok(core.Disconnect)
+		if took := time.Since(began); took != 500*time.Millisecond || b.running() != 0 {
+			t.Errorf("after %s %d adapters run", took, b.running())
+		}
+	})
+}
+
+// A program that runs on is answered as running in time; looking at it is a conflict; pause stops it.
+func TestRunning(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := pool(t, fakedap.Endless)
+		b.must()
+		began := time.Now()
+		within := func(d *core.Do) { d.Timeout = 3 * time.Second }
+		if a := b.ok(core.Continue, within); a.Status != core.Running || time.Since(began) != 3*time.Second {
+			t.Errorf("%+v after %s", a, time.Since(began))
+		}
+		for _, action := range []core.Action{core.Variables, core.StackTrace, core.Evaluate, core.StepOver} {
+			if f := b.fails(fault.Conflict, action); f.Details["reason"] != "debuggee_running" {
+				t.Errorf("action %d: %v", action, f.Details)
+			}
+		}
+		b.ok(core.SetBreakpoint, line(3))
+		if a := b.ok(core.Continue, within); a.Status != core.Running {
+			t.Errorf("continued once more: %+v", a)
+		}
+		if a := b.ok(core.Pause); a.Status != core.Stopped || a.Reason != "pause" {
+			t.Errorf("paused: %+v", a)
+		}
+		b.over()
+	})
+}
+
+// T-DBG-BP-06, -07, T-DBG-EXT-01..05: breakpoints of all kinds are set, listed, replaced, bounded and removed.
+func TestBreakpoints(t *testing.T) {
+	t.Parallel()
+	b := pool(t, "")
+	b.must()
+	first := b.ok(core.SetBreakpoint, line(4), func(d *core.Do) { d.Condition = "x > 1" }).Breakpoint
+	again := b.ok(core.SetBreakpoint, line(4), func(d *core.Do) { d.HitCount = 3; d.LogMessage = "at {x}" }).Breakpoint
+	if !first.Verified || first.Actual != 4 || again.ID != first.ID ||
+		!strings.Contains(b.last().Asked("setBreakpoints"), `"hitCondition":"3","logMessage":"at {x}"`) {
+		t.Errorf("%+v, %+v, sent %s", first, again, b.last().Asked("setBreakpoints"))
+	}
+	if nowhere := b.ok(core.SetBreakpoint, line(99)).Breakpoint; nowhere.Verified || nowhere.Message != "no such line" {
+		t.Errorf("%+v", nowhere)
+	}
+	b.ok(core.SetBreakpoint, func(d *core.Do) { d.Function = "main" })
+	b.ok(core.SetInstructionBreakpoint, func(d *core.Do) { d.Instruction, d.Offset = "0x10", 4 })
+	b.ok(core.SetDataBreakpoint, func(d *core.Do) { d.DataID, d.AccessType = "d1", "write" })
+	for command, want := range map[string]string{
+		"setFunctionBreakpoints": `"name":"main"`, "setInstructionBreakpoints": `"instructionReference":"0x10","offset":4`,
+		"setDataBreakpoints": `"dataId":"d1","accessType":"write"`,
+	} {
+		if sent := b.last().Asked(command); !strings.Contains(sent, want) {
+			t.Errorf("%s %s", command, sent)
+		}
+	}
+	if list := b.ok(core.ListBreakpoints).Breakpoints; len(list) != 5 || list[0].Condition != "" || list[0].HitCount != 3 {
+		t.Errorf("%+v", list)
+	}
+	b.fails(fault.RateLimited, core.SetBreakpoint, line(5))
+	b.ok(core.RemoveInstructionBreakpoint, func(d *core.Do) { d.Instruction, d.Offset = "0x10", 4 })
+	b.ok(core.RemoveDataBreakpoint, func(d *core.Do) { d.DataID = "d1" })
+	b.ok(core.RemoveBreakpoint, func(d *core.Do) { d.Function = "main" })
+	b.ok(core.RemoveBreakpoint, line(99))
+	b.fails(fault.InvalidParams, core.RemoveBreakpoint, line(99))
+	if sent := b.last().Asked("setInstructionBreakpoints"); !strings.Contains(sent, `"breakpoints":[]`) {
+		t.Errorf("after the removal: %s", sent)
+	}
+	if list := b.ok(core.ListBreakpoints).Breakpoints; len(list) != 1 {
+		t.Errorf("%+v", list)
+	}
+	exceptions := func(names ...string) func(*core.Do) {
+		return func(d *core.Do) { d.SetExceptions, d.Exceptions = true, names }
+	}
+	b.ok(core.SetBreakpoint, exceptions("raised"))
+	if sent := b.last().Asked("setExceptionBreakpoints"); sent != `{"filters":["raised"]}` {
+		t.Errorf("exceptions %s", sent)
+	}
+	b.fails(fault.InvalidParams, core.SetBreakpoint, exceptions("strange"))
+	b.over()
+}
+
+// T-DBG-VARS-01..04, T-DBG-EVAL-01, T-DBG-EXT-03, -07..14: a stopped program is looked at, in bounds, in its
+// frame of id 0.
+func TestInspection(t *testing.T) {
+	t.Parallel()
+	b := pool(t, "")
+	b.must()
+	names := func(a core.Answer) string {
+		var list []string
+		for _, v := range a.Variables {
+			list = append(list, v.Name+"="+v.Value)
+		}
+		return strings.Join(list, " ")
+	}
+	for want, change := range map[string]func(*core.Do){
+		"token=1 user=person":           func(*core.Do) {},
+		"token=1":                       func(d *core.Do) { d.Filter = "tok" },
+		"global=9":                      func(d *core.Do) { d.Scope = "global" },
+		"user.name=Ann user.home=place": func(d *core.Do) { d.Expand = "user" },
+		"user.home.town=Ulm":            func(d *core.Do) { d.Expand = "user.home" },
+		"user=person":                   func(d *core.Do) { d.First = 1 },
+	} {
+		if got := names(b.ok(core.Variables, change)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	b.fails(fault.InvalidParams, core.Variables, func(d *core.Do) { d.Expand = "user.street" })
+	expression := func(text string) func(*core.Do) { return func(d *core.Do) { d.Expression = text } }
+	if v := b.ok(core.Evaluate, expression("2")).Result; v.Value != "42" || v.Type != "int" {
+		t.Errorf("%+v", v)
+	}
+	if f := b.fails(fault.DapRequestFailed, core.Evaluate, expression("bad")); len(f.Msg) > 5<<10 {
+		t.Errorf("a refusal of %d bytes", len(f.Msg))
+	}
+	if a := b.ok(core.Scopes); len(a.Scopes) != 2 || !a.Scopes[1].Expensive {
+		t.Errorf("%+v", a.Scopes)
+	}
+	if a := b.ok(core.StackTrace); len(a.Frames) != 1 || a.TotalFrames != 1 || a.Frames[0].Path != "/project/a.fake" {
+		t.Errorf("%+v", a)
+	}
+	if a := b.ok(core.DataBreakpointInfo, func(d *core.Do) { d.Name = "x" }); a.Info.DataID != "d1" {
+		t.Errorf("%+v", a.Info)
+	}
+	if a := b.ok(core.Disassemble); len(a.Code) != 1 || a.Code[0].Text != "nop" || a.Code[0].Line != 3 {
+		t.Errorf("%+v", a.Code)
+	}
+	if a := b.ok(core.ReadMemory); a.Memory.Data != "AQID" {
+		t.Errorf("%+v", a.Memory)
+	}
+	if a := b.ok(core.WriteMemory); a.Memory.Wrote != 3 {
+		t.Errorf("%+v", a.Memory)
+	}
+	if a := b.ok(core.Modules); len(a.Modules) != 1 {
+		t.Errorf("%+v", a.Modules)
+	}
+	if a := b.ok(core.LoadedSources); !slices.Equal(a.Sources, []string{"/project/a.fake"}) {
+		t.Errorf("%+v", a.Sources)
+	}
+	custom := func(d *core.Do) { d.Command, d.Arguments = "own/request", `{"a":1}` }
+	if a := b.ok(core.CustomRequest, custom); a.JSON != `{"echo":{"a":1}}` {
+		t.Errorf("%s", a.JSON)
+	}
+	b.over()
+}
+
+// Long texts are cut, and bodies of other types than the protocol's fail one action and not the session.
+func TestHostileAnswers(t *testing.T) {
+	t.Parallel()
+	b := pool(t, fakedap.Long)
+	b.must()
+	if a := b.ok(core.Variables); len(a.Variables) != 100 || len(a.Variables[0].Value) > 1<<10+3 {
+		t.Errorf("%d variables, the first of %d bytes", len(a.Variables), len(a.Variables[0].Value))
+	}
+	b.over()
+	b = pool(t, fakedap.Strange)
+	b.begin()
+	b.fails(fault.DapRequestFailed, core.Variables)
+	b.fails(fault.DapRequestFailed, core.Threads)
+	b.over()
+	b = pool(t, fakedap.Bare)
+	if _, err := b.begin(func(s *core.Start) { s.StopOnEntry = false }); err != nil {
+		t.Fatal(err)
+	}
+	b.fails(fault.DapRequestFailed, core.SetBreakpoint, line(3), func(d *core.Do) { d.HitCount = 2 })
+	b.fails(fault.DapRequestFailed, core.SetInstructionBreakpoint)
+	b.fails(fault.DapRequestFailed, core.Modules)
+	b.over()
+}

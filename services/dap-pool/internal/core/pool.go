@@ -1,0 +1,230 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+)
+
+// Options are the limits of the pool.
+type Options struct {
+	// Adapters is the catalogue.
+	Adapters []*Adapter
+	// PerAgent is how many sessions an agent may have at once, Sessions how many there may be.
+	PerAgent, Sessions int
+	// StartTimeout bounds the handshake and the building of a program, RequestTimeout an answer of the adapter,
+	// Timeout the wait for a stop where the caller does not say, StopGrace a polite end.
+	StartTimeout, RequestTimeout, Timeout, StopGrace time.Duration
+	// MessageBytes bounds one message of an adapter, OutputBytes the kept output of a program, ShownBytes the
+	// output in one answer, ValueBytes one value.
+	MessageBytes, OutputBytes, ShownBytes, ValueBytes int
+	// Items bounds the lists in one answer, Breakpoints those of a session.
+	Items, Breakpoints int
+	// NoSandbox says that cages are switched off.
+	NoSandbox bool
+}
+
+// Pool holds debug sessions. It is safe for concurrent use.
+type Pool struct {
+	opts     Options
+	launcher Launcher
+	log      *slog.Logger
+	newID    func() string
+	wg       sync.WaitGroup // the goroutines of sessions
+
+	mu       sync.Mutex // guards the fields below
+	sessions map[key][]*session
+	owed     map[key][]contract.Record // records that no answer has carried, of sessions that are forgotten
+	count    int                       // sessions that are not over
+	closed   bool
+}
+
+// New returns a pool without sessions. newID makes the ids of sessions.
+func New(opts Options, launcher Launcher, newID func() string, log *slog.Logger) *Pool {
+	return &Pool{
+		opts: opts, launcher: launcher, newID: newID, log: log, sessions: map[key][]*session{},
+		owed: map[key][]contract.Record{},
+	}
+}
+
+// Run waits for the end of ctx, then ends all sessions and returns when they are gone.
+func (p *Pool) Run(ctx context.Context) error {
+	<-ctx.Done()
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.endAll(func(*session) bool { return true }, endedByRun)
+	p.wg.Wait()
+	return nil
+}
+
+// endAll ends the sessions that match picks, side by side, and returns them when they are over.
+func (p *Pool) endAll(match func(*session) bool, reason string) []*session {
+	var list []*session
+	p.mu.Lock()
+	for _, of := range p.sessions {
+		for _, s := range of {
+			if match(s) {
+				list = append(list, s)
+			}
+		}
+	}
+	p.mu.Unlock()
+	var ending sync.WaitGroup
+	for _, s := range list {
+		ending.Go(func() { s.end(reason, s.start.Request == Launch) })
+	}
+	ending.Wait()
+	slices.SortFunc(list, func(a, b *session) int { return cmp.Compare(a.start.ID, b.start.ID) })
+	return list
+}
+
+// EndRun ends the sessions of a run, or of all runs of a session for an empty run, forgets them, and returns the
+// records that no answer has carried. An agent's run in a run ends with it.
+func (p *Pool) EndRun(owner, run string) []contract.Record {
+	of := func(s *session) bool {
+		return s.start.Owner.SessionID == owner && (run == "" || s.start.Owner.RunID == run)
+	}
+	var records []contract.Record
+	for _, s := range p.endAll(of, endedByRun) {
+		records = append(records, s.takeRecords()...)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k, list := range p.sessions {
+		p.keep(k, slices.DeleteFunc(list, of))
+	}
+	for k, owed := range p.owed {
+		if k.session == owner && (run == "" || k.run == run) {
+			records = append(owed, records...)
+			delete(p.owed, k)
+		}
+	}
+	return records
+}
+
+// owe keeps records for the agent's next answer.
+func (p *Pool) owe(k key, records []contract.Record) {
+	if len(records) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if owed := append(p.owed[k], records...); len(owed) <= maxRecords {
+		p.owed[k] = owed
+	}
+}
+
+// settle returns the records that an agent is owed.
+func (p *Pool) settle(k key) []contract.Record {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	owed := p.owed[k]
+	delete(p.owed, k)
+	return owed
+}
+
+// keep sets the sessions of an agent. p.mu is held.
+func (p *Pool) keep(k key, list []*session) {
+	if len(list) == 0 {
+		delete(p.sessions, k)
+		return
+	}
+	p.sessions[k] = list
+}
+
+// add makes room for a session and forgets those of the agent that are over. It fails with conflict, with
+// rate_limited and with unavailable.
+func (p *Pool) add(s *session) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return fault.New(fault.Unavailable, "The debug pool is stopping.").With("subsystem", "dap-pool")
+	}
+	k := s.start.key()
+	var live []*session
+	for _, other := range p.sessions[k] {
+		if other.over() {
+			p.owed[k] = append(p.owed[k], other.takeRecords()...)
+			continue
+		}
+		live = append(live, other)
+	}
+	p.keep(k, live)
+	if len(live) >= p.opts.PerAgent {
+		return fault.New(fault.Conflict, "The debug session %s is active; disconnect it first.", live[0].start.ID).
+			With("reason", "debug_session_active").With("debug_session_id", live[0].start.ID)
+	}
+	if p.count >= p.opts.Sessions {
+		return fault.New(fault.RateLimited, "There are %d debug sessions already, the most there may be at once.", p.count).
+			With("retry_after_ms", 1000)
+	}
+	p.count++
+	p.sessions[k] = append(live, s)
+	return nil
+}
+
+// left takes note that a session is over.
+func (p *Pool) left() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count--
+}
+
+// forget removes a session that did not begin.
+func (p *Pool) forget(s *session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := s.start.key()
+	p.keep(k, slices.DeleteFunc(p.sessions[k], func(o *session) bool { return o == s }))
+}
+
+// find returns a session of an agent: the named one, or else the last that is active, or else the last. It fails
+// with dap_session_ended.
+func (p *Pool) find(k key, id string) (*session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.sessions[k]
+	for _, s := range slices.Backward(list) {
+		if id == s.start.ID || id == "" && !s.over() {
+			return s, nil
+		}
+	}
+	if id == "" && len(list) > 0 {
+		return list[len(list)-1], nil
+	}
+	return nil, fault.New(fault.DapSessionEnded, "There is no debug session; begin one with the action launch or attach.")
+}
+
+// Sessions returns the sessions of a kaged session, or all for "", the oldest first.
+func (p *Pool) Sessions(of string) []Info {
+	p.mu.Lock()
+	var list []*session
+	for k, some := range p.sessions {
+		if of == "" || k.session == of {
+			list = append(list, some...)
+		}
+	}
+	p.mu.Unlock()
+	infos := make([]Info, 0, len(list))
+	for _, s := range list {
+		infos = append(infos, s.info())
+	}
+	slices.SortFunc(infos, func(a, b Info) int { return cmp.Compare(a.ID, b.ID) })
+	return infos
+}
+
+// folderOf returns a path where it is a folder, else the folder that it is in.
+func folderOf(path string, folder bool) string {
+	if folder {
+		return path
+	}
+	return filepath.Dir(path)
+}

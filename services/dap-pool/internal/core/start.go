@@ -1,0 +1,332 @@
+package core
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/dap-pool/internal/dap"
+)
+
+// Start begins a session and returns when its program is stopped at its entry, or runs. It fails with
+// invalid_params, conflict for an agent that has a session, dap_requires_relaxed_seccomp, dap_adapter_not_found,
+// dap_request_failed if the adapter cannot start the program, and as the launcher does.
+func (p *Pool) Start(ctx context.Context, start Start) (Answer, error) {
+	adapter, err := p.check(&start)
+	if err != nil {
+		return Answer{}, err
+	}
+	start.ID = p.newID()
+	s := newSession(p, start, adapter)
+	beginning, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.stopBegin = cancel
+	if err := p.add(s); err != nil {
+		return Answer{}, err
+	}
+	err = s.begin(beginning)
+	close(s.begun)
+	if err != nil {
+		if ctx.Err() == nil && errors.Is(err, context.Canceled) {
+			err = fault.New(fault.DapSessionEnded, "The debug session was ended while it began.")
+		}
+		s.end(endedByCrash, true)
+		p.forget(s)
+		p.owe(start.key(), s.takeRecords())
+		return Answer{}, err
+	}
+	return p.carry(s, func() (Answer, error) { return s.first(ctx) })
+}
+
+// carry adds the records that are owed to an answer; an error leaves them for the next one.
+func (p *Pool) carry(s *session, act func() (Answer, error)) (Answer, error) {
+	a, err := act()
+	k, records := s.start.key(), s.takeRecords()
+	if err != nil {
+		p.owe(k, records)
+		return Answer{}, err
+	}
+	a.ID, a.Records = s.start.ID, append(p.settle(k), records...)
+	return a, nil
+}
+
+// check fills in the defaults of a session and refuses one that cannot be.
+func (p *Pool) check(s *Start) (*Adapter, error) {
+	a := find(p.opts.Adapters, s.Runtime)
+	if a == nil {
+		return nil, fault.New(fault.InvalidParams, "There is no debugger for the runtime %.40q; there are: %s.", s.Runtime,
+			runtimes(p.opts.Adapters)).With("field", "runtime")
+	}
+	if s.Mode = cmp.Or(s.Mode, first(a.Modes)); s.Mode != "" && !slices.Contains(a.Modes, s.Mode) {
+		return nil, fault.New(fault.InvalidParams, "The runtime %s has no mode %.40q.", s.Runtime, s.Mode).
+			With("field", "mode")
+	}
+	if s.Folder && (s.Mode == "" || s.Mode == ModeExec) {
+		return nil, fault.New(fault.InvalidParams, "The script is a folder; name a file.").With("field", "script")
+	}
+	if s.Timeout <= 0 {
+		s.Timeout = p.opts.Timeout
+	}
+	if p.opts.NoSandbox {
+		s.Cage, s.CageID = nil, ""
+	}
+	if s.caged() && a.traces(s.Request) && s.Cage.Seccomp != "relaxed" {
+		return nil, fault.New(fault.DapRequiresRelaxedSeccomp,
+			"The debugger of %s traces processes, which the agent's cage forbids; ask the operator for seccomp: relaxed in it.",
+			s.Runtime).With("field", "cage.seccomp").With("required", "relaxed").With("runtime", s.Runtime)
+	}
+	return a, nil
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// begin starts the adapter and the program.
+func (s *session) begin(ctx context.Context) error {
+	starting, cancel := context.WithTimeout(ctx, s.pool.opts.StartTimeout)
+	defer cancel()
+	conn, err := s.open(starting)
+	if err != nil {
+		return s.notBegun(ctx, err)
+	}
+	s.client = dap.New(conn, dap.Options{MessageBytes: s.pool.opts.MessageBytes, Event: s.event})
+	s.pool.wg.Go(s.watch)
+	if err := s.configure(starting); err != nil {
+		return s.notBegun(ctx, err)
+	}
+	fields := map[string]any{
+		"debug_session_id": s.start.ID, "runtime": s.start.Runtime, "script": s.relative(s.start.Program),
+		"request": string(s.start.Request),
+	}
+	if s.start.Request == Attach {
+		delete(fields, "script")
+	}
+	s.record(recordStarted, fields)
+	return nil
+}
+
+// notBegun turns the reason of a session that did not begin into an error of the pool.
+func (s *session) notBegun(ctx context.Context, err error) error {
+	var refused *dap.Refusal
+	known := (*fault.Error)(nil)
+	tail := s.output.tail(tailBytes)
+	switch {
+	case ctx.Err() != nil && !errors.Is(err, dap.ErrAdapter):
+		return ctx.Err()
+	case s.adapter.Outdated != "" && strings.Contains(err.Error()+tail, s.adapter.Outdated):
+		return s.missing("is missing or too old for this program")
+	case errors.As(err, &known):
+		return err
+	case errors.As(err, &refused):
+		text := strings.TrimSuffix(strings.TrimSpace(refused.Message), ".")
+		f := fault.New(fault.DapRequestFailed, "The debug adapter cannot begin: %s.", text).With("command", refused.Command)
+		return withOutput(f, tail)
+	case errors.Is(err, context.DeadlineExceeded):
+		f := fault.New(fault.Timeout, "The debug adapter has not started the program within %s.", s.pool.opts.StartTimeout)
+		return withOutput(f, tail)
+	}
+	return withOutput(fault.New(fault.DapRequestFailed, "The debug adapter has ended at its start."), tail)
+}
+
+func withOutput(f *fault.Error, tail string) error {
+	if tail == "" {
+		return f
+	}
+	return f.With("output", tail)
+}
+
+// missing is the error of an adapter that is not there.
+func (s *session) missing(how string) error {
+	return fault.New(fault.DapAdapterNotFound, "The debug adapter of %s %s; install it with: %s.", s.start.Runtime, how,
+		s.adapter.Install).With("command", s.adapter.Commands[0][0]).With("install", s.adapter.Install)
+}
+
+// open starts the adapter and returns the connection to it.
+func (s *session) open(ctx context.Context) (io.ReadWriteCloser, error) {
+	spec := Spec{
+		Owner: s.start.Owner, Dir: s.start.adapterDir(), Env: s.start.Env, Cage: s.start.Cage, CageID: s.start.CageID,
+		Root: s.start.Root, Stderr: s.output.write,
+	}
+	var err error
+	for _, argv := range s.adapter.Commands {
+		spec.Argv = argv
+		s.process, err = s.pool.launcher.Launch(ctx, spec)
+		if err == nil || fault.CodeOf(err) != fault.ShellSpawnFailed || fault.From(err).Details["missing"] != true {
+			break
+		}
+		err = s.missing("is not installed, or cannot be seen by the agent")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.adapter.Listens == "" {
+		return s.process, nil
+	}
+	port := make(chan int, 1)
+	s.pool.wg.Go(func() { s.pump(port) })
+	select {
+	case n := <-port:
+		if n == 0 {
+			return nil, errors.New("the adapter has not said where it listens")
+		}
+		conn, err := s.pool.launcher.Connect(ctx, spec, n)
+		if err != nil {
+			return nil, err
+		}
+		return conn, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// pump keeps the output of an adapter at a port, which is also the program's, and says which port that is; 0 for
+// an adapter that ends before.
+func (s *session) pump(port chan<- int) {
+	in := bufio.NewReaderSize(s.process, 32<<10)
+	told := false
+	for {
+		line, err := in.ReadSlice('\n')
+		if !told {
+			if _, at, ok := strings.Cut(string(line), s.adapter.Listens); ok {
+				told = true
+				port <- portOf(at)
+				continue
+			}
+		}
+		if len(line) > 0 {
+			s.output.write(bytes.Clone(line))
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			break
+		}
+	}
+	if !told {
+		port <- 0
+	}
+}
+
+// portOf returns the port of an address, 0 for a wrong one.
+func portOf(address string) int {
+	_, text, err := net.SplitHostPort(strings.TrimSpace(address))
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 0xffff {
+		return 0
+	}
+	return n
+}
+
+// configure performs the handshake. The answer to launch is not waited for before the configuration is done: many
+// adapters send it only then.
+func (s *session) configure(ctx context.Context) error {
+	hello := map[string]any{
+		"clientID": "kaged", "clientName": "kaged", "adapterID": s.start.Runtime, "pathFormat": "path", "linesStartAt1": true,
+		"columnsStartAt1": true, "supportsVariableType": true, "supportsVariablePaging": true,
+		"supportsMemoryReferences": true,
+	}
+	if err := s.client.Call(ctx, "initialize", hello, &s.caps); err != nil {
+		return err
+	}
+	begun, err := s.client.Start(string(s.start.Request), s.adapter.Arguments(&s.start))
+	if err != nil {
+		return err
+	}
+	answered := make(chan error, 1)
+	s.pool.wg.Go(func() { answered <- begun.Wait(ctx, nil) })
+	early := false
+	select {
+	case <-s.initialized:
+	case err := <-answered:
+		if err != nil {
+			return err
+		}
+		early = true
+		select {
+		case <-s.initialized:
+		case <-s.client.Done():
+			return dap.ErrAdapter
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.configured = true
+	if s.status == starting {
+		s.set(Running)
+	}
+	s.mu.Unlock()
+	if s.caps.SupportsConfigurationDoneRequest {
+		if err := s.client.Call(ctx, "configurationDone", struct{}{}, nil); err != nil {
+			return err
+		}
+	}
+	if early {
+		return nil
+	}
+	return <-answered
+}
+
+// prepare sets the breakpoints that the program begins with.
+func (s *session) prepare(ctx context.Context) error {
+	if s.start.Request == Launch && s.start.StopOnEntry && s.adapter.Entry != "" {
+		s.mu.Lock()
+		s.points = append(s.points, &Breakpoint{Kind: kindFunction, Function: s.adapter.Entry, temporary: true})
+		s.mu.Unlock()
+		if err := s.sendFunctions(ctx); err != nil {
+			return err
+		}
+	}
+	for _, f := range s.caps.ExceptionBreakpointFilters {
+		if f.Default {
+			s.exceptions = append(s.exceptions, f.Filter)
+		}
+	}
+	if len(s.caps.ExceptionBreakpointFilters) == 0 {
+		return nil
+	}
+	return s.sendExceptions(ctx)
+}
+
+// first answers the request that began the session: when the program is stopped, or at once where it is to run.
+func (s *session) first(ctx context.Context) (Answer, error) {
+	if s.start.Request == Launch && !s.start.StopOnEntry || s.start.Request == Attach && s.adapter.Listens == "" {
+		return s.state(ctx)
+	}
+	a, err := s.await(ctx, s.start.Timeout)
+	if err != nil || a.Status != Stopped {
+		return a, err
+	}
+	if s.dropTemporary() {
+		a.Reason = "entry"
+		if err := s.sendFunctions(ctx); err != nil {
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+// dropTemporary forgets the breakpoint of the entry and reports whether there was one.
+func (s *session) dropTemporary() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.points)
+	s.points = slices.DeleteFunc(s.points, func(b *Breakpoint) bool { return b.temporary })
+	return len(s.points) < n
+}

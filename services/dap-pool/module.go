@@ -1,0 +1,21 @@
+package dappool
+
+import (
+	"kaged.dev/pkg/host"
+
+	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
+)
+
+// Module is the pool of debug sessions as a process may run it.
+var Module = host.Module{Name: "dap-pool", Needs: []string{"sandbox-supervisor"}, New: newModule}
+
+func newModule(env *host.Env) (host.Service, error) {
+	cfg := DefaultConfig()
+	if err := env.Config(&cfg); err != nil {
+		return nil, err
+	}
+	return New(cfg, Deps{
+		Log: env.Log, NoSandbox: env.NoSandbox,
+		Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
+	})
+}

@@ -1,0 +1,188 @@
+package dappool_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"kaged.dev/pkg/fault"
+
+	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
+)
+
+// program is debugged by its runtime: a sum over a loop, with a call, a structure, output and an exit code.
+type program struct {
+	runtime, file, source string
+	// add, sum and end are texts of lines: in the loop, in the function that it calls, and behind it.
+	add, inner, end string
+	// condition is true in the sixth pass, expression sums in it.
+	condition, expression string
+	// user is how its structure is expanded, name a part and its value.
+	user, part, name string
+	exit             int32
+}
+
+var golang = program{
+	runtime: "go", file: "main.go", add: "total = add", inner: "return a + b", end: "fmt.Println", condition: "i == 5",
+	expression: "total + i", user: "user", part: "user.Name", name: `"Ann"`, exit: 3,
+	source: `package main
+
+import (
+	"fmt"
+	"os"
+)
+
+type person struct {
+	Name string
+	Age  int
+}
+
+func add(a, b int) int {
+	return a + b
+}
+
+func main() {
+	user := person{"Ann", 42}
+	total := 0
+	for i := 0; i < 10; i++ {
+		total = add(total, i)
+	}
+	fmt.Println(user.Name, total)
+	os.Exit(3)
+}
+`,
+}
+
+// each runs a test uncaged and in a relaxed cage.
+func each(t *testing.T, test func(b *bench)) {
+	t.Parallel()
+	t.Run("uncaged", func(t *testing.T) { test(serve(t)) })
+	t.Run("relaxed", func(t *testing.T) { test(serve(t).caged("relaxed")) })
+}
+
+// T-DBG-LAUNCH-02, T-DBG-BP-01..04, T-DBG-STEP-01, T-DBG-CONT-01/02, T-DBG-STACK-01, T-DBG-VARS-01..04,
+// T-DBG-EVAL-01, T-DBG-SEC-01/02, T-AVAIL-08: a Go program is debugged from its first line to its exit code.
+func TestGo(t *testing.T) {
+	each(t, func(b *bench) {
+		b.write("go.mod", "module example.com/p\n\ngo 1.24\n")
+		path := b.write(golang.file, golang.source)
+		b.must("go", b.root, func(r *dappoolv1.StartRequest) { r.Folder = true })
+		b.roundTrip(golang, path)
+	})
+}
+
+// roundTrip debugs a program that is stopped at its entry.
+func (b *bench) roundTrip(p program, path string) {
+	t := b.t
+	t.Helper()
+	pid := b.adapter()
+	fifth := b.at(path, p.add, func(r *dappoolv1.ActRequest) { r.Condition = p.condition })
+	if !fifth.GetVerified() || fifth.GetActualLine() != b.line(path, p.add) {
+		t.Errorf("the breakpoint is %v", fifth)
+	}
+	res := b.do(dappoolv1.Action_ACTION_CONTINUE, nil)
+	state := res.GetState()
+	if state.GetStatus() != "stopped" || state.GetStoppedReason() != "breakpoint" ||
+		state.GetBreakpointId() != fifth.GetId() || state.GetLocation().GetPath() != path ||
+		state.GetLocation().GetLine() != fifth.GetActualLine() {
+		t.Errorf("it stops as %v", state)
+	}
+	if events := recorded(res.GetRecords()); !strings.Contains(events, "debug.breakpoint_hit") {
+		t.Errorf("records %q", events)
+	}
+	if i, total := b.value("i"), b.value("total"); i != "5" || total != "10" {
+		t.Errorf("i is %s, total %s", i, total)
+	}
+	result := b.do(dappoolv1.Action_ACTION_EVALUATE, func(r *dappoolv1.ActRequest) {
+		r.Expression = p.expression
+	}).GetResult()
+	if result.GetValue() != "15" || result.GetType() != "int" {
+		t.Errorf("%s is %v", p.expression, result)
+	}
+	b.expands(p)
+	b.steps(p, path)
+	b.do(dappoolv1.Action_ACTION_REMOVE_BREAKPOINT, func(r *dappoolv1.ActRequest) {
+		r.Path, r.Line = path, b.line(path, p.add)
+	})
+	// In the seventh pass now: two passes from here are the ninth.
+	b.at(path, p.inner, func(r *dappoolv1.ActRequest) { r.HitCount = 2 })
+	if state := b.do(dappoolv1.Action_ACTION_CONTINUE, nil).GetState(); state.GetStatus() != "stopped" {
+		t.Errorf("at the counted breakpoint: %v", state)
+	}
+	if b, second := b.value("b"), "8"; b != second && b != "7" {
+		t.Errorf("the counted breakpoint stops at %s", b)
+	}
+	b.do(dappoolv1.Action_ACTION_REMOVE_BREAKPOINT, func(r *dappoolv1.ActRequest) {
+		r.Path, r.Line = path, b.line(path, p.inner)
+	})
+	if list := b.do(dappoolv1.Action_ACTION_LIST_BREAKPOINTS, nil).GetBreakpoints(); len(list) != 0 {
+		t.Errorf("breakpoints are left: %v", list)
+	}
+	b.at(path, p.end, func(r *dappoolv1.ActRequest) { r.LogMessage = "the total is {total}" })
+	res = b.do(dappoolv1.Action_ACTION_CONTINUE, nil)
+	state = res.GetState()
+	if state.GetStatus() != "exited" || state.GetExitCode() != p.exit || state.ExitCode == nil {
+		t.Errorf("it ends as %v", state)
+	}
+	for _, text := range []string{"Ann 45", "the total is 45"} {
+		if !strings.Contains(state.GetOutput().GetText(), text) {
+			t.Errorf("no %q in the output %q", text, state.GetOutput().GetText())
+		}
+	}
+	if !gone(pid) {
+		t.Error("the adapter outlives the program")
+	}
+	if events := recorded(res.GetRecords()); !strings.Contains(events, "debug.session_ended disconnect") {
+		t.Errorf("records %q", events)
+	}
+	// T-FM-06: the end is told again; looking at the program fails.
+	if again := b.do(dappoolv1.Action_ACTION_STEP_OVER, nil).GetState(); again.GetStatus() != "exited" {
+		t.Errorf("after the end: %v", again)
+	}
+	if _, err := b.act(dappoolv1.Action_ACTION_VARIABLES, nil); !errors.Is(fault.From(err), fault.DapSessionEnded) {
+		t.Errorf("variables after the end: %v", err)
+	}
+}
+
+// expands looks into a structure.
+func (b *bench) expands(p program) {
+	b.t.Helper()
+	expanded := b.do(dappoolv1.Action_ACTION_VARIABLES, func(r *dappoolv1.ActRequest) { r.Expand = p.user }).GetVariables()
+	found := false
+	for _, v := range expanded {
+		found = found || v.GetName() == p.part && v.GetValue() == p.name
+	}
+	if !found {
+		b.t.Errorf("%s is expanded to %v", p.user, expanded)
+	}
+	filtered := b.do(dappoolv1.Action_ACTION_VARIABLES, func(r *dappoolv1.ActRequest) { r.Filter = "tot" }).GetVariables()
+	if len(filtered) != 1 || filtered[0].GetName() != "total" {
+		b.t.Errorf("filtered: %v", filtered)
+	}
+}
+
+// steps steps into the function, out of it, and over a line.
+func (b *bench) steps(p program, path string) {
+	b.t.Helper()
+	step := func(action dappoolv1.Action, text string) {
+		b.t.Helper()
+		state := b.do(action, nil).GetState()
+		want := b.line(path, text)
+		if state.GetStatus() != "stopped" || state.GetStoppedReason() != "step" || state.GetLocation().GetLine() != want {
+			b.t.Errorf("%v leads to %v, want line %d", action, state, want)
+		}
+	}
+	for range 3 { // some adapters stop at the function's own line first
+		state := b.do(dappoolv1.Action_ACTION_STEP_INTO, nil).GetState()
+		if state.GetLocation().GetLine() == b.line(path, p.inner) {
+			break
+		}
+	}
+	res := b.do(dappoolv1.Action_ACTION_STACK_TRACE, func(r *dappoolv1.ActRequest) { r.Levels = 2 })
+	frames := res.GetFrames()
+	if len(frames) != 2 || frames[0].GetLine() != b.line(path, p.inner) || frames[1].GetLine() != b.line(path, p.add) ||
+		res.GetTotal() < 2 {
+		b.t.Errorf("the stack is %v of %d", frames, res.GetTotal())
+	}
+	step(dappoolv1.Action_ACTION_STEP_OUT, p.add)
+}
