@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -144,32 +145,65 @@ func importing(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// take files an issue of an export and returns its new number, and whether it was there already.
+// take files an issue of an export and returns its new number, and whether it was there as a whole already. An import
+// that was cut off goes on where it stopped: with the todos and comments that are missing, and with the end.
 func take(ctx context.Context, c *client.Client, path string, i issueView) (number int64, known bool, err error) {
 	body := i.Body
 	if i.OriginalBody != nil {
 		body = *i.OriginalBody
 	}
+	from := fmt.Sprintf("%s#%d", i.ProjectID, i.Number)
 	var filed issueView
-	err = c.Do(ctx, http.MethodPost, path, map[string]any{
-		"title": i.Title, "body": body, "client_id": "import:" + i.ID, "imported_from": fmt.Sprintf("%s#%d", i.ProjectID,
-			i.Number),
-	}, &filed)
-	if err != nil {
+	in := map[string]any{"title": i.Title, "body": body, "client_id": "import:" + i.ID, "imported_from": from}
+	if err := c.Do(ctx, http.MethodPost, path, in, &filed); err != nil {
 		return 0, false, err
 	}
 	here := path + "/" + strconv.FormatInt(filed.Number, 10)
 	there, err := whole(ctx, c, here)
-	if err != nil || len(there.Todos) > 0 || len(there.Updates) > 0 || there.Version > 1 {
-		return filed.Number, true, err
-	}
-	if err := takeTodos(ctx, c, here, i.Todos); err != nil {
+	if err != nil {
 		return 0, false, err
 	}
-	for _, u := range i.Updates {
-		if u.Kind != "comment" {
-			continue
+	known = len(there.Todos) > 0 || len(there.Updates) > 0 || there.Version > 1
+	if missing := i.Todos[min(len(there.Todos), len(i.Todos)):]; len(missing) > 0 {
+		known = false
+		if err := takeTodos(ctx, c, here, missing); err != nil {
+			return 0, false, err
 		}
+	}
+	took, err := takeComments(ctx, c, here, i.Updates)
+	if err != nil {
+		return 0, false, err
+	}
+	change := map[string]any{}
+	if body != i.Body {
+		change["body"] = i.Body
+	}
+	if i.Status != "open" && i.Status != "reopened" {
+		change["status"], change["comment"] = i.Status, fmt.Sprintf("Imported as %s from %s.", i.Status, from)
+	}
+	if there.Version > 1 || len(change) == 0 {
+		return filed.Number, known && !took, nil
+	}
+	return filed.Number, false, c.Do(ctx, http.MethodPatch, here, change, nil)
+}
+
+// takeComments adds the comments among updates that are missing, and reports whether there were any.
+func takeComments(ctx context.Context, c *client.Client, here string, updates []updateView) (took bool, err error) {
+	comments := slices.DeleteFunc(slices.Clone(updates), func(u updateView) bool { return u.Kind != "comment" })
+	if len(comments) == 0 {
+		return false, nil
+	}
+	there := 0
+	err = pages(ctx, c, here+"/updates?limit=200", func(u updateView) error {
+		if u.Kind == "comment" {
+			there++
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, u := range comments[min(there, len(comments)):] {
 		at := time.UnixMilli(u.CreatedAt).UTC().Format(time.RFC3339)
 		text := fmt.Sprintf("%s, %s:\n\n%s", u.Author, at, u.Body)
 		if len(text) > maxComment {
@@ -177,23 +211,11 @@ func take(ctx context.Context, c *client.Client, path string, i issueView) (numb
 		}
 		in := map[string]any{"body": text, "visibility": u.Visibility}
 		if err := c.Do(ctx, http.MethodPost, here+"/updates", in, nil); err != nil {
-			return 0, false, err
+			return took, err
 		}
+		took = true
 	}
-	change := map[string]any{}
-	if body != i.Body {
-		change["body"] = i.Body
-	}
-	switch i.Status {
-	case "open", "reopened":
-	default:
-		change["status"], change["comment"] = i.Status, fmt.Sprintf("Imported as %s from %s#%d.", i.Status, i.ProjectID,
-			i.Number)
-	}
-	if len(change) == 0 {
-		return filed.Number, false, nil
-	}
-	return filed.Number, false, c.Do(ctx, http.MethodPatch, here, change, nil)
+	return took, nil
 }
 
 // maxComment is the longest comment in bytes.
