@@ -37,6 +37,8 @@ type Alias struct {
 	Schema            json.RawMessage
 	// ReadWhen describes the calls by this name that only look.
 	ReadWhen toolcall.ReadWhen
+	// Action is the one of the tool's actions that the alias fixes, "" for another name of the whole tool.
+	Action string
 }
 
 // answersTo reports whether name is the tool's own or an alias.
@@ -75,7 +77,7 @@ type Switch struct {
 	Enabled bool
 }
 
-// Match is how a pattern names a tool.
+// Match is how a pattern names a tool or an action of one.
 type Match int
 
 // The ways, each counting more than those before it.
@@ -83,12 +85,24 @@ const (
 	NoMatch Match = iota
 	GlobMatch
 	ExactMatch
+	// ActionMatch is an alias that fixes an action.
+	ActionMatch
 )
 
-// Matches tells how pattern names t: as its name or an alias, or as a glob that its name fits. The glob x.* also fits a
-// tool that is called x, or whose alias is x or fits, so that files written for namespaces that became one tool still work.
+// Matches tells how pattern names t: as its name or an alias, or as a glob that its name or one of its actions fits.
+// The glob x.* also fits a tool that is called x, or whose alias is x or fits, so that files written for namespaces
+// that became one tool still work.
 func (t *Tool) Matches(pattern string) Match {
-	if t.answersTo(pattern) {
+	how := t.matches(pattern)
+	for _, unit := range t.Units() {
+		how = max(how, t.matchesUnit(pattern, unit))
+	}
+	return how
+}
+
+// matches is [Tool.Matches] for the tool as a whole.
+func (t *Tool) matches(pattern string) Match {
+	if a := t.Alias(pattern); pattern == t.Name || a != nil && a.Action == "" {
 		return ExactMatch
 	}
 	if !strings.ContainsAny(pattern, "*?") {
@@ -106,12 +120,97 @@ func (t *Tool) Matches(pattern string) Match {
 	return NoMatch
 }
 
-// Verdict returns the last of switches that names t most closely, nil if none does: a name counts more than a glob, and
-// of equals the later counts.
-func Verdict(switches []Switch, t *Tool) *Switch {
+// Units are the names by which t is given and withheld: the aliases that fix its actions, or its own name where it has
+// no such alias.
+func (t *Tool) Units() []string {
+	var units []string
+	for _, a := range t.Aliases {
+		if a.Action != "" {
+			units = append(units, a.Name)
+		}
+	}
+	if units == nil {
+		return []string{t.Name}
+	}
+	return units
+}
+
+// matchesUnit tells how pattern names one of the units of t.
+func (t *Tool) matchesUnit(pattern, unit string) Match {
+	if unit == t.Name {
+		return t.matches(pattern)
+	}
+	if pattern == unit {
+		return ActionMatch
+	}
+	if how := t.matches(pattern); how != NoMatch {
+		return how
+	}
+	if ok, err := path.Match(pattern, unit); err == nil && ok && strings.ContainsAny(pattern, "*?") {
+		return GlobMatch
+	}
+	return NoMatch
+}
+
+// Given returns the units of t that a list of names gives: all for its own name.
+func (t *Tool) Given(names []string) []string {
+	if slices.Contains(names, t.Name) {
+		return t.Units()
+	}
+	var given []string
+	for _, unit := range t.Units() {
+		if slices.Contains(names, unit) {
+			given = append(given, unit)
+		}
+	}
+	return given
+}
+
+// NamesOf returns the names that give units of t: its own for all of them.
+func (t *Tool) NamesOf(units []string) []string {
+	if len(units) == len(t.Units()) {
+		return []string{t.Name}
+	}
+	return units
+}
+
+// SchemaOf returns the JSON Schema of the input of t with those of its actions alone that units name.
+func (t *Tool) SchemaOf(units []string) json.RawMessage {
+	if len(units) == len(t.Units()) {
+		return t.Schema
+	}
+	actions := make([]string, 0, len(units))
+	for _, unit := range units {
+		if a := t.Alias(unit); a != nil {
+			actions = append(actions, a.Action)
+		}
+	}
+	var document, properties, action map[string]json.RawMessage
+	if json.Unmarshal(t.Schema, &document) != nil || json.Unmarshal(document["properties"], &properties) != nil ||
+		json.Unmarshal(properties[ActionParameter], &action) != nil {
+		return t.Schema
+	}
+	action["enum"] = raw(actions)
+	properties[ActionParameter] = raw(action)
+	document["properties"] = raw(properties)
+	return raw(document)
+}
+
+// ActionParameter is the parameter by which a tool with actions is told which is meant.
+const ActionParameter = "action"
+
+// raw returns a value of plain types as JSON.
+func raw(value any) json.RawMessage {
+	text, _ := json.Marshal(value)
+	return text
+}
+
+// Verdict returns the last of switches that names a unit of t most closely, or nil: an action counts more
+// than a name, that more than a glob, and of equals the later counts.
+func Verdict(switches []Switch, t *Tool, unit string) *Switch {
 	best, how := -1, NoMatch
 	for i, s := range switches {
-		if m := t.Matches(s.Pattern); m != NoMatch && m >= how {
+		if m := t.matchesUnit(s.Pattern, unit); m != NoMatch && m >= how {
 			best, how = i, m
 		}
 	}
@@ -121,8 +220,14 @@ func Verdict(switches []Switch, t *Tool) *Switch {
 	return &switches[best]
 }
 
-// TurnedOff reports whether switches turn t off explicitly. An operator's rules that do win over every project.
-func TurnedOff(switches []Switch, t *Tool) bool {
-	v := Verdict(switches, t)
-	return v != nil && !v.Enabled
+// Allowed returns those of t's units that switches do not turn off explicitly. An operator's rules that do win over
+// every project.
+func Allowed(switches []Switch, t *Tool, units []string) []string {
+	var allowed []string
+	for _, unit := range units {
+		if v := Verdict(switches, t, unit); v == nil || v.Enabled {
+			allowed = append(allowed, unit)
+		}
+	}
+	return allowed
 }

@@ -51,9 +51,12 @@ func Compile(in Input) (Output, error) {
 		out.Project = &Project{
 			Slug: p.Slug, Description: p.Description, Version: p.Version, Root: root, LanguageServers: p.LanguageServers,
 		}
-		for _, t := range tools {
-			if !slices.Contains(root.Tools, t.Name) {
-				out.Project.ToolsOff = append(out.Project.ToolsOff, t.Name)
+		for i := range tools {
+			t := &tools[i]
+			given := t.Given(root.Tools)
+			off := slices.DeleteFunc(t.Units(), func(unit string) bool { return slices.Contains(given, unit) })
+			if len(off) > 0 {
+				out.Project.ToolsOff = append(out.Project.ToolsOff, t.NamesOf(off)...)
 			}
 		}
 	}

@@ -20,8 +20,10 @@ const (
 // Decision says whether an agent has a tool and why.
 type Decision struct {
 	// Tool is the canonical name.
-	Tool    string
+	Tool string
+	// Enabled says that the agent has the tool or some of its actions; Names are the names that give it those.
 	Enabled bool
+	Names   []string
 	By      Layer
 	// Pattern decided, for operator and agent; for a profile it is the profile's name.
 	Pattern string

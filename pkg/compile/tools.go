@@ -34,7 +34,7 @@ func (r *resolver) tools(a *dsl.Agent, out *Agent, isRoot bool) {
 		if !d.Enabled {
 			continue
 		}
-		out.Tools = append(out.Tools, d.Tool)
+		out.Tools = append(out.Tools, d.Names...)
 		out.Writes = out.Writes || r.catalogue.Find(d.Tool).Writes
 		if d.ShownAs != "" {
 			if out.Aliases == nil {
@@ -57,8 +57,7 @@ func (r *resolver) decide(a *dsl.Agent, isRoot bool) []Decision {
 	list := make([]Decision, len(r.catalogue))
 	for i := range r.catalogue {
 		t := &r.catalogue[i]
-		d := Decision{Tool: t.Name}
-		d.Enabled, d.By, d.Pattern = r.verdict(t, own, profile, isRoot)
+		d := r.verdicts(t, own, profile, isRoot)
 		switch d.By {
 		case ByAgent:
 			d.Pos = positionOf(a, d.Pattern)
@@ -73,19 +72,41 @@ func (r *resolver) decide(a *dsl.Agent, isRoot bool) []Decision {
 	return list
 }
 
-// verdict says whether an agent has t, which layer decided that, and by which of its patterns.
-func (r *resolver) verdict(t *catalogue.Tool, own, profile []catalogue.Switch, isRoot bool) (enabled bool, by Layer, pattern string) {
-	operator := catalogue.Verdict(r.operator, t)
+// verdicts decides about each unit of t. The layer and the pattern are those of a unit that the agent has, if it has
+// one.
+func (r *resolver) verdicts(t *catalogue.Tool, own, profile []catalogue.Switch, isRoot bool) Decision {
+	d := Decision{Tool: t.Name}
+	var given []string
+	for _, unit := range t.Units() {
+		enabled, by, pattern := r.verdict(t, unit, own, profile, isRoot)
+		if enabled {
+			given = append(given, unit)
+		}
+		if d.By == 0 || enabled && !d.Enabled {
+			d.Enabled, d.By, d.Pattern = enabled, by, pattern
+		}
+	}
+	if d.Enabled {
+		d.Names = t.NamesOf(given)
+	}
+	return d
+}
+
+// verdict says whether an agent has a unit of t, which layer decided that, and by which of its patterns.
+func (r *resolver) verdict(t *catalogue.Tool, unit string, own, profile []catalogue.Switch, isRoot bool) (enabled bool,
+	by Layer, pattern string,
+) {
+	operator := catalogue.Verdict(r.operator, t, unit)
 	switch {
 	case t.RootOnly && !isRoot:
 		return false, ByScope, ""
 	case operator != nil && !operator.Enabled:
 		return false, ByOperator, operator.Pattern
 	}
-	if v := catalogue.Verdict(own, t); v != nil {
+	if v := catalogue.Verdict(own, t, unit); v != nil {
 		return v.Enabled, ByAgent, v.Pattern
 	}
-	if v := catalogue.Verdict(profile, t); v != nil {
+	if v := catalogue.Verdict(profile, t, unit); v != nil {
 		return v.Enabled, ByProfile, v.Pattern
 	}
 	if isRoot && operator != nil {
@@ -107,7 +128,7 @@ func positionOf(a *dsl.Agent, pattern string) dsl.Position {
 // shownAs returns the alias by which an agent asked for t, "" if it asked for it by its own name or by none.
 func shownAs(t *catalogue.Tool, own, profile []catalogue.Switch) string {
 	for _, layer := range [][]catalogue.Switch{own, profile} {
-		v := catalogue.Verdict(layer, t)
+		v := catalogue.Verdict(layer, t, t.Name)
 		if v == nil || t.Matches(v.Pattern) != catalogue.ExactMatch {
 			continue
 		}

@@ -24,6 +24,8 @@ type Caller struct {
 	Tools []string
 	// KnowsFiles says that the caller counts as having read every file it names, as it is.
 	KnowsFiles bool
+	// Issue is the number of the issue that the session is bound to, 0 for none.
+	Issue int64
 	// Job is set where no operator can be asked.
 	Job *Job
 }

@@ -138,6 +138,8 @@ const (
 	IssueNotFound Code = 80
 	// InvalidTransition: The issue or the todo cannot go there from where it stands. details.legal lists where it can go.
 	InvalidTransition Code = 81
+	// NoBoundIssue: The session is bound to no issue, so it has no todos. Ask the operator to bind one, or work without.
+	NoBoundIssue Code = 82
 	// TodoNotFound: No todo, or more than one, has this content. details lists those there are; name one by its full text.
 	TodoNotFound Code = 83
 	// ContentAddressingHint: Todos have no ids for agents. Name the todo by its full text.
@@ -228,6 +230,7 @@ var hints = map[Code]string{
 	BudgetExceeded:            "What was asked for is more than may be used: details.resource says of what, details.limit how much. Do with less.",
 	IssueNotFound:             "The project has no issue with this number. kaged.issue list shows those there are.",
 	InvalidTransition:         "The issue or the todo cannot go there from where it stands. details.legal lists where it can go.",
+	NoBoundIssue:              "The session is bound to no issue, so it has no todos. Ask the operator to bind one, or work without.",
 	TodoNotFound:              "No todo, or more than one, has this content. details lists those there are; name one by its full text.",
 	ContentAddressingHint:     "Todos have no ids for agents. Name the todo by its full text.",
 	LspServerNotFound:         "The program of the language server is not installed, or the agent's cage does not show it. details.command names it and details.install how it is installed; the other tools work without it.",

@@ -140,13 +140,14 @@ func TestNamespaces(t *testing.T) {
 			"shell.bash", "shell.exec",
 			"shell.process",
 		}, "memory": {"memory.search", "memory.get"},
+		"kaged": {"kaged.issue", "kaged.todo"},
 	}, spaces); d != "" {
 		t.Error(d)
 	}
 }
 
-// A caller whose cage grants nothing runs no tool by any of its names: each call ends before the tool is reached, is recorded
-// as denied, and leaves the project as it was (T-PERM-01, T-DISP-03).
+// A caller whose cage grants nothing runs no tool by any of its names, those aside that need nothing of a cage: each
+// call ends before the tool is reached, is recorded as denied, and leaves the project as it was (T-PERM-01, T-DISP-03).
 func TestEveryToolIsHeldAgainstTheCage(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()
@@ -181,6 +182,9 @@ func TestEveryToolIsHeldAgainstTheCage(t *testing.T) {
 		}
 	}
 	for _, tool := range list.GetTools() {
+		if len(tool.GetRequires()) == 0 {
+			continue
+		}
 		try(tool.GetName(), tool.GetInputSchema().AsMap())
 		for _, a := range tool.GetAliases() {
 			try(a.GetName(), a.GetInputSchema().AsMap())

@@ -90,6 +90,8 @@ type Config struct {
 	// SearchOutputBytes bounds the answer of search.grep, GlobFiles that of search.glob.
 	SearchOutputBytes int `toml:"search_output_bytes"`
 	GlobFiles         int `toml:"glob_files"`
+	// IssueOutputBytes bounds the updates of an issue that kaged.issue answers with; the oldest are left out.
+	IssueOutputBytes int `toml:"issue_output_bytes"`
 	// HideOutsideCage leaves out what search.grep finds outside the caller's cage, instead of naming path and line.
 	HideOutsideCage bool `toml:"hide_outside_cage"`
 
@@ -172,7 +174,7 @@ func DefaultConfig() Config {
 		ReadBytes: 512 << 10, ReadPageBytes: 50 << 10, ReadLineChars: 2000, ReadFileBytes: 1 << 30,
 		EditFileBytes: 32 << 20, DiffBytes: 16 << 10, ListEntries: 2000, PatchFiles: 200, PatchTotalBytes: 128 << 20,
 		SearchWorkers: min(runtime.GOMAXPROCS(0), maxSearchWorkers), SearchTimeout: config.Duration(60 * time.Second),
-		SearchOutputBytes: 256 << 10, GlobFiles: 100,
+		SearchOutputBytes: 256 << 10, GlobFiles: 100, IssueOutputBytes: 64 << 10,
 		MemoryFiles: 20_000, MemoryFileBytes: 1 << 20, MemoryTotalBytes: 32 << 20, MemoryKeptBytes: 64 << 20,
 		MemorySnippetChars: 700,
 		SyntaxFileBytes:    4 << 20, SyntaxNodes: 8 << 20, SyntaxParsers: min(runtime.GOMAXPROCS(0), maxSearchWorkers),
@@ -318,7 +320,7 @@ func (c Config) options() core.Options {
 		Tools: tools.Limits{
 			ReadBytes: c.ReadBytes, PageBytes: c.ReadPageBytes, LineRunes: c.ReadLineChars, ReadFile: c.ReadFileBytes,
 			EditFile: c.EditFileBytes, DiffBytes: c.DiffBytes, ListEntries: c.ListEntries,
-			AfterEdit: c.afterEdit(), PatchFiles: c.PatchFiles, PatchBytes: c.PatchTotalBytes,
+			AfterEdit: c.afterEdit(), PatchFiles: c.PatchFiles, PatchBytes: c.PatchTotalBytes, IssueBytes: c.IssueOutputBytes,
 			Search: tools.SearchLimits{
 				Workers: c.SearchWorkers, Timeout: c.SearchTimeout.D(), OutputBytes: c.SearchOutputBytes, LineRunes: c.ReadLineChars,
 				GlobFiles: c.GlobFiles, HideOutside: c.HideOutsideCage,

@@ -3,13 +3,14 @@ package toolrunner
 import (
 	"kaged.dev/pkg/host"
 
+	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
 // Module is the tool runner as a process may run it.
 var Module = host.Module{
-	Name: "tool-runner", Needs: []string{"lsp-pool", "sandbox-supervisor"}, New: newModule,
+	Name: "tool-runner", Needs: []string{"issue", "lsp-pool", "sandbox-supervisor"}, New: newModule,
 	Files: []host.OperatorFile{{Key: "tools_file", Default: defaultToolsFile}},
 }
 
@@ -29,6 +30,9 @@ func newModule(env *host.Env) (host.Service, error) {
 		Sandbox:   sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
 		LSP:       lsppoolv1.NewLSPPoolServiceClient(env.Dial("lsp-pool")),
 		Forbidden: env.Own,
+	}
+	if !env.Private { // a process for one command keeps no issues
+		deps.Issues = issuev1.NewIssueToolServiceClient(env.Dial("issue"))
 	}
 	if !env.DataDir.IsZero() {
 		deps.Journal = env.DataDir.Join("tool-runner", "journal")

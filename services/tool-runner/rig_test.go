@@ -20,6 +20,7 @@ import (
 	"kaged.dev/pkg/rpc"
 	toolrunner "kaged.dev/services/tool-runner"
 
+	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
@@ -64,8 +65,12 @@ type client struct {
 func start(t *testing.T, sandbox sandboxsupervisorv1.SandboxServiceServer) *client {
 	t.Helper()
 	below := dial(t, func(r grpc.ServiceRegistrar) { sandboxsupervisorv1.RegisterSandboxServiceServer(r, sandbox) })
-	c, stop := startOn(t, toolrunner.DefaultConfig(),
-		toolrunner.Deps{Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(below)})
+	issues := dial(t, func(r grpc.ServiceRegistrar) {
+		issuev1.RegisterIssueToolServiceServer(r, issuev1.UnimplementedIssueToolServiceServer{})
+	})
+	c, stop := startOn(t, toolrunner.DefaultConfig(), toolrunner.Deps{
+		Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(below), Issues: issuev1.NewIssueToolServiceClient(issues),
+	})
 	t.Cleanup(stop)
 	return c
 }

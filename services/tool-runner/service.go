@@ -12,10 +12,13 @@ import (
 	"kaged.dev/pkg/sandbox/supervisor"
 	"kaged.dev/pkg/syntax"
 	"kaged.dev/pkg/workspace/change"
+	issueadapter "kaged.dev/services/tool-runner/internal/adapter/issues"
 	"kaged.dev/services/tool-runner/internal/adapter/lsppool"
 	"kaged.dev/services/tool-runner/internal/core"
+	"kaged.dev/services/tool-runner/internal/core/tracker"
 	"kaged.dev/services/tool-runner/internal/server"
 
+	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
@@ -26,6 +29,8 @@ type Deps struct {
 	Log     *slog.Logger
 	Sandbox sandboxsupervisorv1.SandboxServiceClient
 	LSP     lsppoolv1.LSPPoolServiceClient
+	// Issues keeps issues; without it the tools that need it fail.
+	Issues issuev1.IssueToolServiceClient
 	// Journal is the folder where changes of files are noted while they are made; empty for none, as in a test.
 	Journal string
 	// Processes is the folder of the tables of background processes; empty for memory.
@@ -54,8 +59,13 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	opts.Changed = logChanges(deps.Log)
 	opts.Dispatch.Forbidden, opts.Dispatch.Memory = deps.Forbidden, deps.Memory
 	client := supervisor.New(deps.Sandbox)
+	var issues tracker.Tracker
+	if deps.Issues != nil {
+		issues = issueadapter.New(deps.Issues)
+	}
 	runner, err := core.New(opts, core.Deps{
-		Log: deps.Log, Sniff: http.DetectContentType, Commands: client, Background: client, Cages: client, Inventory: client, Servers: lsppool.New(deps.LSP), NoSandbox: deps.NoSandbox,
+		Log: deps.Log, Sniff: http.DetectContentType, Commands: client, Background: client, Cages: client, Inventory: client,
+		Servers: lsppool.New(deps.LSP), Tracker: issues, NoSandbox: deps.NoSandbox,
 		Languages: syntax.Languages(), LookupEnv: os.LookupEnv,
 		ToolsFile: deps.Tools.Path, Tools: deps.Tools.Content,
 	})

@@ -334,6 +334,8 @@ code.lsp code CATEGORY_WRITE root=true parallel=true
 shell.bash shell CATEGORY_WRITE root=false parallel=false bash
 shell.exec shell CATEGORY_WRITE root=false parallel=false exec
 shell.process shell CATEGORY_WRITE root=false parallel=false process
+kaged.issue kaged CATEGORY_WRITE root=true parallel=false kaged.issue.list kaged.issue.get kaged.issue.create kaged.issue.comment kaged.issue.transition
+kaged.todo kaged CATEGORY_WRITE root=true parallel=false kaged.todo.view kaged.todo.set kaged.todo.add kaged.todo.start kaged.todo.done kaged.todo.drop kaged.todo.note
 memory.search memory CATEGORY_READ root=true parallel=true memory_search
 memory.get memory CATEGORY_READ root=true parallel=true memory_get
 `

@@ -23,7 +23,7 @@ func FromTools(list []*toolrunnerv1.Tool) (catalogue.Tools, error) {
 		tool := catalogue.Tool{
 			Name: t.GetName(), Description: t.GetDescription(), Schema: schema, RootOnly: t.GetRootOnly(),
 			DefaultRoot: t.GetDefaultRoot(), Parallel: t.GetParallel(),
-			Writes: t.GetCategory() != toolrunnerv1.Category_CATEGORY_READ, ReadWhen: fromReadWhen(t.GetReadWhen()),
+			Writes: writes(t), ReadWhen: fromReadWhen(t.GetReadWhen()),
 		}
 		for _, a := range t.GetAliases() {
 			schema, err := schemaOf(a.GetInputSchema())
@@ -32,11 +32,19 @@ func FromTools(list []*toolrunnerv1.Tool) (catalogue.Tools, error) {
 			}
 			tool.Aliases = append(tool.Aliases, catalogue.Alias{
 				Name: a.GetName(), Description: a.GetDescription(), Schema: schema, ReadWhen: fromReadWhen(a.GetReadWhen()),
+				Action: a.GetAction(),
 			})
 		}
 		out = append(out, tool)
 	}
 	return out, nil
+}
+
+// writes reports whether a tool may change files or run programs. One of kaged's own that asks nothing of a cage does
+// neither.
+func writes(t *toolrunnerv1.Tool) bool {
+	return t.GetCategory() != toolrunnerv1.Category_CATEGORY_READ && (t.GetSource() != "builtin" ||
+		len(t.GetRequires()) > 0)
 }
 
 func fromReadWhen(list []*toolrunnerv1.ReadWhen) (when toolcall.ReadWhen) {

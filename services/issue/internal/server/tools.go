@@ -38,12 +38,14 @@ func (s *Tools) use(ctx context.Context, req *issuev1.UseIssuesRequest) (*issuev
 		resp.Issue, resp.Updates = toolIssue(i), mapped(updates, toolUpdate)
 		return resp, err
 	case "create":
-		i, _, err := s.issues.Create(ctx, at.Project, issues.Draft{Title: req.GetTitle(), Body: req.GetBody()})
+		i, _, err := s.issues.Create(ctx, at.Project, issues.Draft{
+			Title: req.GetTitle(), Body: req.GetBody(), ClientID: req.GetClientId(),
+		})
 		resp.Issue = toolIssue(i)
 		return resp, err
 	case "comment":
-		u, err := s.issues.Comment(ctx, at, req.GetBody(), issues.Visibility(req.GetVisibility()))
-		resp.Update = toolUpdate(u)
+		u, id, err := s.issues.Comment(ctx, at, req.GetBody(), issues.Visibility(req.GetVisibility()))
+		resp.Update, resp.IssueId = toolUpdate(u), id
 		return resp, err
 	case "transition":
 		out, err := s.issues.Update(ctx, at, issues.Change{Status: issues.Status(req.GetTo()), Comment: req.GetComment()})
@@ -55,7 +57,7 @@ func (s *Tools) use(ctx context.Context, req *issuev1.UseIssuesRequest) (*issuev
 
 // WorkTodos is one action of kaged.todo.
 func (s *Tools) WorkTodos(ctx context.Context, req *issuev1.WorkTodosRequest) (*issuev1.WorkTodosResponse, error) {
-	list, about, err := s.issues.Work(ctx, ref(ctx, req), issues.Work{
+	done, err := s.issues.Work(ctx, ref(ctx, req), issues.Work{
 		Action: issues.Action(req.GetAction()), Content: req.GetContent(), Text: req.GetText(),
 		New: issues.NewTodos{
 			Items: req.GetItems(), Kind: issues.TodoKind(req.GetKind()), Phase: req.GetPhase(),
@@ -65,7 +67,9 @@ func (s *Tools) WorkTodos(ctx context.Context, req *issuev1.WorkTodosRequest) (*
 	if err != nil {
 		return nil, issues.AsTool(err, req.GetNumber())
 	}
-	return &issuev1.WorkTodosResponse{Todos: mapped(list, toolTodo), Markdown: issues.Markdown(list), TodoId: about}, nil
+	return &issuev1.WorkTodosResponse{
+		Todos: mapped(done.List, toolTodo), Markdown: issues.Markdown(done.List), TodoId: done.About, IssueId: done.IssueID,
+	}, nil
 }
 
 func toolIssue(i issues.Issue) *issuev1.ToolIssue {

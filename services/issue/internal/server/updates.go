@@ -27,7 +27,7 @@ func (s *Server) AddIssueUpdate(ctx context.Context, req *apiv1.AddIssueUpdateRe
 	if visibility == "" {
 		visibility = issues.ForAll
 	}
-	u, err := s.issues.Comment(ctx, ref(ctx, req), req.GetBody(), visibility)
+	u, _, err := s.issues.Comment(ctx, ref(ctx, req), req.GetBody(), visibility)
 	if err != nil {
 		return nil, err
 	}

@@ -192,8 +192,9 @@ func todos(ctx context.Context, q *db.Queries, issueID string) ([]issues.Todo, e
 }
 
 // ChangeTodos implements [issues.Store].
-func (s *Store) ChangeTodos(ctx context.Context, at issues.Ref, now int64, change func([]issues.Todo) ([]issues.Todo,
-	error),
+func (s *Store) ChangeTodos(ctx context.Context, at issues.Ref, now int64,
+	change func(issues.Issue, []issues.Todo) ([]issues.Todo,
+		error),
 ) error {
 	err := database.InTx(ctx, s.db, func(tx database.DB) error {
 		i, err := lock(ctx, db.New(tx), at)
@@ -204,7 +205,7 @@ func (s *Store) ChangeTodos(ctx context.Context, at issues.Ref, now int64, chang
 		if err != nil {
 			return err
 		}
-		after, err := change(slices.Clone(before))
+		after, err := change(i, slices.Clone(before))
 		if err != nil {
 			return err
 		}

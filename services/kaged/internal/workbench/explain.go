@@ -126,7 +126,7 @@ func (b *Bench) Agent(ctx context.Context, path string) (Caller, error) {
 	as.ProjectCaged, as.LanguageServers = explained.AnyCaged, explained.LanguageServers
 	for _, d := range explained.Decisions {
 		if d.Enabled {
-			as.Tools = append(as.Tools, d.Tool)
+			as.Tools = append(as.Tools, d.Names...)
 		}
 	}
 	return as, nil

@@ -58,6 +58,8 @@ type Tool struct {
 	DecidedBy string `json:"decided_by"`
 	Pattern   string `json:"pattern,omitempty"`
 	Place     string `json:"place,omitempty"`
+	// Actions are the names of the actions that the agent has, of a tool that it has in part.
+	Actions []string `json:"actions,omitempty"`
 	// ShownAs is the alias the model is shown.
 	ShownAs string `json:"shown_as,omitempty"`
 	// Usable says that the agent has the tool and that a call of it can succeed; Why says why, or why not. Denied is the code
@@ -172,6 +174,9 @@ func toolOf(t *toolrunnerv1.Tool, d compile.Decision) Tool {
 		Parameters: t.GetInputSchema().AsMap(), Returns: t.GetOutputSchema().AsMap(),
 		Requires: []Requirement{}, Limits: []Limit{}, Aliases: []Alias{},
 	}
+	if len(d.Names) > 0 && d.Names[0] != t.GetName() {
+		out.Actions = d.Names
+	}
 	if t.GetRootOnly() {
 		out.PrincipalScope = "root-only"
 	}
@@ -234,6 +239,9 @@ func why(t Tool, d compile.Decision, reason *fault.Error) string {
 	}
 	if t.ShownAs != "" {
 		text += ", shown as " + t.ShownAs
+	}
+	if len(t.Actions) > 0 {
+		text += ", " + strings.Join(t.Actions, ", ") + " only"
 	}
 	return text
 }

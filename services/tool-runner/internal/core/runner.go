@@ -32,6 +32,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/runs"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 	"kaged.dev/services/tool-runner/internal/core/tools"
+	"kaged.dev/services/tool-runner/internal/core/tracker"
 )
 
 // Options are the limits of every part; the service's configuration fills them.
@@ -69,6 +70,8 @@ type Deps struct {
 	Inventory sandbox.Inventory
 	// Servers asks language servers.
 	Servers language.Servers
+	// Tracker keeps issues; without it the tools that need it fail.
+	Tracker tracker.Tracker
 	// NoSandbox says that cages are switched off: commands of caged agents run without.
 	NoSandbox bool
 	// Languages are those whose grammars have to work.
@@ -121,9 +124,10 @@ func New(opts Options, deps Deps) (*Runner, error) {
 		r.journal = change.NewJournal(opts.Journal)
 	}
 	builtin := tools.Catalogue(tools.Deps{
-		Files: change.NewWriter(r.journal, opts.Changed), Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands, Processes: r.processes, Languages: deps.Servers, Told: r.told, LookupEnv: deps.LookupEnv,
-		NoSandbox: deps.NoSandbox, Parsers: r.parsers, Notes: memories.NewShelf(opts.Tools.Memory.Notes,
-			deps.Sniff), Limits: opts.Tools,
+		Files: change.NewWriter(r.journal, opts.Changed), Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands,
+		Processes: r.processes, Languages: deps.Servers, Told: r.told, Tracker: deps.Tracker, LookupEnv: deps.LookupEnv,
+		NoSandbox: deps.NoSandbox, Parsers: r.parsers, Limits: opts.Tools,
+		Notes: memories.NewShelf(opts.Tools.Memory.Notes, deps.Sniff),
 	})
 	declared, warnings, err := clitools.Load(deps.ToolsFile, deps.Tools, builtin, clitools.Deps{
 		Commands: deps.Commands, LookupEnv: deps.LookupEnv, NoSandbox: deps.NoSandbox, Limits: opts.CLI,

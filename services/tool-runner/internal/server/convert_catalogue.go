@@ -56,6 +56,7 @@ func entryToProto(e *tool.Entry) (*toolrunnerv1.Tool, error) {
 		}
 		t.Aliases = append(t.Aliases, &toolrunnerv1.ToolAlias{
 			Name: a.Name, Description: a.Description, InputSchema: input, ReadWhen: readWhenToProto(a.ReadWhen),
+			Action: a.Action,
 		})
 	}
 	for _, r := range e.Requires {

@@ -170,6 +170,8 @@ const (
 	ErrorCode_ERROR_CODE_ISSUE_NOT_FOUND ErrorCode = 80
 	// The issue or the todo cannot go there from where it stands. details.legal lists where it can go.
 	ErrorCode_ERROR_CODE_INVALID_TRANSITION ErrorCode = 81
+	// The session is bound to no issue, so it has no todos. Ask the operator to bind one, or work without.
+	ErrorCode_ERROR_CODE_NO_BOUND_ISSUE ErrorCode = 82
 	// No todo, or more than one, has this content. details lists those there are; name one by its full text.
 	ErrorCode_ERROR_CODE_TODO_NOT_FOUND ErrorCode = 83
 	// Todos have no ids for agents. Name the todo by its full text.
@@ -266,6 +268,7 @@ var (
 		65: "ERROR_CODE_BUDGET_EXCEEDED",
 		80: "ERROR_CODE_ISSUE_NOT_FOUND",
 		81: "ERROR_CODE_INVALID_TRANSITION",
+		82: "ERROR_CODE_NO_BOUND_ISSUE",
 		83: "ERROR_CODE_TODO_NOT_FOUND",
 		84: "ERROR_CODE_CONTENT_ADDRESSING_HINT",
 		85: "ERROR_CODE_LSP_SERVER_NOT_FOUND",
@@ -346,6 +349,7 @@ var (
 		"ERROR_CODE_BUDGET_EXCEEDED":              65,
 		"ERROR_CODE_ISSUE_NOT_FOUND":              80,
 		"ERROR_CODE_INVALID_TRANSITION":           81,
+		"ERROR_CODE_NO_BOUND_ISSUE":               82,
 		"ERROR_CODE_TODO_NOT_FOUND":               83,
 		"ERROR_CODE_CONTENT_ADDRESSING_HINT":      84,
 		"ERROR_CODE_LSP_SERVER_NOT_FOUND":         85,
@@ -469,7 +473,7 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x127\n" +
 	"\adetails\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x04\xb0\xbb\x18\x01R\adetails\x12%\n" +
 	"\vhttp_status\x18\x04 \x01(\x05B\x04\xb0\xbb\x18\x01R\n" +
-	"httpStatus*\x8a\x1a\n" +
+	"httpStatus*\xb4\x1a\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x16ERROR_CODE_BAD_REQUEST\x10\x01\x1a\x06\xa2\xbb\x18\x02\b\x03\x12(\n" +
@@ -545,7 +549,8 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\x1dERROR_CODE_CAGE_LIMIT_REACHED\x10@\x1a\t\xa2\xbb\x18\x05\b\b\x10\x99\x03\x12)\n" +
 	"\x1aERROR_CODE_BUDGET_EXCEEDED\x10A\x1a\t\xa2\xbb\x18\x05\b\b\x10\x99\x03\x12&\n" +
 	"\x1aERROR_CODE_ISSUE_NOT_FOUND\x10P\x1a\x06\xa2\xbb\x18\x02\b\x05\x12,\n" +
-	"\x1dERROR_CODE_INVALID_TRANSITION\x10Q\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12%\n" +
+	"\x1dERROR_CODE_INVALID_TRANSITION\x10Q\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12(\n" +
+	"\x19ERROR_CODE_NO_BOUND_ISSUE\x10R\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12%\n" +
 	"\x19ERROR_CODE_TODO_NOT_FOUND\x10S\x1a\x06\xa2\xbb\x18\x02\b\x05\x12.\n" +
 	"\"ERROR_CODE_CONTENT_ADDRESSING_HINT\x10T\x1a\x06\xa2\xbb\x18\x02\b\x03\x12+\n" +
 	"\x1fERROR_CODE_LSP_SERVER_NOT_FOUND\x10U\x1a\x06\xa2\xbb\x18\x02\b\x05\x12-\n" +

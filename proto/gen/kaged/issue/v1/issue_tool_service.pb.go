@@ -47,7 +47,9 @@ type UseIssuesRequest struct {
 	// The status to go to; transition.
 	To string `protobuf:"bytes,11,opt,name=to,proto3" json:"to,omitempty"`
 	// Why; transition.
-	Comment       string `protobuf:"bytes,12,opt,name=comment,proto3" json:"comment,omitempty"`
+	Comment string `protobuf:"bytes,12,opt,name=comment,proto3" json:"comment,omitempty"`
+	// A caller's id of the issue: the same one files it once; create.
+	ClientId      string `protobuf:"bytes,13,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -166,6 +168,13 @@ func (x *UseIssuesRequest) GetComment() string {
 	return ""
 }
 
+func (x *UseIssuesRequest) GetClientId() string {
+	if x != nil {
+		return x.ClientId
+	}
+	return ""
+}
+
 // UseIssuesResponse is what the action answers with.
 type UseIssuesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -180,7 +189,9 @@ type UseIssuesResponse struct {
 	// The comment; comment.
 	Update *ToolUpdate `protobuf:"bytes,5,opt,name=update,proto3" json:"update,omitempty"`
 	// The status before; transition.
-	From          string `protobuf:"bytes,6,opt,name=from,proto3" json:"from,omitempty"`
+	From string `protobuf:"bytes,6,opt,name=from,proto3" json:"from,omitempty"`
+	// The issue's id; comment.
+	IssueId       string `protobuf:"bytes,7,opt,name=issue_id,json=issueId,proto3" json:"issue_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -253,6 +264,13 @@ func (x *UseIssuesResponse) GetUpdate() *ToolUpdate {
 func (x *UseIssuesResponse) GetFrom() string {
 	if x != nil {
 		return x.From
+	}
+	return ""
+}
+
+func (x *UseIssuesResponse) GetIssueId() string {
+	if x != nil {
+		return x.IssueId
 	}
 	return ""
 }
@@ -637,7 +655,9 @@ type WorkTodosResponse struct {
 	// The list as a markdown checklist.
 	Markdown string `protobuf:"bytes,2,opt,name=markdown,proto3" json:"markdown,omitempty"`
 	// The todo that the action was about, empty for none.
-	TodoId        string `protobuf:"bytes,3,opt,name=todo_id,json=todoId,proto3" json:"todo_id,omitempty"`
+	TodoId string `protobuf:"bytes,3,opt,name=todo_id,json=todoId,proto3" json:"todo_id,omitempty"`
+	// The issue's id; empty for view.
+	IssueId       string `protobuf:"bytes,4,opt,name=issue_id,json=issueId,proto3" json:"issue_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -689,6 +709,13 @@ func (x *WorkTodosResponse) GetMarkdown() string {
 func (x *WorkTodosResponse) GetTodoId() string {
 	if x != nil {
 		return x.TodoId
+	}
+	return ""
+}
+
+func (x *WorkTodosResponse) GetIssueId() string {
+	if x != nil {
+		return x.IssueId
 	}
 	return ""
 }
@@ -797,7 +824,7 @@ var File_kaged_issue_v1_issue_tool_service_proto protoreflect.FileDescriptor
 
 const file_kaged_issue_v1_issue_tool_service_proto_rawDesc = "" +
 	"\n" +
-	"'kaged/issue/v1/issue_tool_service.proto\x12\x0ekaged.issue.v1\"\xb3\x02\n" +
+	"'kaged/issue/v1/issue_tool_service.proto\x12\x0ekaged.issue.v1\"\xd0\x02\n" +
 	"\x10UseIssuesRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x16\n" +
@@ -814,14 +841,16 @@ const file_kaged_issue_v1_issue_tool_service_proto_rawDesc = "" +
 	" \x01(\tR\n" +
 	"visibility\x12\x0e\n" +
 	"\x02to\x18\v \x01(\tR\x02to\x12\x18\n" +
-	"\acomment\x18\f \x01(\tR\acomment\"\x8b\x02\n" +
+	"\acomment\x18\f \x01(\tR\acomment\x12\x1b\n" +
+	"\tclient_id\x18\r \x01(\tR\bclientId\"\xa6\x02\n" +
 	"\x11UseIssuesResponse\x121\n" +
 	"\x06issues\x18\x01 \x03(\v2\x19.kaged.issue.v1.ToolIssueR\x06issues\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x03R\x05total\x12/\n" +
 	"\x05issue\x18\x03 \x01(\v2\x19.kaged.issue.v1.ToolIssueR\x05issue\x124\n" +
 	"\aupdates\x18\x04 \x03(\v2\x1a.kaged.issue.v1.ToolUpdateR\aupdates\x122\n" +
 	"\x06update\x18\x05 \x01(\v2\x1a.kaged.issue.v1.ToolUpdateR\x06update\x12\x12\n" +
-	"\x04from\x18\x06 \x01(\tR\x04from\"\xdb\x03\n" +
+	"\x04from\x18\x06 \x01(\tR\x04from\x12\x19\n" +
+	"\bissue_id\x18\a \x01(\tR\aissueId\"\xdb\x03\n" +
 	"\tToolIssue\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x03R\x06number\x12\x14\n" +
@@ -870,11 +899,12 @@ const file_kaged_issue_v1_issue_tool_service_proto_rawDesc = "" +
 	"\x04kind\x18\x06 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05phase\x18\a \x01(\tR\x05phase\x12\x12\n" +
 	"\x04text\x18\b \x01(\tR\x04text\x12!\n" +
-	"\forigin_agent\x18\t \x01(\tR\voriginAgent\"x\n" +
+	"\forigin_agent\x18\t \x01(\tR\voriginAgent\"\x93\x01\n" +
 	"\x11WorkTodosResponse\x12.\n" +
 	"\x05todos\x18\x01 \x03(\v2\x18.kaged.issue.v1.ToolTodoR\x05todos\x12\x1a\n" +
 	"\bmarkdown\x18\x02 \x01(\tR\bmarkdown\x12\x17\n" +
-	"\atodo_id\x18\x03 \x01(\tR\x06todoId\"\xda\x01\n" +
+	"\atodo_id\x18\x03 \x01(\tR\x06todoId\x12\x19\n" +
+	"\bissue_id\x18\x04 \x01(\tR\aissueId\"\xda\x01\n" +
 	"\bToolTodo\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x16\n" +

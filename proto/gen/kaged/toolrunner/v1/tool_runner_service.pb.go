@@ -949,7 +949,10 @@ type ToolAlias struct {
 	// JSON Schema of its input.
 	InputSchema *structpb.Struct `protobuf:"bytes,3,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
 	// The calls by this name that only look; as Tool.read_when, on the alias's own parameters.
-	ReadWhen      []*ReadWhen `protobuf:"bytes,4,rep,name=read_when,json=readWhen,proto3" json:"read_when,omitempty"`
+	ReadWhen []*ReadWhen `protobuf:"bytes,4,rep,name=read_when,json=readWhen,proto3" json:"read_when,omitempty"`
+	// The one of the tool's actions that the alias fixes, empty for another name of the whole tool. Such an alias can be given and
+	// withheld by itself, and a call by it looks only if the tool's with this action does.
+	Action        string `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1010,6 +1013,13 @@ func (x *ToolAlias) GetReadWhen() []*ReadWhen {
 		return x.ReadWhen
 	}
 	return nil
+}
+
+func (x *ToolAlias) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
 }
 
 // ListToolsResponse is the catalogue.
@@ -1077,7 +1087,7 @@ type ToolContext struct {
 	OperatorId string `protobuf:"bytes,7,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
 	// The caller's cage, unset for none.
 	Cage *v1.CagePolicy `protobuf:"bytes,8,opt,name=cage,proto3" json:"cage,omitempty"`
-	// The canonical names of the tools this agent has.
+	// The canonical names of the tools this agent has; of a tool that it has in part, the aliases that fix its actions.
 	Tools []string `protobuf:"bytes,9,rep,name=tools,proto3" json:"tools,omitempty"`
 	// The caller knows what the files it names hold, and need not have read them before it changes them: a person does.
 	KnowsFiles bool `protobuf:"varint,10,opt,name=knows_files,json=knowsFiles,proto3" json:"knows_files,omitempty"`
@@ -1091,8 +1101,10 @@ type ToolContext struct {
 	ProjectCaged bool `protobuf:"varint,14,opt,name=project_caged,json=projectCaged,proto3" json:"project_caged,omitempty"`
 	// The language servers that the project declares.
 	LanguageServers []*v1.LanguageServer `protobuf:"bytes,15,rep,name=language_servers,json=languageServers,proto3" json:"language_servers,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The number of the issue that the session is bound to, 0 for none.
+	IssueNumber   int64 `protobuf:"varint,16,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolContext) Reset() {
@@ -1228,6 +1240,13 @@ func (x *ToolContext) GetLanguageServers() []*v1.LanguageServer {
 		return x.LanguageServers
 	}
 	return nil
+}
+
+func (x *ToolContext) GetIssueNumber() int64 {
+	if x != nil {
+		return x.IssueNumber
+	}
+	return 0
 }
 
 // JobPolicy is what a job that runs unattended may do: everything that only looks, and the tools named here.
@@ -2767,14 +2786,15 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x03doc\x18\x04 \x01(\tR\x03doc\"\\\n" +
 	"\fAvailability\x12\x1c\n" +
 	"\tavailable\x18\x01 \x01(\bR\tavailable\x12.\n" +
-	"\x06reason\x18\x02 \x01(\v2\x16.kaged.common.v1.ErrorR\x06reason\"\xb9\x01\n" +
+	"\x06reason\x18\x02 \x01(\v2\x16.kaged.common.v1.ErrorR\x06reason\"\xd1\x01\n" +
 	"\tToolAlias\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12:\n" +
 	"\finput_schema\x18\x03 \x01(\v2\x17.google.protobuf.StructR\vinputSchema\x12:\n" +
-	"\tread_when\x18\x04 \x03(\v2\x1d.kaged.toolrunner.v1.ReadWhenR\breadWhen\"D\n" +
+	"\tread_when\x18\x04 \x03(\v2\x1d.kaged.toolrunner.v1.ReadWhenR\breadWhen\x12\x16\n" +
+	"\x06action\x18\x05 \x01(\tR\x06action\"D\n" +
 	"\x11ListToolsResponse\x12/\n" +
-	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\xa6\x04\n" +
+	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\xc9\x04\n" +
 	"\vToolContext\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
@@ -2796,7 +2816,8 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\acage_id\x18\f \x01(\tR\x06cageId\x12#\n" +
 	"\rinvocation_id\x18\r \x01(\tR\finvocationId\x12#\n" +
 	"\rproject_caged\x18\x0e \x01(\bR\fprojectCaged\x12J\n" +
-	"\x10language_servers\x18\x0f \x03(\v2\x1f.kaged.common.v1.LanguageServerR\x0flanguageServers\"!\n" +
+	"\x10language_servers\x18\x0f \x03(\v2\x1f.kaged.common.v1.LanguageServerR\x0flanguageServers\x12!\n" +
+	"\fissue_number\x18\x10 \x01(\x03R\vissueNumber\"!\n" +
 	"\tJobPolicy\x12\x14\n" +
 	"\x05tools\x18\x01 \x03(\tR\x05tools\"\xc5\x01\n" +
 	"\x0eRunToolRequest\x12\x17\n" +

@@ -177,16 +177,17 @@ func (v *invocation) offerTools(ctx context.Context) error {
 	}
 	for i := range tools {
 		t := &tools[i]
-		if !slices.Contains(v.agent.Tools, t.Name) || catalogue.TurnedOff(v.start.OperatorTools, t) {
+		units := catalogue.Allowed(v.start.OperatorTools, t, t.Given(v.agent.Tools))
+		if len(units) == 0 {
 			continue
 		}
-		shown, readWhen := llm.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema}, t.ReadWhen
+		shown, readWhen := llm.Tool{Name: t.Name, Description: t.Description, Schema: t.SchemaOf(units)}, t.ReadWhen
 		if alias := t.Alias(v.agent.Aliases[t.Name]); alias != nil {
 			shown, readWhen = llm.Tool{Name: alias.Name, Description: alias.Description, Schema: alias.Schema}, alias.ReadWhen
 		}
 		v.tools = append(v.tools, shown)
 		v.offers[shown.Name] = offer{canonical: t.Name, parallel: t.Parallel, readWhen: readWhen}
-		v.toolContext.Tools = append(v.toolContext.Tools, t.Name)
+		v.toolContext.Tools = append(v.toolContext.Tools, t.NamesOf(units)...)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ type Store interface {
 	LastUpdates(ctx context.Context, issueID string, rows int32) ([]Update, error)
 	Todos(ctx context.Context, issueID string) ([]Todo, error)
 	// ChangeTodos holds the issue while change works on its todos, and stores those that differ. It deletes no todo.
-	ChangeTodos(ctx context.Context, at Ref, now int64, change func([]Todo) ([]Todo, error)) error
+	ChangeTodos(ctx context.Context, at Ref, now int64, change func(Issue, []Todo) ([]Todo, error)) error
 }
 
 // Service applies the rules to a store.
@@ -210,24 +210,25 @@ func (s *Service) Update(ctx context.Context, at Ref, c Change) (Changed, error)
 	return out, err
 }
 
-// Comment adds a comment.
-func (s *Service) Comment(ctx context.Context, at Ref, body string, v Visibility) (Update, error) {
+// Comment adds a comment and returns it and the issue's id.
+func (s *Service) Comment(ctx context.Context, at Ref, body string, v Visibility) (u Update, issueID string,
+	err error,
+) {
 	switch {
 	case strings.TrimSpace(body) == "":
-		return Update{}, check.Field("body", "body must not be empty.")
+		return Update{}, "", check.Field("body", "body must not be empty.")
 	case v != ForAll && v != ForOperator:
-		return Update{}, check.Field("visibility", "visibility must be all or operator_only.")
+		return Update{}, "", check.Field("visibility", "visibility must be all or operator_only.")
 	}
 	if err := checkMarkdown("body", body); err != nil {
-		return Update{}, err
+		return Update{}, "", err
 	}
-	var u Update
-	err := s.store.Change(ctx, at, func(i Issue) (Issue, []Update, error) {
-		u = comment(author(ctx), body, v, s.now())
+	err = s.store.Change(ctx, at, func(i Issue) (Issue, []Update, error) {
+		u, issueID = comment(author(ctx), body, v, s.now()), i.ID
 		i.UpdatedAt = max(u.CreatedAt, i.UpdatedAt)
 		return i, []Update{u}, nil
 	})
-	return u, err
+	return u, issueID, err
 }
 
 // Updates returns a page of an issue's updates, the oldest first.
@@ -267,7 +268,7 @@ func (s *Service) AddTodos(ctx context.Context, at Ref, n NewTodos) ([]Todo, err
 	}
 	var added []Todo
 	now := s.now()
-	err := s.store.ChangeTodos(ctx, at, now, func(list []Todo) ([]Todo, error) {
+	err := s.store.ChangeTodos(ctx, at, now, func(_ Issue, list []Todo) ([]Todo, error) {
 		out, err := n.append(list, now)
 		if err == nil {
 			added = out[len(list):]
@@ -284,7 +285,7 @@ func (s *Service) UpdateTodo(ctx context.Context, at Ref, id string, c TodoChang
 	}
 	var out Todo
 	now := s.now()
-	err := s.store.ChangeTodos(ctx, at, now, func(list []Todo) ([]Todo, error) {
+	err := s.store.ChangeTodos(ctx, at, now, func(_ Issue, list []Todo) ([]Todo, error) {
 		i, err := c.apply(list, id, author(ctx), now)
 		if err == nil {
 			out = list[i]
@@ -294,19 +295,27 @@ func (s *Service) UpdateTodo(ctx context.Context, at Ref, id string, c TodoChang
 	return out, err
 }
 
-// Work does one action of kaged.todo and returns the list and the id of its todo, or "".
-func (s *Service) Work(ctx context.Context, at Ref, w Work) (list []Todo, about string, err error) {
+// Worked is what an action of kaged.todo leaves: the issue's id, its todos, and the id of the todo that the action was
+// about, or "".
+type Worked struct {
+	IssueID string
+	List    []Todo
+	About   string
+}
+
+// Work does one action of kaged.todo.
+func (s *Service) Work(ctx context.Context, at Ref, w Work) (out Worked, err error) {
 	if w.Action == View {
-		list, err = s.Todos(ctx, at)
-		return list, "", err
+		out.List, err = s.Todos(ctx, at)
+		return out, err
 	}
 	now := s.now()
-	err = s.store.ChangeTodos(ctx, at, now, func(before []Todo) (after []Todo, err error) {
-		after, about, err = w.apply(before, author(ctx), now)
-		list = after
+	err = s.store.ChangeTodos(ctx, at, now, func(i Issue, before []Todo) ([]Todo, error) {
+		after, about, err := w.apply(before, author(ctx), now)
+		out = Worked{IssueID: i.ID, List: after, About: about}
 		return after, err
 	})
-	return list, about, err
+	return out, err
 }
 
 // AsTool turns the API's errors into those of tools: a missing issue, a transition that is not legal, parameters.

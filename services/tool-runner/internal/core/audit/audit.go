@@ -25,6 +25,16 @@ const (
 	// CageFound is what was made in a cage and is run by tools outside it: in the cage of one command, or in one that was no longer
 	// held at its end.
 	CageFound = "cage.found"
+	// Changes of issues and todos by agents.
+	IssueCreated      = "kaged.issue.created"
+	IssueCommented    = "kaged.issue.commented"
+	IssueTransitioned = "kaged.issue.transitioned"
+	TodoSet           = "kaged.todo.set"
+	TodoAdded         = "kaged.todo.added"
+	TodoStarted       = "kaged.todo.started"
+	TodoCompleted     = "kaged.todo.completed"
+	TodoDropped       = "kaged.todo.dropped"
+	TodoNoted         = "kaged.todo.noted"
 	// ApprovalRequested is a call that waits for an operator; session-manager records the answer.
 	ApprovalRequested = "tool.approval.requested"
 )

@@ -67,7 +67,7 @@ func New(catalogue []*tool.Entry, opts Options) (*Dispatcher, error) {
 	}
 	held := newLocks()
 	around := []behaviour{
-		recording(opts.AuditValue), guarding(opts.Log), validating, scoping, permitting(opts.Rules, d.views),
+		recording(opts.AuditValue), guarding(opts.Log), validating, scoping, giving, permitting(opts.Rules, d.views),
 		approving(opts.Guard, opts.Timeout),
 		bounding(opts.Timeout), finishing, locking(held, opts.LockWait),
 	}
@@ -156,12 +156,16 @@ func shown(f *fault.Error) *fault.Error {
 // resolve finds the tool a call names. A tool that does not exist and one that is not enabled for this agent read the same.
 func (d *Dispatcher) resolve(call *tool.Call) (*tool.Entry, tool.Tool) {
 	b, ok := d.byName[call.Name]
-	if ok && slices.Contains(call.From.Tools, b.entry.Name()) {
+	if ok && b.entry.GivenBy(call.From.Tools) {
 		return b.entry, b.tool
 	}
-	err := fault.New(fault.ToolNotFound, "There is no tool %.80q for this agent.", call.Name).With("tool", call.Name)
+	err := noTool(call.Name)
 	none := wrapped{run: func(context.Context, *tool.Call) (tool.Result, error) { return tool.Result{}, err }}
 	return nil, recording(d.opts.AuditValue)(nil, none)
+}
+
+func noTool(name string) *fault.Error {
+	return fault.New(fault.ToolNotFound, "There is no tool %.80q for this agent.", name).With("tool", name)
 }
 
 // wrapped is a tool whose Run is replaced.

@@ -8,6 +8,7 @@
 //	guard        a panic becomes a result                      internal
 //	validate     JSON Schema, typed parameters                 invalid_params
 //	scope        root-only tools                               principal_scope_violation
+//	give         actions that the agent has, of a part         tool_not_found
 //	permit       paths resolved, cage and operator's rules     invalid_params, capability_denied, seccomp_insufficient
 //	approve      category, blocked commands, operator          command_blocked, approval_required, timeout, or the question
 //	bound        the time of tools that keep none themselves   timeout

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -27,6 +28,20 @@ func scoping(entry *tool.Entry, next tool.Tool) tool.Tool {
 	return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
 		if call.From.Agent != tool.RootAgent {
 			return tool.Result{}, rootOnly(entry)
+		}
+		return next.Run(ctx, call)
+	}}
+}
+
+// giving keeps an agent that has a part of a tool to its actions.
+func giving(entry *tool.Entry, next tool.Tool) tool.Tool {
+	if entry.Action == nil {
+		return next
+	}
+	return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
+		action := entry.Name() + "." + entry.Action(call.Params)
+		if !slices.Contains(call.From.Tools, entry.Name()) && !slices.Contains(call.From.Tools, action) {
+			return tool.Result{}, noTool(action)
 		}
 		return next.Run(ctx, call)
 	}}

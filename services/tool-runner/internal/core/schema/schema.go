@@ -212,6 +212,8 @@ func describe(typ reflect.Type) map[string]any {
 		return map[string]any{"type": "object", "additionalProperties": describe(typ.Elem())}
 	case typ.Kind() == reflect.Struct:
 		return object(typ)
+	case typ.Kind() == reflect.Interface:
+		return map[string]any{} // any value
 	}
 	panic("schema: cannot describe " + typ.String())
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 
 	"kaged.dev/pkg/fault"
@@ -52,6 +54,9 @@ type Entry struct {
 	Parallel bool
 	// ReadWhen describes the calls that only look, of a tool that does more.
 	ReadWhen toolcall.ReadWhen
+	// Action returns the action that a call is, of a tool whose actions are given one by one; nil for one that is given as
+	// a whole.
+	Action func(params any) string
 	// OwnTimeout says that the tool bounds its time itself.
 	OwnTimeout bool
 	// Output is the schema of the result.
@@ -88,14 +93,23 @@ func (e *Entry) Decode(name string, input json.RawMessage) (any, error) {
 	return e.decode(input)
 }
 
+// GivenBy reports whether a list of names gives the tool, or one of its actions.
+func (e *Entry) GivenBy(names []string) bool {
+	return slices.Contains(names, e.Name()) || slices.ContainsFunc(e.Aliases, func(a Alias) bool {
+		return a.Action != "" && slices.Contains(names, a.Name)
+	})
+}
+
 // OnlyLooks reports whether a call by one of the tool's names only looks.
 func (e *Entry) OnlyLooks(name string, input json.RawMessage) bool {
 	if e.Category == Read {
 		return true
 	}
 	for i := range e.Aliases {
-		if e.Aliases[i].Name == name {
-			return e.Aliases[i].ReadWhen.OnlyLooks(input)
+		if a := &e.Aliases[i]; a.Name == name && a.Action != "" {
+			return e.ReadWhen.OnlyLooks(fmt.Appendf(nil, `{"action":%q}`, a.Action))
+		} else if a.Name == name {
+			return a.ReadWhen.OnlyLooks(input)
 		}
 	}
 	return e.ReadWhen.OnlyLooks(input)
@@ -113,6 +127,9 @@ type Alias struct {
 	Input             *schema.Schema
 	// ReadWhen describes the calls by this name that only look.
 	ReadWhen toolcall.ReadWhen
+	// Action is the tool's action that the alias fixes, "" for another name of the whole tool. A call by it looks only if
+	// the tool's with this action does.
+	Action string
 
 	decode func(json.RawMessage) (any, error)
 }
@@ -128,6 +145,13 @@ func AliasOf[A, P any](name, description string, adapt func(A) P) Alias {
 		p := adapt(a)
 		return &p, nil
 	}}
+}
+
+// ActionOf declares an alias that fixes an action of the tool name; adapt fills in the parameters and the action.
+func ActionOf[A, P any](name, action, description string, adapt func(A) P) Alias {
+	a := AliasOf(name+"."+action, description, adapt)
+	a.Action = action
+	return a
 }
 
 // AliasWith declares an alias of a tool whose parameters input describes; it takes the same.
@@ -159,8 +183,10 @@ type Spec[P, R any] struct {
 	DefaultRoot       bool
 	Parallel          bool
 	ReadWhen          toolcall.ReadWhen
-	OwnTimeout        bool
-	Requires          []Requirement
+	// Action returns a call's action, for a tool with aliases that fix one; else nil.
+	Action     func(*P) string
+	OwnTimeout bool
+	Requires   []Requirement
 	// Needs fills in the requirements of one call; nil means that Requires holds for every call as it is.
 	Needs func(*P) []Requirement
 	// Commands says what one call would run; nil for a tool that runs nothing.
@@ -206,7 +232,12 @@ func define[P, R any](s Spec[P, R], input *schema.Schema) *Entry {
 	if s.Preview != nil {
 		preview = func(ctx context.Context, call *Call) (string, error) { return s.Preview(ctx, call, call.Params.(*P)) }
 	}
+	var action func(any) string
+	if s.Action != nil {
+		action = func(params any) string { return s.Action(params.(*P)) }
+	}
 	return &Entry{
+		Action: action,
 		Effect: effect, Preview: preview,
 		Tool: t, Source: Builtin, Category: s.Category, Requires: s.Requires, Needs: needs, Commands: commands, RootOnly: s.RootOnly,
 		DefaultRoot: s.DefaultRoot, Parallel: s.Parallel, ReadWhen: s.ReadWhen, OwnTimeout: s.OwnTimeout, Output: schema.Of[R](), Aliases: s.Aliases,

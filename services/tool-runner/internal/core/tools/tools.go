@@ -13,6 +13,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/processes"
 	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/tool"
+	"kaged.dev/services/tool-runner/internal/core/tracker"
 )
 
 // Deps are what the tools work with.
@@ -30,6 +31,8 @@ type Deps struct {
 	Languages language.Servers
 	// Told remembers the errors that agents were told of after their edits.
 	Told *language.Told
+	// Tracker keeps issues; without it the tools that need it fail.
+	Tracker tracker.Tracker
 	// Notes finds passages in the memory of projects.
 	Notes *memories.Shelf
 	// Parsers parse what structural search and rewriting look at.
@@ -64,6 +67,8 @@ type Limits struct {
 	Shell  ShellLimits
 	// AfterEdit is how long a changed file's errors are waited for, 0 for never.
 	AfterEdit time.Duration
+	// IssueBytes bounds the updates of an issue that are shown.
+	IssueBytes int
 	// Syntax bounds search.ast and edit.ast.
 	Syntax SyntaxLimits
 	// Memory bounds memory.search.
@@ -87,6 +92,8 @@ func Catalogue(deps Deps) []*tool.Entry {
 		shellBash(deps),
 		shellExec(deps),
 		shellProcess(deps),
+		kagedIssue(deps),
+		kagedTodo(deps),
 		memorySearch(deps),
 		memoryGet(deps),
 	}
