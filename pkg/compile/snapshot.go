@@ -3,6 +3,7 @@ package compile
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -45,6 +46,8 @@ type Agent struct {
 	Aliases map[string]string
 	// Writes says whether one of its tools changes files or runs programs.
 	Writes bool
+	// Budget bounds each call of it, with all agents below; nil without limits.
+	Budget *dsl.Budget
 	// Children are its direct children by key.
 	Children []*Agent
 	// ResumeOnCrash counts for the root only.
@@ -104,7 +107,7 @@ func (a *Agent) Proto() *harnessv1.AgentNode {
 		Key: a.Key, Path: a.Path, Model: a.Model, PromptPath: a.PromptPath, Description: a.Description,
 		MaxSteps: optional(a.MaxSteps), MaxOutputTokens: optional(a.MaxOutputTokens), Cage: a.Cage.Proto(), Tools: a.Tools,
 		OnCrash: harnessv1.CrashPolicy_CRASH_POLICY_STOP, IncludeToolResultsInContext: a.IncludeToolResults,
-		ToolAliases: a.Aliases, Writes: &a.Writes,
+		ToolAliases: a.Aliases, Writes: &a.Writes, Budget: budgetProto(a.Budget),
 	}
 	if a.ResumeOnCrash {
 		n.OnCrash = harnessv1.CrashPolicy_CRASH_POLICY_RESUME
@@ -126,6 +129,7 @@ func AgentFromProto(n *harnessv1.AgentNode) *Agent {
 		MaxSteps: int(n.GetMaxSteps()), MaxOutputTokens: int(n.GetMaxOutputTokens()), Cage: dsl.CageFromProto(n.GetCage()),
 		Tools: n.GetTools(), Aliases: n.GetToolAliases(), IncludeToolResults: n.GetIncludeToolResultsInContext(),
 		ResumeOnCrash: n.GetOnCrash() == harnessv1.CrashPolicy_CRASH_POLICY_RESUME, Writes: n.Writes == nil || n.GetWrites(),
+		Budget: budgetFromProto(n.GetBudget()),
 	}
 	for _, child := range n.GetChildren() {
 		a.Children = append(a.Children, AgentFromProto(child))
@@ -167,4 +171,25 @@ func optional(n int) *int32 {
 	}
 	v := int32(n)
 	return &v
+}
+
+func budgetProto(b *dsl.Budget) *harnessv1.AgentBudget {
+	if b == nil {
+		return nil
+	}
+	return &harnessv1.AgentBudget{
+		NanoUsd: b.NanoUSD, Tokens: b.Tokens, Calls: b.Calls, WalltimeMs: b.Walltime.Milliseconds(),
+		LiveAgents: int32(b.LiveAgents), Depth: int32(b.Depth), AllowUnpriced: b.AllowUnpriced,
+	}
+}
+
+func budgetFromProto(p *harnessv1.AgentBudget) *dsl.Budget {
+	if p == nil {
+		return nil
+	}
+	return &dsl.Budget{
+		NanoUSD: p.GetNanoUsd(), Tokens: p.GetTokens(), Calls: p.GetCalls(),
+		Walltime:   time.Duration(p.GetWalltimeMs()) * time.Millisecond,
+		LiveAgents: int(p.GetLiveAgents()), Depth: int(p.GetDepth()), AllowUnpriced: p.GetAllowUnpriced(),
+	}
 }

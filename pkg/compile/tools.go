@@ -18,7 +18,7 @@ type resolver struct {
 func (r *resolver) agent(a *dsl.Agent, isRoot bool) *Agent {
 	out := &Agent{
 		Key: a.Key, Path: a.Path, Model: a.Model, PromptPath: a.Prompt, Description: a.Description,
-		MaxSteps: a.MaxSteps, MaxOutputTokens: a.MaxOutputTokens, Cage: a.Cage,
+		MaxSteps: a.MaxSteps, MaxOutputTokens: a.MaxOutputTokens, Cage: a.Cage, Budget: a.Budget,
 		ResumeOnCrash: a.ResumeOnCrash, IncludeToolResults: a.IncludeToolResults,
 	}
 	r.tools(a, out, isRoot)

@@ -15,7 +15,7 @@ func (l *loader) build(doc *node) *Project {
 		Version: int(first(doc.get("version").numberOrZero())), Slug: doc.str("project"), Description: doc.str("description"),
 		positions: map[string]Position{},
 	}
-	b := builder{loader: l, project: p}
+	b := builder{loader: l, project: p, bounds: map[*Agent]*Budget{}}
 	for _, e := range doc.entries {
 		b.locate(e, e.key)
 	}
@@ -32,6 +32,8 @@ type builder struct {
 	project *Project
 	prompts []Reference
 	aliases []Reference
+	// bounds are what the budgets of an agent and of those above it leave it; an agent without one is missing.
+	bounds map[*Agent]*Budget
 }
 
 // locate records where a value is written, and the values inside it. Agents locate their own subagents, whose tree paths
@@ -71,6 +73,7 @@ func (b *builder) agent(n *node, key, tree string, parent *Agent) *Agent {
 		b.principalScope(a, parent)
 	}
 	b.cage(a, n, parent)
+	b.budget(a, n, parent)
 	b.extras(a, n, parent)
 	if subagents := n.get("subagents"); subagents != nil {
 		for _, e := range subagents.entries {

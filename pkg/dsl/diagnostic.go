@@ -31,6 +31,8 @@ const (
 	OverridesForbiddenKey Kind = "overrides_forbidden_key"
 	// CageWiderThanParent is an agent that asks for more than the agent above it has.
 	CageWiderThanParent Kind = "cage_wider_than_parent"
+	// BudgetWiderThanParent is a limit of a budget that is higher than one above it, so that it never counts; a warning.
+	BudgetWiderThanParent Kind = "budget_wider_than_parent"
 	// PromptRefused is a prompt path with something at it that cannot be a prompt.
 	PromptRefused Kind = "prompt_refused"
 	// PrincipalScope is a root-only tool switched on for another agent.

@@ -50,6 +50,15 @@ var actsOn = map[string]string{
 	"cage.limits.pids":     "sandbox-supervisor: limits",
 	"cage.limits.walltime": "sandbox-supervisor: limits",
 
+	"agent.budget":       "harness/budget",
+	"budget.usd":         "harness/budget",
+	"budget.tokens":      "harness/budget",
+	"budget.calls":       "harness/budget",
+	"budget.walltime":    "harness/loop: the clock of an invocation",
+	"budget.live_agents": "harness/budget",
+	"budget.depth":       "harness/budget",
+	"budget.unpriced":    "harness/budget",
+
 	"reference.path":                  "dsl: references",
 	"reference.name":                  "dsl: references",
 	"reference.description":           "dsl: references",

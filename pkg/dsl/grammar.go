@@ -201,6 +201,7 @@ func init() {
 		{name: "max_steps", shape: wholeNumber("The most model calls of one run.", 1, MaxSteps)},
 		{name: "max_output_tokens", shape: wholeNumber("The most tokens of one answer.", 1, MaxOutputTokens)},
 		{name: "cage", strict: true, shape: cageOrNone},
+		{name: "budget", shape: budgetShape},
 		{name: "subagents", shape: &shape{kind: mapShape, keys: keyPattern, most: 64, values: subagentShape, doc: "The agents it can call, by name."}},
 		{name: "on_crash", shape: oneWord("What happens to a run that a crash cut off; only the root agent's counts.", "stop", "resume")},
 		{name: "include_tool_results_in_context", shape: &shape{kind: booleanShape, doc: "Whether results of earlier runs' tools are shown to the model again; true unless set."}},

@@ -136,6 +136,8 @@ type Agent struct {
 	MaxSteps, MaxOutputTokens int
 	// Cage is its cage, nil for none. Without a cage key an agent has its parent's.
 	Cage *Cage
+	// Budget bounds each call of it, with all agents below; nil for none.
+	Budget *Budget
 	// Subagents are its direct children by key.
 	Subagents []*Agent
 	// ResumeOnCrash says whether a run that a crash cut off goes on in a new one; only the root's counts.

@@ -30,6 +30,7 @@ var (
 	RunStarted          = Type{Channel: Events, Name: "run.started", Message: "RunStarted", OfSocket: false}
 	RunRetry            = Type{Channel: Events, Name: "run.retry", Message: "RunRetry", OfSocket: false}
 	RunEnded            = Type{Channel: Events, Name: "run.ended", Message: "RunEnded", OfSocket: false}
+	BudgetState         = Type{Channel: Events, Name: "budget.state", Message: "BudgetState", OfSocket: false}
 	RunCage             = Type{Channel: Events, Name: "run.cage", Message: "RunCage", OfSocket: false}
 	PromptHeld          = Type{Channel: Events, Name: "prompt.held", Message: "PromptHeld", OfSocket: false}
 	NetworkAttempted    = Type{Channel: Events, Name: "net.attempt", Message: "NetworkAttempted", OfSocket: false}
@@ -56,6 +57,7 @@ var all = [...]Type{
 	RunStarted,
 	RunRetry,
 	RunEnded,
+	BudgetState,
 	RunCage,
 	PromptHeld,
 	NetworkAttempted,

@@ -87,6 +87,11 @@ func note(e contract.Event) (*harnessv1.RunEvent, error) {
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Network{Network: &harnessv1.NetworkTried{
 			AgentPath: e.Audit.Agent, Audit: e.Audit.Proto(), Attempt: e.Attempt.Proto(),
 		}}}, nil
+	case contract.BudgetState:
+		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_BudgetState{BudgetState: &harnessv1.BudgetState{
+			Scope: string(e.Scope), AgentPath: e.Agent,
+			Limit: Amount(e.Limit), Spent: Amount(e.Spent), Reserved: Amount(e.Reserved),
+		}}}, nil
 	case contract.AuditMoved:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_AuditHead{AuditHead: AuditHead(e.Head)}}, nil
 	}
@@ -181,6 +186,12 @@ func fromNote(ev *harnessv1.RunEvent) contract.Event {
 		return contract.NetworkTried{
 			Attempt: contract.AttemptFromProto(n.GetAttempt()), Audit: contract.RecordFromProto(n.GetAudit()),
 		}
+	case *harnessv1.RunEvent_BudgetState:
+		b := e.BudgetState
+		return contract.BudgetState{
+			Scope: contract.BudgetScope(b.GetScope()), Agent: b.GetAgentPath(), Limit: FromAmount(b.GetLimit()),
+			Spent: FromAmount(b.GetSpent()), Reserved: FromAmount(b.GetReserved()),
+		}
 	case *harnessv1.RunEvent_AuditHead:
 		return contract.AuditMoved{Head: FromAuditHead(e.AuditHead)}
 	case *harnessv1.RunEvent_AgentStarted:
@@ -271,4 +282,16 @@ func AuditHead(h contract.AuditHead) *harnessv1.AuditHead {
 // FromAuditHead is the reverse of [AuditHead].
 func FromAuditHead(p *harnessv1.AuditHead) contract.AuditHead {
 	return contract.AuditHead{Hash: p.GetHash(), Items: int(p.GetItems())}
+}
+
+// Amount returns a use of models as a message.
+func Amount(a contract.Amount) *harnessv1.Amount {
+	return &harnessv1.Amount{NanoUsd: a.NanoUSD, Tokens: a.Tokens, Calls: a.Calls}
+}
+
+// FromAmount is the reverse of [Amount]. A negative number is none.
+func FromAmount(p *harnessv1.Amount) contract.Amount {
+	return contract.Amount{
+		NanoUSD: max(p.GetNanoUsd(), 0), Tokens: max(p.GetTokens(), 0), Calls: max(p.GetCalls(), 0),
+	}
 }

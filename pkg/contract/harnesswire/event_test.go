@@ -43,6 +43,11 @@ func events() map[string]contract.Event {
 			Outcome: contract.Failed, Stop: llm.StopAborted, Usage: usage, Stats: stats, Err: failure, ClosingText: "c",
 			Partial: []llm.Block{{Text: &llm.Text{Text: "t"}}}, Steps: 2, Detail: map[string]any{"status": 500.0},
 		},
+		"budget_state": contract.BudgetState{
+			Scope: contract.AgentBudget, Agent: "primary", Limit: contract.Amount{NanoUSD: 9, Tokens: 8, Calls: 7},
+			Spent:    contract.Amount{NanoUSD: 6, Tokens: 5, Calls: 4},
+			Reserved: contract.Amount{NanoUSD: 3, Tokens: 2, Calls: 1},
+		},
 		"audit_head": contract.AuditMoved{Head: contract.AuditHead{Hash: "h", Items: 3}},
 		"approval": contract.ApprovalRequested{
 			ID: "i", CallID: "c", Step: 1, Audit: []contract.Record{record},

@@ -2,6 +2,9 @@
 package wire
 
 import (
+	"google.golang.org/protobuf/proto"
+
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/llm"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
@@ -32,4 +35,24 @@ func cost(c *llm.Cost) *apiv1.Cost {
 		Input: c.Input, Output: c.Output, Reasoning: c.Reasoning,
 		CacheRead: c.CacheRead, CacheWrite: c.CacheWrite, Total: c.Total,
 	}
+}
+
+// BudgetLimit returns a limit as clients are shown it: without what is not bounded.
+func BudgetLimit(a contract.Amount) *apiv1.BudgetLimit {
+	out := &apiv1.BudgetLimit{}
+	if a.NanoUSD > 0 {
+		out.Usd = proto.Float64(a.USD())
+	}
+	if a.Tokens > 0 {
+		out.Tokens = &a.Tokens
+	}
+	if a.Calls > 0 {
+		out.Calls = &a.Calls
+	}
+	return out
+}
+
+// BudgetUse returns a use of models as clients are shown it.
+func BudgetUse(a contract.Amount) *apiv1.BudgetUse {
+	return &apiv1.BudgetUse{Usd: a.USD(), Tokens: a.Tokens, Calls: a.Calls}
 }

@@ -1732,6 +1732,107 @@ func (x *RunEnded) GetCostUsd() float64 {
 	return 0
 }
 
+// BudgetState is events budget.state: how much of a budget is left. It comes at most once a second for a budget, and at
+// each call that a budget refuses.
+type BudgetState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// agent, session or operator.
+	Scope string `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	// The tree path of the agent whose budget it is; missing for other scopes.
+	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// What it allows. An agent's budget is that of one call of it; the root agent's bounds a run.
+	Limit *BudgetLimit `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// What is spent.
+	Spent *BudgetUse `protobuf:"bytes,4,opt,name=spent,proto3" json:"spent,omitempty"`
+	// What calls in flight may use at most.
+	Reserved *BudgetUse `protobuf:"bytes,5,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	// The run.
+	RunId string `protobuf:"bytes,6,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The invocation in which it changed; missing for the root agent.
+	InvocationId  string `protobuf:"bytes,7,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BudgetState) Reset() {
+	*x = BudgetState{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BudgetState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BudgetState) ProtoMessage() {}
+
+func (x *BudgetState) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BudgetState.ProtoReflect.Descriptor instead.
+func (*BudgetState) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *BudgetState) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *BudgetState) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *BudgetState) GetLimit() *BudgetLimit {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
+func (x *BudgetState) GetSpent() *BudgetUse {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
+func (x *BudgetState) GetReserved() *BudgetUse {
+	if x != nil {
+		return x.Reserved
+	}
+	return nil
+}
+
+func (x *BudgetState) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *BudgetState) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
 // RunCage is events run.cage: the cage of a run's agent was made, is missing because cages are switched off, or has ended.
 type RunCage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1761,7 +1862,7 @@ type RunCage struct {
 
 func (x *RunCage) Reset() {
 	*x = RunCage{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +1874,7 @@ func (x *RunCage) String() string {
 func (*RunCage) ProtoMessage() {}
 
 func (x *RunCage) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +1887,7 @@ func (x *RunCage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCage.ProtoReflect.Descriptor instead.
 func (*RunCage) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{22}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RunCage) GetRunId() string {
@@ -1877,7 +1978,7 @@ type PromptHeld struct {
 
 func (x *PromptHeld) Reset() {
 	*x = PromptHeld{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +1990,7 @@ func (x *PromptHeld) String() string {
 func (*PromptHeld) ProtoMessage() {}
 
 func (x *PromptHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2003,7 @@ func (x *PromptHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptHeld.ProtoReflect.Descriptor instead.
 func (*PromptHeld) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{23}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PromptHeld) GetRunId() string {
@@ -1958,7 +2059,7 @@ type NetworkAttempted struct {
 
 func (x *NetworkAttempted) Reset() {
 	*x = NetworkAttempted{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2071,7 @@ func (x *NetworkAttempted) String() string {
 func (*NetworkAttempted) ProtoMessage() {}
 
 func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2084,7 @@ func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkAttempted.ProtoReflect.Descriptor instead.
 func (*NetworkAttempted) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{24}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NetworkAttempted) GetRunId() string {
@@ -2055,7 +2156,7 @@ type SessionStateChanged struct {
 
 func (x *SessionStateChanged) Reset() {
 	*x = SessionStateChanged{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2168,7 @@ func (x *SessionStateChanged) String() string {
 func (*SessionStateChanged) ProtoMessage() {}
 
 func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2181,7 @@ func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionStateChanged.ProtoReflect.Descriptor instead.
 func (*SessionStateChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{25}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SessionStateChanged) GetState() string {
@@ -2124,7 +2225,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2237,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,7 +2250,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{26}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -2240,7 +2341,7 @@ type ApprovalResolved struct {
 
 func (x *ApprovalResolved) Reset() {
 	*x = ApprovalResolved{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2252,7 +2353,7 @@ func (x *ApprovalResolved) String() string {
 func (*ApprovalResolved) ProtoMessage() {}
 
 func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2265,7 +2366,7 @@ func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalResolved.ProtoReflect.Descriptor instead.
 func (*ApprovalResolved) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{27}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ApprovalResolved) GetApprovalId() string {
@@ -2337,7 +2438,7 @@ type AuditWarning struct {
 
 func (x *AuditWarning) Reset() {
 	*x = AuditWarning{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2349,7 +2450,7 @@ func (x *AuditWarning) String() string {
 func (*AuditWarning) ProtoMessage() {}
 
 func (x *AuditWarning) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2362,7 +2463,7 @@ func (x *AuditWarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWarning.ProtoReflect.Descriptor instead.
 func (*AuditWarning) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{28}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AuditWarning) GetWarning() string {
@@ -2383,7 +2484,7 @@ var File_kaged_api_v1_frame_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x18kaged/api/v1/frame.proto\x12\fkaged.api.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\"\x8c\x01\n" +
+	"\x18kaged/api/v1/frame.proto\x12\fkaged.api.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19kaged/api/v1/budget.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\"\x8c\x01\n" +
 	"\vClientFrame\x12\x18\n" +
 	"\achannel\x18\x01 \x01(\tR\achannel\x12\x15\n" +
 	"\x03seq\x18\x02 \x01(\x03H\x00R\x03seq\x88\x01\x01\x12\x12\n" +
@@ -2555,7 +2656,17 @@ const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"tokens_out\x18\x06 \x01(\x03R\ttokensOut\x12\x1e\n" +
 	"\bcost_usd\x18\a \x01(\x01H\x00R\acostUsd\x88\x01\x01:\x17\x92\xbd\x18\x13\n" +
 	"\x06events\x12\trun.endedB\v\n" +
-	"\t_cost_usd\"\xf4\x02\n" +
+	"\t_cost_usd\"\xbb\x02\n" +
+	"\vBudgetState\x12\x14\n" +
+	"\x05scope\x18\x01 \x01(\tR\x05scope\x12#\n" +
+	"\n" +
+	"agent_path\x18\x02 \x01(\tB\x04\xb0\xbb\x18\x01R\tagentPath\x12/\n" +
+	"\x05limit\x18\x03 \x01(\v2\x19.kaged.api.v1.BudgetLimitR\x05limit\x12-\n" +
+	"\x05spent\x18\x04 \x01(\v2\x17.kaged.api.v1.BudgetUseR\x05spent\x123\n" +
+	"\breserved\x18\x05 \x01(\v2\x17.kaged.api.v1.BudgetUseR\breserved\x12\x15\n" +
+	"\x06run_id\x18\x06 \x01(\tR\x05runId\x12)\n" +
+	"\rinvocation_id\x18\a \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId:\x1a\x92\xbd\x18\x16\n" +
+	"\x06events\x12\fbudget.state\"\xf4\x02\n" +
 	"\aRunCage\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -2643,7 +2754,7 @@ func file_kaged_api_v1_frame_proto_rawDescGZIP() []byte {
 	return file_kaged_api_v1_frame_proto_rawDescData
 }
 
-var file_kaged_api_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_kaged_api_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_kaged_api_v1_frame_proto_goTypes = []any{
 	(*ClientFrame)(nil),         // 0: kaged.api.v1.ClientFrame
 	(*Hello)(nil),               // 1: kaged.api.v1.Hello
@@ -2667,39 +2778,45 @@ var file_kaged_api_v1_frame_proto_goTypes = []any{
 	(*RunStarted)(nil),          // 19: kaged.api.v1.RunStarted
 	(*RunRetry)(nil),            // 20: kaged.api.v1.RunRetry
 	(*RunEnded)(nil),            // 21: kaged.api.v1.RunEnded
-	(*RunCage)(nil),             // 22: kaged.api.v1.RunCage
-	(*PromptHeld)(nil),          // 23: kaged.api.v1.PromptHeld
-	(*NetworkAttempted)(nil),    // 24: kaged.api.v1.NetworkAttempted
-	(*SessionStateChanged)(nil), // 25: kaged.api.v1.SessionStateChanged
-	(*ApprovalRequested)(nil),   // 26: kaged.api.v1.ApprovalRequested
-	(*ApprovalResolved)(nil),    // 27: kaged.api.v1.ApprovalResolved
-	(*AuditWarning)(nil),        // 28: kaged.api.v1.AuditWarning
-	nil,                         // 29: kaged.api.v1.Hello.ResumeFromSeqEntry
-	nil,                         // 30: kaged.api.v1.Welcome.ServerSeqEntry
-	(*structpb.Value)(nil),      // 31: google.protobuf.Value
-	(*FrameUsage)(nil),          // 32: kaged.api.v1.FrameUsage
-	(*FrameStats)(nil),          // 33: kaged.api.v1.FrameStats
-	(*v1.Error)(nil),            // 34: kaged.common.v1.Error
-	(*v1.CageFinding)(nil),      // 35: kaged.common.v1.CageFinding
-	(*v1.ApprovalSubject)(nil),  // 36: kaged.common.v1.ApprovalSubject
+	(*BudgetState)(nil),         // 22: kaged.api.v1.BudgetState
+	(*RunCage)(nil),             // 23: kaged.api.v1.RunCage
+	(*PromptHeld)(nil),          // 24: kaged.api.v1.PromptHeld
+	(*NetworkAttempted)(nil),    // 25: kaged.api.v1.NetworkAttempted
+	(*SessionStateChanged)(nil), // 26: kaged.api.v1.SessionStateChanged
+	(*ApprovalRequested)(nil),   // 27: kaged.api.v1.ApprovalRequested
+	(*ApprovalResolved)(nil),    // 28: kaged.api.v1.ApprovalResolved
+	(*AuditWarning)(nil),        // 29: kaged.api.v1.AuditWarning
+	nil,                         // 30: kaged.api.v1.Hello.ResumeFromSeqEntry
+	nil,                         // 31: kaged.api.v1.Welcome.ServerSeqEntry
+	(*structpb.Value)(nil),      // 32: google.protobuf.Value
+	(*FrameUsage)(nil),          // 33: kaged.api.v1.FrameUsage
+	(*FrameStats)(nil),          // 34: kaged.api.v1.FrameStats
+	(*v1.Error)(nil),            // 35: kaged.common.v1.Error
+	(*BudgetLimit)(nil),         // 36: kaged.api.v1.BudgetLimit
+	(*BudgetUse)(nil),           // 37: kaged.api.v1.BudgetUse
+	(*v1.CageFinding)(nil),      // 38: kaged.common.v1.CageFinding
+	(*v1.ApprovalSubject)(nil),  // 39: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_api_v1_frame_proto_depIdxs = []int32{
-	31, // 0: kaged.api.v1.ClientFrame.payload:type_name -> google.protobuf.Value
-	29, // 1: kaged.api.v1.Hello.resume_from_seq:type_name -> kaged.api.v1.Hello.ResumeFromSeqEntry
-	30, // 2: kaged.api.v1.Welcome.server_seq:type_name -> kaged.api.v1.Welcome.ServerSeqEntry
-	32, // 3: kaged.api.v1.MessageEnd.usage:type_name -> kaged.api.v1.FrameUsage
-	33, // 4: kaged.api.v1.MessageEnd.stats:type_name -> kaged.api.v1.FrameStats
-	34, // 5: kaged.api.v1.SubagentEnd.error:type_name -> kaged.common.v1.Error
-	32, // 6: kaged.api.v1.SubagentEnd.usage:type_name -> kaged.api.v1.FrameUsage
-	34, // 7: kaged.api.v1.RunRetry.error:type_name -> kaged.common.v1.Error
-	34, // 8: kaged.api.v1.RunEnded.error:type_name -> kaged.common.v1.Error
-	35, // 9: kaged.api.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
-	36, // 10: kaged.api.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	32, // 0: kaged.api.v1.ClientFrame.payload:type_name -> google.protobuf.Value
+	30, // 1: kaged.api.v1.Hello.resume_from_seq:type_name -> kaged.api.v1.Hello.ResumeFromSeqEntry
+	31, // 2: kaged.api.v1.Welcome.server_seq:type_name -> kaged.api.v1.Welcome.ServerSeqEntry
+	33, // 3: kaged.api.v1.MessageEnd.usage:type_name -> kaged.api.v1.FrameUsage
+	34, // 4: kaged.api.v1.MessageEnd.stats:type_name -> kaged.api.v1.FrameStats
+	35, // 5: kaged.api.v1.SubagentEnd.error:type_name -> kaged.common.v1.Error
+	33, // 6: kaged.api.v1.SubagentEnd.usage:type_name -> kaged.api.v1.FrameUsage
+	35, // 7: kaged.api.v1.RunRetry.error:type_name -> kaged.common.v1.Error
+	35, // 8: kaged.api.v1.RunEnded.error:type_name -> kaged.common.v1.Error
+	36, // 9: kaged.api.v1.BudgetState.limit:type_name -> kaged.api.v1.BudgetLimit
+	37, // 10: kaged.api.v1.BudgetState.spent:type_name -> kaged.api.v1.BudgetUse
+	37, // 11: kaged.api.v1.BudgetState.reserved:type_name -> kaged.api.v1.BudgetUse
+	38, // 12: kaged.api.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
+	39, // 13: kaged.api.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_kaged_api_v1_frame_proto_init() }
@@ -2707,20 +2824,21 @@ func file_kaged_api_v1_frame_proto_init() {
 	if File_kaged_api_v1_frame_proto != nil {
 		return
 	}
+	file_kaged_api_v1_budget_proto_init()
 	file_kaged_api_v1_message_proto_init()
 	file_kaged_api_v1_options_proto_init()
 	file_kaged_api_v1_frame_proto_msgTypes[0].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[13].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[18].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[21].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[27].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_frame_proto_rawDesc), len(file_kaged_api_v1_frame_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1401,6 +1401,7 @@ type RunEvent struct {
 	//	*RunEvent_AgentStarted
 	//	*RunEvent_AgentEnded
 	//	*RunEvent_Retracted
+	//	*RunEvent_BudgetState
 	Event isRunEvent_Event `protobuf_oneof:"event"`
 	// The invocation it happened in, empty for the root agent's. finished and audit_head are of the root agent alone.
 	InvocationId  string `protobuf:"bytes,15,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
@@ -1598,6 +1599,15 @@ func (x *RunEvent) GetRetracted() *Retracted {
 	return nil
 }
 
+func (x *RunEvent) GetBudgetState() *BudgetState {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_BudgetState); ok {
+			return x.BudgetState
+		}
+	}
+	return nil
+}
+
 func (x *RunEvent) GetInvocationId() string {
 	if x != nil {
 		return x.InvocationId
@@ -1695,6 +1705,11 @@ type RunEvent_Retracted struct {
 	Retracted *Retracted `protobuf:"bytes,18,opt,name=retracted,proto3,oneof"`
 }
 
+type RunEvent_BudgetState struct {
+	// How much of a budget is left.
+	BudgetState *BudgetState `protobuf:"bytes,19,opt,name=budget_state,json=budgetState,proto3,oneof"`
+}
+
 func (*RunEvent_MessageStart) isRunEvent_Event() {}
 
 func (*RunEvent_Delta) isRunEvent_Event() {}
@@ -1729,6 +1744,154 @@ func (*RunEvent_AgentEnded) isRunEvent_Event() {}
 
 func (*RunEvent_Retracted) isRunEvent_Event() {}
 
+func (*RunEvent_BudgetState) isRunEvent_Event() {}
+
+// BudgetState says how much of a budget is left. It comes at most once a second for a budget, and at each refusal.
+type BudgetState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose it is: agent, session or operator.
+	Scope string `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	// The tree path of the agent whose budget it is, empty for other scopes.
+	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// Its limit, 0 for what is not bounded.
+	Limit *Amount `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// What is spent.
+	Spent *Amount `protobuf:"bytes,4,opt,name=spent,proto3" json:"spent,omitempty"`
+	// What calls in flight may use at most.
+	Reserved      *Amount `protobuf:"bytes,5,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BudgetState) Reset() {
+	*x = BudgetState{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BudgetState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BudgetState) ProtoMessage() {}
+
+func (x *BudgetState) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BudgetState.ProtoReflect.Descriptor instead.
+func (*BudgetState) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *BudgetState) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *BudgetState) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *BudgetState) GetLimit() *Amount {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
+func (x *BudgetState) GetSpent() *Amount {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
+func (x *BudgetState) GetReserved() *Amount {
+	if x != nil {
+		return x.Reserved
+	}
+	return nil
+}
+
+// Amount is a use of models.
+type Amount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Billionths of a US dollar.
+	NanoUsd int64 `protobuf:"varint,1,opt,name=nano_usd,json=nanoUsd,proto3" json:"nano_usd,omitempty"`
+	// Input, cached or not, with output.
+	Tokens int64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// Requests sent.
+	Calls         int64 `protobuf:"varint,3,opt,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Amount) Reset() {
+	*x = Amount{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Amount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Amount) ProtoMessage() {}
+
+func (x *Amount) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Amount.ProtoReflect.Descriptor instead.
+func (*Amount) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Amount) GetNanoUsd() int64 {
+	if x != nil {
+		return x.NanoUsd
+	}
+	return 0
+}
+
+func (x *Amount) GetTokens() int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *Amount) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
 // AgentStarted is the beginning of an invocation.
 type AgentStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1756,7 +1919,7 @@ type AgentStarted struct {
 
 func (x *AgentStarted) Reset() {
 	*x = AgentStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +1931,7 @@ func (x *AgentStarted) String() string {
 func (*AgentStarted) ProtoMessage() {}
 
 func (x *AgentStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +1944,7 @@ func (x *AgentStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStarted.ProtoReflect.Descriptor instead.
 func (*AgentStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AgentStarted) GetParentInvocationId() string {
@@ -1878,7 +2041,7 @@ type AgentEnded struct {
 
 func (x *AgentEnded) Reset() {
 	*x = AgentEnded{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +2053,7 @@ func (x *AgentEnded) String() string {
 func (*AgentEnded) ProtoMessage() {}
 
 func (x *AgentEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +2066,7 @@ func (x *AgentEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEnded.ProtoReflect.Descriptor instead.
 func (*AgentEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AgentEnded) GetOutcome() Outcome {
@@ -2010,7 +2173,7 @@ type CageChanged struct {
 
 func (x *CageChanged) Reset() {
 	*x = CageChanged{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2185,7 @@ func (x *CageChanged) String() string {
 func (*CageChanged) ProtoMessage() {}
 
 func (x *CageChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2198,7 @@ func (x *CageChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageChanged.ProtoReflect.Descriptor instead.
 func (*CageChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CageChanged) GetAgentPath() string {
@@ -2116,7 +2279,7 @@ type NetworkTried struct {
 
 func (x *NetworkTried) Reset() {
 	*x = NetworkTried{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2291,7 @@ func (x *NetworkTried) String() string {
 func (*NetworkTried) ProtoMessage() {}
 
 func (x *NetworkTried) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2304,7 @@ func (x *NetworkTried) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkTried.ProtoReflect.Descriptor instead.
 func (*NetworkTried) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *NetworkTried) GetAgentPath() string {
@@ -2182,7 +2345,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2194,7 +2357,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2207,7 +2370,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MessageStart) GetProvider() string {
@@ -2251,7 +2414,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2263,7 +2426,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2276,7 +2439,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Delta) GetKind() DeltaKind {
@@ -2306,7 +2469,7 @@ type ToolCallStarted struct {
 
 func (x *ToolCallStarted) Reset() {
 	*x = ToolCallStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +2481,7 @@ func (x *ToolCallStarted) String() string {
 func (*ToolCallStarted) ProtoMessage() {}
 
 func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +2494,7 @@ func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallStarted.ProtoReflect.Descriptor instead.
 func (*ToolCallStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ToolCallStarted) GetCall() *ToolCall {
@@ -2363,7 +2526,7 @@ type ToolCallOutput struct {
 
 func (x *ToolCallOutput) Reset() {
 	*x = ToolCallOutput{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +2538,7 @@ func (x *ToolCallOutput) String() string {
 func (*ToolCallOutput) ProtoMessage() {}
 
 func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +2551,7 @@ func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallOutput.ProtoReflect.Descriptor instead.
 func (*ToolCallOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ToolCallOutput) GetToolCallId() string {
@@ -2431,7 +2594,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +2606,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +2619,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -2515,7 +2678,7 @@ type ToolCallFinished struct {
 
 func (x *ToolCallFinished) Reset() {
 	*x = ToolCallFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2527,7 +2690,7 @@ func (x *ToolCallFinished) String() string {
 func (*ToolCallFinished) ProtoMessage() {}
 
 func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2540,7 +2703,7 @@ func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallFinished.ProtoReflect.Descriptor instead.
 func (*ToolCallFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ToolCallFinished) GetResult() *ToolResult {
@@ -2610,7 +2773,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2622,7 +2785,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2635,7 +2798,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Turn) GetStep() int32 {
@@ -2705,7 +2868,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2717,7 +2880,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2730,7 +2893,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StepDone) GetStep() int32 {
@@ -2755,7 +2918,7 @@ type Retracted struct {
 
 func (x *Retracted) Reset() {
 	*x = Retracted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2767,7 +2930,7 @@ func (x *Retracted) String() string {
 func (*Retracted) ProtoMessage() {}
 
 func (x *Retracted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2780,7 +2943,7 @@ func (x *Retracted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retracted.ProtoReflect.Descriptor instead.
 func (*Retracted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Retracted) GetStep() int32 {
@@ -2823,7 +2986,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2835,7 +2998,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2848,7 +3011,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -2913,7 +3076,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2925,7 +3088,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2938,7 +3101,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -3106,7 +3269,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x10CancelInvocation\x12#\n" +
 	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\t\n" +
-	"\aRunHalt\"\xc2\b\n" +
+	"\aRunHalt\"\x86\t\n" +
 	"\bRunEvent\x12E\n" +
 	"\rmessage_start\x18\x01 \x01(\v2\x1e.kaged.harness.v1.MessageStartH\x00R\fmessageStart\x12/\n" +
 	"\x05delta\x18\x02 \x01(\v2\x17.kaged.harness.v1.DeltaH\x00R\x05delta\x12@\n" +
@@ -3129,9 +3292,21 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\ragent_started\x18\x10 \x01(\v2\x1e.kaged.harness.v1.AgentStartedH\x00R\fagentStarted\x12?\n" +
 	"\vagent_ended\x18\x11 \x01(\v2\x1c.kaged.harness.v1.AgentEndedH\x00R\n" +
 	"agentEnded\x12;\n" +
-	"\tretracted\x18\x12 \x01(\v2\x1b.kaged.harness.v1.RetractedH\x00R\tretracted\x12#\n" +
+	"\tretracted\x18\x12 \x01(\v2\x1b.kaged.harness.v1.RetractedH\x00R\tretracted\x12B\n" +
+	"\fbudget_state\x18\x13 \x01(\v2\x1d.kaged.harness.v1.BudgetStateH\x00R\vbudgetState\x12#\n" +
 	"\rinvocation_id\x18\x0f \x01(\tR\finvocationIdB\a\n" +
-	"\x05event\"\xb7\x02\n" +
+	"\x05event\"\xd8\x01\n" +
+	"\vBudgetState\x12\x14\n" +
+	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x02 \x01(\tR\tagentPath\x12.\n" +
+	"\x05limit\x18\x03 \x01(\v2\x18.kaged.harness.v1.AmountR\x05limit\x12.\n" +
+	"\x05spent\x18\x04 \x01(\v2\x18.kaged.harness.v1.AmountR\x05spent\x124\n" +
+	"\breserved\x18\x05 \x01(\v2\x18.kaged.harness.v1.AmountR\breserved\"Q\n" +
+	"\x06Amount\x12\x19\n" +
+	"\bnano_usd\x18\x01 \x01(\x03R\ananoUsd\x12\x16\n" +
+	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12\x14\n" +
+	"\x05calls\x18\x03 \x01(\x03R\x05calls\"\xb7\x02\n" +
 	"\fAgentStarted\x120\n" +
 	"\x14parent_invocation_id\x18\x01 \x01(\tR\x12parentInvocationId\x12 \n" +
 	"\ftool_call_id\x18\x02 \x01(\tR\n" +
@@ -3279,7 +3454,7 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(StepPart)(0),              // 0: kaged.harness.v1.StepPart
 	(ApprovalVerdict)(0),       // 1: kaged.harness.v1.ApprovalVerdict
@@ -3301,44 +3476,46 @@ var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(*CancelInvocation)(nil),   // 17: kaged.harness.v1.CancelInvocation
 	(*RunHalt)(nil),            // 18: kaged.harness.v1.RunHalt
 	(*RunEvent)(nil),           // 19: kaged.harness.v1.RunEvent
-	(*AgentStarted)(nil),       // 20: kaged.harness.v1.AgentStarted
-	(*AgentEnded)(nil),         // 21: kaged.harness.v1.AgentEnded
-	(*CageChanged)(nil),        // 22: kaged.harness.v1.CageChanged
-	(*NetworkTried)(nil),       // 23: kaged.harness.v1.NetworkTried
-	(*MessageStart)(nil),       // 24: kaged.harness.v1.MessageStart
-	(*Delta)(nil),              // 25: kaged.harness.v1.Delta
-	(*ToolCallStarted)(nil),    // 26: kaged.harness.v1.ToolCallStarted
-	(*ToolCallOutput)(nil),     // 27: kaged.harness.v1.ToolCallOutput
-	(*ApprovalRequested)(nil),  // 28: kaged.harness.v1.ApprovalRequested
-	(*ToolCallFinished)(nil),   // 29: kaged.harness.v1.ToolCallFinished
-	(*Turn)(nil),               // 30: kaged.harness.v1.Turn
-	(*StepDone)(nil),           // 31: kaged.harness.v1.StepDone
-	(*Retracted)(nil),          // 32: kaged.harness.v1.Retracted
-	(*Retry)(nil),              // 33: kaged.harness.v1.Retry
-	(*RunFinished)(nil),        // 34: kaged.harness.v1.RunFinished
-	nil,                        // 35: kaged.harness.v1.Target.HeadersEntry
-	nil,                        // 36: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                        // 37: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                        // 38: kaged.harness.v1.StepStored.RoutesEntry
-	(*v1.Error)(nil),           // 39: kaged.common.v1.Error
-	(*CompiledProject)(nil),    // 40: kaged.harness.v1.CompiledProject
-	(*Message)(nil),            // 41: kaged.harness.v1.Message
-	(*v1.AuditRecord)(nil),     // 42: kaged.common.v1.AuditRecord
-	(*Usage)(nil),              // 43: kaged.harness.v1.Usage
-	(*Cost)(nil),               // 44: kaged.harness.v1.Cost
-	(*v1.CageFinding)(nil),     // 45: kaged.common.v1.CageFinding
-	(*v1.NetworkAttempt)(nil),  // 46: kaged.common.v1.NetworkAttempt
-	(*ToolCall)(nil),           // 47: kaged.harness.v1.ToolCall
-	(*v1.ApprovalSubject)(nil), // 48: kaged.common.v1.ApprovalSubject
-	(*ToolResult)(nil),         // 49: kaged.harness.v1.ToolResult
-	(*Block)(nil),              // 50: kaged.harness.v1.Block
-	(StopReason)(0),            // 51: kaged.harness.v1.StopReason
-	(*Stats)(nil),              // 52: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),    // 53: google.protobuf.Struct
+	(*BudgetState)(nil),        // 20: kaged.harness.v1.BudgetState
+	(*Amount)(nil),             // 21: kaged.harness.v1.Amount
+	(*AgentStarted)(nil),       // 22: kaged.harness.v1.AgentStarted
+	(*AgentEnded)(nil),         // 23: kaged.harness.v1.AgentEnded
+	(*CageChanged)(nil),        // 24: kaged.harness.v1.CageChanged
+	(*NetworkTried)(nil),       // 25: kaged.harness.v1.NetworkTried
+	(*MessageStart)(nil),       // 26: kaged.harness.v1.MessageStart
+	(*Delta)(nil),              // 27: kaged.harness.v1.Delta
+	(*ToolCallStarted)(nil),    // 28: kaged.harness.v1.ToolCallStarted
+	(*ToolCallOutput)(nil),     // 29: kaged.harness.v1.ToolCallOutput
+	(*ApprovalRequested)(nil),  // 30: kaged.harness.v1.ApprovalRequested
+	(*ToolCallFinished)(nil),   // 31: kaged.harness.v1.ToolCallFinished
+	(*Turn)(nil),               // 32: kaged.harness.v1.Turn
+	(*StepDone)(nil),           // 33: kaged.harness.v1.StepDone
+	(*Retracted)(nil),          // 34: kaged.harness.v1.Retracted
+	(*Retry)(nil),              // 35: kaged.harness.v1.Retry
+	(*RunFinished)(nil),        // 36: kaged.harness.v1.RunFinished
+	nil,                        // 37: kaged.harness.v1.Target.HeadersEntry
+	nil,                        // 38: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                        // 39: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                        // 40: kaged.harness.v1.StepStored.RoutesEntry
+	(*v1.Error)(nil),           // 41: kaged.common.v1.Error
+	(*CompiledProject)(nil),    // 42: kaged.harness.v1.CompiledProject
+	(*Message)(nil),            // 43: kaged.harness.v1.Message
+	(*v1.AuditRecord)(nil),     // 44: kaged.common.v1.AuditRecord
+	(*Usage)(nil),              // 45: kaged.harness.v1.Usage
+	(*Cost)(nil),               // 46: kaged.harness.v1.Cost
+	(*v1.CageFinding)(nil),     // 47: kaged.common.v1.CageFinding
+	(*v1.NetworkAttempt)(nil),  // 48: kaged.common.v1.NetworkAttempt
+	(*ToolCall)(nil),           // 49: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil), // 50: kaged.common.v1.ApprovalSubject
+	(*ToolResult)(nil),         // 51: kaged.harness.v1.ToolResult
+	(*Block)(nil),              // 52: kaged.harness.v1.Block
+	(StopReason)(0),            // 53: kaged.harness.v1.StopReason
+	(*Stats)(nil),              // 54: kaged.harness.v1.Stats
+	(*structpb.Struct)(nil),    // 55: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
-	35, // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	39, // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	37, // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	41, // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
 	5,  // 2: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
 	9,  // 3: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
 	11, // 4: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
@@ -3349,72 +3526,76 @@ var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
 	15, // 9: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
 	17, // 10: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
 	18, // 11: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
-	40, // 12: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	36, // 13: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	37, // 14: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	42, // 12: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	38, // 13: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	39, // 14: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
 	7,  // 15: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
 	4,  // 16: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
 	10, // 17: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
-	41, // 18: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	43, // 18: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
 	0,  // 19: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	38, // 20: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	40, // 20: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
 	1,  // 21: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
-	24, // 22: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	25, // 23: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	26, // 24: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	27, // 25: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	29, // 26: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	30, // 27: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	31, // 28: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	42, // 29: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	33, // 30: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	34, // 31: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	26, // 22: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	27, // 23: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	28, // 24: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	29, // 25: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	31, // 26: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	32, // 27: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	33, // 28: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	44, // 29: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	35, // 30: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	36, // 31: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
 	7,  // 32: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	28, // 33: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
-	22, // 34: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
-	23, // 35: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
-	20, // 36: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
-	21, // 37: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
-	32, // 38: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
-	42, // 39: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
-	3,  // 40: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
-	39, // 41: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
-	43, // 42: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
-	44, // 43: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
-	42, // 44: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
-	42, // 45: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
-	45, // 46: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
-	46, // 47: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
-	42, // 48: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
-	2,  // 49: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	47, // 50: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	48, // 51: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	42, // 52: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	49, // 53: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	42, // 54: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	39, // 55: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	50, // 56: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	51, // 57: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	43, // 58: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	52, // 59: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	42, // 60: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
-	39, // 61: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	3,  // 62: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	51, // 63: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	43, // 64: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	52, // 65: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	39, // 66: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	50, // 67: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	53, // 68: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	6,  // 69: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	6,  // 70: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	8,  // 71: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	19, // 72: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	72, // [72:73] is the sub-list for method output_type
-	71, // [71:72] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	30, // 33: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	24, // 34: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
+	25, // 35: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
+	22, // 36: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
+	23, // 37: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
+	34, // 38: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
+	20, // 39: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
+	21, // 40: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
+	21, // 41: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
+	21, // 42: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
+	44, // 43: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
+	3,  // 44: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
+	41, // 45: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
+	45, // 46: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
+	46, // 47: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
+	44, // 48: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
+	44, // 49: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
+	47, // 50: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
+	48, // 51: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	44, // 52: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	2,  // 53: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	49, // 54: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	50, // 55: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	44, // 56: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	51, // 57: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	44, // 58: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	41, // 59: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	52, // 60: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	53, // 61: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	45, // 62: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	54, // 63: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	44, // 64: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
+	41, // 65: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	3,  // 66: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	53, // 67: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	45, // 68: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	54, // 69: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	41, // 70: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	52, // 71: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	55, // 72: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	6,  // 73: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	6,  // 74: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	8,  // 75: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	19, // 76: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	76, // [76:77] is the sub-list for method output_type
+	75, // [75:76] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -3454,6 +3635,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunEvent_AgentStarted)(nil),
 		(*RunEvent_AgentEnded)(nil),
 		(*RunEvent_Retracted)(nil),
+		(*RunEvent_BudgetState)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3461,7 +3643,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   35,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -197,7 +197,9 @@ type AgentNode struct {
 	// The names to show the model instead of canonical ones: canonical name to alias.
 	ToolAliases map[string]string `protobuf:"bytes,13,rep,name=tool_aliases,json=toolAliases,proto3" json:"tool_aliases,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Whether one of its tools changes files or runs programs; unset in snapshots of before it was noted.
-	Writes        *bool `protobuf:"varint,14,opt,name=writes,proto3,oneof" json:"writes,omitempty"`
+	Writes *bool `protobuf:"varint,14,opt,name=writes,proto3,oneof" json:"writes,omitempty"`
+	// What one call of it may use, with all agents below; unset for no limit.
+	Budget        *AgentBudget `protobuf:"bytes,15,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -330,6 +332,113 @@ func (x *AgentNode) GetWrites() bool {
 	return false
 }
 
+func (x *AgentNode) GetBudget() *AgentBudget {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+// AgentBudget bounds one call of an agent, with all agents below it. Zero values are not set.
+type AgentBudget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Billionths of a US dollar.
+	NanoUsd int64 `protobuf:"varint,1,opt,name=nano_usd,json=nanoUsd,proto3" json:"nano_usd,omitempty"`
+	// Input, cached or not, with output.
+	Tokens int64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// Requests sent to models.
+	Calls int64 `protobuf:"varint,3,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Time of work in milliseconds, without waiting for operators.
+	WalltimeMs int64 `protobuf:"varint,4,opt,name=walltime_ms,json=walltimeMs,proto3" json:"walltime_ms,omitempty"`
+	// Agents at work at once, the agent itself included.
+	LiveAgents int32 `protobuf:"varint,5,opt,name=live_agents,json=liveAgents,proto3" json:"live_agents,omitempty"`
+	// Levels of agents at work below it.
+	Depth int32 `protobuf:"varint,6,opt,name=depth,proto3" json:"depth,omitempty"`
+	// Whether models without a known price may be asked under nano_usd; they count as free.
+	AllowUnpriced bool `protobuf:"varint,7,opt,name=allow_unpriced,json=allowUnpriced,proto3" json:"allow_unpriced,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentBudget) Reset() {
+	*x = AgentBudget{}
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentBudget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentBudget) ProtoMessage() {}
+
+func (x *AgentBudget) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentBudget.ProtoReflect.Descriptor instead.
+func (*AgentBudget) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_project_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *AgentBudget) GetNanoUsd() int64 {
+	if x != nil {
+		return x.NanoUsd
+	}
+	return 0
+}
+
+func (x *AgentBudget) GetTokens() int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *AgentBudget) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *AgentBudget) GetWalltimeMs() int64 {
+	if x != nil {
+		return x.WalltimeMs
+	}
+	return 0
+}
+
+func (x *AgentBudget) GetLiveAgents() int32 {
+	if x != nil {
+		return x.LiveAgents
+	}
+	return 0
+}
+
+func (x *AgentBudget) GetDepth() int32 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
+func (x *AgentBudget) GetAllowUnpriced() bool {
+	if x != nil {
+		return x.AllowUnpriced
+	}
+	return false
+}
+
 var File_kaged_harness_v1_project_proto protoreflect.FileDescriptor
 
 const file_kaged_harness_v1_project_proto_rawDesc = "" +
@@ -341,7 +450,7 @@ const file_kaged_harness_v1_project_proto_rawDesc = "" +
 	"\aversion\x18\x03 \x01(\x05R\aversion\x12/\n" +
 	"\x04root\x18\x04 \x01(\v2\x1b.kaged.harness.v1.AgentNodeR\x04root\x12\x1b\n" +
 	"\ttools_off\x18\x05 \x03(\tR\btoolsOff\x12J\n" +
-	"\x10language_servers\x18\x06 \x03(\v2\x1f.kaged.common.v1.LanguageServerR\x0flanguageServers\"\xba\x05\n" +
+	"\x10language_servers\x18\x06 \x03(\v2\x1f.kaged.common.v1.LanguageServerR\x0flanguageServers\"\xf1\x05\n" +
 	"\tAgentNode\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
@@ -358,14 +467,25 @@ const file_kaged_harness_v1_project_proto_rawDesc = "" +
 	"\bon_crash\x18\v \x01(\x0e2\x1d.kaged.harness.v1.CrashPolicyR\aonCrash\x12D\n" +
 	"\x1finclude_tool_results_in_context\x18\f \x01(\bR\x1bincludeToolResultsInContext\x12O\n" +
 	"\ftool_aliases\x18\r \x03(\v2,.kaged.harness.v1.AgentNode.ToolAliasesEntryR\vtoolAliases\x12\x1b\n" +
-	"\x06writes\x18\x0e \x01(\bH\x02R\x06writes\x88\x01\x01\x1a>\n" +
+	"\x06writes\x18\x0e \x01(\bH\x02R\x06writes\x88\x01\x01\x125\n" +
+	"\x06budget\x18\x0f \x01(\v2\x1d.kaged.harness.v1.AgentBudgetR\x06budget\x1a>\n" +
 	"\x10ToolAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_max_stepsB\x14\n" +
 	"\x12_max_output_tokensB\t\n" +
-	"\a_writes*[\n" +
+	"\a_writes\"\xd5\x01\n" +
+	"\vAgentBudget\x12\x19\n" +
+	"\bnano_usd\x18\x01 \x01(\x03R\ananoUsd\x12\x16\n" +
+	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12\x14\n" +
+	"\x05calls\x18\x03 \x01(\x03R\x05calls\x12\x1f\n" +
+	"\vwalltime_ms\x18\x04 \x01(\x03R\n" +
+	"walltimeMs\x12\x1f\n" +
+	"\vlive_agents\x18\x05 \x01(\x05R\n" +
+	"liveAgents\x12\x14\n" +
+	"\x05depth\x18\x06 \x01(\x05R\x05depth\x12%\n" +
+	"\x0eallow_unpriced\x18\a \x01(\bR\rallowUnpriced*[\n" +
 	"\vCrashPolicy\x12\x1c\n" +
 	"\x18CRASH_POLICY_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CRASH_POLICY_STOP\x10\x01\x12\x17\n" +
@@ -385,27 +505,29 @@ func file_kaged_harness_v1_project_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_harness_v1_project_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_harness_v1_project_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_kaged_harness_v1_project_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_kaged_harness_v1_project_proto_goTypes = []any{
 	(CrashPolicy)(0),          // 0: kaged.harness.v1.CrashPolicy
 	(*CompiledProject)(nil),   // 1: kaged.harness.v1.CompiledProject
 	(*AgentNode)(nil),         // 2: kaged.harness.v1.AgentNode
-	nil,                       // 3: kaged.harness.v1.AgentNode.ToolAliasesEntry
-	(*v1.LanguageServer)(nil), // 4: kaged.common.v1.LanguageServer
-	(*v1.CagePolicy)(nil),     // 5: kaged.common.v1.CagePolicy
+	(*AgentBudget)(nil),       // 3: kaged.harness.v1.AgentBudget
+	nil,                       // 4: kaged.harness.v1.AgentNode.ToolAliasesEntry
+	(*v1.LanguageServer)(nil), // 5: kaged.common.v1.LanguageServer
+	(*v1.CagePolicy)(nil),     // 6: kaged.common.v1.CagePolicy
 }
 var file_kaged_harness_v1_project_proto_depIdxs = []int32{
 	2, // 0: kaged.harness.v1.CompiledProject.root:type_name -> kaged.harness.v1.AgentNode
-	4, // 1: kaged.harness.v1.CompiledProject.language_servers:type_name -> kaged.common.v1.LanguageServer
-	5, // 2: kaged.harness.v1.AgentNode.cage:type_name -> kaged.common.v1.CagePolicy
+	5, // 1: kaged.harness.v1.CompiledProject.language_servers:type_name -> kaged.common.v1.LanguageServer
+	6, // 2: kaged.harness.v1.AgentNode.cage:type_name -> kaged.common.v1.CagePolicy
 	2, // 3: kaged.harness.v1.AgentNode.children:type_name -> kaged.harness.v1.AgentNode
 	0, // 4: kaged.harness.v1.AgentNode.on_crash:type_name -> kaged.harness.v1.CrashPolicy
-	3, // 5: kaged.harness.v1.AgentNode.tool_aliases:type_name -> kaged.harness.v1.AgentNode.ToolAliasesEntry
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	4, // 5: kaged.harness.v1.AgentNode.tool_aliases:type_name -> kaged.harness.v1.AgentNode.ToolAliasesEntry
+	3, // 6: kaged.harness.v1.AgentNode.budget:type_name -> kaged.harness.v1.AgentBudget
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_project_proto_init() }
@@ -420,7 +542,7 @@ func file_kaged_harness_v1_project_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_project_proto_rawDesc), len(file_kaged_harness_v1_project_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

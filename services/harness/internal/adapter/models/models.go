@@ -71,3 +71,9 @@ func (Prices) Cost(target llm.Target, usage llm.Usage) (llm.Cost, bool) {
 	}
 	return modelmeta.Cost(usage, meta)
 }
+
+// MaxOutput returns how many tokens an answer of a model may have, 0 where that is not known.
+func (Prices) MaxOutput(target llm.Target) int {
+	meta, _ := modelmeta.Lookup(target.Provider, target.Driver, target.Model)
+	return meta.MaxOutput
+}

@@ -54,6 +54,7 @@ func (v *invocation) ask(ctx context.Context, q contract.ApprovalRequested) (con
 	})
 	defer watching.Wait()
 	defer close(answered)
+	defer v.account.Wait()()
 	decision, err := v.sink.Ask(ctx, v.id, q)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause

@@ -49,7 +49,7 @@ func (v *invocation) offerChildren() {
 
 // delegate calls a child, for which there is room, and returns the outcome of the call.
 func (v *invocation) delegate(ctx context.Context, c llm.ToolCall, child *compile.Agent) ToolOutcome {
-	defer v.depart()
+	defer v.account.Depart()
 	prompt, f := promptOf(c.Input)
 	if f != nil {
 		return v.failedCall(c, f, 0)
@@ -59,6 +59,7 @@ func (v *invocation) delegate(ctx context.Context, c llm.ToolCall, child *compil
 		Tree: v.Tree, id: ident.New(), callID: c.ID, parent: v, agent: child,
 		history: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: prompt}}}}},
 	}
+	w.open(v.account)
 	fin := w.run(ctx)
 	if !w.told {
 		return v.failedCall(c, cmp.Or(fin.Err, errStopping), time.Since(began))
@@ -225,9 +226,14 @@ func (t *toolTurn) agents(ctx context.Context, first, end int) {
 	over, running := make(chan struct{}, end-first), 0
 	for i := first; i < end; i++ {
 		admitted := false
+		var crowded *fault.Error
 		for t.fits(i) && ctx.Err() == nil {
-			admitted = running < t.run.deps.Limits.Agents && t.run.admit()
-			if admitted || running == 0 {
+			wait := true
+			if running < t.run.deps.Limits.Agents {
+				crowded, wait = t.run.account.Admit()
+				admitted = crowded == nil
+			}
+			if admitted || running == 0 || !wait {
 				break
 			}
 			select {
@@ -238,12 +244,12 @@ func (t *toolTurn) agents(ctx context.Context, first, end int) {
 		}
 		if ctx.Err() != nil || !t.start(i) {
 			if admitted {
-				t.run.depart()
+				t.run.account.Depart()
 			}
 			return
 		}
 		if !admitted {
-			t.refuse(i)
+			t.refuse(i, crowded)
 			continue
 		}
 		running++
@@ -259,10 +265,9 @@ func (t *toolTurn) fits(i int) bool {
 	return t.calls[i].nth < t.run.deps.Limits.TurnAgents && !t.run.stopping()
 }
 
-// refuse tells the model why a child was not called.
-func (t *toolTurn) refuse(i int) {
+// refuse tells the model why a child was not called; f is why there is no room, unless there is another reason.
+func (t *toolTurn) refuse(i int, f *fault.Error) {
 	c, limits := t.calls[i], t.run.deps.Limits
-	var f *fault.Error
 	switch {
 	case t.run.stopping():
 		t.settle(i, t.run.neverRan(c.call, errStopping))
@@ -270,9 +275,6 @@ func (t *toolTurn) refuse(i int) {
 	case c.nth >= limits.TurnAgents:
 		f = fault.New(fault.BudgetExceeded, "One turn may call %d agents; this is call %d. Call the others later.",
 			limits.TurnAgents, c.nth+1).With("resource", "turn_agents").With("limit", limits.TurnAgents)
-	default:
-		f = fault.New(fault.BudgetExceeded, "%d agents of this run are at work, and no more may be. Go on without.",
-			t.run.mostLive()).With("resource", "live_agents").With("limit", t.run.mostLive())
 	}
 	t.settle(i, t.run.failedCall(c.call, f, 0))
 }

@@ -310,6 +310,13 @@ func (flat) Cost(t llm.Target, u llm.Usage) (llm.Cost, bool) {
 	return c, true
 }
 
+func (flat) MaxOutput(t llm.Target) int {
+	if t.Model == "short" {
+		return 100
+	}
+	return 0
+}
+
 // bench is a run to be made.
 type bench struct {
 	t     *testing.T

@@ -10,6 +10,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/retry"
+	"kaged.dev/services/harness/internal/core/budget"
 )
 
 // generate makes the model call of a step: it sends the request to the targets of the agent's route until one accepts it.
@@ -19,6 +20,7 @@ func (v *invocation) generate(ctx context.Context) (answer, error) {
 		return answer{}, err
 	}
 	call := &Call{Step: v.step, Alias: v.agent.Model, Target: route.Targets[0].Target, Request: v.request()}
+	call.Request.MaxOutputTokens = v.outputBound(route)
 	sealed, err := v.pipeline.input(ctx, call)
 	if err != nil {
 		return answer{}, err
@@ -156,7 +158,25 @@ func (a *attempts) once(ctx context.Context, c candidate) (answer, error) {
 	}
 	req.Model = c.Model
 	a.run.kept = nil
-	return a.run.stream(ctx, c.driver, req, c.Target)
+	held, err := a.run.reserve(ctx, &req, c.Target)
+	if err != nil {
+		return answer{}, err
+	}
+	a.run.held = held
+	ans, err := a.run.stream(ctx, c.driver, req, c.Target)
+	if err != nil {
+		held.Settle(unfinished(ans, held))
+	}
+	return ans, err
+}
+
+// unfinished returns what counts for a call without a complete answer: all that was reserved if a model had begun to
+// answer, for its usage is not known, and otherwise the request alone.
+func unfinished(ans answer, held *budget.Reservation) contract.Amount {
+	if ans.accepted {
+		return held.Amount()
+	}
+	return contract.Amount{Calls: 1}
 }
 
 // retryable reports whether another try may fare better. A request that a provider refuses for what it says is not taken

@@ -18,6 +18,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/toolcall"
+	"kaged.dev/services/harness/internal/core/budget"
 )
 
 // limitText closes a message whose run reached its step limit while the model still wanted tools.
@@ -33,6 +34,8 @@ type invocation struct {
 	agent      *compile.Agent
 	history    []llm.Message
 	head       contract.AuditHead
+	account    *budget.Account
+	held       *budget.Reservation // of the last model call, nil before
 
 	pipeline    pipeline
 	system      []string
@@ -51,6 +54,8 @@ type invocation struct {
 	kept     []*keptBlock // of the answer that is coming in
 	broken   brokenOff    // of the turn that is coming in
 	said     string       // the text of the last turn that has one
+	asked    int64        // the size of the last request
+	answered sized        // the last that was answered
 
 	cage *held                   // nil for none
 	quit context.CancelCauseFunc // ends it
@@ -76,6 +81,12 @@ type offer struct {
 func (v *invocation) run(ctx context.Context) (fin contract.Finished) {
 	ctx, v.quit = context.WithCancelCause(ctx)
 	defer v.quit(nil)
+	defer v.account.Start(func(over *fault.Error) { v.quit(over) })()
+	defer func() {
+		if v.held != nil {
+			v.held.Settle(v.held.Amount()) // a defect kept its call from being settled
+		}
+	}()
 	defer v.leaveCage()
 	defer func() {
 		if p := recover(); p != nil {
@@ -232,7 +243,13 @@ func (v *invocation) oneStep(ctx context.Context) (more bool, err error) {
 		},
 		Wait: slices.ContainsFunc(calls, func(c llm.ToolCall) bool { return !v.parallel(c) }),
 	}
-	if err := v.emit(turn); err != nil {
+	used := v.used(ans, stats)
+	err = v.emit(turn)
+	v.held.Settle(used)
+	if err == nil {
+		err = v.showBudgets(false)
+	}
+	if err != nil {
 		return false, err
 	}
 	v.fin.Steps, v.fin.Stop = v.step, ans.done.Stop

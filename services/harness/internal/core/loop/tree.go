@@ -1,12 +1,15 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
 
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/services/harness/internal/core/budget"
 )
 
 // errStopping ends a run whose service stops. What it finished is kept, and the operator's crash policy says what
@@ -24,19 +27,23 @@ type Tree struct {
 	hold  *hold
 	// resets are the times until which targets refuse.
 	resets resets
+	book   *budget.Book
+	whole  *budget.Account // of the run
 
 	mu      sync.Mutex // guards what follows
 	routes  map[string]contract.Route
 	skipped []string // targets whose being unusable was announced
-	live    int      // invocations that are under way or about to be, the root's included
 	ends    map[string]context.CancelCauseFunc
 }
 
 // New returns a run that is to be made.
 func New(deps Deps, start Start, sink Sink) *Tree {
-	return &Tree{
-		deps: deps, start: start, sink: sink, routes: start.Routes, live: 1, ends: map[string]context.CancelCauseFunc{},
+	t := &Tree{
+		deps: deps, start: start, sink: sink, routes: start.Routes, ends: map[string]context.CancelCauseFunc{},
+		book: budget.NewBook(),
 	}
+	t.whole = t.book.Open(nil, "", &dsl.Budget{LiveAgents: cmp.Or(start.LiveAgents, deps.Limits.LiveAgents)})
+	return t
 }
 
 // Run runs the root agent to its end. It returns how it ended, whatever happens: a defect inside is a failed run. No
@@ -44,6 +51,7 @@ func New(deps Deps, start Start, sink Sink) *Tree {
 func (t *Tree) Run(ctx context.Context) contract.Finished {
 	defer t.leaveWorkspace()
 	root := &invocation{Tree: t, agent: t.start.Agent, history: t.start.History, head: t.start.AuditHead}
+	root.open(t.whole)
 	return root.run(ctx)
 }
 
@@ -56,32 +64,6 @@ func (t *Tree) Cancel(id, reason string) {
 	if end != nil {
 		end(fault.New(fault.Cancelled, "The agent was cancelled.").With("reason", reason))
 	}
-}
-
-// admit counts an invocation that is about to begin. It reports whether there is room for it.
-func (t *Tree) admit() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.live >= t.mostLive() {
-		return false
-	}
-	t.live++
-	return true
-}
-
-// mostLive is how many invocations may be under way at once.
-func (t *Tree) mostLive() int {
-	if t.start.LiveAgents > 0 {
-		return t.start.LiveAgents
-	}
-	return t.deps.Limits.LiveAgents
-}
-
-// depart makes room for another invocation.
-func (t *Tree) depart() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.live--
 }
 
 // cancelable lets [Tree.Cancel] end an invocation until the returned function is called.

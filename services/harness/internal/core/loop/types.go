@@ -140,6 +140,8 @@ type ToolOutcome struct {
 type Prices interface {
 	// Cost returns the cost of usage, false where the model's prices are not known.
 	Cost(target llm.Target, usage llm.Usage) (llm.Cost, bool)
+	// MaxOutput returns how many tokens an answer of a model may have, 0 where that is not known.
+	MaxOutput(target llm.Target) int
 }
 
 // Part is one of the two halves of a step.

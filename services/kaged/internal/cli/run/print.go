@@ -20,6 +20,7 @@ type printer struct {
 	midLine       bool              // whether out stands inside a line
 	calls         map[string]string // what each call does, by its id
 	children      map[string]child  // the agents at work below the root, by their invocations
+	budgets       map[string]int    // the share of each budget that was told, in percent, by its owner
 	written       bool              // the message is complete
 	ended         bool              // the run is over
 	outcome       string            // how it ended
@@ -32,7 +33,10 @@ func newPrinter(out, progress io.Writer, asJSON bool) *printer {
 	if !asJSON {
 		out = kit.Prose(out)
 	}
-	return &printer{out: out, progress: progress, json: asJSON, calls: map[string]string{}, children: map[string]child{}}
+	return &printer{
+		out: out, progress: progress, json: asJSON, calls: map[string]string{}, children: map[string]child{},
+		budgets: map[string]int{},
+	}
 }
 
 // frame shows one frame and says whether that was all of the run: its end and the end of its message come on channels
@@ -113,6 +117,8 @@ func (p *printer) show(f client.Frame, run string) {
 		p.below(f, run)
 	case frametype.PromptHeld.Name:
 		p.held(f, run)
+	case frametype.BudgetState.Name:
+		p.budget(f, run)
 	case frametype.RunRetry.Name:
 		if m.Error != nil {
 			p.stepOf(m.InvocationID, "agent", "retrying in %.1f s: %s (%s)", float64(m.DelayMS)/1000,

@@ -131,6 +131,11 @@ func told(p frames.Told) proto.Message {
 			RunId: p.RunID, InvocationId: p.InvocationID, AgentPath: name(e.Audit.Agent), At: e.Attempt.At, Target: cut(e.Attempt.Target, targetShare),
 			Allowed: e.Attempt.Allowed, Rule: cut(e.Attempt.Rule, targetShare), Count: e.Attempt.Count,
 		}
+	case contract.BudgetState:
+		return &apiv1.BudgetState{
+			RunId: p.RunID, InvocationId: p.InvocationID, Scope: name(string(e.Scope)), AgentPath: name(e.Agent),
+			Limit: wire.BudgetLimit(e.Limit), Spent: wire.BudgetUse(e.Spent), Reserved: wire.BudgetUse(e.Reserved),
+		}
 	}
 	return nil
 }

@@ -162,6 +162,15 @@ func TestPayloads(t *testing.T) {
 			`{"run_id":"r","agent_path":"primary","at":5,"target":"a:1","allowed":false,"rule":"No rule allows it.","count":2}`,
 		},
 		{
+			frames.Told{RunID: "r", InvocationID: "i", Event: contract.BudgetState{
+				Scope: contract.AgentBudget, Agent: "primary", Limit: contract.Amount{NanoUSD: contract.NanoUSD / 2, Calls: 3},
+				Spent: contract.Amount{NanoUSD: contract.NanoUSD / 4, Tokens: 9, Calls: 2}, Reserved: contract.Amount{Calls: 1},
+			}},
+			frames.Events, "budget.state",
+			`{"scope":"agent","agent_path":"primary","limit":{"usd":0.5,"calls":3},"spent":{"usd":0.25,"tokens":9,"calls":2},` +
+				`"reserved":{"usd":0,"tokens":0,"calls":1},"run_id":"r","invocation_id":"i"}`,
+		},
+		{
 			frames.RunEnded{RunID: "r", Outcome: "completed", Steps: 2, TokensIn: 3, TokensOut: 4, CostUSD: new(0.5)},
 			frames.Events, "run.ended",
 			`{"run_id":"r","outcome":"completed","steps":2,"tokens_in":3,"tokens_out":4,"cost_usd":0.5}`,

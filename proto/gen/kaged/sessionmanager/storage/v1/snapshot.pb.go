@@ -260,7 +260,9 @@ type AgentNode struct {
 	// The names to show the model instead of canonical ones: canonical name to alias.
 	ToolAliases map[string]string `protobuf:"bytes,13,rep,name=tool_aliases,json=toolAliases,proto3" json:"tool_aliases,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Whether one of its tools changes files or runs programs; unset in snapshots of before it was noted.
-	Writes        *bool `protobuf:"varint,14,opt,name=writes,proto3,oneof" json:"writes,omitempty"`
+	Writes *bool `protobuf:"varint,14,opt,name=writes,proto3,oneof" json:"writes,omitempty"`
+	// What one call of it may use, with all agents below; unset for no limit.
+	Budget        *AgentBudget `protobuf:"bytes,15,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -393,6 +395,113 @@ func (x *AgentNode) GetWrites() bool {
 	return false
 }
 
+func (x *AgentNode) GetBudget() *AgentBudget {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+// AgentBudget bounds one call of an agent, with all agents below it. Zero values are not set.
+type AgentBudget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Billionths of a US dollar.
+	NanoUsd int64 `protobuf:"varint,1,opt,name=nano_usd,json=nanoUsd,proto3" json:"nano_usd,omitempty"`
+	// Input, cached or not, with output.
+	Tokens int64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// Requests sent to models.
+	Calls int64 `protobuf:"varint,3,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Time of work in milliseconds, without waiting for operators.
+	WalltimeMs int64 `protobuf:"varint,4,opt,name=walltime_ms,json=walltimeMs,proto3" json:"walltime_ms,omitempty"`
+	// Agents at work at once, the agent itself included.
+	LiveAgents int32 `protobuf:"varint,5,opt,name=live_agents,json=liveAgents,proto3" json:"live_agents,omitempty"`
+	// Levels of agents at work below it.
+	Depth int32 `protobuf:"varint,6,opt,name=depth,proto3" json:"depth,omitempty"`
+	// Whether models without a known price may be asked under nano_usd; they count as free.
+	AllowUnpriced bool `protobuf:"varint,7,opt,name=allow_unpriced,json=allowUnpriced,proto3" json:"allow_unpriced,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentBudget) Reset() {
+	*x = AgentBudget{}
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentBudget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentBudget) ProtoMessage() {}
+
+func (x *AgentBudget) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentBudget.ProtoReflect.Descriptor instead.
+func (*AgentBudget) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AgentBudget) GetNanoUsd() int64 {
+	if x != nil {
+		return x.NanoUsd
+	}
+	return 0
+}
+
+func (x *AgentBudget) GetTokens() int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *AgentBudget) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *AgentBudget) GetWalltimeMs() int64 {
+	if x != nil {
+		return x.WalltimeMs
+	}
+	return 0
+}
+
+func (x *AgentBudget) GetLiveAgents() int32 {
+	if x != nil {
+		return x.LiveAgents
+	}
+	return 0
+}
+
+func (x *AgentBudget) GetDepth() int32 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
+func (x *AgentBudget) GetAllowUnpriced() bool {
+	if x != nil {
+		return x.AllowUnpriced
+	}
+	return false
+}
+
 // CagePolicy is what an agent may reach, compiled from its cage block. An agent with cage: disabled has none.
 type CagePolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -423,7 +532,7 @@ type CagePolicy struct {
 
 func (x *CagePolicy) Reset() {
 	*x = CagePolicy{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[3]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +544,7 @@ func (x *CagePolicy) String() string {
 func (*CagePolicy) ProtoMessage() {}
 
 func (x *CagePolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[3]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +557,7 @@ func (x *CagePolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CagePolicy.ProtoReflect.Descriptor instead.
 func (*CagePolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{3}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CagePolicy) GetFs() []*CageMount {
@@ -536,7 +645,7 @@ type CageMount struct {
 
 func (x *CageMount) Reset() {
 	*x = CageMount{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[4]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -548,7 +657,7 @@ func (x *CageMount) String() string {
 func (*CageMount) ProtoMessage() {}
 
 func (x *CageMount) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[4]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -561,7 +670,7 @@ func (x *CageMount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageMount.ProtoReflect.Descriptor instead.
 func (*CageMount) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{4}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CageMount) GetMode() string {
@@ -604,7 +713,7 @@ type CageLimits struct {
 
 func (x *CageLimits) Reset() {
 	*x = CageLimits{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[5]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +725,7 @@ func (x *CageLimits) String() string {
 func (*CageLimits) ProtoMessage() {}
 
 func (x *CageLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[5]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +738,7 @@ func (x *CageLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageLimits.ProtoReflect.Descriptor instead.
 func (*CageLimits) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{5}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CageLimits) GetMemoryBytes() int64 {
@@ -684,7 +793,7 @@ const file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc = "" +
 	"\acommand\x18\x02 \x03(\tR\acommand\x12\x1e\n" +
 	"\n" +
 	"extensions\x18\x03 \x03(\tR\n" +
-	"extensions\"\xf7\x05\n" +
+	"extensions\"\xbd\x06\n" +
 	"\tAgentNode\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
@@ -701,14 +810,25 @@ const file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc = "" +
 	"\bon_crash\x18\v \x01(\x0e2,.kaged.sessionmanager.storage.v1.CrashPolicyR\aonCrash\x12D\n" +
 	"\x1finclude_tool_results_in_context\x18\f \x01(\bR\x1bincludeToolResultsInContext\x12^\n" +
 	"\ftool_aliases\x18\r \x03(\v2;.kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntryR\vtoolAliases\x12\x1b\n" +
-	"\x06writes\x18\x0e \x01(\bH\x02R\x06writes\x88\x01\x01\x1a>\n" +
+	"\x06writes\x18\x0e \x01(\bH\x02R\x06writes\x88\x01\x01\x12D\n" +
+	"\x06budget\x18\x0f \x01(\v2,.kaged.sessionmanager.storage.v1.AgentBudgetR\x06budget\x1a>\n" +
 	"\x10ToolAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_max_stepsB\x14\n" +
 	"\x12_max_output_tokensB\t\n" +
-	"\a_writes\"\xcf\x03\n" +
+	"\a_writes\"\xd5\x01\n" +
+	"\vAgentBudget\x12\x19\n" +
+	"\bnano_usd\x18\x01 \x01(\x03R\ananoUsd\x12\x16\n" +
+	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12\x14\n" +
+	"\x05calls\x18\x03 \x01(\x03R\x05calls\x12\x1f\n" +
+	"\vwalltime_ms\x18\x04 \x01(\x03R\n" +
+	"walltimeMs\x12\x1f\n" +
+	"\vlive_agents\x18\x05 \x01(\x05R\n" +
+	"liveAgents\x12\x14\n" +
+	"\x05depth\x18\x06 \x01(\x05R\x05depth\x12%\n" +
+	"\x0eallow_unpriced\x18\a \x01(\bR\rallowUnpriced\"\xcf\x03\n" +
 	"\n" +
 	"CagePolicy\x12:\n" +
 	"\x02fs\x18\x01 \x03(\v2*.kaged.sessionmanager.storage.v1.CageMountR\x02fs\x12\x1b\n" +
@@ -758,33 +878,35 @@ func file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_sessionmanager_storage_v1_snapshot_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_kaged_sessionmanager_storage_v1_snapshot_proto_goTypes = []any{
 	(CrashPolicy)(0),        // 0: kaged.sessionmanager.storage.v1.CrashPolicy
 	(*CompiledProject)(nil), // 1: kaged.sessionmanager.storage.v1.CompiledProject
 	(*LanguageServer)(nil),  // 2: kaged.sessionmanager.storage.v1.LanguageServer
 	(*AgentNode)(nil),       // 3: kaged.sessionmanager.storage.v1.AgentNode
-	(*CagePolicy)(nil),      // 4: kaged.sessionmanager.storage.v1.CagePolicy
-	(*CageMount)(nil),       // 5: kaged.sessionmanager.storage.v1.CageMount
-	(*CageLimits)(nil),      // 6: kaged.sessionmanager.storage.v1.CageLimits
-	nil,                     // 7: kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
-	nil,                     // 8: kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
+	(*AgentBudget)(nil),     // 4: kaged.sessionmanager.storage.v1.AgentBudget
+	(*CagePolicy)(nil),      // 5: kaged.sessionmanager.storage.v1.CagePolicy
+	(*CageMount)(nil),       // 6: kaged.sessionmanager.storage.v1.CageMount
+	(*CageLimits)(nil),      // 7: kaged.sessionmanager.storage.v1.CageLimits
+	nil,                     // 8: kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
+	nil,                     // 9: kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
 }
 var file_kaged_sessionmanager_storage_v1_snapshot_proto_depIdxs = []int32{
-	3, // 0: kaged.sessionmanager.storage.v1.CompiledProject.root:type_name -> kaged.sessionmanager.storage.v1.AgentNode
-	2, // 1: kaged.sessionmanager.storage.v1.CompiledProject.language_servers:type_name -> kaged.sessionmanager.storage.v1.LanguageServer
-	4, // 2: kaged.sessionmanager.storage.v1.AgentNode.cage:type_name -> kaged.sessionmanager.storage.v1.CagePolicy
-	3, // 3: kaged.sessionmanager.storage.v1.AgentNode.children:type_name -> kaged.sessionmanager.storage.v1.AgentNode
-	0, // 4: kaged.sessionmanager.storage.v1.AgentNode.on_crash:type_name -> kaged.sessionmanager.storage.v1.CrashPolicy
-	7, // 5: kaged.sessionmanager.storage.v1.AgentNode.tool_aliases:type_name -> kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
-	5, // 6: kaged.sessionmanager.storage.v1.CagePolicy.fs:type_name -> kaged.sessionmanager.storage.v1.CageMount
-	8, // 7: kaged.sessionmanager.storage.v1.CagePolicy.env:type_name -> kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
-	6, // 8: kaged.sessionmanager.storage.v1.CagePolicy.limits:type_name -> kaged.sessionmanager.storage.v1.CageLimits
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	3,  // 0: kaged.sessionmanager.storage.v1.CompiledProject.root:type_name -> kaged.sessionmanager.storage.v1.AgentNode
+	2,  // 1: kaged.sessionmanager.storage.v1.CompiledProject.language_servers:type_name -> kaged.sessionmanager.storage.v1.LanguageServer
+	5,  // 2: kaged.sessionmanager.storage.v1.AgentNode.cage:type_name -> kaged.sessionmanager.storage.v1.CagePolicy
+	3,  // 3: kaged.sessionmanager.storage.v1.AgentNode.children:type_name -> kaged.sessionmanager.storage.v1.AgentNode
+	0,  // 4: kaged.sessionmanager.storage.v1.AgentNode.on_crash:type_name -> kaged.sessionmanager.storage.v1.CrashPolicy
+	8,  // 5: kaged.sessionmanager.storage.v1.AgentNode.tool_aliases:type_name -> kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
+	4,  // 6: kaged.sessionmanager.storage.v1.AgentNode.budget:type_name -> kaged.sessionmanager.storage.v1.AgentBudget
+	6,  // 7: kaged.sessionmanager.storage.v1.CagePolicy.fs:type_name -> kaged.sessionmanager.storage.v1.CageMount
+	9,  // 8: kaged.sessionmanager.storage.v1.CagePolicy.env:type_name -> kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
+	7,  // 9: kaged.sessionmanager.storage.v1.CagePolicy.limits:type_name -> kaged.sessionmanager.storage.v1.CageLimits
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sessionmanager_storage_v1_snapshot_proto_init() }
@@ -799,7 +921,7 @@ func file_kaged_sessionmanager_storage_v1_snapshot_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc), len(file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

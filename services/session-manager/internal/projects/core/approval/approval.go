@@ -32,6 +32,8 @@ type Agent struct {
 	ResumeOnCrash bool
 	// Cage is nil for none.
 	Cage *dsl.Cage
+	// Budget is nil for none.
+	Budget *dsl.Budget
 }
 
 // Version is a version of a project's files.

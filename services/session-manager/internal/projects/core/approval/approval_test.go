@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/quick"
+	"time"
 
 	"kaged.dev/pkg/dsl"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
@@ -59,6 +60,7 @@ func TestWidened(t *testing.T) {
 		"fewer steps than by default": {func(a *approval.Agent) { a.MaxSteps = 19 }, ""},
 		"a number of tokens":          {func(a *approval.Agent) { a.MaxOutputTokens = 9 }, "primary max_output_tokens: the provider's → 9"},
 		"going on after a crash":      {func(a *approval.Agent) { a.ResumeOnCrash = true }, "primary on_crash: stop → resume"},
+		"a budget":                    {func(a *approval.Agent) { a.Budget = &dsl.Budget{Calls: 9, AllowUnpriced: true} }, ""},
 		"a host and a limit gone": {
 			func(a *approval.Agent) { a.Cage.Net = []string{"x.y:1"} },
 			"primary cage.net.allow:  → x.y:1",
@@ -69,6 +71,27 @@ func TestWidened(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+	bounded := agent(func(a *approval.Agent) {
+		a.Budget = &dsl.Budget{NanoUSD: dsl.Nano(0.5), Calls: 9, Walltime: time.Minute}
+	})
+	for name, tt := range map[string]struct {
+		budget *dsl.Budget
+		want   string
+	}{
+		"less":  {&dsl.Budget{NanoUSD: dsl.Nano(0.25), Calls: 9, Walltime: time.Second, Depth: 1}, ""},
+		"more":  {&dsl.Budget{NanoUSD: dsl.Nano(0.75), Calls: 9, Walltime: time.Minute}, "primary budget.usd: 0.5 → 0.75"},
+		"fewer": {&dsl.Budget{NanoUSD: dsl.Nano(0.5), Walltime: time.Minute}, "primary budget.calls: 9 → none"},
+		"free models": {
+			&dsl.Budget{NanoUSD: dsl.Nano(0.5), Calls: 9, Walltime: time.Minute, AllowUnpriced: true},
+			"primary budget.unpriced: refuse → allow",
+		},
+		"none": {nil, "primary budget.usd: 0.5 → none, primary budget.calls: 9 → none, primary budget.walltime: 1m → none"},
+	} {
+		after := agent(func(a *approval.Agent) { a.Budget = tt.budget })
+		if got := said(approval.Widened(version(bounded), version(after))); got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
 	}
 	child := agent(func(a *approval.Agent) { a.Path = "primary.subagents.x" })
 	if got := said(approval.Widened(version(agent(nil)), version(agent(nil), child))); !strings.HasPrefix(got, "primary.subagents.x agent:  → model smart; tools file.read; cage fs rw") {
@@ -275,6 +298,15 @@ var compared = map[string]string{
 	"AgentNode.tool_aliases":      "free: names of tools that the agent has",
 	"AgentNode.writes":            "tools: follows from them",
 
+	"AgentNode.budget":           "budget.*",
+	"AgentBudget.nano_usd":       "budget.*",
+	"AgentBudget.tokens":         "budget.*",
+	"AgentBudget.calls":          "budget.*",
+	"AgentBudget.walltime_ms":    "budget.*",
+	"AgentBudget.live_agents":    "budget.*",
+	"AgentBudget.depth":          "budget.*",
+	"AgentBudget.allow_unpriced": "budget.*",
+
 	"AgentNode.include_tool_results_in_context": "free: what the model has seen before",
 }
 
@@ -283,6 +315,7 @@ func TestEveryFieldIsClassified(t *testing.T) {
 	known := 0
 	for name, message := range map[string]interface{ Descriptor() ([]byte, []int) }{
 		"CompiledProject": &harnessv1.CompiledProject{}, "AgentNode": &harnessv1.AgentNode{},
+		"AgentBudget": &harnessv1.AgentBudget{},
 	} {
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(message).Elem()) {
 			tag := f.Tag.Get("protobuf")

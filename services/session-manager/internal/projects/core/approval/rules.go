@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -45,6 +46,10 @@ var Rules = []Rule{
 	{"system_prompt", "a file that agents can write and whose text was never accepted", "a file that they cannot write, or that is missing", nil},
 	{"max_steps", "a higher number; an absent one counts as `[limits] max_steps`, 20 by default", "a lower one", maxSteps},
 	{"max_output_tokens", "a higher number, or any where one was absent or is absent now", "a lower one", maxOutputTokens},
+	{
+		"budget.*", "a higher limit, or none any more; `unpriced: allow` under a budget in US dollars",
+		"a lower one, or one where there was none", budget,
+	},
 	{"on_crash", "`resume` of the root agent, which calls models unasked", "`stop`", onCrash},
 	{
 		"lsp.servers", "a language whose command is new, changed or gone, or that has other extensions",
@@ -144,6 +149,14 @@ func number(n int) string {
 		return "the provider's"
 	}
 	return strconv.Itoa(n)
+}
+
+func budget(p pair) []Widening {
+	var list []Widening
+	for _, x := range p.before.Budget.Beyond(p.after.Budget) {
+		list = append(list, p.widened("budget."+x.Field, x.Limit, cmp.Or(x.Wanted, "none"))...)
+	}
+	return list
 }
 
 func onCrash(p pair) []Widening {

@@ -80,7 +80,7 @@ func outlineOf(p *compile.Project) Outline {
 		prompts.add(a.PromptPath, a.Path+".system_prompt")
 		out.Agents = append(out.Agents, approval.Agent{
 			Path: a.Path, Model: a.Model, Prompt: a.PromptPath, Tools: a.Tools, Writes: a.Writes, MaxSteps: a.MaxSteps,
-			MaxOutputTokens: a.MaxOutputTokens, Cage: a.Cage, ResumeOnCrash: a.ResumeOnCrash,
+			MaxOutputTokens: a.MaxOutputTokens, Cage: a.Cage, Budget: a.Budget, ResumeOnCrash: a.ResumeOnCrash,
 		})
 	}
 	out.Aliases, out.Prompts = aliases.references(), prompts.references()

@@ -1,0 +1,194 @@
+package dsl
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// The bounds of budgets.
+const (
+	// MaxBudgetUSD is the largest budget in US dollars.
+	MaxBudgetUSD = 1_000_000
+	// MaxBudgetTokens is the largest budget in tokens.
+	MaxBudgetTokens = 1_000_000_000_000
+	// MaxBudgetCalls is the largest budget in requests.
+	MaxBudgetCalls = 1_000_000_000
+	// MaxBudgetWalltime is the longest budget in time.
+	MaxBudgetWalltime = 30 * 24 * time.Hour
+	// MaxLiveAgents is the largest number of agents at work at once.
+	MaxLiveAgents = 1000
+)
+
+// NanoUSD is how many of the units in which money is counted are a US dollar.
+const NanoUSD = 1_000_000_000
+
+// The values of [Budget.AllowUnpriced] in a file.
+const (
+	unpricedRefuse = "refuse"
+	unpricedAllow  = "allow"
+)
+
+// Budget bounds one call of an agent, with all agents below it. Zero values are not set.
+type Budget struct {
+	// NanoUSD is billionths of a US dollar.
+	NanoUSD int64
+	// Tokens is input, cached or not, with output.
+	Tokens int64
+	// Calls is requests sent to models.
+	Calls int64
+	// Walltime is the time of work, without waiting for operators.
+	Walltime time.Duration
+	// LiveAgents is how many agents may be at work at once, the agent itself included. Depth is how many levels of agents
+	// may stand below it.
+	LiveAgents, Depth int
+	// AllowUnpriced says that models without a known price may be asked under a budget in US dollars, as free ones.
+	AllowUnpriced bool
+}
+
+var budgetShape = &shape{
+	kind: objectShape, def: "budget",
+	doc: "What one call of the agent may use, with all agents below it. For the root agent it bounds a run. The smallest " +
+		"of all budgets above an agent holds.",
+	fields: []field{
+		{name: "usd", shape: &shape{
+			kind: numberShape, min: 0.000001, max: MaxBudgetUSD, doc: "US dollars, such as 0.50.",
+		}},
+		{name: "tokens", shape: wholeNumber("Tokens: input, cached or not, with output.", 1, MaxBudgetTokens)},
+		{name: "calls", shape: wholeNumber("Requests to models.", 1, MaxBudgetCalls)},
+		{name: "walltime", shape: &shape{
+			kind: stringShape, minLen: 1, maxLen: 40, pattern: durationPattern,
+			doc: "Time of work, from 1s to 720h, such as 10m. Waiting for an operator does not count.",
+			sense: func(n *node) string {
+				d, err := time.ParseDuration(n.text)
+				if err != nil || d >= minWalltime && d <= MaxBudgetWalltime {
+					return ""
+				}
+				return fmt.Sprintf("walltime is %s and must be from %s to %s.", Span(d), Span(minWalltime),
+					Span(MaxBudgetWalltime))
+			},
+		}},
+		{name: "live_agents", shape: wholeNumber("Agents at work at once, this one included.", 1, MaxLiveAgents)},
+		{name: "depth", shape: wholeNumber("Levels of agents at work below this one.", 1, MaxDepth)},
+		{name: "unpriced", shape: oneWord("What is done under usd with a model without a known price: refuse it, or "+
+			"count it as free.", unpricedRefuse, unpricedAllow)},
+	},
+}
+
+// buildBudget reads a checked budget, nil for one without a limit.
+func buildBudget(n *node) *Budget {
+	whole := func(key string) int64 { return int64(first(n.get(key).numberOrZero())) }
+	usd, _ := n.get("usd").numberOrZero()
+	b := Budget{
+		NanoUSD: Nano(usd), Tokens: whole("tokens"), Calls: whole("calls"), LiveAgents: int(whole("live_agents")),
+		Depth: int(whole("depth")), AllowUnpriced: n.str("unpriced") == unpricedAllow,
+	}
+	if d, err := time.ParseDuration(n.str("walltime")); err == nil {
+		b.Walltime = d
+	}
+	if b == (Budget{AllowUnpriced: b.AllowUnpriced}) {
+		return nil
+	}
+	return &b
+}
+
+// Nano returns US dollars in billionths, rounded.
+func Nano(usd float64) int64 { return int64(math.Round(usd * NanoUSD)) }
+
+// USD returns billionths of a US dollar in dollars.
+func USD(nano int64) float64 { return float64(nano) / NanoUSD }
+
+// BudgetExcess is a limit that one budget sets higher than another, or not at all. Texts are as a file has them; ""
+// stands for an unset limit.
+type BudgetExcess struct{ Field, Limit, Wanted string }
+
+// Beyond returns the limits of wanted that are higher than those of b, where b has them, and nil for no budget. A limit
+// that wanted does not set is beyond one that b sets.
+func (b *Budget) Beyond(wanted *Budget) []BudgetExcess {
+	if b == nil {
+		return nil
+	}
+	if wanted == nil {
+		wanted = new(Budget)
+	}
+	var list []BudgetExcess
+	have, want := b.limits(), wanted.limits()
+	for i, h := range have {
+		if w := want[i]; h.value != 0 && (w.value == 0 || w.value > h.value) {
+			list = append(list, BudgetExcess{h.name, h.text, w.text})
+		}
+	}
+	if b.NanoUSD != 0 && !b.AllowUnpriced && wanted.AllowUnpriced {
+		list = append(list, BudgetExcess{"unpriced", unpricedRefuse, unpricedAllow})
+	}
+	return list
+}
+
+// budgetLimit is one limit of a budget; value 0 and text "" stand for none.
+type budgetLimit struct {
+	name  string
+	value int64
+	text  string
+}
+
+func (b *Budget) limits() []budgetLimit {
+	count := func(n int64) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	usd, walltime := "", ""
+	if b.NanoUSD != 0 {
+		usd = strconv.FormatFloat(USD(b.NanoUSD), 'f', -1, 64)
+	}
+	if b.Walltime != 0 {
+		walltime = Span(b.Walltime)
+	}
+	return []budgetLimit{
+		{"usd", b.NanoUSD, usd},
+		{"tokens", b.Tokens, count(b.Tokens)},
+		{"calls", b.Calls, count(b.Calls)},
+		{"walltime", int64(b.Walltime), walltime},
+		{"live_agents", int64(b.LiveAgents), count(int64(b.LiveAgents))},
+		{"depth", int64(b.Depth), count(int64(b.Depth))},
+	}
+}
+
+// budget gives a its budget, and warns of limits that a budget above makes useless.
+func (b *builder) budget(a *Agent, n *node, parent *Agent) {
+	if v := n.get("budget"); v != nil && v.kind == mapNode {
+		a.Budget = buildBudget(v)
+		for _, x := range b.bounds[parent].Beyond(a.Budget) {
+			if x.Wanted != "" && x.Field != "depth" && x.Field != "unpriced" {
+				b.diags.warnf(BudgetWiderThanParent, v.at(x.Field).pos, a.Path+".budget."+x.Field,
+					"%s is %s, and a budget above has %s: the smaller holds.", x.Field, x.Wanted, x.Limit)
+			}
+		}
+	}
+	if bound := b.bounds[parent].And(a.Budget); bound != nil {
+		b.bounds[a] = bound
+	}
+}
+
+// And returns the smaller of each limit of b and c, nil for none.
+func (b *Budget) And(c *Budget) *Budget {
+	if b == nil || c == nil {
+		return cmp.Or(b, c)
+	}
+	return &Budget{
+		NanoUSD: least(b.NanoUSD, c.NanoUSD), Tokens: least(b.Tokens, c.Tokens), Calls: least(b.Calls, c.Calls),
+		Walltime: least(b.Walltime, c.Walltime), LiveAgents: least(b.LiveAgents, c.LiveAgents),
+		Depth: least(b.Depth, c.Depth), AllowUnpriced: b.AllowUnpriced && c.AllowUnpriced,
+	}
+}
+
+// least returns the smaller limit, where 0 is none.
+func least[N int | int64 | time.Duration](a, b N) N {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}

@@ -1,0 +1,260 @@
+// Package budget counts the use of models by the agents of a run and holds it to their budgets.
+//
+// Each invocation has an [Account] below its caller's. A model call reserves its greatest possible use in its own
+// account and in each above it, or is not made; afterwards its reservation gives way to its use. So spent and reserved
+// are together never more than a limit when a call is let through, and a budget is overdrawn by no more than
+// the use of calls in flight beyond their reservations.
+package budget
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+)
+
+// Book is the accounts of a run. It is safe for concurrent use, as its accounts are.
+type Book struct {
+	mu       sync.Mutex // guards the fields below, and those of all accounts
+	inFlight int
+	settled  chan struct{} // closed when a reservation is settled, and made anew
+}
+
+// NewBook returns an empty book.
+func NewBook() *Book { return &Book{settled: make(chan struct{})} }
+
+// Account is the use of one invocation and those below it.
+type Account struct {
+	book  *Book
+	up    *Account
+	agent string // empty for the whole run
+	limit dsl.Budget
+
+	live            int // invocations at work, the account's own included
+	spent, reserved contract.Amount
+	by              map[string]contract.Amount
+	shown           time.Time
+	clock           clock
+}
+
+// Open returns the account of an invocation of an agent, below up unless that is nil. A nil limit bounds
+// no call.
+func (b *Book) Open(up *Account, agent string, limit *dsl.Budget) *Account {
+	a := &Account{book: b, up: up, agent: agent, live: 1, by: map[string]contract.Amount{}}
+	if limit != nil {
+		a.limit = *limit
+	}
+	return a
+}
+
+// chain yields the account and those above it.
+func (a *Account) chain(yield func(*Account) bool) {
+	for ; a != nil; a = a.up {
+		if !yield(a) {
+			return
+		}
+	}
+}
+
+// Admit makes room for an invocation that a's agent is about to begin. It fails with budget_exceeded if a limit of live
+// agents or of depth does not allow one; wait says that there may be room once another is over.
+func (a *Account) Admit() (refused *fault.Error, wait bool) {
+	a.book.mu.Lock()
+	defer a.book.mu.Unlock()
+	depth := 0
+	for at := range a.chain {
+		depth++
+		if most := at.limit.Depth; most > 0 && depth > most {
+			return fault.New(fault.BudgetExceeded,
+				"The budget of %s lets agents stand %d levels below it, and this one would stand deeper.", at.agent, most).
+				With("scope", string(contract.AgentBudget)).With("agent_path", at.agent).
+				With("resource", "depth").With("limit", most), false
+		}
+		if most := at.limit.LiveAgents; most > 0 && at.live >= most {
+			return at.crowded(most), true
+		}
+	}
+	for at := range a.chain {
+		at.live++
+	}
+	return nil, false
+}
+
+func (a *Account) crowded(most int) *fault.Error {
+	if a.agent == "" {
+		return fault.New(fault.BudgetExceeded, "%d agents of this run are at work, and no more may be. Go on without.",
+			most).With("scope", string(contract.SessionBudget)).With("resource", "live_agents").With("limit", most)
+	}
+	return fault.New(fault.BudgetExceeded,
+		"The budget of %s lets %d agents be at work at once, and they are. Go on without.", a.agent, most).
+		With("scope", string(contract.AgentBudget)).With("agent_path", a.agent).
+		With("resource", "live_agents").With("limit", most)
+}
+
+// Depart gives back the room that [Account.Admit] made.
+func (a *Account) Depart() {
+	a.book.mu.Lock()
+	defer a.book.mu.Unlock()
+	for at := range a.chain {
+		at.live--
+	}
+}
+
+// Bounds reports whether a budget in US dollars or tokens holds for the account.
+func (a *Account) Bounds() bool {
+	for at := range a.chain {
+		if at.limit.NanoUSD > 0 || at.limit.Tokens > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Call is a model call that is about to be made.
+type Call struct {
+	// Wanted is its greatest possible use.
+	Wanted contract.Amount
+	// Unpriced is its model, where that has no known price.
+	Unpriced string
+	// Above, unless nil, asks for the same from the budgets outside of the book. It fails with budget_exceeded, and
+	// wait says that another answer may come once a call in flight is settled.
+	Above func(context.Context) (wait bool, err error)
+}
+
+// Reservation is the greatest possible use of a call in flight.
+type Reservation struct {
+	account *Account
+	amount  contract.Amount
+	over    bool
+}
+
+// Reserve sets aside the greatest possible use of a call. It waits where calls in flight have reserved too much. It
+// fails with budget_exceeded, and when ctx ends.
+func (a *Account) Reserve(ctx context.Context, c Call) (*Reservation, error) {
+	for {
+		others, err := a.try(ctx, c)
+		if others == nil {
+			if err != nil {
+				return nil, err
+			}
+			return &Reservation{account: a, amount: c.Wanted}, nil
+		}
+		select {
+		case <-others:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// try reserves unless a budget refuses. Where waiting may help it returns a channel that is closed when a call in
+// flight is settled.
+func (a *Account) try(ctx context.Context, c Call) (others <-chan struct{}, err error) {
+	a.book.mu.Lock()
+	refused, wait := a.refuse(c)
+	if refused == nil {
+		a.hold(c.Wanted)
+	}
+	others, inFlight := a.book.settled, a.book.inFlight
+	a.book.mu.Unlock()
+	if refused == nil && c.Above == nil {
+		return nil, nil
+	}
+	if refused == nil {
+		inFlight--
+		if wait, err = c.Above(ctx); err == nil {
+			return nil, nil
+		}
+		(&Reservation{account: a, amount: c.Wanted}).give(contract.Amount{}, false)
+	} else {
+		err = refused
+	}
+	if wait && inFlight > 0 && ctx.Err() == nil {
+		return others, nil
+	}
+	return nil, err
+}
+
+// refuse returns why a call may not be made. The caller holds mu.
+func (a *Account) refuse(c Call) (refused *fault.Error, wait bool) {
+	for at := range a.chain {
+		if at.limit.NanoUSD > 0 && c.Unpriced != "" && !at.limit.AllowUnpriced {
+			return contract.Unpriced(contract.AgentBudget, at.agent, c.Unpriced), false
+		}
+		limit := contract.Amount{NanoUSD: at.limit.NanoUSD, Tokens: at.limit.Tokens, Calls: at.limit.Calls}
+		if over := contract.Over(limit, at.spent, at.reserved, c.Wanted); over != nil {
+			over.Scope, over.Agent, over.Spenders = contract.AgentBudget, at.agent, at.spenders()
+			return over.Fault(), over.Waits()
+		}
+	}
+	return nil, false
+}
+
+func (a *Account) spenders() []contract.Spender {
+	var list []contract.Spender
+	for agent, amount := range a.by {
+		list = append(list, contract.Spender{Agent: agent, Amount: amount})
+	}
+	return list
+}
+
+// hold reserves an amount. The caller holds mu.
+func (a *Account) hold(amount contract.Amount) {
+	for at := range a.chain {
+		at.reserved = at.reserved.Add(amount)
+	}
+	a.book.inFlight++
+}
+
+// Amount returns the reserved amount.
+func (r *Reservation) Amount() contract.Amount { return r.amount }
+
+// Settle replaces the reservation by the use of its call. Only the first settlement of a reservation counts.
+func (r *Reservation) Settle(used contract.Amount) { r.give(used, true) }
+
+// give ends the reservation; tell lets waiting calls try again.
+func (r *Reservation) give(used contract.Amount, tell bool) {
+	b := r.account.book
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r.over {
+		return
+	}
+	r.over = true
+	for at := range r.account.chain {
+		at.reserved = at.reserved.Sub(r.amount)
+		at.spent = at.spent.Add(used)
+		at.by[r.account.agent] = at.by[r.account.agent].Add(used)
+	}
+	b.inFlight--
+	if tell {
+		close(b.settled)
+		b.settled = make(chan struct{})
+	}
+}
+
+// showEvery is how often the state of a budget is shown at most.
+const showEvery = time.Second
+
+// States returns the states of the budgets that hold for the account and were not shown for a while; with all, those
+// that were, too.
+func (a *Account) States(all bool) []contract.BudgetState {
+	a.book.mu.Lock()
+	defer a.book.mu.Unlock()
+	var list []contract.BudgetState
+	now := time.Now()
+	for at := range a.chain {
+		limit := contract.Amount{NanoUSD: at.limit.NanoUSD, Tokens: at.limit.Tokens, Calls: at.limit.Calls}
+		if limit == (contract.Amount{}) || !all && now.Sub(at.shown) < showEvery {
+			continue
+		}
+		at.shown = now
+		list = append(list, contract.BudgetState{
+			Scope: contract.AgentBudget, Agent: at.agent, Limit: limit, Spent: at.spent, Reserved: at.reserved,
+		})
+	}
+	return list
+}

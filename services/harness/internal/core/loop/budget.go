@@ -1,0 +1,173 @@
+package loop
+
+import (
+	"context"
+	"math"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/harness/internal/core/budget"
+)
+
+// boundedOutput is how many tokens an answer may have under a budget in US dollars or tokens, where the agent has no
+// max_output_tokens: a reservation needs a bound.
+const boundedOutput = 8192
+
+// bytesPerToken is low, so that an estimate is rather too high: 4 is usual for English, 3 for code.
+const bytesPerToken = 3
+
+// framing is what a provider adds to a request, in tokens.
+const framing = 64
+
+// rehearsal is the driver that plays a script. Its models cost nothing.
+const rehearsal = "rehearsal"
+
+// sized is a request that was answered: its size, and its count of input tokens.
+type sized struct{ bytes, tokens int64 }
+
+// open gives the invocation its account below its parent's.
+func (v *invocation) open(up *budget.Account) {
+	v.account = v.book.Open(up, v.agent.Path, v.agent.Budget)
+}
+
+// outputBound returns max_output_tokens of the invocation's requests on a route: under a budget there is one.
+func (v *invocation) outputBound(route contract.Route) int {
+	if v.maxOutput > 0 || !v.account.Bounds() {
+		return v.maxOutput
+	}
+	most := boundedOutput
+	for _, t := range route.Targets {
+		if n := v.deps.Prices.MaxOutput(t.Target); n > 0 {
+			most = min(most, n)
+		}
+	}
+	return most
+}
+
+// reserve sets aside what a call of a target may use at most. It fails with budget_exceeded if a budget does not allow
+// that.
+func (v *invocation) reserve(ctx context.Context, req *llm.Request, t llm.Target) (*budget.Reservation, error) {
+	size := requestSize(req)
+	wanted, priced := v.wanted(size, req.MaxOutputTokens, t)
+	call := budget.Call{Wanted: wanted}
+	if !priced {
+		call.Unpriced = t.Provider + ":" + t.Model
+	}
+	r, err := v.account.Reserve(ctx, call)
+	if err != nil {
+		return nil, v.overdrawn(err)
+	}
+	v.asked = size
+	return r, nil
+}
+
+// overdrawn shows and records a call that a budget refused.
+func (v *invocation) overdrawn(err error) error {
+	f := fault.From(err)
+	if f.Code != fault.BudgetExceeded {
+		return err
+	}
+	if gone := v.showBudgets(true); gone != nil {
+		return gone
+	}
+	payload := map[string]any{
+		"run_id": v.start.RunID, "session_id": v.start.SessionID, "request_id": v.start.RequestID, "step": v.step,
+		"reason": f.Msg,
+	}
+	for _, key := range []string{"scope", "agent_path", "resource", "limit", "spent", "reserved", "wanted"} {
+		if value, ok := f.Details[key]; ok {
+			payload[key] = value
+		}
+	}
+	if v.id != "" {
+		payload["invocation_id"] = v.id
+	}
+	if gone := v.emit(contract.NewRecord(contract.BudgetRefused, v.agent.Path, payload)); gone != nil {
+		return gone
+	}
+	return f
+}
+
+// showBudgets shows the budgets of the agents that were not shown for a while; with all, each.
+func (v *invocation) showBudgets(all bool) error {
+	for _, state := range v.account.States(all) {
+		if err := v.emit(state); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wanted returns what a call may use at most, and whether its price is known.
+func (v *invocation) wanted(size int64, output int, t llm.Target) (contract.Amount, bool) {
+	in, out := v.estimate(size), int64(output)
+	if out == 0 {
+		out = boundedOutput
+	}
+	wanted := contract.Amount{Tokens: in + out, Calls: 1}
+	if t.Driver == rehearsal {
+		return wanted, true
+	}
+	// Providers charge more for what they put into a cache than for plain input.
+	plain, priced := v.deps.Prices.Cost(t, llm.Usage{Input: in, Output: out})
+	cached, _ := v.deps.Prices.Cost(t, llm.Usage{CacheWrite: in, Output: out})
+	wanted.NanoUSD = nano(max(plain.Total, cached.Total))
+	return wanted, priced
+}
+
+// estimate returns about how many input tokens a request of a size has: those of the last one, and what came since.
+func (v *invocation) estimate(size int64) int64 {
+	if v.answered.tokens > 0 && size >= v.answered.bytes {
+		return v.answered.tokens + (size-v.answered.bytes+bytesPerToken-1)/bytesPerToken
+	}
+	return framing + (size+bytesPerToken-1)/bytesPerToken
+}
+
+// used returns what an answered call used.
+func (v *invocation) used(ans answer, stats llm.Stats) contract.Amount {
+	u := ans.done.Usage
+	if in := u.TotalInput(); in > 0 {
+		v.answered = sized{bytes: v.asked, tokens: in}
+	}
+	amount := contract.Amount{Tokens: llm.AddCounts(u.TotalInput(), u.Output), Calls: 1}
+	if stats.Cost != nil && ans.target.Driver != rehearsal {
+		amount.NanoUSD = nano(stats.Cost.Total)
+	}
+	return amount
+}
+
+// nano returns US dollars in billionths, bounded.
+func nano(usd float64) int64 {
+	const most = 1 << 53
+	if math.IsNaN(usd) || usd <= 0 {
+		return 0
+	}
+	return int64(min(math.Ceil(usd*contract.NanoUSD), most))
+}
+
+// requestSize returns the bytes of a request that a model reads.
+func requestSize(req *llm.Request) int64 {
+	n := 0
+	for _, s := range req.System {
+		n += len(s)
+	}
+	for _, t := range req.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	for _, m := range req.Messages {
+		for _, b := range m.Blocks {
+			switch {
+			case b.Text != nil:
+				n += len(b.Text.Text)
+			case b.Thinking != nil:
+				n += len(b.Thinking.Text) + len(b.Thinking.Opaque)
+			case b.Call != nil:
+				n += len(b.Call.Name) + len(b.Call.Input)
+			case b.Result != nil:
+				n += len(b.Result.Content)
+			}
+		}
+	}
+	return int64(n)
+}

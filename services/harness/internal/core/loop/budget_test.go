@@ -1,0 +1,269 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kaged.dev/pkg/compile"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+)
+
+// worker is a child that asks for a tool and then says so, with a budget.
+func (f *family) worker(key string, b *dsl.Budget) *compile.Agent {
+	a := f.child(f.start.Agent, key, wants(call("x", "file.read", "{}")), says("Found it."))
+	a.Budget = b
+	return a
+}
+
+// A run whose budget is used up fails with a refusal that says which budget, how much, and who spent it; the refusal is
+// recorded, and the state of the budget is shown.
+func TestARunOutOfBudget(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		budget   dsl.Budget
+		resource string
+	}{
+		"calls":  {dsl.Budget{Calls: 1}, "calls"},
+		"tokens": {dsl.Budget{Tokens: 200 + boundedOutput}, "tokens"},
+		"usd":    {dsl.Budget{NanoUSD: (200 + boundedOutput) * dsl.NanoUSD}, "usd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFamily(t, wants(call("c1", "file.read", `{"path":"`+strings.Repeat("x", 600)+`"}`)))
+			f.start.Agent.Budget = &tt.budget
+			fin := f.run(t.Context())
+			if fin.Outcome != contract.Failed || fin.Err.Code != fault.BudgetExceeded || fin.Steps != 1 {
+				t.Fatalf("%+v", fin)
+			}
+			if fin.Err.Details["resource"] != tt.resource || fin.Err.Details["agent_path"] != "primary" {
+				t.Errorf("%+v", fin.Err.Details)
+			}
+			if !strings.Contains(fin.Err.Msg, "The budget of primary of ") || !strings.Contains(fin.Err.Msg, "Spent by primary ") {
+				t.Error(fin.Err.Msg)
+			}
+			refused := 0
+			for _, r := range of[contract.Record](f.sink) {
+				if r.Type == contract.BudgetRefused && r.Payload["resource"] == tt.resource {
+					refused++
+				}
+			}
+			states := of[contract.BudgetState](f.sink)
+			if refused != 1 || len(states) != 2 || states[1].Spent.Calls != 1 || states[1].Reserved != (contract.Amount{}) {
+				t.Errorf("%d refusals are recorded, shown is %+v", refused, states)
+			}
+		})
+	}
+}
+
+// A child whose budget is used up is a failed call of its parent, which goes on; its siblings are not concerned.
+func TestAChildOutOfBudget(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, wants(asks("c1", "a", "Go."), asks("c2", "b", "Go.")), says("Done."))
+	f.worker("a", &dsl.Budget{Calls: 1})
+	f.worker("b", &dsl.Budget{Calls: 2})
+	if fin := f.run(t.Context()); fin.Outcome != contract.Completed {
+		t.Fatalf("%+v", fin)
+	}
+	got := f.answers()
+	if a := got["c1"]; !a.failed || a.Error.Code != "budget_exceeded" || a.Steps != 1 ||
+		!strings.Contains(a.Error.Message, "The budget of primary.subagents.a of 1 calls is used up") {
+		t.Errorf("the parent reads %+v", a)
+	}
+	if b := got["c2"]; b.failed || b.Text != "Found it." {
+		t.Errorf("the parent reads %+v", b)
+	}
+	if n := f.models["a"].calls(); n != 1 {
+		t.Errorf("the model of a was asked %d times", n)
+	}
+}
+
+// A budget covers all agents below: one that its child used up refuses the parent.
+func TestABudgetCoversTheTree(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, wants(asks("c1", "a", "Go.")))
+	f.start.Agent.Budget = &dsl.Budget{Calls: 3}
+	f.worker("a", nil)
+	fin := f.run(t.Context())
+	if fin.Outcome != contract.Failed || fin.Err.Code != fault.BudgetExceeded {
+		t.Fatalf("%+v", fin)
+	}
+	want := []any{
+		map[string]any{"agent_path": "primary.subagents.a", "spent": int64(2)}, map[string]any{"agent_path": "primary", "spent": int64(1)},
+	}
+	if d := cmp.Diff(want, fin.Err.Details["spenders"]); d != "" {
+		t.Error(d)
+	}
+}
+
+// Requests that fail count as calls.
+func TestFailedCallsCount(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		unreachable := fault.New(fault.ProviderUnreachable, "No.")
+		f := newFamily(t, fails(unreachable), fails(unreachable))
+		f.start.Agent.Budget = &dsl.Budget{Calls: 2}
+		if fin := f.run(t.Context()); fin.Err.Code != fault.BudgetExceeded || f.model.calls() != 2 {
+			t.Errorf("%+v after %d calls", fin, f.model.calls())
+		}
+	})
+}
+
+// A call that breaks off after a model had begun to answer counts as all that was reserved for it.
+func TestABrokenOffCallCountsAsReserved(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, wants(asks("c1", "a", "Go.")))
+	f.start.Agent.Budget = &dsl.Budget{Tokens: boundedOutput + 1000}
+	f.child(f.start.Agent, "a", func(_ context.Context, yield func(llm.Event) bool) error {
+		_ = yield(llm.Event{Accepted: &llm.Accepted{}}) && yield(llm.Event{TextDelta: "So"})
+		return fault.New(fault.ProviderRejected, "It broke off.")
+	})
+	fin := f.run(t.Context())
+	if fin.Outcome != contract.Failed || fin.Err.Code != fault.BudgetExceeded {
+		t.Fatalf("%+v", fin)
+	}
+	if spent := fin.Err.Details["spent"].(int64); spent < boundedOutput {
+		t.Errorf("%d tokens are spent", spent)
+	}
+}
+
+// Under a budget in US dollars or tokens each request bounds its answer, at most at what the model can write.
+func TestAnswersAreBoundedUnderABudget(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		budget *dsl.Budget
+		own    int
+		model  string
+		want   int
+	}{
+		"no budget":            {nil, 0, "m1", 0},
+		"a budget of calls":    {&dsl.Budget{Calls: 5}, 0, "m1", 0},
+		"a budget of tokens":   {&dsl.Budget{Tokens: 100_000}, 0, "m1", boundedOutput},
+		"a bound of its own":   {&dsl.Budget{Tokens: 100_000}, 70, "m1", 70},
+		"a model with a bound": {&dsl.Budget{Tokens: 100_000}, 0, "short", 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFamily(t, says("Done."))
+			f.start.Agent.Budget, f.start.Agent.MaxOutputTokens = tt.budget, tt.own
+			f.start.Routes["smart"] = routeTo("fake:" + tt.model)
+			if fin := f.run(t.Context()); fin.Outcome != contract.Completed {
+				t.Fatalf("%+v", fin)
+			}
+			if got := f.model.requests[0].MaxOutputTokens; got != tt.want {
+				t.Errorf("the model may write %d tokens, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// A model without a known price is refused under a budget in US dollars unless the budget allows it; a rehearsal has
+// none and costs nothing.
+func TestUnpricedModels(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		allow, rehearsal, refused bool
+	}{
+		"refused": {refused: true}, "allowed": {allow: true}, "a rehearsal": {rehearsal: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFamily(t)
+			if !tt.refused {
+				f.model.answers = []play{says("Done.")}
+			}
+			f.start.Agent.Budget = &dsl.Budget{NanoUSD: 1, AllowUnpriced: tt.allow}
+			route := routeTo("fake:unpriced")
+			if tt.rehearsal {
+				route.Targets[0].Driver = rehearsal
+			}
+			f.start.Routes["smart"] = route
+			fin := f.run(t.Context())
+			if tt.refused != (fin.Outcome == contract.Failed) {
+				t.Fatalf("%+v", fin)
+			}
+			if tt.refused && !strings.Contains(fin.Err.Msg, "the price of fake:unpriced is not known") {
+				t.Error(fin.Err.Msg)
+			}
+		})
+	}
+}
+
+// The time of work ends an agent with those below it, as a failed call of its parent. Waiting for an operator does not
+// count.
+func TestWalltime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFamily(t, wants(asks("c1", "a", "Go.")), says("Done."))
+		a := f.child(f.start.Agent, "a", wants(call("x", "file.write", "{}")), wants(asks("c2", "b", "Go.")))
+		a.Budget = &dsl.Budget{Walltime: 10 * time.Second}
+		f.child(a, "b", func(ctx context.Context, yield func(llm.Event) bool) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		f.deps.Tools = questions{f.tools}
+		f.sink.answer = func(ctx context.Context, q contract.ApprovalRequested) (contract.Decision, error) {
+			<-time.After(time.Hour)
+			return contract.Decision{Verdict: contract.Denied}, nil
+		}
+		began := time.Now()
+		if fin := f.run(t.Context()); fin.Outcome != contract.Completed {
+			t.Fatalf("%+v", fin)
+		}
+		if took := time.Since(began); took != time.Hour+10*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		got := f.answers()["c1"]
+		if !got.failed || got.Error.Code != "budget_exceeded" || !strings.Contains(got.Error.Message, "of 10s is used up") {
+			t.Errorf("the parent reads %+v", got)
+		}
+		if ended := of[contract.AgentEnded](f.sink); len(ended) != 2 || ended[0].Err.Code != fault.BudgetExceeded {
+			t.Errorf("%+v", ended)
+		}
+	})
+}
+
+// A budget bounds how many agents are at work below an agent and how deep they stand; calls over the number wait for
+// those of their turn.
+func TestABudgetBoundsTheTree(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, wants(asks("c1", "a", "Go."), asks("c2", "a", "Go.")), says("Done."))
+	f.start.Agent.Budget = &dsl.Budget{LiveAgents: 2, Depth: 1}
+	f.child(f.start.Agent, "a", wants(asks("d", "b", "Go.")), says("one"), wants(asks("d", "b", "Go.")), says("two"))
+	f.child(f.start.Agent.Children[0], "b")
+	if fin := f.run(t.Context()); fin.Outcome != contract.Completed {
+		t.Fatalf("%+v", fin)
+	}
+	if got := f.answers(); got["c1"].Text != "one" || got["c2"].Text != "two" {
+		t.Errorf("the parent reads %+v", got)
+	}
+	for i, r := range f.models["a"].requests {
+		if i%2 == 1 && !strings.Contains(fmt.Sprint(results(r)), "1 levels below it") {
+			t.Errorf("the child reads %v", results(r))
+		}
+	}
+}
+
+// The estimate of a request goes by the count of the one before and by what came since.
+func TestEstimate(t *testing.T) {
+	t.Parallel()
+	v := &invocation{}
+	if got := v.estimate(300); got != 100+framing {
+		t.Errorf("without an answer: %d", got)
+	}
+	v.answered = sized{bytes: 300, tokens: 70}
+	if got := v.estimate(330); got != 80 {
+		t.Errorf("after one: %d", got)
+	}
+	if got := v.estimate(30); got != 10+framing {
+		t.Errorf("of a shorter conversation: %d", got)
+	}
+}

@@ -1,0 +1,70 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"kaged.dev/pkg/termtext"
+	"kaged.dev/services/kaged/client"
+)
+
+// budgetMarks are the shares of a budget, in percent, from which on a line tells of it.
+var budgetMarks = []int{50, 80, 95}
+
+// budgetView is a frame about a budget.
+type budgetView struct {
+	RunID     string `json:"run_id"`
+	Scope     string
+	AgentPath string `json:"agent_path"`
+	Limit     struct {
+		USD           *float64
+		Tokens, Calls *int64
+	}
+	Spent struct {
+		USD           float64
+		Tokens, Calls int64
+	}
+}
+
+// budget shows how much of a budget is spent when its share passes a mark.
+func (p *printer) budget(f client.Frame, run string) {
+	var m budgetView
+	if json.Unmarshal(f.Payload, &m) != nil || m.RunID != run {
+		return
+	}
+	share, parts := m.share()
+	mark := 0
+	for _, at := range budgetMarks {
+		if share >= at {
+			mark = at
+		}
+	}
+	owner := "the " + m.Scope
+	if m.AgentPath != "" {
+		owner = m.AgentPath
+	}
+	if mark == 0 || p.budgets[owner] >= mark {
+		return
+	}
+	p.budgets[owner] = mark
+	p.step("budget of %s: %s", termtext.Line(owner), strings.Join(parts, ", "))
+}
+
+// share returns the largest share of a limit that is spent, in percent, and each limit in words.
+func (m budgetView) share() (percent int, parts []string) {
+	add := func(spent, limit float64, text string) {
+		percent = max(percent, int(100*spent/max(limit, 1e-9)))
+		parts = append(parts, text)
+	}
+	if l := m.Limit.USD; l != nil {
+		add(m.Spent.USD, *l, fmt.Sprintf("%.4g of %.4g USD", m.Spent.USD, *l))
+	}
+	if l := m.Limit.Tokens; l != nil {
+		add(float64(m.Spent.Tokens), float64(*l), fmt.Sprintf("%d of %d tokens", m.Spent.Tokens, *l))
+	}
+	if l := m.Limit.Calls; l != nil {
+		add(float64(m.Spent.Calls), float64(*l), fmt.Sprintf("%d of %d calls", m.Spent.Calls, *l))
+	}
+	return percent, parts
+}

@@ -1,0 +1,36 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"kaged.dev/services/kaged/client"
+)
+
+// A run tells of a budget when half of it, most of it and nearly all of it is spent, and once each.
+func TestPrinterTellsOfBudgets(t *testing.T) {
+	t.Parallel()
+	var out, progress bytes.Buffer
+	p := newPrinter(&out, &progress, false)
+	for _, payload := range []string{
+		`{"run_id":"r","scope":"agent","agent_path":"primary","limit":{"usd":0.5},"spent":{"usd":0.1,"tokens":5,"calls":1}}`,
+		`{"run_id":"r","scope":"agent","agent_path":"primary","limit":{"usd":0.5},"spent":{"usd":0.3,"tokens":5,"calls":2}}`,
+		`{"run_id":"r","scope":"agent","agent_path":"primary","limit":{"usd":0.5},"spent":{"usd":0.31,"tokens":5,"calls":2}}`,
+		`{"run_id":"r","scope":"agent","agent_path":"primary","limit":{"usd":0.5},"spent":{"usd":0.49,"tokens":5,"calls":3}}`,
+		`{"run_id":"r","scope":"session","limit":{"tokens":10,"calls":9},"spent":{"usd":0.1,"tokens":8,"calls":1}}`,
+		`{"run_id":"other","scope":"operator","limit":{"calls":1},"spent":{"usd":0,"tokens":0,"calls":1}}`,
+	} {
+		p.frame(client.Frame{Channel: "events", Type: "budget.state", Payload: json.RawMessage(payload)}, "r")
+	}
+	var lines []string
+	for line := range strings.Lines(progress.String()) {
+		lines = append(lines, line[strings.Index(line, "budget"):])
+	}
+	want := "budget of primary: 0.3 of 0.5 USD\nbudget of primary: 0.49 of 0.5 USD\n" +
+		"budget of the session: 8 of 10 tokens, 1 of 9 calls\n"
+	if got := strings.Join(lines, ""); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
