@@ -1,6 +1,10 @@
 package contract
 
-import commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+import (
+	"strings"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+)
 
 // Running is the list of commands and cages of a workspace.
 type Running struct {
@@ -78,4 +82,50 @@ func CageFromProto(p *commonv1.RunningCage) RunningCage {
 		},
 		Use: Use{Memory: p.GetMemoryBytes(), CPU: p.GetCpuMs()}, Processes: p.GetProcesses(),
 	}
+}
+
+// RunningLanguageServer is a language server that runs, is stopped or gave up.
+type RunningLanguageServer struct {
+	ID, Lang string
+	Command  []string
+	// State is starting, indexing, ready, stopped or failed.
+	State string
+	// PID is 0 for none.
+	PID int64
+	// Restarts is how often it was started again after a crash, Open how many documents it has open.
+	Restarts, Open  int
+	ProjectID, Root string
+	Caged           bool
+	StartedAt       int64
+	// Log is the end of its standard error.
+	Log string
+}
+
+// Proto returns the server as a message.
+func (s RunningLanguageServer) Proto() *commonv1.RunningLanguageServer {
+	return &commonv1.RunningLanguageServer{
+		Id: s.ID, Lang: s.Lang, Command: s.Command, State: s.State, Pid: s.PID, RestartCount: int32(s.Restarts),
+		OpenFiles: int32(s.Open), ProjectId: s.ProjectID, Root: s.Root, Caged: s.Caged, StartedAt: s.StartedAt,
+		Log: strings.ToValidUTF8(s.Log, "\uFFFD"),
+	}
+}
+
+// LanguageServersProto returns servers as messages.
+func LanguageServersProto(list []RunningLanguageServer) (out []*commonv1.RunningLanguageServer) {
+	for _, s := range list {
+		out = append(out, s.Proto())
+	}
+	return out
+}
+
+// LanguageServersFromProto is the reverse of [LanguageServersProto].
+func LanguageServersFromProto(list []*commonv1.RunningLanguageServer) (out []RunningLanguageServer) {
+	for _, p := range list {
+		out = append(out, RunningLanguageServer{
+			ID: p.GetId(), Lang: p.GetLang(), Command: p.GetCommand(), State: p.GetState(), PID: p.GetPid(),
+			Restarts: int(p.GetRestartCount()), Open: int(p.GetOpenFiles()), ProjectID: p.GetProjectId(), Root: p.GetRoot(),
+			Caged: p.GetCaged(), StartedAt: p.GetStartedAt(), Log: p.GetLog(),
+		})
+	}
+	return out
 }

@@ -256,6 +256,17 @@ func contract() []exchange {
 			&apiv1.CancelRunRequest{SessionId: "01S", RunId: "01R"}, &apiv1.CancelRunResponse{Run: run}, 200, runJSON,
 		},
 		{
+			"GET /api/v1/language-servers", "GET", "/api/v1/language-servers?project_id=demo", "",
+			&apiv1.ListLanguageServersRequest{ProjectId: "demo"},
+			&apiv1.ListLanguageServersResponse{Servers: languageServers}, 200, languageServersJSON,
+		},
+		{
+			"POST /api/v1/projects/{project_id}/language-servers/restart", "POST",
+			"/api/v1/projects/demo/language-servers/restart", `{"lang":"go"}`,
+			&apiv1.RestartLanguageServersRequest{ProjectId: "demo", Lang: "go"},
+			&apiv1.RestartLanguageServersResponse{Servers: languageServers}, 200, languageServersJSON,
+		},
+		{
 			"GET /api/v1/processes", "GET", "/api/v1/processes", "", &apiv1.ListProcessesRequest{}, &apiv1.ListProcessesResponse{}, 200, `{"processes":[],"cages":[],"runs":[]}`,
 		},
 		{
@@ -614,3 +625,9 @@ func TestPathsThatNameNothing(t *testing.T) {
 		t.Errorf("got %d calls of session-manager, want none", n-before)
 	}
 }
+
+// languageServers is what the routes of language servers answer.
+var languageServers = []*commonv1.RunningLanguageServer{{Id: "01L", Lang: "go", Command: []string{"gopls"}, State: "ready", Pid: 7}}
+
+const languageServersJSON = `{"servers":[{"id":"01L","lang":"go","command":["gopls"],"state":"ready","pid":7,"restart_count":0,` +
+	`"open_files":0,"project_id":"","root":"","caged":false,"started_at":0,"log":""}]}`

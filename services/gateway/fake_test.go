@@ -150,6 +150,18 @@ func (m *manager) ApproveProject(ctx context.Context, r *apiv1.ApproveProjectReq
 	return reply[*apiv1.ApproveProjectResponse](ctx, m, r)
 }
 
+func (m *manager) ListLanguageServers(
+	ctx context.Context, r *apiv1.ListLanguageServersRequest,
+) (*apiv1.ListLanguageServersResponse, error) {
+	return reply[*apiv1.ListLanguageServersResponse](ctx, m, r)
+}
+
+func (m *manager) RestartLanguageServers(
+	ctx context.Context, r *apiv1.RestartLanguageServersRequest,
+) (*apiv1.RestartLanguageServersResponse, error) {
+	return reply[*apiv1.RestartLanguageServersResponse](ctx, m, r)
+}
+
 func (m *manager) GetProjectCapabilities(ctx context.Context, r *apiv1.GetProjectCapabilitiesRequest) (*apiv1.GetProjectCapabilitiesResponse, error) {
 	return reply[*apiv1.GetProjectCapabilitiesResponse](ctx, m, r)
 }

@@ -134,7 +134,7 @@ func (p *pool) ask(action lsppoolv1.Action, path string, more func(*lsppoolv1.Qu
 }
 
 // only returns the one server there is.
-func (p *pool) only() *lsppoolv1.Server {
+func (p *pool) only() *commonv1.RunningLanguageServer {
 	p.t.Helper()
 	list, err := p.ListServers(p.t.Context(), &lsppoolv1.ListServersRequest{})
 	if err != nil || len(list.GetServers()) != 1 {

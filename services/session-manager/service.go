@@ -85,7 +85,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Projects: s.projects.Registry, Tools: workspaces,
 		Harness: deps.Harness, NATS: deps.NATS, Self: deps.Self, Dial: deps.DialAddress, NoSandbox: deps.NoSandbox,
 	})
-	s.unregister = unregister.New(s.projects.Registry, s.sessions.Service, sagasstore.New(s.pool))
+	s.unregister = unregister.New(s.projects.Registry, s.sessions.Service, sagasstore.New(s.pool), workspaces)
 	return s, nil
 }
 

@@ -121,7 +121,7 @@ func (f Filter) takes(s *server) bool {
 }
 
 // Servers returns servers, the oldest first.
-func (p *Pool) Servers(f Filter) (list []Info) {
+func (p *Pool) Servers(f Filter) (list []contract.RunningLanguageServer) {
 	for _, s := range p.each(f.takes, func(*server) {}) {
 		list = append(list, s.info())
 	}
@@ -129,7 +129,7 @@ func (p *Pool) Servers(f Filter) (list []Info) {
 }
 
 // Stop ends servers and returns them. They start again with the next query.
-func (p *Pool) Stop(ctx context.Context, f Filter) (list []Info) {
+func (p *Pool) Stop(ctx context.Context, f Filter) (list []contract.RunningLanguageServer) {
 	for _, s := range p.each(f.takes, func(s *server) { s.stop(ctx, "reload") }) {
 		list = append(list, s.info())
 	}

@@ -350,23 +350,10 @@ func (s *server) stop(ctx context.Context, reason string) {
 // kill ends a server that hangs. Its open requests fail.
 func (s *server) kill(run *running) { run.client.Close() }
 
-// Info is a server as it is shown.
-type Info struct {
-	ID, Lang        string
-	Command         []string
-	State           string
-	PID             int64
-	Restarts, Open  int
-	ProjectID, Root string
-	Caged           bool
-	StartedAt       int64
-	Log             string
-}
-
-func (s *server) info() Info {
+func (s *server) info() contract.RunningLanguageServer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := Info{
+	i := contract.RunningLanguageServer{
 		ID: s.id, Lang: s.entry.Lang, Command: s.command, State: stateStopped, Restarts: s.restarts,
 		ProjectID: s.view.ProjectID, Root: s.view.Root,
 		Caged: s.caged, Log: s.log,

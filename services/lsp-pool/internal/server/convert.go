@@ -130,16 +130,5 @@ func locationToProto(path string, r lsp.Range) *lsppoolv1.Location {
 	}
 }
 
-func serversToProto(list []core.Info) (out []*lsppoolv1.Server) {
-	for _, s := range list {
-		out = append(out, &lsppoolv1.Server{
-			ServerId: s.ID, Lang: s.Lang, Command: s.Command, State: s.State, Pid: s.PID, RestartCount: int32(s.Restarts),
-			OpenFiles: int32(s.Open),
-			ProjectId: s.ProjectID, Root: s.Root, Caged: s.Caged, StartedAt: s.StartedAt, Log: valid(s.Log),
-		})
-	}
-	return out
-}
-
 // valid returns text as a message holds it.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

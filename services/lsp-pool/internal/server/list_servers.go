@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 
+	"kaged.dev/pkg/contract"
+
 	"kaged.dev/services/lsp-pool/internal/core"
 
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
@@ -13,5 +15,5 @@ func (s *Server) ListServers(_ context.Context, req *lsppoolv1.ListServersReques
 	error,
 ) {
 	list := s.pool.Servers(core.Filter{ProjectID: req.GetProjectId(), Root: req.GetRoot()})
-	return &lsppoolv1.ListServersResponse{Servers: serversToProto(list)}, nil
+	return &lsppoolv1.ListServersResponse{Servers: contract.LanguageServersProto(list)}, nil
 }

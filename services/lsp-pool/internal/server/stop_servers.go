@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 
+	"kaged.dev/pkg/contract"
+
 	"kaged.dev/services/lsp-pool/internal/core"
 
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
@@ -13,5 +15,5 @@ func (s *Server) StopServers(ctx context.Context, req *lsppoolv1.StopServersRequ
 	error,
 ) {
 	list := s.pool.Stop(ctx, core.Filter{ProjectID: req.GetProjectId(), Root: req.GetRoot(), Lang: req.GetLang()})
-	return &lsppoolv1.StopServersResponse{Servers: serversToProto(list)}, nil
+	return &lsppoolv1.StopServersResponse{Servers: contract.LanguageServersProto(list)}, nil
 }

@@ -90,6 +90,7 @@ type Runner struct {
 	calls      *calls.Calls
 	reads      *reads.Records
 	told       *language.Told
+	servers    language.Servers
 	commands   sandbox.Runner
 	cages      sandbox.Cages
 	inventory  sandbox.Inventory
@@ -112,7 +113,7 @@ type Runner struct {
 // New returns a runner of the whole catalogue. It starts nothing and touches no file; see [Runner.Start].
 func New(opts Options, deps Deps) (*Runner, error) {
 	r := &Runner{
-		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), told: new(language.Told), commands: deps.Commands, project: opts.Project,
+		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), told: new(language.Told), servers: deps.Servers, commands: deps.Commands, project: opts.Project,
 		cages: deps.Cages, inventory: deps.Inventory, shell: opts.Tools.Shell,
 		processes: processes.New(deps.Background, deps.Log, opts.Processes), runs: runs.New(),
 		draining: make(chan struct{}), runEnded: make(chan struct{}, 1), lateEvery: opts.LateEvery,
@@ -312,6 +313,18 @@ func (r *Runner) ReleaseCage(ctx context.Context, id, session string) ([]contrac
 // Running returns what runs for a session, or for all where it is empty.
 func (r *Runner) Running(ctx context.Context, session string) (contract.Running, error) {
 	return r.inventory.Running(ctx, session)
+}
+
+// LanguageServers returns the language servers that are selected.
+func (r *Runner) LanguageServers(ctx context.Context, which language.Filter) ([]contract.RunningLanguageServer, error) {
+	return r.servers.List(ctx, which)
+}
+
+// StopLanguageServers ends the language servers that are selected, and returns them.
+func (r *Runner) StopLanguageServers(
+	ctx context.Context, which language.Filter,
+) ([]contract.RunningLanguageServer, error) {
+	return r.servers.Stop(ctx, which)
 }
 
 // ReadProject reads files of a project; see [project.Read].

@@ -85,6 +85,151 @@ func (x *LanguageServer) GetExtensions() []string {
 	return nil
 }
 
+// RunningLanguageServer is a language server that runs, is stopped or gave up.
+type RunningLanguageServer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The language.
+	Lang string `protobuf:"bytes,2,opt,name=lang,proto3" json:"lang,omitempty"`
+	// The command line.
+	Command []string `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`
+	// "starting", "indexing", "ready", "stopped" or "failed".
+	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// Its process id, 0 for none.
+	Pid int64 `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"`
+	// How often it was started again after a crash.
+	RestartCount int32 `protobuf:"varint,6,opt,name=restart_count,json=restartCount,proto3" json:"restart_count,omitempty"`
+	// How many documents it has open.
+	OpenFiles int32 `protobuf:"varint,7,opt,name=open_files,json=openFiles,proto3" json:"open_files,omitempty"`
+	// The project and its root.
+	ProjectId string `protobuf:"bytes,8,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// The root.
+	Root string `protobuf:"bytes,9,opt,name=root,proto3" json:"root,omitempty"`
+	// Whether it runs in a cage.
+	Caged bool `protobuf:"varint,10,opt,name=caged,proto3" json:"caged,omitempty"`
+	// When it started, in milliseconds.
+	StartedAt int64 `protobuf:"varint,11,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// The end of what it wrote to standard error.
+	Log           string `protobuf:"bytes,12,opt,name=log,proto3" json:"log,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunningLanguageServer) Reset() {
+	*x = RunningLanguageServer{}
+	mi := &file_kaged_common_v1_language_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunningLanguageServer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunningLanguageServer) ProtoMessage() {}
+
+func (x *RunningLanguageServer) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_common_v1_language_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunningLanguageServer.ProtoReflect.Descriptor instead.
+func (*RunningLanguageServer) Descriptor() ([]byte, []int) {
+	return file_kaged_common_v1_language_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RunningLanguageServer) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RunningLanguageServer) GetLang() string {
+	if x != nil {
+		return x.Lang
+	}
+	return ""
+}
+
+func (x *RunningLanguageServer) GetCommand() []string {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *RunningLanguageServer) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *RunningLanguageServer) GetPid() int64 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *RunningLanguageServer) GetRestartCount() int32 {
+	if x != nil {
+		return x.RestartCount
+	}
+	return 0
+}
+
+func (x *RunningLanguageServer) GetOpenFiles() int32 {
+	if x != nil {
+		return x.OpenFiles
+	}
+	return 0
+}
+
+func (x *RunningLanguageServer) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *RunningLanguageServer) GetRoot() string {
+	if x != nil {
+		return x.Root
+	}
+	return ""
+}
+
+func (x *RunningLanguageServer) GetCaged() bool {
+	if x != nil {
+		return x.Caged
+	}
+	return false
+}
+
+func (x *RunningLanguageServer) GetStartedAt() int64 {
+	if x != nil {
+		return x.StartedAt
+	}
+	return 0
+}
+
+func (x *RunningLanguageServer) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
 var File_kaged_common_v1_language_proto protoreflect.FileDescriptor
 
 const file_kaged_common_v1_language_proto_rawDesc = "" +
@@ -95,7 +240,24 @@ const file_kaged_common_v1_language_proto_rawDesc = "" +
 	"\acommand\x18\x02 \x03(\tR\acommand\x12\x1e\n" +
 	"\n" +
 	"extensions\x18\x03 \x03(\tR\n" +
-	"extensionsB\xb0\x01\n" +
+	"extensions\"\xbb\x02\n" +
+	"\x15RunningLanguageServer\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04lang\x18\x02 \x01(\tR\x04lang\x12\x18\n" +
+	"\acommand\x18\x03 \x03(\tR\acommand\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12\x10\n" +
+	"\x03pid\x18\x05 \x01(\x03R\x03pid\x12#\n" +
+	"\rrestart_count\x18\x06 \x01(\x05R\frestartCount\x12\x1d\n" +
+	"\n" +
+	"open_files\x18\a \x01(\x05R\topenFiles\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\b \x01(\tR\tprojectId\x12\x12\n" +
+	"\x04root\x18\t \x01(\tR\x04root\x12\x14\n" +
+	"\x05caged\x18\n" +
+	" \x01(\bR\x05caged\x12\x1d\n" +
+	"\n" +
+	"started_at\x18\v \x01(\x03R\tstartedAt\x12\x10\n" +
+	"\x03log\x18\f \x01(\tR\x03logB\xb0\x01\n" +
 	"\x13com.kaged.common.v1B\rLanguageProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
 
 var (
@@ -110,9 +272,10 @@ func file_kaged_common_v1_language_proto_rawDescGZIP() []byte {
 	return file_kaged_common_v1_language_proto_rawDescData
 }
 
-var file_kaged_common_v1_language_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_kaged_common_v1_language_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_kaged_common_v1_language_proto_goTypes = []any{
-	(*LanguageServer)(nil), // 0: kaged.common.v1.LanguageServer
+	(*LanguageServer)(nil),        // 0: kaged.common.v1.LanguageServer
+	(*RunningLanguageServer)(nil), // 1: kaged.common.v1.RunningLanguageServer
 }
 var file_kaged_common_v1_language_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -133,7 +296,7 @@ func file_kaged_common_v1_language_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_common_v1_language_proto_rawDesc), len(file_kaged_common_v1_language_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   1,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

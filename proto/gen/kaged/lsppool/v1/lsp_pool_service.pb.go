@@ -1290,7 +1290,7 @@ func (x *ListServersRequest) GetRoot() string {
 type ListServersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The servers.
-	Servers       []*Server `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	Servers       []*v1.RunningLanguageServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1325,156 +1325,11 @@ func (*ListServersResponse) Descriptor() ([]byte, []int) {
 	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{14}
 }
 
-func (x *ListServersResponse) GetServers() []*Server {
+func (x *ListServersResponse) GetServers() []*v1.RunningLanguageServer {
 	if x != nil {
 		return x.Servers
 	}
 	return nil
-}
-
-// Server is a language server.
-type Server struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id.
-	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
-	// The language.
-	Lang string `protobuf:"bytes,2,opt,name=lang,proto3" json:"lang,omitempty"`
-	// The command line.
-	Command []string `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`
-	// "starting", "indexing", "ready", "stopped" or "failed".
-	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	// Its process id, 0 for none.
-	Pid int64 `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"`
-	// How often it was started again after a crash.
-	RestartCount int32 `protobuf:"varint,6,opt,name=restart_count,json=restartCount,proto3" json:"restart_count,omitempty"`
-	// How many documents it has open.
-	OpenFiles int32 `protobuf:"varint,7,opt,name=open_files,json=openFiles,proto3" json:"open_files,omitempty"`
-	// The project and its root.
-	ProjectId string `protobuf:"bytes,8,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The root.
-	Root string `protobuf:"bytes,9,opt,name=root,proto3" json:"root,omitempty"`
-	// Whether it runs in a cage.
-	Caged bool `protobuf:"varint,10,opt,name=caged,proto3" json:"caged,omitempty"`
-	// When it started, in milliseconds.
-	StartedAt int64 `protobuf:"varint,11,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// The end of what it wrote to standard error.
-	Log           string `protobuf:"bytes,12,opt,name=log,proto3" json:"log,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Server) Reset() {
-	*x = Server{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Server) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Server) ProtoMessage() {}
-
-func (x *Server) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Server.ProtoReflect.Descriptor instead.
-func (*Server) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *Server) GetServerId() string {
-	if x != nil {
-		return x.ServerId
-	}
-	return ""
-}
-
-func (x *Server) GetLang() string {
-	if x != nil {
-		return x.Lang
-	}
-	return ""
-}
-
-func (x *Server) GetCommand() []string {
-	if x != nil {
-		return x.Command
-	}
-	return nil
-}
-
-func (x *Server) GetState() string {
-	if x != nil {
-		return x.State
-	}
-	return ""
-}
-
-func (x *Server) GetPid() int64 {
-	if x != nil {
-		return x.Pid
-	}
-	return 0
-}
-
-func (x *Server) GetRestartCount() int32 {
-	if x != nil {
-		return x.RestartCount
-	}
-	return 0
-}
-
-func (x *Server) GetOpenFiles() int32 {
-	if x != nil {
-		return x.OpenFiles
-	}
-	return 0
-}
-
-func (x *Server) GetProjectId() string {
-	if x != nil {
-		return x.ProjectId
-	}
-	return ""
-}
-
-func (x *Server) GetRoot() string {
-	if x != nil {
-		return x.Root
-	}
-	return ""
-}
-
-func (x *Server) GetCaged() bool {
-	if x != nil {
-		return x.Caged
-	}
-	return false
-}
-
-func (x *Server) GetStartedAt() int64 {
-	if x != nil {
-		return x.StartedAt
-	}
-	return 0
-}
-
-func (x *Server) GetLog() string {
-	if x != nil {
-		return x.Log
-	}
-	return ""
 }
 
 // StopServersRequest selects servers.
@@ -1492,7 +1347,7 @@ type StopServersRequest struct {
 
 func (x *StopServersRequest) Reset() {
 	*x = StopServersRequest{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[16]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1504,7 +1359,7 @@ func (x *StopServersRequest) String() string {
 func (*StopServersRequest) ProtoMessage() {}
 
 func (x *StopServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[16]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1517,7 +1372,7 @@ func (x *StopServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopServersRequest.ProtoReflect.Descriptor instead.
 func (*StopServersRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StopServersRequest) GetProjectId() string {
@@ -1545,14 +1400,14 @@ func (x *StopServersRequest) GetLang() string {
 type StopServersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The servers.
-	Servers       []*Server `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	Servers       []*v1.RunningLanguageServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StopServersResponse) Reset() {
 	*x = StopServersResponse{}
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[17]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1419,7 @@ func (x *StopServersResponse) String() string {
 func (*StopServersResponse) ProtoMessage() {}
 
 func (x *StopServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[17]
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,10 +1432,10 @@ func (x *StopServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopServersResponse.ProtoReflect.Descriptor instead.
 func (*StopServersResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *StopServersResponse) GetServers() []*Server {
+func (x *StopServersResponse) GetServers() []*v1.RunningLanguageServer {
 	if x != nil {
 		return x.Servers
 	}
@@ -1688,33 +1543,16 @@ const file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc = "" +
 	"\x12ListServersRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
-	"\x04root\x18\x02 \x01(\tR\x04root\"I\n" +
-	"\x13ListServersResponse\x122\n" +
-	"\aservers\x18\x01 \x03(\v2\x18.kaged.lsppool.v1.ServerR\aservers\"\xb9\x02\n" +
-	"\x06Server\x12\x1b\n" +
-	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x12\n" +
-	"\x04lang\x18\x02 \x01(\tR\x04lang\x12\x18\n" +
-	"\acommand\x18\x03 \x03(\tR\acommand\x12\x14\n" +
-	"\x05state\x18\x04 \x01(\tR\x05state\x12\x10\n" +
-	"\x03pid\x18\x05 \x01(\x03R\x03pid\x12#\n" +
-	"\rrestart_count\x18\x06 \x01(\x05R\frestartCount\x12\x1d\n" +
-	"\n" +
-	"open_files\x18\a \x01(\x05R\topenFiles\x12\x1d\n" +
-	"\n" +
-	"project_id\x18\b \x01(\tR\tprojectId\x12\x12\n" +
-	"\x04root\x18\t \x01(\tR\x04root\x12\x14\n" +
-	"\x05caged\x18\n" +
-	" \x01(\bR\x05caged\x12\x1d\n" +
-	"\n" +
-	"started_at\x18\v \x01(\x03R\tstartedAt\x12\x10\n" +
-	"\x03log\x18\f \x01(\tR\x03log\"[\n" +
+	"\x04root\x18\x02 \x01(\tR\x04root\"W\n" +
+	"\x13ListServersResponse\x12@\n" +
+	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\"[\n" +
 	"\x12StopServersRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
 	"\x04root\x18\x02 \x01(\tR\x04root\x12\x12\n" +
-	"\x04lang\x18\x03 \x01(\tR\x04lang\"I\n" +
-	"\x13StopServersResponse\x122\n" +
-	"\aservers\x18\x01 \x03(\v2\x18.kaged.lsppool.v1.ServerR\aservers*\xd1\x02\n" +
+	"\x04lang\x18\x03 \x01(\tR\x04lang\"W\n" +
+	"\x13StopServersResponse\x12@\n" +
+	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers*\xd1\x02\n" +
 	"\x06Action\x12\x16\n" +
 	"\x12ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12ACTION_DIAGNOSTICS\x10\x01\x12\x15\n" +
@@ -1750,34 +1588,34 @@ func file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_lsppool_v1_lsp_pool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_kaged_lsppool_v1_lsp_pool_service_proto_goTypes = []any{
-	(Action)(0),                 // 0: kaged.lsppool.v1.Action
-	(*View)(nil),                // 1: kaged.lsppool.v1.View
-	(*FileChange)(nil),          // 2: kaged.lsppool.v1.FileChange
-	(*QueryRequest)(nil),        // 3: kaged.lsppool.v1.QueryRequest
-	(*QueryResponse)(nil),       // 4: kaged.lsppool.v1.QueryResponse
-	(*Completeness)(nil),        // 5: kaged.lsppool.v1.Completeness
-	(*Place)(nil),               // 6: kaged.lsppool.v1.Place
-	(*Location)(nil),            // 7: kaged.lsppool.v1.Location
-	(*Symbol)(nil),              // 8: kaged.lsppool.v1.Symbol
-	(*Diagnostic)(nil),          // 9: kaged.lsppool.v1.Diagnostic
-	(*Hover)(nil),               // 10: kaged.lsppool.v1.Hover
-	(*FileEdit)(nil),            // 11: kaged.lsppool.v1.FileEdit
-	(*CodeAction)(nil),          // 12: kaged.lsppool.v1.CodeAction
-	(*Replacement)(nil),         // 13: kaged.lsppool.v1.Replacement
-	(*ListServersRequest)(nil),  // 14: kaged.lsppool.v1.ListServersRequest
-	(*ListServersResponse)(nil), // 15: kaged.lsppool.v1.ListServersResponse
-	(*Server)(nil),              // 16: kaged.lsppool.v1.Server
-	(*StopServersRequest)(nil),  // 17: kaged.lsppool.v1.StopServersRequest
-	(*StopServersResponse)(nil), // 18: kaged.lsppool.v1.StopServersResponse
-	(*v1.CagePolicy)(nil),       // 19: kaged.common.v1.CagePolicy
-	(*v1.LanguageServer)(nil),   // 20: kaged.common.v1.LanguageServer
-	(*v1.AuditRecord)(nil),      // 21: kaged.common.v1.AuditRecord
+	(Action)(0),                      // 0: kaged.lsppool.v1.Action
+	(*View)(nil),                     // 1: kaged.lsppool.v1.View
+	(*FileChange)(nil),               // 2: kaged.lsppool.v1.FileChange
+	(*QueryRequest)(nil),             // 3: kaged.lsppool.v1.QueryRequest
+	(*QueryResponse)(nil),            // 4: kaged.lsppool.v1.QueryResponse
+	(*Completeness)(nil),             // 5: kaged.lsppool.v1.Completeness
+	(*Place)(nil),                    // 6: kaged.lsppool.v1.Place
+	(*Location)(nil),                 // 7: kaged.lsppool.v1.Location
+	(*Symbol)(nil),                   // 8: kaged.lsppool.v1.Symbol
+	(*Diagnostic)(nil),               // 9: kaged.lsppool.v1.Diagnostic
+	(*Hover)(nil),                    // 10: kaged.lsppool.v1.Hover
+	(*FileEdit)(nil),                 // 11: kaged.lsppool.v1.FileEdit
+	(*CodeAction)(nil),               // 12: kaged.lsppool.v1.CodeAction
+	(*Replacement)(nil),              // 13: kaged.lsppool.v1.Replacement
+	(*ListServersRequest)(nil),       // 14: kaged.lsppool.v1.ListServersRequest
+	(*ListServersResponse)(nil),      // 15: kaged.lsppool.v1.ListServersResponse
+	(*StopServersRequest)(nil),       // 16: kaged.lsppool.v1.StopServersRequest
+	(*StopServersResponse)(nil),      // 17: kaged.lsppool.v1.StopServersResponse
+	(*v1.CagePolicy)(nil),            // 18: kaged.common.v1.CagePolicy
+	(*v1.LanguageServer)(nil),        // 19: kaged.common.v1.LanguageServer
+	(*v1.AuditRecord)(nil),           // 20: kaged.common.v1.AuditRecord
+	(*v1.RunningLanguageServer)(nil), // 21: kaged.common.v1.RunningLanguageServer
 }
 var file_kaged_lsppool_v1_lsp_pool_service_proto_depIdxs = []int32{
-	19, // 0: kaged.lsppool.v1.View.cage:type_name -> kaged.common.v1.CagePolicy
-	20, // 1: kaged.lsppool.v1.View.servers:type_name -> kaged.common.v1.LanguageServer
+	18, // 0: kaged.lsppool.v1.View.cage:type_name -> kaged.common.v1.CagePolicy
+	19, // 1: kaged.lsppool.v1.View.servers:type_name -> kaged.common.v1.LanguageServer
 	1,  // 2: kaged.lsppool.v1.QueryRequest.view:type_name -> kaged.lsppool.v1.View
 	0,  // 3: kaged.lsppool.v1.QueryRequest.action:type_name -> kaged.lsppool.v1.Action
 	2,  // 4: kaged.lsppool.v1.QueryRequest.changed:type_name -> kaged.lsppool.v1.FileChange
@@ -1788,21 +1626,21 @@ var file_kaged_lsppool_v1_lsp_pool_service_proto_depIdxs = []int32{
 	10, // 9: kaged.lsppool.v1.QueryResponse.hover:type_name -> kaged.lsppool.v1.Hover
 	11, // 10: kaged.lsppool.v1.QueryResponse.edits:type_name -> kaged.lsppool.v1.FileEdit
 	12, // 11: kaged.lsppool.v1.QueryResponse.actions:type_name -> kaged.lsppool.v1.CodeAction
-	21, // 12: kaged.lsppool.v1.QueryResponse.records:type_name -> kaged.common.v1.AuditRecord
+	20, // 12: kaged.lsppool.v1.QueryResponse.records:type_name -> kaged.common.v1.AuditRecord
 	6,  // 13: kaged.lsppool.v1.Location.start:type_name -> kaged.lsppool.v1.Place
 	6,  // 14: kaged.lsppool.v1.Location.end:type_name -> kaged.lsppool.v1.Place
 	7,  // 15: kaged.lsppool.v1.Symbol.location:type_name -> kaged.lsppool.v1.Location
 	7,  // 16: kaged.lsppool.v1.Diagnostic.location:type_name -> kaged.lsppool.v1.Location
 	7,  // 17: kaged.lsppool.v1.Hover.location:type_name -> kaged.lsppool.v1.Location
 	13, // 18: kaged.lsppool.v1.CodeAction.edits:type_name -> kaged.lsppool.v1.Replacement
-	16, // 19: kaged.lsppool.v1.ListServersResponse.servers:type_name -> kaged.lsppool.v1.Server
-	16, // 20: kaged.lsppool.v1.StopServersResponse.servers:type_name -> kaged.lsppool.v1.Server
+	21, // 19: kaged.lsppool.v1.ListServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	21, // 20: kaged.lsppool.v1.StopServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
 	3,  // 21: kaged.lsppool.v1.LSPPoolService.Query:input_type -> kaged.lsppool.v1.QueryRequest
 	14, // 22: kaged.lsppool.v1.LSPPoolService.ListServers:input_type -> kaged.lsppool.v1.ListServersRequest
-	17, // 23: kaged.lsppool.v1.LSPPoolService.StopServers:input_type -> kaged.lsppool.v1.StopServersRequest
+	16, // 23: kaged.lsppool.v1.LSPPoolService.StopServers:input_type -> kaged.lsppool.v1.StopServersRequest
 	4,  // 24: kaged.lsppool.v1.LSPPoolService.Query:output_type -> kaged.lsppool.v1.QueryResponse
 	15, // 25: kaged.lsppool.v1.LSPPoolService.ListServers:output_type -> kaged.lsppool.v1.ListServersResponse
-	18, // 26: kaged.lsppool.v1.LSPPoolService.StopServers:output_type -> kaged.lsppool.v1.StopServersResponse
+	17, // 26: kaged.lsppool.v1.LSPPoolService.StopServers:output_type -> kaged.lsppool.v1.StopServersResponse
 	24, // [24:27] is the sub-list for method output_type
 	21, // [21:24] is the sub-list for method input_type
 	21, // [21:21] is the sub-list for extension type_name
@@ -1822,7 +1660,7 @@ func file_kaged_lsppool_v1_lsp_pool_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc), len(file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,7 +26,7 @@ var File_kaged_sessionmanager_v1_project_service_proto protoreflect.FileDescript
 
 const file_kaged_sessionmanager_v1_project_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/sessionmanager/v1/project_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/project.proto2\x8b\t\n" +
+	"-kaged/sessionmanager/v1/project_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/language.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/project.proto2\xd3\v\n" +
 	"\x0eProjectService\x12o\n" +
 	"\fListProjects\x12!.kaged.api.v1.ListProjectsRequest\x1a\".kaged.api.v1.ListProjectsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/projects\x12\xad\x01\n" +
 	"\vLoadProject\x12 .kaged.api.v1.LoadProjectRequest\x1a!.kaged.api.v1.LoadProjectResponse\"Y\x82\xbc\x18,\b\xc9\x01\x12\x0f\n" +
@@ -38,7 +38,9 @@ const file_kaged_sessionmanager_v1_project_service_proto_rawDesc = "" +
 	"\rReloadProject\x12\".kaged.api.v1.ReloadProjectRequest\x1a#.kaged.api.v1.ReloadProjectResponse\"-\x82\xd3\xe4\x93\x02'b\aproject\"\x1c/api/v1/projects/{id}/reload\x12\x8f\x01\n" +
 	"\x12GetProjectApproval\x12'.kaged.api.v1.GetProjectApprovalRequest\x1a(.kaged.api.v1.GetProjectApprovalResponse\"&\x82\xd3\xe4\x93\x02 \x12\x1e/api/v1/projects/{id}/approval\x12\x85\x01\n" +
 	"\x0eApproveProject\x12#.kaged.api.v1.ApproveProjectRequest\x1a$.kaged.api.v1.ApproveProjectResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/api/v1/projects/{id}/approve\x12\x83\x01\n" +
-	"\x11UnregisterProject\x12&.kaged.api.v1.UnregisterProjectRequest\x1a'.kaged.api.v1.UnregisterProjectResponse\"\x1d\x82\xd3\xe4\x93\x02\x17*\x15/api/v1/projects/{id}\x1a\x13¼\x18\x0fsession-managerB\xee\x01\n" +
+	"\x11UnregisterProject\x12&.kaged.api.v1.UnregisterProjectRequest\x1a'.kaged.api.v1.UnregisterProjectResponse\"\x1d\x82\xd3\xe4\x93\x02\x17*\x15/api/v1/projects/{id}\x12\x8c\x01\n" +
+	"\x13ListLanguageServers\x12(.kaged.api.v1.ListLanguageServersRequest\x1a).kaged.api.v1.ListLanguageServersResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/language-servers\x12\xb6\x01\n" +
+	"\x16RestartLanguageServers\x12+.kaged.api.v1.RestartLanguageServersRequest\x1a,.kaged.api.v1.RestartLanguageServersResponse\"A\x82\xd3\xe4\x93\x02;:\x01*\"6/api/v1/projects/{project_id}/language-servers/restart\x1a\x13¼\x18\x0fsession-managerB\xee\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x13ProjectServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var file_kaged_sessionmanager_v1_project_service_proto_goTypes = []any{
@@ -50,14 +52,18 @@ var file_kaged_sessionmanager_v1_project_service_proto_goTypes = []any{
 	(*v1.GetProjectApprovalRequest)(nil),      // 5: kaged.api.v1.GetProjectApprovalRequest
 	(*v1.ApproveProjectRequest)(nil),          // 6: kaged.api.v1.ApproveProjectRequest
 	(*v1.UnregisterProjectRequest)(nil),       // 7: kaged.api.v1.UnregisterProjectRequest
-	(*v1.ListProjectsResponse)(nil),           // 8: kaged.api.v1.ListProjectsResponse
-	(*v1.LoadProjectResponse)(nil),            // 9: kaged.api.v1.LoadProjectResponse
-	(*v1.GetProjectResponse)(nil),             // 10: kaged.api.v1.GetProjectResponse
-	(*v1.GetProjectCapabilitiesResponse)(nil), // 11: kaged.api.v1.GetProjectCapabilitiesResponse
-	(*v1.ReloadProjectResponse)(nil),          // 12: kaged.api.v1.ReloadProjectResponse
-	(*v1.GetProjectApprovalResponse)(nil),     // 13: kaged.api.v1.GetProjectApprovalResponse
-	(*v1.ApproveProjectResponse)(nil),         // 14: kaged.api.v1.ApproveProjectResponse
-	(*v1.UnregisterProjectResponse)(nil),      // 15: kaged.api.v1.UnregisterProjectResponse
+	(*v1.ListLanguageServersRequest)(nil),     // 8: kaged.api.v1.ListLanguageServersRequest
+	(*v1.RestartLanguageServersRequest)(nil),  // 9: kaged.api.v1.RestartLanguageServersRequest
+	(*v1.ListProjectsResponse)(nil),           // 10: kaged.api.v1.ListProjectsResponse
+	(*v1.LoadProjectResponse)(nil),            // 11: kaged.api.v1.LoadProjectResponse
+	(*v1.GetProjectResponse)(nil),             // 12: kaged.api.v1.GetProjectResponse
+	(*v1.GetProjectCapabilitiesResponse)(nil), // 13: kaged.api.v1.GetProjectCapabilitiesResponse
+	(*v1.ReloadProjectResponse)(nil),          // 14: kaged.api.v1.ReloadProjectResponse
+	(*v1.GetProjectApprovalResponse)(nil),     // 15: kaged.api.v1.GetProjectApprovalResponse
+	(*v1.ApproveProjectResponse)(nil),         // 16: kaged.api.v1.ApproveProjectResponse
+	(*v1.UnregisterProjectResponse)(nil),      // 17: kaged.api.v1.UnregisterProjectResponse
+	(*v1.ListLanguageServersResponse)(nil),    // 18: kaged.api.v1.ListLanguageServersResponse
+	(*v1.RestartLanguageServersResponse)(nil), // 19: kaged.api.v1.RestartLanguageServersResponse
 }
 var file_kaged_sessionmanager_v1_project_service_proto_depIdxs = []int32{
 	0,  // 0: kaged.sessionmanager.v1.ProjectService.ListProjects:input_type -> kaged.api.v1.ListProjectsRequest
@@ -68,16 +74,20 @@ var file_kaged_sessionmanager_v1_project_service_proto_depIdxs = []int32{
 	5,  // 5: kaged.sessionmanager.v1.ProjectService.GetProjectApproval:input_type -> kaged.api.v1.GetProjectApprovalRequest
 	6,  // 6: kaged.sessionmanager.v1.ProjectService.ApproveProject:input_type -> kaged.api.v1.ApproveProjectRequest
 	7,  // 7: kaged.sessionmanager.v1.ProjectService.UnregisterProject:input_type -> kaged.api.v1.UnregisterProjectRequest
-	8,  // 8: kaged.sessionmanager.v1.ProjectService.ListProjects:output_type -> kaged.api.v1.ListProjectsResponse
-	9,  // 9: kaged.sessionmanager.v1.ProjectService.LoadProject:output_type -> kaged.api.v1.LoadProjectResponse
-	10, // 10: kaged.sessionmanager.v1.ProjectService.GetProject:output_type -> kaged.api.v1.GetProjectResponse
-	11, // 11: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:output_type -> kaged.api.v1.GetProjectCapabilitiesResponse
-	12, // 12: kaged.sessionmanager.v1.ProjectService.ReloadProject:output_type -> kaged.api.v1.ReloadProjectResponse
-	13, // 13: kaged.sessionmanager.v1.ProjectService.GetProjectApproval:output_type -> kaged.api.v1.GetProjectApprovalResponse
-	14, // 14: kaged.sessionmanager.v1.ProjectService.ApproveProject:output_type -> kaged.api.v1.ApproveProjectResponse
-	15, // 15: kaged.sessionmanager.v1.ProjectService.UnregisterProject:output_type -> kaged.api.v1.UnregisterProjectResponse
-	8,  // [8:16] is the sub-list for method output_type
-	0,  // [0:8] is the sub-list for method input_type
+	8,  // 8: kaged.sessionmanager.v1.ProjectService.ListLanguageServers:input_type -> kaged.api.v1.ListLanguageServersRequest
+	9,  // 9: kaged.sessionmanager.v1.ProjectService.RestartLanguageServers:input_type -> kaged.api.v1.RestartLanguageServersRequest
+	10, // 10: kaged.sessionmanager.v1.ProjectService.ListProjects:output_type -> kaged.api.v1.ListProjectsResponse
+	11, // 11: kaged.sessionmanager.v1.ProjectService.LoadProject:output_type -> kaged.api.v1.LoadProjectResponse
+	12, // 12: kaged.sessionmanager.v1.ProjectService.GetProject:output_type -> kaged.api.v1.GetProjectResponse
+	13, // 13: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:output_type -> kaged.api.v1.GetProjectCapabilitiesResponse
+	14, // 14: kaged.sessionmanager.v1.ProjectService.ReloadProject:output_type -> kaged.api.v1.ReloadProjectResponse
+	15, // 15: kaged.sessionmanager.v1.ProjectService.GetProjectApproval:output_type -> kaged.api.v1.GetProjectApprovalResponse
+	16, // 16: kaged.sessionmanager.v1.ProjectService.ApproveProject:output_type -> kaged.api.v1.ApproveProjectResponse
+	17, // 17: kaged.sessionmanager.v1.ProjectService.UnregisterProject:output_type -> kaged.api.v1.UnregisterProjectResponse
+	18, // 18: kaged.sessionmanager.v1.ProjectService.ListLanguageServers:output_type -> kaged.api.v1.ListLanguageServersResponse
+	19, // 19: kaged.sessionmanager.v1.ProjectService.RestartLanguageServers:output_type -> kaged.api.v1.RestartLanguageServersResponse
+	10, // [10:20] is the sub-list for method output_type
+	0,  // [0:10] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

@@ -28,6 +28,8 @@ const (
 	ProjectService_GetProjectApproval_FullMethodName     = "/kaged.sessionmanager.v1.ProjectService/GetProjectApproval"
 	ProjectService_ApproveProject_FullMethodName         = "/kaged.sessionmanager.v1.ProjectService/ApproveProject"
 	ProjectService_UnregisterProject_FullMethodName      = "/kaged.sessionmanager.v1.ProjectService/UnregisterProject"
+	ProjectService_ListLanguageServers_FullMethodName    = "/kaged.sessionmanager.v1.ProjectService/ListLanguageServers"
+	ProjectService_RestartLanguageServers_FullMethodName = "/kaged.sessionmanager.v1.ProjectService/RestartLanguageServers"
 )
 
 // ProjectServiceClient is the client API for ProjectService service.
@@ -62,6 +64,12 @@ type ProjectServiceClient interface {
 	// UnregisterProject removes the project from the registry and ends its sessions. No file is touched. Fails with
 	// bad_request without confirm and with not_found.
 	UnregisterProject(ctx context.Context, in *v1.UnregisterProjectRequest, opts ...grpc.CallOption) (*v1.UnregisterProjectResponse, error)
+	// ListLanguageServers lists the language servers of one project or all of the operator's, the oldest first. Fails with not_found
+	// for the project, and with unavailable while a workspace cannot be asked.
+	ListLanguageServers(ctx context.Context, in *v1.ListLanguageServersRequest, opts ...grpc.CallOption) (*v1.ListLanguageServersResponse, error)
+	// RestartLanguageServers ends the language servers of a project, which start again with the next question, and returns
+	// them. A server that crashed too often is tried anew. Fails with not_found, and with unavailable.
+	RestartLanguageServers(ctx context.Context, in *v1.RestartLanguageServersRequest, opts ...grpc.CallOption) (*v1.RestartLanguageServersResponse, error)
 }
 
 type projectServiceClient struct {
@@ -152,6 +160,26 @@ func (c *projectServiceClient) UnregisterProject(ctx context.Context, in *v1.Unr
 	return out, nil
 }
 
+func (c *projectServiceClient) ListLanguageServers(ctx context.Context, in *v1.ListLanguageServersRequest, opts ...grpc.CallOption) (*v1.ListLanguageServersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ListLanguageServersResponse)
+	err := c.cc.Invoke(ctx, ProjectService_ListLanguageServers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *projectServiceClient) RestartLanguageServers(ctx context.Context, in *v1.RestartLanguageServersRequest, opts ...grpc.CallOption) (*v1.RestartLanguageServersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.RestartLanguageServersResponse)
+	err := c.cc.Invoke(ctx, ProjectService_RestartLanguageServers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ProjectServiceServer is the server API for ProjectService service.
 // All implementations must embed UnimplementedProjectServiceServer
 // for forward compatibility.
@@ -184,6 +212,12 @@ type ProjectServiceServer interface {
 	// UnregisterProject removes the project from the registry and ends its sessions. No file is touched. Fails with
 	// bad_request without confirm and with not_found.
 	UnregisterProject(context.Context, *v1.UnregisterProjectRequest) (*v1.UnregisterProjectResponse, error)
+	// ListLanguageServers lists the language servers of one project or all of the operator's, the oldest first. Fails with not_found
+	// for the project, and with unavailable while a workspace cannot be asked.
+	ListLanguageServers(context.Context, *v1.ListLanguageServersRequest) (*v1.ListLanguageServersResponse, error)
+	// RestartLanguageServers ends the language servers of a project, which start again with the next question, and returns
+	// them. A server that crashed too often is tried anew. Fails with not_found, and with unavailable.
+	RestartLanguageServers(context.Context, *v1.RestartLanguageServersRequest) (*v1.RestartLanguageServersResponse, error)
 	mustEmbedUnimplementedProjectServiceServer()
 }
 
@@ -217,6 +251,12 @@ func (UnimplementedProjectServiceServer) ApproveProject(context.Context, *v1.App
 }
 func (UnimplementedProjectServiceServer) UnregisterProject(context.Context, *v1.UnregisterProjectRequest) (*v1.UnregisterProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UnregisterProject not implemented")
+}
+func (UnimplementedProjectServiceServer) ListLanguageServers(context.Context, *v1.ListLanguageServersRequest) (*v1.ListLanguageServersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListLanguageServers not implemented")
+}
+func (UnimplementedProjectServiceServer) RestartLanguageServers(context.Context, *v1.RestartLanguageServersRequest) (*v1.RestartLanguageServersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RestartLanguageServers not implemented")
 }
 func (UnimplementedProjectServiceServer) mustEmbedUnimplementedProjectServiceServer() {}
 func (UnimplementedProjectServiceServer) testEmbeddedByValue()                        {}
@@ -383,6 +423,42 @@ func _ProjectService_UnregisterProject_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProjectService_ListLanguageServers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ListLanguageServersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProjectServiceServer).ListLanguageServers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProjectService_ListLanguageServers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProjectServiceServer).ListLanguageServers(ctx, req.(*v1.ListLanguageServersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProjectService_RestartLanguageServers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.RestartLanguageServersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProjectServiceServer).RestartLanguageServers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProjectService_RestartLanguageServers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProjectServiceServer).RestartLanguageServers(ctx, req.(*v1.RestartLanguageServersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ProjectService_ServiceDesc is the grpc.ServiceDesc for ProjectService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -421,6 +497,14 @@ var ProjectService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UnregisterProject",
 			Handler:    _ProjectService_UnregisterProject_Handler,
+		},
+		{
+			MethodName: "ListLanguageServers",
+			Handler:    _ProjectService_ListLanguageServers_Handler,
+		},
+		{
+			MethodName: "RestartLanguageServers",
+			Handler:    _ProjectService_RestartLanguageServers_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

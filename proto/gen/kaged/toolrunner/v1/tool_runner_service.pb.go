@@ -2623,6 +2623,217 @@ func (x *ReleaseCageResponse) GetFound() []*v1.CageFinding {
 	return nil
 }
 
+// ListLanguageServersRequest selects language servers.
+type ListLanguageServersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The project, empty for all.
+	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// The project's folder, empty for all.
+	Root          string `protobuf:"bytes,2,opt,name=root,proto3" json:"root,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLanguageServersRequest) Reset() {
+	*x = ListLanguageServersRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLanguageServersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLanguageServersRequest) ProtoMessage() {}
+
+func (x *ListLanguageServersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLanguageServersRequest.ProtoReflect.Descriptor instead.
+func (*ListLanguageServersRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ListLanguageServersRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *ListLanguageServersRequest) GetRoot() string {
+	if x != nil {
+		return x.Root
+	}
+	return ""
+}
+
+// ListLanguageServersResponse lists language servers.
+type ListLanguageServersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The servers.
+	Servers       []*v1.RunningLanguageServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLanguageServersResponse) Reset() {
+	*x = ListLanguageServersResponse{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLanguageServersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLanguageServersResponse) ProtoMessage() {}
+
+func (x *ListLanguageServersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLanguageServersResponse.ProtoReflect.Descriptor instead.
+func (*ListLanguageServersResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ListLanguageServersResponse) GetServers() []*v1.RunningLanguageServer {
+	if x != nil {
+		return x.Servers
+	}
+	return nil
+}
+
+// StopLanguageServersRequest selects language servers.
+type StopLanguageServersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The project, empty for all.
+	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// The project's folder, empty for all.
+	Root string `protobuf:"bytes,2,opt,name=root,proto3" json:"root,omitempty"`
+	// The language, empty for all.
+	Lang          string `protobuf:"bytes,3,opt,name=lang,proto3" json:"lang,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopLanguageServersRequest) Reset() {
+	*x = StopLanguageServersRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopLanguageServersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopLanguageServersRequest) ProtoMessage() {}
+
+func (x *StopLanguageServersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopLanguageServersRequest.ProtoReflect.Descriptor instead.
+func (*StopLanguageServersRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *StopLanguageServersRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *StopLanguageServersRequest) GetRoot() string {
+	if x != nil {
+		return x.Root
+	}
+	return ""
+}
+
+func (x *StopLanguageServersRequest) GetLang() string {
+	if x != nil {
+		return x.Lang
+	}
+	return ""
+}
+
+// StopLanguageServersResponse says which were ended.
+type StopLanguageServersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The servers.
+	Servers       []*v1.RunningLanguageServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopLanguageServersResponse) Reset() {
+	*x = StopLanguageServersResponse{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopLanguageServersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopLanguageServersResponse) ProtoMessage() {}
+
+func (x *StopLanguageServersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopLanguageServersResponse.ProtoReflect.Descriptor instead.
+func (*StopLanguageServersResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *StopLanguageServersResponse) GetServers() []*v1.RunningLanguageServer {
+	if x != nil {
+		return x.Servers
+	}
+	return nil
+}
+
 // ListProcessesRequest selects what runs.
 type ListProcessesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2634,7 +2845,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2646,7 +2857,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2659,7 +2870,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListProcessesRequest) GetSessionId() string {
@@ -2682,7 +2893,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2694,7 +2905,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2707,7 +2918,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{36}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListProcessesResponse) GetProcesses() []*v1.RunningProcess {
@@ -2900,7 +3111,20 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x02 \x01(\tR\tsessionId\"I\n" +
 	"\x13ReleaseCageResponse\x122\n" +
-	"\x05found\x18\x01 \x03(\v2\x1c.kaged.common.v1.CageFindingR\x05found\"5\n" +
+	"\x05found\x18\x01 \x03(\v2\x1c.kaged.common.v1.CageFindingR\x05found\"O\n" +
+	"\x1aListLanguageServersRequest\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
+	"\x04root\x18\x02 \x01(\tR\x04root\"_\n" +
+	"\x1bListLanguageServersResponse\x12@\n" +
+	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\"c\n" +
+	"\x1aStopLanguageServersRequest\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
+	"\x04root\x18\x02 \x01(\tR\x04root\x12\x12\n" +
+	"\x04lang\x18\x03 \x01(\tR\x04lang\"_\n" +
+	"\x1bStopLanguageServersResponse\x12@\n" +
+	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\"5\n" +
 	"\x14ListProcessesRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"\x8a\x01\n" +
@@ -2922,7 +3146,7 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x16LIMIT_UNIT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10LIMIT_UNIT_BYTES\x10\x01\x12\x1b\n" +
 	"\x17LIMIT_UNIT_MILLISECONDS\x10\x02\x12\x14\n" +
-	"\x10LIMIT_UNIT_COUNT\x10\x032\xc2\a\n" +
+	"\x10LIMIT_UNIT_COUNT\x10\x032\xb6\t\n" +
 	"\x11ToolRunnerService\x12`\n" +
 	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\x12Z\n" +
 	"\tListTools\x12%.kaged.toolrunner.v1.ListToolsRequest\x1a&.kaged.toolrunner.v1.ListToolsResponse\x12S\n" +
@@ -2933,7 +3157,9 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x0eWatchWorkspace\x12*.kaged.toolrunner.v1.WatchWorkspaceRequest\x1a#.kaged.toolrunner.v1.WorkspaceEvent(\x010\x01\x12V\n" +
 	"\bHoldCage\x12$.kaged.toolrunner.v1.HoldCageRequest\x1a\".kaged.toolrunner.v1.HoldCageEvent0\x01\x12`\n" +
 	"\vReleaseCage\x12'.kaged.toolrunner.v1.ReleaseCageRequest\x1a(.kaged.toolrunner.v1.ReleaseCageResponse\x12f\n" +
-	"\rListProcesses\x12).kaged.toolrunner.v1.ListProcessesRequest\x1a*.kaged.toolrunner.v1.ListProcessesResponse\x12]\n" +
+	"\rListProcesses\x12).kaged.toolrunner.v1.ListProcessesRequest\x1a*.kaged.toolrunner.v1.ListProcessesResponse\x12x\n" +
+	"\x13ListLanguageServers\x12/.kaged.toolrunner.v1.ListLanguageServersRequest\x1a0.kaged.toolrunner.v1.ListLanguageServersResponse\x12x\n" +
+	"\x13StopLanguageServers\x12/.kaged.toolrunner.v1.StopLanguageServersRequest\x1a0.kaged.toolrunner.v1.StopLanguageServersResponse\x12]\n" +
 	"\n" +
 	"EndSession\x12&.kaged.toolrunner.v1.EndSessionRequest\x1a'.kaged.toolrunner.v1.EndSessionResponseB\xd5\x01\n" +
 	"\x17com.kaged.toolrunner.v1B\x16ToolRunnerServiceProtoP\x01Z4kaged.dev/proto/gen/kaged/toolrunner/v1;toolrunnerv1\xa2\x02\x03KTX\xaa\x02\x13Kaged.Toolrunner.V1\xca\x02\x13Kaged\\Toolrunner\\V1\xe2\x02\x1fKaged\\Toolrunner\\V1\\GPBMetadata\xea\x02\x15Kaged::Toolrunner::V1b\x06proto3"
@@ -2951,67 +3177,72 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
-	(FileState)(0),                // 0: kaged.toolrunner.v1.FileState
-	(Category)(0),                 // 1: kaged.toolrunner.v1.Category
-	(LimitUnit)(0),                // 2: kaged.toolrunner.v1.LimitUnit
-	(*ReadProjectRequest)(nil),    // 3: kaged.toolrunner.v1.ReadProjectRequest
-	(*ReadProjectResponse)(nil),   // 4: kaged.toolrunner.v1.ReadProjectResponse
-	(*ProjectFile)(nil),           // 5: kaged.toolrunner.v1.ProjectFile
-	(*ListToolsRequest)(nil),      // 6: kaged.toolrunner.v1.ListToolsRequest
-	(*Tool)(nil),                  // 7: kaged.toolrunner.v1.Tool
-	(*ReadWhen)(nil),              // 8: kaged.toolrunner.v1.ReadWhen
-	(*ParameterMatch)(nil),        // 9: kaged.toolrunner.v1.ParameterMatch
-	(*ToolRequirement)(nil),       // 10: kaged.toolrunner.v1.ToolRequirement
-	(*ToolLimit)(nil),             // 11: kaged.toolrunner.v1.ToolLimit
-	(*Availability)(nil),          // 12: kaged.toolrunner.v1.Availability
-	(*ToolAlias)(nil),             // 13: kaged.toolrunner.v1.ToolAlias
-	(*ListToolsResponse)(nil),     // 14: kaged.toolrunner.v1.ListToolsResponse
-	(*ToolContext)(nil),           // 15: kaged.toolrunner.v1.ToolContext
-	(*JobPolicy)(nil),             // 16: kaged.toolrunner.v1.JobPolicy
-	(*RunToolRequest)(nil),        // 17: kaged.toolrunner.v1.RunToolRequest
-	(*ToolGrant)(nil),             // 18: kaged.toolrunner.v1.ToolGrant
-	(*RunToolEvent)(nil),          // 19: kaged.toolrunner.v1.RunToolEvent
-	(*ApprovalNeeded)(nil),        // 20: kaged.toolrunner.v1.ApprovalNeeded
-	(*ToolOutput)(nil),            // 21: kaged.toolrunner.v1.ToolOutput
-	(*ToolResult)(nil),            // 22: kaged.toolrunner.v1.ToolResult
-	(*CancelToolRequest)(nil),     // 23: kaged.toolrunner.v1.CancelToolRequest
-	(*CancelToolResponse)(nil),    // 24: kaged.toolrunner.v1.CancelToolResponse
-	(*EndSessionRequest)(nil),     // 25: kaged.toolrunner.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),    // 26: kaged.toolrunner.v1.EndSessionResponse
-	(*WatchWorkspaceRequest)(nil), // 27: kaged.toolrunner.v1.WatchWorkspaceRequest
-	(*WorkspaceEvent)(nil),        // 28: kaged.toolrunner.v1.WorkspaceEvent
-	(*HoldRunRequest)(nil),        // 29: kaged.toolrunner.v1.HoldRunRequest
-	(*HoldRunEvent)(nil),          // 30: kaged.toolrunner.v1.HoldRunEvent
-	(*RunOpened)(nil),             // 31: kaged.toolrunner.v1.RunOpened
-	(*HoldCageRequest)(nil),       // 32: kaged.toolrunner.v1.HoldCageRequest
-	(*HoldCageEvent)(nil),         // 33: kaged.toolrunner.v1.HoldCageEvent
-	(*CageOpened)(nil),            // 34: kaged.toolrunner.v1.CageOpened
-	(*CageEnded)(nil),             // 35: kaged.toolrunner.v1.CageEnded
-	(*ReleaseCageRequest)(nil),    // 36: kaged.toolrunner.v1.ReleaseCageRequest
-	(*ReleaseCageResponse)(nil),   // 37: kaged.toolrunner.v1.ReleaseCageResponse
-	(*ListProcessesRequest)(nil),  // 38: kaged.toolrunner.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil), // 39: kaged.toolrunner.v1.ListProcessesResponse
-	nil,                           // 40: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	(*structpb.Struct)(nil),       // 41: google.protobuf.Struct
-	(*v1.Error)(nil),              // 42: kaged.common.v1.Error
-	(*v1.CagePolicy)(nil),         // 43: kaged.common.v1.CagePolicy
-	(*v1.LanguageServer)(nil),     // 44: kaged.common.v1.LanguageServer
-	(*v1.ApprovalSubject)(nil),    // 45: kaged.common.v1.ApprovalSubject
-	(*v1.AuditRecord)(nil),        // 46: kaged.common.v1.AuditRecord
-	(*v1.NetworkAttempt)(nil),     // 47: kaged.common.v1.NetworkAttempt
-	(*v1.CageFinding)(nil),        // 48: kaged.common.v1.CageFinding
-	(*v1.RunningProcess)(nil),     // 49: kaged.common.v1.RunningProcess
-	(*v1.RunningCage)(nil),        // 50: kaged.common.v1.RunningCage
+	(FileState)(0),                      // 0: kaged.toolrunner.v1.FileState
+	(Category)(0),                       // 1: kaged.toolrunner.v1.Category
+	(LimitUnit)(0),                      // 2: kaged.toolrunner.v1.LimitUnit
+	(*ReadProjectRequest)(nil),          // 3: kaged.toolrunner.v1.ReadProjectRequest
+	(*ReadProjectResponse)(nil),         // 4: kaged.toolrunner.v1.ReadProjectResponse
+	(*ProjectFile)(nil),                 // 5: kaged.toolrunner.v1.ProjectFile
+	(*ListToolsRequest)(nil),            // 6: kaged.toolrunner.v1.ListToolsRequest
+	(*Tool)(nil),                        // 7: kaged.toolrunner.v1.Tool
+	(*ReadWhen)(nil),                    // 8: kaged.toolrunner.v1.ReadWhen
+	(*ParameterMatch)(nil),              // 9: kaged.toolrunner.v1.ParameterMatch
+	(*ToolRequirement)(nil),             // 10: kaged.toolrunner.v1.ToolRequirement
+	(*ToolLimit)(nil),                   // 11: kaged.toolrunner.v1.ToolLimit
+	(*Availability)(nil),                // 12: kaged.toolrunner.v1.Availability
+	(*ToolAlias)(nil),                   // 13: kaged.toolrunner.v1.ToolAlias
+	(*ListToolsResponse)(nil),           // 14: kaged.toolrunner.v1.ListToolsResponse
+	(*ToolContext)(nil),                 // 15: kaged.toolrunner.v1.ToolContext
+	(*JobPolicy)(nil),                   // 16: kaged.toolrunner.v1.JobPolicy
+	(*RunToolRequest)(nil),              // 17: kaged.toolrunner.v1.RunToolRequest
+	(*ToolGrant)(nil),                   // 18: kaged.toolrunner.v1.ToolGrant
+	(*RunToolEvent)(nil),                // 19: kaged.toolrunner.v1.RunToolEvent
+	(*ApprovalNeeded)(nil),              // 20: kaged.toolrunner.v1.ApprovalNeeded
+	(*ToolOutput)(nil),                  // 21: kaged.toolrunner.v1.ToolOutput
+	(*ToolResult)(nil),                  // 22: kaged.toolrunner.v1.ToolResult
+	(*CancelToolRequest)(nil),           // 23: kaged.toolrunner.v1.CancelToolRequest
+	(*CancelToolResponse)(nil),          // 24: kaged.toolrunner.v1.CancelToolResponse
+	(*EndSessionRequest)(nil),           // 25: kaged.toolrunner.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),          // 26: kaged.toolrunner.v1.EndSessionResponse
+	(*WatchWorkspaceRequest)(nil),       // 27: kaged.toolrunner.v1.WatchWorkspaceRequest
+	(*WorkspaceEvent)(nil),              // 28: kaged.toolrunner.v1.WorkspaceEvent
+	(*HoldRunRequest)(nil),              // 29: kaged.toolrunner.v1.HoldRunRequest
+	(*HoldRunEvent)(nil),                // 30: kaged.toolrunner.v1.HoldRunEvent
+	(*RunOpened)(nil),                   // 31: kaged.toolrunner.v1.RunOpened
+	(*HoldCageRequest)(nil),             // 32: kaged.toolrunner.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),               // 33: kaged.toolrunner.v1.HoldCageEvent
+	(*CageOpened)(nil),                  // 34: kaged.toolrunner.v1.CageOpened
+	(*CageEnded)(nil),                   // 35: kaged.toolrunner.v1.CageEnded
+	(*ReleaseCageRequest)(nil),          // 36: kaged.toolrunner.v1.ReleaseCageRequest
+	(*ReleaseCageResponse)(nil),         // 37: kaged.toolrunner.v1.ReleaseCageResponse
+	(*ListLanguageServersRequest)(nil),  // 38: kaged.toolrunner.v1.ListLanguageServersRequest
+	(*ListLanguageServersResponse)(nil), // 39: kaged.toolrunner.v1.ListLanguageServersResponse
+	(*StopLanguageServersRequest)(nil),  // 40: kaged.toolrunner.v1.StopLanguageServersRequest
+	(*StopLanguageServersResponse)(nil), // 41: kaged.toolrunner.v1.StopLanguageServersResponse
+	(*ListProcessesRequest)(nil),        // 42: kaged.toolrunner.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),       // 43: kaged.toolrunner.v1.ListProcessesResponse
+	nil,                                 // 44: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	(*structpb.Struct)(nil),             // 45: google.protobuf.Struct
+	(*v1.Error)(nil),                    // 46: kaged.common.v1.Error
+	(*v1.CagePolicy)(nil),               // 47: kaged.common.v1.CagePolicy
+	(*v1.LanguageServer)(nil),           // 48: kaged.common.v1.LanguageServer
+	(*v1.ApprovalSubject)(nil),          // 49: kaged.common.v1.ApprovalSubject
+	(*v1.AuditRecord)(nil),              // 50: kaged.common.v1.AuditRecord
+	(*v1.NetworkAttempt)(nil),           // 51: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),              // 52: kaged.common.v1.CageFinding
+	(*v1.RunningLanguageServer)(nil),    // 53: kaged.common.v1.RunningLanguageServer
+	(*v1.RunningProcess)(nil),           // 54: kaged.common.v1.RunningProcess
+	(*v1.RunningCage)(nil),              // 55: kaged.common.v1.RunningCage
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
-	40, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	44, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
 	5,  // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
 	0,  // 2: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
 	15, // 3: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	41, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	41, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	45, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	45, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
 	1,  // 6: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
 	13, // 7: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
 	10, // 8: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
@@ -3020,59 +3251,65 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
 	8,  // 11: kaged.toolrunner.v1.Tool.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
 	9,  // 12: kaged.toolrunner.v1.ReadWhen.parameters:type_name -> kaged.toolrunner.v1.ParameterMatch
 	2,  // 13: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
-	42, // 14: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
-	41, // 15: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
+	46, // 14: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
+	45, // 15: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
 	8,  // 16: kaged.toolrunner.v1.ToolAlias.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
 	7,  // 17: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
-	43, // 18: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
+	47, // 18: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
 	16, // 19: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
-	44, // 20: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
+	48, // 20: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
 	15, // 21: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
 	18, // 22: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
 	21, // 23: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
 	22, // 24: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
 	20, // 25: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
-	45, // 26: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
-	46, // 27: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
-	42, // 28: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	46, // 29: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
-	46, // 30: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
-	46, // 31: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
+	49, // 26: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
+	50, // 27: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
+	46, // 28: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	50, // 29: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	50, // 30: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
+	50, // 31: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
 	15, // 32: kaged.toolrunner.v1.HoldRunRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
 	31, // 33: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
 	15, // 34: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
 	34, // 35: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
-	47, // 36: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	51, // 36: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
 	35, // 37: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
-	48, // 38: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	48, // 39: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
-	49, // 40: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
-	50, // 41: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
-	3,  // 42: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
-	6,  // 43: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
-	17, // 44: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
-	23, // 45: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
-	29, // 46: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
-	27, // 47: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
-	32, // 48: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
-	36, // 49: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
-	38, // 50: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
-	25, // 51: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	4,  // 52: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	14, // 53: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	19, // 54: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	24, // 55: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
-	30, // 56: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
-	28, // 57: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
-	33, // 58: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
-	37, // 59: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
-	39, // 60: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
-	26, // 61: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	52, // [52:62] is the sub-list for method output_type
-	42, // [42:52] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	52, // 38: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	52, // 39: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	53, // 40: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	53, // 41: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	54, // 42: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	55, // 43: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	3,  // 44: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
+	6,  // 45: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
+	17, // 46: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
+	23, // 47: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
+	29, // 48: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
+	27, // 49: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
+	32, // 50: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
+	36, // 51: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
+	42, // 52: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
+	38, // 53: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
+	40, // 54: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
+	25, // 55: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	4,  // 56: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	14, // 57: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	19, // 58: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	24, // 59: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
+	30, // 60: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
+	28, // 61: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
+	33, // 62: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
+	37, // 63: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
+	43, // 64: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
+	39, // 65: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
+	41, // 66: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
+	26, // 67: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	56, // [56:68] is the sub-list for method output_type
+	44, // [44:56] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_kaged_toolrunner_v1_tool_runner_service_proto_init() }
@@ -3102,7 +3339,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc), len(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   38,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

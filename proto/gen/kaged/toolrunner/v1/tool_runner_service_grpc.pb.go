@@ -19,16 +19,18 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ToolRunnerService_ReadProject_FullMethodName    = "/kaged.toolrunner.v1.ToolRunnerService/ReadProject"
-	ToolRunnerService_ListTools_FullMethodName      = "/kaged.toolrunner.v1.ToolRunnerService/ListTools"
-	ToolRunnerService_RunTool_FullMethodName        = "/kaged.toolrunner.v1.ToolRunnerService/RunTool"
-	ToolRunnerService_CancelTool_FullMethodName     = "/kaged.toolrunner.v1.ToolRunnerService/CancelTool"
-	ToolRunnerService_HoldRun_FullMethodName        = "/kaged.toolrunner.v1.ToolRunnerService/HoldRun"
-	ToolRunnerService_WatchWorkspace_FullMethodName = "/kaged.toolrunner.v1.ToolRunnerService/WatchWorkspace"
-	ToolRunnerService_HoldCage_FullMethodName       = "/kaged.toolrunner.v1.ToolRunnerService/HoldCage"
-	ToolRunnerService_ReleaseCage_FullMethodName    = "/kaged.toolrunner.v1.ToolRunnerService/ReleaseCage"
-	ToolRunnerService_ListProcesses_FullMethodName  = "/kaged.toolrunner.v1.ToolRunnerService/ListProcesses"
-	ToolRunnerService_EndSession_FullMethodName     = "/kaged.toolrunner.v1.ToolRunnerService/EndSession"
+	ToolRunnerService_ReadProject_FullMethodName         = "/kaged.toolrunner.v1.ToolRunnerService/ReadProject"
+	ToolRunnerService_ListTools_FullMethodName           = "/kaged.toolrunner.v1.ToolRunnerService/ListTools"
+	ToolRunnerService_RunTool_FullMethodName             = "/kaged.toolrunner.v1.ToolRunnerService/RunTool"
+	ToolRunnerService_CancelTool_FullMethodName          = "/kaged.toolrunner.v1.ToolRunnerService/CancelTool"
+	ToolRunnerService_HoldRun_FullMethodName             = "/kaged.toolrunner.v1.ToolRunnerService/HoldRun"
+	ToolRunnerService_WatchWorkspace_FullMethodName      = "/kaged.toolrunner.v1.ToolRunnerService/WatchWorkspace"
+	ToolRunnerService_HoldCage_FullMethodName            = "/kaged.toolrunner.v1.ToolRunnerService/HoldCage"
+	ToolRunnerService_ReleaseCage_FullMethodName         = "/kaged.toolrunner.v1.ToolRunnerService/ReleaseCage"
+	ToolRunnerService_ListProcesses_FullMethodName       = "/kaged.toolrunner.v1.ToolRunnerService/ListProcesses"
+	ToolRunnerService_ListLanguageServers_FullMethodName = "/kaged.toolrunner.v1.ToolRunnerService/ListLanguageServers"
+	ToolRunnerService_StopLanguageServers_FullMethodName = "/kaged.toolrunner.v1.ToolRunnerService/StopLanguageServers"
+	ToolRunnerService_EndSession_FullMethodName          = "/kaged.toolrunner.v1.ToolRunnerService/EndSession"
 )
 
 // ToolRunnerServiceClient is the client API for ToolRunnerService service.
@@ -72,6 +74,10 @@ type ToolRunnerServiceClient interface {
 	// ListProcesses says what runs in the workspace, for one session or all: the commands of tool calls and the cages, the
 	// oldest first.
 	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
+	// ListLanguageServers lists the language servers of a project's folder, or of all, the oldest first.
+	ListLanguageServers(ctx context.Context, in *ListLanguageServersRequest, opts ...grpc.CallOption) (*ListLanguageServersResponse, error)
+	// StopLanguageServers ends them and forgets their crashes; the next question starts them again.
+	StopLanguageServers(ctx context.Context, in *StopLanguageServersRequest, opts ...grpc.CallOption) (*StopLanguageServersResponse, error)
 	// EndSession forgets a session's read records and ends its processes. It returns the records of processes whose end nobody
 	// has recorded; asked again, it returns them again.
 	EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error)
@@ -205,6 +211,26 @@ func (c *toolRunnerServiceClient) ListProcesses(ctx context.Context, in *ListPro
 	return out, nil
 }
 
+func (c *toolRunnerServiceClient) ListLanguageServers(ctx context.Context, in *ListLanguageServersRequest, opts ...grpc.CallOption) (*ListLanguageServersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListLanguageServersResponse)
+	err := c.cc.Invoke(ctx, ToolRunnerService_ListLanguageServers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *toolRunnerServiceClient) StopLanguageServers(ctx context.Context, in *StopLanguageServersRequest, opts ...grpc.CallOption) (*StopLanguageServersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StopLanguageServersResponse)
+	err := c.cc.Invoke(ctx, ToolRunnerService_StopLanguageServers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *toolRunnerServiceClient) EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(EndSessionResponse)
@@ -256,6 +282,10 @@ type ToolRunnerServiceServer interface {
 	// ListProcesses says what runs in the workspace, for one session or all: the commands of tool calls and the cages, the
 	// oldest first.
 	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
+	// ListLanguageServers lists the language servers of a project's folder, or of all, the oldest first.
+	ListLanguageServers(context.Context, *ListLanguageServersRequest) (*ListLanguageServersResponse, error)
+	// StopLanguageServers ends them and forgets their crashes; the next question starts them again.
+	StopLanguageServers(context.Context, *StopLanguageServersRequest) (*StopLanguageServersResponse, error)
 	// EndSession forgets a session's read records and ends its processes. It returns the records of processes whose end nobody
 	// has recorded; asked again, it returns them again.
 	EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error)
@@ -295,6 +325,12 @@ func (UnimplementedToolRunnerServiceServer) ReleaseCage(context.Context, *Releas
 }
 func (UnimplementedToolRunnerServiceServer) ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListProcesses not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) ListLanguageServers(context.Context, *ListLanguageServersRequest) (*ListLanguageServersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListLanguageServers not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) StopLanguageServers(context.Context, *StopLanguageServersRequest) (*StopLanguageServersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StopLanguageServers not implemented")
 }
 func (UnimplementedToolRunnerServiceServer) EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndSession not implemented")
@@ -450,6 +486,42 @@ func _ToolRunnerService_ListProcesses_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ToolRunnerService_ListLanguageServers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListLanguageServersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolRunnerServiceServer).ListLanguageServers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolRunnerService_ListLanguageServers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolRunnerServiceServer).ListLanguageServers(ctx, req.(*ListLanguageServersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ToolRunnerService_StopLanguageServers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StopLanguageServersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolRunnerServiceServer).StopLanguageServers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolRunnerService_StopLanguageServers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolRunnerServiceServer).StopLanguageServers(ctx, req.(*StopLanguageServersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ToolRunnerService_EndSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(EndSessionRequest)
 	if err := dec(in); err != nil {
@@ -494,6 +566,14 @@ var ToolRunnerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListProcesses",
 			Handler:    _ToolRunnerService_ListProcesses_Handler,
+		},
+		{
+			MethodName: "ListLanguageServers",
+			Handler:    _ToolRunnerService_ListLanguageServers_Handler,
+		},
+		{
+			MethodName: "StopLanguageServers",
+			Handler:    _ToolRunnerService_StopLanguageServers_Handler,
 		},
 		{
 			MethodName: "EndSession",

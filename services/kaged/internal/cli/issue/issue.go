@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/termtext"
 	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
@@ -90,58 +88,12 @@ func (w *place) in(a kit.App, p *kit.Places, cmd *cobra.Command, use func(contex
 		id := w.id
 		if id == "" {
 			var err error
-			if id, err = projectAt(ctx, c, a.ProjectOf(cmd, w.dir)); err != nil {
+			if id, err = kit.ProjectAt(ctx, c, a.ProjectOf(cmd, w.dir)); err != nil {
 				return err
 			}
 		}
 		return use(ctx, c, "/api/v1/projects/"+url.PathEscape(id)+"/issues")
 	})
-}
-
-// projectAt returns the id of the project that is registered for a folder.
-func projectAt(ctx context.Context, c *client.Client, dir string) (string, error) {
-	abs := kit.Absolute(dir)
-	if resolved, err := filepath.EvalSymlinks(abs); err == nil {
-		abs = resolved
-	}
-	id := ""
-	err := pages(ctx, c, "/api/v1/projects?limit=200", func(p struct{ ID, Path string }) error {
-		if p.Path == abs {
-			id = p.ID
-		}
-		return nil
-	})
-	if err == nil && id == "" {
-		err = fault.New(fault.NotFound,
-			"%s is not a registered project; run `kaged run` in it once, or name one with --project-id.", abs)
-	}
-	return id, err
-}
-
-// pages calls each with every item of a list of the API.
-func pages[T any](ctx context.Context, c *client.Client, path string, each func(T) error) error {
-	for cursor := ""; ; {
-		var page struct {
-			Items      []T
-			NextCursor *string `json:"next_cursor"`
-		}
-		at := path
-		if cursor != "" {
-			at += "&cursor=" + url.QueryEscape(cursor)
-		}
-		if err := c.Do(ctx, http.MethodGet, at, nil, &page); err != nil {
-			return err
-		}
-		for _, item := range page.Items {
-			if err := each(item); err != nil {
-				return err
-			}
-		}
-		if page.NextCursor == nil {
-			return nil
-		}
-		cursor = *page.NextCursor
-	}
 }
 
 // maxListed is the longest page of the API.
@@ -222,7 +174,7 @@ func board(a kit.App, p *kit.Places) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			by := map[string][]issueView{}
 			err := at.in(a, p, cmd, func(ctx context.Context, c *client.Client, path string) error {
-				return pages(ctx, c, path+"?limit=200", func(i issueView) error {
+				return kit.Pages(ctx, c, path+"?limit=200", func(i issueView) error {
 					by[i.Status] = append(by[i.Status], i)
 					return nil
 				})

@@ -89,14 +89,14 @@ func export(a kit.App, p *kit.Places) *cobra.Command {
 
 // everyIssue calls each with every issue at the path, whole.
 func everyIssue(ctx context.Context, c *client.Client, path string, each func(issueView) error) error {
-	return pages(ctx, c, path+"?status=all&limit=200", func(listed issueView) error {
+	return kit.Pages(ctx, c, path+"?status=all&limit=200", func(listed issueView) error {
 		here := path + "/" + strconv.FormatInt(listed.Number, 10)
 		i, err := whole(ctx, c, here)
 		if err != nil {
 			return err
 		}
 		i.Updates = nil
-		err = pages(ctx, c, here+"/updates?limit=200", func(u updateView) error {
+		err = kit.Pages(ctx, c, here+"/updates?limit=200", func(u updateView) error {
 			i.Updates = append(i.Updates, u)
 			return nil
 		})
@@ -194,7 +194,7 @@ func takeComments(ctx context.Context, c *client.Client, here string, updates []
 		return false, nil
 	}
 	there := 0
-	err = pages(ctx, c, here+"/updates?limit=200", func(u updateView) error {
+	err = kit.Pages(ctx, c, here+"/updates?limit=200", func(u updateView) error {
 		if u.Kind == "comment" {
 			there++
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"kaged.dev/pkg/termtext"
 	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
+	"kaged.dev/services/kaged/internal/cli/lsp"
 )
 
 // running is what runs, as the API shows it.
@@ -23,6 +25,8 @@ type running struct {
 	Runs      []runningRun     `json:"runs"`
 	Processes []runningProcess `json:"processes"`
 	Cages     []runningCage    `json:"cages"`
+	// LanguageServers are the projects'. A question about one session leaves them out.
+	LanguageServers []lsp.Server `json:"language_servers"`
 }
 
 type runningRun struct {
@@ -82,10 +86,11 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ps",
-		Short: "List the runs, commands and cages of your sessions",
+		Short: "List the runs, commands and cages of your sessions, and language servers",
 		Long: "Lists the runs of your sessions that are pending or at work with the agents in them, the commands that agents have started and the cages they work\n" +
 			"in: whose, since when, with how much memory and CPU time. A cage's line is followed by what runs in it. All of these end\n" +
-			"with their session. `kaged cancel SESSION` stops a run.",
+			"with their session. `kaged cancel SESSION` stops a run. Language servers are the projects';\n" +
+			"they follow, see `kaged lsp`.",
 		Example: "  kaged ps\n  kaged ps --session 01K0000000000000000000000A --json",
 		Args:    kit.Nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -114,11 +119,23 @@ func ask(ctx context.Context, a kit.App, p *kit.Places, session, address string)
 	if session != "" {
 		path = "/api/v1/sessions/" + url.PathEscape(session) + "/processes"
 	}
-	now = running{Runs: []runningRun{}, Processes: []runningProcess{}, Cages: []runningCage{}}
+	now = running{Runs: []runningRun{}, Processes: []runningProcess{}, Cages: []runningCage{}, LanguageServers: []lsp.Server{}}
+	all := func(c *client.Client) error {
+		if err := c.Do(ctx, http.MethodGet, path, nil, &now); err != nil || session != "" {
+			return err
+		}
+		list, err := lsp.List(ctx, c, "")
+		for _, s := range list {
+			if s.PID != 0 {
+				now.LanguageServers = append(now.LanguageServers, s)
+			}
+		}
+		return err
+	}
 	if address != "" {
 		c := client.New(address)
 		defer c.Close()
-		return now, c.Do(ctx, http.MethodGet, path, nil, &now)
+		return now, all(c)
 	}
 	there, err := a.Gateway(ctx, p, func(conn grpc.ClientConnInterface) error {
 		c, err := client.SignInWith(ctx, conn)
@@ -126,7 +143,7 @@ func ask(ctx context.Context, a kit.App, p *kit.Places, session, address string)
 			return err
 		}
 		defer c.Close()
-		return c.Do(ctx, http.MethodGet, path, nil, &now)
+		return all(c)
 	})
 	if err == nil && !there {
 		fmt.Fprintf(a.Stderr, "kaged: no daemon runs on %s\n", p.DataDir)
@@ -136,8 +153,8 @@ func ask(ctx context.Context, a kit.App, p *kit.Places, session, address string)
 
 // writeRunning writes what runs as a table: the runs, each cage with what runs in it, then what runs in none.
 func writeRunning(w io.Writer, now running, at time.Time) error {
-	if len(now.Runs)+len(now.Processes)+len(now.Cages) == 0 {
-		_, err := fmt.Fprintln(w, "No runs, commands or cages are active.")
+	if len(now.Runs)+len(now.Processes)+len(now.Cages)+len(now.LanguageServers) == 0 {
+		_, err := fmt.Fprintln(w, "No runs, commands, cages or language servers are active.")
 		return err
 	}
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -175,6 +192,11 @@ func writeRunning(w io.Writer, now running, at time.Time) error {
 			cage = tail(*p.CageID)
 		}
 		line(p.SessionID, p.AgentPath, cage, fmt.Sprint(p.PID), p.StartedAt, p.MemoryBytes, p.CPUMS, p.Command)
+	}
+	for _, s := range now.LanguageServers {
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t(language server, %s) %s\n", termtext.Line(s.ProjectID),
+			"code.lsp."+termtext.Line(s.Lang), lsp.Caged(s), s.PID, kit.Ago(at, s.StartedAt), "-", "-", s.State,
+			kit.Brief(strings.Join(s.Command, " "), 80))
 	}
 	return tab.Flush()
 }

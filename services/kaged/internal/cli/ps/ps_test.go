@@ -47,7 +47,7 @@ func TestWriteRunning(t *testing.T) {
 		t.Error(d, err)
 	}
 	out.Reset()
-	if err := writeRunning(&out, running{}, now); err != nil || out.String() != "No runs, commands or cages are active.\n" {
+	if err := writeRunning(&out, running{}, now); err != nil || out.String() != "No runs, commands, cages or language servers are active.\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }

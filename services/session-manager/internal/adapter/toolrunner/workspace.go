@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/contract/toolwire"
 	"kaged.dev/pkg/fault"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
@@ -48,6 +49,32 @@ func (w *Workspaces) Catalogue(ctx context.Context, workspace string) (catalogue
 		return nil, fault.From(err).With("subsystem", "tool-runner")
 	}
 	return toolwire.FromTools(resp.GetTools())
+}
+
+// LanguageServers implements projects.Workspace.
+func (w *Workspaces) LanguageServers(
+	ctx context.Context, workspace, project, root string,
+) ([]contract.RunningLanguageServer, error) {
+	client, err := w.open(workspace)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.ListLanguageServers(ctx, &toolrunnerv1.ListLanguageServersRequest{ProjectId: project, Root: root})
+	return contract.LanguageServersFromProto(resp.GetServers()), err
+}
+
+// StopLanguageServers implements projects.Workspace.
+func (w *Workspaces) StopLanguageServers(
+	ctx context.Context, workspace, project, root, lang string,
+) ([]contract.RunningLanguageServer, error) {
+	client, err := w.open(workspace)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.StopLanguageServers(ctx, &toolrunnerv1.StopLanguageServersRequest{
+		ProjectId: project, Root: root, Lang: lang,
+	})
+	return contract.LanguageServersFromProto(resp.GetServers()), err
 }
 
 func state(s toolrunnerv1.FileState) projects.FileState {

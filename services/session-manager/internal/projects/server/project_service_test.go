@@ -123,14 +123,15 @@ func client(t *testing.T, toml string, folders map[string]map[string]string) ses
 	})
 	pool := pgtest.New(t, migrations.Files, migrations.Schema)
 	kept := store.NewProjects(pool)
+	workspaces := toolrunner.New(func(string) (grpc.ClientConnInterface, error) { return around, nil })
 	registry := projects.New(projects.Deps{
 		Registry: kept, Approvals: kept, Contents: kept,
 		Config:    localconfig.NewFile(path, 1<<20, slog.New(slog.DiscardHandler)),
-		Workspace: toolrunner.New(func(string) (grpc.ClientConnInterface, error) { return around, nil }), Log: slog.New(slog.DiscardHandler),
+		Workspace: workspaces, Log: slog.New(slog.DiscardHandler),
 		Bounds: projects.Bounds{Prompts: 8 << 20, Files: 1024, PromptCache: 32 << 20},
 	})
 	return sessionmanagerv1.NewProjectServiceClient(serve(t, func(r grpc.ServiceRegistrar) {
-		sessionmanagerv1.RegisterProjectServiceServer(r, server.New(registry, unregister.New(registry, twoSessions{}, sagasstore.New(pool))))
+		sessionmanagerv1.RegisterProjectServiceServer(r, server.New(registry, unregister.New(registry, twoSessions{}, sagasstore.New(pool), workspaces)))
 	}))
 }
 

@@ -3,6 +3,7 @@ package lsppool
 
 import (
 	"context"
+	"slices"
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
@@ -107,23 +108,18 @@ func place(p *lsppoolv1.Place) language.Place {
 }
 
 // List implements language.Servers.
-func (c *Client) List(ctx context.Context, root string) ([]language.Server, error) {
-	res, err := c.client.ListServers(ctx, &lsppoolv1.ListServersRequest{Root: root})
-	return servers(res.GetServers()), err
+func (c *Client) List(ctx context.Context, which language.Filter) ([]contract.RunningLanguageServer, error) {
+	res, err := c.client.ListServers(ctx, &lsppoolv1.ListServersRequest{ProjectId: which.ProjectID, Root: which.Root})
+	list := contract.LanguageServersFromProto(res.GetServers())
+	return slices.DeleteFunc(list, func(s contract.RunningLanguageServer) bool {
+		return which.Lang != "" && which.Lang != s.Lang
+	}), err
 }
 
 // Stop implements language.Servers.
-func (c *Client) Stop(ctx context.Context, root, lang string) ([]language.Server, error) {
-	res, err := c.client.StopServers(ctx, &lsppoolv1.StopServersRequest{Root: root, Lang: lang})
-	return servers(res.GetServers()), err
-}
-
-func servers(list []*lsppoolv1.Server) (out []language.Server) {
-	for _, s := range list {
-		out = append(out, language.Server{
-			Lang: s.GetLang(), Command: s.GetCommand(), State: s.GetState(), PID: s.GetPid(),
-			Restarts: int(s.GetRestartCount()), Open: int(s.GetOpenFiles()),
-		})
-	}
-	return out
+func (c *Client) Stop(ctx context.Context, which language.Filter) ([]contract.RunningLanguageServer, error) {
+	res, err := c.client.StopServers(ctx, &lsppoolv1.StopServersRequest{
+		ProjectId: which.ProjectID, Root: which.Root, Lang: which.Lang,
+	})
+	return contract.LanguageServersFromProto(res.GetServers()), err
 }

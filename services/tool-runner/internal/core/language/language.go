@@ -136,24 +136,17 @@ type Replacement struct {
 	Old, New string
 }
 
-// Server is a language server.
-type Server struct {
-	Lang     string
-	Command  []string
-	State    string
-	PID      int64
-	Restarts int
-	Open     int
-}
-
 // Servers asks language servers. It is safe for concurrent use. Its methods fail with unavailable if the pool cannot be
 // asked.
 type Servers interface {
 	// Ask asks the server of a file's language, which is started if it is stopped. It fails with the codes of
 	// LSPPoolService.Query.
 	Ask(ctx context.Context, q Query) (Answer, error)
-	// List returns the servers of a root.
-	List(ctx context.Context, root string) ([]Server, error)
-	// Stop ends the servers of a root, of one language or, for "", of all, and returns them.
-	Stop(ctx context.Context, root, lang string) ([]Server, error)
+	// List returns the servers that are selected.
+	List(ctx context.Context, which Filter) ([]contract.RunningLanguageServer, error)
+	// Stop ends the servers that are selected, and returns them.
+	Stop(ctx context.Context, which Filter) ([]contract.RunningLanguageServer, error)
 }
+
+// Filter selects language servers; an empty field selects all.
+type Filter struct{ ProjectID, Root, Lang string }

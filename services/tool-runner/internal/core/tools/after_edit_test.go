@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/language"
 )
@@ -41,9 +42,13 @@ func (c *checker) Ask(ctx context.Context, q language.Query) (language.Answer, e
 	return a, nil
 }
 
-func (c *checker) List(context.Context, string) ([]language.Server, error) { return nil, nil }
+func (c *checker) List(context.Context, language.Filter) ([]contract.RunningLanguageServer, error) {
+	return nil, nil
+}
 
-func (c *checker) Stop(context.Context, string, string) ([]language.Server, error) { return nil, nil }
+func (c *checker) Stop(context.Context, language.Filter) ([]contract.RunningLanguageServer, error) {
+	return nil, nil
+}
 
 // newChecked returns a bench with a checker below it.
 func newChecked(t *testing.T, state string) (*bench, *checker) {

@@ -339,21 +339,17 @@ func lspFailure(ctx context.Context, err error) error {
 
 // lspServers answers the actions status and reload.
 func (d Deps) lspServers(ctx context.Context, call *tool.Call, p *codeLspParams) (codeLspResult, error) {
-	var list []language.Server
-	var err error
+	ask := d.Languages.List
 	if p.Action == "reload" {
-		list, err = d.Languages.Stop(ctx, call.Space.Root(), p.Lang)
-	} else {
-		list, err = d.Languages.List(ctx, call.Space.Root())
+		ask = d.Languages.Stop
 	}
+	list, err := ask(ctx, language.Filter{Root: call.Space.Root(), Lang: p.Lang})
 	if err != nil {
 		return codeLspResult{}, lspFailure(ctx, err)
 	}
 	servers := []lspServer{}
 	for _, s := range list {
-		if p.Lang == "" || p.Lang == s.Lang {
-			servers = append(servers, lspServer{s.Lang, strings.Join(s.Command, " "), s.State, s.PID, s.Restarts, s.Open})
-		}
+		servers = append(servers, lspServer{s.Lang, strings.Join(s.Command, " "), s.State, s.PID, s.Restarts, s.Open})
 	}
 	return codeLspResult{Servers: &servers}, nil
 }

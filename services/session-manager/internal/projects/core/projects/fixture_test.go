@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/testkit/pgtest"
@@ -50,6 +51,7 @@ type workspace struct {
 	// asked counts who asked for the catalogue, once per snapshot; toolsErr is what they get.
 	asked    int
 	toolsErr error
+	servers  []contract.RunningLanguageServer
 }
 
 func (w *workspace) Catalogue(context.Context, string) (catalogue.Tools, error) {
@@ -62,6 +64,23 @@ func (w *workspace) Catalogue(context.Context, string) (catalogue.Tools, error) 
 }
 
 // listed returns how often the catalogue was asked for.
+func (w *workspace) LanguageServers(
+	_ context.Context, _, project, root string,
+) (list []contract.RunningLanguageServer, _ error) {
+	for _, s := range w.servers {
+		if project == "" || s.ProjectID == project && s.Root == root {
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+func (w *workspace) StopLanguageServers(
+	ctx context.Context, workspace, project, root, _ string,
+) ([]contract.RunningLanguageServer, error) {
+	return w.LanguageServers(ctx, workspace, project, root)
+}
+
 func (w *workspace) listed() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

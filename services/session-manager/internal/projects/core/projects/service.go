@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/page"
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
@@ -19,6 +20,10 @@ type Workspace interface {
 	ReadProject(ctx context.Context, workspace, root string, paths []string, known map[string]string) (Folder, error)
 	// Catalogue returns the tools of a workspace.
 	Catalogue(ctx context.Context, workspace string) (catalogue.Tools, error)
+	// LanguageServers returns the language servers of a project in a folder, or of all where both are empty.
+	LanguageServers(ctx context.Context, workspace, project, root string) ([]contract.RunningLanguageServer, error)
+	// StopLanguageServers ends those of a project in a folder, of one language or, for "", of all, and returns them.
+	StopLanguageServers(ctx context.Context, workspace, project, root, lang string) ([]contract.RunningLanguageServer, error)
 }
 
 // Folder is what was read of a project.

@@ -5,6 +5,7 @@ package unregister
 import (
 	"context"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
@@ -14,6 +15,14 @@ import (
 type Projects interface {
 	// Find returns a project. It fails with not_found.
 	Find(ctx context.Context, owner, id string) (projects.Project, error)
+}
+
+// Workspace is where the project's files are.
+type Workspace interface {
+	// StopLanguageServers ends the language servers of a project in a folder.
+	StopLanguageServers(
+		ctx context.Context, workspace, project, root, lang string,
+	) ([]contract.RunningLanguageServer, error)
 }
 
 // Sessions are ended.
@@ -34,10 +43,13 @@ type Saga struct {
 	projects Projects
 	sessions Sessions
 	store    Store
+	files    Workspace
 }
 
 // New returns a Saga.
-func New(p Projects, s Sessions, store Store) *Saga { return &Saga{p, s, store} }
+func New(p Projects, s Sessions, store Store, files Workspace) *Saga {
+	return &Saga{p, s, store, files}
+}
 
 // Removed is an unregistered project.
 type Removed struct {
@@ -76,6 +88,8 @@ func (s *Saga) Unregister(ctx context.Context, owner, id string, confirm bool) (
 			return Removed{}, err
 		}
 		if removed {
+			// A workspace that cannot be reached ends them when they are idle.
+			_, _ = s.files.StopLanguageServers(ctx, p.Workspace, id, p.Path, "")
 			return Removed{ID: id, Path: p.Path, SessionsEnded: ended, UnregisteredAt: r.TS}, nil
 		}
 	}

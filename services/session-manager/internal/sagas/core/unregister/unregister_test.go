@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
@@ -35,7 +36,19 @@ func music(t *testing.T, end ending) (*unregister.Saga, *pgxpool.Pool) {
 	if _, _, err := registry.Save(t.Context(), p, "", nil, none); err != nil {
 		t.Fatal(err)
 	}
-	return unregister.New(registry, end, store.New(pool)), pool
+	return unregister.New(registry, end, store.New(pool), servers{}), pool
+}
+
+// servers is a workspace without language servers.
+type servers struct{}
+
+func (servers) StopLanguageServers(
+	_ context.Context, workspace, project, root, lang string,
+) ([]contract.RunningLanguageServer, error) {
+	if workspace+project+root+lang != "music/music" {
+		panic("ended the language servers of " + project + " in " + root)
+	}
+	return nil, nil
 }
 
 func ada(t *testing.T) context.Context {

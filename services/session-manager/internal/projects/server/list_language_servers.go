@@ -1,0 +1,19 @@
+package server
+
+import (
+	"context"
+
+	"kaged.dev/pkg/contract"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+)
+
+// ListLanguageServers lists the language servers of one project or all of the operator's.
+func (s *Server) ListLanguageServers(
+	ctx context.Context, req *apiv1.ListLanguageServersRequest,
+) (*apiv1.ListLanguageServersResponse, error) {
+	list, err := s.projects.LanguageServers(ctx, owner(ctx), req.GetProjectId())
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.ListLanguageServersResponse{Servers: contract.LanguageServersProto(list)}, nil
+}
