@@ -61,11 +61,11 @@ func (f *File) Decode(service string, into any, getenv func(string) string) erro
 	return nil
 }
 
-// withoutPlace leaves out the keys that say where a service is, which belong to package host.
+// withoutPlace leaves out the keys that say where a service and its metrics are, which belong to package host.
 func withoutPlace(table map[string]any) map[string]any {
 	rest := make(map[string]any, len(table))
 	for k, v := range table {
-		if k != "listen" && k != "address" {
+		if k != "listen" && k != "address" && k != "metrics_listen" {
 			rest[k] = v
 		}
 	}

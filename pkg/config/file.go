@@ -45,6 +45,9 @@ type File struct {
 	Host Host `toml:"host"`
 	// LSP is which language servers there are.
 	LSP LSP `toml:"lsp"`
+	// Telemetry is which traces and metrics a process offers, Langfuse a server that gets the traces of agents.
+	Telemetry Telemetry `toml:"telemetry"`
+	Langfuse  Langfuse  `toml:"langfuse"`
 	// Services are the services' own tables, decoded by [Decode].
 	Services map[string]map[string]any `toml:"services"`
 }
@@ -160,6 +163,28 @@ type Host struct {
 	// MemoryLimit is the soft limit of a process's own memory in bytes, 256 MiB by default: above it, memory is collected more
 	// often. It gives way where more than four fifths of it are in use, and to GOMEMLIMIT in the environment.
 	MemoryLimit int64 `toml:"memory_limit"`
+}
+
+// Telemetry is which traces and metrics a process offers. Where a collector is, the standard OTEL_ variables say.
+type Telemetry struct {
+	// MetricsListen is the address at which Prometheus finds the metrics of a process, under /metrics: "127.0.0.1:9464"
+	// (KAGED_METRICS_LISTEN); off by default. A service in a process of its own takes metrics_listen of its own table
+	// first.
+	MetricsListen string `toml:"metrics_listen"`
+	// Prompts puts prompts, answers, and inputs and results of tools into traces; false by default.
+	Prompts bool `toml:"prompts"`
+}
+
+// Langfuse is a server that gets the traces of agents. Without both keys it gets no trace, and that is no error.
+type Langfuse struct {
+	// Enabled turns it on.
+	Enabled bool `toml:"enabled"`
+	// BaseURL is the server's, https://cloud.langfuse.com by default.
+	BaseURL string `toml:"base_url"`
+	// PublicKeyEnv and SecretKeyEnv name the variables of the keys, KAGED_LANGFUSE_PUBLIC_KEY and
+	// KAGED_LANGFUSE_SECRET_KEY by default.
+	PublicKeyEnv string `toml:"public_key_env"`
+	SecretKeyEnv string `toml:"secret_key_env"`
 }
 
 // LSP is which language servers there are.

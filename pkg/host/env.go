@@ -18,6 +18,7 @@ import (
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/ownpath"
 	"kaged.dev/pkg/rpc"
+	"kaged.dev/pkg/telemetry"
 )
 
 // Env is what a module is built from.
@@ -44,6 +45,8 @@ type Env struct {
 	ConfigPath ownpath.Path
 	// Listen is the gateway's TCP address, UIURL the address people see it under; empty means the listener's.
 	Listen, UIURL string
+	// Telemetry are the process's traces and metrics. It may be nil.
+	Telemetry *telemetry.Kit
 
 	host   *Host
 	module *running

@@ -16,6 +16,7 @@ import (
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ownpath"
+	"kaged.dev/pkg/telemetry"
 )
 
 // Module is one service as a process may run it.
@@ -126,7 +127,9 @@ type Options struct {
 	Hurry <-chan struct{}
 	// Getenv reads the environment; os.Getenv for nil.
 	Getenv func(string) string
-	// GRPC are further options for servers, Dial for clients; tracing for one.
+	// Telemetry are the process's traces and metrics. It may be nil.
+	Telemetry *telemetry.Kit
+	// GRPC are further options for servers, Dial for clients.
 	GRPC []grpc.ServerOption
 	Dial []grpc.DialOption
 }
@@ -157,6 +160,10 @@ func New(opts Options, modules ...Module) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	if kit := opts.Telemetry; kit != nil {
+		opts.GRPC = append(slices.Clip(opts.GRPC), kit.Server...)
+		opts.Dial = append(slices.Clip(opts.Dial), kit.Client...)
+	}
 	h := &Host{opts: opts, limits: limits}
 	h.conns.host = h
 	if !opts.Private {
@@ -184,7 +191,7 @@ func New(opts Options, modules ...Module) (*Host, error) {
 			Log: opts.Log.With("service", r.Name), DataDir: opts.DataDir, Own: own, Node: node, Instance: instance,
 			Database: opts.Database, NATS: opts.NATS, Version: opts.Version, NoSandbox: opts.NoSandbox,
 			Insecure: opts.Insecure, InsecureAnywhere: opts.InsecureAnywhere, Private: opts.Private, File: opts.File, ConfigPath: opts.ConfigPath, Listen: opts.Listen, UIURL: opts.UIURL,
-			host: h, module: r,
+			Telemetry: opts.Telemetry, host: h, module: r,
 		}
 		if r.service, err = r.New(env); err != nil {
 			h.conns.close()

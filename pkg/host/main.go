@@ -159,11 +159,11 @@ func (b binary) serve(ctx context.Context) error {
 		return err
 	}
 	defer closeLog()
-	trace, err := telemetry.Tracing(ctx, b.modules[0].Name, b.getenv)
+	kit, err := StartTelemetry(ctx, b.modules[0].Name, b.modules[0].Name, file, log, b.getenv)
 	if err != nil {
 		return err
 	}
-	defer trace.Stop()
+	defer kit.Stop()
 	h, err := New(Options{
 		File: file, ConfigPath: b.configPath, DataDir: b.dataDir, Log: log, Version: version.String(), Getenv: b.getenv,
 		Listen: config.Or(b.getenv("KAGED_LISTEN"), config.DefaultListen), UIURL: config.Or(b.getenv("KAGED_UI_URL"), file.UI.URL),
@@ -173,8 +173,8 @@ func (b binary) serve(ctx context.Context) error {
 			OwnerURL: config.Or(b.getenv("KAGED_DATABASE_URL"), file.Database.URL),
 			URL:      config.Or(b.getenv("KAGED_DATABASE_APP_URL"), file.Database.AppURL),
 		},
-		NATS: NATS{URL: config.Or(b.getenv("KAGED_NATS_URL"), file.NATS.URL)},
-		GRPC: trace.Server, Dial: trace.Client, Hurry: b.hurry,
+		NATS:      NATS{URL: config.Or(b.getenv("KAGED_NATS_URL"), file.NATS.URL)},
+		Telemetry: kit, Hurry: b.hurry,
 	}, b.modules...)
 	if err != nil {
 		log.Error("cannot start", "error", err)

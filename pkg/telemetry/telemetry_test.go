@@ -90,13 +90,3 @@ func TestRotation(t *testing.T) {
 		t.Errorf("a third old file stayed: %v", err)
 	}
 }
-
-// Without a collector there is no tracing and nothing to pay for it.
-func TestTracingIsOffByDefault(t *testing.T) {
-	t.Parallel()
-	tr, err := Tracing(t.Context(), "probe", func(string) string { return "" })
-	if err != nil || len(tr.Server) != 0 || len(tr.Client) != 0 {
-		t.Errorf("%+v %v", tr, err)
-	}
-	tr.Stop()
-}

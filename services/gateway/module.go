@@ -43,6 +43,7 @@ func newModule(env *host.Env) (host.Service, error) {
 		Dial:        env.Dial,
 		DialAddress: env.DialAddress,
 		NATS:        bus.Config{URL: env.NATS.URL, InProcess: env.NATS.InProcess, Name: "gateway " + env.Instance, Log: env.Log},
+		Telemetry:   env.Telemetry,
 	})
 }
 

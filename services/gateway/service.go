@@ -19,6 +19,7 @@ import (
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/rpc"
+	"kaged.dev/pkg/telemetry"
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/adapter/auditlog"
@@ -32,7 +33,7 @@ import (
 	"kaged.dev/services/gateway/internal/server/socket"
 )
 
-// Deps are what a [Service] works with; every field but UIURL is needed.
+// Deps are what a [Service] works with; every field but UIURL and Telemetry is needed.
 type Deps struct {
 	Log     *slog.Logger
 	Version string
@@ -50,6 +51,8 @@ type Deps struct {
 	DialAddress func(address string) (grpc.ClientConnInterface, error)
 	// NATS is where the bus is.
 	NATS bus.Config
+	// Telemetry are the process's traces and metrics. It may be nil.
+	Telemetry *telemetry.Kit
 }
 
 // secretMinAge is the interval between two questions whether the secret has changed.
@@ -91,6 +94,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s.gate = &access.Gate{Mode: s.info.AuthMode, Operator: deps.Operator, Nonce: cfg.SidecarNonce, Secrets: secrets}
 	s.hub = socket.New(s.socketDeps())
+	deps.Telemetry.Observe(telemetry.Sockets, func() float64 { return float64(s.hub.Count()) })
 	s.control = &server.Control{
 		Info: s.info, Operators: operators, Audit: s.audit, Renew: secrets.Set, Listener: s.BaseURL,
 		Launcher: &server.Launcher{Operators: operators, Base: s.uiURL},

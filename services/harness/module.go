@@ -17,7 +17,7 @@ func newModule(env *host.Env) (host.Service, error) {
 		return nil, err
 	}
 	return New(cfg, Deps{
-		Log: env.Log,
+		Log: env.Log, Telemetry: env.Telemetry,
 		ToolRunner: func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error) {
 			conn, err := env.DialWorkspace(workspace)
 			if err != nil {

@@ -8,8 +8,10 @@ import (
 	"google.golang.org/grpc"
 
 	"kaged.dev/pkg/llm/wire"
+	"kaged.dev/pkg/telemetry"
 	"kaged.dev/services/harness/internal/adapter/models"
 	"kaged.dev/services/harness/internal/adapter/toolrunner"
+	"kaged.dev/services/harness/internal/adapter/watch"
 	"kaged.dev/services/harness/internal/server"
 
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
@@ -21,6 +23,8 @@ type Deps struct {
 	Log *slog.Logger
 	// ToolRunner returns the tool runner of a workspace; the empty name is the only one there is.
 	ToolRunner func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error)
+	// Telemetry are the process's traces and metrics. It may be nil.
+	Telemetry *telemetry.Kit
 }
 
 // Service is the harness.
@@ -34,8 +38,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	client := wire.NewClient(cfg.ConnectTimeout.D())
 	srv := server.New(server.Deps{
 		Log: deps.Log, Workspaces: toolrunner.New(deps.ToolRunner, cfg.CatalogueTTL.D()),
-		Models: drivers(cfg, client), Prices: models.Prices{}, MaxHistoryBytes: cfg.MaxHistoryBytes,
-		Limits: cfg.limits(),
+		Models: drivers(cfg, client), Prices: models.Prices{}, Watch: watch.New(deps.Telemetry),
+		MaxHistoryBytes: cfg.MaxHistoryBytes,
+		Limits:          cfg.limits(),
 	})
 	return &Service{server: srv, client: client}, nil
 }

@@ -16,8 +16,8 @@ func newModule(env *host.Env) (host.Service, error) {
 	}
 	deps := Deps{
 		Log: env.Log, DataDir: env.DataDir, Node: env.Node, Instance: env.Instance, NoSandbox: env.NoSandbox, Lazy: env.Private,
-		Forbidden: env.Own,
-		TryCage:   os.Getenv("KAGED_CONTAINER") != "" && !env.Private, // what lacks there is the compose file's, and nobody asks doctor first
+		Forbidden: env.Own, Telemetry: env.Telemetry,
+		TryCage: os.Getenv("KAGED_CONTAINER") != "" && !env.Private, // what lacks there is the compose file's, and nobody asks doctor first
 	}
 	if !env.DataDir.IsZero() && !env.Private {
 		deps.Lock = env.DataDir.Join("run", "sandbox-supervisor.lock")

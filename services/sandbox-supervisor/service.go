@@ -10,6 +10,7 @@ import (
 	"kaged.dev/pkg/cage"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/ownpath"
+	"kaged.dev/pkg/telemetry"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 	"kaged.dev/services/sandbox-supervisor/internal/server"
@@ -34,6 +35,8 @@ type Deps struct {
 	NoSandbox bool
 	// TryCage makes a cage at the start and logs what is missing if none can be made.
 	TryCage bool
+	// Telemetry are the process's traces and metrics. It may be nil.
+	Telemetry *telemetry.Kit
 }
 
 // spawner is a core.Spawner with a life of its own.
@@ -74,7 +77,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if boxes != nil {
 		cages.Boxes = boxes
 	}
-	return &Service{
+	s := &Service{
 		log: deps.Log, tryCage: deps.TryCage, spawner: processes, boxes: boxes,
 		supervisor: core.New(processes, cages, core.Limits{
 			KillGrace: cfg.KillGrace.D(), CancelGrace: cfg.CancelGrace.D(), MaxCommands: cfg.MaxCommands, MaxCages: cfg.MaxCages,
@@ -82,7 +85,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			KeptOutput: cfg.KeptOutputBytes, MaxDetached: cfg.SessionProcesses, EndedPerOwner: cfg.EndedProcesses,
 			EndedBytes: cfg.EndedBytes, EndedFor: cfg.EndedFor.D(),
 		}),
-	}, nil
+	}
+	deps.Telemetry.Observe(telemetry.Cages, func() float64 { return float64(s.supervisor.CountCages()) })
+	return s, nil
 }
 
 // Register adds the service's RPCs to a server.

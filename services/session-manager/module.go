@@ -32,5 +32,6 @@ func newModule(env *host.Env) (host.Service, error) {
 		ToolRunner:  env.DialWorkspace,
 		DialAddress: env.DialAddress,
 		LocalConfig: env.ConfigPath.String(),
+		Telemetry:   env.Telemetry,
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/pkg/retry"
 	"kaged.dev/pkg/rpc"
+	"kaged.dev/pkg/telemetry"
 	"kaged.dev/services/session-manager/internal/adapter/toolrunner"
 	"kaged.dev/services/session-manager/internal/audit"
 	"kaged.dev/services/session-manager/internal/database/migrations"
@@ -47,6 +48,8 @@ type Deps struct {
 	DialAddress func(address string) (grpc.ClientConnInterface, error)
 	// LocalConfig is the path of local.toml; "" stands for an empty configuration.
 	LocalConfig string
+	// Telemetry are the process's traces and metrics. It may be nil.
+	Telemetry *telemetry.Kit
 }
 
 // Service is session-manager. Its contexts are built by [New] and refuse calls until [Service.Run] has opened the database.
@@ -84,6 +87,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.sessions = sessions.New(cfg.Sessions, sessions.Deps{
 		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Projects: s.projects.Registry, Tools: workspaces,
 		Harness: deps.Harness, NATS: deps.NATS, Self: deps.Self, Dial: deps.DialAddress, NoSandbox: deps.NoSandbox,
+		Telemetry: deps.Telemetry,
 	})
 	s.unregister = unregister.New(s.projects.Registry, s.sessions.Service, sagasstore.New(s.pool), workspaces)
 	return s, nil

@@ -34,10 +34,11 @@ type constellation struct {
 	processes map[string]*kagedtest.Process
 }
 
-func startAlone(t *testing.T, llm *fakellm.Server) *constellation {
+func startAlone(t *testing.T, llm *fakellm.Server, env ...string) *constellation {
 	t.Helper()
 	c := &constellation{World: kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic")), processes: map[string]*kagedtest.Process{}}
 	c.env = append(append(append([]string{}, c.Env...), databaseEnv(t)...), "KAGED_NATS_URL="+natsURL(t), "KAGED_LISTEN=127.0.0.1:0")
+	c.env = append(c.env, env...)
 	for _, name := range serviceNames {
 		c.start(t, name)
 	}

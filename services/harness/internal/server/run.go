@@ -48,8 +48,9 @@ func (s *Server) Run(stream runStream) error {
 	stopping, halt := context.WithCancel(s.stopping)
 	defer halt()
 	tree := loop.New(loop.Deps{
-		Models: s.deps.Models, Tools: tools, Prices: s.deps.Prices, Log: s.deps.Log, Stopping: stopping.Done(),
-		Limits: s.deps.Limits, Pace: &s.pace,
+		Models: s.deps.Models, Tools: tools, Prices: s.deps.Prices, Log: s.deps.Log, Watch: s.deps.Watch,
+		Stopping: stopping.Done(),
+		Limits:   s.deps.Limits, Pace: &s.pace,
 	}, start.Start, run)
 	s.helpers.Go(func() { run.listen(tree, cancel, halt) })
 	return run.finish(tree.Run(ctx))

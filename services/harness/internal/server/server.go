@@ -24,6 +24,8 @@ type Deps struct {
 	Workspaces Workspaces
 	Models     loop.Models
 	Prices     loop.Prices
+	// Watch may be nil.
+	Watch loop.Watch
 	// MaxHistoryBytes is how large a conversation may be.
 	MaxHistoryBytes int
 	// Limits bounds each run.

@@ -45,6 +45,8 @@ func tables() []table {
 		{"[database]", shared, "Database", nil},
 		{"[nats]", shared, "NATS", nil},
 		{"[host]", shared, "Host", nil},
+		{"[telemetry]", shared, "Telemetry", nil},
+		{"[langfuse]", shared, "Langfuse", nil},
 		{"[lsp.servers.LANG]", shared, "LSPServer", nil},
 		{"[services.gateway]", "services/gateway/config.go", "Config", gateway.DefaultConfig()},
 		{"[services.session-manager]", "services/session-manager/config.go", "Config", sessionmanager.DefaultConfig()},
@@ -67,7 +69,8 @@ durations text such as ` + "`\"90s\"`" + `.
 
 Besides the tables below, ` + "`[models]`" + ` binds aliases (` + "`name = \"provider:model\"`" + `, or a list that is tried in order), ` + "`[default_tools]`" + `
 switches tools (` + "`\"GLOB\" = {enabled = false}`" + `), and ` + "`operator_name`" + ` is the name to show. Every ` + "`[services.NAME]`" + ` also takes ` + "`listen`" + `
-(` + "`\"unix:PATH\"`" + ` or ` + "`\"host:port\"`" + `) and ` + "`address`" + `, where others reach it.
+(` + "`\"unix:PATH\"`" + ` or ` + "`\"host:port\"`" + `) and ` + "`address`" + `, where others reach it;
+in a process of its own a service takes ` + "`metrics_listen`" + ` as well, in place of that of ` + "`[telemetry]`" + `.
 `
 
 // Page returns the page. root is the repository.

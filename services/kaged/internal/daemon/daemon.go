@@ -87,11 +87,11 @@ func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 		return err
 	}
 	defer stopProfile()
-	trace, err := telemetry.Tracing(ctx, "all", opts.Getenv)
+	kit, err := host.StartTelemetry(ctx, "all", "", file, log, opts.Getenv)
 	if err != nil {
 		return err
 	}
-	defer trace.Stop()
+	defer kit.Stop()
 
 	stores, err := openStores(ctx, opts, file, log)
 	if err != nil {
@@ -103,7 +103,7 @@ func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 		File: file, ConfigPath: opts.ConfigPath, DataDir: opts.DataDir, Log: log, Version: version.String(), Getenv: opts.Getenv,
 		Listen: opts.Listen, UIURL: config.Or(opts.UIURL, file.UI.URL), Insecure: opts.Insecure, InsecureAnywhere: opts.InsecureAnywhere,
 		NoSandbox: opts.NoSandbox,
-		Database:  stores.database, NATS: stores.nats, GRPC: trace.Server, Dial: trace.Client, Hurry: opts.Hurry,
+		Database:  stores.database, NATS: stores.nats, Telemetry: kit, Hurry: opts.Hurry,
 	}, opts.Modules...)
 	if err != nil {
 		log.Error("cannot start", "error", err)

@@ -224,6 +224,13 @@ func (s *Supervisor) leave(e *Exec) {
 	}
 }
 
+// CountCages returns how many cages live, are being made or are ending.
+func (s *Supervisor) CountCages() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held)
+}
+
 // ListCages returns the cages that w selects, oldest first, with what they use.
 func (s *Supervisor) ListCages(w Whose) []contract.RunningCage {
 	list := []contract.RunningCage{}

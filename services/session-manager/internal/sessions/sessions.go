@@ -12,10 +12,12 @@ import (
 
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/postgres/database"
+	"kaged.dev/pkg/telemetry"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/adapter/framejson"
 	"kaged.dev/services/session-manager/internal/adapter/harness"
 	"kaged.dev/services/session-manager/internal/adapter/jetstream"
+	"kaged.dev/services/session-manager/internal/adapter/metered"
 	"kaged.dev/services/session-manager/internal/adapter/sessionmanager"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
@@ -42,6 +44,8 @@ type Deps struct {
 	Dial func(address string) (grpc.ClientConnInterface, error)
 	// NoSandbox says that cages are switched off on this daemon.
 	NoSandbox bool
+	// Telemetry are the process's traces and metrics. It may be nil.
+	Telemetry *telemetry.Kit
 }
 
 // Sessions is the context.
@@ -58,15 +62,16 @@ func New(cfg Config, deps Deps) *Sessions {
 	kept := store.NewSessions(deps.DB)
 	stream := jetstream.New(jetstream.Config{Conn: deps.NATS, Frames: cfg.frames()}, deps.Log)
 	registry := live.NewRegistry(live.Deps{
-		Config: cfg.live(), Self: deps.Self, Store: kept, Stream: stream, Projects: deps.Projects, Log: deps.Log,
+		Config: cfg.live(), Self: deps.Self, Store: metered.Store(kept, deps.Telemetry),
+		Stream: metered.Stream(stream, deps.Telemetry), Projects: deps.Projects, Log: deps.Log,
 		Runs: runs.Deps{
-			Harness:  harness.New(deps.Harness, cfg.HarnessTimeout.D(), deps.NoSandbox),
+			Harness:  harness.New(deps.Harness, cfg.HarnessTimeout.D(), deps.NoSandbox, deps.Telemetry),
 			Renderer: framejson.Renderer{}, Config: deps.Local, Log: deps.Log,
 			HoldBack: cfg.HoldBack.D(), CancelGrace: cfg.CancelGrace.D(),
 			ApprovalTimeout: cfg.ApprovalTimeout.D(), Resumptions: cfg.ResumeLimit,
 		},
 	})
-	return &Sessions{cfg: cfg, live: registry, stream: stream, Service: sessions.New(sessions.Deps{
+	service := sessions.New(sessions.Deps{
 		Config: sessions.Config{
 			MaxContent: cfg.MaxContent, RunStarts: cfg.RunStarts, StopTimeout: cfg.StopTimeout.D(),
 			ToolsTimeout: cfg.ToolsTimeout.D(), ToolsRetry: cfg.SweepInterval.D(),
@@ -74,7 +79,10 @@ func New(cfg Config, deps Deps) *Sessions {
 		},
 		Store: kept, Live: registry, Projects: deps.Projects, Tools: deps.Tools, Peers: sessionmanager.New(deps.Dial),
 		Renderer: framejson.Renderer{}, Log: deps.Log,
-	})}
+	})
+	deps.Telemetry.Observe(telemetry.Leases, func() float64 { return float64(registry.Count()) })
+	deps.Telemetry.Observe(telemetry.Queue, func() float64 { return float64(service.Waiting()) })
+	return &Sessions{cfg: cfg, live: registry, stream: stream, Service: service}
 }
 
 // Register adds the context's services.

@@ -163,7 +163,7 @@ func (a *attempts) once(ctx context.Context, c candidate) (answer, error) {
 		return answer{}, err
 	}
 	a.run.held = held
-	ans, err := a.run.stream(ctx, c.driver, req, c.Target)
+	ans, err := a.run.watched(ctx, c.driver, req, c.Target)
 	if err != nil {
 		held.Settle(unfinished(ans, held))
 	}

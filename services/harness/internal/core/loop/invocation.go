@@ -88,6 +88,8 @@ func (v *invocation) run(ctx context.Context) (fin contract.Finished) {
 		}
 	}()
 	defer v.leaveCage()
+	ctx, over := v.deps.Watch.Agent(ctx, v.seen())
+	defer func() { over(fin) }()
 	defer func() {
 		if p := recover(); p != nil {
 			v.deps.Log.ErrorContext(ctx, "run panicked", "run_id", v.start.RunID, "panic", p, "stack", string(debug.Stack()))
@@ -102,7 +104,9 @@ func (v *invocation) run(ctx context.Context) (fin contract.Finished) {
 		return v.end(ctx, err)
 	}
 	for v.step = 1; ; v.step++ {
-		more, err := v.oneStep(ctx)
+		inside, over := v.deps.Watch.Step(ctx, v.step)
+		more, err := v.oneStep(inside)
+		over(err)
 		if err != nil {
 			return v.end(ctx, err)
 		}

@@ -128,6 +128,7 @@ func (t *toolTurn) start(i int) bool {
 func (t *toolTurn) one(ctx context.Context, i int) {
 	began := time.Now()
 	c := t.calls[i].call
+	ctx, over := t.run.deps.Watch.Tool(ctx, t.run.toolSeen(t.calls[i]))
 	out, asked, err := t.run.make(ctx, t.step, t.calls[i])
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -142,6 +143,7 @@ func (t *toolTurn) one(ctx context.Context, i int) {
 	if out.CageOver && t.run.cage != nil {
 		t.run.cage.over.Store(true)
 	}
+	over(out)
 	t.run.changed(contract.FilesChanged(out.Audit)...)
 	t.settle(i, out)
 }

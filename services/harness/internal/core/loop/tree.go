@@ -38,6 +38,9 @@ type Tree struct {
 
 // New returns a run that is to be made.
 func New(deps Deps, start Start, sink Sink) *Tree {
+	if deps.Watch == nil {
+		deps.Watch = unwatched{}
+	}
 	t := &Tree{
 		deps: deps, start: start, sink: sink, routes: start.Routes, ends: map[string]context.CancelCauseFunc{},
 		book: budget.NewBook(),

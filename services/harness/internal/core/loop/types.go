@@ -54,6 +54,8 @@ type Deps struct {
 	Tools  Tools
 	Prices Prices
 	Log    *slog.Logger
+	// Watch may be nil.
+	Watch Watch
 	// Stopping is closed when the service is about to stop, or the run is to be handed over: each invocation ends at its next
 	// step boundary.
 	Stopping <-chan struct{}

@@ -7,11 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/contract/harnesswire"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/telemetry"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
@@ -28,18 +31,23 @@ type Harness struct {
 	patience time.Duration
 	// noSandbox says that cages are switched off on this daemon.
 	noSandbox bool
+	tracer    trace.Tracer
 
 	mu       sync.Mutex // guards the map
 	compiled map[string]*harnessv1.CompiledProject
 }
 
 // New returns a Harness that calls over conn.
-func New(conn grpc.ClientConnInterface, patience time.Duration, noSandbox bool) *Harness {
+func New(conn grpc.ClientConnInterface, patience time.Duration, noSandbox bool, kit *telemetry.Kit) *Harness {
 	return &Harness{
 		client: harnessv1.NewHarnessServiceClient(conn), patience: patience, noSandbox: noSandbox,
+		tracer:   kit.Tracer(runScope),
 		compiled: map[string]*harnessv1.CompiledProject{},
 	}
 }
+
+// runScope is the scope of the spans of runs.
+const runScope = "kaged.dev/session-manager"
 
 // cached is how many decoded snapshots are kept.
 const cached = 256
@@ -68,7 +76,13 @@ func (h *Harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) 
 	if err != nil {
 		return nil, err
 	}
+	// A run is the root of its trace: the request that began it is over long before.
+	ctx, span := h.tracer.Start(ctx, "run", trace.WithNewRoot(), trace.WithAttributes(
+		attribute.String("session.id", s.Session.ID), attribute.String("kaged.run_id", s.Run.ID),
+		attribute.String("kaged.project_id", s.Session.ProjectID), attribute.String("kaged.request_id", s.RequestID),
+	))
 	ctx, cancel := context.WithCancelCause(ctx)
+	context.AfterFunc(ctx, func() { span.End() })
 	late := time.AfterFunc(h.patience, func() {
 		cancel(fault.New(fault.Unavailable, "The harness cannot be reached; try again shortly.").With("subsystem", "harness"))
 	})

@@ -73,6 +73,21 @@ func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 	return Posted{}, errOvertaken
 }
 
+// awaitStart waits until one more message may be stored.
+func (s *Service) awaitStart(ctx context.Context) error {
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
+	select {
+	case s.starts <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Waiting returns how many messages wait to be stored because so many others are being stored.
+func (s *Service) Waiting() int { return int(s.waiting.Load()) }
+
 // start stores the message and begins its run, which the harness gets ready meanwhile. One that was not stored is taken back
 // from the harness. A turn is waited for when the session is this message's, so that a session somebody else changes holds up
 // no other.
@@ -83,10 +98,8 @@ func (p *posting) start(l *live.Session) error {
 		if err != nil {
 			return c, err
 		}
-		select {
-		case p.s.starts <- struct{}{}:
-		case <-p.ctx.Done():
-			return c, p.ctx.Err()
+		if err := p.s.awaitStart(p.ctx); err != nil {
+			return c, err
 		}
 		ready = l.Ready(p.spec)
 		return c, nil

@@ -10,6 +10,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"kaged.dev/pkg/check"
@@ -142,11 +143,14 @@ type Deps struct {
 // [Service.TellWorkspaces] and [Service.WatchWorkspaces] are its goroutines.
 type Service struct {
 	Deps
-	starts chan struct{} // holds a token per message that is being stored
+	starts  chan struct{} // holds a token per message that is being stored
+	waiting atomic.Int64  // messages that wait for one
 }
 
 // New returns a Service.
-func New(deps Deps) *Service { return &Service{deps, make(chan struct{}, deps.RunStarts)} }
+func New(deps Deps) *Service {
+	return &Service{Deps: deps, starts: make(chan struct{}, deps.RunStarts)}
+}
 
 // maxLabel is the longest label in characters.
 const maxLabel = 120

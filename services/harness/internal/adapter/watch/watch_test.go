@@ -1,0 +1,193 @@
+package watch
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/telemetry"
+	"kaged.dev/pkg/testkit/collector"
+	"kaged.dev/services/harness/internal/core/loop"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// kit returns a Kit whose spans go to a collector, which has them after Stop.
+func kit(t *testing.T, prompts bool) (*telemetry.Kit, *collector.Server) {
+	t.Helper()
+	c := collector.Start(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", c.URL+"/v1/traces")
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+	k, err := telemetry.Start(t.Context(), telemetry.Options{
+		Service: "harness", Getenv: os.Getenv, Log: slog.New(slog.DiscardHandler), Prompts: prompts,
+		MetricsListen: "127.0.0.1:0",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Stop)
+	return k, c
+}
+
+const (
+	question = "What is in my private file?"
+	secret   = "sk-abcdefghijklmnopqrstuvwx"
+)
+
+// play makes a step of a child, with a call that fails first and a tool, as the loop would.
+func play(ctx context.Context, w loop.Watch) {
+	ctx, agentOver := w.Agent(ctx, loop.AgentSeen{
+		RunID: "R", SessionID: "S", ProjectID: "P", OperatorID: "me", InvocationID: "I",
+		Key: "scout", Path: "primary.subagents.scout",
+	})
+	step, stepOver := w.Step(ctx, 1)
+	req := &llm.Request{
+		System: []string{"You look."}, Tools: []llm.Tool{{Name: "file.read"}},
+		Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: question + " " + secret}}}}},
+	}
+	target := llm.Target{Provider: "lab", Driver: "google", Model: "m1"}
+	_, callOver := w.Call(step, loop.CallSeen{Target: target, Request: req})
+	callOver(loop.CallEnd{Err: fault.New(fault.ProviderRateLimited, "Slow down, %s.", question)})
+	_, callOver = w.Call(step, loop.CallSeen{Target: target, Request: req})
+	ttft, used := 300*time.Millisecond, llm.Usage{Input: 10, CacheRead: 5, Output: 7}
+	callOver(loop.CallEnd{
+		Done: &llm.Done{Blocks: []llm.Block{{Text: &llm.Text{Text: "I look."}}}, Stop: llm.StopToolUse, Usage: used},
+		Used: &used, Cost: &llm.Cost{Total: 0.5}, TTFT: &ttft, Took: time.Second,
+	})
+	_, toolOver := w.Tool(step, loop.ToolSeen{Name: "file.read", ID: "c1", Input: `{"path":"private"}`})
+	toolOver(loop.ToolOutcome{Content: "Found."})
+	_, toolOver = w.Tool(step, loop.ToolSeen{ID: "c2", Input: `{}`})
+	toolOver(loop.ToolOutcome{Err: fault.New(fault.ToolNotFound, "No.")})
+	stepOver(nil)
+	agentOver(contract.Finished{Outcome: contract.Completed, Steps: 1})
+}
+
+// The spans of a run nest as the conventions say: the agent, its steps, their requests and tools. They hold names,
+// counts and codes, and no word of the conversation (H-OBS-LF-01, H-OBS-LF-02).
+func TestSpans(t *testing.T) {
+	k, c := kit(t, false)
+	play(t.Context(), New(k))
+	k.Stop()
+	names := map[string]string{}
+	var tree []string
+	for _, s := range c.Spans() {
+		names[string(s.GetSpanId())] = s.GetName()
+		tree = append(tree, names[string(s.GetParentSpanId())]+" > "+s.GetName()+" "+s.GetStatus().GetMessage())
+		if text := s.String(); strings.Contains(text, "private") || strings.Contains(text, "look") {
+			t.Errorf("%s holds the conversation: %s", s.GetName(), text)
+		}
+		if s.Scope != telemetry.AgentScope {
+			t.Errorf("%s is of %s", s.GetName(), s.Scope)
+		}
+	}
+	want := []string{
+		" > invoke_agent scout ", "invoke_agent scout > step 1 ",
+		"step 1 > chat m1 provider_rate_limited", "step 1 > chat m1 ",
+		"step 1 > execute_tool file.read ", "step 1 > execute_tool unknown tool_not_found",
+	}
+	if !slices.Equal(tree, want) {
+		t.Errorf("got %q, want %q", tree, want)
+	}
+	chat := c.Spans()[3]
+	for key, want := range map[string]string{
+		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "gcp.gemini", "gen_ai.request.model": "m1",
+		"gen_ai.usage.input_tokens": "int_value:15", "gen_ai.usage.output_tokens": "int_value:7",
+		"gen_ai.usage.cache_read.input_tokens": "int_value:5", "kaged.cost_usd": "double_value:0.5",
+		"gen_ai.response.time_to_first_chunk": "double_value:0.3",
+	} {
+		if got := strings.ReplaceAll(chat.Attr(key), " ", ""); got != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+	agent := c.Spans()[0]
+	if agent.Attr("gen_ai.conversation.id") != "S" || agent.Attr("kaged.run_id") != "R" ||
+		agent.Attr("gen_ai.agent.name") != "scout" {
+		t.Errorf("%v", agent)
+	}
+}
+
+// Where the operator asks for prompts, spans hold the conversation, its secrets masked, and not all of a long one.
+func TestPrompts(t *testing.T) {
+	k, c := kit(t, true)
+	w := New(k)
+	play(t.Context(), w)
+	long := &llm.Request{}
+	for range 100 {
+		long.Messages = append(long.Messages, llm.Message{
+			Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: strings.Repeat("long ", 2000)}}},
+		})
+	}
+	_, over := w.Call(t.Context(), loop.CallSeen{Target: llm.Target{Model: "m2"}, Request: long})
+	over(loop.CallEnd{Err: fault.New(fault.Cancelled, "No more.")})
+	k.Stop()
+	spans := c.Spans()
+	chat, tool, last := spans[3], spans[4], spans[len(spans)-1]
+	for key, want := range map[string]string{
+		"gen_ai.input.messages":      `[{"role":"user","parts":[{"type":"text","content":"` + question + ` [masked]"}]}]`,
+		"gen_ai.system_instructions": `[{"type":"text","content":"You look."}]`,
+		"gen_ai.output.messages":     `[{"role":"assistant","parts":[{"type":"text","content":"I look."}]}]`,
+		"gen_ai.tool.definitions":    `[{"type":"function","name":"file.read"}]`,
+	} {
+		if got := chat.Attr(key); got != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+	arguments, result := tool.Attr("gen_ai.tool.call.arguments"), tool.Attr("gen_ai.tool.call.result")
+	if arguments != `{"path":"private"}` || result != "Found." {
+		t.Errorf("%v", tool)
+	}
+	if n := len(last.Attr("gen_ai.input.messages")); n < maxText || n > 16<<10 {
+		t.Errorf("a long conversation takes %d bytes", n)
+	}
+}
+
+// The metrics count the work that the spans tell of.
+func TestMetrics(t *testing.T) {
+	k, _ := kit(t, false)
+	w := New(k)
+	play(t.Context(), w)
+	_, over := w.Agent(t.Context(), loop.AgentSeen{Key: "primary"})
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://" + k.MetricsAddress + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	page, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over(contract.Finished{Outcome: contract.Completed})
+	for _, want := range []string{
+		`kaged_agents 1`, `kaged_delegations_total{outcome="completed"} 1`, `kaged_steps_total{model="m1",provider="lab"} 1`,
+		`kaged_tokens_total{kind="cache_read",model="m1",provider="lab"} 5`,
+		`kaged_cost_usd_total{model="m1",provider="lab"} 0.5`,
+		`kaged_provider_seconds_count{code="provider_rate_limited",model="m1",provider="lab"} 1`,
+		`kaged_provider_seconds_sum{code="ok",model="m1",provider="lab"} 1`,
+		`kaged_ttft_seconds_sum{model="m1",provider="lab"} 0.3`,
+		`kaged_tool_calls_total{code="ok",tool="file.read"} 1`,
+		`kaged_tool_calls_total{code="tool_not_found",tool="unknown"} 1`,
+	} {
+		if !strings.Contains(string(page), "\n"+want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+// Without traces and metrics runs are unwatched.
+func TestUnwatched(t *testing.T) {
+	if w := New(nil); w != nil {
+		t.Errorf("%v", w)
+	}
+}
