@@ -81,8 +81,8 @@ type Kit struct {
 	observed  map[string][]func() float64 // by the name of the gauge
 }
 
-// Start starts the traces and metrics of opts. It fails with bad_request where a setting cannot be used or an address cannot be
-// listened on. An unreachable collector is no failure: it costs spans, and a warning now and then.
+// Start starts the traces and metrics of opts. It fails with bad_request where a setting cannot be used or an address cannot
+// be listened on. An unreachable collector is no failure: it costs spans, and a warning now and then.
 func Start(ctx context.Context, opts Options) (*Kit, error) {
 	k := &Kit{Prompts: opts.Prompts, Langfuse: opts.Langfuse != nil}
 	k.stopped, k.cut = context.WithCancel(context.Background())

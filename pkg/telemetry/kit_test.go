@@ -199,7 +199,8 @@ func TestLangfuse(t *testing.T) {
 	}
 	r := c.Requests()[0]
 	want := "Basic " + base64.StdEncoding.EncodeToString([]byte("pk:sk"))
-	if h := r.Header; r.URL.Path != "/api/public/otel/v1/traces" || h.Get("Authorization") != want || h.Get("X-Team") != "" {
+	const path = "/api/public/otel/v1/traces"
+	if h := r.Header; r.URL.Path != path || h.Get("Authorization") != want || h.Get("X-Team") != "" {
 		t.Errorf("%s %v", r.URL, h)
 	}
 }

@@ -1,23 +1,15 @@
 package telemetry
 
 import (
+	_ "embed"
 	"fmt"
 	"strings"
 )
 
 //go:generate go run ./internal/gen
 
-const pageHead = `# Metrics
-
-Generated from ` + "`pkg/telemetry/metrics.go`" + `; run ` + "`make generate`" + ` after changing it. [Watch kaged](../howto/watch.md) says how to get them.
-
-A process offers the metrics of its services, by the same names to Prometheus and over OTLP; to Prometheus those of the Go runtime and
-of the process (` + "`go_*`, `process_*`" + `) too. A metric without a measurement is absent. Each has at most %d series, and a label at most
-%d bytes. A histogram is ` + "`NAME_bucket`, `NAME_sum` and `NAME_count`" + `.
-
-| metric | kind | service | labels | meaning |
-|---|---|---|---|---|
-`
+//go:embed page_head.md
+var pageHead string
 
 // Page returns the reference page of metrics.
 func Page() string {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 )
@@ -196,6 +197,23 @@ func TestABrokenTurnIsRetracted(t *testing.T) {
 			return p.Last().String() == ".Hold"
 		}, cmp.Ignore())); d != "" {
 			t.Error("the second try asks for something else:", d)
+		}
+	})
+}
+
+// A budget is charged for each attempt once: the broken one as reserved, the whole one as used.
+func TestABrokenTurnUnderABudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, breaks("Half"), says("Whole."))
+		b.start.Agent.Budget = &dsl.Budget{NanoUSD: 100_000 * dsl.NanoUSD}
+		if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
+			t.Fatalf("%+v", fin)
+		}
+		states := of[contract.BudgetState](b.sink)
+		spent := states[len(states)-1].Spent
+		// A token costs a dollar, but those from a cache.
+		if want := (spent.Tokens - used.CacheRead) * dsl.NanoUSD; spent.Calls != 2 || spent.NanoUSD != want {
+			t.Errorf("spent %+v, want %d calls and %d", spent, 2, want)
 		}
 	})
 }

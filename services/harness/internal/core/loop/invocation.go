@@ -232,7 +232,8 @@ func (v *invocation) oneStep(ctx context.Context) (more bool, err error) {
 	}
 	v.broken = brokenOff{}
 	ans, err := v.generate(ctx)
-	stats := v.measure(ans)
+	own := v.measure(ans)
+	stats := own
 	v.broken.addTo(&stats)
 	if err != nil {
 		return false, err
@@ -247,7 +248,7 @@ func (v *invocation) oneStep(ctx context.Context) (more bool, err error) {
 		},
 		Wait: slices.ContainsFunc(calls, func(c llm.ToolCall) bool { return !v.parallel(c) }),
 	}
-	used := v.used(ans, stats)
+	used := v.used(ans, own) // broken answers were settled when they broke off
 	err = v.emit(turn)
 	v.held.Settle(used)
 	if err == nil {
