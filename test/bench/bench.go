@@ -42,6 +42,7 @@ var measurements = []measurement{
 	{"terminal", measureTerminal},
 	{"cage", measureCages},
 	{"recall", measureRecall},
+	{"issues", measureIssues},
 	{"million", measureMillion},
 }
 

@@ -22,10 +22,17 @@ import (
 )
 
 // Store implements [issues.Store].
-type Store struct{ db database.DB }
+type Store struct {
+	db     database.DB
+	recent int32
+}
+
+// recent is the number of a project's newest issues in which a search looks before it asks the index of words or
+// titles. A text that fills no page there is so rare that the index returns few issues, which it does in no order.
+const recent = 2000
 
 // New returns the store in a database.
-func New(db database.DB) *Store { return &Store{db} }
+func New(db database.DB) *Store { return &Store{db, recent} }
 
 // ProbeWrite writes as much as filing an issue does first; its transaction is taken back.
 func ProbeWrite(ctx context.Context, tx pgx.Tx) error {
@@ -262,16 +269,9 @@ func (s *Store) List(ctx context.Context, f issues.Filter) ([]issues.Issue, erro
 	var err error
 	switch {
 	case f.Query != "" && f.Parts:
-		out, err = listed(q.SearchTitles(ctx, db.SearchTitlesParams{
-			Pattern: part(f.Query), OwnerUserID: f.Owner, ProjectID: f.Project.ID, Statuses: issues.Names(statuses),
-			Before: before, PageSize: f.Rows, Skip: skip,
-		}))
+		out, err = s.searchTitles(ctx, q, f, issues.Names(statuses), before)
 	case f.Query != "":
-		out, err = listed(q.SearchWords(ctx, db.SearchWordsParams{
-			Scope: "'" + scope(f.Project) + "'", Q: f.Query,
-			OwnerUserID: f.Owner, ProjectID: f.Project.ID, Statuses: issues.Names(statuses), Before: before, PageSize: f.Rows,
-			Skip: skip,
-		}))
+		out, err = s.searchWords(ctx, q, f, issues.Names(statuses), before)
 	case f.Statuses == nil:
 		out, err = listed(q.ListOpen(ctx, db.ListOpenParams{
 			OwnerUserID: f.Owner, ProjectID: f.Project.ID, Before: before,
@@ -290,6 +290,65 @@ func (s *Store) List(ctx context.Context, f issues.Filter) ([]issues.Issue, erro
 		out[i].Owner = f.Owner
 	}
 	return out, nil
+}
+
+// amongRecent searches a project's newest issues, and four times as many if those fill half a page. full says that a
+// page is full.
+func (s *Store) amongRecent(page int32, search func(recent int32) ([]issues.Issue, error)) (out []issues.Issue,
+	full bool,
+	err error,
+) {
+	for _, recent := range []int32{s.recent, 4 * s.recent} {
+		out, err = search(recent)
+		if err != nil || len(out) == int(page) {
+			return out, true, err
+		}
+		if len(out) < int(page)/2 {
+			break
+		}
+	}
+	return nil, false, nil
+}
+
+// searchWords returns the page of a search for words.
+func (s *Store) searchWords(ctx context.Context, q *db.Queries, f issues.Filter, statuses []string,
+	before int64) ([]issues.Issue,
+	error,
+) {
+	skip := int32(f.Skip)
+	out, full, err := s.amongRecent(f.Rows, func(recent int32) ([]issues.Issue, error) {
+		return listed(q.SearchRecentWords(ctx, db.SearchRecentWordsParams{
+			Q: f.Query, OwnerUserID: f.Owner, ProjectID: f.Project.ID, Statuses: statuses, Before: before, Recent: recent,
+			PageSize: f.Rows, Skip: skip,
+		}))
+	})
+	if err != nil || full {
+		return out, err
+	}
+	return listed(q.SearchWords(ctx, db.SearchWordsParams{
+		Scope: "'" + scope(f.Project) + "'", Q: f.Query,
+		OwnerUserID: f.Owner, ProjectID: f.Project.ID, Statuses: statuses, Before: before, PageSize: f.Rows, Skip: skip,
+	}))
+}
+
+// searchTitles returns the page of a search for a part of titles.
+func (s *Store) searchTitles(ctx context.Context, q *db.Queries, f issues.Filter, statuses []string,
+	before int64,
+) ([]issues.Issue, error) {
+	pattern, skip := part(f.Query), int32(f.Skip)
+	out, full, err := s.amongRecent(f.Rows, func(recent int32) ([]issues.Issue, error) {
+		return listed(q.SearchRecentTitles(ctx, db.SearchRecentTitlesParams{
+			Pattern: pattern, OwnerUserID: f.Owner, ProjectID: f.Project.ID, Statuses: statuses, Before: before,
+			Recent: recent, PageSize: f.Rows, Skip: skip,
+		}))
+	})
+	if err != nil || full {
+		return out, err
+	}
+	return listed(q.SearchTitles(ctx, db.SearchTitlesParams{
+		Pattern: pattern, OwnerUserID: f.Owner, ProjectID: f.Project.ID, Statuses: statuses, Before: before,
+		PageSize: f.Rows, Skip: skip,
+	}))
 }
 
 // Count implements [issues.Store].

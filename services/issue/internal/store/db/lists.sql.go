@@ -204,6 +204,169 @@ func (q *Queries) ListOpen(ctx context.Context, arg ListOpenParams) ([]ListOpenR
 	return items, nil
 }
 
+const searchRecentTitles = `-- name: SearchRecentTitles :many
+select id, project_id, number, title, status, assignment, created_by, created_at, updated_at, resolved_at, resolved_by, version
+from (
+    select id, project_id, number, title, status, assignment, created_by, created_at, updated_at, resolved_at, resolved_by, version, folded_title
+    from issues
+    where owner_user_id = $1 and project_id = $2 and status = any($3::text[]) and number < $4
+    order by number desc limit $5
+) newest
+where folded_title like $6::text
+order by number desc limit $8 offset $7
+`
+
+type SearchRecentTitlesParams struct {
+	OwnerUserID string
+	ProjectID   string
+	Statuses    []string
+	Before      int64
+	Recent      int32
+	Pattern     string
+	Skip        int32
+	PageSize    int32
+}
+
+type SearchRecentTitlesRow struct {
+	ID         string
+	ProjectID  string
+	Number     int64
+	Title      string
+	Status     string
+	Assignment *string
+	CreatedBy  string
+	CreatedAt  int64
+	UpdatedAt  int64
+	ResolvedAt *int64
+	ResolvedBy *string
+	Version    int64
+}
+
+// To SearchTitles as SearchRecentWords is to SearchWords.
+func (q *Queries) SearchRecentTitles(ctx context.Context, arg SearchRecentTitlesParams) ([]SearchRecentTitlesRow, error) {
+	rows, err := q.db.Query(ctx, searchRecentTitles,
+		arg.OwnerUserID,
+		arg.ProjectID,
+		arg.Statuses,
+		arg.Before,
+		arg.Recent,
+		arg.Pattern,
+		arg.Skip,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SearchRecentTitlesRow{}
+	for rows.Next() {
+		var i SearchRecentTitlesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ProjectID,
+			&i.Number,
+			&i.Title,
+			&i.Status,
+			&i.Assignment,
+			&i.CreatedBy,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ResolvedAt,
+			&i.ResolvedBy,
+			&i.Version,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const searchRecentWords = `-- name: SearchRecentWords :many
+select id, project_id, number, title, status, assignment, created_by, created_at, updated_at, resolved_at, resolved_by, version
+from (
+    select id, project_id, number, title, status, assignment, created_by, created_at, updated_at, resolved_at, resolved_by, version, words
+    from issues
+    where owner_user_id = $1 and project_id = $2 and status = any($3::text[]) and number < $4
+    order by number desc limit $5
+) newest
+where words @@ websearch_to_tsquery('simple', $6::text) and numnode(websearch_to_tsquery('simple', $6::text)) > 0
+order by number desc limit $8 offset $7
+`
+
+type SearchRecentWordsParams struct {
+	OwnerUserID string
+	ProjectID   string
+	Statuses    []string
+	Before      int64
+	Recent      int32
+	Q           string
+	Skip        int32
+	PageSize    int32
+}
+
+type SearchRecentWordsRow struct {
+	ID         string
+	ProjectID  string
+	Number     int64
+	Title      string
+	Status     string
+	Assignment *string
+	CreatedBy  string
+	CreatedAt  int64
+	UpdatedAt  int64
+	ResolvedAt *int64
+	ResolvedBy *string
+	Version    int64
+}
+
+// Looks at the newest issues alone, in their order, and stops as soon as a page is full: a word that many issues hold would have
+// SearchWords read all of them to find the newest.
+func (q *Queries) SearchRecentWords(ctx context.Context, arg SearchRecentWordsParams) ([]SearchRecentWordsRow, error) {
+	rows, err := q.db.Query(ctx, searchRecentWords,
+		arg.OwnerUserID,
+		arg.ProjectID,
+		arg.Statuses,
+		arg.Before,
+		arg.Recent,
+		arg.Q,
+		arg.Skip,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SearchRecentWordsRow{}
+	for rows.Next() {
+		var i SearchRecentWordsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ProjectID,
+			&i.Number,
+			&i.Title,
+			&i.Status,
+			&i.Assignment,
+			&i.CreatedBy,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ResolvedAt,
+			&i.ResolvedBy,
+			&i.Version,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const searchTitles = `-- name: SearchTitles :many
 select id, project_id, number, title, status, assignment, created_by, created_at, updated_at, resolved_at, resolved_by, version
 from issues
@@ -312,7 +475,7 @@ type SearchWordsRow struct {
 	Version    int64
 }
 
-// scope is a plain word; websearch_to_tsquery takes any text.
+// By the index of words, for words that few issues hold. scope is a plain word; websearch_to_tsquery takes any text.
 func (q *Queries) SearchWords(ctx context.Context, arg SearchWordsParams) ([]SearchWordsRow, error) {
 	rows, err := q.db.Query(ctx, searchWords,
 		arg.Scope,

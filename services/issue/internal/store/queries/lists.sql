@@ -10,11 +10,24 @@ from issues where owner_user_id = @owner_user_id and project_id = @project_id an
 order by number desc limit sqlc.arg(page_size) offset sqlc.arg(skip);
 
 -- name: SearchWords :many
--- scope is a plain word; websearch_to_tsquery takes any text.
+-- By the index of words, for words that few issues hold. scope is a plain word; websearch_to_tsquery takes any text.
 select id, project_id, number, title, status, assignment, created_by, created_at, updated_at, resolved_at, resolved_by, version
 from issues
 where words @@ (cast(@scope::text as tsquery) && websearch_to_tsquery('simple', sqlc.arg(q)::text)) and numnode(websearch_to_tsquery('simple', sqlc.arg(q)::text)) > 0
     and owner_user_id = @owner_user_id and project_id = @project_id and status = any(@statuses::text[]) and number < @before
+order by number desc limit sqlc.arg(page_size) offset sqlc.arg(skip);
+
+-- name: SearchRecentWords :many
+-- Looks at the newest issues alone, in their order, and stops as soon as a page is full: a word that many issues hold would have
+-- SearchWords read all of them to find the newest.
+select id, project_id, number, title, status, assignment, created_by, created_at, updated_at, resolved_at, resolved_by, version
+from (
+    select id, project_id, number, title, status, assignment, created_by, created_at, updated_at, resolved_at, resolved_by, version, words
+    from issues
+    where owner_user_id = @owner_user_id and project_id = @project_id and status = any(@statuses::text[]) and number < @before
+    order by number desc limit sqlc.arg(recent)
+) newest
+where words @@ websearch_to_tsquery('simple', sqlc.arg(q)::text) and numnode(websearch_to_tsquery('simple', sqlc.arg(q)::text)) > 0
 order by number desc limit sqlc.arg(page_size) offset sqlc.arg(skip);
 
 -- name: SearchTitles :many
@@ -22,6 +35,18 @@ select id, project_id, number, title, status, assignment, created_by, created_at
 from issues
 where folded_title like sqlc.arg(pattern)::text
     and owner_user_id = @owner_user_id and project_id = @project_id and status = any(@statuses::text[]) and number < @before
+order by number desc limit sqlc.arg(page_size) offset sqlc.arg(skip);
+
+-- name: SearchRecentTitles :many
+-- To SearchTitles as SearchRecentWords is to SearchWords.
+select id, project_id, number, title, status, assignment, created_by, created_at, updated_at, resolved_at, resolved_by, version
+from (
+    select id, project_id, number, title, status, assignment, created_by, created_at, updated_at, resolved_at, resolved_by, version, folded_title
+    from issues
+    where owner_user_id = @owner_user_id and project_id = @project_id and status = any(@statuses::text[]) and number < @before
+    order by number desc limit sqlc.arg(recent)
+) newest
+where folded_title like sqlc.arg(pattern)::text
 order by number desc limit sqlc.arg(page_size) offset sqlc.arg(skip);
 
 -- name: CountByStatus :one
