@@ -51,7 +51,7 @@ func NewLog(opts LogOptions) (log *slog.Logger, close func(), err error) {
 	case "", "text":
 		handlers = fanout{slog.NewTextHandler(opts.Stderr, shown)}
 	case "json":
-		handlers = fanout{slog.NewJSONHandler(opts.Stderr, shown)}
+		handlers = fanout{newEvents(opts.Stderr, stderrLevel)}
 	default:
 		return nil, nil, fault.New(fault.BadRequest, "The log format %q of KAGED_LOG_FORMAT is not one of text, json.", opts.Format)
 	}
@@ -66,7 +66,7 @@ func NewLog(opts LogOptions) (log *slog.Logger, close func(), err error) {
 	if err != nil {
 		return nil, nil, fault.Wrap(err, fault.Unavailable, "The log in %s cannot be written.", dir)
 	}
-	handlers = append(handlers, slog.NewJSONHandler(file, &slog.HandlerOptions{Level: level, ReplaceAttr: readable}))
+	handlers = append(handlers, newEvents(file, level))
 	return slog.New(handlers), func() { file.Close() }, nil
 }
 

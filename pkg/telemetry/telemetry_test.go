@@ -54,6 +54,24 @@ func TestLog(t *testing.T) {
 	}
 }
 
+// An event has exactly its own fields as JSON, whatever the log adds to others (H-OBS-LOG-01).
+func TestEventsAreExact(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var stderr bytes.Buffer
+	log, closeLog, err := NewLog(LogOptions{Stderr: &stderr, DataDir: dir, Name: "kaged", Format: "json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.With("service", "harness").WithGroup("g").Info("agent.generation", "event", "agent.generation", "tokens_in", 3)
+	closeLog()
+	const want = `{"level":"info","event":"agent.generation","tokens_in":3}` + "\n"
+	data, err := os.ReadFile(filepath.Join(dir, "log", "kaged.log"))
+	if err != nil || string(data) != want || stderr.String() != want {
+		t.Errorf("%v, file %q, stderr %q", err, data, stderr.String())
+	}
+}
+
 // A full file is set aside, the oldest goes, and no record is lost on the way.
 func TestRotation(t *testing.T) {
 	t.Parallel()
