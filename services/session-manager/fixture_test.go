@@ -139,7 +139,8 @@ func (w *world) start(name string, change ...func(*Config)) *node {
 	service, err := New(cfg, Deps{
 		Log: w.log(name), Version: "test", Self: lease.Holder{Instance: ident.New(), Node: name, Address: n.address},
 		DatabaseURL: w.owner, AppURL: w.app, NATS: w.bus,
-		Harness: w.harness.conn(w.t), ToolRunner: w.workspaces(), DialAddress: w.dial, LocalConfig: w.config,
+		Harness: w.harness.conn(w.t), Issue: issuesTo9(w.t), ToolRunner: w.workspaces(), DialAddress: w.dial,
+		LocalConfig: w.config,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 )
 
 // Module is session-manager as a process runs it.
-var Module = host.Module{Name: "session-manager", Needs: []string{"harness", "tool-runner"}, New: newModule}
+var Module = host.Module{Name: "session-manager", Needs: []string{"harness", "issue", "tool-runner"}, New: newModule}
 
 func newModule(env *host.Env) (host.Service, error) {
 	cfg := DefaultConfig()
@@ -29,6 +29,7 @@ func newModule(env *host.Env) (host.Service, error) {
 		AppURL:      env.Database.URL,
 		NATS:        bus.Config{URL: env.NATS.URL, InProcess: env.NATS.InProcess, Name: "session-manager " + env.Instance, Log: env.Log},
 		Harness:     env.Dial("harness"),
+		Issue:       env.Dial("issue"),
 		ToolRunner:  env.DialWorkspace,
 		DialAddress: env.DialAddress,
 		LocalConfig: env.ConfigPath.String(),

@@ -41,7 +41,7 @@ type Deps struct {
 	// DatabaseURL connects as the owner of the schema, AppURL as the services' role; empty means the owner steps down.
 	DatabaseURL, AppURL string
 	NATS                bus.Config
-	Harness             grpc.ClientConnInterface
+	Harness, Issue      grpc.ClientConnInterface
 	// ToolRunner reaches the tool-runner of a workspace; the empty name is that of the default one.
 	ToolRunner func(workspace string) (grpc.ClientConnInterface, error)
 	// DialAddress reaches another session-manager at the address of a lease.
@@ -86,7 +86,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	})
 	s.sessions = sessions.New(cfg.Sessions, sessions.Deps{
 		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Projects: s.projects.Registry, Tools: workspaces,
-		Harness: deps.Harness, NATS: deps.NATS, Self: deps.Self, Dial: deps.DialAddress, NoSandbox: deps.NoSandbox,
+		Harness: deps.Harness, Issue: deps.Issue, NATS: deps.NATS, Self: deps.Self, Dial: deps.DialAddress,
+		NoSandbox: deps.NoSandbox,
 		Telemetry: deps.Telemetry,
 	})
 	s.unregister = unregister.New(s.projects.Registry, s.sessions.Service, sagasstore.New(s.pool), workspaces)

@@ -15,7 +15,8 @@ import (
 
 // callers are who calls a service, which is who sees its socket.
 var callers = map[string][]string{
-	"gateway": nil, "session-manager": {"gateway"}, "harness": {"session-manager"}, "issue": {"gateway", "tool-runner"},
+	"gateway": nil, "session-manager": {"gateway"}, "harness": {"session-manager"},
+	"issue":       {"gateway", "session-manager", "tool-runner"},
 	"tool-runner": {"session-manager", "harness"},
 	"lsp-pool":    {"tool-runner"}, "sandbox-supervisor": {"tool-runner", "lsp-pool"},
 }

@@ -30,8 +30,9 @@ func startFromProto(p *harnessv1.RunStart) (*started, error) {
 	return &started{workspace: p.GetWorkspace(), Start: loop.Start{
 		RunID: p.GetRunId(), SessionID: p.GetSessionId(), ProjectID: p.GetProjectId(), OperatorID: p.GetOperatorId(),
 		RequestID: p.GetRequestId(), Agent: compile.AgentFromProto(p.GetCompiled().GetRoot()), Prompts: p.GetPrompts(),
-		Routes: harnesswire.FromRoutes(p.GetRoutes()), MaxSteps: int(p.GetMaxSteps()), MaxOutputTokens: int(p.GetMaxOutputTokens()),
-		ProjectRoot: p.GetProjectRoot(), NoSandbox: p.GetNoSandbox(), OperatorTools: harnesswire.FromSwitches(p.GetDefaultTools()),
+		Routes: harnesswire.FromRoutes(p.GetRoutes()), MaxSteps: int(p.GetMaxSteps()), Issue: p.GetIssueNumber(),
+		MaxOutputTokens: int(p.GetMaxOutputTokens()),
+		ProjectRoot:     p.GetProjectRoot(), NoSandbox: p.GetNoSandbox(), OperatorTools: harnesswire.FromSwitches(p.GetDefaultTools()),
 		AuditHead: harnesswire.FromAuditHead(p.GetAuditHead()), Job: job,
 		LiveAgents:      int(p.GetLiveAgents()),
 		LanguageServers: dsl.LanguageServersFromProto(p.GetCompiled().GetLanguageServers()),

@@ -16,6 +16,7 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/adapter/framejson"
 	"kaged.dev/services/session-manager/internal/adapter/harness"
+	"kaged.dev/services/session-manager/internal/adapter/issues"
 	"kaged.dev/services/session-manager/internal/adapter/jetstream"
 	"kaged.dev/services/session-manager/internal/adapter/metered"
 	"kaged.dev/services/session-manager/internal/adapter/sessionmanager"
@@ -37,7 +38,9 @@ type Deps struct {
 	Projects sessions.Projects
 	Tools    sessions.Tools
 	Harness  grpc.ClientConnInterface
-	NATS     bus.Config
+	// Issue is the service of issues.
+	Issue grpc.ClientConnInterface
+	NATS  bus.Config
 	// Self is this process as others see it.
 	Self lease.Holder
 	// Dial reaches another session-manager at the address of a lease.
@@ -77,7 +80,8 @@ func New(cfg Config, deps Deps) *Sessions {
 			ToolsTimeout: cfg.ToolsTimeout.D(), ToolsRetry: cfg.SweepInterval.D(),
 			AttachWait: cfg.AttachWait.D(), Farewell: cfg.Farewell.D(),
 		},
-		Store: kept, Live: registry, Projects: deps.Projects, Tools: deps.Tools, Peers: sessionmanager.New(deps.Dial),
+		Store: kept, Live: registry, Projects: deps.Projects, Tools: deps.Tools,
+		Issues: issues.New(deps.Issue), Peers: sessionmanager.New(deps.Dial),
 		Renderer: framejson.Renderer{}, Log: deps.Log,
 	})
 	deps.Telemetry.Observe(telemetry.Leases, func() float64 { return float64(registry.Count()) })

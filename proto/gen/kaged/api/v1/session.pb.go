@@ -101,7 +101,9 @@ type CreateSessionRequest struct {
 	// The same as name.
 	Label string `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"`
 	// A session whose conversation this one continues.
-	ResumeFrom    string `protobuf:"bytes,4,opt,name=resume_from,json=resumeFrom,proto3" json:"resume_from,omitempty"`
+	ResumeFrom string `protobuf:"bytes,4,opt,name=resume_from,json=resumeFrom,proto3" json:"resume_from,omitempty"`
+	// The number of the project's issue that the session works on, 0 for none.
+	IssueNumber   int64 `protobuf:"varint,5,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -164,6 +166,13 @@ func (x *CreateSessionRequest) GetResumeFrom() string {
 	return ""
 }
 
+func (x *CreateSessionRequest) GetIssueNumber() int64 {
+	if x != nil {
+		return x.IssueNumber
+	}
+	return 0
+}
+
 // CreateSessionResponse is the new session.
 type CreateSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -178,7 +187,9 @@ type CreateSessionResponse struct {
 	// The name to show, null for none.
 	Name *string `protobuf:"bytes,5,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The same as name.
-	Label         *string `protobuf:"bytes,6,opt,name=label,proto3,oneof" json:"label,omitempty"`
+	Label *string `protobuf:"bytes,6,opt,name=label,proto3,oneof" json:"label,omitempty"`
+	// The issue it works on, null for none.
+	IssueNumber   *int64 `protobuf:"varint,7,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -253,6 +264,13 @@ func (x *CreateSessionResponse) GetLabel() string {
 		return *x.Label
 	}
 	return ""
+}
+
+func (x *CreateSessionResponse) GetIssueNumber() int64 {
+	if x != nil && x.IssueNumber != nil {
+		return *x.IssueNumber
+	}
+	return 0
 }
 
 // ListSessionsRequest asks for a page.
@@ -407,7 +425,9 @@ type SessionSummary struct {
 	// In place of the project's max_output_tokens, null for none.
 	MaxOutputTokensOverride *int32 `protobuf:"varint,10,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3,oneof" json:"max_output_tokens_override,omitempty"`
 	// How many messages it has.
-	MessageCount  int32 `protobuf:"varint,11,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
+	MessageCount int32 `protobuf:"varint,11,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
+	// The issue it works on, null for none.
+	IssueNumber   *int64 `protobuf:"varint,12,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -515,6 +535,13 @@ func (x *SessionSummary) GetMaxOutputTokensOverride() int32 {
 func (x *SessionSummary) GetMessageCount() int32 {
 	if x != nil {
 		return x.MessageCount
+	}
+	return 0
+}
+
+func (x *SessionSummary) GetIssueNumber() int64 {
+	if x != nil && x.IssueNumber != nil {
+		return *x.IssueNumber
 	}
 	return 0
 }
@@ -648,7 +675,9 @@ type Session struct {
 	// What its runs used and cost so far.
 	Totals *SessionTotals `protobuf:"bytes,16,opt,name=totals,proto3" json:"totals,omitempty"`
 	// Whether the root agent of the current run works in a cage: caged, uncaged or pending; null without a run.
-	CageStatus    *string `protobuf:"bytes,17,opt,name=cage_status,json=cageStatus,proto3,oneof" json:"cage_status,omitempty"`
+	CageStatus *string `protobuf:"bytes,17,opt,name=cage_status,json=cageStatus,proto3,oneof" json:"cage_status,omitempty"`
+	// The issue it works on, null for none.
+	IssueNumber   *int64 `protobuf:"varint,18,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -800,6 +829,13 @@ func (x *Session) GetCageStatus() string {
 		return *x.CageStatus
 	}
 	return ""
+}
+
+func (x *Session) GetIssueNumber() int64 {
+	if x != nil && x.IssueNumber != nil {
+		return *x.IssueNumber
+	}
+	return 0
 }
 
 // SessionTotals sums a session's runs.
@@ -979,8 +1015,10 @@ type UpdateSessionRequest struct {
 	MaxStepsOverride *structpb.Value `protobuf:"bytes,4,opt,name=max_steps_override,json=maxStepsOverride,proto3" json:"max_steps_override,omitempty"`
 	// 1 to 65536 or null.
 	MaxOutputTokensOverride *structpb.Value `protobuf:"bytes,5,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3" json:"max_output_tokens_override,omitempty"`
-	unknownFields           protoimpl.UnknownFields
-	sizeCache               protoimpl.SizeCache
+	// The number of an issue of the project, or null. It stays as it is while a run is at work.
+	IssueNumber   *structpb.Value `protobuf:"bytes,6,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpdateSessionRequest) Reset() {
@@ -1044,6 +1082,13 @@ func (x *UpdateSessionRequest) GetMaxStepsOverride() *structpb.Value {
 func (x *UpdateSessionRequest) GetMaxOutputTokensOverride() *structpb.Value {
 	if x != nil {
 		return x.MaxOutputTokensOverride
+	}
+	return nil
+}
+
+func (x *UpdateSessionRequest) GetIssueNumber() *structpb.Value {
+	if x != nil {
+		return x.IssueNumber
 	}
 	return nil
 }
@@ -1199,14 +1244,15 @@ var File_kaged_api_v1_session_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x1akaged/api/v1/session.proto\x12\fkaged.api.v1\x1a\x1cgoogle/protobuf/struct.proto\"\x80\x01\n" +
+	"\x1akaged/api/v1/session.proto\x12\fkaged.api.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xa3\x01\n" +
 	"\x14CreateSessionRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05label\x18\x03 \x01(\tR\x05label\x12\x1f\n" +
 	"\vresume_from\x18\x04 \x01(\tR\n" +
-	"resumeFrom\"\xde\x01\n" +
+	"resumeFrom\x12!\n" +
+	"\fissue_number\x18\x05 \x01(\x03R\vissueNumber\"\x97\x02\n" +
 	"\x15CreateSessionResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1215,9 +1261,11 @@ const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x04 \x01(\x03R\tcreatedAt\x12\x17\n" +
 	"\x04name\x18\x05 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x19\n" +
-	"\x05label\x18\x06 \x01(\tH\x01R\x05label\x88\x01\x01B\a\n" +
+	"\x05label\x18\x06 \x01(\tH\x01R\x05label\x88\x01\x01\x12&\n" +
+	"\fissue_number\x18\a \x01(\x03H\x02R\vissueNumber\x88\x01\x01B\a\n" +
 	"\x05_nameB\b\n" +
-	"\x06_label\"b\n" +
+	"\x06_labelB\x0f\n" +
+	"\r_issue_number\"b\n" +
 	"\x13ListSessionsRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x14\n" +
@@ -1228,7 +1276,7 @@ const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01\x12\x19\n" +
 	"\bhas_more\x18\x03 \x01(\bR\ahasMoreB\x0e\n" +
-	"\f_next_cursor\"\x85\x04\n" +
+	"\f_next_cursor\"\xbe\x04\n" +
 	"\x0eSessionSummary\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1244,16 +1292,18 @@ const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\x12max_steps_override\x18\t \x01(\x05H\x03R\x10maxStepsOverride\x88\x01\x01\x12@\n" +
 	"\x1amax_output_tokens_override\x18\n" +
 	" \x01(\x05H\x04R\x17maxOutputTokensOverride\x88\x01\x01\x12#\n" +
-	"\rmessage_count\x18\v \x01(\x05R\fmessageCountB\a\n" +
+	"\rmessage_count\x18\v \x01(\x05R\fmessageCount\x12&\n" +
+	"\fissue_number\x18\f \x01(\x03H\x05R\vissueNumber\x88\x01\x01B\a\n" +
 	"\x05_nameB\b\n" +
 	"\x06_labelB\x11\n" +
 	"\x0f_model_overrideB\x15\n" +
 	"\x13_max_steps_overrideB\x1d\n" +
-	"\x1b_max_output_tokens_override\"#\n" +
+	"\x1b_max_output_tokens_overrideB\x0f\n" +
+	"\r_issue_number\"#\n" +
 	"\x11GetSessionRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"E\n" +
 	"\x12GetSessionResponse\x12/\n" +
-	"\asession\x18\x01 \x01(\v2\x15.kaged.api.v1.SessionR\asession\"\xce\x06\n" +
+	"\asession\x18\x01 \x01(\v2\x15.kaged.api.v1.SessionR\asession\"\x87\a\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1277,7 +1327,8 @@ const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\x0elive_subagents\x18\x0f \x03(\v2\x1a.kaged.api.v1.LiveSubagentR\rliveSubagents\x123\n" +
 	"\x06totals\x18\x10 \x01(\v2\x1b.kaged.api.v1.SessionTotalsR\x06totals\x12$\n" +
 	"\vcage_status\x18\x11 \x01(\tH\bR\n" +
-	"cageStatus\x88\x01\x01B\a\n" +
+	"cageStatus\x88\x01\x01\x12&\n" +
+	"\fissue_number\x18\x12 \x01(\x03H\tR\vissueNumber\x88\x01\x01B\a\n" +
 	"\x05_nameB\b\n" +
 	"\x06_labelB\x11\n" +
 	"\x0f_blocked_reasonB\v\n" +
@@ -1286,7 +1337,8 @@ const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\x13_max_steps_overrideB\x1d\n" +
 	"\x1b_max_output_tokens_overrideB\x0e\n" +
 	"\f_current_runB\x0e\n" +
-	"\f_cage_status\"x\n" +
+	"\f_cage_statusB\x0f\n" +
+	"\r_issue_number\"x\n" +
 	"\rSessionTotals\x12\x1b\n" +
 	"\ttokens_in\x18\x01 \x01(\x03R\btokensIn\x12\x1d\n" +
 	"\n" +
@@ -1304,13 +1356,14 @@ const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"agent_path\x18\x06 \x01(\tR\tagentPath\x125\n" +
 	"\x14parent_invocation_id\x18\a \x01(\tH\x00R\x12parentInvocationId\x88\x01\x01B\x17\n" +
-	"\x15_parent_invocation_id\"\xae\x02\n" +
+	"\x15_parent_invocation_id\"\xe9\x02\n" +
 	"\x14UpdateSessionRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12,\n" +
 	"\x05label\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05label\x12=\n" +
 	"\x0emodel_override\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\rmodelOverride\x12D\n" +
 	"\x12max_steps_override\x18\x04 \x01(\v2\x16.google.protobuf.ValueR\x10maxStepsOverride\x12S\n" +
-	"\x1amax_output_tokens_override\x18\x05 \x01(\v2\x16.google.protobuf.ValueR\x17maxOutputTokensOverride\"H\n" +
+	"\x1amax_output_tokens_override\x18\x05 \x01(\v2\x16.google.protobuf.ValueR\x17maxOutputTokensOverride\x129\n" +
+	"\fissue_number\x18\x06 \x01(\v2\x16.google.protobuf.ValueR\vissueNumber\"H\n" +
 	"\x15UpdateSessionResponse\x12/\n" +
 	"\asession\x18\x01 \x01(\v2\x15.kaged.api.v1.SessionR\asession\"=\n" +
 	"\x11EndSessionRequest\x12\x0e\n" +
@@ -1372,13 +1425,14 @@ var file_kaged_api_v1_session_proto_depIdxs = []int32{
 	15, // 8: kaged.api.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
 	15, // 9: kaged.api.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
 	15, // 10: kaged.api.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
-	8,  // 11: kaged.api.v1.UpdateSessionResponse.session:type_name -> kaged.api.v1.Session
-	8,  // 12: kaged.api.v1.EndSessionResponse.session:type_name -> kaged.api.v1.Session
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	15, // 11: kaged.api.v1.UpdateSessionRequest.issue_number:type_name -> google.protobuf.Value
+	8,  // 12: kaged.api.v1.UpdateSessionResponse.session:type_name -> kaged.api.v1.Session
+	8,  // 13: kaged.api.v1.EndSessionResponse.session:type_name -> kaged.api.v1.Session
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_kaged_api_v1_session_proto_init() }

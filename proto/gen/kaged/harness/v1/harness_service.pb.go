@@ -762,7 +762,9 @@ type RunStart struct {
 	// Set for a run nobody attends: what it may do unasked. Nothing of it is asked about.
 	Job *JobPolicy `protobuf:"bytes,17,opt,name=job,proto3" json:"job,omitempty"`
 	// The most agents of the run that may live at once, the root's included; 0 for the harness's own limit.
-	LiveAgents    int32 `protobuf:"varint,19,opt,name=live_agents,json=liveAgents,proto3" json:"live_agents,omitempty"`
+	LiveAgents int32 `protobuf:"varint,19,opt,name=live_agents,json=liveAgents,proto3" json:"live_agents,omitempty"`
+	// The number of the issue that the session is bound to, 0 for none. The root agent's tools know it.
+	IssueNumber   int64 `protobuf:"varint,20,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -919,6 +921,13 @@ func (x *RunStart) GetJob() *JobPolicy {
 func (x *RunStart) GetLiveAgents() int32 {
 	if x != nil {
 		return x.LiveAgents
+	}
+	return 0
+}
+
+func (x *RunStart) GetIssueNumber() int64 {
+	if x != nil {
+		return x.IssueNumber
 	}
 	return 0
 }
@@ -3205,7 +3214,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\bdecision\x18\a \x01(\v2\".kaged.harness.v1.ApprovalDecisionH\x00R\bdecision\x12Q\n" +
 	"\x11cancel_invocation\x18\b \x01(\v2\".kaged.harness.v1.CancelInvocationH\x00R\x10cancelInvocation\x12/\n" +
 	"\x04halt\x18\t \x01(\v2\x19.kaged.harness.v1.RunHaltH\x00R\x04haltB\t\n" +
-	"\arequest\"\xc9\a\n" +
+	"\arequest\"\xec\a\n" +
 	"\bRunStart\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -3233,7 +3242,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\rdefault_tools\x18\x10 \x03(\v2\x1c.kaged.harness.v1.ToolSwitchR\fdefaultTools\x12-\n" +
 	"\x03job\x18\x11 \x01(\v2\x1b.kaged.harness.v1.JobPolicyR\x03job\x12\x1f\n" +
 	"\vlive_agents\x18\x13 \x01(\x05R\n" +
-	"liveAgents\x1a:\n" +
+	"liveAgents\x12!\n" +
+	"\fissue_number\x18\x14 \x01(\x03R\vissueNumber\x1a:\n" +
 	"\fPromptsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aR\n" +

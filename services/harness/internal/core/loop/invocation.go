@@ -148,6 +148,9 @@ func (v *invocation) prepare(ctx context.Context) error {
 		OperatorID: v.start.OperatorID, Cage: v.agent.Cage, ProjectCaged: v.start.Agent.AnyCaged(),
 		LanguageServers: v.start.LanguageServers,
 	}
+	if v.parent == nil { // an agent below knows of the issue as much as its parent tells it
+		v.toolContext.Issue = v.start.Issue
+	}
 	prompt, ok := v.start.Prompts[v.agent.PromptPath]
 	if !ok {
 		path := v.agent.PromptPath

@@ -26,6 +26,8 @@ type Start struct {
 	LanguageServers []dsl.LanguageServer
 	// Prompts are the contents of prompt files by their path in the snapshot.
 	Prompts map[string]string
+	// Issue is the number of the issue that the session is bound to, 0 for none.
+	Issue int64
 	// Routes say where calls go, by alias.
 	Routes map[string]contract.Route
 	// MaxSteps and MaxOutputTokens override the agent's; 0 does not.

@@ -39,11 +39,20 @@ func warnNotInForce(ctx context.Context, a kit.App, c *client.Client, session st
 	}
 }
 
+// bind makes a session work on an issue, unless that is 0.
+func bind(ctx context.Context, c *client.Client, session string, issue int64) error {
+	if issue == 0 {
+		return nil
+	}
+	return c.Do(ctx, http.MethodPut, "/api/v1/sessions/"+session, map[string]any{"issue_number": issue}, nil)
+}
+
 // runFlags are the flags of kaged run.
 type runFlags struct {
 	up.Target
 	model                     string
 	maxSteps, maxOutputTokens int
+	issue                     int64
 	json, yes, takeover       bool
 }
 
@@ -96,6 +105,8 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd.Flags().StringVar(&f.model, "model", "", "PROVIDER:MODEL instead of the project's alias")
 	cmd.Flags().IntVar(&f.maxSteps, "max-steps", 0, "the most model calls, 1 to 100 (default: the project's)")
 	cmd.Flags().IntVar(&f.maxOutputTokens, "max-output-tokens", 0, "the most output tokens of a model call (default: the project's)")
+	cmd.Flags().Int64Var(&f.issue, "issue", 0,
+		"the number of the issue that the session works on (default: none, or the one it has)")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve what needs approval")
 	cmd.Flags().BoolVar(&f.takeover, "takeover", false, "attach to the session even if another client is attached, whose connection then ends")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the session's frames as JSON lines instead of text")
@@ -110,6 +121,9 @@ func (f runFlags) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("max-output-tokens") && f.maxOutputTokens < 1 {
 		return kit.Misused(cmd, "--max-output-tokens is %d and must be at least 1", f.maxOutputTokens)
 	}
+	if cmd.Flags().Changed("issue") && f.issue < 1 {
+		return kit.Misused(cmd, "--issue is %d and must be the number of an issue, from 1", f.issue)
+	}
 	if _, _, ok := config.SplitTarget(f.model); f.model != "" && !ok {
 		return kit.Misused(cmd, "--model is %q and must be of the form PROVIDER:MODEL", f.model)
 	}
@@ -121,9 +135,12 @@ func work(ctx context.Context, a kit.App, c *client.Client, f runFlags, prompt s
 	session := f.Session
 	if session != "" {
 		warnNotInForce(ctx, a, c, session)
+		if err := bind(ctx, c, session, f.issue); err != nil {
+			return err
+		}
 	} else {
 		var err error
-		if session, err = newSession(ctx, a, c, f.Project); err != nil {
+		if session, err = newSession(ctx, a, c, f.Project, f.issue); err != nil {
 			return err
 		}
 		fmt.Fprintf(a.Stderr, "session %s (continue: kaged run --session %s)\n", session, session)
@@ -177,7 +194,7 @@ func work(ctx context.Context, a kit.App, c *client.Client, f runFlags, prompt s
 	return kit.Exit(kit.ExitFailed, nil)
 }
 
-func newSession(ctx context.Context, a kit.App, c *client.Client, dir string) (string, error) {
+func newSession(ctx context.Context, a kit.App, c *client.Client, dir string, issue int64) (string, error) {
 	var loaded struct {
 		ID, State  string
 		Unresolved struct {
@@ -201,7 +218,11 @@ func newSession(ctx context.Context, a kit.App, c *client.Client, dir string) (s
 		return "", fault.New(fault.ProjectNotReady, "The project is not ready: %s.", strings.Join(missing, "; "))
 	}
 	var created struct{ ID string }
-	err := c.Do(ctx, http.MethodPost, "/api/v1/projects/"+loaded.ID+"/sessions", map[string]any{}, &created)
+	begin := map[string]any{}
+	if issue != 0 {
+		begin["issue_number"] = issue
+	}
+	err := c.Do(ctx, http.MethodPost, "/api/v1/projects/"+loaded.ID+"/sessions", begin, &created)
 	return created.ID, err
 }
 

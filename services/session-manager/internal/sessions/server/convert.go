@@ -39,6 +39,7 @@ func summary(s record.Session) *apiv1.SessionSummary {
 		Id: s.ID, ProjectId: s.ProjectID, Name: text(s.Label), Label: text(s.Label), State: state(s.State), CreatedAt: s.CreatedAt,
 		UpdatedAt: s.UpdatedAt, ModelOverride: text(s.Overrides.Model), MaxStepsOverride: unlessZero(s.Overrides.MaxSteps),
 		MaxOutputTokensOverride: unlessZero(s.Overrides.MaxOutputTokens), MessageCount: int32(s.MessageCount),
+		IssueNumber: unlessZero(s.Issue),
 	}
 }
 
@@ -48,7 +49,7 @@ func session(s record.Session) *apiv1.Session {
 		BlockedReason: text(s.Blocked()), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, EndedAt: unlessZero(s.EndedAt),
 		MessageCount: int32(s.MessageCount), ModelOverride: text(s.Overrides.Model),
 		MaxStepsOverride: unlessZero(s.Overrides.MaxSteps), MaxOutputTokensOverride: unlessZero(s.Overrides.MaxOutputTokens),
-		CurrentRun: text(s.CurrentRun), CageStatus: text(string(s.Cage)),
+		CurrentRun: text(s.CurrentRun), CageStatus: text(string(s.Cage)), IssueNumber: unlessZero(s.Issue),
 		Totals: &apiv1.SessionTotals{
 			TokensIn: s.Totals.TokensIn, TokensOut: s.Totals.TokensOut, CostUsd: s.Totals.CostUSD,
 		},
@@ -68,7 +69,10 @@ func editFromProto(req *apiv1.UpdateSessionRequest) (sessions.Edit, error) {
 	if e.MaxSteps, err = wholeField("max_steps_override", req.GetMaxStepsOverride()); err != nil {
 		return e, err
 	}
-	e.MaxOutputTokens, err = wholeField("max_output_tokens_override", req.GetMaxOutputTokensOverride())
+	if e.MaxOutputTokens, err = wholeField("max_output_tokens_override", req.GetMaxOutputTokensOverride()); err != nil {
+		return e, err
+	}
+	e.Issue, err = wholeField("issue_number", req.GetIssueNumber())
 	return e, err
 }
 

@@ -11,12 +11,13 @@ import (
 func (s *Server) CreateSession(ctx context.Context, req *apiv1.CreateSessionRequest) (*apiv1.CreateSessionResponse, error) {
 	created, err := s.sessions.Create(ctx, sessions.NewSession{
 		ProjectID: req.GetProjectId(), Name: req.GetName(), Label: req.GetLabel(), ResumeFrom: req.GetResumeFrom(),
+		Issue: req.GetIssueNumber(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &apiv1.CreateSessionResponse{
 		Id: created.ID, ProjectId: created.ProjectID, State: state(created.State), CreatedAt: created.CreatedAt,
-		Name: text(created.Label), Label: text(created.Label),
+		Name: text(created.Label), Label: text(created.Label), IssueNumber: unlessZero(created.Issue),
 	}, nil
 }

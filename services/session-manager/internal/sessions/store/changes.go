@@ -41,6 +41,9 @@ func (s *Sessions) Apply(ctx context.Context, f lease.Fence, c record.Change, ag
 		return database.Fail(err, "word a change")
 	}
 	err = p.Send(ctx, s.db)
+	if postgres.IsUnique(err, "runs_one_on_issue") { // looked at after the keys of the run: it is another run
+		return record.IssueBusy(c.NewRun.Issue)
+	}
 	if again && postgres.IsUnique(err, "") {
 		return nil // Its ids are its own: an earlier try was committed.
 	}
@@ -203,6 +206,7 @@ func patchParams(session string, patch record.Patch, at int64) db.PatchSessionPa
 	p := db.PatchSessionParams{
 		ID: session, At: at, BlockedReason: patch.BlockedReason, Label: patch.Label, Model: patch.Model,
 		MaxSteps: patch.MaxSteps, MaxOutputTokens: patch.MaxOutputTokens, ResumeRun: patch.ResumeRun,
+		IssueNumber: patch.Issue,
 	}
 	if patch.State != "" {
 		p.State = (*string)(&patch.State)
@@ -254,6 +258,7 @@ func runParams(r record.Run) (db.InsertRunParams, error) {
 		ID: r.ID, SessionID: r.SessionID, Owner: r.Owner, ProjectID: r.ProjectID, TriggerMessageID: r.TriggerMessageID,
 		MessageID: r.MessageID, State: string(r.State), CompiledHash: r.CompiledHash, PromptHashes: encoded,
 		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, CageStatus: string(cmp.Or(r.Cage, contract.Uncaged)),
+		IssueNumber: r.Issue,
 	}, err
 }
 

@@ -43,6 +43,7 @@ func (s *Sessions) Create(ctx context.Context, n record.Session, forkFrom string
 		err := q.InsertSession(ctx, db.InsertSessionParams{
 			ID: n.ID, Owner: n.Owner, ProjectID: n.ProjectID, Label: n.Label, CompiledHash: n.CompiledHash,
 			ProjectPath: n.ProjectPath, Workspace: n.Workspace, ResumeFrom: forkFrom, CreatedAt: n.CreatedAt,
+			IssueNumber: n.Issue,
 		})
 		if err != nil {
 			return err
@@ -101,6 +102,7 @@ func sessionFromRow(row db.GetSessionRow) record.Session {
 		CompiledHash: row.CompiledHash, ProjectPath: row.ProjectPath, Workspace: row.Workspace, ResumeFrom: row.ResumeFrom,
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, EndedAt: row.EndedAt, MessageCount: row.MessageCount,
 		AuditHead: contract.AuditHead{Hash: row.AuditHeadHash, Items: int(row.AuditHeadItems)}, ResumeRun: row.ResumeRun,
+		Issue: row.IssueNumber,
 	}
 	if row.RunID != "" && !record.RunState(row.RunState).Over() {
 		out.CurrentRun, out.CurrentMessage, out.Cage = row.RunID, row.RunMessage, contract.CageStatus(row.RunCage)
@@ -134,6 +136,7 @@ func (s *Sessions) List(ctx context.Context, owner, project string, after *page.
 				Model: row.ModelOverride, MaxSteps: row.MaxStepsOverride, MaxOutputTokens: row.MaxOutputTokensOverride,
 			},
 			MessageCount: row.MessageCount, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+			Issue: row.IssueNumber,
 		}
 	}
 	return list, nil

@@ -69,7 +69,7 @@ func (g *Registry) tryResume(ctx context.Context, s *Session, was interrupted) e
 		ID: ident.New(), SessionID: s.ID, Owner: was.run.Owner, ProjectID: was.run.ProjectID,
 		TriggerMessageID: was.run.TriggerMessageID, MessageID: ident.New(), State: record.RunRunning,
 		CompiledHash: inputs.Snapshot.Hash, PromptHashes: inputs.PromptHashes,
-		Cage: runs.CageAtStart(inputs.Snapshot), CreatedAt: at, StartedAt: at,
+		Cage: runs.CageAtStart(inputs.Snapshot), CreatedAt: at, StartedAt: at, Issue: before.Issue,
 	}
 	spec := runs.Spec{
 		Session: before, Run: run, RequestID: ident.New(), Inputs: inputs, Tries: was.tries + 1, Stored: record.History(history),
@@ -109,7 +109,7 @@ func (g *Registry) resumable(current, before record.Session) error {
 	switch {
 	case current.ResumeRun != before.ResumeRun:
 		return errUnwanted
-	case current.Overrides != before.Overrides:
+	case current.Overrides != before.Overrides || current.Issue != before.Issue:
 		return fault.New(fault.Unavailable, "The session was changed meanwhile.")
 	}
 	return g.refused()

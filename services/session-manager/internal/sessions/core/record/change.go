@@ -55,6 +55,8 @@ type Patch struct {
 	MaxSteps        *int32
 	MaxOutputTokens *int32
 	AuditHead       *contract.AuditHead
+	// Issue is the number of the issue to work on, 0 for none.
+	Issue *int64
 	// ResumeRun is a run that is to go on in a new one, "" for none any more.
 	ResumeRun *string
 }
@@ -74,6 +76,7 @@ func (p Patch) On(s Session) Session {
 	set(&s.Overrides.MaxOutputTokens, p.MaxOutputTokens)
 	set(&s.AuditHead, p.AuditHead)
 	set(&s.ResumeRun, p.ResumeRun)
+	set(&s.Issue, p.Issue)
 	return s
 }
 

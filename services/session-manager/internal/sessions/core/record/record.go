@@ -45,6 +45,8 @@ type Session struct {
 	CancelRequested bool
 	// ResumeRun is a run that was cut off and is to go on in a new one, until that begins or it is given up.
 	ResumeRun string
+	// Issue is the number of the issue that it works on.
+	Issue int64
 	// Cage is whether the root agent of that run works in a cage, "" without a run.
 	Cage contract.CageStatus
 	// PromptHashes are the prompts of its last run: path to SHA-256.
@@ -133,6 +135,8 @@ type Run struct {
 	CancelRequestedAt int64
 	// Cage is whether its root agent works in a cage.
 	Cage contract.CageStatus
+	// Issue is the number of the issue that it works on.
+	Issue int64
 	// Asking are its requests for approval that are pending; only of a run whose session is being loaded.
 	Asking []Approval
 	// Cut are the invocations that it was cut off in, and those that answer the open calls of its root agent, with the
@@ -159,6 +163,15 @@ func History(messages []Message) []transcript.Stored {
 // NotFound is the answer for a session the caller cannot see.
 func NotFound(id string) *fault.Error {
 	return fault.New(fault.NotFound, "There is no session %q.", id)
+}
+
+// ReasonIssueBusy is the reason of a conflict with another run on the same issue.
+const ReasonIssueBusy = "issue_busy"
+
+// IssueBusy is the answer for a run on an issue that another one works on.
+func IssueBusy(number int64) *fault.Error {
+	return fault.New(fault.Conflict, "Another run works on issue #%d; wait for it, or cancel it.", number).
+		With("reason", ReasonIssueBusy).With("number", number)
 }
 
 // RunNotFound is the answer for a run that its session does not have.

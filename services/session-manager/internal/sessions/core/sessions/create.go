@@ -17,6 +17,8 @@ type NewSession struct {
 	Name, Label string
 	// ResumeFrom is a session of the same project whose conversation the new one continues, "" for none.
 	ResumeFrom string
+	// Issue is the number of the project's issue to work on, 0 for none.
+	Issue int64
 }
 
 // Create starts a conversation on the project as it is now. No work begins. It fails with validation_failed, with
@@ -36,20 +38,43 @@ func (s *Service) Create(ctx context.Context, in NewSession) (record.Session, er
 			return record.Session{}, err
 		}
 	}
+	if err := s.checkIssue(ctx, project.ID, in.Issue); err != nil {
+		return record.Session{}, err
+	}
 	at := now()
 	session := record.Session{
 		ID: ident.New(), Owner: owner, ProjectID: project.ID, Label: label, State: record.Idle, ResumeFrom: in.ResumeFrom,
 		CompiledHash: project.Snapshot.Hash, ProjectPath: project.Path, Workspace: project.Workspace, CreatedAt: at, UpdatedAt: at,
+		Issue: in.Issue,
 	}
 	payload := map[string]any{"label": label, "compiled_hash": session.CompiledHash}
 	if in.ResumeFrom != "" {
 		payload["resume_from"] = in.ResumeFrom
+	}
+	if in.Issue != 0 {
+		payload["issue_number"] = in.Issue
 	}
 	if err := s.Store.Create(ctx, session, in.ResumeFrom, about(ctx, session, "session.created", payload)); err != nil {
 		return record.Session{}, err
 	}
 	s.Projects.MarkOpened(ctx, owner, project.ID)
 	return session, nil
+}
+
+// checkIssue fails with validation_failed for a number that none has, and with not_found for an issue that the project
+// does not have; 0 is no issue.
+func (s *Service) checkIssue(ctx context.Context, project string, number int64) error {
+	switch {
+	case number == 0:
+		return nil
+	case number < 0:
+		return check.Field("issue_number", "issue_number must be the number of an issue, from 1.")
+	}
+	err := s.Issues.Check(ctx, project, number)
+	if errors.Is(err, fault.NotFound) {
+		return fault.New(fault.NotFound, "The project has no issue #%d.", number).With("field", "issue_number")
+	}
+	return err
 }
 
 func (in NewSession) label() (string, error) {

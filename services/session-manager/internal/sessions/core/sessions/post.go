@@ -35,7 +35,8 @@ type Posted struct {
 
 // Post stores a message and starts a run; both are on disk when it returns. It fails with validation_failed and
 // payload_too_large, with not_found, with gone for an ended session, with conflict for a running one
-// (details.current_message) and a queued or paused one (details.current_state), and with project_not_ready.
+// (details.current_message), a queued or paused one (details.current_state) and one on whose issue another run is at
+// work (details.reason issue_busy), and with project_not_ready.
 func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 	patch, err := s.checkPost(in)
 	if err != nil {
@@ -207,7 +208,7 @@ func (p *posting) decide(current record.Session) (record.Change, error) {
 	run := record.Run{
 		ID: p.run, SessionID: current.ID, Owner: current.Owner, ProjectID: current.ProjectID, TriggerMessageID: p.message,
 		MessageID: p.answer, State: record.RunRunning, CompiledHash: current.CompiledHash, PromptHashes: p.inputs.PromptHashes,
-		CreatedAt: at, StartedAt: at, Cage: runs.CageAtStart(p.inputs.Snapshot),
+		CreatedAt: at, StartedAt: at, Cage: runs.CageAtStart(p.inputs.Snapshot), Issue: current.Issue,
 	}
 	message := record.Message{
 		ID: p.message, SessionID: current.ID, Role: record.Operator, Content: *p.in.Content, RunID: p.run, CreatedAt: at,

@@ -104,6 +104,13 @@ type Tools interface {
 	Watch(ctx context.Context, workspace string, store func(session, id string, r contract.Record) (stored bool, err error)) error
 }
 
+// Issues are the issues of projects.
+type Issues interface {
+	// Check fails with not_found if the caller's project has no issue of this number, and with unavailable if that cannot
+	// be said.
+	Check(ctx context.Context, project string, number int64) error
+}
+
 // Peers are the other processes that hold sessions.
 type Peers interface {
 	// EndSession has the holder at an address end a session of the caller.
@@ -134,6 +141,7 @@ type Deps struct {
 	Live     *live.Registry
 	Projects Projects
 	Tools    Tools
+	Issues   Issues
 	Peers    Peers
 	Renderer frames.Renderer
 	Log      *slog.Logger

@@ -21,6 +21,8 @@ type Field[T any] struct {
 type Edit struct {
 	Label, Model              Field[string]
 	MaxSteps, MaxOutputTokens Field[int64]
+	// Issue is the number of an issue of the session's project.
+	Issue Field[int64]
 }
 
 // The bounds of overrides.
@@ -31,7 +33,8 @@ const (
 )
 
 // Update changes a session and returns it as it is then. It fails with bad_request if e gives nothing, with
-// validation_failed (422 for a number out of range), with not_found and with gone.
+// validation_failed (422 for a number out of range), with not_found, for the issue too, with gone, and with conflict
+// for another issue while a run is at work.
 func (s *Service) Update(ctx context.Context, id string, e Edit) (record.Session, error) {
 	patch, err := e.patch()
 	if err != nil {
@@ -42,9 +45,19 @@ func (s *Service) Update(ctx context.Context, id string, e Edit) (record.Session
 		return record.Session{}, err
 	}
 	defer release()
+	if patch.Issue != nil {
+		if err := s.checkIssue(ctx, l.Record().ProjectID, *patch.Issue); err != nil {
+			return record.Session{}, err
+		}
+	}
 	err = l.Update(ctx, "", func(current record.Session) (record.Change, error) {
 		if current.State == record.Ended {
 			return record.Change{}, record.Gone()
+		}
+		if patch.Issue != nil && *patch.Issue != current.Issue && (current.CurrentRun != "" || current.ResumeRun != "") {
+			return record.Change{}, fault.New(fault.Conflict,
+				"The session works on another issue until its run has ended; wait for it or cancel it.").
+				With("current_run", current.CurrentRun).With("current_state", string(current.State))
 		}
 		c := record.Change{At: now(), Session: patch}
 		c.Audit = append(c.Audit, about(ctx, current, "session.updated", fields(patch)))
@@ -55,9 +68,10 @@ func (s *Service) Update(ctx context.Context, id string, e Edit) (record.Session
 
 func (e Edit) patch() (record.Patch, error) {
 	var p record.Patch
-	if !e.Label.Given && !e.Model.Given && !e.MaxSteps.Given && !e.MaxOutputTokens.Given {
+	if !e.Label.Given && !e.Model.Given && !e.MaxSteps.Given && !e.MaxOutputTokens.Given && !e.Issue.Given {
 		return p, fault.New(fault.BadRequest,
-			"The body must hold at least one of label, model_override, max_steps_override and max_output_tokens_override.")
+			"The body must hold at least one of label, model_override, max_steps_override, max_output_tokens_override and "+
+				"issue_number.")
 	}
 	if e.Label.Given {
 		label, err := cleanLabel("label", valueOr(e.Label, ""))
@@ -79,8 +93,17 @@ func (e Edit) patch() (record.Patch, error) {
 	if p.MaxSteps, err = override("max_steps_override", e.MaxSteps, maxSteps); err != nil {
 		return p, err
 	}
-	p.MaxOutputTokens, err = override("max_output_tokens_override", e.MaxOutputTokens, maxOutputTokens)
-	return p, err
+	if p.MaxOutputTokens, err = override("max_output_tokens_override", e.MaxOutputTokens, maxOutputTokens); err != nil {
+		return p, err
+	}
+	if e.Issue.Given {
+		number := valueOr(e.Issue, 0)
+		if e.Issue.Value != nil && number < 1 {
+			return p, check.Field("issue_number", "issue_number must be the number of an issue, from 1, or null.")
+		}
+		p.Issue = &number
+	}
+	return p, nil
 }
 
 func valueOr[T any](f Field[T], otherwise T) T {
@@ -131,6 +154,9 @@ func fields(p record.Patch) map[string]any {
 	}
 	if p.MaxOutputTokens != nil {
 		out["max_output_tokens_override"] = *p.MaxOutputTokens
+	}
+	if p.Issue != nil {
+		out["issue_number"] = *p.Issue
 	}
 	return out
 }

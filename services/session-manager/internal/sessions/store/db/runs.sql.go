@@ -164,9 +164,9 @@ func (q *Queries) GetRun(ctx context.Context, sessionID string, iD string) (GetR
 
 const insertRun = `-- name: InsertRun :exec
 insert into runs (id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, compiled_hash, prompt_hashes, created_at, started_at,
-                  cage_status)
+                  cage_status, issue_number)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-        nullif($11::bigint, 0), $12)
+        nullif($11::bigint, 0), $12, nullif($13::bigint, 0))
 `
 
 type InsertRunParams struct {
@@ -182,6 +182,7 @@ type InsertRunParams struct {
 	CreatedAt        int64
 	StartedAt        int64
 	CageStatus       string
+	IssueNumber      int64
 }
 
 func (q *Queries) InsertRun(ctx context.Context, arg InsertRunParams) error {
@@ -198,6 +199,7 @@ func (q *Queries) InsertRun(ctx context.Context, arg InsertRunParams) error {
 		arg.CreatedAt,
 		arg.StartedAt,
 		arg.CageStatus,
+		arg.IssueNumber,
 	)
 	return err
 }

@@ -61,13 +61,14 @@ select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label
        coalesce(s.max_output_tokens_override, 0)::int as max_output_tokens_override, s.compiled_hash, s.project_path, s.workspace,
        coalesce(s.resume_from, '')::text as resume_from, (s.next_ordinal - 1)::bigint as message_count, s.audit_head_hash, s.audit_head_items,
        s.created_at, s.updated_at, coalesce(s.ended_at, 0)::bigint as ended_at, coalesce(s.resume_run, '')::text as resume_run,
+       coalesce(s.issue_number, 0)::bigint as issue_number,
        coalesce(r.id, '')::text as run_id, coalesce(r.state, '')::text as run_state, coalesce(r.trigger_message_id, '')::text as run_message,
        coalesce(r.cage_status, '')::text as run_cage, (r.cancel_requested_at is not null)::bool as run_cancelled,
        coalesce(r.prompt_hashes, '{}')::jsonb as prompt_hashes,
        coalesce(t.tokens_in, 0)::bigint as tokens_in, coalesce(t.tokens_out, 0)::bigint as tokens_out,
        (t.cost_total is not null)::bool as cost_known, coalesce(t.cost_total, 0)::double precision as cost_total
 from sessions s
-left join lateral (select runs.id, runs.session_id, runs.owner_user_id, runs.project_id, runs.trigger_message_id, runs.message_id, runs.state, runs.outcome, runs.stop_reason, runs.error, runs.tokens_in, runs.tokens_out, runs.cost_total, runs.steps, runs.compiled_hash, runs.prompt_hashes, runs.cancel_requested_at, runs.created_at, runs.started_at, runs.ended_at, runs.cage_status from runs where runs.session_id = s.id order by runs.created_at desc, runs.id desc limit 1) r on true
+left join lateral (select runs.id, runs.session_id, runs.owner_user_id, runs.project_id, runs.trigger_message_id, runs.message_id, runs.state, runs.outcome, runs.stop_reason, runs.error, runs.tokens_in, runs.tokens_out, runs.cost_total, runs.steps, runs.compiled_hash, runs.prompt_hashes, runs.cancel_requested_at, runs.created_at, runs.started_at, runs.ended_at, runs.cage_status, runs.issue_number from runs where runs.session_id = s.id order by runs.created_at desc, runs.id desc limit 1) r on true
 left join lateral (select least(coalesce(sum(greatest(runs.tokens_in, 0)), 0), 9007199254740991) as tokens_in,
                           least(coalesce(sum(greatest(runs.tokens_out, 0)), 0), 9007199254740991) as tokens_out,
                           (sum(least(greatest(runs.cost_total, 0), 1e12)) filter (where runs.cost_total <> 'NaN'))::double precision as cost_total
@@ -96,6 +97,7 @@ type GetSessionRow struct {
 	UpdatedAt               int64
 	EndedAt                 int64
 	ResumeRun               string
+	IssueNumber             int64
 	RunID                   string
 	RunState                string
 	RunMessage              string
@@ -133,6 +135,7 @@ func (q *Queries) GetSession(ctx context.Context, iD string, anyOwner bool, owne
 		&i.UpdatedAt,
 		&i.EndedAt,
 		&i.ResumeRun,
+		&i.IssueNumber,
 		&i.RunID,
 		&i.RunState,
 		&i.RunMessage,
@@ -160,9 +163,9 @@ func (q *Queries) HasOpenSessions(ctx context.Context, owner string, projectID s
 
 const insertSession = `-- name: InsertSession :exec
 
-insert into sessions (id, owner_user_id, project_id, label, compiled_hash, project_path, workspace, resume_from, created_by, created_at, updated_at)
+insert into sessions (id, owner_user_id, project_id, label, compiled_hash, project_path, workspace, resume_from, created_by, created_at, updated_at, issue_number)
 values ($1, $2, $3, nullif($4::text, ''), $5, $6, $7, nullif($8::text, ''),
-        $2, $9, $9)
+        $2, $9, $9, nullif($10::bigint, 0))
 `
 
 type InsertSessionParams struct {
@@ -175,6 +178,7 @@ type InsertSessionParams struct {
 	Workspace    string
 	ResumeFrom   string
 	CreatedAt    int64
+	IssueNumber  int64
 }
 
 // Columns that may be null are read as ” or 0, which stand for none.
@@ -189,6 +193,7 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) er
 		arg.Workspace,
 		arg.ResumeFrom,
 		arg.CreatedAt,
+		arg.IssueNumber,
 	)
 	return err
 }
@@ -197,7 +202,7 @@ const listSessions = `-- name: ListSessions :many
 select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label, s.state,
        coalesce(s.model_override, '')::text as model_override, coalesce(s.max_steps_override, 0)::int as max_steps_override,
        coalesce(s.max_output_tokens_override, 0)::int as max_output_tokens_override, (s.next_ordinal - 1)::bigint as message_count,
-       s.created_at, s.updated_at
+       s.created_at, s.updated_at, coalesce(s.issue_number, 0)::bigint as issue_number
 from sessions s
 where s.owner_user_id = $1 and s.project_id = $2 and (s.created_at, s.id) < ($3::bigint, $4::text)
 order by s.created_at desc, s.id desc limit $5
@@ -223,6 +228,7 @@ type ListSessionsRow struct {
 	MessageCount            int64
 	CreatedAt               int64
 	UpdatedAt               int64
+	IssueNumber             int64
 }
 
 func (q *Queries) ListSessions(ctx context.Context, arg ListSessionsParams) ([]ListSessionsRow, error) {
@@ -252,6 +258,7 @@ func (q *Queries) ListSessions(ctx context.Context, arg ListSessionsParams) ([]L
 			&i.MessageCount,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.IssueNumber,
 		); err != nil {
 			return nil, err
 		}
@@ -339,11 +346,12 @@ update sessions set
     max_steps_override = case when $6::int is null then max_steps_override else nullif($6::int, 0) end,
     max_output_tokens_override = case when $7::int is null then max_output_tokens_override
                                       else nullif($7::int, 0) end,
-    resume_run = case when $8::text is null then resume_run else nullif($8::text, '') end,
-    audit_head_hash = coalesce($9::text, audit_head_hash),
-    audit_head_items = coalesce($10::int, audit_head_items),
+    issue_number = case when $8::bigint is null then issue_number else nullif($8::bigint, 0) end,
+    resume_run = case when $9::text is null then resume_run else nullif($9::text, '') end,
+    audit_head_hash = coalesce($10::text, audit_head_hash),
+    audit_head_items = coalesce($11::int, audit_head_items),
     updated_at = $2::bigint
-where id = $11
+where id = $12
 `
 
 type PatchSessionParams struct {
@@ -354,6 +362,7 @@ type PatchSessionParams struct {
 	Model           *string
 	MaxSteps        *int32
 	MaxOutputTokens *int32
+	IssueNumber     *int64
 	ResumeRun       *string
 	AuditHeadHash   *string
 	AuditHeadItems  *int32
@@ -370,6 +379,7 @@ func (q *Queries) PatchSession(ctx context.Context, arg PatchSessionParams) erro
 		arg.Model,
 		arg.MaxSteps,
 		arg.MaxOutputTokens,
+		arg.IssueNumber,
 		arg.ResumeRun,
 		arg.AuditHeadHash,
 		arg.AuditHeadItems,

@@ -1,8 +1,8 @@
 -- name: InsertRun :exec
 insert into runs (id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, compiled_hash, prompt_hashes, created_at, started_at,
-                  cage_status)
+                  cage_status, issue_number)
 values (@id, @session_id, @owner, @project_id, @trigger_message_id, @message_id, @state, @compiled_hash, @prompt_hashes, @created_at,
-        nullif(@started_at::bigint, 0), @cage_status);
+        nullif(@started_at::bigint, 0), @cage_status, nullif(@issue_number::bigint, 0));
 
 -- name: SetCageStatus :exec
 update runs set cage_status = @cage_status where id = @id;

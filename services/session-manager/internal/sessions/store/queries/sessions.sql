@@ -1,9 +1,9 @@
 -- Columns that may be null are read as '' or 0, which stand for none.
 
 -- name: InsertSession :exec
-insert into sessions (id, owner_user_id, project_id, label, compiled_hash, project_path, workspace, resume_from, created_by, created_at, updated_at)
+insert into sessions (id, owner_user_id, project_id, label, compiled_hash, project_path, workspace, resume_from, created_by, created_at, updated_at, issue_number)
 values (@id, @owner, @project_id, nullif(@label::text, ''), @compiled_hash, @project_path, @workspace, nullif(@resume_from::text, ''),
-        @owner, @created_at, @created_at);
+        @owner, @created_at, @created_at, nullif(@issue_number::bigint, 0));
 
 -- name: SessionExists :one
 select exists (select from sessions where id = @id);
@@ -27,6 +27,7 @@ select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label
        coalesce(s.max_output_tokens_override, 0)::int as max_output_tokens_override, s.compiled_hash, s.project_path, s.workspace,
        coalesce(s.resume_from, '')::text as resume_from, (s.next_ordinal - 1)::bigint as message_count, s.audit_head_hash, s.audit_head_items,
        s.created_at, s.updated_at, coalesce(s.ended_at, 0)::bigint as ended_at, coalesce(s.resume_run, '')::text as resume_run,
+       coalesce(s.issue_number, 0)::bigint as issue_number,
        coalesce(r.id, '')::text as run_id, coalesce(r.state, '')::text as run_state, coalesce(r.trigger_message_id, '')::text as run_message,
        coalesce(r.cage_status, '')::text as run_cage, (r.cancel_requested_at is not null)::bool as run_cancelled,
        coalesce(r.prompt_hashes, '{}')::jsonb as prompt_hashes,
@@ -45,7 +46,7 @@ where s.id = @id and (@any_owner::bool or s.owner_user_id = @owner);
 select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label, s.state,
        coalesce(s.model_override, '')::text as model_override, coalesce(s.max_steps_override, 0)::int as max_steps_override,
        coalesce(s.max_output_tokens_override, 0)::int as max_output_tokens_override, (s.next_ordinal - 1)::bigint as message_count,
-       s.created_at, s.updated_at
+       s.created_at, s.updated_at, coalesce(s.issue_number, 0)::bigint as issue_number
 from sessions s
 where s.owner_user_id = @owner and s.project_id = @project_id and (s.created_at, s.id) < (@before_at::bigint, @before_id::text)
 order by s.created_at desc, s.id desc limit @row_limit;
@@ -88,6 +89,7 @@ update sessions set
     max_steps_override = case when sqlc.narg('max_steps')::int is null then max_steps_override else nullif(sqlc.narg('max_steps')::int, 0) end,
     max_output_tokens_override = case when sqlc.narg('max_output_tokens')::int is null then max_output_tokens_override
                                       else nullif(sqlc.narg('max_output_tokens')::int, 0) end,
+    issue_number = case when sqlc.narg('issue_number')::bigint is null then issue_number else nullif(sqlc.narg('issue_number')::bigint, 0) end,
     resume_run = case when sqlc.narg('resume_run')::text is null then resume_run else nullif(sqlc.narg('resume_run')::text, '') end,
     audit_head_hash = coalesce(sqlc.narg('audit_head_hash')::text, audit_head_hash),
     audit_head_items = coalesce(sqlc.narg('audit_head_items')::int, audit_head_items),
