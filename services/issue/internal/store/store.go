@@ -292,18 +292,18 @@ func (s *Store) List(ctx context.Context, f issues.Filter) ([]issues.Issue, erro
 	return out, nil
 }
 
-// amongRecent searches a project's newest issues, and four times as many if those fill half a page. full says that a
+// amongRecent searches a project's newest issues, and twice as many if those fill most of a page. full says that a
 // page is full.
 func (s *Store) amongRecent(page int32, search func(recent int32) ([]issues.Issue, error)) (out []issues.Issue,
 	full bool,
 	err error,
 ) {
-	for _, recent := range []int32{s.recent, 4 * s.recent} {
+	for _, recent := range []int32{s.recent, 2 * s.recent} {
 		out, err = search(recent)
 		if err != nil || len(out) == int(page) {
 			return out, true, err
 		}
-		if len(out) < int(page)/2 {
+		if 4*len(out) < 3*int(page) {
 			break
 		}
 	}
