@@ -60,6 +60,23 @@ dlv() {
 	GOWORK=off GOFLAGS=-buildvcs=false GOBIN=$to go install "github.com/go-delve/delve/cmd/dlv@v$version"
 }
 
+# servers puts language servers of the tests under bin/servers, in the versions that Node 20 runs.
+servers() {
+	local to mark=5.3.0-1.1.414-5.8.1-4.10.0-1.18.0
+	to=$(cd "$(dirname "$0")/.." && pwd)/bin/servers
+	[ -e "$to/installed-$mark" ] && return
+	if ! command -v npm >/dev/null; then
+		echo "The tests need language servers that npm installs: install Node 20 or later, with npm, and try again." >&2
+		exit 1
+	fi
+	mkdir -p "$to"
+	echo "installing language servers for the tests" >&2
+	npm install --prefix "$to" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
+		typescript-language-server@5.3.0 typescript@5.9.3 pyright@1.1.414 bash-language-server@5.8.1 \
+		vscode-langservers-extracted@4.10.0 yaml-language-server@1.18.0 >&2
+	touch "$to/installed-$mark"
+}
+
 want() { # command package: without it one comparison less is made
 	command -v "$1" >/dev/null && return
 	if command -v apt-get >/dev/null; then
@@ -79,7 +96,9 @@ fi
 if [ "$what" = test ] || [ "$what" = bench ]; then
 	need python3 python3 # what runs in cages in tests
 	need gdb gdb
+	need clangd-19 clangd-19
 	gopls
+	servers
 	dlv
 fi
 if [ "$what" = bench ]; then

@@ -39,6 +39,14 @@ func TestMain(m *testing.M) {
 		fakelsp.New(os.Stdout, mode).Serve(os.Stdin)
 		return
 	}
+	// The servers that scripts/setup.sh test installs by npm.
+	servers, err := filepath.Abs("../../bin/servers/node_modules/.bin")
+	if err == nil {
+		err = os.Setenv("PATH", servers+":"+os.Getenv("PATH"))
+	}
+	if err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 

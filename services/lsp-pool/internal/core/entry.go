@@ -30,7 +30,7 @@ type Entry struct {
 
 // Builtin are the servers that work where their program is found.
 func Builtin() []Entry {
-	node := []string{"NODE_OPTIONS"}
+	node, validating := []string{"NODE_OPTIONS"}, map[string]any{"validate": true}
 	return []Entry{
 		{
 			Lang: "go", Extensions: map[string]string{".go": "go"},
@@ -84,6 +84,8 @@ func Builtin() []Entry {
 			Lang: "css", Extensions: map[string]string{".css": "css", ".scss": "scss", ".less": "less"},
 			Commands: [][]string{{"vscode-css-language-server", "--stdio"}},
 			Install:  "npm install -g vscode-langservers-extracted", Env: node,
+			// Without settings of a language it finds no errors.
+			Settings: map[string]any{"css": validating, "scss": validating, "less": validating},
 		},
 		{
 			Lang: "yaml", Extensions: map[string]string{".yaml": "yaml", ".yml": "yaml"},

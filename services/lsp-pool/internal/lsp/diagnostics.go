@@ -97,7 +97,7 @@ func bounded16(list []Diagnostic) []Diagnostic {
 // names no versions
 // it is the first publication that no other follows within Quiet. It fails with ctx's error if no publication comes.
 func (c *Client) Diagnose(ctx context.Context, path string) (Doc, []Diagnostic, error) {
-	if c.Provides("diagnosticProvider", "textDocument/diagnostic") {
+	if c.pulls() {
 		doc, err := c.Open(path)
 		if err != nil {
 			return doc, nil, err
@@ -115,6 +115,9 @@ func (c *Client) Diagnose(ctx context.Context, path string) (Doc, []Diagnostic, 
 	list, err := c.await(ctx, doc, before)
 	return doc, list, err
 }
+
+// pulls reports whether the server wants to be asked for diagnostics.
+func (c *Client) pulls() bool { return c.Provides("diagnosticProvider", "textDocument/diagnostic") }
 
 // pull asks for the diagnostics of a document.
 func (c *Client) pull(ctx context.Context, doc Doc) ([]Diagnostic, error) {
@@ -140,6 +143,9 @@ func (c *Client) await(ctx context.Context, doc Doc, before uint64) ([]Diagnosti
 		c.mu.Lock()
 		p, changed := c.published[doc.Path], c.changed
 		c.mu.Unlock()
+		if c.pulls() { // it said so only now, and then publishes no more
+			return c.pull(ctx, doc)
+		}
 		var quiet <-chan time.Time
 		if p != nil {
 			switch {

@@ -129,6 +129,7 @@ func (c *Client) register(params json.RawMessage) {
 			c.dynamic[r.ID] = r.Method
 		}
 	}
+	c.announce()
 }
 
 func (c *Client) unregister(params json.RawMessage) {
