@@ -4,6 +4,7 @@ package kaged
 
 import (
 	"kaged.dev/pkg/host"
+	dappool "kaged.dev/services/dap-pool"
 	"kaged.dev/services/gateway"
 	"kaged.dev/services/harness"
 	"kaged.dev/services/issue"
@@ -26,6 +27,7 @@ func Modules() []host.Module {
 		issue.Module,
 		toolrunner.Module,
 		lsppool.Module,
+		dappool.Module,
 		sandboxsupervisor.Module,
 	}
 }

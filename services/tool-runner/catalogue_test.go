@@ -136,7 +136,7 @@ func TestNamespaces(t *testing.T) {
 	}
 	if d := cmp.Diff(map[string][]string{
 		"file": {"file.read", "file.list", "file.write", "file.create"}, "edit": {"edit.text", "edit.ast", "edit.patch"},
-		"search": {"search.grep", "search.glob", "search.ast"}, "code": {"code.lsp"}, "shell": {
+		"search": {"search.grep", "search.glob", "search.ast"}, "code": {"code.lsp"}, "debug": {"debug"}, "shell": {
 			"shell.bash", "shell.exec",
 			"shell.process",
 		}, "memory": {"memory.search", "memory.get"},

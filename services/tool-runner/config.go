@@ -143,6 +143,9 @@ type Config struct {
 	EndedProcesses   int             `toml:"ended_processes"`
 	ProcessSessions  int             `toml:"process_sessions"`
 	ProcessesKeptFor config.Duration `toml:"processes_kept_for"`
+	// DebugTimeout is how long debug waits for a program to stop if its caller does not say, DebugMaxTimeout how long at most.
+	DebugTimeout    config.Duration `toml:"debug_timeout"`
+	DebugMaxTimeout config.Duration `toml:"debug_max_timeout"`
 	// LateEvery is how often ends of background processes are looked for while no run of their session is held.
 	LateEvery config.Duration `toml:"late_every"`
 
@@ -186,6 +189,7 @@ func DefaultConfig() Config {
 		ProcessOutputChars: 10_000, ProcessPollWait: config.Duration(time.Second), ProcessMaxWait: config.Duration(time.Minute),
 		ProcessSignalWait: config.Duration(time.Second), ProcessInputBytes: 64 << 10,
 		EndedProcesses: 64, ProcessSessions: 4096, ProcessesKeptFor: config.Duration(7 * 24 * time.Hour), LateEvery: config.Duration(5 * time.Second),
+		DebugTimeout: config.Duration(30 * time.Second), DebugMaxTimeout: config.Duration(5 * time.Minute),
 		CLITimeout: config.Duration(120 * time.Second), CLIOutputBytes: 200 << 10, CLIValueBytes: 64 << 10,
 		ProjectFiles: 256, ProjectFileBytes: 1 << 20, ProjectTotalBytes: 12 << 20,
 	}
@@ -331,6 +335,7 @@ func (c Config) options() core.Options {
 				},
 				SnippetRunes: c.MemorySnippetChars,
 			},
+			Debug:  tools.DebugLimits{DefaultTimeout: c.DebugTimeout.D(), MaxTimeout: c.DebugMaxTimeout.D()},
 			Syntax: tools.SyntaxLimits{FileBytes: c.SyntaxFileBytes, Nodes: c.SyntaxNodes, Parsers: c.SyntaxParsers},
 			Shell: tools.ShellLimits{
 				CommandBytes: c.ShellCommandBytes, EnvEntries: c.ShellEnvEntries, DefaultTimeout: c.ShellTimeout.D(),

@@ -3,6 +3,7 @@ package toolrunner
 import (
 	"kaged.dev/pkg/host"
 
+	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
@@ -10,7 +11,7 @@ import (
 
 // Module is the tool runner as a process may run it.
 var Module = host.Module{
-	Name: "tool-runner", Needs: []string{"issue", "lsp-pool", "sandbox-supervisor"}, New: newModule,
+	Name: "tool-runner", Needs: []string{"issue", "lsp-pool", "dap-pool", "sandbox-supervisor"}, New: newModule,
 	Files: []host.OperatorFile{{Key: "tools_file", Default: defaultToolsFile}},
 }
 
@@ -29,6 +30,7 @@ func newModule(env *host.Env) (host.Service, error) {
 		NoSandbox: env.NoSandbox,
 		Sandbox:   sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
 		LSP:       lsppoolv1.NewLSPPoolServiceClient(env.Dial("lsp-pool")),
+		DAP:       dappoolv1.NewDAPPoolServiceClient(env.Dial("dap-pool")),
 		Forbidden: env.Own,
 	}
 	if !env.Private { // a process for one command keeps no issues

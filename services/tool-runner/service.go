@@ -12,12 +12,14 @@ import (
 	"kaged.dev/pkg/sandbox/supervisor"
 	"kaged.dev/pkg/syntax"
 	"kaged.dev/pkg/workspace/change"
+	"kaged.dev/services/tool-runner/internal/adapter/dappool"
 	issueadapter "kaged.dev/services/tool-runner/internal/adapter/issues"
 	"kaged.dev/services/tool-runner/internal/adapter/lsppool"
 	"kaged.dev/services/tool-runner/internal/core"
 	"kaged.dev/services/tool-runner/internal/core/tracker"
 	"kaged.dev/services/tool-runner/internal/server"
 
+	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
@@ -29,6 +31,7 @@ type Deps struct {
 	Log     *slog.Logger
 	Sandbox sandboxsupervisorv1.SandboxServiceClient
 	LSP     lsppoolv1.LSPPoolServiceClient
+	DAP     dappoolv1.DAPPoolServiceClient
 	// Issues keeps issues; without it the tools that need it fail.
 	Issues issuev1.IssueToolServiceClient
 	// Journal is the folder where changes of files are noted while they are made; empty for none, as in a test.
@@ -65,7 +68,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	runner, err := core.New(opts, core.Deps{
 		Log: deps.Log, Sniff: http.DetectContentType, Commands: client, Background: client, Cages: client, Inventory: client,
-		Servers: lsppool.New(deps.LSP), Tracker: issues, NoSandbox: deps.NoSandbox,
+		Servers: lsppool.New(deps.LSP), Debuggers: dappool.New(deps.DAP), Tracker: issues, NoSandbox: deps.NoSandbox,
 		Languages: syntax.Languages(), LookupEnv: os.LookupEnv,
 		ToolsFile: deps.Tools.Path, Tools: deps.Tools.Content,
 	})

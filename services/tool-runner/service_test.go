@@ -331,6 +331,7 @@ search.grep search CATEGORY_READ root=true parallel=true grep
 search.glob search CATEGORY_READ root=true parallel=true glob
 search.ast search CATEGORY_READ root=true parallel=true search.ast_grep
 code.lsp code CATEGORY_WRITE root=true parallel=true
+debug debug CATEGORY_WRITE root=false parallel=false
 shell.bash shell CATEGORY_WRITE root=false parallel=false bash
 shell.exec shell CATEGORY_WRITE root=false parallel=false exec
 shell.process shell CATEGORY_WRITE root=false parallel=false process

@@ -22,7 +22,7 @@ const root = "../.."
 // The services of kaged by what they are part of, and what stands beside them.
 var (
 	services     = names()
-	workspace    = []string{"tool-runner", "lsp-pool", "sandbox-supervisor"}
+	workspace    = []string{"tool-runner", "lsp-pool", "dap-pool", "sandbox-supervisor"}
 	controlPlane = slices.DeleteFunc(names(), func(name string) bool { return slices.Contains(workspace, name) })
 	stores       = []string{"postgres", "nats"}
 	lasting      = slices.Concat(services, stores) // what runs on, unlike setup
@@ -94,9 +94,9 @@ func TestEveryServiceRuns(t *testing.T) {
 		}
 	}
 	needs := map[string][]string{
-		"setup": nil, "postgres": {"setup"}, "nats": {"setup"}, "sandbox-supervisor": {"setup"}, "tool-runner": {"lsp-pool", "sandbox-supervisor"},
-		"lsp-pool": {"sandbox-supervisor"},
-		"harness":  {"tool-runner"}, "session-manager": {
+		"setup": nil, "postgres": {"setup"}, "nats": {"setup"}, "sandbox-supervisor": {"setup"}, "tool-runner": {"dap-pool", "lsp-pool", "sandbox-supervisor"},
+		"lsp-pool": {"sandbox-supervisor"}, "dap-pool": {"sandbox-supervisor"},
+		"harness": {"tool-runner"}, "session-manager": {
 			"harness", "nats",
 			"postgres",
 		}, "issue": {"postgres"}, "gateway": {"issue", "session-manager"},

@@ -8,6 +8,7 @@ import (
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/host"
+	dappool "kaged.dev/services/dap-pool"
 	"kaged.dev/services/gateway"
 	lsppool "kaged.dev/services/lsp-pool"
 	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
@@ -116,6 +117,7 @@ func TestGraceIsAboveTheDrain(t *testing.T) {
 		"issue":              drain,
 		"tool-runner":        drain,
 		"lsp-pool":           drain + lsppool.DefaultConfig().StopGrace.D(),
+		"dap-pool":           drain + dappool.DefaultConfig().StopGrace.D(),
 		"sandbox-supervisor": drain + supervisor.CancelGrace.D() + supervisor.KillTimeout.D(),
 		"postgres":           drain,
 		"nats":               drain,

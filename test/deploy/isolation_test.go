@@ -18,7 +18,8 @@ var callers = map[string][]string{
 	"gateway": nil, "session-manager": {"gateway"}, "harness": {"session-manager"},
 	"issue":       {"gateway", "session-manager", "tool-runner"},
 	"tool-runner": {"session-manager", "harness"},
-	"lsp-pool":    {"tool-runner"}, "sandbox-supervisor": {"tool-runner", "lsp-pool"},
+	"lsp-pool":    {"tool-runner"}, "dap-pool": {"tool-runner"},
+	"sandbox-supervisor": {"tool-runner", "lsp-pool", "dap-pool"},
 }
 
 // networks returns the names of a service's networks.
@@ -36,7 +37,7 @@ func TestWorkspaceHasNoNetworkToTheControlPlane(t *testing.T) {
 	p := load(t)
 	want := map[string][]string{
 		"postgres": {"database"}, "nats": {"bus"}, "session-manager": {"bus", "database"}, "gateway": {"bus", "public"},
-		"harness": {"models"}, "issue": {"database"}, "sandbox-supervisor": {"workspace"}, "tool-runner": nil, "lsp-pool": nil, "setup": nil,
+		"harness": {"models"}, "issue": {"database"}, "sandbox-supervisor": {"workspace"}, "tool-runner": nil, "lsp-pool": nil, "dap-pool": nil, "setup": nil,
 	}
 	for name, s := range p.Services {
 		if got := networks(s); !slices.Equal(got, want[name]) {

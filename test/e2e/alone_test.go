@@ -94,6 +94,7 @@ func TestEachServiceAlone(t *testing.T) {
 		"gateway": "kaged.gateway.v1.GatewayService", "session-manager": "kaged.sessionmanager.v1.SessionService",
 		"harness": "kaged.harness.v1.HarnessService", "tool-runner": "kaged.toolrunner.v1.ToolRunnerService",
 		"lsp-pool":           "kaged.lsppool.v1.LSPPoolService",
+		"dap-pool":           "kaged.dappool.v1.DAPPoolService",
 		"sandbox-supervisor": "kaged.sandboxsupervisor.v1.SandboxService", "issue": "kaged.issue.v1.IssueService",
 	}
 	for _, name := range serviceNames {
@@ -151,7 +152,7 @@ func TestAnyServiceMayDie(t *testing.T) {
 	t.Parallel()
 	outcomes := map[string]string{
 		"gateway": "cancelled", "session-manager": "failed", "harness": "failed", "tool-runner": "completed",
-		"lsp-pool": "cancelled", "sandbox-supervisor": "completed", "issue": "cancelled",
+		"lsp-pool": "cancelled", "dap-pool": "cancelled", "sandbox-supervisor": "completed", "issue": "cancelled",
 	}
 	for _, victim := range serviceNames {
 		t.Run(victim, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/testkit/pgtest"
+	dappool "kaged.dev/services/dap-pool"
 	"kaged.dev/services/gateway"
 	"kaged.dev/services/harness"
 	"kaged.dev/services/issue"
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 		"issue":              service(issue.Module),
 		"tool-runner":        service(toolrunner.Module),
 		"lsp-pool":           service(lsppool.Module),
+		"dap-pool":           service(dappool.Module),
 		"sandbox-supervisor": service(sandboxsupervisor.Module),
 	})
 }

@@ -27,9 +27,10 @@ const (
 type Adapter struct {
 	// Runtimes are the names that it answers to.
 	Runtimes []string
-	// Commands are the command lines to try, in their order; Install is how to get the first.
-	Commands [][]string
-	Install  string
+	// Commands are the command lines to try, in their order. Program is how people call the adapter, Install how
+	// it is installed.
+	Commands         [][]string
+	Program, Install string
 	// Listens is the text that the adapter prints before the address it listens at, "" for one that speaks over
 	// its standard files.
 	Listens string
@@ -69,6 +70,7 @@ func delve() *Adapter {
 	return &Adapter{
 		Runtimes: []string{"go"},
 		Commands: [][]string{{"dlv", "dap", "--listen=127.0.0.1:0"}},
+		Program:  "dlv",
 		Install:  "go install github.com/go-delve/delve/cmd/dlv@v1.27.2",
 		Listens:  "DAP server listening at: ",
 		Traces:   []Request{Launch, Attach},
@@ -98,10 +100,17 @@ func delve() *Adapter {
 	}
 }
 
+// findDebugpy runs debugpy with the first Python that has it: of the project, of PATH, of the system.
+const findDebugpy = `for p in ./.venv/bin/python ./venv/bin/python python3 /usr/bin/python3; do
+	"$p" -c 'import debugpy' 2>/dev/null && exec "$p" -m debugpy.adapter
+done
+echo 'No module named debugpy' >&2; exit 1`
+
 func debugpy() *Adapter {
 	return &Adapter{
 		Runtimes: []string{"python"},
-		Commands: [][]string{{"python3", "-m", "debugpy.adapter"}, {"/usr/bin/python3", "-m", "debugpy.adapter"}},
+		Commands: [][]string{{"/bin/sh", "-c", findDebugpy, "debugpy"}},
+		Program:  "debugpy",
 		Install:  "apt-get install python3-debugpy",
 		Outdated: "No module named",
 		Counts:   ">= ",
@@ -124,6 +133,7 @@ func lldb() *Adapter {
 	return &Adapter{
 		Runtimes: []string{"c", "cpp", "rust"},
 		Commands: [][]string{{"lldb-dap"}, {"lldb-dap-19"}, {"lldb-dap-18"}},
+		Program:  "lldb-dap",
 		Install:  "apt-get install lldb-19",
 		Traces:   []Request{Launch, Attach},
 		Arguments: func(s *Start) map[string]any {

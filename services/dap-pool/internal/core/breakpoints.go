@@ -235,9 +235,11 @@ func (s *session) sendLines(ctx context.Context, path string) error {
 			Line: b.Line, Condition: b.Condition, HitCondition: s.adapter.hits(b.HitCount), LogMessage: b.LogMessage,
 		})
 	}
-	return s.apply(ctx, "setBreakpoints", list, &godap.SetBreakpointsArguments{
-		Source: godap.Source{Path: path}, Breakpoints: points,
-	})
+	// go-dap leaves an empty list out, which debugpy does not survive.
+	return s.apply(ctx, "setBreakpoints", list, struct {
+		Source      godap.Source             `json:"source"`
+		Breakpoints []godap.SourceBreakpoint `json:"breakpoints"`
+	}{godap.Source{Path: path}, points})
 }
 
 func (s *session) sendFunctions(ctx context.Context) error {

@@ -406,10 +406,14 @@ func TestBreakpoints(t *testing.T) {
 	b.ok(core.RemoveBreakpoint, func(d *core.Do) { d.Function = "main" })
 	b.ok(core.RemoveBreakpoint, line(99))
 	b.fails(fault.InvalidParams, core.RemoveBreakpoint, line(99))
+	b.ok(core.RemoveBreakpoint, line(4))
+	if sent := b.last().Asked("setBreakpoints"); !strings.Contains(sent, `"breakpoints":[]`) {
+		t.Errorf("after the last removal: %s", sent)
+	}
 	if sent := b.last().Asked("setInstructionBreakpoints"); !strings.Contains(sent, `"breakpoints":[]`) {
 		t.Errorf("after the removal: %s", sent)
 	}
-	if list := b.ok(core.ListBreakpoints).Breakpoints; len(list) != 1 {
+	if list := b.ok(core.ListBreakpoints).Breakpoints; len(list) != 0 {
 		t.Errorf("%+v", list)
 	}
 	exceptions := func(names ...string) func(*core.Do) {

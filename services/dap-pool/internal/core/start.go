@@ -150,7 +150,7 @@ func withOutput(f *fault.Error, tail string) error {
 // missing is the error of an adapter that is not there.
 func (s *session) missing(how string) error {
 	return fault.New(fault.DapAdapterNotFound, "The debug adapter of %s %s; install it with: %s.", s.start.Runtime, how,
-		s.adapter.Install).With("command", s.adapter.Commands[0][0]).With("install", s.adapter.Install)
+		s.adapter.Install).With("command", s.adapter.Program).With("install", s.adapter.Install)
 }
 
 // open starts the adapter and returns the connection to it.

@@ -61,7 +61,7 @@ func (s *Start) adapterDir() string {
 	if s.Mode == ModeDebug || s.Mode == ModeTest {
 		return folderOf(s.Program, s.Folder)
 	}
-	return s.Dir
+	return s.Root
 }
 
 // Status is the state of a debugged program.

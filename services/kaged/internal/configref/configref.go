@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"kaged.dev/pkg/config"
+	dappool "kaged.dev/services/dap-pool"
 	"kaged.dev/services/gateway"
 	"kaged.dev/services/harness"
 	"kaged.dev/services/issue"
@@ -53,6 +54,7 @@ func tables() []table {
 		{"[services.harness]", "services/harness/config.go", "Config", harness.DefaultConfig()},
 		{"[services.issue]", "services/issue/config.go", "Config", issue.DefaultConfig()},
 		{"[services.tool-runner]", "services/tool-runner/config.go", "Config", toolrunner.DefaultConfig()},
+		{"[services.dap-pool]", "services/dap-pool/config.go", "Config", dappool.DefaultConfig()},
 		{"[services.lsp-pool]", "services/lsp-pool/config.go", "Config", lsppool.DefaultConfig()},
 		{"[services.sandbox-supervisor]", "services/sandbox-supervisor/config.go", "Config", sandboxsupervisor.DefaultConfig()},
 		{`[services.sandbox-supervisor.credentials."HOST:PORT"]`, "services/sandbox-supervisor/config.go", "Credential", nil},

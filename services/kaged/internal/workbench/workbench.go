@@ -26,7 +26,7 @@ import (
 )
 
 // services are those that tools need.
-var services = []string{"tool-runner", "lsp-pool", "sandbox-supervisor"}
+var services = []string{"tool-runner", "lsp-pool", "dap-pool", "sandbox-supervisor"}
 
 // Options is what a bench is opened with.
 type Options struct {

@@ -23,6 +23,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/calls"
 	"kaged.dev/services/tool-runner/internal/core/catalogue"
 	"kaged.dev/services/tool-runner/internal/core/clitools"
+	"kaged.dev/services/tool-runner/internal/core/debugging"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/language"
 	"kaged.dev/services/tool-runner/internal/core/memories"
@@ -72,6 +73,8 @@ type Deps struct {
 	Servers language.Servers
 	// Tracker keeps issues; without it the tools that need it fail.
 	Tracker tracker.Tracker
+	// Debuggers debug programs.
+	Debuggers debugging.Debuggers
 	// NoSandbox says that cages are switched off: commands of caged agents run without.
 	NoSandbox bool
 	// Languages are those whose grammars have to work.
@@ -96,6 +99,7 @@ type Runner struct {
 	inventory  sandbox.Inventory
 	processes  *processes.Table
 	runs       *runs.Runs
+	debuggers  *debugging.Runs
 	draining   chan struct{} // closed by drain
 	runEnded   chan struct{} // holds a token after the last run of a session has ended
 	lateEvery  time.Duration
@@ -116,7 +120,8 @@ func New(opts Options, deps Deps) (*Runner, error) {
 		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), told: new(language.Told), servers: deps.Servers, commands: deps.Commands, project: opts.Project,
 		cages: deps.Cages, inventory: deps.Inventory, shell: opts.Tools.Shell,
 		processes: processes.New(deps.Background, deps.Log, opts.Processes), runs: runs.New(),
-		draining: make(chan struct{}), runEnded: make(chan struct{}, 1), lateEvery: opts.LateEvery,
+		debuggers: debugging.NewRuns(deps.Debuggers),
+		draining:  make(chan struct{}), runEnded: make(chan struct{}, 1), lateEvery: opts.LateEvery,
 		parsers:   syntax.NewParsers(opts.Tools.Syntax.Parsers),
 		languages: deps.Languages, journalDir: opts.Journal, log: deps.Log,
 	}
@@ -127,6 +132,7 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	builtin := tools.Catalogue(tools.Deps{
 		Files: change.NewWriter(r.journal, opts.Changed), Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands,
 		Processes: r.processes, Languages: deps.Servers, Told: r.told, Tracker: deps.Tracker, LookupEnv: deps.LookupEnv,
+		Debuggers: r.debuggers,
 		NoSandbox: deps.NoSandbox, Parsers: r.parsers, Limits: opts.Tools,
 		Notes: memories.NewShelf(opts.Tools.Memory.Notes, deps.Sniff),
 	})
@@ -235,6 +241,11 @@ func (r *Runner) HoldRun(ctx context.Context, from contract.Caller, opened func(
 	// The caller has left; what the run owns in the sandbox ends all the same.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endRunTimeout)
 	defer cancel()
+	// First, so that programs that were attached to are let go.
+	if failed := r.debuggers.End(ending, from.SessionID, from.RunID); failed != nil {
+		r.log.WarnContext(ctx, "the debug pool was not told of the end of a run", "run_id", from.RunID,
+			"error", failed)
+	}
 	if failed := r.commands.EndRun(ending, from.RunID); failed != nil {
 		r.log.WarnContext(ctx, "the sandbox could not be told of the end of a run", "run_id", from.RunID, "error", failed)
 	}
@@ -250,14 +261,15 @@ func (r *Runner) HoldRun(ctx context.Context, from contract.Caller, opened func(
 // endRunTimeout is how long the sandbox may take to end what belongs to a run.
 const endRunTimeout = 30 * time.Second
 
-// Late is the record of a process that ended between calls. The process's id is the record's.
+// Late is the record of a process or a debug session that ended between calls. The process's id is the record's.
 type Late struct {
 	ID, Session, Run string
 	Record           contract.Record
 }
 
-// Watch tells of each process that has ended while no run of its session was held, once, until ctx ends. One that is not
-// acknowledged by [Runner.Told] is told again by another Watch. It fails as tell does, and with unavailable when the runner stops.
+// Watch tells of each process and debug session that has ended while no run of its session was held, once, until ctx
+// ends. One that is not acknowledged by [Runner.Told] is told again by another Watch. It fails as tell does, and with
+// unavailable when the runner stops.
 func (r *Runner) Watch(ctx context.Context, tell func(Late) error) error {
 	told := map[string]bool{}
 	tick := time.NewTicker(r.lateEvery)
@@ -276,6 +288,15 @@ func (r *Runner) Watch(ctx context.Context, tell func(Late) error) error {
 				return err
 			}
 		}
+		for _, l := range r.debuggers.Late(r.runs.Active) {
+			if told[l.ID] {
+				continue
+			}
+			told[l.ID] = true
+			if err := tell(Late{ID: l.ID, Session: l.Session, Run: l.Run, Record: l.Record}); err != nil {
+				return err
+			}
+		}
 		select {
 		case <-tick.C:
 		case <-r.runEnded:
@@ -287,8 +308,11 @@ func (r *Runner) Watch(ctx context.Context, tell func(Late) error) error {
 	}
 }
 
-// Told acknowledges the record of a process.
-func (r *Runner) Told(session, id string) { r.processes.Told(session, id) }
+// Told acknowledges a late record.
+func (r *Runner) Told(session, id string) {
+	r.processes.Told(session, id)
+	r.debuggers.Told(session, id)
+}
 
 // Drain ends the streams that hold runs, and leaves the runs' calls.
 func (r *Runner) Drain() { r.drain() }
@@ -338,6 +362,10 @@ func (r *Runner) EndSession(ctx context.Context, session string) ([]contract.Rec
 	r.calls.EndSession(session)
 	r.reads.EndSession(session)
 	r.told.EndSession(session)
+	if err := r.debuggers.End(ctx, session, ""); err != nil {
+		r.log.WarnContext(ctx, "the debug pool was not told of the end of a session", "session_id", session,
+			"error", err)
+	}
 	var found []contract.Finding
 	ended, err := r.processes.EndSession(ctx, session, func(ctx context.Context) (err error) {
 		found, err = r.commands.EndSession(ctx, session)
@@ -350,7 +378,7 @@ func (r *Runner) EndSession(ctx context.Context, session string) ([]contract.Rec
 	if len(found) > 0 {
 		records = append(records, foundRecord(session, found))
 	}
-	return records, err
+	return append(records, r.debuggers.Take(session)...), err
 }
 
 // foundRecord is the record of what was made in cages that nobody held any more and that tools outside run.

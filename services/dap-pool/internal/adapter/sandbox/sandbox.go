@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -152,10 +153,37 @@ func pieces(b []byte, send func([]byte) error) (int, error) {
 	return len(b), nil
 }
 
-// Close ends the program and returns when the stream has ended.
+// termGrace is how long a program may take to end after SIGTERM, killGrace after SIGKILL; then its stream is cut,
+// and the supervisor makes an end of it.
+const (
+	termGrace = 300 * time.Millisecond
+	killGrace = time.Second
+)
+
+// Close ends the program and returns when it is gone with everything it started. Writing must have ended.
 func (p *process) Close() error {
-	p.cancel()
+	defer p.cancel()
 	_ = p.out.Close()
+	for _, try := range []struct {
+		signal string
+		grace  time.Duration
+	}{{"SIGTERM", termGrace}, {"SIGKILL", killGrace}} {
+		select {
+		case <-p.ended:
+			return nil
+		default:
+		}
+		request := &sandboxsupervisorv1.ExecRequest_Signal{Signal: &sandboxsupervisorv1.Signal{Name: try.signal}}
+		_ = p.stream.Send(&sandboxsupervisorv1.ExecRequest{Request: request}) // it fails where the stream has ended
+		timer := time.NewTimer(try.grace)
+		select {
+		case <-p.ended:
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+	p.cancel()
 	<-p.ended
 	return nil
 }

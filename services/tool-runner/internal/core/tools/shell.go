@@ -16,13 +16,13 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// ShellLimits are the bounds of the tools that run shell commands: one engine, and for each front-end its own profile. Sizes
-// are bytes.
+// ShellLimits are the bounds of the tools that run shell commands: one engine, and for each front-end its own
+// profile. Sizes are bytes.
 type ShellLimits struct {
 	// CommandBytes and EnvEntries bound what a call may hold.
 	CommandBytes, EnvEntries int
-	// DefaultTimeout, MinTimeout and MaxTimeout are the time a command of shell.bash may run. Grace is how long after its time
-	// the sandbox may take to end a command before the call gives up on the sandbox.
+	// DefaultTimeout, MinTimeout and MaxTimeout are the time a command of shell.bash may run. Grace is how long
+	// after its time the sandbox may take to end a command before the call gives up on the sandbox.
 	DefaultTimeout, MinTimeout, MaxTimeout, Grace time.Duration
 	// OutputBytes is how much output is kept, BashOutputBytes the same for the alias bash.
 	OutputBytes, BashOutputBytes int
@@ -60,8 +60,8 @@ func (d Deps) spec(call *tool.Call, job shellJob) sandbox.Spec {
 	}
 }
 
-// execute runs a command to its end and writes down that it was run, also where nobody learns how it ended. It fails if the
-// command was ended for a reason that is not its own.
+// execute runs a command to its end and writes down that it was run, also where nobody learns how it ended. It
+// fails if the command was ended for a reason that is not its own.
 func (d Deps) execute(ctx context.Context, call *tool.Call, job shellJob) (contract.Exit, error) {
 	bounded, cancel := context.WithTimeout(ctx, job.timeout+d.Limits.Shell.Grace)
 	defer cancel()

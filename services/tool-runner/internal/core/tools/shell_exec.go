@@ -138,7 +138,8 @@ func (d Deps) runExec(ctx context.Context, call *tool.Call, p *shellExecParams) 
 	return result, nil
 }
 
-// share returns two outputs that together are at most limit characters, notes apart. If one has to give way it is the longer.
+// share returns two outputs that together are at most limit characters, notes apart. If one has to give way it is
+// the longer.
 func share(stdout, stderr *text.Ends, limit int) (string, string) {
 	half := limit / 2
 	switch out, err := stdout.Len(), stderr.Len(); {

@@ -8,6 +8,7 @@ import (
 	"kaged.dev/pkg/syntax"
 	"kaged.dev/pkg/workspace/change"
 	"kaged.dev/pkg/workspace/text"
+	"kaged.dev/services/tool-runner/internal/core/debugging"
 	"kaged.dev/services/tool-runner/internal/core/language"
 	"kaged.dev/services/tool-runner/internal/core/memories"
 	"kaged.dev/services/tool-runner/internal/core/processes"
@@ -35,6 +36,8 @@ type Deps struct {
 	Tracker tracker.Tracker
 	// Notes finds passages in the memory of projects.
 	Notes *memories.Shelf
+	// Debuggers debug programs.
+	Debuggers debugging.Debuggers
 	// Parsers parse what structural search and rewriting look at.
 	Parsers *syntax.Parsers
 	// LookupEnv reads kaged's own environment.
@@ -71,6 +74,8 @@ type Limits struct {
 	IssueBytes int
 	// Syntax bounds search.ast and edit.ast.
 	Syntax SyntaxLimits
+	// Debug bounds debug.
+	Debug DebugLimits
 	// Memory bounds memory.search.
 	Memory MemoryLimits
 }
@@ -89,6 +94,7 @@ func Catalogue(deps Deps) []*tool.Entry {
 		searchGlob(deps),
 		searchAst(deps),
 		codeLsp(deps),
+		debug(deps),
 		shellBash(deps),
 		shellExec(deps),
 		shellProcess(deps),
