@@ -21,6 +21,7 @@ import (
 	toolrunner "kaged.dev/services/tool-runner"
 
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
+	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
@@ -75,10 +76,16 @@ func start(t *testing.T, sandbox sandboxsupervisorv1.SandboxServiceServer) *clie
 	return c
 }
 
-// startOn runs a service with its collaborators, but for the log, until it is stopped.
+// startOn runs a service with its collaborators, but for the log, until it is stopped. There are no language servers unless
+// deps has some.
 func startOn(t *testing.T, cfg toolrunner.Config, deps toolrunner.Deps) (_ *client, stop func()) {
 	t.Helper()
 	deps.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	if deps.LSP == nil { // writing a file asks the language servers for its new errors
+		deps.LSP = lsppoolv1.NewLSPPoolServiceClient(dial(t, func(r grpc.ServiceRegistrar) {
+			lsppoolv1.RegisterLSPPoolServiceServer(r, lsppoolv1.UnimplementedLSPPoolServiceServer{})
+		}))
+	}
 	svc, err := toolrunner.New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
