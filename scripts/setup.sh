@@ -97,6 +97,7 @@ if [ "$what" = test ] || [ "$what" = bench ]; then
 	need python3 python3 # what runs in cages in tests
 	need gdb gdb
 	need clangd-19 clangd-19
+	need lldb-dap-19 lldb-19
 	/usr/bin/python3 -c 'import debugpy' 2>/dev/null || packages+=(python3-debugpy)
 	gopls
 	servers

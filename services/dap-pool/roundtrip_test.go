@@ -3,6 +3,7 @@ package dappool_test
 import (
 	"errors"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -79,6 +80,32 @@ main()
 `,
 }
 
+var clang = program{
+	runtime: "c", file: "main.c", add: "total = add", inner: "return a + b", end: "printf", condition: "i == 5",
+	expression: "total + i", user: "user", part: "user.name", name: `"Ann"`, exit: 3,
+	source: `#include <stdio.h>
+
+struct person {
+	char name[4];
+	int age;
+};
+
+int add(int a, int b) {
+	return a + b;
+}
+
+int main(void) {
+	struct person user = {"Ann", 42};
+	int total = 0;
+	for (int i = 0; i < 10; i++) {
+		total = add(total, i);
+	}
+	printf("%s %d\n", user.name, total);
+	return 3;
+}
+`,
+}
+
 // each runs a test uncaged and in a relaxed cage.
 func each(t *testing.T, test func(b *bench)) {
 	t.Parallel()
@@ -110,6 +137,19 @@ func TestPython(t *testing.T) {
 	}
 	each(t, test)
 	t.Run("default", func(t *testing.T) { test(serve(t).caged("default")) })
+}
+
+// A C program is debugged the same way, with lldb-dap.
+func TestC(t *testing.T) {
+	each(t, func(b *bench) {
+		path := b.write(clang.file, clang.source)
+		built := filepath.Join(b.root, "main")
+		if out, err := exec.Command("gcc", "-g", "-O0", "-o", built, path).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		b.must("c", built, nil)
+		b.roundTrip(clang, path)
+	})
 }
 
 // roundTrip debugs a program that is stopped at its entry.

@@ -136,13 +136,14 @@ func lldb() *Adapter {
 		Program:  "lldb-dap",
 		Install:  "apt-get install lldb-19",
 		Traces:   []Request{Launch, Attach},
+		Entry:    "main", // its own entry is the loader's, ahead of all code of the program
 		Arguments: func(s *Start) map[string]any {
 			if s.Request == Attach {
 				return map[string]any{"request": "attach", "pid": s.ProcessID}
 			}
 			return map[string]any{
 				"request": "launch", "program": s.Program, "args": s.Args, "cwd": s.Dir, "env": s.Env,
-				"stopOnEntry": s.StopOnEntry,
+				"stopOnEntry": false,
 			}
 		},
 	}
