@@ -43,7 +43,7 @@ func contract() []exchange {
 	const sessionJSON = `{"id":"01S","project_id":"music-site","name":"n","label":"n","state":"idle","blocked_reason":null,` +
 		`"created_at":1716300000000,"updated_at":1716300000001,"ended_at":null,"message_count":0,"model_override":null,` +
 		`"max_steps_override":null,"max_output_tokens_override":null,"current_run":null,"live_subagents":[],` +
-		`"totals":{"tokens_in":1,"tokens_out":0,"cost_usd":0.5},"cage_status":null}`
+		`"totals":{"tokens_in":1,"tokens_out":0,"cost_usd":0.5},"cage_status":null,"issue_number":null}`
 	run := &apiv1.Run{Id: "01R", SessionId: "01S", State: apiv1.RunState_RUN_STATE_FAILED, Outcome: proto.String("failed"), Error: &commonv1.Error{
 		Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE, Message: "m",
 	}, CageStatus: "caged"}
@@ -208,7 +208,7 @@ func contract() []exchange {
 			"POST /api/v1/projects/{project_id}/sessions", "POST", "/api/v1/projects/music-site/sessions", `{"name":"n","project_id":"other"}`,
 			&apiv1.CreateSessionRequest{ProjectId: "music-site", Name: "n"},
 			&apiv1.CreateSessionResponse{Id: "01S", ProjectId: "music-site", State: apiv1.SessionState_SESSION_STATE_IDLE, CreatedAt: 1, Name: proto.String("n"), Label: proto.String("n")},
-			201, `{"id":"01S","project_id":"music-site","state":"idle","created_at":1,"name":"n","label":"n"}`,
+			201, `{"id":"01S","project_id":"music-site","state":"idle","created_at":1,"name":"n","label":"n","issue_number":null}`,
 		},
 		{
 			"GET /api/v1/projects/{project_id}/sessions", "GET", "/api/v1/projects/music-site/sessions", "",
