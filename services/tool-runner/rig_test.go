@@ -76,8 +76,8 @@ func start(t *testing.T, sandbox sandboxsupervisorv1.SandboxServiceServer) *clie
 	return c
 }
 
-// startOn runs a service with its collaborators, but for the log, until it is stopped. There are no language servers unless
-// deps has some.
+// startOn runs a service with its collaborators, but for the log, until it is stopped. There are no language servers
+// unless deps has some.
 func startOn(t *testing.T, cfg toolrunner.Config, deps toolrunner.Deps) (_ *client, stop func()) {
 	t.Helper()
 	deps.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
