@@ -94,8 +94,17 @@ func (l *launcher) note(f frame.Frame, fds []int) error {
 	return nil
 }
 
-// answer starts an init.
+// answer starts an init. A supervisor that died over its request needs no answer, but its remains are still to be
+// removed.
 func (l *launcher) answer(f frame.Frame, fds []int) error {
+	err := l.begin(f, fds)
+	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		return nil // Receive tells the end
+	}
+	return err
+}
+
+func (l *launcher) begin(f frame.Frame, fds []int) error {
 	pid, pidfd, err := start(f, fds)
 	for _, fd := range fds {
 		unix.Close(fd)
