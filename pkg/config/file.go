@@ -33,6 +33,8 @@ type File struct {
 	Projects Projects `toml:"projects"`
 	// Limits bounds work on this daemon.
 	Limits Limits `toml:"limits"`
+	// Budget bounds the operator's use of models in a period.
+	Budget Budget `toml:"budget"`
 	// UI holds the console's address and the operator's preferences.
 	UI UI `toml:"ui"`
 	// OperatorName is the name to show for the operator.
@@ -115,6 +117,31 @@ type Limits struct {
 
 // MaxLiveAgents is the most agents that a session may be allowed at once.
 const MaxLiveAgents = 1000
+
+// The periods of [Budget.Per]. They begin at midnight UTC, a week on Monday.
+const (
+	PerDay   = "day"
+	PerWeek  = "week"
+	PerMonth = "month"
+)
+
+// UnpricedAllow is the value of [Budget.Unpriced] other than the default, refuse.
+const UnpricedAllow = "allow"
+
+// Budget bounds the operator's use of models in a period, over all sessions. Zero means no bound.
+type Budget struct {
+	// USD is US dollars.
+	USD float64 `toml:"usd"`
+	// Tokens is input, cached or not, with output.
+	Tokens int64 `toml:"tokens"`
+	// Calls is requests to models.
+	Calls int64 `toml:"calls"`
+	// Per is the period, in UTC: day, the default, week or month.
+	Per string `toml:"per"`
+	// Unpriced says what is done under usd with a model without a known price: refuse, the default, or allow, which counts
+	// it as free.
+	Unpriced string `toml:"unpriced"`
+}
 
 // UI holds the console's address and the operator's preferences.
 type UI struct {
@@ -358,6 +385,9 @@ func (f *File) validate(data []byte) error {
 	if v := f.Projects.FirstLoad; v != "" && v != FirstLoadApproves && v != FirstLoadAsks {
 		return f.wrong(data, []string{"projects", "first_load"}, fmt.Sprintf("%q is neither %s nor %s", v, FirstLoadApproves, FirstLoadAsks))
 	}
+	if err := f.validateBudget(data); err != nil {
+		return err
+	}
 	for _, e := range entries(data) {
 		if len(e.path) != 2 || e.path[0] != "limits" {
 			continue
@@ -376,6 +406,36 @@ func (f *File) validate(data []byte) error {
 	if f.Limits.LiveAgents > MaxLiveAgents {
 		return f.wrong(data, []string{"limits", "live_agents"},
 			fmt.Sprintf("a session has at most %d agents at work", MaxLiveAgents))
+	}
+	return nil
+}
+
+// maxBudgetUSD and maxBudgetCount bound budgets.
+const (
+	maxBudgetUSD   = 1_000_000
+	maxBudgetCount = 1_000_000_000_000
+)
+
+func (f *File) validateBudget(data []byte) error {
+	b := f.Budget
+	if p := b.Per; p != "" && p != PerDay && p != PerWeek && p != PerMonth {
+		return f.wrong(data, []string{"budget", "per"},
+			fmt.Sprintf("%q is not one of %s, %s, %s", p, PerDay, PerWeek, PerMonth))
+	}
+	if u := b.Unpriced; u != "" && u != "refuse" && u != UnpricedAllow {
+		return f.wrong(data, []string{"budget", "unpriced"}, fmt.Sprintf("%q is neither refuse nor %s", u, UnpricedAllow))
+	}
+	for _, e := range entries(data) {
+		if len(e.path) != 2 || e.path[0] != "budget" {
+			continue
+		}
+		switch key := e.path[1]; {
+		case key == "usd" && (b.USD < 0.000001 || b.USD > maxBudgetUSD):
+			return f.wrong(data, e.path, fmt.Sprintf("a budget is from 0.000001 to %d US dollars", maxBudgetUSD))
+		case key == "tokens" && (b.Tokens < 1 || b.Tokens > maxBudgetCount),
+			key == "calls" && (b.Calls < 1 || b.Calls > maxBudgetCount):
+			return f.wrong(data, e.path, fmt.Sprintf("a budget is from 1 to %d", maxBudgetCount))
+		}
 	}
 	return nil
 }

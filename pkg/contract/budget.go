@@ -201,3 +201,47 @@ func (BudgetState) Records() []Record { return nil }
 func (BudgetState) FrameType() frametype.Type { return frametype.BudgetState }
 
 func (BudgetState) event() {}
+
+// CallWanted is a model call that is about to be made, with the most that it may use.
+type CallWanted struct {
+	// Call counts from 1 in the invocation.
+	Call   int
+	Agent  string
+	Model  string
+	Amount Amount
+	// Unpriced says that the price of the model is not known.
+	Unpriced bool
+}
+
+// CallSettled is a model call that is over, with its use.
+type CallSettled struct {
+	Call   int
+	Amount Amount
+	// Estimated says that the use is not known: Amount is what was reserved.
+	Estimated bool
+	// OfTurn says that the turn of the call follows at once.
+	OfTurn bool
+}
+
+// CallGranted answers a [CallWanted].
+type CallGranted struct {
+	Call int
+	// Err says why the call may not be made, nil if it may. Waits says that it may be granted once a call in flight is
+	// settled.
+	Err   *fault.Error
+	Waits bool
+}
+
+func (CallWanted) event()  {}
+func (CallSettled) event() {}
+
+// Budget bounds the use of models by a session, or by an operator in a period. The zero Budget bounds no use.
+type Budget struct {
+	// Limit has 0 for unbounded resources.
+	Limit Amount
+	// AllowUnpriced says that models without a known price may be asked under a limit in US dollars, as free ones.
+	AllowUnpriced bool
+}
+
+// Set reports whether the budget bounds a use.
+func (b Budget) Set() bool { return b.Limit != Amount{} }

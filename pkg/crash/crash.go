@@ -37,6 +37,10 @@ const (
 	ChildResultsStored Point = "child_results_stored"
 	// AgentEnded: the end of an invocation is committed, the result of the call that began it is not.
 	AgentEnded Point = "agent_ended"
+	// BudgetGranted: the reservation of a model call is committed, the harness does not know.
+	BudgetGranted Point = "budget_granted"
+	// BudgetSettled: the use of a model call is committed with its turn.
+	BudgetSettled Point = "budget_settled"
 	// ApprovalStored: a tool call's request for approval is committed and no frame says so yet.
 	ApprovalStored Point = "approval_stored"
 	// ApprovalAnswered: an operator's answer is committed; neither the harness nor a client knows it.
@@ -104,6 +108,7 @@ func Points() []Point {
 
 var points = []Point{
 	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored, AgentStarted, ChildTurnStored, ChildResultsStored, AgentEnded,
+	BudgetGranted, BudgetSettled,
 	ApprovalStored, ApprovalAnswered, ApprovedTextsStored, ProjectApproved, CancelStored,
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
 	FileWritten, FilesStaged, FileBegun, FileCommitted, FilesCommitted, FileTakenBack, FilesTakenBack, FileCleared,

@@ -43,7 +43,7 @@ func contract() []exchange {
 	const sessionJSON = `{"id":"01S","project_id":"music-site","name":"n","label":"n","state":"idle","blocked_reason":null,` +
 		`"created_at":1716300000000,"updated_at":1716300000001,"ended_at":null,"message_count":0,"model_override":null,` +
 		`"max_steps_override":null,"max_output_tokens_override":null,"current_run":null,"live_subagents":[],` +
-		`"totals":{"tokens_in":1,"tokens_out":0,"cost_usd":0.5},"cage_status":null,"issue_number":null}`
+		`"totals":{"tokens_in":1,"tokens_out":0,"cost_usd":0.5},"cage_status":null,"issue_number":null,"budget":null}`
 	run := &apiv1.Run{Id: "01R", SessionId: "01S", State: apiv1.RunState_RUN_STATE_FAILED, Outcome: proto.String("failed"), Error: &commonv1.Error{
 		Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE, Message: "m",
 	}, CageStatus: "caged"}

@@ -183,6 +183,7 @@ func (h *fakeHarness) expect(plays ...func(*play)) {
 func (h *fakeHarness) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error {
 	p := &play{
 		stream: stream, stored: make(chan *harnessv1.StepStored, 64), cancelled: make(chan string, 1),
+		granted: make(chan *harnessv1.CallGranted, 8),
 		decided: make(chan *harnessv1.ApprovalDecision, 8), cancelledOne: make(chan string, 1),
 	}
 	for p.begun = false; !p.begun; {
@@ -233,6 +234,7 @@ type play struct {
 	stored    chan *harnessv1.StepStored
 	cancelled chan string
 	decided   chan *harnessv1.ApprovalDecision
+	granted   chan *harnessv1.CallGranted
 	// cancelledOne are the invocations that are to stop; invocation is that of an agent below the root.
 	cancelledOne chan string
 	invocation   string
@@ -249,6 +251,9 @@ func (p *play) listen() {
 		}
 		if d := req.GetDecision(); d != nil {
 			p.decided <- d
+		}
+		if g := req.GetGranted(); g != nil {
+			p.granted <- g
 		}
 		if c := req.GetCancelInvocation(); c != nil {
 			p.cancelledOne <- c.GetInvocationId()

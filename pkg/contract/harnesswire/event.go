@@ -92,6 +92,14 @@ func note(e contract.Event) (*harnessv1.RunEvent, error) {
 			Scope: string(e.Scope), AgentPath: e.Agent,
 			Limit: Amount(e.Limit), Spent: Amount(e.Spent), Reserved: Amount(e.Reserved),
 		}}}, nil
+	case contract.CallWanted:
+		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_CallWanted{CallWanted: &harnessv1.CallWanted{
+			Call: int32(e.Call), AgentPath: e.Agent, Model: e.Model, Amount: Amount(e.Amount), Unpriced: e.Unpriced,
+		}}}, nil
+	case contract.CallSettled:
+		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_CallSettled{CallSettled: &harnessv1.CallSettled{
+			Call: int32(e.Call), Amount: Amount(e.Amount), Estimated: e.Estimated, OfTurn: e.OfTurn,
+		}}}, nil
 	case contract.AuditMoved:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_AuditHead{AuditHead: AuditHead(e.Head)}}, nil
 	}
@@ -191,6 +199,17 @@ func fromNote(ev *harnessv1.RunEvent) contract.Event {
 		return contract.BudgetState{
 			Scope: contract.BudgetScope(b.GetScope()), Agent: b.GetAgentPath(), Limit: FromAmount(b.GetLimit()),
 			Spent: FromAmount(b.GetSpent()), Reserved: FromAmount(b.GetReserved()),
+		}
+	case *harnessv1.RunEvent_CallWanted:
+		w := e.CallWanted
+		return contract.CallWanted{
+			Call: int(w.GetCall()), Agent: w.GetAgentPath(), Model: w.GetModel(), Amount: FromAmount(w.GetAmount()),
+			Unpriced: w.GetUnpriced(),
+		}
+	case *harnessv1.RunEvent_CallSettled:
+		d := e.CallSettled
+		return contract.CallSettled{
+			Call: int(d.GetCall()), Amount: FromAmount(d.GetAmount()), Estimated: d.GetEstimated(), OfTurn: d.GetOfTurn(),
 		}
 	case *harnessv1.RunEvent_AuditHead:
 		return contract.AuditMoved{Head: FromAuditHead(e.AuditHead)}
@@ -293,5 +312,17 @@ func Amount(a contract.Amount) *harnessv1.Amount {
 func FromAmount(p *harnessv1.Amount) contract.Amount {
 	return contract.Amount{
 		NanoUSD: max(p.GetNanoUsd(), 0), Tokens: max(p.GetTokens(), 0), Calls: max(p.GetCalls(), 0),
+	}
+}
+
+// Granted returns the answer to a call that is wanted in an invocation, as a message.
+func Granted(invocation string, g contract.CallGranted) *harnessv1.CallGranted {
+	return &harnessv1.CallGranted{InvocationId: invocation, Call: int32(g.Call), Error: g.Err.Proto(), Waits: g.Waits}
+}
+
+// FromGranted is the reverse of [Granted].
+func FromGranted(p *harnessv1.CallGranted) (invocation string, g contract.CallGranted) {
+	return p.GetInvocationId(), contract.CallGranted{
+		Call: int(p.GetCall()), Err: fault.FromProto(p.GetError()), Waits: p.GetWaits(),
 	}
 }

@@ -48,7 +48,11 @@ func events() map[string]contract.Event {
 			Spent:    contract.Amount{NanoUSD: 6, Tokens: 5, Calls: 4},
 			Reserved: contract.Amount{NanoUSD: 3, Tokens: 2, Calls: 1},
 		},
-		"audit_head": contract.AuditMoved{Head: contract.AuditHead{Hash: "h", Items: 3}},
+		"call_wanted": contract.CallWanted{
+			Call: 2, Agent: "primary", Model: "p:m", Amount: contract.Amount{NanoUSD: 3, Tokens: 2, Calls: 1}, Unpriced: true,
+		},
+		"call_settled": contract.CallSettled{Call: 2, Amount: contract.Amount{Tokens: 2}, Estimated: true, OfTurn: true},
+		"audit_head":   contract.AuditMoved{Head: contract.AuditHead{Hash: "h", Items: 3}},
 		"approval": contract.ApprovalRequested{
 			ID: "i", CallID: "c", Step: 1, Audit: []contract.Record{record},
 			Subject: contract.Subject{

@@ -34,6 +34,7 @@ type runSink struct {
 	ended  error                             // why no answer comes any more
 	asked  map[string]chan contract.Decision // by the approval's id, each with room for its answer
 	silent chan struct{}                     // closed when no answer comes any more
+	wanted map[string]wanted                 // by the invocation
 
 	released chan struct{} // closed when models may be asked
 }
@@ -53,6 +54,7 @@ func newRunSink(stream runStream) *runSink {
 	return &runSink{
 		stream: stream, stored: map[string]*progress{"": newProgress()}, released: make(chan struct{}),
 		asked: map[string]chan contract.Decision{}, silent: make(chan struct{}),
+		wanted: map[string]wanted{},
 	}
 }
 
@@ -167,6 +169,47 @@ func (r *runSink) Ask(ctx context.Context, invocation string, q contract.Approva
 	}
 }
 
+// wanted is a model call that waits for its grant.
+type wanted struct {
+	call   int
+	answer chan contract.CallGranted // with room for the answer
+}
+
+// Grant sends a model call that is wanted and waits for the caller's word.
+func (r *runSink) Grant(ctx context.Context, invocation string, w contract.CallWanted) (contract.CallGranted, error) {
+	waiting := wanted{call: w.Call, answer: make(chan contract.CallGranted, 1)}
+	r.mu.Lock()
+	r.wanted[invocation] = waiting
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.wanted, invocation)
+	}()
+	if err := r.Emit(contract.Happening{InvocationID: invocation, Event: w}); err != nil {
+		return contract.CallGranted{}, err
+	}
+	select {
+	case g := <-waiting.answer:
+		return g, nil
+	case <-r.silent:
+		return contract.CallGranted{}, fault.New(fault.Cancelled, "The caller of the run answers no more.")
+	case <-ctx.Done():
+		return contract.CallGranted{}, ctx.Err()
+	}
+}
+
+// granted hands on an answer, once. One that is not awaited is passed over.
+func (r *runSink) granted(p *harnessv1.CallGranted) {
+	invocation, g := harnesswire.FromGranted(p)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w, ok := r.wanted[invocation]; ok && w.call == g.Call {
+		delete(r.wanted, invocation)
+		w.answer <- g
+	}
+}
+
 // decide hands on an answer. One that nobody waits for any more, or a second one, is nobody's.
 func (r *runSink) decide(d *harnessv1.ApprovalDecision) {
 	id, decision := harnesswire.FromDecision(d)
@@ -206,6 +249,8 @@ func (r *runSink) listen(run *loop.Tree, cancel context.CancelCauseFunc, halt fu
 			r.take(req.GetStored())
 		case req.GetDecision() != nil:
 			r.decide(req.GetDecision())
+		case req.GetGranted() != nil:
+			r.granted(req.GetGranted())
 		case req.GetCancelInvocation() != nil:
 			run.Cancel(req.GetCancelInvocation().GetInvocationId(), req.GetCancelInvocation().GetReason())
 		case req.GetHalt() != nil:
@@ -213,7 +258,7 @@ func (r *runSink) listen(run *loop.Tree, cancel context.CancelCauseFunc, halt fu
 		case req.GetCancel() != nil:
 			cancel(fault.New(fault.Cancelled, "The run was cancelled.").With("reason", req.GetCancel().GetReason()))
 		default:
-			cancel(fault.New(fault.BadRequest, "After a run has begun, only stored, decision, cancel, cancel_invocation, halt "+
+			cancel(fault.New(fault.BadRequest, "After a run has begun, only stored, decision, granted, cancel, cancel_invocation, halt "+
 				"and, once, the end of its hold may come."))
 			return
 		}

@@ -30,7 +30,9 @@ type BudgetLimit struct {
 	// Input, cached or not, with output.
 	Tokens *int64 `protobuf:"varint,2,opt,name=tokens,proto3,oneof" json:"tokens,omitempty"`
 	// Requests to models.
-	Calls         *int64 `protobuf:"varint,3,opt,name=calls,proto3,oneof" json:"calls,omitempty"`
+	Calls *int64 `protobuf:"varint,3,opt,name=calls,proto3,oneof" json:"calls,omitempty"`
+	// allow for a budget in US dollars under which models without a known price count as free.
+	Unpriced      string `protobuf:"bytes,4,opt,name=unpriced,proto3" json:"unpriced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -84,6 +86,13 @@ func (x *BudgetLimit) GetCalls() int64 {
 		return *x.Calls
 	}
 	return 0
+}
+
+func (x *BudgetLimit) GetUnpriced() string {
+	if x != nil {
+		return x.Unpriced
+	}
+	return ""
 }
 
 // BudgetUse is a use of models.
@@ -154,11 +163,12 @@ var File_kaged_api_v1_budget_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_budget_proto_rawDesc = "" +
 	"\n" +
-	"\x19kaged/api/v1/budget.proto\x12\fkaged.api.v1\x1a\x1dkaged/common/v1/options.proto\"\x8b\x01\n" +
+	"\x19kaged/api/v1/budget.proto\x12\fkaged.api.v1\x1a\x1dkaged/common/v1/options.proto\"\xad\x01\n" +
 	"\vBudgetLimit\x12\x1b\n" +
 	"\x03usd\x18\x01 \x01(\x01B\x04\xb0\xbb\x18\x01H\x00R\x03usd\x88\x01\x01\x12!\n" +
 	"\x06tokens\x18\x02 \x01(\x03B\x04\xb0\xbb\x18\x01H\x01R\x06tokens\x88\x01\x01\x12\x1f\n" +
-	"\x05calls\x18\x03 \x01(\x03B\x04\xb0\xbb\x18\x01H\x02R\x05calls\x88\x01\x01B\x06\n" +
+	"\x05calls\x18\x03 \x01(\x03B\x04\xb0\xbb\x18\x01H\x02R\x05calls\x88\x01\x01\x12 \n" +
+	"\bunpriced\x18\x04 \x01(\tB\x04\xb0\xbb\x18\x01R\bunpricedB\x06\n" +
 	"\x04_usdB\t\n" +
 	"\a_tokensB\b\n" +
 	"\x06_calls\"K\n" +

@@ -103,7 +103,9 @@ type CreateSessionRequest struct {
 	// A session whose conversation this one continues.
 	ResumeFrom string `protobuf:"bytes,4,opt,name=resume_from,json=resumeFrom,proto3" json:"resume_from,omitempty"`
 	// The number of the project's issue that the session works on, 0 for none.
-	IssueNumber   int64 `protobuf:"varint,5,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
+	IssueNumber int64 `protobuf:"varint,5,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
+	// What all its runs together may use: {usd, tokens, calls, unpriced}, or null.
+	Budget        *structpb.Value `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -171,6 +173,13 @@ func (x *CreateSessionRequest) GetIssueNumber() int64 {
 		return x.IssueNumber
 	}
 	return 0
+}
+
+func (x *CreateSessionRequest) GetBudget() *structpb.Value {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
 }
 
 // CreateSessionResponse is the new session.
@@ -677,7 +686,9 @@ type Session struct {
 	// Whether the root agent of the current run works in a cage: caged, uncaged or pending; null without a run.
 	CageStatus *string `protobuf:"bytes,17,opt,name=cage_status,json=cageStatus,proto3,oneof" json:"cage_status,omitempty"`
 	// The issue it works on, null for none.
-	IssueNumber   *int64 `protobuf:"varint,18,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
+	IssueNumber *int64 `protobuf:"varint,18,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
+	// Its budget, and what is spent; null in answers that do not sum it up.
+	Budget        *SessionBudget `protobuf:"bytes,19,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -838,6 +849,159 @@ func (x *Session) GetIssueNumber() int64 {
 	return 0
 }
 
+func (x *Session) GetBudget() *SessionBudget {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+// SessionBudget is what a session may use, and what it has used.
+type SessionBudget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its budget, null for none.
+	Limit *BudgetLimit `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// What is spent.
+	Spent *BudgetUse `protobuf:"bytes,2,opt,name=spent,proto3" json:"spent,omitempty"`
+	// What calls in flight may use at most.
+	Reserved *BudgetUse `protobuf:"bytes,3,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	// Which agents spent it.
+	ByAgent       []*AgentUse `protobuf:"bytes,4,rep,name=by_agent,json=byAgent,proto3" json:"by_agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionBudget) Reset() {
+	*x = SessionBudget{}
+	mi := &file_kaged_api_v1_session_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionBudget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionBudget) ProtoMessage() {}
+
+func (x *SessionBudget) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_session_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionBudget.ProtoReflect.Descriptor instead.
+func (*SessionBudget) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SessionBudget) GetLimit() *BudgetLimit {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
+func (x *SessionBudget) GetSpent() *BudgetUse {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
+func (x *SessionBudget) GetReserved() *BudgetUse {
+	if x != nil {
+		return x.Reserved
+	}
+	return nil
+}
+
+func (x *SessionBudget) GetByAgent() []*AgentUse {
+	if x != nil {
+		return x.ByAgent
+	}
+	return nil
+}
+
+// AgentUse is an agent's use of models.
+type AgentUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent's tree path.
+	AgentPath string `protobuf:"bytes,1,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// US dollars.
+	Usd float64 `protobuf:"fixed64,2,opt,name=usd,proto3" json:"usd,omitempty"`
+	// Input, cached or not, with output.
+	Tokens int64 `protobuf:"varint,3,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// Requests to models.
+	Calls         int64 `protobuf:"varint,4,opt,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentUse) Reset() {
+	*x = AgentUse{}
+	mi := &file_kaged_api_v1_session_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentUse) ProtoMessage() {}
+
+func (x *AgentUse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_session_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentUse.ProtoReflect.Descriptor instead.
+func (*AgentUse) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *AgentUse) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *AgentUse) GetUsd() float64 {
+	if x != nil {
+		return x.Usd
+	}
+	return 0
+}
+
+func (x *AgentUse) GetTokens() int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *AgentUse) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
 // SessionTotals sums a session's runs.
 type SessionTotals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -853,7 +1017,7 @@ type SessionTotals struct {
 
 func (x *SessionTotals) Reset() {
 	*x = SessionTotals{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[8]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -865,7 +1029,7 @@ func (x *SessionTotals) String() string {
 func (*SessionTotals) ProtoMessage() {}
 
 func (x *SessionTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[8]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -878,7 +1042,7 @@ func (x *SessionTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionTotals.ProtoReflect.Descriptor instead.
 func (*SessionTotals) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SessionTotals) GetTokensIn() int64 {
@@ -925,7 +1089,7 @@ type LiveSubagent struct {
 
 func (x *LiveSubagent) Reset() {
 	*x = LiveSubagent{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[9]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1101,7 @@ func (x *LiveSubagent) String() string {
 func (*LiveSubagent) ProtoMessage() {}
 
 func (x *LiveSubagent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[9]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1114,7 @@ func (x *LiveSubagent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LiveSubagent.ProtoReflect.Descriptor instead.
 func (*LiveSubagent) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LiveSubagent) GetInvocationId() string {
@@ -1016,14 +1180,16 @@ type UpdateSessionRequest struct {
 	// 1 to 65536 or null.
 	MaxOutputTokensOverride *structpb.Value `protobuf:"bytes,5,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3" json:"max_output_tokens_override,omitempty"`
 	// The number of an issue of the project, or null. It stays as it is while a run is at work.
-	IssueNumber   *structpb.Value `protobuf:"bytes,6,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
+	IssueNumber *structpb.Value `protobuf:"bytes,6,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
+	// {usd, tokens, calls, unpriced} or null. A run at work goes on under the budget of before, or under none if there was none.
+	Budget        *structpb.Value `protobuf:"bytes,7,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpdateSessionRequest) Reset() {
 	*x = UpdateSessionRequest{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[10]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +1201,7 @@ func (x *UpdateSessionRequest) String() string {
 func (*UpdateSessionRequest) ProtoMessage() {}
 
 func (x *UpdateSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[10]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +1214,7 @@ func (x *UpdateSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSessionRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateSessionRequest) GetId() string {
@@ -1093,6 +1259,13 @@ func (x *UpdateSessionRequest) GetIssueNumber() *structpb.Value {
 	return nil
 }
 
+func (x *UpdateSessionRequest) GetBudget() *structpb.Value {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
 // UpdateSessionResponse holds the session as it is now.
 type UpdateSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1104,7 +1277,7 @@ type UpdateSessionResponse struct {
 
 func (x *UpdateSessionResponse) Reset() {
 	*x = UpdateSessionResponse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[11]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1289,7 @@ func (x *UpdateSessionResponse) String() string {
 func (*UpdateSessionResponse) ProtoMessage() {}
 
 func (x *UpdateSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[11]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1302,7 @@ func (x *UpdateSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSessionResponse.ProtoReflect.Descriptor instead.
 func (*UpdateSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateSessionResponse) GetSession() *Session {
@@ -1152,7 +1325,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1337,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1350,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EndSessionRequest) GetId() string {
@@ -1205,7 +1378,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +1390,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +1403,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EndSessionResponse) GetSession() *Session {
@@ -1244,7 +1417,7 @@ var File_kaged_api_v1_session_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x1akaged/api/v1/session.proto\x12\fkaged.api.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xa3\x01\n" +
+	"\x1akaged/api/v1/session.proto\x12\fkaged.api.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19kaged/api/v1/budget.proto\"\xd3\x01\n" +
 	"\x14CreateSessionRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
@@ -1252,7 +1425,8 @@ const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\x05label\x18\x03 \x01(\tR\x05label\x12\x1f\n" +
 	"\vresume_from\x18\x04 \x01(\tR\n" +
 	"resumeFrom\x12!\n" +
-	"\fissue_number\x18\x05 \x01(\x03R\vissueNumber\"\x97\x02\n" +
+	"\fissue_number\x18\x05 \x01(\x03R\vissueNumber\x12.\n" +
+	"\x06budget\x18\x06 \x01(\v2\x16.google.protobuf.ValueR\x06budget\"\x97\x02\n" +
 	"\x15CreateSessionResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1303,7 +1477,7 @@ const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\x11GetSessionRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"E\n" +
 	"\x12GetSessionResponse\x12/\n" +
-	"\asession\x18\x01 \x01(\v2\x15.kaged.api.v1.SessionR\asession\"\x87\a\n" +
+	"\asession\x18\x01 \x01(\v2\x15.kaged.api.v1.SessionR\asession\"\xbc\a\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1328,7 +1502,8 @@ const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\x06totals\x18\x10 \x01(\v2\x1b.kaged.api.v1.SessionTotalsR\x06totals\x12$\n" +
 	"\vcage_status\x18\x11 \x01(\tH\bR\n" +
 	"cageStatus\x88\x01\x01\x12&\n" +
-	"\fissue_number\x18\x12 \x01(\x03H\tR\vissueNumber\x88\x01\x01B\a\n" +
+	"\fissue_number\x18\x12 \x01(\x03H\tR\vissueNumber\x88\x01\x01\x123\n" +
+	"\x06budget\x18\x13 \x01(\v2\x1b.kaged.api.v1.SessionBudgetR\x06budgetB\a\n" +
 	"\x05_nameB\b\n" +
 	"\x06_labelB\x11\n" +
 	"\x0f_blocked_reasonB\v\n" +
@@ -1338,7 +1513,18 @@ const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\x1b_max_output_tokens_overrideB\x0e\n" +
 	"\f_current_runB\x0e\n" +
 	"\f_cage_statusB\x0f\n" +
-	"\r_issue_number\"x\n" +
+	"\r_issue_number\"\xd7\x01\n" +
+	"\rSessionBudget\x12/\n" +
+	"\x05limit\x18\x01 \x01(\v2\x19.kaged.api.v1.BudgetLimitR\x05limit\x12-\n" +
+	"\x05spent\x18\x02 \x01(\v2\x17.kaged.api.v1.BudgetUseR\x05spent\x123\n" +
+	"\breserved\x18\x03 \x01(\v2\x17.kaged.api.v1.BudgetUseR\breserved\x121\n" +
+	"\bby_agent\x18\x04 \x03(\v2\x16.kaged.api.v1.AgentUseR\abyAgent\"i\n" +
+	"\bAgentUse\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x01 \x01(\tR\tagentPath\x12\x10\n" +
+	"\x03usd\x18\x02 \x01(\x01R\x03usd\x12\x16\n" +
+	"\x06tokens\x18\x03 \x01(\x03R\x06tokens\x12\x14\n" +
+	"\x05calls\x18\x04 \x01(\x03R\x05calls\"x\n" +
 	"\rSessionTotals\x12\x1b\n" +
 	"\ttokens_in\x18\x01 \x01(\x03R\btokensIn\x12\x1d\n" +
 	"\n" +
@@ -1356,14 +1542,15 @@ const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"agent_path\x18\x06 \x01(\tR\tagentPath\x125\n" +
 	"\x14parent_invocation_id\x18\a \x01(\tH\x00R\x12parentInvocationId\x88\x01\x01B\x17\n" +
-	"\x15_parent_invocation_id\"\xe9\x02\n" +
+	"\x15_parent_invocation_id\"\x99\x03\n" +
 	"\x14UpdateSessionRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12,\n" +
 	"\x05label\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05label\x12=\n" +
 	"\x0emodel_override\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\rmodelOverride\x12D\n" +
 	"\x12max_steps_override\x18\x04 \x01(\v2\x16.google.protobuf.ValueR\x10maxStepsOverride\x12S\n" +
 	"\x1amax_output_tokens_override\x18\x05 \x01(\v2\x16.google.protobuf.ValueR\x17maxOutputTokensOverride\x129\n" +
-	"\fissue_number\x18\x06 \x01(\v2\x16.google.protobuf.ValueR\vissueNumber\"H\n" +
+	"\fissue_number\x18\x06 \x01(\v2\x16.google.protobuf.ValueR\vissueNumber\x12.\n" +
+	"\x06budget\x18\a \x01(\v2\x16.google.protobuf.ValueR\x06budget\"H\n" +
 	"\x15UpdateSessionResponse\x12/\n" +
 	"\asession\x18\x01 \x01(\v2\x15.kaged.api.v1.SessionR\asession\"=\n" +
 	"\x11EndSessionRequest\x12\x0e\n" +
@@ -1394,7 +1581,7 @@ func file_kaged_api_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_api_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_api_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_kaged_api_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_kaged_api_v1_session_proto_goTypes = []any{
 	(SessionState)(0),             // 0: kaged.api.v1.SessionState
 	(*CreateSessionRequest)(nil),  // 1: kaged.api.v1.CreateSessionRequest
@@ -1405,34 +1592,45 @@ var file_kaged_api_v1_session_proto_goTypes = []any{
 	(*GetSessionRequest)(nil),     // 6: kaged.api.v1.GetSessionRequest
 	(*GetSessionResponse)(nil),    // 7: kaged.api.v1.GetSessionResponse
 	(*Session)(nil),               // 8: kaged.api.v1.Session
-	(*SessionTotals)(nil),         // 9: kaged.api.v1.SessionTotals
-	(*LiveSubagent)(nil),          // 10: kaged.api.v1.LiveSubagent
-	(*UpdateSessionRequest)(nil),  // 11: kaged.api.v1.UpdateSessionRequest
-	(*UpdateSessionResponse)(nil), // 12: kaged.api.v1.UpdateSessionResponse
-	(*EndSessionRequest)(nil),     // 13: kaged.api.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),    // 14: kaged.api.v1.EndSessionResponse
-	(*structpb.Value)(nil),        // 15: google.protobuf.Value
+	(*SessionBudget)(nil),         // 9: kaged.api.v1.SessionBudget
+	(*AgentUse)(nil),              // 10: kaged.api.v1.AgentUse
+	(*SessionTotals)(nil),         // 11: kaged.api.v1.SessionTotals
+	(*LiveSubagent)(nil),          // 12: kaged.api.v1.LiveSubagent
+	(*UpdateSessionRequest)(nil),  // 13: kaged.api.v1.UpdateSessionRequest
+	(*UpdateSessionResponse)(nil), // 14: kaged.api.v1.UpdateSessionResponse
+	(*EndSessionRequest)(nil),     // 15: kaged.api.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),    // 16: kaged.api.v1.EndSessionResponse
+	(*structpb.Value)(nil),        // 17: google.protobuf.Value
+	(*BudgetLimit)(nil),           // 18: kaged.api.v1.BudgetLimit
+	(*BudgetUse)(nil),             // 19: kaged.api.v1.BudgetUse
 }
 var file_kaged_api_v1_session_proto_depIdxs = []int32{
-	0,  // 0: kaged.api.v1.CreateSessionResponse.state:type_name -> kaged.api.v1.SessionState
-	5,  // 1: kaged.api.v1.ListSessionsResponse.items:type_name -> kaged.api.v1.SessionSummary
-	0,  // 2: kaged.api.v1.SessionSummary.state:type_name -> kaged.api.v1.SessionState
-	8,  // 3: kaged.api.v1.GetSessionResponse.session:type_name -> kaged.api.v1.Session
-	0,  // 4: kaged.api.v1.Session.state:type_name -> kaged.api.v1.SessionState
-	10, // 5: kaged.api.v1.Session.live_subagents:type_name -> kaged.api.v1.LiveSubagent
-	9,  // 6: kaged.api.v1.Session.totals:type_name -> kaged.api.v1.SessionTotals
-	15, // 7: kaged.api.v1.UpdateSessionRequest.label:type_name -> google.protobuf.Value
-	15, // 8: kaged.api.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
-	15, // 9: kaged.api.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
-	15, // 10: kaged.api.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
-	15, // 11: kaged.api.v1.UpdateSessionRequest.issue_number:type_name -> google.protobuf.Value
-	8,  // 12: kaged.api.v1.UpdateSessionResponse.session:type_name -> kaged.api.v1.Session
-	8,  // 13: kaged.api.v1.EndSessionResponse.session:type_name -> kaged.api.v1.Session
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	17, // 0: kaged.api.v1.CreateSessionRequest.budget:type_name -> google.protobuf.Value
+	0,  // 1: kaged.api.v1.CreateSessionResponse.state:type_name -> kaged.api.v1.SessionState
+	5,  // 2: kaged.api.v1.ListSessionsResponse.items:type_name -> kaged.api.v1.SessionSummary
+	0,  // 3: kaged.api.v1.SessionSummary.state:type_name -> kaged.api.v1.SessionState
+	8,  // 4: kaged.api.v1.GetSessionResponse.session:type_name -> kaged.api.v1.Session
+	0,  // 5: kaged.api.v1.Session.state:type_name -> kaged.api.v1.SessionState
+	12, // 6: kaged.api.v1.Session.live_subagents:type_name -> kaged.api.v1.LiveSubagent
+	11, // 7: kaged.api.v1.Session.totals:type_name -> kaged.api.v1.SessionTotals
+	9,  // 8: kaged.api.v1.Session.budget:type_name -> kaged.api.v1.SessionBudget
+	18, // 9: kaged.api.v1.SessionBudget.limit:type_name -> kaged.api.v1.BudgetLimit
+	19, // 10: kaged.api.v1.SessionBudget.spent:type_name -> kaged.api.v1.BudgetUse
+	19, // 11: kaged.api.v1.SessionBudget.reserved:type_name -> kaged.api.v1.BudgetUse
+	10, // 12: kaged.api.v1.SessionBudget.by_agent:type_name -> kaged.api.v1.AgentUse
+	17, // 13: kaged.api.v1.UpdateSessionRequest.label:type_name -> google.protobuf.Value
+	17, // 14: kaged.api.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
+	17, // 15: kaged.api.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
+	17, // 16: kaged.api.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
+	17, // 17: kaged.api.v1.UpdateSessionRequest.issue_number:type_name -> google.protobuf.Value
+	17, // 18: kaged.api.v1.UpdateSessionRequest.budget:type_name -> google.protobuf.Value
+	8,  // 19: kaged.api.v1.UpdateSessionResponse.session:type_name -> kaged.api.v1.Session
+	8,  // 20: kaged.api.v1.EndSessionResponse.session:type_name -> kaged.api.v1.Session
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_kaged_api_v1_session_proto_init() }
@@ -1440,19 +1638,20 @@ func file_kaged_api_v1_session_proto_init() {
 	if File_kaged_api_v1_session_proto != nil {
 		return
 	}
+	file_kaged_api_v1_budget_proto_init()
 	file_kaged_api_v1_session_proto_msgTypes[1].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[3].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[4].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[7].OneofWrappers = []any{}
-	file_kaged_api_v1_session_proto_msgTypes[8].OneofWrappers = []any{}
-	file_kaged_api_v1_session_proto_msgTypes[9].OneofWrappers = []any{}
+	file_kaged_api_v1_session_proto_msgTypes[10].OneofWrappers = []any{}
+	file_kaged_api_v1_session_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_session_proto_rawDesc), len(file_kaged_api_v1_session_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

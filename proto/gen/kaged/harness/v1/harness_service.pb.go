@@ -533,6 +533,7 @@ type RunRequest struct {
 	//	*RunRequest_Decision
 	//	*RunRequest_CancelInvocation
 	//	*RunRequest_Halt
+	//	*RunRequest_Granted
 	Request       isRunRequest_Request `protobuf_oneof:"request"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -656,6 +657,15 @@ func (x *RunRequest) GetHalt() *RunHalt {
 	return nil
 }
 
+func (x *RunRequest) GetGranted() *CallGranted {
+	if x != nil {
+		if x, ok := x.Request.(*RunRequest_Granted); ok {
+			return x.Granted
+		}
+	}
+	return nil
+}
+
 type isRunRequest_Request interface {
 	isRunRequest_Request()
 }
@@ -705,6 +715,11 @@ type RunRequest_Halt struct {
 	Halt *RunHalt `protobuf:"bytes,9,opt,name=halt,proto3,oneof"`
 }
 
+type RunRequest_Granted struct {
+	// A model call may be made, or may not; answers the call_wanted of the same call, if that waits.
+	Granted *CallGranted `protobuf:"bytes,10,opt,name=granted,proto3,oneof"`
+}
+
 func (*RunRequest_Start) isRunRequest_Request() {}
 
 func (*RunRequest_History) isRunRequest_Request() {}
@@ -722,6 +737,8 @@ func (*RunRequest_Decision) isRunRequest_Request() {}
 func (*RunRequest_CancelInvocation) isRunRequest_Request() {}
 
 func (*RunRequest_Halt) isRunRequest_Request() {}
+
+func (*RunRequest_Granted) isRunRequest_Request() {}
 
 // RunStart is everything a run depends on besides the conversation.
 type RunStart struct {
@@ -764,7 +781,9 @@ type RunStart struct {
 	// The most agents of the run that may live at once, the root's included; 0 for the harness's own limit.
 	LiveAgents int32 `protobuf:"varint,19,opt,name=live_agents,json=liveAgents,proto3" json:"live_agents,omitempty"`
 	// The number of the issue that the session is bound to, 0 for none. The root agent's tools know it.
-	IssueNumber   int64 `protobuf:"varint,20,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
+	IssueNumber int64 `protobuf:"varint,20,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
+	// Whether a budget of the session or the operator is set: then each call_wanted waits for its answer.
+	Metered       bool `protobuf:"varint,21,opt,name=metered,proto3" json:"metered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -930,6 +949,13 @@ func (x *RunStart) GetIssueNumber() int64 {
 		return x.IssueNumber
 	}
 	return 0
+}
+
+func (x *RunStart) GetMetered() bool {
+	if x != nil {
+		return x.Metered
+	}
+	return false
 }
 
 // JobPolicy is what a job that runs unattended may do: everything that only looks, and the tools named here.
@@ -1411,6 +1437,8 @@ type RunEvent struct {
 	//	*RunEvent_AgentEnded
 	//	*RunEvent_Retracted
 	//	*RunEvent_BudgetState
+	//	*RunEvent_CallWanted
+	//	*RunEvent_CallSettled
 	Event isRunEvent_Event `protobuf_oneof:"event"`
 	// The invocation it happened in, empty for the root agent's. finished and audit_head are of the root agent alone.
 	InvocationId  string `protobuf:"bytes,15,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
@@ -1617,6 +1645,24 @@ func (x *RunEvent) GetBudgetState() *BudgetState {
 	return nil
 }
 
+func (x *RunEvent) GetCallWanted() *CallWanted {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_CallWanted); ok {
+			return x.CallWanted
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetCallSettled() *CallSettled {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_CallSettled); ok {
+			return x.CallSettled
+		}
+	}
+	return nil
+}
+
 func (x *RunEvent) GetInvocationId() string {
 	if x != nil {
 		return x.InvocationId
@@ -1719,6 +1765,16 @@ type RunEvent_BudgetState struct {
 	BudgetState *BudgetState `protobuf:"bytes,19,opt,name=budget_state,json=budgetState,proto3,oneof"`
 }
 
+type RunEvent_CallWanted struct {
+	// A model call is about to be made. To be stored and, if the run is metered, answered.
+	CallWanted *CallWanted `protobuf:"bytes,20,opt,name=call_wanted,json=callWanted,proto3,oneof"`
+}
+
+type RunEvent_CallSettled struct {
+	// A model call is over. To be stored with the turn that follows at once, if it is of a turn.
+	CallSettled *CallSettled `protobuf:"bytes,21,opt,name=call_settled,json=callSettled,proto3,oneof"`
+}
+
 func (*RunEvent_MessageStart) isRunEvent_Event() {}
 
 func (*RunEvent_Delta) isRunEvent_Event() {}
@@ -1754,6 +1810,10 @@ func (*RunEvent_AgentEnded) isRunEvent_Event() {}
 func (*RunEvent_Retracted) isRunEvent_Event() {}
 
 func (*RunEvent_BudgetState) isRunEvent_Event() {}
+
+func (*RunEvent_CallWanted) isRunEvent_Event() {}
+
+func (*RunEvent_CallSettled) isRunEvent_Event() {}
 
 // BudgetState says how much of a budget is left. It comes at most once a second for a budget, and at each refusal.
 type BudgetState struct {
@@ -1901,6 +1961,234 @@ func (x *Amount) GetCalls() int64 {
 	return 0
 }
 
+// CallWanted is a model call that is about to be made, with the most that it may use.
+type CallWanted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call, from 1 in its invocation. One that was refused may be asked for again.
+	Call int32 `protobuf:"varint,1,opt,name=call,proto3" json:"call,omitempty"`
+	// The tree path of the agent.
+	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// provider:model.
+	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
+	// The most it may use.
+	Amount *Amount `protobuf:"bytes,4,opt,name=amount,proto3" json:"amount,omitempty"`
+	// Whether the model's price is not known.
+	Unpriced      bool `protobuf:"varint,5,opt,name=unpriced,proto3" json:"unpriced,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallWanted) Reset() {
+	*x = CallWanted{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallWanted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallWanted) ProtoMessage() {}
+
+func (x *CallWanted) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallWanted.ProtoReflect.Descriptor instead.
+func (*CallWanted) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CallWanted) GetCall() int32 {
+	if x != nil {
+		return x.Call
+	}
+	return 0
+}
+
+func (x *CallWanted) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *CallWanted) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *CallWanted) GetAmount() *Amount {
+	if x != nil {
+		return x.Amount
+	}
+	return nil
+}
+
+func (x *CallWanted) GetUnpriced() bool {
+	if x != nil {
+		return x.Unpriced
+	}
+	return false
+}
+
+// CallSettled is a model call that is over, with its use.
+type CallSettled struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call.
+	Call int32 `protobuf:"varint,1,opt,name=call,proto3" json:"call,omitempty"`
+	// Its use.
+	Amount *Amount `protobuf:"bytes,2,opt,name=amount,proto3" json:"amount,omitempty"`
+	// Whether its use is not known: amount is what was reserved.
+	Estimated bool `protobuf:"varint,3,opt,name=estimated,proto3" json:"estimated,omitempty"`
+	// Whether its turn follows.
+	OfTurn        bool `protobuf:"varint,4,opt,name=of_turn,json=ofTurn,proto3" json:"of_turn,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallSettled) Reset() {
+	*x = CallSettled{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallSettled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallSettled) ProtoMessage() {}
+
+func (x *CallSettled) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallSettled.ProtoReflect.Descriptor instead.
+func (*CallSettled) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *CallSettled) GetCall() int32 {
+	if x != nil {
+		return x.Call
+	}
+	return 0
+}
+
+func (x *CallSettled) GetAmount() *Amount {
+	if x != nil {
+		return x.Amount
+	}
+	return nil
+}
+
+func (x *CallSettled) GetEstimated() bool {
+	if x != nil {
+		return x.Estimated
+	}
+	return false
+}
+
+func (x *CallSettled) GetOfTurn() bool {
+	if x != nil {
+		return x.OfTurn
+	}
+	return false
+}
+
+// CallGranted answers a CallWanted.
+type CallGranted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The invocation, empty for the root agent's.
+	InvocationId string `protobuf:"bytes,1,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// The call.
+	Call int32 `protobuf:"varint,2,opt,name=call,proto3" json:"call,omitempty"`
+	// Why it may not be made; unset if it may.
+	Error *v1.Error `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	// Whether it may be granted once a call in flight is settled.
+	Waits         bool `protobuf:"varint,4,opt,name=waits,proto3" json:"waits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallGranted) Reset() {
+	*x = CallGranted{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallGranted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallGranted) ProtoMessage() {}
+
+func (x *CallGranted) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallGranted.ProtoReflect.Descriptor instead.
+func (*CallGranted) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *CallGranted) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
+func (x *CallGranted) GetCall() int32 {
+	if x != nil {
+		return x.Call
+	}
+	return 0
+}
+
+func (x *CallGranted) GetError() *v1.Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *CallGranted) GetWaits() bool {
+	if x != nil {
+		return x.Waits
+	}
+	return false
+}
+
 // AgentStarted is the beginning of an invocation.
 type AgentStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1928,7 +2216,7 @@ type AgentStarted struct {
 
 func (x *AgentStarted) Reset() {
 	*x = AgentStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2228,7 @@ func (x *AgentStarted) String() string {
 func (*AgentStarted) ProtoMessage() {}
 
 func (x *AgentStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2241,7 @@ func (x *AgentStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStarted.ProtoReflect.Descriptor instead.
 func (*AgentStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AgentStarted) GetParentInvocationId() string {
@@ -2050,7 +2338,7 @@ type AgentEnded struct {
 
 func (x *AgentEnded) Reset() {
 	*x = AgentEnded{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2350,7 @@ func (x *AgentEnded) String() string {
 func (*AgentEnded) ProtoMessage() {}
 
 func (x *AgentEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +2363,7 @@ func (x *AgentEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEnded.ProtoReflect.Descriptor instead.
 func (*AgentEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AgentEnded) GetOutcome() Outcome {
@@ -2182,7 +2470,7 @@ type CageChanged struct {
 
 func (x *CageChanged) Reset() {
 	*x = CageChanged{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2194,7 +2482,7 @@ func (x *CageChanged) String() string {
 func (*CageChanged) ProtoMessage() {}
 
 func (x *CageChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2207,7 +2495,7 @@ func (x *CageChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageChanged.ProtoReflect.Descriptor instead.
 func (*CageChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CageChanged) GetAgentPath() string {
@@ -2288,7 +2576,7 @@ type NetworkTried struct {
 
 func (x *NetworkTried) Reset() {
 	*x = NetworkTried{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2300,7 +2588,7 @@ func (x *NetworkTried) String() string {
 func (*NetworkTried) ProtoMessage() {}
 
 func (x *NetworkTried) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2313,7 +2601,7 @@ func (x *NetworkTried) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkTried.ProtoReflect.Descriptor instead.
 func (*NetworkTried) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NetworkTried) GetAgentPath() string {
@@ -2354,7 +2642,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2654,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2667,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MessageStart) GetProvider() string {
@@ -2423,7 +2711,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2723,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2736,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Delta) GetKind() DeltaKind {
@@ -2478,7 +2766,7 @@ type ToolCallStarted struct {
 
 func (x *ToolCallStarted) Reset() {
 	*x = ToolCallStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +2778,7 @@ func (x *ToolCallStarted) String() string {
 func (*ToolCallStarted) ProtoMessage() {}
 
 func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +2791,7 @@ func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallStarted.ProtoReflect.Descriptor instead.
 func (*ToolCallStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ToolCallStarted) GetCall() *ToolCall {
@@ -2535,7 +2823,7 @@ type ToolCallOutput struct {
 
 func (x *ToolCallOutput) Reset() {
 	*x = ToolCallOutput{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +2835,7 @@ func (x *ToolCallOutput) String() string {
 func (*ToolCallOutput) ProtoMessage() {}
 
 func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +2848,7 @@ func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallOutput.ProtoReflect.Descriptor instead.
 func (*ToolCallOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ToolCallOutput) GetToolCallId() string {
@@ -2603,7 +2891,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2615,7 +2903,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2628,7 +2916,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -2687,7 +2975,7 @@ type ToolCallFinished struct {
 
 func (x *ToolCallFinished) Reset() {
 	*x = ToolCallFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2699,7 +2987,7 @@ func (x *ToolCallFinished) String() string {
 func (*ToolCallFinished) ProtoMessage() {}
 
 func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2712,7 +3000,7 @@ func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallFinished.ProtoReflect.Descriptor instead.
 func (*ToolCallFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ToolCallFinished) GetResult() *ToolResult {
@@ -2782,7 +3070,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +3082,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +3095,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Turn) GetStep() int32 {
@@ -2877,7 +3165,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2889,7 +3177,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2902,7 +3190,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StepDone) GetStep() int32 {
@@ -2927,7 +3215,7 @@ type Retracted struct {
 
 func (x *Retracted) Reset() {
 	*x = Retracted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2939,7 +3227,7 @@ func (x *Retracted) String() string {
 func (*Retracted) ProtoMessage() {}
 
 func (x *Retracted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2952,7 +3240,7 @@ func (x *Retracted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retracted.ProtoReflect.Descriptor instead.
 func (*Retracted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Retracted) GetStep() int32 {
@@ -2995,7 +3283,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3007,7 +3295,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3020,7 +3308,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -3085,7 +3373,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3097,7 +3385,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3110,7 +3398,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -3202,7 +3490,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\atargets\x18\x02 \x03(\v2\x18.kaged.harness.v1.TargetR\atargets\"5\n" +
 	"\tAuditHead\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\tR\x04hash\x12\x14\n" +
-	"\x05items\x18\x02 \x01(\x05R\x05items\"\x96\x04\n" +
+	"\x05items\x18\x02 \x01(\x05R\x05items\"\xd1\x04\n" +
 	"\n" +
 	"RunRequest\x122\n" +
 	"\x05start\x18\x01 \x01(\v2\x1a.kaged.harness.v1.RunStartH\x00R\x05start\x125\n" +
@@ -3213,8 +3501,10 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x02go\x18\x06 \x01(\v2\x17.kaged.harness.v1.RunGoH\x00R\x02go\x12@\n" +
 	"\bdecision\x18\a \x01(\v2\".kaged.harness.v1.ApprovalDecisionH\x00R\bdecision\x12Q\n" +
 	"\x11cancel_invocation\x18\b \x01(\v2\".kaged.harness.v1.CancelInvocationH\x00R\x10cancelInvocation\x12/\n" +
-	"\x04halt\x18\t \x01(\v2\x19.kaged.harness.v1.RunHaltH\x00R\x04haltB\t\n" +
-	"\arequest\"\xec\a\n" +
+	"\x04halt\x18\t \x01(\v2\x19.kaged.harness.v1.RunHaltH\x00R\x04halt\x129\n" +
+	"\agranted\x18\n" +
+	" \x01(\v2\x1d.kaged.harness.v1.CallGrantedH\x00R\agrantedB\t\n" +
+	"\arequest\"\x86\b\n" +
 	"\bRunStart\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -3243,7 +3533,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x03job\x18\x11 \x01(\v2\x1b.kaged.harness.v1.JobPolicyR\x03job\x12\x1f\n" +
 	"\vlive_agents\x18\x13 \x01(\x05R\n" +
 	"liveAgents\x12!\n" +
-	"\fissue_number\x18\x14 \x01(\x03R\vissueNumber\x1a:\n" +
+	"\fissue_number\x18\x14 \x01(\x03R\vissueNumber\x12\x18\n" +
+	"\ametered\x18\x15 \x01(\bR\ametered\x1a:\n" +
 	"\fPromptsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aR\n" +
@@ -3279,7 +3570,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x10CancelInvocation\x12#\n" +
 	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\t\n" +
-	"\aRunHalt\"\x86\t\n" +
+	"\aRunHalt\"\x8b\n" +
+	"\n" +
 	"\bRunEvent\x12E\n" +
 	"\rmessage_start\x18\x01 \x01(\v2\x1e.kaged.harness.v1.MessageStartH\x00R\fmessageStart\x12/\n" +
 	"\x05delta\x18\x02 \x01(\v2\x17.kaged.harness.v1.DeltaH\x00R\x05delta\x12@\n" +
@@ -3303,7 +3595,10 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\vagent_ended\x18\x11 \x01(\v2\x1c.kaged.harness.v1.AgentEndedH\x00R\n" +
 	"agentEnded\x12;\n" +
 	"\tretracted\x18\x12 \x01(\v2\x1b.kaged.harness.v1.RetractedH\x00R\tretracted\x12B\n" +
-	"\fbudget_state\x18\x13 \x01(\v2\x1d.kaged.harness.v1.BudgetStateH\x00R\vbudgetState\x12#\n" +
+	"\fbudget_state\x18\x13 \x01(\v2\x1d.kaged.harness.v1.BudgetStateH\x00R\vbudgetState\x12?\n" +
+	"\vcall_wanted\x18\x14 \x01(\v2\x1c.kaged.harness.v1.CallWantedH\x00R\n" +
+	"callWanted\x12B\n" +
+	"\fcall_settled\x18\x15 \x01(\v2\x1d.kaged.harness.v1.CallSettledH\x00R\vcallSettled\x12#\n" +
 	"\rinvocation_id\x18\x0f \x01(\tR\finvocationIdB\a\n" +
 	"\x05event\"\xd8\x01\n" +
 	"\vBudgetState\x12\x14\n" +
@@ -3316,7 +3611,25 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x06Amount\x12\x19\n" +
 	"\bnano_usd\x18\x01 \x01(\x03R\ananoUsd\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12\x14\n" +
-	"\x05calls\x18\x03 \x01(\x03R\x05calls\"\xb7\x02\n" +
+	"\x05calls\x18\x03 \x01(\x03R\x05calls\"\xa3\x01\n" +
+	"\n" +
+	"CallWanted\x12\x12\n" +
+	"\x04call\x18\x01 \x01(\x05R\x04call\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x02 \x01(\tR\tagentPath\x12\x14\n" +
+	"\x05model\x18\x03 \x01(\tR\x05model\x120\n" +
+	"\x06amount\x18\x04 \x01(\v2\x18.kaged.harness.v1.AmountR\x06amount\x12\x1a\n" +
+	"\bunpriced\x18\x05 \x01(\bR\bunpriced\"\x8a\x01\n" +
+	"\vCallSettled\x12\x12\n" +
+	"\x04call\x18\x01 \x01(\x05R\x04call\x120\n" +
+	"\x06amount\x18\x02 \x01(\v2\x18.kaged.harness.v1.AmountR\x06amount\x12\x1c\n" +
+	"\testimated\x18\x03 \x01(\bR\testimated\x12\x17\n" +
+	"\aof_turn\x18\x04 \x01(\bR\x06ofTurn\"\x8a\x01\n" +
+	"\vCallGranted\x12#\n" +
+	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x12\x12\n" +
+	"\x04call\x18\x02 \x01(\x05R\x04call\x12,\n" +
+	"\x05error\x18\x03 \x01(\v2\x16.kaged.common.v1.ErrorR\x05error\x12\x14\n" +
+	"\x05waits\x18\x04 \x01(\bR\x05waits\"\xb7\x02\n" +
 	"\fAgentStarted\x120\n" +
 	"\x14parent_invocation_id\x18\x01 \x01(\tR\x12parentInvocationId\x12 \n" +
 	"\ftool_call_id\x18\x02 \x01(\tR\n" +
@@ -3464,7 +3777,7 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(StepPart)(0),              // 0: kaged.harness.v1.StepPart
 	(ApprovalVerdict)(0),       // 1: kaged.harness.v1.ApprovalVerdict
@@ -3488,44 +3801,47 @@ var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(*RunEvent)(nil),           // 19: kaged.harness.v1.RunEvent
 	(*BudgetState)(nil),        // 20: kaged.harness.v1.BudgetState
 	(*Amount)(nil),             // 21: kaged.harness.v1.Amount
-	(*AgentStarted)(nil),       // 22: kaged.harness.v1.AgentStarted
-	(*AgentEnded)(nil),         // 23: kaged.harness.v1.AgentEnded
-	(*CageChanged)(nil),        // 24: kaged.harness.v1.CageChanged
-	(*NetworkTried)(nil),       // 25: kaged.harness.v1.NetworkTried
-	(*MessageStart)(nil),       // 26: kaged.harness.v1.MessageStart
-	(*Delta)(nil),              // 27: kaged.harness.v1.Delta
-	(*ToolCallStarted)(nil),    // 28: kaged.harness.v1.ToolCallStarted
-	(*ToolCallOutput)(nil),     // 29: kaged.harness.v1.ToolCallOutput
-	(*ApprovalRequested)(nil),  // 30: kaged.harness.v1.ApprovalRequested
-	(*ToolCallFinished)(nil),   // 31: kaged.harness.v1.ToolCallFinished
-	(*Turn)(nil),               // 32: kaged.harness.v1.Turn
-	(*StepDone)(nil),           // 33: kaged.harness.v1.StepDone
-	(*Retracted)(nil),          // 34: kaged.harness.v1.Retracted
-	(*Retry)(nil),              // 35: kaged.harness.v1.Retry
-	(*RunFinished)(nil),        // 36: kaged.harness.v1.RunFinished
-	nil,                        // 37: kaged.harness.v1.Target.HeadersEntry
-	nil,                        // 38: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                        // 39: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                        // 40: kaged.harness.v1.StepStored.RoutesEntry
-	(*v1.Error)(nil),           // 41: kaged.common.v1.Error
-	(*CompiledProject)(nil),    // 42: kaged.harness.v1.CompiledProject
-	(*Message)(nil),            // 43: kaged.harness.v1.Message
-	(*v1.AuditRecord)(nil),     // 44: kaged.common.v1.AuditRecord
-	(*Usage)(nil),              // 45: kaged.harness.v1.Usage
-	(*Cost)(nil),               // 46: kaged.harness.v1.Cost
-	(*v1.CageFinding)(nil),     // 47: kaged.common.v1.CageFinding
-	(*v1.NetworkAttempt)(nil),  // 48: kaged.common.v1.NetworkAttempt
-	(*ToolCall)(nil),           // 49: kaged.harness.v1.ToolCall
-	(*v1.ApprovalSubject)(nil), // 50: kaged.common.v1.ApprovalSubject
-	(*ToolResult)(nil),         // 51: kaged.harness.v1.ToolResult
-	(*Block)(nil),              // 52: kaged.harness.v1.Block
-	(StopReason)(0),            // 53: kaged.harness.v1.StopReason
-	(*Stats)(nil),              // 54: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),    // 55: google.protobuf.Struct
+	(*CallWanted)(nil),         // 22: kaged.harness.v1.CallWanted
+	(*CallSettled)(nil),        // 23: kaged.harness.v1.CallSettled
+	(*CallGranted)(nil),        // 24: kaged.harness.v1.CallGranted
+	(*AgentStarted)(nil),       // 25: kaged.harness.v1.AgentStarted
+	(*AgentEnded)(nil),         // 26: kaged.harness.v1.AgentEnded
+	(*CageChanged)(nil),        // 27: kaged.harness.v1.CageChanged
+	(*NetworkTried)(nil),       // 28: kaged.harness.v1.NetworkTried
+	(*MessageStart)(nil),       // 29: kaged.harness.v1.MessageStart
+	(*Delta)(nil),              // 30: kaged.harness.v1.Delta
+	(*ToolCallStarted)(nil),    // 31: kaged.harness.v1.ToolCallStarted
+	(*ToolCallOutput)(nil),     // 32: kaged.harness.v1.ToolCallOutput
+	(*ApprovalRequested)(nil),  // 33: kaged.harness.v1.ApprovalRequested
+	(*ToolCallFinished)(nil),   // 34: kaged.harness.v1.ToolCallFinished
+	(*Turn)(nil),               // 35: kaged.harness.v1.Turn
+	(*StepDone)(nil),           // 36: kaged.harness.v1.StepDone
+	(*Retracted)(nil),          // 37: kaged.harness.v1.Retracted
+	(*Retry)(nil),              // 38: kaged.harness.v1.Retry
+	(*RunFinished)(nil),        // 39: kaged.harness.v1.RunFinished
+	nil,                        // 40: kaged.harness.v1.Target.HeadersEntry
+	nil,                        // 41: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                        // 42: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                        // 43: kaged.harness.v1.StepStored.RoutesEntry
+	(*v1.Error)(nil),           // 44: kaged.common.v1.Error
+	(*CompiledProject)(nil),    // 45: kaged.harness.v1.CompiledProject
+	(*Message)(nil),            // 46: kaged.harness.v1.Message
+	(*v1.AuditRecord)(nil),     // 47: kaged.common.v1.AuditRecord
+	(*Usage)(nil),              // 48: kaged.harness.v1.Usage
+	(*Cost)(nil),               // 49: kaged.harness.v1.Cost
+	(*v1.CageFinding)(nil),     // 50: kaged.common.v1.CageFinding
+	(*v1.NetworkAttempt)(nil),  // 51: kaged.common.v1.NetworkAttempt
+	(*ToolCall)(nil),           // 52: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil), // 53: kaged.common.v1.ApprovalSubject
+	(*ToolResult)(nil),         // 54: kaged.harness.v1.ToolResult
+	(*Block)(nil),              // 55: kaged.harness.v1.Block
+	(StopReason)(0),            // 56: kaged.harness.v1.StopReason
+	(*Stats)(nil),              // 57: kaged.harness.v1.Stats
+	(*structpb.Struct)(nil),    // 58: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
-	37, // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	41, // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	40, // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	44, // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
 	5,  // 2: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
 	9,  // 3: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
 	11, // 4: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
@@ -3536,76 +3852,82 @@ var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
 	15, // 9: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
 	17, // 10: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
 	18, // 11: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
-	42, // 12: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	38, // 13: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	39, // 14: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
-	7,  // 15: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
-	4,  // 16: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
-	10, // 17: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
-	43, // 18: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
-	0,  // 19: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	40, // 20: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
-	1,  // 21: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
-	26, // 22: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	27, // 23: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	28, // 24: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	29, // 25: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	31, // 26: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	32, // 27: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	33, // 28: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	44, // 29: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	35, // 30: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	36, // 31: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
-	7,  // 32: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	30, // 33: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
-	24, // 34: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
-	25, // 35: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
-	22, // 36: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
-	23, // 37: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
-	34, // 38: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
-	20, // 39: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
-	21, // 40: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
-	21, // 41: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
-	21, // 42: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
-	44, // 43: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
-	3,  // 44: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
-	41, // 45: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
-	45, // 46: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
-	46, // 47: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
-	44, // 48: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
-	44, // 49: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
-	47, // 50: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
-	48, // 51: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
-	44, // 52: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
-	2,  // 53: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	49, // 54: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	50, // 55: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	44, // 56: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	51, // 57: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	44, // 58: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	41, // 59: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	52, // 60: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	53, // 61: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	45, // 62: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	54, // 63: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	44, // 64: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
-	41, // 65: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	3,  // 66: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	53, // 67: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	45, // 68: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	54, // 69: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	41, // 70: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	52, // 71: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	55, // 72: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	6,  // 73: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	6,  // 74: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	8,  // 75: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	19, // 76: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	76, // [76:77] is the sub-list for method output_type
-	75, // [75:76] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	24, // 12: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
+	45, // 13: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	41, // 14: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	42, // 15: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	7,  // 16: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
+	4,  // 17: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
+	10, // 18: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
+	46, // 19: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	0,  // 20: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
+	43, // 21: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	1,  // 22: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
+	29, // 23: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	30, // 24: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	31, // 25: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	32, // 26: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	34, // 27: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	35, // 28: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	36, // 29: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	47, // 30: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	38, // 31: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	39, // 32: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	7,  // 33: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
+	33, // 34: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	27, // 35: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
+	28, // 36: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
+	25, // 37: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
+	26, // 38: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
+	37, // 39: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
+	20, // 40: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
+	22, // 41: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
+	23, // 42: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
+	21, // 43: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
+	21, // 44: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
+	21, // 45: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
+	21, // 46: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
+	21, // 47: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
+	44, // 48: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
+	47, // 49: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
+	3,  // 50: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
+	44, // 51: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
+	48, // 52: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
+	49, // 53: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
+	47, // 54: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
+	47, // 55: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
+	50, // 56: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
+	51, // 57: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	47, // 58: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	2,  // 59: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	52, // 60: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	53, // 61: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	47, // 62: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	54, // 63: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	47, // 64: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	44, // 65: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	55, // 66: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	56, // 67: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	48, // 68: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	57, // 69: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	47, // 70: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
+	44, // 71: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	3,  // 72: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	56, // 73: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	48, // 74: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	57, // 75: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	44, // 76: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	55, // 77: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	58, // 78: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	6,  // 79: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	6,  // 80: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	8,  // 81: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	19, // 82: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	82, // [82:83] is the sub-list for method output_type
+	81, // [81:82] is the sub-list for method input_type
+	81, // [81:81] is the sub-list for extension type_name
+	81, // [81:81] is the sub-list for extension extendee
+	0,  // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -3625,6 +3947,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunRequest_Decision)(nil),
 		(*RunRequest_CancelInvocation)(nil),
 		(*RunRequest_Halt)(nil),
+		(*RunRequest_Granted)(nil),
 	}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[5].OneofWrappers = []any{}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[15].OneofWrappers = []any{
@@ -3646,6 +3969,8 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunEvent_AgentEnded)(nil),
 		(*RunEvent_Retracted)(nil),
 		(*RunEvent_BudgetState)(nil),
+		(*RunEvent_CallWanted)(nil),
+		(*RunEvent_CallSettled)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3653,7 +3978,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   37,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

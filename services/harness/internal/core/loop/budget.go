@@ -33,7 +33,7 @@ func (v *invocation) open(up *budget.Account) {
 
 // outputBound returns max_output_tokens of the invocation's requests on a route: under a budget there is one.
 func (v *invocation) outputBound(route contract.Route) int {
-	if v.maxOutput > 0 || !v.account.Bounds() {
+	if v.maxOutput > 0 || !v.start.Metered && !v.account.Bounds() {
 		return v.maxOutput
 	}
 	most := boundedOutput
@@ -54,12 +54,50 @@ func (v *invocation) reserve(ctx context.Context, req *llm.Request, t llm.Target
 	if !priced {
 		call.Unpriced = t.Provider + ":" + t.Model
 	}
+	v.calls++
+	said := contract.CallWanted{
+		Call: v.calls, Agent: v.agent.Path, Model: valid(t.Provider + ":" + t.Model), Amount: wanted, Unpriced: !priced,
+	}
+	if v.start.Metered {
+		call.Above = func(ctx context.Context) (bool, error) { return v.grant(ctx, said) }
+	}
 	r, err := v.account.Reserve(ctx, call)
 	if err != nil {
 		return nil, v.overdrawn(err)
 	}
+	if !v.start.Metered {
+		if err := v.emit(said); err != nil {
+			r.Settle(contract.Amount{})
+			return nil, err
+		}
+	}
 	v.asked = size
 	return r, nil
+}
+
+// grant asks the budgets of the session and the operator.
+func (v *invocation) grant(ctx context.Context, w contract.CallWanted) (waits bool, err error) {
+	answer, err := v.sink.Grant(ctx, v.id, w)
+	if err != nil {
+		// It may have been granted, and is not made.
+		if gone := v.emit(contract.CallSettled{Call: w.Call}); gone != nil {
+			return false, gone
+		}
+		return false, err
+	}
+	if answer.Err != nil {
+		return answer.Waits, answer.Err
+	}
+	return false, nil
+}
+
+// settle ends the reservation of the last call, once. It tells the caller of the run, whose turn follows with ofTurn.
+func (v *invocation) settle(used contract.Amount, estimated, ofTurn bool) error {
+	if v.held == nil || v.settled == v.calls {
+		return nil
+	}
+	v.settled = v.calls
+	return v.emit(contract.CallSettled{Call: v.calls, Amount: used, Estimated: estimated, OfTurn: ofTurn})
 }
 
 // overdrawn shows and records a call that a budget refused.

@@ -197,8 +197,20 @@ type sink struct {
 	onEmit func(contract.Event) error
 	// store answers a question for storage; nil says yes.
 	store func(ctx context.Context, half Half) (map[string]contract.Route, error)
+	// grant answers a call that is wanted; nil grants it.
+	grant func(ctx context.Context, w contract.CallWanted) (contract.CallGranted, error)
 	// answer answers a request for approval; nil waits for ctx.
 	answer func(ctx context.Context, q contract.ApprovalRequested) (contract.Decision, error)
+}
+
+func (s *sink) Grant(ctx context.Context, invocation string, w contract.CallWanted) (contract.CallGranted, error) {
+	if err := s.Emit(contract.Happening{InvocationID: invocation, Event: w}); err != nil {
+		return contract.CallGranted{}, err
+	}
+	if s.grant != nil {
+		return s.grant(ctx, w)
+	}
+	return contract.CallGranted{Call: w.Call}, nil
 }
 
 func (s *sink) Ask(ctx context.Context, invocation string, q contract.ApprovalRequested) (contract.Decision, error) {

@@ -165,7 +165,11 @@ func (a *attempts) once(ctx context.Context, c candidate) (answer, error) {
 	a.run.held = held
 	ans, err := a.run.watched(ctx, c.driver, req, c.Target)
 	if err != nil {
-		held.Settle(unfinished(ans, held))
+		used := unfinished(ans, held)
+		if gone := a.run.settle(used, ans.accepted, false); gone != nil {
+			err = gone
+		}
+		held.Settle(used)
 	}
 	return ans, err
 }

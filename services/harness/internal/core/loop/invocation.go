@@ -55,6 +55,8 @@ type invocation struct {
 	broken   brokenOff    // of the turn that is coming in
 	said     string       // the text of the last turn that has one
 	asked    int64        // the size of the last request
+	calls    int          // requests that were reserved for
+	settled  int          // the last of them that is settled
 	answered sized        // the last that was answered
 
 	cage *held                   // nil for none
@@ -84,7 +86,9 @@ func (v *invocation) run(ctx context.Context) (fin contract.Finished) {
 	defer v.account.Start(func(over *fault.Error) { v.quit(over) })()
 	defer func() {
 		if v.held != nil {
-			v.held.Settle(v.held.Amount()) // a defect kept its call from being settled
+			// A defect kept its call from being settled. A sink that is gone is no further concern.
+			_ = v.settle(v.held.Amount(), true, false)
+			v.held.Settle(v.held.Amount())
 		}
 	}()
 	defer v.leaveCage()
@@ -252,7 +256,9 @@ func (v *invocation) oneStep(ctx context.Context) (more bool, err error) {
 		Wait: slices.ContainsFunc(calls, func(c llm.ToolCall) bool { return !v.parallel(c) }),
 	}
 	used := v.used(ans, own) // broken answers were settled when they broke off
-	err = v.emit(turn)
+	if err = v.settle(used, false, true); err == nil {
+		err = v.emit(turn)
+	}
 	v.held.Settle(used)
 	if err == nil {
 		err = v.showBudgets(false)

@@ -1,8 +1,10 @@
 package run
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"kaged.dev/pkg/termtext"
@@ -67,4 +69,19 @@ func (m budgetView) share() (percent int, parts []string) {
 		add(float64(m.Spent.Calls), float64(*l), fmt.Sprintf("%d of %d calls", m.Spent.Calls, *l))
 	}
 	return percent, parts
+}
+
+// setBudget gives the session the budget of the flags, if there are any.
+func (f runFlags) setBudget(ctx context.Context, c *client.Client, session string) error {
+	budget := map[string]any{}
+	if f.budgetUSD > 0 {
+		budget["usd"] = f.budgetUSD
+	}
+	if f.budgetTokens > 0 {
+		budget["tokens"] = f.budgetTokens
+	}
+	if len(budget) == 0 {
+		return nil
+	}
+	return c.Do(ctx, http.MethodPut, "/api/v1/sessions/"+session, map[string]any{"budget": budget}, nil)
 }

@@ -54,6 +54,8 @@ type runFlags struct {
 	maxSteps, maxOutputTokens int
 	issue                     int64
 	json, yes, takeover       bool
+	budgetUSD                 float64
+	budgetTokens              int64
 }
 
 func Command(a kit.App, p *kit.Places) *cobra.Command {
@@ -107,6 +109,8 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd.Flags().IntVar(&f.maxOutputTokens, "max-output-tokens", 0, "the most output tokens of a model call (default: the project's)")
 	cmd.Flags().Int64Var(&f.issue, "issue", 0,
 		"the number of the issue that the session works on (default: none, or the one it has)")
+	cmd.Flags().Float64Var(&f.budgetUSD, "budget-usd", 0, "give the session a budget in US dollars")
+	cmd.Flags().Int64Var(&f.budgetTokens, "budget-tokens", 0, "give the session a budget in tokens")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve what needs approval")
 	cmd.Flags().BoolVar(&f.takeover, "takeover", false, "attach to the session even if another client is attached, whose connection then ends")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the session's frames as JSON lines instead of text")
@@ -123,6 +127,9 @@ func (f runFlags) check(cmd *cobra.Command) error {
 	}
 	if cmd.Flags().Changed("issue") && f.issue < 1 {
 		return kit.Misused(cmd, "--issue is %d and must be the number of an issue, from 1", f.issue)
+	}
+	if cmd.Flags().Changed("budget-usd") && f.budgetUSD <= 0 || cmd.Flags().Changed("budget-tokens") && f.budgetTokens < 1 {
+		return kit.Misused(cmd, "--budget-usd and --budget-tokens must be greater than zero")
 	}
 	if _, _, ok := config.SplitTarget(f.model); f.model != "" && !ok {
 		return kit.Misused(cmd, "--model is %q and must be of the form PROVIDER:MODEL", f.model)
@@ -144,6 +151,9 @@ func work(ctx context.Context, a kit.App, c *client.Client, f runFlags, prompt s
 			return err
 		}
 		fmt.Fprintf(a.Stderr, "session %s (continue: kaged run --session %s)\n", session, session)
+	}
+	if err := f.setBudget(ctx, c, session); err != nil {
+		return err
 	}
 	if err := sayAgents(ctx, a, c, f, session); err != nil {
 		return err

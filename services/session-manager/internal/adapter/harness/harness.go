@@ -116,7 +116,7 @@ func (h *Harness) start(s runs.Start, compiled *harnessv1.CompiledProject) *harn
 		RequestId: s.RequestID, Compiled: compiled, Prompts: s.Inputs.Prompts, Routes: harnesswire.Routes(s.Routes), ProjectRoot: s.Session.ProjectPath,
 		Workspace: s.Session.Workspace, NoSandbox: h.noSandbox, DefaultTools: harnesswire.Switches(s.Inputs.Config.ToolRules()),
 		AuditHead: harnesswire.AuditHead(s.Session.AuditHead), IssueNumber: s.Run.Issue,
-		LiveAgents: int32(s.Inputs.Config.Limits().LiveAgents),
+		LiveAgents: int32(s.Inputs.Config.Limits().LiveAgents), Metered: s.Metered(),
 	}
 	steps := s.Session.Overrides.MaxSteps
 	if steps == 0 && compiled.GetRoot().MaxSteps == nil {

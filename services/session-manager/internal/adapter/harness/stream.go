@@ -135,6 +135,11 @@ func (s *stream) Decide(approvalID string, d contract.Decision) error {
 	}})
 }
 
+// Grant implements [runs.Stream].
+func (s *stream) Grant(invocation string, g contract.CallGranted) error {
+	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Granted{Granted: harnesswire.Granted(invocation, g)}})
+}
+
 // Cancel implements [runs.Stream].
 func (s *stream) Cancel(reason string) error {
 	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Cancel{Cancel: &harnessv1.RunCancel{Reason: reason}}})

@@ -69,6 +69,9 @@ func editFromProto(req *apiv1.UpdateSessionRequest) (sessions.Edit, error) {
 	if e.MaxSteps, err = wholeField("max_steps_override", req.GetMaxStepsOverride()); err != nil {
 		return e, err
 	}
+	if e.Budget, err = budgetField(req.GetBudget()); err != nil {
+		return e, err
+	}
 	if e.MaxOutputTokens, err = wholeField("max_output_tokens_override", req.GetMaxOutputTokensOverride()); err != nil {
 		return e, err
 	}

@@ -14,6 +14,11 @@ import (
 // whole returns a session with the agents at work in it.
 func (s *Server) whole(ctx context.Context, r record.Session) (*apiv1.Session, error) {
 	out := session(r)
+	use, err := s.sessions.Use(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	out.Budget = budget(r.Budget, use)
 	if r.CurrentRun == "" {
 		return out, nil
 	}

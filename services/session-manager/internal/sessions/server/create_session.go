@@ -9,10 +9,18 @@ import (
 
 // CreateSession starts a conversation; no work begins.
 func (s *Server) CreateSession(ctx context.Context, req *apiv1.CreateSessionRequest) (*apiv1.CreateSessionResponse, error) {
-	created, err := s.sessions.Create(ctx, sessions.NewSession{
+	bound, err := budgetField(req.GetBudget())
+	if err != nil {
+		return nil, err
+	}
+	in := sessions.NewSession{
 		ProjectID: req.GetProjectId(), Name: req.GetName(), Label: req.GetLabel(), ResumeFrom: req.GetResumeFrom(),
 		Issue: req.GetIssueNumber(),
-	})
+	}
+	if bound.Value != nil {
+		in.Budget = *bound.Value
+	}
+	created, err := s.sessions.Create(ctx, in)
 	if err != nil {
 		return nil, err
 	}

@@ -177,6 +177,9 @@ func queueRun(ctx context.Context, q *db.Queries, c record.Change) error {
 	if err := queueInvocations(ctx, q, c); err != nil {
 		return err
 	}
+	if err := queueSpend(ctx, q, c); err != nil {
+		return err
+	}
 	for _, half := range c.Steps {
 		params, err := stepParams(half, c.At)
 		if err != nil {
@@ -210,6 +213,9 @@ func patchParams(session string, patch record.Patch, at int64) db.PatchSessionPa
 	}
 	if patch.State != "" {
 		p.State = (*string)(&patch.State)
+	}
+	if patch.Budget != nil {
+		p.Budget = text([]byte(budgetText(*patch.Budget)))
 	}
 	if patch.AuditHead != nil {
 		items := int32(patch.AuditHead.Items)

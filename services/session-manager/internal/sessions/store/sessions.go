@@ -44,6 +44,7 @@ func (s *Sessions) Create(ctx context.Context, n record.Session, forkFrom string
 			ID: n.ID, Owner: n.Owner, ProjectID: n.ProjectID, Label: n.Label, CompiledHash: n.CompiledHash,
 			ProjectPath: n.ProjectPath, Workspace: n.Workspace, ResumeFrom: forkFrom, CreatedAt: n.CreatedAt,
 			IssueNumber: n.Issue,
+			Budget:      budgetText(n.Budget),
 		})
 		if err != nil {
 			return err
@@ -102,7 +103,8 @@ func sessionFromRow(row db.GetSessionRow) record.Session {
 		CompiledHash: row.CompiledHash, ProjectPath: row.ProjectPath, Workspace: row.Workspace, ResumeFrom: row.ResumeFrom,
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, EndedAt: row.EndedAt, MessageCount: row.MessageCount,
 		AuditHead: contract.AuditHead{Hash: row.AuditHeadHash, Items: int(row.AuditHeadItems)}, ResumeRun: row.ResumeRun,
-		Issue: row.IssueNumber,
+		Issue:  row.IssueNumber,
+		Budget: budgetFromText(row.Budget),
 	}
 	if row.RunID != "" && !record.RunState(row.RunState).Over() {
 		out.CurrentRun, out.CurrentMessage, out.Cage = row.RunID, row.RunMessage, contract.CageStatus(row.RunCage)

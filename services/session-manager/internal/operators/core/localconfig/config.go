@@ -9,9 +9,12 @@ package localconfig
 import (
 	"context"
 	"slices"
+	"time"
 
 	"kaged.dev/pkg/catalogue"
+	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 )
 
@@ -31,6 +34,7 @@ type Config struct {
 	preferences Preferences
 	limits      Limits
 	asksFirst   bool
+	budget      config.Budget
 	dormant     []Dormant
 }
 
@@ -55,6 +59,28 @@ func (c *Config) Preferences() Preferences { return c.preferences }
 
 // Limits returns the bounds of the operator's work.
 func (c *Config) Limits() Limits { return c.limits }
+
+// Budget returns the operator's budget for a period.
+func (c *Config) Budget() contract.Budget {
+	b := c.budget
+	return contract.Budget{
+		Limit:         contract.Amount{NanoUSD: dsl.Nano(b.USD), Tokens: b.Tokens, Calls: b.Calls},
+		AllowUnpriced: b.Unpriced == config.UnpricedAllow,
+	}
+}
+
+// BudgetSince returns the beginning of the budget's period at a moment, in milliseconds.
+func (c *Config) BudgetSince(at time.Time) int64 {
+	at = at.UTC()
+	y, m, d := at.Date()
+	switch c.budget.Per {
+	case config.PerMonth:
+		d = 1
+	case config.PerWeek:
+		d -= (int(at.Weekday()) + 6) % 7
+	}
+	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC).UnixMilli()
+}
 
 // AsksFirst says whether the first load of a project waits for an operator's approval.
 func (c *Config) AsksFirst() bool { return c.asksFirst }

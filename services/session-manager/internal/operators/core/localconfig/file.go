@@ -135,7 +135,7 @@ func (f *File) build(file *config.File) *Config {
 			OperatorName: file.OperatorName, Theme: file.UI.Theme, Timezone: file.UI.Timezone, Locale: file.UI.Locale,
 		},
 		limits: Limits(file.Limits), asksFirst: file.Projects.FirstLoad == config.FirstLoadAsks,
-		toolRules: file.DefaultTools,
+		toolRules: file.DefaultTools, budget: file.Budget,
 	}
 	for _, d := range file.NotInForce() {
 		c.dormant = append(c.dormant, Dormant(d))

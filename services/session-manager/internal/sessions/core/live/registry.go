@@ -24,6 +24,9 @@ type Store interface {
 	Load(ctx context.Context, session string) (Loaded, error)
 	// Apply applies a change. With again the change may have been applied by an earlier try, and then nothing happens.
 	Apply(ctx context.Context, f lease.Fence, c record.Change, again bool) error
+	// Reserve judges a claim and stores its reservation if the call may be made. A claim that an earlier try stored is
+	// allowed.
+	Reserve(ctx context.Context, f lease.Fence, c record.Claim) (record.Verdict, error)
 	// History returns all messages of a session in order.
 	History(ctx context.Context, session string) ([]record.Message, error)
 	// Steps returns the stored steps in order of an invocation in a run, or of the root agent where that is "".

@@ -106,6 +106,21 @@ func (s *Session) Commit(ctx context.Context, c record.Change, between crash.Poi
 	return ctx.Err()
 }
 
+// Reserve implements [runs.Desk].
+func (s *Session) Reserve(ctx context.Context, c record.Claim) (record.Verdict, error) {
+	for range pauses.Each(ctx) {
+		v, err := s.g.Store.Reserve(ctx, s.fence, c)
+		if !errors.Is(err, fault.Unavailable) {
+			if err != nil && ctx.Err() == nil {
+				s.g.drop(s, err)
+			}
+			return v, err
+		}
+		s.g.Log.Warn("a model call waits for the store", "session", s.ID, "error", err)
+	}
+	return record.Verdict{}, ctx.Err()
+}
+
 // Update changes the session as decide says, which is given it as it is and cannot be overtaken. then, unless nil, is
 // called when the change is committed, before any other change. Update fails with decide's error, and with unavailable if
 // the store is away or the session leaves this process. If it cannot be found out whether the change was committed, or the

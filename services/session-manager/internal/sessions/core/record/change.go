@@ -39,6 +39,10 @@ type Change struct {
 	Approvals []Approval
 	Answered  *Approval
 	Closed    []Approval
+	// Reserved are model calls that are about to be made, Settled are those that are over. The end of a run settles those of
+	// its own that are left.
+	Reserved []Spend
+	Settled  []Settlement
 	// Audit is appended to the record.
 	Audit []audit.Record
 	// Outbox are the frames that tell clients of the change.
@@ -57,6 +61,8 @@ type Patch struct {
 	AuditHead       *contract.AuditHead
 	// Issue is the number of the issue to work on, 0 for none.
 	Issue *int64
+	// Budget is one that bounds no use to clear it.
+	Budget *contract.Budget
 	// ResumeRun is a run that is to go on in a new one, "" for none any more.
 	ResumeRun *string
 }
@@ -77,6 +83,7 @@ func (p Patch) On(s Session) Session {
 	set(&s.AuditHead, p.AuditHead)
 	set(&s.ResumeRun, p.ResumeRun)
 	set(&s.Issue, p.Issue)
+	set(&s.Budget, p.Budget)
 	return s
 }
 

@@ -30,6 +30,7 @@ type Session struct {
 	// [Session.Blocked].
 	BlockedReason string
 	Overrides     Overrides
+	Budget        contract.Budget
 	// CompiledHash names the snapshot it was created with, ProjectPath and Workspace say where its project is.
 	CompiledHash, ProjectPath, Workspace string
 	// ResumeFrom is the session it was forked from.

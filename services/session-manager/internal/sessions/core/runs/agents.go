@@ -19,6 +19,8 @@ import (
 type agent struct {
 	record.Invocation
 	steps []transcript.Step
+	// settled are calls whose turn follows.
+	settled []record.Settlement
 }
 
 // errUnknownAgent is a harness that reports something of an agent that it did not start, or that has ended.

@@ -237,7 +237,7 @@ func Interrupted(
 		if i.State.Over() {
 			e.answers = append(e.answers, i)
 		} else {
-			e.open = append(e.open, &agent{i, i.Kept})
+			e.open = append(e.open, &agent{Invocation: i, steps: i.Kept})
 		}
 	}
 	if run.CancelRequestedAt > 0 {

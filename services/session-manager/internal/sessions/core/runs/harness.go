@@ -29,6 +29,8 @@ type Stream interface {
 	Stored(half Half, routes map[string]contract.Route) error
 	// Decide tells the harness an operator's answer, which is on disk.
 	Decide(approvalID string, d contract.Decision) error
+	// Grant answers a model call that is wanted in an invocation, "" for the root agent's.
+	Grant(invocation string, g contract.CallGranted) error
 	// Cancel asks the harness to stop. It reports what there is and finishes.
 	Cancel(reason string) error
 	// CancelInvocation asks an agent below the root to stop; its caller goes on.

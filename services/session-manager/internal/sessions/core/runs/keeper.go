@@ -24,6 +24,10 @@ type job struct {
 	// started and ended are invocations.
 	started []record.Invocation
 	ended   []overAgent
+	// reserved and settled are model calls, claim is one that waits for the budgets.
+	reserved []record.Spend
+	settled  []record.Settlement
+	claim    *record.Claim
 	// done are closed when the job is on disk and its frames are in the writer's hands.
 	done []chan struct{}
 	// question is a request for approval.
@@ -48,7 +52,9 @@ func (j *job) add(next job) {
 	if next.cage != nil {
 		j.cage = next.cage
 	}
-	j.end, j.question = next.end, next.question
+	j.reserved = append(j.reserved, next.reserved...)
+	j.settled = append(j.settled, next.settled...)
+	j.end, j.question, j.claim = next.end, next.question, next.claim
 	j.now = j.now || next.now
 }
 
@@ -57,6 +63,8 @@ type keeper struct {
 	*Run
 	// revision is that of the routes the harness has.
 	revision uint64
+	// shown is when the budgets of the session and the operator were shown.
+	shown time.Time
 }
 
 // keep commits jobs until there are no more. When one cannot be committed because the session is no longer ours, the rest
@@ -98,6 +106,7 @@ func (k *keeper) gather(j *job) {
 
 func (k *keeper) commit(j job) error {
 	change := record.Change{
+		Reserved: j.reserved, Settled: j.settled,
 		At: now(), Steps: j.halves, Audit: j.audit, Cage: j.cage, Cages: j.cages, Session: record.Patch{AuditHead: j.head},
 	}
 	between := crash.Point("")
@@ -130,6 +139,9 @@ func (k *keeper) commit(j job) error {
 	if err := k.desk.Commit(k.life, change, between); err != nil {
 		return err
 	}
+	if len(j.settled) > 0 {
+		crash.At(crash.BudgetSettled)
+	}
 	passing(j.acks, crash.TurnStored, crash.ResultsStored, crash.ChildTurnStored, crash.ChildResultsStored)
 	for _, done := range j.done {
 		close(done)
@@ -139,6 +151,9 @@ func (k *keeper) commit(j job) error {
 	}
 	if j.end == nil {
 		k.tell(j.acks)
+	}
+	if j.claim != nil {
+		return k.judge(*j.claim)
 	}
 	return nil
 }

@@ -101,6 +101,10 @@ func (l *relay) step(a *agent, event contract.Event) error {
 		return l.stepDone(a, e)
 	case contract.ApprovalRequested:
 		l.ask(a.ID, e)
+	case contract.CallWanted:
+		l.wanted(a.ID, e)
+	case contract.CallSettled:
+		l.settled(a, e)
 	case contract.CageChanged:
 		return l.cage(a, e)
 	case contract.Told:
@@ -175,9 +179,10 @@ func (l *relay) turn(a *agent, e contract.TurnDone) error {
 	a.steps = append(a.steps, transcript.Step{Turn: turn})
 	l.keep(job{
 		halves: []record.StepHalf{{RunID: l.ID(), InvocationID: a.ID, Step: e.Step, Turn: &turn}},
-		acks:   []Half{{InvocationID: a.ID, Step: e.Step}},
-		now:    e.Wait,
+		acks:   []Half{{InvocationID: a.ID, Step: e.Step}}, settled: a.settled,
+		now: e.Wait,
 	})
+	a.settled = nil
 	return nil
 }
 

@@ -29,6 +29,9 @@ type Spec struct {
 	Tries int
 }
 
+// Metered reports whether the session or its operator has a budget.
+func (s Spec) Metered() bool { return s.Session.Budget.Set() || s.Inputs.Config.Budget().Set() }
+
 // Desk is the session a run works in, for as long as this process holds its lease.
 type Desk interface {
 	// Emit publishes a frame; see [frames.Writer.Emit].
@@ -36,6 +39,9 @@ type Desk interface {
 	// Commit applies a change and publishes its frames, passing the point in between. It tries again while the store is
 	// away. It fails with ctx's error, and otherwise only if the session is lost to this process.
 	Commit(ctx context.Context, c record.Change, between crash.Point) error
+	// Reserve judges a claim, and stores its reservation if the call may be made. It tries again while the store is away, and
+	// fails as Commit does.
+	Reserve(ctx context.Context, c record.Claim) (record.Verdict, error)
 }
 
 // Deps are what runs work with. Every field is required.

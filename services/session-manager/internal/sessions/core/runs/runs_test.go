@@ -58,6 +58,11 @@ func (d *desk) Emit(_ context.Context, f frames.Frame) error {
 	return nil
 }
 
+func (d *desk) Reserve(_ context.Context, c record.Claim) (record.Verdict, error) {
+	d.note("claim %d", c.Call)
+	return record.Verdict{}, nil
+}
+
 func (d *desk) Commit(ctx context.Context, c record.Change, _ crash.Point) error {
 	d.mu.Lock()
 	slow, refuse := d.slow, d.refuse
@@ -112,6 +117,7 @@ type harness struct {
 	cancels chan string
 	// decided are the answers of operators.
 	decided chan decision
+	granted chan contract.CallGranted
 	gone    chan struct{} // closed when the run may ask models
 	taken   context.Context
 	failure error
@@ -122,7 +128,7 @@ type harness struct {
 func newHarness() *harness {
 	return &harness{
 		events: make(chan any), stored: make(chan runs.Half, 16), cancels: make(chan string, 1),
-		decided: make(chan decision, 4), gone: make(chan struct{}),
+		decided: make(chan decision, 4), granted: make(chan contract.CallGranted, 4), gone: make(chan struct{}),
 	}
 }
 
@@ -163,6 +169,11 @@ func (s *stream) Stored(h runs.Half, _ map[string]contract.Route) error {
 
 func (s *stream) Decide(id string, d contract.Decision) error {
 	s.decided <- decision{id, d}
+	return nil
+}
+
+func (s *stream) Grant(_ string, g contract.CallGranted) error {
+	s.granted <- g
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
@@ -19,6 +20,8 @@ type NewSession struct {
 	ResumeFrom string
 	// Issue is the number of the project's issue to work on, 0 for none.
 	Issue int64
+	// Budget bounds all its runs together.
+	Budget contract.Budget
 }
 
 // Create starts a conversation on the project as it is now. No work begins. It fails with validation_failed, with
@@ -44,10 +47,14 @@ func (s *Service) Create(ctx context.Context, in NewSession) (record.Session, er
 	at := now()
 	session := record.Session{
 		ID: ident.New(), Owner: owner, ProjectID: project.ID, Label: label, State: record.Idle, ResumeFrom: in.ResumeFrom,
+		Budget:       in.Budget,
 		CompiledHash: project.Snapshot.Hash, ProjectPath: project.Path, Workspace: project.Workspace, CreatedAt: at, UpdatedAt: at,
 		Issue: in.Issue,
 	}
 	payload := map[string]any{"label": label, "compiled_hash": session.CompiledHash}
+	if in.Budget.Set() {
+		payload["budget"] = budgetFields(in.Budget)
+	}
 	if in.ResumeFrom != "" {
 		payload["resume_from"] = in.ResumeFrom
 	}

@@ -17,6 +17,11 @@ import (
 // Get returns one session, ended ones too. It fails with not_found.
 func (s *Service) Get(ctx context.Context, id string) (record.Session, error) { return s.find(ctx, id) }
 
+// Use returns the use of models by a session of the caller.
+func (s *Service) Use(ctx context.Context, id string) (record.Use, error) {
+	return s.Store.Use(ctx, ident.CallerFrom(ctx).UserID, id)
+}
+
 // List returns a page of a project's sessions, newest first. It fails with not_found and validation_failed.
 func (s *Service) List(ctx context.Context, project string, limit int32, cursor string) (page.Page[record.Session], error) {
 	req, err := page.Parse("sessions", limit, cursor)

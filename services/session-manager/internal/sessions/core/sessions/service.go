@@ -79,6 +79,8 @@ type Store interface {
 	// oldest first;
 	// only what such a list shows is set.
 	LiveInvocations(ctx context.Context, owner, session string) ([]record.Invocation, error)
+	// Use returns the use of models by a session of an operator.
+	Use(ctx context.Context, owner, session string) (record.Use, error)
 }
 
 // Projects is what sessions need of the registry of projects.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
@@ -21,6 +22,7 @@ type Field[T any] struct {
 type Edit struct {
 	Label, Model              Field[string]
 	MaxSteps, MaxOutputTokens Field[int64]
+	Budget                    Field[contract.Budget]
 	// Issue is the number of an issue of the session's project.
 	Issue Field[int64]
 }
@@ -68,10 +70,11 @@ func (s *Service) Update(ctx context.Context, id string, e Edit) (record.Session
 
 func (e Edit) patch() (record.Patch, error) {
 	var p record.Patch
-	if !e.Label.Given && !e.Model.Given && !e.MaxSteps.Given && !e.MaxOutputTokens.Given && !e.Issue.Given {
+	if !e.Label.Given && !e.Model.Given && !e.MaxSteps.Given && !e.MaxOutputTokens.Given && !e.Issue.Given &&
+		!e.Budget.Given {
 		return p, fault.New(fault.BadRequest,
-			"The body must hold at least one of label, model_override, max_steps_override, max_output_tokens_override and "+
-				"issue_number.")
+			"The body must hold at least one of label, model_override, max_steps_override, max_output_tokens_override, "+
+				"issue_number and budget.")
 	}
 	if e.Label.Given {
 		label, err := cleanLabel("label", valueOr(e.Label, ""))
@@ -88,6 +91,10 @@ func (e Edit) patch() (record.Patch, error) {
 		}
 		model := valueOr(e.Model, "")
 		p.Model = &model
+	}
+	if e.Budget.Given {
+		budget := valueOr(e.Budget, contract.Budget{})
+		p.Budget = &budget
 	}
 	var err error
 	if p.MaxSteps, err = override("max_steps_override", e.MaxSteps, maxSteps); err != nil {
@@ -158,5 +165,18 @@ func fields(p record.Patch) map[string]any {
 	if p.Issue != nil {
 		out["issue_number"] = *p.Issue
 	}
+	if p.Budget != nil {
+		out["budget"] = budgetFields(*p.Budget)
+	}
 	return out
+}
+
+// budgetFields returns a budget for the record, nil if it is cleared.
+func budgetFields(b contract.Budget) any {
+	if !b.Set() {
+		return nil
+	}
+	return map[string]any{
+		"usd": b.Limit.USD(), "tokens": b.Limit.Tokens, "calls": b.Limit.Calls, "unpriced_allowed": b.AllowUnpriced,
+	}
 }

@@ -60,6 +60,7 @@ select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label
        coalesce(s.model_override, '')::text as model_override, coalesce(s.max_steps_override, 0)::int as max_steps_override,
        coalesce(s.max_output_tokens_override, 0)::int as max_output_tokens_override, s.compiled_hash, s.project_path, s.workspace,
        coalesce(s.resume_from, '')::text as resume_from, (s.next_ordinal - 1)::bigint as message_count, s.audit_head_hash, s.audit_head_items,
+       coalesce(s.budget::text, '')::text as budget,
        s.created_at, s.updated_at, coalesce(s.ended_at, 0)::bigint as ended_at, coalesce(s.resume_run, '')::text as resume_run,
        coalesce(s.issue_number, 0)::bigint as issue_number,
        coalesce(r.id, '')::text as run_id, coalesce(r.state, '')::text as run_state, coalesce(r.trigger_message_id, '')::text as run_message,
@@ -93,6 +94,7 @@ type GetSessionRow struct {
 	MessageCount            int64
 	AuditHeadHash           string
 	AuditHeadItems          int32
+	Budget                  string
 	CreatedAt               int64
 	UpdatedAt               int64
 	EndedAt                 int64
@@ -131,6 +133,7 @@ func (q *Queries) GetSession(ctx context.Context, iD string, anyOwner bool, owne
 		&i.MessageCount,
 		&i.AuditHeadHash,
 		&i.AuditHeadItems,
+		&i.Budget,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.EndedAt,
@@ -163,9 +166,10 @@ func (q *Queries) HasOpenSessions(ctx context.Context, owner string, projectID s
 
 const insertSession = `-- name: InsertSession :exec
 
-insert into sessions (id, owner_user_id, project_id, label, compiled_hash, project_path, workspace, resume_from, created_by, created_at, updated_at, issue_number)
+insert into sessions (id, owner_user_id, project_id, label, compiled_hash, project_path, workspace, resume_from, created_by, created_at, updated_at,
+                      issue_number, budget)
 values ($1, $2, $3, nullif($4::text, ''), $5, $6, $7, nullif($8::text, ''),
-        $2, $9, $9, nullif($10::bigint, 0))
+        $2, $9, $9, nullif($10::bigint, 0), nullif($11::text, '')::jsonb)
 `
 
 type InsertSessionParams struct {
@@ -179,6 +183,7 @@ type InsertSessionParams struct {
 	ResumeFrom   string
 	CreatedAt    int64
 	IssueNumber  int64
+	Budget       string
 }
 
 // Columns that may be null are read as ” or 0, which stand for none.
@@ -194,6 +199,7 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) er
 		arg.ResumeFrom,
 		arg.CreatedAt,
 		arg.IssueNumber,
+		arg.Budget,
 	)
 	return err
 }
@@ -338,24 +344,26 @@ func (q *Queries) OwnerOfLive(ctx context.Context, id string) (OwnerOfLiveRow, e
 const patchSession = `-- name: PatchSession :exec
 update sessions set
     state = coalesce($1::text, state),
-    ended_at = case when $1::text = 'ended' then $2::bigint else ended_at end,
+    budget = case when $2::text is null then budget else nullif($2::text, '')::jsonb end,
+    ended_at = case when $1::text = 'ended' then $3::bigint else ended_at end,
     tools_to_end = tools_to_end or coalesce($1::text = 'ended', false),
-    blocked_reason = case when $3::text is null then blocked_reason else nullif($3::text, '') end,
-    label = case when $4::text is null then label else nullif($4::text, '') end,
-    model_override = case when $5::text is null then model_override else nullif($5::text, '') end,
-    max_steps_override = case when $6::int is null then max_steps_override else nullif($6::int, 0) end,
-    max_output_tokens_override = case when $7::int is null then max_output_tokens_override
-                                      else nullif($7::int, 0) end,
-    issue_number = case when $8::bigint is null then issue_number else nullif($8::bigint, 0) end,
-    resume_run = case when $9::text is null then resume_run else nullif($9::text, '') end,
-    audit_head_hash = coalesce($10::text, audit_head_hash),
-    audit_head_items = coalesce($11::int, audit_head_items),
-    updated_at = $2::bigint
-where id = $12
+    blocked_reason = case when $4::text is null then blocked_reason else nullif($4::text, '') end,
+    label = case when $5::text is null then label else nullif($5::text, '') end,
+    model_override = case when $6::text is null then model_override else nullif($6::text, '') end,
+    max_steps_override = case when $7::int is null then max_steps_override else nullif($7::int, 0) end,
+    max_output_tokens_override = case when $8::int is null then max_output_tokens_override
+                                      else nullif($8::int, 0) end,
+    issue_number = case when $9::bigint is null then issue_number else nullif($9::bigint, 0) end,
+    resume_run = case when $10::text is null then resume_run else nullif($10::text, '') end,
+    audit_head_hash = coalesce($11::text, audit_head_hash),
+    audit_head_items = coalesce($12::int, audit_head_items),
+    updated_at = $3::bigint
+where id = $13
 `
 
 type PatchSessionParams struct {
 	State           *string
+	Budget          *string
 	At              int64
 	BlockedReason   *string
 	Label           *string
@@ -373,6 +381,7 @@ type PatchSessionParams struct {
 func (q *Queries) PatchSession(ctx context.Context, arg PatchSessionParams) error {
 	_, err := q.db.Exec(ctx, patchSession,
 		arg.State,
+		arg.Budget,
 		arg.At,
 		arg.BlockedReason,
 		arg.Label,

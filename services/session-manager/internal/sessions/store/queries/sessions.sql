@@ -1,9 +1,10 @@
 -- Columns that may be null are read as '' or 0, which stand for none.
 
 -- name: InsertSession :exec
-insert into sessions (id, owner_user_id, project_id, label, compiled_hash, project_path, workspace, resume_from, created_by, created_at, updated_at, issue_number)
+insert into sessions (id, owner_user_id, project_id, label, compiled_hash, project_path, workspace, resume_from, created_by, created_at, updated_at,
+                      issue_number, budget)
 values (@id, @owner, @project_id, nullif(@label::text, ''), @compiled_hash, @project_path, @workspace, nullif(@resume_from::text, ''),
-        @owner, @created_at, @created_at, nullif(@issue_number::bigint, 0));
+        @owner, @created_at, @created_at, nullif(@issue_number::bigint, 0), nullif(@budget::text, '')::jsonb);
 
 -- name: SessionExists :one
 select exists (select from sessions where id = @id);
@@ -26,6 +27,7 @@ select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label
        coalesce(s.model_override, '')::text as model_override, coalesce(s.max_steps_override, 0)::int as max_steps_override,
        coalesce(s.max_output_tokens_override, 0)::int as max_output_tokens_override, s.compiled_hash, s.project_path, s.workspace,
        coalesce(s.resume_from, '')::text as resume_from, (s.next_ordinal - 1)::bigint as message_count, s.audit_head_hash, s.audit_head_items,
+       coalesce(s.budget::text, '')::text as budget,
        s.created_at, s.updated_at, coalesce(s.ended_at, 0)::bigint as ended_at, coalesce(s.resume_run, '')::text as resume_run,
        coalesce(s.issue_number, 0)::bigint as issue_number,
        coalesce(r.id, '')::text as run_id, coalesce(r.state, '')::text as run_state, coalesce(r.trigger_message_id, '')::text as run_message,
@@ -81,6 +83,7 @@ select owner_user_id, project_id from sessions where id = @id and state <> 'ende
 -- A null leaves a field, '' and 0 clear it.
 update sessions set
     state = coalesce(sqlc.narg('state')::text, state),
+    budget = case when sqlc.narg('budget')::text is null then budget else nullif(sqlc.narg('budget')::text, '')::jsonb end,
     ended_at = case when sqlc.narg('state')::text = 'ended' then @at::bigint else ended_at end,
     tools_to_end = tools_to_end or coalesce(sqlc.narg('state')::text = 'ended', false),
     blocked_reason = case when sqlc.narg('blocked_reason')::text is null then blocked_reason else nullif(sqlc.narg('blocked_reason')::text, '') end,

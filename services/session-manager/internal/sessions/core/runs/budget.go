@@ -1,0 +1,74 @@
+package runs
+
+import (
+	"time"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/crash"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+)
+
+// showEvery is how often the budgets of the session and the operator are shown at most, but for refusals.
+const showEvery = time.Second
+
+// wanted takes in a model call that is about to be made. In a metered run it waits for the budgets.
+func (l *relay) wanted(invocation string, e contract.CallWanted) {
+	s := record.Spend{
+		RunID: l.ID(), InvocationID: invocation, Call: e.Call, SessionID: l.spec.Session.ID, Owner: l.spec.Session.Owner,
+		AgentPath: e.Agent, Model: e.Model, Reserved: e.Amount, At: now(),
+	}
+	if l.spec.Metered() {
+		l.keep(job{claim: &record.Claim{Spend: s, Unpriced: e.Unpriced}, now: true})
+		return
+	}
+	l.keep(job{reserved: []record.Spend{s}})
+}
+
+// settled takes in the use of a model call. That of a turn is stored with it.
+func (l *relay) settled(a *agent, e contract.CallSettled) {
+	s := record.Settlement{RunID: l.ID(), InvocationID: a.ID, Call: e.Call, Used: e.Amount, Estimated: e.Estimated}
+	if e.OfTurn {
+		a.settled = append(a.settled, s)
+		return
+	}
+	l.keep(job{settled: []record.Settlement{s}})
+}
+
+// judge asks the budgets whether a call may be made, and tells the harness.
+func (k *keeper) judge(c record.Claim) error {
+	cfg, err := k.Config.Config(k.life, k.spec.Session.Owner)
+	if err != nil {
+		cfg = k.spec.Inputs.Config // it cannot be read now
+	}
+	c.Operator, c.Since = cfg.Budget(), cfg.BudgetSince(time.Now())
+	v, err := k.desk.Reserve(k.life, c)
+	if err != nil {
+		return err
+	}
+	crash.At(crash.BudgetGranted)
+	k.show(c.InvocationID, v)
+	k.mu.Lock()
+	stream := k.stream
+	k.mu.Unlock()
+	// The relay sees a broken stream too.
+	_ = stream.Grant(c.InvocationID, contract.CallGranted{Call: c.Call, Err: v.Refused, Waits: v.Waits})
+	return nil
+}
+
+// show shows the budgets that judged a call.
+func (k *keeper) show(invocation string, v record.Verdict) {
+	if v.Refused == nil && time.Since(k.shown) < showEvery {
+		return
+	}
+	k.shown = time.Now()
+	for _, state := range v.States {
+		f, err := frames.Render(k.Renderer, nil, frames.Told{RunID: k.ID(), InvocationID: invocation, Event: state})
+		if err == nil {
+			err = k.desk.Emit(k.patience, f)
+		}
+		if err != nil {
+			return // the run is ending
+		}
+	}
+}

@@ -1,0 +1,37 @@
+-- name: InsertSpend :exec
+insert into spend (run_id, invocation_id, call, session_id, owner_user_id, agent_path, model, reserved_nano_usd, reserved_tokens, reserved_calls, at)
+values (@run_id, @invocation_id, @call, @session_id, @owner, @agent_path, @model, @reserved_nano_usd, @reserved_tokens, @reserved_calls, @at);
+
+-- name: SettleSpend :exec
+update spend set nano_usd = @nano_usd, tokens = @tokens, calls = @calls, estimated = @estimated, settled_at = @at::bigint
+where run_id = @run_id and invocation_id = @invocation_id and call = @call and settled_at is null;
+
+-- name: SettleRun :exec
+-- The calls that a run leaves in flight count as reserved.
+update spend set nano_usd = reserved_nano_usd, tokens = reserved_tokens, calls = reserved_calls, estimated = true, settled_at = @at::bigint
+where run_id = @run_id and settled_at is null;
+
+-- name: HasSpend :one
+select exists (select from spend where run_id = @run_id and invocation_id = @invocation_id and call = @call);
+
+-- name: HoldBudget :one
+-- The session's budget, '' for none. The session is held until the end of the transaction, and so are the budgets of its operator.
+select coalesce(s.budget::text, '')::text as budget, pg_advisory_xact_lock(hashtext('kaged budget'), hashtext(s.owner_user_id))::text as held
+from sessions s where s.id = @id for no key update;
+
+-- name: SessionSpend :many
+select agent_path, least(sum(nano_usd), 9007199254740991)::bigint as nano_usd, least(sum(tokens), 9007199254740991)::bigint as tokens,
+       least(sum(calls), 9007199254740991)::bigint as calls
+from spend where session_id = @session_id group by agent_path order by agent_path;
+
+-- name: OperatorSpend :many
+select agent_path, least(sum(nano_usd), 9007199254740991)::bigint as nano_usd, least(sum(tokens), 9007199254740991)::bigint as tokens,
+       least(sum(calls), 9007199254740991)::bigint as calls
+from spend where owner_user_id = @owner and at >= @since::bigint group by agent_path order by agent_path;
+
+-- name: Reserved :one
+-- Without a session, of all of the operator's.
+select least(coalesce(sum(reserved_nano_usd), 0), 9007199254740991)::bigint as nano_usd,
+       least(coalesce(sum(reserved_tokens), 0), 9007199254740991)::bigint as tokens,
+       least(coalesce(sum(reserved_calls), 0), 9007199254740991)::bigint as calls
+from spend where settled_at is null and owner_user_id = @owner and (@session_id::text = '' or session_id = @session_id::text);

@@ -1,0 +1,151 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/postgres/database"
+	"kaged.dev/services/session-manager/internal/sessions/core/lease"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+	"kaged.dev/services/session-manager/internal/sessions/store/db"
+)
+
+// Reserve implements [live.Store]. The session's row and the operator's budgets are locked until the reservation is
+// committed, so that no two claims are judged by the same sums.
+func (s *Sessions) Reserve(ctx context.Context, f lease.Fence, c record.Claim) (record.Verdict, error) {
+	var v record.Verdict
+	err := database.InTx(ctx, s.db, func(tx database.DB) error {
+		v = record.Verdict{}
+		q := db.New(tx)
+		if err := q.AssertLease(ctx, f.Session, f.Holder, f.Epoch); err != nil {
+			return err
+		}
+		held, err := q.HoldBudget(ctx, c.SessionID)
+		if err != nil {
+			return err
+		}
+		if there, err := q.HasSpend(ctx, c.RunID, c.InvocationID, int32(c.Call)); err != nil || there {
+			return err // an earlier try was committed
+		}
+		budget := budgetFromText(held.Budget)
+		if budget.Set() {
+			use, err := sessionUse(ctx, q, c.Owner, c.SessionID)
+			if err != nil {
+				return err
+			}
+			c.Judge(contract.SessionBudget, budget, use, &v)
+		}
+		if c.Operator.Set() {
+			use, err := operatorUse(ctx, q, c.Owner, c.Since)
+			if err != nil {
+				return err
+			}
+			c.Judge(contract.OperatorBudget, c.Operator, use, &v)
+		}
+		if v.Refused != nil {
+			return nil
+		}
+		return q.InsertSpend(ctx, spendParams(c.Spend))
+	})
+	return v, refused(f, lost(err))
+}
+
+// sessionUse reads the reservations before the sums: a call that is settled in between counts twice, not never.
+func sessionUse(ctx context.Context, q *db.Queries, owner, session string) (record.Use, error) {
+	reserved, err := q.Reserved(ctx, owner, session)
+	if err != nil {
+		return record.Use{}, err
+	}
+	rows, err := q.SessionSpend(ctx, session)
+	u := record.Use{Reserved: contract.Amount{NanoUSD: reserved.NanoUsd, Tokens: reserved.Tokens, Calls: reserved.Calls}}
+	for _, r := range rows {
+		u.ByAgent = append(u.ByAgent, contract.Spender{
+			Agent: r.AgentPath, Amount: contract.Amount{NanoUSD: r.NanoUsd, Tokens: r.Tokens, Calls: r.Calls},
+		})
+	}
+	return u, err
+}
+
+// operatorUse is as sessionUse, of all sessions of an operator since a moment.
+func operatorUse(ctx context.Context, q *db.Queries, owner string, since int64) (record.Use, error) {
+	reserved, err := q.Reserved(ctx, owner, "")
+	if err != nil {
+		return record.Use{}, err
+	}
+	rows, err := q.OperatorSpend(ctx, owner, since)
+	u := record.Use{Reserved: contract.Amount{NanoUSD: reserved.NanoUsd, Tokens: reserved.Tokens, Calls: reserved.Calls}}
+	for _, r := range rows {
+		u.ByAgent = append(u.ByAgent, contract.Spender{
+			Agent: r.AgentPath, Amount: contract.Amount{NanoUSD: r.NanoUsd, Tokens: r.Tokens, Calls: r.Calls},
+		})
+	}
+	return u, err
+}
+
+// Use implements [sessions.Store].
+func (s *Sessions) Use(ctx context.Context, owner, session string) (record.Use, error) {
+	u, err := sessionUse(ctx, db.New(s.db), owner, session)
+	return u, database.Fail(err, "sum up the use of models")
+}
+
+func spendParams(s record.Spend) db.InsertSpendParams {
+	return db.InsertSpendParams{
+		RunID: s.RunID, InvocationID: s.InvocationID, Call: int32(s.Call), SessionID: s.SessionID, Owner: s.Owner,
+		AgentPath: transcript.Storable(s.AgentPath), Model: transcript.Storable(s.Model), ReservedNanoUsd: s.Reserved.NanoUSD,
+		ReservedTokens: s.Reserved.Tokens, ReservedCalls: s.Reserved.Calls, At: s.At,
+	}
+}
+
+// queueSpend words what a change says about model calls.
+func queueSpend(ctx context.Context, q *db.Queries, c record.Change) error {
+	for _, s := range c.Reserved {
+		if err := q.InsertSpend(ctx, spendParams(s)); err != nil {
+			return err
+		}
+	}
+	for _, s := range c.Settled {
+		err := q.SettleSpend(ctx, db.SettleSpendParams{
+			RunID: s.RunID, InvocationID: s.InvocationID, Call: int32(s.Call), NanoUsd: s.Used.NanoUSD, Tokens: s.Used.Tokens,
+			Calls: s.Used.Calls, Estimated: s.Estimated, At: c.At,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if c.EndRun != nil {
+		return q.SettleRun(ctx, c.At, c.EndRun.RunID)
+	}
+	return nil
+}
+
+// storedBudget is a budget in the sessions' column.
+type storedBudget struct {
+	NanoUSD       int64 `json:"nano_usd,omitempty"`
+	Tokens        int64 `json:"tokens,omitempty"`
+	Calls         int64 `json:"calls,omitempty"`
+	AllowUnpriced bool  `json:"allow_unpriced,omitempty"`
+}
+
+// budgetText returns a budget as it is stored, "" for one that bounds no use.
+func budgetText(b contract.Budget) string {
+	if !b.Set() {
+		return ""
+	}
+	encoded, err := json.Marshal(storedBudget{b.Limit.NanoUSD, b.Limit.Tokens, b.Limit.Calls, b.AllowUnpriced})
+	if err != nil {
+		panic(err) // it holds only numbers
+	}
+	return string(encoded)
+}
+
+func budgetFromText(s string) contract.Budget {
+	var b storedBudget
+	if json.Unmarshal([]byte(s), &b) != nil {
+		return contract.Budget{}
+	}
+	return contract.Budget{
+		Limit: contract.Amount{NanoUSD: b.NanoUSD, Tokens: b.Tokens, Calls: b.Calls}, AllowUnpriced: b.AllowUnpriced,
+	}
+}
