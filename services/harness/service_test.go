@@ -269,7 +269,7 @@ func (w *watched) story() string {
 		switch {
 		case ev.GetDelta() != nil:
 			out = append(out, "delta")
-		case ev.GetAudit() != nil, ev.GetAuditHead() != nil:
+		case ev.GetAudit() != nil, ev.GetAuditHead() != nil, ev.GetCallWanted() != nil, ev.GetCallSettled() != nil:
 		default:
 			name := strings.TrimPrefix(fmt.Sprintf("%T", ev.GetEvent()), "*harnessv1.RunEvent_")
 			out = append(out, name)

@@ -267,3 +267,38 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("of a shorter conversation: %d", got)
 	}
 }
+
+// A metered run asks before each model call, and tells the use of each once, with its turn. A refusal fails the run, and
+// a refused call was never made.
+func TestAMeteredRunAsksForEachCall(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, wants(call("c1", "file.read", "{}")))
+	f.start.Metered = true
+	f.sink.grant = func(_ context.Context, w contract.CallWanted) (contract.CallGranted, error) {
+		g := contract.CallGranted{Call: w.Call}
+		if w.Call == 2 {
+			g.Err = contract.Overdraft{
+				Scope: contract.SessionBudget, Resource: contract.BudgetCalls, Limit: 1, Spent: 1, Wanted: 1,
+			}.Fault()
+		}
+		return g, nil
+	}
+	fin := f.run(t.Context())
+	if fin.Err == nil || fin.Err.Code != fault.BudgetExceeded || fin.Err.Details["scope"] != "session" ||
+		f.model.calls() != 1 {
+		t.Fatalf("%+v after %d calls", fin, f.model.calls())
+	}
+	if got := f.model.requests[0].MaxOutputTokens; got != boundedOutput {
+		t.Errorf("the model may write %d tokens", got)
+	}
+	asked, settled := of[contract.CallWanted](f.sink), of[contract.CallSettled](f.sink)
+	if len(asked) != 2 || asked[0].Amount.Calls != 1 || asked[0].Amount.Tokens <= boundedOutput ||
+		asked[0].Model != "fake:m1" {
+		t.Errorf("asked for %+v", asked)
+	}
+	used := contract.Amount{NanoUSD: 15 * dsl.NanoUSD, Tokens: 17, Calls: 1}
+	want := []contract.CallSettled{{Call: 1, Amount: used, OfTurn: true}}
+	if d := cmp.Diff(want, settled); d != "" {
+		t.Error(d)
+	}
+}

@@ -158,6 +158,7 @@ func (a *attempts) once(ctx context.Context, c candidate) (answer, error) {
 	}
 	req.Model = c.Model
 	a.run.kept = nil
+	a.run.held = nil
 	held, err := a.run.reserve(ctx, &req, c.Target)
 	if err != nil {
 		return answer{}, err
