@@ -38,7 +38,7 @@ func TestMarshal(t *testing.T) {
 			`{"session":{"id":"01S","project_id":"p","name":"a","label":null,"state":"idle","blocked_reason":null,` +
 				`"created_at":1716300000000,"updated_at":0,"ended_at":null,"message_count":0,"model_override":null,` +
 				`"max_steps_override":null,"max_output_tokens_override":null,"current_run":null,"live_subagents":[],` +
-				`"totals":{"tokens_in":1152921504606846976,"tokens_out":0,"cost_usd":null},"cage_status":null,"issue_number":null}}`,
+				`"totals":{"tokens_in":1152921504606846976,"tokens_out":0,"cost_usd":null},"cage_status":null,"issue_number":null,"budget":null}}`,
 		},
 		"left out while empty": {
 			&apiv1.PostMessageResponse{Id: "m", SessionId: "s", AcceptedAt: 1, RunId: "r"},

@@ -88,7 +88,7 @@ func TestBackgroundProcessesKeepTheCage(t *testing.T) {
 	id := fmt.Sprint(c.recorded(s, "cage.opened")[0]["cage_id"])
 	kagedtest.Eventually(t, "nothing is left", func() bool { return len(c.left(id)) == 0 })
 	out, code := kagedtest.Command(t, "kaged", c.world.Env, "ps").Rest(t)
-	if code != 0 || out != "No runs, commands or cages are active.\n" {
+	if code != 0 || out != "No runs, commands, cages or language servers are active.\n" {
 		t.Errorf("kaged ps ended with %d and printed %q", code, out)
 	}
 }
