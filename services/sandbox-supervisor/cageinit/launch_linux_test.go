@@ -34,7 +34,7 @@ func TestRequestOfAKilledSupervisor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	plan, err := json.Marshal(blueprint.Launch{Cgroup: true}) // no init starts in a cgroup that is none
+	plan, err := json.Marshal(blueprint.Launch{Cgroup: true}) // the device is no cgroup, so that no init starts
 	if err != nil {
 		t.Fatal(err)
 	}
