@@ -2,10 +2,8 @@
 //
 // Code calls [At] where losing the process would matter. In a normal build At is empty and costs nothing. In a build
 // tagged faults, KAGED_CRASH_AT names the one point at which the process sends itself SIGKILL: nothing is flushed and
-// no
-// deferred call runs. "NAME:N" dies the Nth time the point is reached. A name that is not in the list below ends a
-// faults
-// build at its start, so that a test cannot pass by a spelling mistake.
+// no deferred call runs. "NAME:N" dies the Nth time the point is reached. A name that is not in the list below ends a
+// faults build at its start, so that a test cannot pass by a spelling mistake.
 package crash
 
 import "slices"

@@ -228,9 +228,9 @@ func (m *manager) ListInvocations(ctx context.Context,
 	return reply[*apiv1.ListInvocationsResponse](ctx, m, r)
 }
 
-func (m *manager) GetInvocation(ctx context.Context, r *apiv1.GetInvocationRequest) (*apiv1.GetInvocationResponse,
-	error,
-) {
+func (m *manager) GetInvocation(
+	ctx context.Context, r *apiv1.GetInvocationRequest,
+) (*apiv1.GetInvocationResponse, error) {
 	return reply[*apiv1.GetInvocationResponse](ctx, m, r)
 }
 
@@ -445,21 +445,21 @@ func (m *manager) ListIssueUpdates(ctx context.Context,
 	return reply[*apiv1.ListIssueUpdatesResponse](ctx, m, r)
 }
 
-func (m *manager) AddIssueUpdate(ctx context.Context, r *apiv1.AddIssueUpdateRequest) (*apiv1.AddIssueUpdateResponse,
-	error,
-) {
+func (m *manager) AddIssueUpdate(
+	ctx context.Context, r *apiv1.AddIssueUpdateRequest,
+) (*apiv1.AddIssueUpdateResponse, error) {
 	return reply[*apiv1.AddIssueUpdateResponse](ctx, m, r)
 }
 
-func (m *manager) ListIssueTodos(ctx context.Context, r *apiv1.ListIssueTodosRequest) (*apiv1.ListIssueTodosResponse,
-	error,
-) {
+func (m *manager) ListIssueTodos(
+	ctx context.Context, r *apiv1.ListIssueTodosRequest,
+) (*apiv1.ListIssueTodosResponse, error) {
 	return reply[*apiv1.ListIssueTodosResponse](ctx, m, r)
 }
 
-func (m *manager) AddIssueTodos(ctx context.Context, r *apiv1.AddIssueTodosRequest) (*apiv1.AddIssueTodosResponse,
-	error,
-) {
+func (m *manager) AddIssueTodos(
+	ctx context.Context, r *apiv1.AddIssueTodosRequest,
+) (*apiv1.AddIssueTodosResponse, error) {
 	return reply[*apiv1.AddIssueTodosResponse](ctx, m, r)
 }
 

@@ -121,9 +121,9 @@ func (s *Service) openPool(ctx context.Context) (pool *pgxpool.Pool, err error) 
 }
 
 // readyUnary refuses calls until the service is ready, and at once while the database does not answer.
-func (s *Service) readyUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any,
-	error,
-) {
+func (s *Service) readyUnary(
+	ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
 	if !s.ready.Load() {
 		return nil, database.NotOpen()
 	}

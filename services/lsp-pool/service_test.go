@@ -128,9 +128,9 @@ func (p *pool) write(name, content string) string {
 }
 
 // ask makes a request about a file of the project.
-func (p *pool) ask(action lsppoolv1.Action, path string, more func(*lsppoolv1.QueryRequest)) (*lsppoolv1.QueryResponse,
-	error,
-) {
+func (p *pool) ask(
+	action lsppoolv1.Action, path string, more func(*lsppoolv1.QueryRequest),
+) (*lsppoolv1.QueryResponse, error) {
 	req := &lsppoolv1.QueryRequest{
 		View: &lsppoolv1.View{ProjectId: "p1", Root: p.root, SessionId: "s1"}, Action: action, Path: path,
 		Files: []string{path},
@@ -350,8 +350,7 @@ func TestServerOfACagedCaller(t *testing.T) {
 	}
 }
 
-// T-LSP-SYNC-02, -03: answers are about the files as they are: gopls sees a change of a file
-// that is open, of one
+// T-LSP-SYNC-02, -03: answers are about the files as they are: gopls sees a change of a file that is open, of one
 // that is not, a new and a removed file.
 func TestGopls(t *testing.T) {
 	t.Parallel()

@@ -10,9 +10,8 @@ import (
 )
 
 // Killed at any moment of an agent's life, session-manager leaves an invocation that the next process ends once: as
-// it ended, if that was
-// stored, else as interrupted. Each has one frame for its beginning and one for its end, and clients, rows and the
-// run's sums agree.
+// it ended, if that was stored, else as interrupted. Each has one frame for its beginning and one for its end, and
+// clients, rows and the run's sums agree.
 func TestKilledInAnInvocation(t *testing.T) {
 	t.Parallel()
 	for point, want := range map[crash.Point]string{

@@ -106,8 +106,7 @@ func types(frames []string) (out []string) {
 }
 
 // Two agents that work side by side are shown in the order of each, their steps are stored and acknowledged apart,
-// and the run's sums
-// hold all three. A-WS-OUT-06, A-WS-OUT-07, A-WS-OUT-08, A-EX-02, A-RUN-GET-01, A-WIRE-IDS-04.
+// and the run's sums hold all three. A-WS-OUT-06, A-WS-OUT-07, A-WS-OUT-08, A-EX-02, A-RUN-GET-01, A-WIRE-IDS-04.
 func TestAgentsSideBySide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -358,8 +357,7 @@ func TestCancelOneAgent(t *testing.T) {
 }
 
 // When the harness dies, the agents below the root end as interrupted, the latest first, in the change that ends the
-// run, and the
-// root's calls are answered with how far each came: what had ended is kept as it was.
+// run, and the root's calls are answered with how far each came: what had ended is kept as it was.
 func TestHarnessDiesBelow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -373,8 +371,7 @@ func TestHarnessDiesBelow(t *testing.T) {
 }
 
 // So it is when session-manager is killed in the middle: the next process closes what the dead one left, once, and
-// what clients are sent
-// again is what the rows say.
+// what clients are sent again is what the rows say.
 func TestKilledBelow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

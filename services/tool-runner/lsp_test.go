@@ -94,8 +94,7 @@ func (c *client) want(got any, parts ...string) {
 }
 
 // An agent asks about a program, breaks it, reads what is wrong, and mends it; every answer is about the files as
-// they are
-// (T-LSP-DIAG-02, -DEF-01, -REFS-01, -SYM-04, -HOVER-01, -EXT-02..07, T-LSP-SYNC-02).
+// they are (T-LSP-DIAG-02, -DEF-01, -REFS-01, -SYM-04, -HOVER-01, -EXT-02..07, T-LSP-SYNC-02).
 func TestCodeLsp(t *testing.T) {
 	t.Parallel()
 	c := withLanguages(t)
@@ -149,9 +148,8 @@ func read(t *testing.T, c *client, name string) string {
 	return string(data)
 }
 
-// T-LSP-RENAME-02..05, T-LSP-EXT-01, T-LSP-CA-02: a rename is made as a whole, and can be looked at before;
-// fixes are edits that
-// edit.text makes.
+// T-LSP-RENAME-02..05, T-LSP-EXT-01, T-LSP-CA-02: a rename is made as a whole, and can be looked at before; fixes are
+// edits that edit.text makes.
 func TestCodeLspRename(t *testing.T) {
 	t.Parallel()
 	c := withLanguages(t)
@@ -217,8 +215,7 @@ func TestCodeLspRename(t *testing.T) {
 }
 
 // T-FM-10, T-LSP-RENAME-03, T-LSP-COMMON-06, T-AVAIL-05, -06: a caged agent asks a server that sees what its cage
-// shows, and a rename
-// outside it is refused.
+// shows, and a rename outside it is refused.
 func TestCodeLspInACage(t *testing.T) {
 	t.Parallel()
 	c := withLanguages(t)

@@ -75,9 +75,9 @@ func (r *runner) recalled(ctx context.Context, project, question string) ([]stri
 
 // recallTimes measures the first question, which reads the notes, and each of the others in turns with a ripgrep that
 // looks for any of its words.
-func (r *runner) recallTimes(ctx context.Context, w *world, project string, questions []memoryQuestion) ([]Figure,
-	error,
-) {
+func (r *runner) recallTimes(
+	ctx context.Context, w *world, project string, questions []memoryQuestion,
+) ([]Figure, error) {
 	begun := time.Now()
 	if _, err := r.recalled(ctx, project, questions[0].Text); err != nil {
 		return nil, err
@@ -116,9 +116,9 @@ func (r *runner) recallTimes(ctx context.Context, w *world, project string, ques
 
 // recallMissed counts the questions, all and by kind, the note of which is not among the first five, for memory.search
 // and for the tokenizer of FTS5 that misses fewest.
-func (r *runner) recallMissed(ctx context.Context, w *world, project string, questions []memoryQuestion) ([]Figure,
-	error,
-) {
+func (r *runner) recallMissed(
+	ctx context.Context, w *world, project string, questions []memoryQuestion,
+) ([]Figure, error) {
 	count := func(found func(i int) ([]string, error)) (map[string]float64, error) {
 		missed := map[string]float64{}
 		for i, q := range questions {

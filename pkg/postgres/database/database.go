@@ -1,6 +1,5 @@
 // Package database is what stores of services share: a pool that opens late, the errors of Postgres as faults, and
-// statements that go to the
-// server together.
+// statements that go to the server together.
 package database
 
 import (

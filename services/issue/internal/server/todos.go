@@ -8,9 +8,9 @@ import (
 )
 
 // ListIssueTodos lists an issue's todos.
-func (s *Server) ListIssueTodos(ctx context.Context, req *apiv1.ListIssueTodosRequest) (*apiv1.ListIssueTodosResponse,
-	error,
-) {
+func (s *Server) ListIssueTodos(
+	ctx context.Context, req *apiv1.ListIssueTodosRequest,
+) (*apiv1.ListIssueTodosResponse, error) {
 	list, err := s.issues.Todos(ctx, ref(ctx, req))
 	if err != nil {
 		return nil, err
@@ -19,9 +19,9 @@ func (s *Server) ListIssueTodos(ctx context.Context, req *apiv1.ListIssueTodosRe
 }
 
 // AddIssueTodos appends todos.
-func (s *Server) AddIssueTodos(ctx context.Context, req *apiv1.AddIssueTodosRequest) (*apiv1.AddIssueTodosResponse,
-	error,
-) {
+func (s *Server) AddIssueTodos(
+	ctx context.Context, req *apiv1.AddIssueTodosRequest,
+) (*apiv1.AddIssueTodosResponse, error) {
 	list, err := s.issues.AddTodos(ctx, ref(ctx, req), issues.NewTodos{
 		Items: req.GetItems(), Kind: todoKindNames.of(req.GetKind()), Phase: req.GetPhase(),
 	})

@@ -20,9 +20,9 @@ func (s *Server) ListIssueUpdates(ctx context.Context,
 }
 
 // AddIssueUpdate adds a comment.
-func (s *Server) AddIssueUpdate(ctx context.Context, req *apiv1.AddIssueUpdateRequest) (*apiv1.AddIssueUpdateResponse,
-	error,
-) {
+func (s *Server) AddIssueUpdate(
+	ctx context.Context, req *apiv1.AddIssueUpdateRequest,
+) (*apiv1.AddIssueUpdateResponse, error) {
 	visibility := visibilityNames.of(req.GetVisibility())
 	if visibility == "" {
 		visibility = issues.ForAll

@@ -271,9 +271,9 @@ func (r *running) resolve(ctx context.Context, action lsp.Action) (CodeAction, b
 	return out, len(out.Replacements) > 0
 }
 
-// replacement returns an edit as a text that stands once in the file and its replacement, so that edit.text can
-// make it: the
-// edited text itself where it is unique, else with the whole lines it is in, and as many around as that takes.
+// replacement returns an edit as a text that stands once in the file and its replacement, so that edit.text can make
+// it: the edited text itself where it is unique, else with the whole lines it is in, and as many around as that
+// takes.
 func (r *running) replacement(path string, text *lsp.Text, e lsp.TextEdit) Replacement {
 	all := text.String()
 	start, end := text.Offset(e.Range.Start, r.client.Encoding()), text.Offset(e.Range.End, r.client.Encoding())

@@ -105,8 +105,7 @@ type Override struct {
 }
 
 // With returns the catalogue with the operator's entries in place of those of their languages. A language of the
-// operator's own has
-// the extensions that he names.
+// operator's own has the extensions that he names.
 func With(list []Entry, overrides map[string]Override) []Entry {
 	list = slices.Clone(list)
 	for _, lang := range slices.Sorted(maps.Keys(overrides)) {

@@ -33,8 +33,7 @@ type Options struct {
 	// Parallel is how many requests one server gets at once, Servers how many servers there may be.
 	Parallel, Servers int
 	// MessageBytes bounds one message of a server, DocumentBytes one document, Documents the open ones of a server,
-	// AnswerBytes an
-	// answer of the pool.
+	// AnswerBytes an answer of the pool.
 	MessageBytes, DocumentBytes, Documents, AnswerBytes int
 	// LookupEnv reads kaged's environment; Environment makes that of a program, in a cage or without.
 	LookupEnv   func(string) (string, bool)

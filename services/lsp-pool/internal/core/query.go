@@ -414,8 +414,7 @@ func (r *running) texts(docs ...lsp.Doc) texts {
 }
 
 // of returns the text of a file, an empty one for a file that cannot be read. It is read only where the server does
-// not count in
-// UTF-16.
+// not count in UTF-16.
 func (t texts) of(path string) *lsp.Text {
 	if text := t.read[path]; text != nil {
 		return text

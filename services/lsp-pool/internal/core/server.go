@@ -30,8 +30,7 @@ type Spec struct {
 }
 
 // Process is a server's program at work. Reading and writing are its standard output and input; Close ends it with
-// everything it has
-// started, and returns when it is gone.
+// everything it has started, and returns when it is gone.
 type Process interface {
 	io.ReadWriteCloser
 	PID() int64
@@ -41,8 +40,7 @@ type Process interface {
 	Exit() contract.Exit
 }
 
-// Launcher starts programs. It fails with shell_spawn_failed, with the detail missing for an absent program,
-// and with
+// Launcher starts programs. It fails with shell_spawn_failed, with the detail missing for an absent program, and with
 // cage_unavailable and cage_policy_invalid.
 type Launcher interface {
 	Launch(ctx context.Context, spec Spec) (Process, error)
@@ -110,8 +108,7 @@ func (r *running) end() {
 }
 
 // take returns the server at work, which it starts if it is stopped. The caller gives it back. It reports whether the
-// server took the place
-// of one that crashed.
+// server took the place of one that crashed.
 func (s *server) take(ctx context.Context, session string) (run *running, restarted bool, err error) {
 	select {
 	case s.turn <- struct{}{}:

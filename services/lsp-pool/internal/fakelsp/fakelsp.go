@@ -1,6 +1,6 @@
 // Package fakelsp is a language server for tests: of a language in which every word is a symbol, a line "def NAME"
-// defines it, and a
-// line with ERROR is an error. It does as told by its mode, which is how tests meet every misbehaviour.
+// defines it, and a line with ERROR is an error. It does as told by its mode, which is how tests meet every
+// misbehaviour.
 package fakelsp
 
 import (

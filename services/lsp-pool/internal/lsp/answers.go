@@ -24,8 +24,7 @@ const (
 )
 
 // ParseLocations reads a Location, a list of them, or a list of LocationLinks, and returns how many were left out.
-// Places outside
-// files are left out.
+// Places outside files are left out.
 func ParseLocations(raw json.RawMessage) ([]Location, int, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
@@ -180,8 +179,7 @@ type rawSymbol struct {
 }
 
 // ParseSymbols reads DocumentSymbols, in their order and followed by their children, SymbolInformation or
-// WorkspaceSymbols. path
-// is the file of symbols without one.
+// WorkspaceSymbols. path is the file of symbols without one.
 func ParseSymbols(raw json.RawMessage, path string) ([]Symbol, error) {
 	var list []rawSymbol
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "null" {

@@ -83,8 +83,7 @@ const (
 )
 
 // Connect initializes a server that reads and writes conn. The end of ctx ends neither conn nor the client, only the
-// wait. Connect
-// closes conn if it fails.
+// wait. Connect closes conn if it fails.
 func Connect(ctx context.Context, conn io.ReadWriteCloser, opts Options) (*Client, error) {
 	c := &Client{
 		opts: opts, started: time.Now(), dynamic: map[string]string{}, published: map[string]*publication{},
@@ -136,8 +135,7 @@ func (c *Client) initialize(ctx context.Context) error {
 }
 
 // clientCapabilities are those of every client. Positions are counted in UTF-16; pulled diagnostics are preferred; a
-// server may not
-// apply edits.
+// server may not apply edits.
 var clientCapabilities = json.RawMessage(`{
 "general":{"positionEncodings":["utf-16"]},
 "window":{"workDoneProgress":true,"showMessage":{},"showDocument":{"support":false}},

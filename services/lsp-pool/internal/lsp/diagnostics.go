@@ -92,10 +92,9 @@ func bounded16(list []Diagnostic) []Diagnostic {
 }
 
 // Diagnose returns the diagnostics of a file as it is now. They are pulled where the server offers that. Otherwise
-// the file is sent
-// again if a file changed since it was sent, and the publication of that version is the answer; of a server that
-// names no versions
-// it is the first publication that no other follows within Quiet. It fails with ctx's error if no publication comes.
+// the file is sent again if a file changed since it was sent, and the publication of that version is the answer; of a
+// server that names no versions it is the first publication that no other follows within Quiet. It fails with ctx's
+// error if no publication comes.
 func (c *Client) Diagnose(ctx context.Context, path string) (Doc, []Diagnostic, error) {
 	if c.pulls() {
 		doc, err := c.Open(path)
@@ -135,9 +134,8 @@ func (c *Client) pull(ctx context.Context, doc Doc) ([]Diagnostic, error) {
 	return bounded16(report.Items), nil
 }
 
-// await waits for the publication of a document's version. One with a number up to before was made ahead of the
-// call; it counts
-// if it names the version.
+// await waits for the publication of a document's version. One with a number up to before was made ahead of the call;
+// it counts if it names the version.
 func (c *Client) await(ctx context.Context, doc Doc, before uint64) ([]Diagnostic, error) {
 	for {
 		c.mu.Lock()
@@ -173,8 +171,7 @@ func (c *Client) await(ctx context.Context, doc Doc, before uint64) ([]Diagnosti
 }
 
 // settled reports whether a publication without a version is about the content that the server has: no newer one was
-// sent
-// since.
+// sent since.
 func (c *Client) settled(doc Doc, p *publication) bool {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()

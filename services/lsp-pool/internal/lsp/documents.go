@@ -169,8 +169,7 @@ func (c *Client) makeRoom() error {
 }
 
 // Sync tells the server of files that changed on disk, and brings every open document up to date. Files that changed
-// and are open
-// are sent whole.
+// and are open are sent whole.
 func (c *Client) Sync(changes []Change) error {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()
@@ -205,8 +204,7 @@ func (c *Client) OpenDocuments() int {
 }
 
 // again sends an open document once more, unless the server got it after the last change it was told of. A server
-// publishes the
-// diagnostics of each version.
+// publishes the diagnostics of each version.
 func (c *Client) again(path string) (Doc, error) {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()

@@ -47,8 +47,7 @@ type Operation struct {
 }
 
 // ParseWorkspaceEdit reads a WorkspaceEdit. Edits of one file that follow each other are one operation. It fails for
-// an edit that is
-// out of bounds, or of other things than files.
+// an edit that is out of bounds, or of other things than files.
 func ParseWorkspaceEdit(raw json.RawMessage) ([]Operation, error) {
 	if len(raw) == 0 || bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		return nil, nil
@@ -146,8 +145,7 @@ func bounded(list []Operation) error {
 }
 
 // Apply returns a text with edits made. All are meant for the text as it is; two at one place are made in their
-// order. It fails for
-// edits that overlap and for one outside the text, and makes no edit then.
+// order. It fails for edits that overlap and for one outside the text, and makes no edit then.
 func (t *Text) Apply(edits []TextEdit, e Encoding) (string, error) {
 	type span struct {
 		start, end int

@@ -26,8 +26,7 @@ var (
 )
 
 // frames is a jsonrpc2.ObjectStream of frames with a Content-Length. Reading is for one goroutine. Writing never
-// blocks: one
-// goroutine writes the queue, and ends with Close.
+// blocks: one goroutine writes the queue, and ends with Close.
 type frames struct {
 	conn io.ReadWriteCloser
 	in   *bufio.Reader

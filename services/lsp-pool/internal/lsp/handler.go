@@ -11,9 +11,7 @@ import (
 )
 
 // Handle answers a server's requests and notes its notifications. It is called from the connection's reader, one
-// message
-// at a time, and
-// never blocks.
+// message at a time, and never blocks.
 func (c *Client) Handle(ctx context.Context, conn *jsonrpc2.Conn, req *jsonrpc2.Request) {
 	var params json.RawMessage
 	if req.Params != nil {
@@ -89,8 +87,7 @@ func (c *Client) configuration(params json.RawMessage) []any {
 }
 
 // section returns the settings below a dotted name. A name that the settings do not nest is that of the settings
-// themselves where the
-// server asks for its own, such as gopls.
+// themselves where the server asks for its own, such as gopls.
 func section(settings map[string]any, name string) any {
 	if settings == nil {
 		return nil

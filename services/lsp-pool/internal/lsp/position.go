@@ -77,8 +77,7 @@ func (t *Text) Line(n int) string {
 }
 
 // Offset returns the byte of a position. A character past the end of its line is the line's end; a line past the last
-// one is the
-// content's end; a character inside a rune is the rune's start.
+// one is the content's end; a character inside a rune is the rune's start.
 func (t *Text) Offset(p Position, e Encoding) int {
 	if int64(p.Line) >= int64(len(t.starts)) {
 		return len(t.content)

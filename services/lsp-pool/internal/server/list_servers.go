@@ -11,9 +11,9 @@ import (
 )
 
 // ListServers says which servers there are.
-func (s *Server) ListServers(_ context.Context, req *lsppoolv1.ListServersRequest) (*lsppoolv1.ListServersResponse,
-	error,
-) {
+func (s *Server) ListServers(
+	_ context.Context, req *lsppoolv1.ListServersRequest,
+) (*lsppoolv1.ListServersResponse, error) {
 	list := s.pool.Servers(core.Filter{ProjectID: req.GetProjectId(), Root: req.GetRoot()})
 	return &lsppoolv1.ListServersResponse{Servers: contract.LanguageServersProto(list)}, nil
 }

@@ -1,6 +1,5 @@
 // Package server is lsp-pool's gRPC side: messages in, core's types out, and back. One file per RPC; convert.go holds
-// the only code
-// that knows both sides.
+// the only code that knows both sides.
 package server
 
 import (

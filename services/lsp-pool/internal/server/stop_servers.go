@@ -11,9 +11,9 @@ import (
 )
 
 // StopServers ends servers and returns when they are gone.
-func (s *Server) StopServers(ctx context.Context, req *lsppoolv1.StopServersRequest) (*lsppoolv1.StopServersResponse,
-	error,
-) {
+func (s *Server) StopServers(
+	ctx context.Context, req *lsppoolv1.StopServersRequest,
+) (*lsppoolv1.StopServersResponse, error) {
 	list := s.pool.Stop(ctx, core.Filter{ProjectID: req.GetProjectId(), Root: req.GetRoot(), Lang: req.GetLang()})
 	return &lsppoolv1.StopServersResponse{Servers: contract.LanguageServersProto(list)}, nil
 }

@@ -27,8 +27,7 @@ type printer struct {
 }
 
 // newPrinter returns a printer of a run. Prose on a terminal loses what the terminal would obey; anything else that
-// out may be,
-// such as a pipe, gets the model's exact text.
+// out may be, such as a pipe, gets the model's exact text.
 func newPrinter(out, progress io.Writer, asJSON bool) *printer {
 	if !asJSON {
 		out = kit.Prose(out)
@@ -40,8 +39,7 @@ func newPrinter(out, progress io.Writer, asJSON bool) *printer {
 }
 
 // frame shows one frame and says whether that was all of the run: its end and the end of its message come on channels
-// of
-// their own, in either order.
+// of their own, in either order.
 func (p *printer) frame(f client.Frame, run string) (over bool, outcome string) {
 	p.show(f, run)
 	if !p.ended || !p.written {

@@ -79,8 +79,8 @@ func TestPrinter(t *testing.T) {
 }
 
 // Agents below the root are shown as they stand in the tree: a line for the beginning, each tool and the end of each,
-// with its outcome and
-// cost, however the frames of several are mixed; what concerns their cages and approvals names them.
+// with its outcome and cost, however the frames of several are mixed; what concerns their cages and approvals names
+// them.
 func TestPrinterTree(t *testing.T) {
 	t.Parallel()
 	var out, progress bytes.Buffer

@@ -41,8 +41,7 @@ type subagent struct {
 }
 
 // below shows what agents below the root do, a line each for their beginnings, their ends and their tools, indented
-// as they stand in
-// the tree. What they write goes to their callers, and stands in the result of the call.
+// as they stand in the tree. What they write goes to their callers, and stands in the result of the call.
 func (p *printer) below(f client.Frame, run string) {
 	var m subagent
 	if json.Unmarshal(f.Payload, &m) != nil {
@@ -101,8 +100,7 @@ func (p *printer) childStep(invocation, format string, args ...any) {
 }
 
 // stepOf writes a line of progress of an agent: of the root without an invocation, and with its path of one that is
-// not at work as far
-// as is shown, because events and output come in no order between them.
+// not at work as far as is shown, because events and output come in no order between them.
 func (p *printer) stepOf(invocation, path, format string, args ...any) {
 	switch _, ok := p.children[invocation]; {
 	case ok:

@@ -1,6 +1,5 @@
-// Package sandbox starts language servers through sandbox-supervisor: one Exec stream per server. Its end is the
-// end of the server
-// and of everything it has started.
+// Package sandbox starts language servers through sandbox-supervisor: one Exec stream per server. Its end is the end
+// of the server and of everything it has started.
 //
 // Goroutines: per [process] one that reads the stream. It ends with the stream, which Close ends.
 package sandbox

@@ -1,10 +1,9 @@
 // Package watch says which files below a root have changed, by any program.
 //
 // It watches folders with inotify. Events of one inotify instance come in order, so that a file that is written in a
-// private folder of
-// the same instance tells when all earlier events have been read: [Tree.Changes] misses no change that happened before
-// its call. Where
-// not all folders can be watched, and after the kernel dropped events, files are compared by their stamps instead.
+// private folder of the same instance tells when all earlier events have been read: [Tree.Changes] misses no change
+// that happened before its call. Where not all folders can be watched, and after the kernel dropped events, files are
+// compared by their stamps instead.
 //
 // Folders of version control and of installed packages are left out.
 //

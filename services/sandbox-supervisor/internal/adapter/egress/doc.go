@@ -9,9 +9,9 @@
 // Where the operator gave a [Credential] for a host, programs reach it by plain HTTP on port 80, and the gate speaks TLS to the
 // host and adds the credential, which never enters the cage.
 //
-// The main type is [Gate]: one per cage, made by [New], served by [Gate.Serve]. Its goroutines: one per socket, two per
-// connection, those of net/http where there is a credential, one that reports attempts while there are any, and one for as long as
-// it takes to look at what the kernel counts. All have ended when
-// Serve returns, but for one that closes a socket the kernel takes some milliseconds to close, and those of net/http's client, which
-// end once their connections, which Serve closed, are gone.
+// The main type is [Gate]: one per cage, made by [New], served by [Gate.Serve]. Its goroutines: one per socket, two
+// per connection, those of net/http where there is a credential, one that reports attempts while there are any, and
+// one for as long as it takes to look at what the kernel counts. All have ended when Serve returns, but for one that
+// closes a socket the kernel takes some milliseconds to close, and those of net/http's client, which end once their
+// connections, which Serve closed, are gone.
 package egress

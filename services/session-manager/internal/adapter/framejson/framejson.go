@@ -182,8 +182,7 @@ func appendResult(dst []byte, p frames.MessageToolResult) ([]byte, error) {
 }
 
 // A request for approval stands among the events, for which sockets have little room: from approvalLimit on it is
-// shortened,
-// the command least, then the change. The approval itself has it whole.
+// shortened, the command least, then the change. The approval itself has it whole.
 const (
 	approvalLimit = 32 << 10
 	commandShare  = 16 << 10

@@ -35,8 +35,7 @@ func render(t testing.TB, p frames.Payload) string {
 }
 
 // Each payload reads exactly as the API says, on the channel and under the type it belongs to. A-WS-OUT-01 to
-// A-WS-OUT-05, A-WS-EV-01,
-// A-WS-EV-05, A-WS-EV-06, A-CONTRA-09, H-STREAM-EV-08.
+// A-WS-OUT-05, A-WS-EV-01, A-WS-EV-05, A-WS-EV-06, A-CONTRA-09, H-STREAM-EV-08.
 func TestPayloads(t *testing.T) {
 	shown := map[frametype.Type]bool{}
 	ttft := 1.5

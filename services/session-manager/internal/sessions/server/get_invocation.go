@@ -7,9 +7,9 @@ import (
 )
 
 // GetInvocation returns one call of an agent by another in full.
-func (s *Server) GetInvocation(ctx context.Context, req *apiv1.GetInvocationRequest) (*apiv1.GetInvocationResponse,
-	error,
-) {
+func (s *Server) GetInvocation(
+	ctx context.Context, req *apiv1.GetInvocationRequest,
+) (*apiv1.GetInvocationResponse, error) {
 	found, err := s.sessions.Invocation(ctx, req.GetSessionId(), req.GetInvocationId())
 	if err != nil {
 		return nil, err

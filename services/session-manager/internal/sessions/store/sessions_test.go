@@ -270,8 +270,7 @@ func TestFence(t *testing.T) {
 }
 
 // A lease is taken by one process at a time, kept by renewing, given up cleanly or with its node, and its epoch never
-// goes
-// back.
+// goes back.
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)
@@ -387,8 +386,7 @@ func TestTakeAtOnce(t *testing.T) {
 }
 
 // A run at work without a holder is found, and one that is to go on in another until that begins or its session ends;
-// one with a
-// holder, and one that waits for a slot, is not.
+// one with a holder, and one that waits for a slot, is not.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)

@@ -1,5 +1,4 @@
-// Package language is the tool code.lsp's view of language servers. Lines and characters count
-// from 0 here, the
+// Package language is the tool code.lsp's view of language servers. Lines and characters count from 0 here, the
 // latter in UTF-16; paths are absolute.
 package language
 

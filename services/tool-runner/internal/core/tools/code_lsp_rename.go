@@ -18,9 +18,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// lspRename renames a symbol or moves a file, as a whole. A file that changes between the server's
-// answer and the hold of
-// its path is asked about once more.
+// lspRename renames a symbol or moves a file, as a whole. A file that changes between the server's answer and the
+// hold of its path is asked about once more.
 func (d Deps) lspRename(ctx context.Context, call *tool.Call, p *codeLspParams) (codeLspResult, error) {
 	if p.Apply && !mayWrite(call) {
 		return codeLspResult{}, fault.New(fault.CapabilityDenied,
@@ -66,9 +65,9 @@ type renaming struct {
 }
 
 // lspEdit makes the edits of an answer, or shows them.
-func (d Deps) lspEdit(ctx context.Context, call *tool.Call, p *codeLspParams, a language.Answer) (codeLspResult,
-	error,
-) {
+func (d Deps) lspEdit(
+	ctx context.Context, call *tool.Call, p *codeLspParams, a language.Answer,
+) (codeLspResult, error) {
 	plan, err := lspPlan(call, a.Edits)
 	if err != nil {
 		return codeLspResult{}, err

@@ -326,8 +326,7 @@ func (w *codeRewrite) file(ctx context.Context, file paths.Path, text []byte) {
 }
 
 // keep remembers what is to be done to a file that was searched. What an operator has to be asked about is not found
-// by going
-// through a folder: it is named by its path.
+// by going through a folder: it is named by its path.
 func (w *codeRewrite) keep(one rewrite) {
 	if len(one.changes) > 0 && w.call.System(one.file.Abs()) && !w.call.System(w.call.Paths[0].Abs()) {
 		w.skip(one.file, "it is a system path, which is only rewritten by a path of its own")
@@ -402,8 +401,7 @@ func (w *codeRewrite) foresee(ctx context.Context, a *astAnswer) error {
 }
 
 // apply writes the files, one after the other. One that has changed since it was looked at, or that cannot be
-// written, is left
-// out; if that is so of all, the first reason is the error.
+// written, is left out; if that is so of all, the first reason is the error.
 func (w *codeRewrite) apply(ctx context.Context, a *astAnswer) error {
 	var first error
 	for i := range w.found {

@@ -31,9 +31,8 @@ type Store interface {
 	History(ctx context.Context, session string) ([]record.Message, error)
 	// Steps returns the stored steps in order of an invocation in a run, or of the root agent where that is "".
 	Steps(ctx context.Context, run, invocation string) ([]transcript.Step, error)
-	// Cut returns the invocations that a run was cut off in, with their steps, and those that answer some calls of its
-	// root agent,
-	// the oldest first; and the usage of those that are over.
+	// Cut returns the invocations that a run was cut off in, with their steps, and those that answer some calls of
+	// its root agent, the oldest first; and the usage of those that are over.
 	Cut(ctx context.Context, run string, calls []string) ([]record.Invocation, record.Below, error)
 }
 

@@ -10,8 +10,7 @@ import (
 )
 
 // Change is what one transaction does to a session. What is nil or empty stays as it is. Its ids are made before it
-// is first
-// applied, so that applying it again after an answer was lost is noticed and changes nothing.
+// is first applied, so that applying it again after an answer was lost is noticed and changes nothing.
 type Change struct {
 	// At is when it happens, in milliseconds.
 	At      int64
@@ -88,8 +87,7 @@ func (p Patch) On(s Session) Session {
 }
 
 // Fields returns what the change does to the session's own fields. Where a run begins, or the session ends, none is
-// left to
-// go on.
+// left to go on.
 func (c Change) Fields() Patch {
 	p := c.Session
 	if c.NewRun != nil || p.State == Ended {
@@ -99,8 +97,7 @@ func (c Change) Fields() Patch {
 }
 
 // Given returns the change for a session that is s: a run whose cancellation is on disk is not to go on in a new one,
-// also
-// where it was cut off before it heard of that.
+// also where it was cut off before it heard of that.
 func (c Change) Given(s Session) Change {
 	if c.EndRun != nil && s.CancelRequested {
 		c.Session.ResumeRun = nil

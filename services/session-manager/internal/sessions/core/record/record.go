@@ -1,6 +1,5 @@
 // Package record holds what is kept of sessions: the session, its messages and runs, the states they go through, and
-// the
-// one form in which they change.
+// the one form in which they change.
 //
 // Everything that happens to a session is one [Change], which the store applies in one transaction under the session's
 // lease, or not at all. Nothing else writes these tables.
@@ -140,10 +139,9 @@ type Run struct {
 	Issue int64
 	// Asking are its requests for approval that are pending; only of a run whose session is being loaded.
 	Asking []Approval
-	// Cut are the invocations that it was cut off in, and those that answer the open calls of its root agent, with the
-	// oldest first;
-	// Below is the usage of those
-	// that are over. Both are set only while the session is being loaded.
+	// Cut are the invocations that it was cut off in, and those that answer the open calls of its root agent, with
+	// the oldest first; Below is the usage of those that are over. Both are set only while the session is being
+	// loaded.
 	Cut   []Invocation
 	Below Below
 }

@@ -27,8 +27,7 @@ type agent struct {
 var errUnknownAgent = fault.New(fault.Internal, "The harness reported an event of an agent that is not at work.")
 
 // CancelInvocation asks an agent below the root to stop, and those that it called, and returns at once; the channel
-// is closed when
-// its end is stored, or the run is over. It returns nil for one that is not at work.
+// is closed when its end is stored, or the run is over. It returns nil for one that is not at work.
 func (r *Run) CancelInvocation(id, reason string) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,9 +21,8 @@ type ending struct {
 	steps []transcript.Step
 	// asking are the requests for approval that nobody has answered.
 	asking []record.Approval
-	// open are the invocations that have not ended, as they began; answers those of the root's last step that have; used
-	// is what all
-	// that have ended used.
+	// open are the invocations that have not ended, as they began; answers those of the root's last step that have;
+	// used is what all that have ended used.
 	open    []*agent
 	answers []record.Invocation
 	used    record.Below

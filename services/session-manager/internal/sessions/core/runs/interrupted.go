@@ -14,8 +14,7 @@ import (
 )
 
 // endAgents ends the agents that are still at work when their run ends, the deepest first, so that none ends before
-// those that it
-// called, and answers the open calls of the root with how far its children came.
+// those that it called, and answers the open calls of the root with how far its children came.
 func (e *ending) endAgents(render frames.Renderer, s record.Session, requestID string, c *record.Change) error {
 	for _, a := range deepestFirst(e.open) {
 		over := e.cut(a, c.At)

@@ -175,8 +175,7 @@ func passing(halves []Half, turn, results, childTurn, childResults crash.Point) 
 }
 
 // tell lets the harness know what is on disk, unless the run ends here. When the root has the results of a step,
-// those that it called
-// are over.
+// those that it called are over.
 func (k *keeper) tell(acks []Half) {
 	for _, half := range acks {
 		if half.Results && half.InvocationID == "" && k.atBoundary() {

@@ -23,8 +23,7 @@ type relay struct {
 	root    agent
 	started *contract.MessageStart
 	// below are the agents at work below the root by their invocations, which order holds as they began; used is what
-	// those that are
-	// over used.
+	// those that are over used.
 	below map[string]*agent
 	order []string
 	used  record.Below

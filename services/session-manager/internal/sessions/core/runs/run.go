@@ -192,8 +192,7 @@ func (r *Run) Abandon() {
 
 // HandOver lets the run finish the step it is at and then ends it: as interrupted, or, where the project wants a run
 // that was cut off to go on, by leaving it to the session's next holder. The agents below the root end at the next
-// boundaries of
-// their own, and so does the step of the root that called them.
+// boundaries of their own, and so does the step of the root that called them.
 func (r *Run) HandOver() {
 	r.mu.Lock()
 	r.boundary = true

@@ -371,8 +371,7 @@ func TestCancel(t *testing.T) {
 }
 
 // A run that is handed over ends when its step is complete, or is left to the next holder without a word; cutting
-// does the
-// same at once.
+// does the same at once.
 func TestHandOver(t *testing.T) {
 	for _, resume := range []bool{false, true} {
 		for _, cut := range []bool{false, true} {
@@ -408,8 +407,7 @@ func TestHandOver(t *testing.T) {
 }
 
 // A run that was cancelled ends as cancelled though kaged stops before its harness has reacted, also where a run that
-// is cut off
-// would go on in another.
+// is cut off would go on in another.
 func TestCutWhileCancelled(t *testing.T) {
 	for _, resume := range []bool{false, true} {
 		for name, leave := range map[string]func(*runs.Run){
@@ -632,8 +630,7 @@ func TestHandOverOfATree(t *testing.T) {
 }
 
 // Cancelling one agent tells the harness its id and waits for the end of it to be stored; where it is not at work
-// there is none to wait for,
-// and the end of the run ends the wait.
+// there is none to wait for, and the end of the run ends the wait.
 func TestCancelInvocation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()

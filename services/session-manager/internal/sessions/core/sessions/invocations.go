@@ -19,8 +19,7 @@ type InvocationDetail struct {
 }
 
 // Invocations returns a page of the calls of agents by other agents in a session, the oldest first; with a run only
-// those in it. It
-// fails with not_found for the session or the run, and with validation_failed.
+// those in it. It fails with not_found for the session or the run, and with validation_failed.
 func (s *Service) Invocations(ctx context.Context, session, run string, limit int32,
 	cursor string,
 ) (page.Page[record.Invocation], error) {
@@ -70,9 +69,8 @@ func (s *Service) LiveAgents(ctx context.Context, session string) ([]record.Invo
 }
 
 // CancelInvocation stops an agent below the root, and those that it called, and returns it as it ended; its caller
-// goes on. It fails
-// with not_found, with conflict (details.current_state) if it is over already, and with unavailable if it does not
-// end in time.
+// goes on. It fails with not_found, with conflict (details.current_state) if it is over already, and with unavailable
+// if it does not end in time.
 func (s *Service) CancelInvocation(ctx context.Context, session, id string) (InvocationDetail, error) {
 	detail, err := s.Invocation(ctx, session, id)
 	if err != nil {

@@ -70,8 +70,7 @@ func (s *Service) ordinal(ctx context.Context, session, message string) (int64, 
 }
 
 // Runs returns a page of a session's runs, oldest first, each with the first invocations of agents in it. It fails
-// with not_found and
-// validation_failed.
+// with not_found and validation_failed.
 func (s *Service) Runs(ctx context.Context, id string, limit int32, cursor string) (page.Page[RunDetail], error) {
 	none := page.Page[RunDetail]{}
 	req, err := page.Parse("runs", limit, cursor)

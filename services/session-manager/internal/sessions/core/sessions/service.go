@@ -67,9 +67,8 @@ type Store interface {
 	Approvals(ctx context.Context, session string, state record.ApprovalState, after *page.Key, limit int32) ([]record.Approval, error)
 	// ShownSteps returns the stored steps in order of an invocation in a run, or of the root agent where that is "".
 	ShownSteps(ctx context.Context, run, invocation string) ([]transcript.Step, error)
-	// Invocations returns up to limit invocations of a session after a place, the oldest first, with the beginnings of
-	// their texts; with
-	// a run only those in it.
+	// Invocations returns up to limit invocations of a session after a place, the oldest first, with the beginnings
+	// of their texts; with a run only those in it.
 	Invocations(ctx context.Context, session, run string, after *page.Key, limit int32) ([]record.Invocation, error)
 	// Invocation returns an invocation of a session. It fails with not_found.
 	Invocation(ctx context.Context, session, id string) (record.Invocation, error)
