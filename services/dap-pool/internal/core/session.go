@@ -204,6 +204,7 @@ func (s *session) exited(code *int) {
 // watch ends the session when its adapter is gone.
 func (s *session) watch() {
 	<-s.client.Done()
+	<-s.begun // a beginning sees the end by itself, and says why it failed
 	reason := endedByCrash
 	s.mu.Lock()
 	if s.status == Exited {
