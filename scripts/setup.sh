@@ -51,7 +51,7 @@ gopls() {
 # where cages see it, ahead of theirs.
 dlv() {
 	local version=1.27.2 to=/usr/local/bin have
-	have=$(type -P dlv >/dev/null && command dlv version | sed -n 's/^Version: //p')
+	have=$(type -P dlv >/dev/null && command dlv version | sed -n 's/^Version: //p') || have=
 	[ "$(printf '%s\n' "$version" "${have:-0}" | sort -V | head -n 1)" != "$version" ] || return 0
 	if [ ! -w "$to" ]; then
 		echo "The tests need dlv $version. Type  sudo env GOBIN=$to $(command -v go || echo go) install github.com/go-delve/delve/cmd/dlv@v$version" >&2
