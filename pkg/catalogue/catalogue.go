@@ -89,9 +89,8 @@ const (
 	ActionMatch
 )
 
-// Matches tells how pattern names t: as its name or an alias, or as a glob that its name or one of its actions fits.
-// The glob x.* also fits a tool that is called x, or whose alias is x or fits, so that files written for namespaces
-// that became one tool still work.
+// Matches tells how pattern names t: as its name or an alias, or as a glob that matches its name or one of its actions.
+// The glob x.* also matches a tool or an alias named x. Older files list x.* for a namespace that is one tool now.
 func (t *Tool) Matches(pattern string) Match {
 	how := t.matches(pattern)
 	for _, unit := range t.Units() {

@@ -87,7 +87,7 @@ type Retracted struct {
 	Audit  Record
 }
 
-// Retry is a model call that was refused, or whose answer was taken back, and that will be made again after a delay.
+// Retry announces that a model call is repeated after a delay: the provider refused the call, or its answer broke off.
 type Retry struct {
 	Err     *fault.Error
 	Attempt int

@@ -16,10 +16,10 @@ type Change struct {
 // MaxReplacements is how many occurrences are replaced at once.
 const MaxReplacements = 100_000
 
-// Replace finds old in text and returns the changes that put new in its place: one, or all of them if all is set. The
-// text keeps its line endings: in a text whose lines end in \r\n, a \n of old means what it looks like, and one of
-// new becomes \r\n. It fails with no_change, with old_string_not_found, whose details show the nearest text, and with
-// multiple_matches, whose details count them; with invalid_params for more than [MaxReplacements].
+// Replace returns the changes that replace old by new in text: one change, or one for each occurrence if all is set.
+// Line endings are kept: in a text with \r\n, each \n of old matches \r\n, and each \n of new is written as \r\n.
+// Errors: no_change; old_string_not_found, with the nearest text in its details; multiple_matches, with their count;
+// invalid_params for more than [MaxReplacements] occurrences.
 func Replace(text, old, new string, all bool) ([]Change, error) {
 	if old == new {
 		return nil, fault.New(fault.NoChange, "old_string and new_string are the same.")

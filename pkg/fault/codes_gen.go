@@ -152,7 +152,7 @@ const (
 	RenameNotPossible Code = 87
 	// RenameScopeExceedsCage: The rename would change files that the agent may not write, so none was changed. details.paths names them.
 	RenameScopeExceedsCage Code = 88
-	// DapRequiresRelaxedSeccomp: The debugger traces processes, and the agent's cage keeps that from everything in it. The operator sets `seccomp: relaxed` in the agent's cage, or an agent whose cage has it debugs.
+	// DapRequiresRelaxedSeccomp: The debugger traces processes, and the agent's cage forbids tracing. Ask the operator for `seccomp: relaxed` in the agent's cage, or leave debugging to an agent with such a cage.
 	DapRequiresRelaxedSeccomp Code = 90
 	// DapSessionEnded: There is no debug session, or its program or its adapter has ended. Start another with the action launch or attach.
 	DapSessionEnded Code = 91
@@ -237,7 +237,7 @@ var hints = map[Code]string{
 	LspServerUnavailable:      "The language server crashed too often in this session and is not started again, or cannot be reached. Work without it, or use the action reload.",
 	RenameNotPossible:         "The language server refuses the rename: what stands there has no name, or the new one cannot be used. The message has its reason.",
 	RenameScopeExceedsCage:    "The rename would change files that the agent may not write, so none was changed. details.paths names them.",
-	DapRequiresRelaxedSeccomp: "The debugger traces processes, and the agent's cage keeps that from everything in it. The operator sets `seccomp: relaxed` in the agent's cage, or an agent whose cage has it debugs.",
+	DapRequiresRelaxedSeccomp: "The debugger traces processes, and the agent's cage forbids tracing. Ask the operator for `seccomp: relaxed` in the agent's cage, or leave debugging to an agent with such a cage.",
 	DapSessionEnded:           "There is no debug session, or its program or its adapter has ended. Start another with the action launch or attach.",
 	DapAdapterNotFound:        "The debug adapter is not installed, is too old, or is not to be seen in the agent's cage. details.command names it and details.install how it is installed.",
 	DapRequestFailed:          "The debug adapter or the program does not do what was asked for; the message has the adapter's reason.",

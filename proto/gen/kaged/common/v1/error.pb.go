@@ -185,8 +185,8 @@ const (
 	ErrorCode_ERROR_CODE_RENAME_NOT_POSSIBLE ErrorCode = 87
 	// The rename would change files that the agent may not write, so none was changed. details.paths names them.
 	ErrorCode_ERROR_CODE_RENAME_SCOPE_EXCEEDS_CAGE ErrorCode = 88
-	// The debugger traces processes, and the agent's cage keeps that from everything in it. The operator sets `seccomp: relaxed` in the
-	// agent's cage, or an agent whose cage has it debugs.
+	// The debugger traces processes, and the agent's cage forbids tracing. Ask the operator for `seccomp: relaxed` in the agent's cage, or
+	// leave debugging to an agent with such a cage.
 	ErrorCode_ERROR_CODE_DAP_REQUIRES_RELAXED_SECCOMP ErrorCode = 90
 	// There is no debug session, or its program or its adapter has ended. Start another with the action launch or attach.
 	ErrorCode_ERROR_CODE_DAP_SESSION_ENDED ErrorCode = 91
