@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
@@ -31,9 +32,25 @@ func TestFree(t *testing.T) {
 	}
 }
 
-// The contract has such fields; if none is found, the search is wrong.
-func TestRawFields(t *testing.T) {
-	if len(rawFields()) == 0 {
-		t.Error("got no field of raw JSON, want those of the contract")
+// A field with a key of its own has it in the definition of its message.
+func TestRename(t *testing.T) {
+	field := new(apiv1.DslDiagnostic).ProtoReflect().Descriptor().Fields().ByName("doc_link")
+	in := "{\n    \"v1DslDiagnostic\": {\n      \"properties\": {\n" +
+		"        \"doc_link\": {\n          \"type\": \"string\"\n        }\n      }\n    }\n"
+	got, err := rename(in, []protoreflect.FieldDescriptor{field})
+	if want := strings.Replace(in, "doc_link", "docLink", 1); err != nil || string(got) != want {
+		t.Errorf("got %v and\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+// The contract has fields with each option; if none is found, the search is wrong.
+func TestFieldsWith(t *testing.T) {
+	for name, option := range map[string]func(proto.Message) bool{
+		"raw_json": isRaw,
+		"json_key": hasKey,
+	} {
+		if len(fieldsWith(option)) == 0 {
+			t.Errorf("got no field with %s, want those of the contract", name)
+		}
 	}
 }

@@ -32,7 +32,9 @@ type BudgetLimit struct {
 	// Requests to models.
 	Calls *int64 `protobuf:"varint,3,opt,name=calls,proto3,oneof" json:"calls,omitempty"`
 	// allow for a budget in US dollars under which models without a known price count as free.
-	Unpriced      string `protobuf:"bytes,4,opt,name=unpriced,proto3" json:"unpriced,omitempty"`
+	Unpriced string `protobuf:"bytes,4,opt,name=unpriced,proto3" json:"unpriced,omitempty"`
+	// Milliseconds of work, of a session's budget. While an operator is asked none pass.
+	WalltimeMs    *int64 `protobuf:"varint,5,opt,name=walltime_ms,json=walltimeMs,proto3,oneof" json:"walltime_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -95,6 +97,13 @@ func (x *BudgetLimit) GetUnpriced() string {
 	return ""
 }
 
+func (x *BudgetLimit) GetWalltimeMs() int64 {
+	if x != nil && x.WalltimeMs != nil {
+		return *x.WalltimeMs
+	}
+	return 0
+}
+
 // BudgetUse is a use of models.
 type BudgetUse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -103,7 +112,9 @@ type BudgetUse struct {
 	// Input, cached or not, with output.
 	Tokens int64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	// Requests to models.
-	Calls         int64 `protobuf:"varint,3,opt,name=calls,proto3" json:"calls,omitempty"`
+	Calls int64 `protobuf:"varint,3,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Milliseconds of work, where the budget bounds them.
+	WalltimeMs    *int64 `protobuf:"varint,4,opt,name=walltime_ms,json=walltimeMs,proto3,oneof" json:"walltime_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -159,23 +170,36 @@ func (x *BudgetUse) GetCalls() int64 {
 	return 0
 }
 
+func (x *BudgetUse) GetWalltimeMs() int64 {
+	if x != nil && x.WalltimeMs != nil {
+		return *x.WalltimeMs
+	}
+	return 0
+}
+
 var File_kaged_api_v1_budget_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_budget_proto_rawDesc = "" +
 	"\n" +
-	"\x19kaged/api/v1/budget.proto\x12\fkaged.api.v1\x1a\x1dkaged/common/v1/options.proto\"\xad\x01\n" +
+	"\x19kaged/api/v1/budget.proto\x12\fkaged.api.v1\x1a\x1dkaged/common/v1/options.proto\"\xe9\x01\n" +
 	"\vBudgetLimit\x12\x1b\n" +
 	"\x03usd\x18\x01 \x01(\x01B\x04\xb0\xbb\x18\x01H\x00R\x03usd\x88\x01\x01\x12!\n" +
 	"\x06tokens\x18\x02 \x01(\x03B\x04\xb0\xbb\x18\x01H\x01R\x06tokens\x88\x01\x01\x12\x1f\n" +
 	"\x05calls\x18\x03 \x01(\x03B\x04\xb0\xbb\x18\x01H\x02R\x05calls\x88\x01\x01\x12 \n" +
-	"\bunpriced\x18\x04 \x01(\tB\x04\xb0\xbb\x18\x01R\bunpricedB\x06\n" +
+	"\bunpriced\x18\x04 \x01(\tB\x04\xb0\xbb\x18\x01R\bunpriced\x12*\n" +
+	"\vwalltime_ms\x18\x05 \x01(\x03B\x04\xb0\xbb\x18\x01H\x03R\n" +
+	"walltimeMs\x88\x01\x01B\x06\n" +
 	"\x04_usdB\t\n" +
 	"\a_tokensB\b\n" +
-	"\x06_calls\"K\n" +
+	"\x06_callsB\x0e\n" +
+	"\f_walltime_ms\"\x87\x01\n" +
 	"\tBudgetUse\x12\x10\n" +
 	"\x03usd\x18\x01 \x01(\x01R\x03usd\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12\x14\n" +
-	"\x05calls\x18\x03 \x01(\x03R\x05callsB\x99\x01\n" +
+	"\x05calls\x18\x03 \x01(\x03R\x05calls\x12*\n" +
+	"\vwalltime_ms\x18\x04 \x01(\x03B\x04\xb0\xbb\x18\x01H\x00R\n" +
+	"walltimeMs\x88\x01\x01B\x0e\n" +
+	"\f_walltime_msB\x99\x01\n" +
 	"\x10com.kaged.api.v1B\vBudgetProtoP\x01Z&kaged.dev/proto/gen/kaged/api/v1;apiv1\xa2\x02\x03KAX\xaa\x02\fKaged.Api.V1\xca\x02\fKaged\\Api\\V1\xe2\x02\x18Kaged\\Api\\V1\\GPBMetadata\xea\x02\x0eKaged::Api::V1b\x06proto3"
 
 var (
@@ -209,6 +233,7 @@ func file_kaged_api_v1_budget_proto_init() {
 		return
 	}
 	file_kaged_api_v1_budget_proto_msgTypes[0].OneofWrappers = []any{}
+	file_kaged_api_v1_budget_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

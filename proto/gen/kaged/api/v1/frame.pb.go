@@ -2143,6 +2143,480 @@ func (x *NetworkAttempted) GetInvocationId() string {
 	return ""
 }
 
+// DebugSession is events debug.session: an agent debugs a program, which runs, at first or again. GET
+// /api/v1/sessions/{session_id}/debug has the whole. A session may be told of again after a loss of the tool runner.
+type DebugSession struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The invocation, absent for the root agent.
+	InvocationId string `protobuf:"bytes,2,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// The agent's tree path.
+	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// The debug session.
+	DebugSessionId string `protobuf:"bytes,4,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
+	// The runtime.
+	Runtime string `protobuf:"bytes,5,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	// The program, relative to the project's root where it is in it; empty for one that was attached to.
+	Program string `protobuf:"bytes,6,opt,name=program,proto3" json:"program,omitempty"`
+	// Who moved it, absent at its start.
+	Moved *v1.DebugMove `protobuf:"bytes,7,opt,name=moved,proto3" json:"moved,omitempty"`
+	// When.
+	At            int64 `protobuf:"varint,8,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DebugSession) Reset() {
+	*x = DebugSession{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DebugSession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DebugSession) ProtoMessage() {}
+
+func (x *DebugSession) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DebugSession.ProtoReflect.Descriptor instead.
+func (*DebugSession) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *DebugSession) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *DebugSession) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
+func (x *DebugSession) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *DebugSession) GetDebugSessionId() string {
+	if x != nil {
+		return x.DebugSessionId
+	}
+	return ""
+}
+
+func (x *DebugSession) GetRuntime() string {
+	if x != nil {
+		return x.Runtime
+	}
+	return ""
+}
+
+func (x *DebugSession) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+func (x *DebugSession) GetMoved() *v1.DebugMove {
+	if x != nil {
+		return x.Moved
+	}
+	return nil
+}
+
+func (x *DebugSession) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+// DebugStopped is events debug.stopped: a debugged program has stopped. A stop that the program has left at once is not told.
+type DebugStopped struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The invocation, absent for the root agent.
+	InvocationId string `protobuf:"bytes,2,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// The agent's tree path.
+	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// The debug session.
+	DebugSessionId string `protobuf:"bytes,4,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
+	// Why, in the protocol's words, such as breakpoint, step, entry, pause or exception.
+	StoppedReason string `protobuf:"bytes,5,opt,name=stopped_reason,json=stoppedReason,proto3" json:"stopped_reason,omitempty"`
+	// More about it, such as the text of an exception.
+	Text string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	// The thread.
+	ThreadId int64 `protobuf:"varint,7,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// The breakpoint, absent for none.
+	BreakpointId int32 `protobuf:"varint,8,opt,name=breakpoint_id,json=breakpointId,proto3" json:"breakpoint_id,omitempty"`
+	// Where, null for unknown.
+	Location *v1.DebugFrame `protobuf:"bytes,9,opt,name=location,proto3" json:"location,omitempty"`
+	// The calls of the thread, the top one first, at most 20.
+	Frames []*v1.DebugFrame `protobuf:"bytes,10,rep,name=frames,proto3" json:"frames,omitempty"`
+	// The local variables of the top one, at most 40, their values cut at 256 bytes.
+	Locals []*v1.DebugVariable `protobuf:"bytes,11,rep,name=locals,proto3" json:"locals,omitempty"`
+	// The lines around the top one's, where the file is the project's.
+	Source []*v1.DebugLine `protobuf:"bytes,12,rep,name=source,proto3" json:"source,omitempty"`
+	// Who moved it last, absent at its start.
+	Moved *v1.DebugMove `protobuf:"bytes,13,opt,name=moved,proto3" json:"moved,omitempty"`
+	// When.
+	At            int64 `protobuf:"varint,14,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DebugStopped) Reset() {
+	*x = DebugStopped{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DebugStopped) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DebugStopped) ProtoMessage() {}
+
+func (x *DebugStopped) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DebugStopped.ProtoReflect.Descriptor instead.
+func (*DebugStopped) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *DebugStopped) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *DebugStopped) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
+func (x *DebugStopped) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *DebugStopped) GetDebugSessionId() string {
+	if x != nil {
+		return x.DebugSessionId
+	}
+	return ""
+}
+
+func (x *DebugStopped) GetStoppedReason() string {
+	if x != nil {
+		return x.StoppedReason
+	}
+	return ""
+}
+
+func (x *DebugStopped) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *DebugStopped) GetThreadId() int64 {
+	if x != nil {
+		return x.ThreadId
+	}
+	return 0
+}
+
+func (x *DebugStopped) GetBreakpointId() int32 {
+	if x != nil {
+		return x.BreakpointId
+	}
+	return 0
+}
+
+func (x *DebugStopped) GetLocation() *v1.DebugFrame {
+	if x != nil {
+		return x.Location
+	}
+	return nil
+}
+
+func (x *DebugStopped) GetFrames() []*v1.DebugFrame {
+	if x != nil {
+		return x.Frames
+	}
+	return nil
+}
+
+func (x *DebugStopped) GetLocals() []*v1.DebugVariable {
+	if x != nil {
+		return x.Locals
+	}
+	return nil
+}
+
+func (x *DebugStopped) GetSource() []*v1.DebugLine {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *DebugStopped) GetMoved() *v1.DebugMove {
+	if x != nil {
+		return x.Moved
+	}
+	return nil
+}
+
+func (x *DebugStopped) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+// DebugOutput is output debug.output: what a debugged program wrote. From a program that writes much, pieces are left out.
+type DebugOutput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The invocation, absent for the root agent.
+	InvocationId string `protobuf:"bytes,2,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// The debug session.
+	DebugSessionId string `protobuf:"bytes,3,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
+	// The text.
+	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// Which byte of all output is its first.
+	From int64 `protobuf:"varint,5,opt,name=from,proto3" json:"from,omitempty"`
+	// Which byte comes next.
+	Next int64 `protobuf:"varint,6,opt,name=next,proto3" json:"next,omitempty"`
+	// How many bytes before it are left out, absent for none.
+	Omitted       int64 `protobuf:"varint,7,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DebugOutput) Reset() {
+	*x = DebugOutput{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DebugOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DebugOutput) ProtoMessage() {}
+
+func (x *DebugOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DebugOutput.ProtoReflect.Descriptor instead.
+func (*DebugOutput) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *DebugOutput) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *DebugOutput) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
+func (x *DebugOutput) GetDebugSessionId() string {
+	if x != nil {
+		return x.DebugSessionId
+	}
+	return ""
+}
+
+func (x *DebugOutput) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *DebugOutput) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *DebugOutput) GetNext() int64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *DebugOutput) GetOmitted() int64 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
+// DebugEnded is events debug.ended: a debug session is over, at the latest before run.ended of its run. A run that was cut off
+// may end without it.
+type DebugEnded struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The invocation, absent for the root agent.
+	InvocationId string `protobuf:"bytes,2,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// The agent's tree path.
+	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// The debug session.
+	DebugSessionId string `protobuf:"bytes,4,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
+	// disconnect, crash or run_ended.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The exit code of a program that has exited, absent for another one.
+	ExitCode *int32 `protobuf:"varint,6,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	// When.
+	At            int64 `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DebugEnded) Reset() {
+	*x = DebugEnded{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DebugEnded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DebugEnded) ProtoMessage() {}
+
+func (x *DebugEnded) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DebugEnded.ProtoReflect.Descriptor instead.
+func (*DebugEnded) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *DebugEnded) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *DebugEnded) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
+func (x *DebugEnded) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *DebugEnded) GetDebugSessionId() string {
+	if x != nil {
+		return x.DebugSessionId
+	}
+	return ""
+}
+
+func (x *DebugEnded) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DebugEnded) GetExitCode() int32 {
+	if x != nil && x.ExitCode != nil {
+		return *x.ExitCode
+	}
+	return 0
+}
+
+func (x *DebugEnded) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
 // SessionStateChanged is events session.state.
 type SessionStateChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2156,7 +2630,7 @@ type SessionStateChanged struct {
 
 func (x *SessionStateChanged) Reset() {
 	*x = SessionStateChanged{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2642,7 @@ func (x *SessionStateChanged) String() string {
 func (*SessionStateChanged) ProtoMessage() {}
 
 func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2655,7 @@ func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionStateChanged.ProtoReflect.Descriptor instead.
 func (*SessionStateChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{26}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SessionStateChanged) GetState() string {
@@ -2225,7 +2699,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2711,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2724,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{27}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -2341,7 +2815,7 @@ type ApprovalResolved struct {
 
 func (x *ApprovalResolved) Reset() {
 	*x = ApprovalResolved{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2353,7 +2827,7 @@ func (x *ApprovalResolved) String() string {
 func (*ApprovalResolved) ProtoMessage() {}
 
 func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2366,7 +2840,7 @@ func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalResolved.ProtoReflect.Descriptor instead.
 func (*ApprovalResolved) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{28}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ApprovalResolved) GetApprovalId() string {
@@ -2425,6 +2899,118 @@ func (x *ApprovalResolved) GetInvocationId() string {
 	return ""
 }
 
+// IssueCreated is events issue.created: an issue of the session's project was filed, by an operator or an agent. A frame of a
+// change may come twice after an outage; the issue itself says where it stands.
+type IssueCreated struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The project's slug.
+	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// The issue's number.
+	Number        int64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IssueCreated) Reset() {
+	*x = IssueCreated{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IssueCreated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IssueCreated) ProtoMessage() {}
+
+func (x *IssueCreated) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IssueCreated.ProtoReflect.Descriptor instead.
+func (*IssueCreated) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *IssueCreated) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *IssueCreated) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+// IssueUpdated is events issue.updated: an issue of the session's project, one of its todos, or the list of what happened to it
+// has changed.
+type IssueUpdated struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The project's slug.
+	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// The issue's number.
+	Number        int64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IssueUpdated) Reset() {
+	*x = IssueUpdated{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IssueUpdated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IssueUpdated) ProtoMessage() {}
+
+func (x *IssueUpdated) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IssueUpdated.ProtoReflect.Descriptor instead.
+func (*IssueUpdated) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *IssueUpdated) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *IssueUpdated) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 // AuditWarning is events audit.warning. It is the socket's own and not replayed.
 type AuditWarning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2438,7 +3024,7 @@ type AuditWarning struct {
 
 func (x *AuditWarning) Reset() {
 	*x = AuditWarning{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2450,7 +3036,7 @@ func (x *AuditWarning) String() string {
 func (*AuditWarning) ProtoMessage() {}
 
 func (x *AuditWarning) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2463,7 +3049,7 @@ func (x *AuditWarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWarning.ProtoReflect.Descriptor instead.
 func (*AuditWarning) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{29}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AuditWarning) GetWarning() string {
@@ -2484,7 +3070,7 @@ var File_kaged_api_v1_frame_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x18kaged/api/v1/frame.proto\x12\fkaged.api.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19kaged/api/v1/budget.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\"\x8c\x01\n" +
+	"\x18kaged/api/v1/frame.proto\x12\fkaged.api.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19kaged/api/v1/budget.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/debug.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\"\x8c\x01\n" +
 	"\vClientFrame\x12\x18\n" +
 	"\achannel\x18\x01 \x01(\tR\achannel\x12\x15\n" +
 	"\x03seq\x18\x02 \x01(\x03H\x00R\x03seq\x88\x01\x01\x12\x12\n" +
@@ -2700,7 +3286,58 @@ const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"\x04rule\x18\x06 \x01(\tR\x04rule\x12\x14\n" +
 	"\x05count\x18\a \x01(\x03R\x05count\x12)\n" +
 	"\rinvocation_id\x18\b \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId:\x19\x92\xbd\x18\x15\n" +
-	"\x06events\x12\vnet.attempt\"u\n" +
+	"\x06events\x12\vnet.attempt\"\xb2\x02\n" +
+	"\fDebugSession\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12)\n" +
+	"\rinvocation_id\x18\x02 \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x03 \x01(\tR\tagentPath\x12(\n" +
+	"\x10debug_session_id\x18\x04 \x01(\tR\x0edebugSessionId\x12\x18\n" +
+	"\aruntime\x18\x05 \x01(\tR\aruntime\x12\x18\n" +
+	"\aprogram\x18\x06 \x01(\tR\aprogram\x126\n" +
+	"\x05moved\x18\a \x01(\v2\x1a.kaged.common.v1.DebugMoveB\x04\xb0\xbb\x18\x01R\x05moved\x12\x0e\n" +
+	"\x02at\x18\b \x01(\x03R\x02at:\x1b\x92\xbd\x18\x17\n" +
+	"\x06events\x12\rdebug.session\"\xe1\x04\n" +
+	"\fDebugStopped\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12)\n" +
+	"\rinvocation_id\x18\x02 \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x03 \x01(\tR\tagentPath\x12(\n" +
+	"\x10debug_session_id\x18\x04 \x01(\tR\x0edebugSessionId\x12%\n" +
+	"\x0estopped_reason\x18\x05 \x01(\tR\rstoppedReason\x12\x18\n" +
+	"\x04text\x18\x06 \x01(\tB\x04\xb0\xbb\x18\x01R\x04text\x12\x1b\n" +
+	"\tthread_id\x18\a \x01(\x03R\bthreadId\x12)\n" +
+	"\rbreakpoint_id\x18\b \x01(\x05B\x04\xb0\xbb\x18\x01R\fbreakpointId\x127\n" +
+	"\blocation\x18\t \x01(\v2\x1b.kaged.common.v1.DebugFrameR\blocation\x123\n" +
+	"\x06frames\x18\n" +
+	" \x03(\v2\x1b.kaged.common.v1.DebugFrameR\x06frames\x126\n" +
+	"\x06locals\x18\v \x03(\v2\x1e.kaged.common.v1.DebugVariableR\x06locals\x122\n" +
+	"\x06source\x18\f \x03(\v2\x1a.kaged.common.v1.DebugLineR\x06source\x126\n" +
+	"\x05moved\x18\r \x01(\v2\x1a.kaged.common.v1.DebugMoveB\x04\xb0\xbb\x18\x01R\x05moved\x12\x0e\n" +
+	"\x02at\x18\x0e \x01(\x03R\x02at:\x1b\x92\xbd\x18\x17\n" +
+	"\x06events\x12\rdebug.stopped\"\xf1\x01\n" +
+	"\vDebugOutput\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12)\n" +
+	"\rinvocation_id\x18\x02 \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId\x12(\n" +
+	"\x10debug_session_id\x18\x03 \x01(\tR\x0edebugSessionId\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12\x12\n" +
+	"\x04from\x18\x05 \x01(\x03R\x04from\x12\x12\n" +
+	"\x04next\x18\x06 \x01(\x03R\x04next\x12\x1e\n" +
+	"\aomitted\x18\a \x01(\x03B\x04\xb0\xbb\x18\x01R\aomitted:\x1a\x92\xbd\x18\x16\n" +
+	"\x06output\x12\fdebug.output\"\x90\x02\n" +
+	"\n" +
+	"DebugEnded\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12)\n" +
+	"\rinvocation_id\x18\x02 \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x03 \x01(\tR\tagentPath\x12(\n" +
+	"\x10debug_session_id\x18\x04 \x01(\tR\x0edebugSessionId\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12&\n" +
+	"\texit_code\x18\x06 \x01(\x05B\x04\xb0\xbb\x18\x01H\x00R\bexitCode\x88\x01\x01\x12\x0e\n" +
+	"\x02at\x18\a \x01(\x03R\x02at:\x19\x92\xbd\x18\x15\n" +
+	"\x06events\x12\vdebug.endedB\f\n" +
+	"\n" +
+	"_exit_code\"u\n" +
 	"\x13SessionStateChanged\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12+\n" +
 	"\x0eblocked_reason\x18\x02 \x01(\tB\x04\xb0\xbb\x18\x01R\rblockedReason:\x1b\x92\xbd\x18\x17\n" +
@@ -2734,7 +3371,17 @@ const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"resolvedAt\x12)\n" +
 	"\rinvocation_id\x18\b \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId:\x1f\x92\xbd\x18\x1b\n" +
 	"\x06events\x12\x11approval.resolvedB\x0e\n" +
-	"\f_resolved_by\"]\n" +
+	"\f_resolved_by\"b\n" +
+	"\fIssueCreated\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x03R\x06number:\x1b\x92\xbd\x18\x17\n" +
+	"\x06events\x12\rissue.created\"b\n" +
+	"\fIssueUpdated\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x03R\x06number:\x1b\x92\xbd\x18\x17\n" +
+	"\x06events\x12\rissue.updated\"]\n" +
 	"\fAuditWarning\x12\x18\n" +
 	"\awarning\x18\x01 \x01(\tR\awarning\x12\x14\n" +
 	"\x05since\x18\x02 \x01(\x03R\x05since:\x1d\x92\xbd\x18\x19\n" +
@@ -2754,7 +3401,7 @@ func file_kaged_api_v1_frame_proto_rawDescGZIP() []byte {
 	return file_kaged_api_v1_frame_proto_rawDescData
 }
 
-var file_kaged_api_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_kaged_api_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_kaged_api_v1_frame_proto_goTypes = []any{
 	(*ClientFrame)(nil),         // 0: kaged.api.v1.ClientFrame
 	(*Hello)(nil),               // 1: kaged.api.v1.Hello
@@ -2782,41 +3429,57 @@ var file_kaged_api_v1_frame_proto_goTypes = []any{
 	(*RunCage)(nil),             // 23: kaged.api.v1.RunCage
 	(*PromptHeld)(nil),          // 24: kaged.api.v1.PromptHeld
 	(*NetworkAttempted)(nil),    // 25: kaged.api.v1.NetworkAttempted
-	(*SessionStateChanged)(nil), // 26: kaged.api.v1.SessionStateChanged
-	(*ApprovalRequested)(nil),   // 27: kaged.api.v1.ApprovalRequested
-	(*ApprovalResolved)(nil),    // 28: kaged.api.v1.ApprovalResolved
-	(*AuditWarning)(nil),        // 29: kaged.api.v1.AuditWarning
-	nil,                         // 30: kaged.api.v1.Hello.ResumeFromSeqEntry
-	nil,                         // 31: kaged.api.v1.Welcome.ServerSeqEntry
-	(*structpb.Value)(nil),      // 32: google.protobuf.Value
-	(*FrameUsage)(nil),          // 33: kaged.api.v1.FrameUsage
-	(*FrameStats)(nil),          // 34: kaged.api.v1.FrameStats
-	(*v1.Error)(nil),            // 35: kaged.common.v1.Error
-	(*BudgetLimit)(nil),         // 36: kaged.api.v1.BudgetLimit
-	(*BudgetUse)(nil),           // 37: kaged.api.v1.BudgetUse
-	(*v1.CageFinding)(nil),      // 38: kaged.common.v1.CageFinding
-	(*v1.ApprovalSubject)(nil),  // 39: kaged.common.v1.ApprovalSubject
+	(*DebugSession)(nil),        // 26: kaged.api.v1.DebugSession
+	(*DebugStopped)(nil),        // 27: kaged.api.v1.DebugStopped
+	(*DebugOutput)(nil),         // 28: kaged.api.v1.DebugOutput
+	(*DebugEnded)(nil),          // 29: kaged.api.v1.DebugEnded
+	(*SessionStateChanged)(nil), // 30: kaged.api.v1.SessionStateChanged
+	(*ApprovalRequested)(nil),   // 31: kaged.api.v1.ApprovalRequested
+	(*ApprovalResolved)(nil),    // 32: kaged.api.v1.ApprovalResolved
+	(*IssueCreated)(nil),        // 33: kaged.api.v1.IssueCreated
+	(*IssueUpdated)(nil),        // 34: kaged.api.v1.IssueUpdated
+	(*AuditWarning)(nil),        // 35: kaged.api.v1.AuditWarning
+	nil,                         // 36: kaged.api.v1.Hello.ResumeFromSeqEntry
+	nil,                         // 37: kaged.api.v1.Welcome.ServerSeqEntry
+	(*structpb.Value)(nil),      // 38: google.protobuf.Value
+	(*FrameUsage)(nil),          // 39: kaged.api.v1.FrameUsage
+	(*FrameStats)(nil),          // 40: kaged.api.v1.FrameStats
+	(*v1.Error)(nil),            // 41: kaged.common.v1.Error
+	(*BudgetLimit)(nil),         // 42: kaged.api.v1.BudgetLimit
+	(*BudgetUse)(nil),           // 43: kaged.api.v1.BudgetUse
+	(*v1.CageFinding)(nil),      // 44: kaged.common.v1.CageFinding
+	(*v1.DebugMove)(nil),        // 45: kaged.common.v1.DebugMove
+	(*v1.DebugFrame)(nil),       // 46: kaged.common.v1.DebugFrame
+	(*v1.DebugVariable)(nil),    // 47: kaged.common.v1.DebugVariable
+	(*v1.DebugLine)(nil),        // 48: kaged.common.v1.DebugLine
+	(*v1.ApprovalSubject)(nil),  // 49: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_api_v1_frame_proto_depIdxs = []int32{
-	32, // 0: kaged.api.v1.ClientFrame.payload:type_name -> google.protobuf.Value
-	30, // 1: kaged.api.v1.Hello.resume_from_seq:type_name -> kaged.api.v1.Hello.ResumeFromSeqEntry
-	31, // 2: kaged.api.v1.Welcome.server_seq:type_name -> kaged.api.v1.Welcome.ServerSeqEntry
-	33, // 3: kaged.api.v1.MessageEnd.usage:type_name -> kaged.api.v1.FrameUsage
-	34, // 4: kaged.api.v1.MessageEnd.stats:type_name -> kaged.api.v1.FrameStats
-	35, // 5: kaged.api.v1.SubagentEnd.error:type_name -> kaged.common.v1.Error
-	33, // 6: kaged.api.v1.SubagentEnd.usage:type_name -> kaged.api.v1.FrameUsage
-	35, // 7: kaged.api.v1.RunRetry.error:type_name -> kaged.common.v1.Error
-	35, // 8: kaged.api.v1.RunEnded.error:type_name -> kaged.common.v1.Error
-	36, // 9: kaged.api.v1.BudgetState.limit:type_name -> kaged.api.v1.BudgetLimit
-	37, // 10: kaged.api.v1.BudgetState.spent:type_name -> kaged.api.v1.BudgetUse
-	37, // 11: kaged.api.v1.BudgetState.reserved:type_name -> kaged.api.v1.BudgetUse
-	38, // 12: kaged.api.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
-	39, // 13: kaged.api.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	38, // 0: kaged.api.v1.ClientFrame.payload:type_name -> google.protobuf.Value
+	36, // 1: kaged.api.v1.Hello.resume_from_seq:type_name -> kaged.api.v1.Hello.ResumeFromSeqEntry
+	37, // 2: kaged.api.v1.Welcome.server_seq:type_name -> kaged.api.v1.Welcome.ServerSeqEntry
+	39, // 3: kaged.api.v1.MessageEnd.usage:type_name -> kaged.api.v1.FrameUsage
+	40, // 4: kaged.api.v1.MessageEnd.stats:type_name -> kaged.api.v1.FrameStats
+	41, // 5: kaged.api.v1.SubagentEnd.error:type_name -> kaged.common.v1.Error
+	39, // 6: kaged.api.v1.SubagentEnd.usage:type_name -> kaged.api.v1.FrameUsage
+	41, // 7: kaged.api.v1.RunRetry.error:type_name -> kaged.common.v1.Error
+	41, // 8: kaged.api.v1.RunEnded.error:type_name -> kaged.common.v1.Error
+	42, // 9: kaged.api.v1.BudgetState.limit:type_name -> kaged.api.v1.BudgetLimit
+	43, // 10: kaged.api.v1.BudgetState.spent:type_name -> kaged.api.v1.BudgetUse
+	43, // 11: kaged.api.v1.BudgetState.reserved:type_name -> kaged.api.v1.BudgetUse
+	44, // 12: kaged.api.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
+	45, // 13: kaged.api.v1.DebugSession.moved:type_name -> kaged.common.v1.DebugMove
+	46, // 14: kaged.api.v1.DebugStopped.location:type_name -> kaged.common.v1.DebugFrame
+	46, // 15: kaged.api.v1.DebugStopped.frames:type_name -> kaged.common.v1.DebugFrame
+	47, // 16: kaged.api.v1.DebugStopped.locals:type_name -> kaged.common.v1.DebugVariable
+	48, // 17: kaged.api.v1.DebugStopped.source:type_name -> kaged.common.v1.DebugLine
+	45, // 18: kaged.api.v1.DebugStopped.moved:type_name -> kaged.common.v1.DebugMove
+	49, // 19: kaged.api.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_kaged_api_v1_frame_proto_init() }
@@ -2831,14 +3494,15 @@ func file_kaged_api_v1_frame_proto_init() {
 	file_kaged_api_v1_frame_proto_msgTypes[13].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[18].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[21].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[28].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[29].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[32].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_frame_proto_rawDesc), len(file_kaged_api_v1_frame_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

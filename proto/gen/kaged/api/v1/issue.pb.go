@@ -1280,7 +1280,7 @@ type ListIssuesResponse struct {
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
-	// How many match in all; only if with_total was set.
+	// How many match in all, at most 1000, which stands for that many and more; only if with_total was set.
 	Total         *int64 `protobuf:"varint,4,opt,name=total,proto3,oneof" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

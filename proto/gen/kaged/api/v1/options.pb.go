@@ -22,13 +22,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// HTTPAnswer says how the HTTP route of an RPC answers, where that is not 200.
+// HTTPAnswer says how the HTTP route of an RPC answers, where that is not 200 with JSON.
 type HTTPAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The status.
+	// The status, 0 for 200.
 	Status int32 `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
 	// What an answer must be to get the status; any other gets 200. All conditions count.
-	When          []*HTTPCondition `protobuf:"bytes,2,rep,name=when,proto3" json:"when,omitempty"`
+	When []*HTTPCondition `protobuf:"bytes,2,rep,name=when,proto3" json:"when,omitempty"`
+	// The field of the answer that is the body for a client that accepts text/plain and not application/json.
+	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	// The field of the request that a body of the type text/plain is.
+	TextBody      string `protobuf:"bytes,4,opt,name=text_body,json=textBody,proto3" json:"text_body,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -75,6 +79,20 @@ func (x *HTTPAnswer) GetWhen() []*HTTPCondition {
 		return x.When
 	}
 	return nil
+}
+
+func (x *HTTPAnswer) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *HTTPAnswer) GetTextBody() string {
+	if x != nil {
+		return x.TextBody
+	}
+	return ""
 }
 
 // HTTPCondition is about one field of an answer.
@@ -264,11 +282,13 @@ var File_kaged_api_v1_options_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\x1akaged/api/v1/options.proto\x12\fkaged.api.v1\x1a google/protobuf/descriptor.proto\"U\n" +
+	"\x1akaged/api/v1/options.proto\x12\fkaged.api.v1\x1a google/protobuf/descriptor.proto\"\x86\x01\n" +
 	"\n" +
 	"HTTPAnswer\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12/\n" +
-	"\x04when\x18\x02 \x03(\v2\x1b.kaged.api.v1.HTTPConditionR\x04when\";\n" +
+	"\x04when\x18\x02 \x03(\v2\x1b.kaged.api.v1.HTTPConditionR\x04when\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1b\n" +
+	"\ttext_body\x18\x04 \x01(\tR\btextBody\";\n" +
 	"\rHTTPCondition\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"R\n" +

@@ -104,7 +104,7 @@ type CreateSessionRequest struct {
 	ResumeFrom string `protobuf:"bytes,4,opt,name=resume_from,json=resumeFrom,proto3" json:"resume_from,omitempty"`
 	// The number of the project's issue that the session works on, 0 for none.
 	IssueNumber int64 `protobuf:"varint,5,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
-	// What all its runs together may use: {usd, tokens, calls, unpriced}, or null.
+	// What all its runs together may use: {usd, tokens, calls, walltime_ms, unpriced}, or null.
 	Budget        *structpb.Value `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1181,7 +1181,7 @@ type UpdateSessionRequest struct {
 	MaxOutputTokensOverride *structpb.Value `protobuf:"bytes,5,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3" json:"max_output_tokens_override,omitempty"`
 	// The number of an issue of the project, or null. It stays as it is while a run is at work.
 	IssueNumber *structpb.Value `protobuf:"bytes,6,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
-	// {usd, tokens, calls, unpriced} or null. A run at work goes on under the budget of before, or under none if there was none.
+	// {usd, tokens, calls, walltime_ms, unpriced} or null. A run at work goes on under the budget of before, or under none if there was none.
 	Budget        *structpb.Value `protobuf:"bytes,7,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

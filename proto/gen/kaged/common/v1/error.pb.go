@@ -166,6 +166,14 @@ const (
 	ErrorCode_ERROR_CODE_CAGE_LIMIT_REACHED ErrorCode = 64
 	// What was asked for is more than may be used: details.resource says of what, details.limit how much. Do with less.
 	ErrorCode_ERROR_CODE_BUDGET_EXCEEDED ErrorCode = 65
+	// A rule of the agent's policy forbids the request. details.rule names it: change the project file, or ask for less.
+	ErrorCode_ERROR_CODE_POLICY_VIOLATION ErrorCode = 67
+	// The agent made the same calls over and over with the same results, was told so, and did it again. details.tool says which
+	// tool, details.repeats how often. Say what is to be done differently.
+	ErrorCode_ERROR_CODE_LOOP_DETECTED ErrorCode = 68
+	// The text holds a marker like [redacted:RULE], which stands for a secret that the agent was not shown. details.markers lists
+	// them. Change the text around it, in smaller pieces.
+	ErrorCode_ERROR_CODE_REDACTED_TEXT ErrorCode = 69
 	// The project has no issue with this number. kaged.issue list shows those there are.
 	ErrorCode_ERROR_CODE_ISSUE_NOT_FOUND ErrorCode = 80
 	// The issue or the todo cannot go there from where it stands. details.legal lists where it can go.
@@ -266,6 +274,9 @@ var (
 		63: "ERROR_CODE_CAGE_POLICY_INVALID",
 		64: "ERROR_CODE_CAGE_LIMIT_REACHED",
 		65: "ERROR_CODE_BUDGET_EXCEEDED",
+		67: "ERROR_CODE_POLICY_VIOLATION",
+		68: "ERROR_CODE_LOOP_DETECTED",
+		69: "ERROR_CODE_REDACTED_TEXT",
 		80: "ERROR_CODE_ISSUE_NOT_FOUND",
 		81: "ERROR_CODE_INVALID_TRANSITION",
 		82: "ERROR_CODE_NO_BOUND_ISSUE",
@@ -347,6 +358,9 @@ var (
 		"ERROR_CODE_CAGE_POLICY_INVALID":          63,
 		"ERROR_CODE_CAGE_LIMIT_REACHED":           64,
 		"ERROR_CODE_BUDGET_EXCEEDED":              65,
+		"ERROR_CODE_POLICY_VIOLATION":             67,
+		"ERROR_CODE_LOOP_DETECTED":                68,
+		"ERROR_CODE_REDACTED_TEXT":                69,
 		"ERROR_CODE_ISSUE_NOT_FOUND":              80,
 		"ERROR_CODE_INVALID_TRANSITION":           81,
 		"ERROR_CODE_NO_BOUND_ISSUE":               82,
@@ -473,7 +487,7 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x127\n" +
 	"\adetails\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x04\xb0\xbb\x18\x01R\adetails\x12%\n" +
 	"\vhttp_status\x18\x04 \x01(\x05B\x04\xb0\xbb\x18\x01R\n" +
-	"httpStatus*\xb4\x1a\n" +
+	"httpStatus*\xaf\x1b\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x16ERROR_CODE_BAD_REQUEST\x10\x01\x1a\x06\xa2\xbb\x18\x02\b\x03\x12(\n" +
@@ -547,7 +561,10 @@ const file_kaged_common_v1_error_proto_rawDesc = "" +
 	"\x19ERROR_CODE_HUNK_AMBIGUOUS\x10>\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12-\n" +
 	"\x1eERROR_CODE_CAGE_POLICY_INVALID\x10?\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12,\n" +
 	"\x1dERROR_CODE_CAGE_LIMIT_REACHED\x10@\x1a\t\xa2\xbb\x18\x05\b\b\x10\x99\x03\x12)\n" +
-	"\x1aERROR_CODE_BUDGET_EXCEEDED\x10A\x1a\t\xa2\xbb\x18\x05\b\b\x10\x99\x03\x12&\n" +
+	"\x1aERROR_CODE_BUDGET_EXCEEDED\x10A\x1a\t\xa2\xbb\x18\x05\b\b\x10\x99\x03\x12*\n" +
+	"\x1bERROR_CODE_POLICY_VIOLATION\x10C\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12'\n" +
+	"\x18ERROR_CODE_LOOP_DETECTED\x10D\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12$\n" +
+	"\x18ERROR_CODE_REDACTED_TEXT\x10E\x1a\x06\xa2\xbb\x18\x02\b\x03\x12&\n" +
 	"\x1aERROR_CODE_ISSUE_NOT_FOUND\x10P\x1a\x06\xa2\xbb\x18\x02\b\x05\x12,\n" +
 	"\x1dERROR_CODE_INVALID_TRANSITION\x10Q\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12(\n" +
 	"\x19ERROR_CODE_NO_BOUND_ISSUE\x10R\x1a\t\xa2\xbb\x18\x05\b\t\x10\x99\x03\x12%\n" +

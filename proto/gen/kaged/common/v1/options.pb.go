@@ -130,6 +130,14 @@ var file_kaged_common_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "kaged/common/v1/options.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*string)(nil),
+		Field:         50104,
+		Name:          "kaged.common.v1.json_key",
+		Tag:           "bytes,50104,opt,name=json_key",
+		Filename:      "kaged/common/v1/options.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
 		ExtensionType: (*bool)(nil),
 		Field:         50110,
@@ -171,6 +179,10 @@ var (
 	//
 	// optional bool raw_json = 50103;
 	E_RawJson = &file_kaged_common_v1_options_proto_extTypes[3]
+	// The key in JSON, where it is not the field's name.
+	//
+	// optional string json_key = 50104;
+	E_JsonKey = &file_kaged_common_v1_options_proto_extTypes[4]
 )
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -179,11 +191,11 @@ var (
 	// carries no operator is refused with unauthenticated.
 	//
 	// optional bool without_operator = 50110;
-	E_WithoutOperator = &file_kaged_common_v1_options_proto_extTypes[4]
+	E_WithoutOperator = &file_kaged_common_v1_options_proto_extTypes[5]
 	// The RPC is answered while the database does not answer.
 	//
 	// optional bool without_storage = 50111;
-	E_WithoutStorage = &file_kaged_common_v1_options_proto_extTypes[5]
+	E_WithoutStorage = &file_kaged_common_v1_options_proto_extTypes[6]
 )
 
 var File_kaged_common_v1_options_proto protoreflect.FileDescriptor
@@ -201,7 +213,8 @@ const file_kaged_common_v1_options_proto_rawDesc = "" +
 	"json_value\x12!.google.protobuf.EnumValueOptions\x18\xb5\x87\x03 \x01(\tR\tjsonValue:>\n" +
 	"\n" +
 	"omit_empty\x12\x1d.google.protobuf.FieldOptions\x18\xb6\x87\x03 \x01(\bR\tomitEmpty::\n" +
-	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xb7\x87\x03 \x01(\bR\arawJson:K\n" +
+	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xb7\x87\x03 \x01(\bR\arawJson::\n" +
+	"\bjson_key\x12\x1d.google.protobuf.FieldOptions\x18\xb8\x87\x03 \x01(\tR\ajsonKey:K\n" +
 	"\x10without_operator\x12\x1e.google.protobuf.MethodOptions\x18\xbe\x87\x03 \x01(\bR\x0fwithoutOperator:I\n" +
 	"\x0fwithout_storage\x12\x1e.google.protobuf.MethodOptions\x18\xbf\x87\x03 \x01(\bR\x0ewithoutStorageB\xaf\x01\n" +
 	"\x13com.kaged.common.v1B\fOptionsProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
@@ -230,13 +243,14 @@ var file_kaged_common_v1_options_proto_depIdxs = []int32{
 	1, // 1: kaged.common.v1.json_value:extendee -> google.protobuf.EnumValueOptions
 	2, // 2: kaged.common.v1.omit_empty:extendee -> google.protobuf.FieldOptions
 	2, // 3: kaged.common.v1.raw_json:extendee -> google.protobuf.FieldOptions
-	3, // 4: kaged.common.v1.without_operator:extendee -> google.protobuf.MethodOptions
-	3, // 5: kaged.common.v1.without_storage:extendee -> google.protobuf.MethodOptions
-	0, // 6: kaged.common.v1.error:type_name -> kaged.common.v1.ErrorSpec
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	6, // [6:7] is the sub-list for extension type_name
-	0, // [0:6] is the sub-list for extension extendee
+	2, // 4: kaged.common.v1.json_key:extendee -> google.protobuf.FieldOptions
+	3, // 5: kaged.common.v1.without_operator:extendee -> google.protobuf.MethodOptions
+	3, // 6: kaged.common.v1.without_storage:extendee -> google.protobuf.MethodOptions
+	0, // 7: kaged.common.v1.error:type_name -> kaged.common.v1.ErrorSpec
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	7, // [7:8] is the sub-list for extension type_name
+	0, // [0:7] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
 }
 
@@ -252,7 +266,7 @@ func file_kaged_common_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_common_v1_options_proto_rawDesc), len(file_kaged_common_v1_options_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   1,
-			NumExtensions: 6,
+			NumExtensions: 7,
 			NumServices:   0,
 		},
 		GoTypes:           file_kaged_common_v1_options_proto_goTypes,

@@ -271,7 +271,7 @@ type StartRequest struct {
 	CageId string `protobuf:"bytes,4,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	// The whole environment of the adapter and the program.
 	Env map[string]string `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The runtime: go, python, c, cpp or rust.
+	// The runtime: go, python, c, cpp, rust, node, bun, or one that the operator or the project declares an adapter for.
 	Runtime string `protobuf:"bytes,6,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	// Attach to a program instead of launching one.
 	Attach bool `protobuf:"varint,7,opt,name=attach,proto3" json:"attach,omitempty"`
@@ -292,7 +292,9 @@ type StartRequest struct {
 	// For attach: the process.
 	ProcessId int32 `protobuf:"varint,15,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
 	// How long the first stop is waited for, in milliseconds; 0 for the configured time.
-	TimeoutMs     int64 `protobuf:"varint,16,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	TimeoutMs int64 `protobuf:"varint,16,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// The debug adapters that the project declares.
+	Adapters      []*v1.DebugAdapter `protobuf:"bytes,17,rep,name=adapters,proto3" json:"adapters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -439,11 +441,18 @@ func (x *StartRequest) GetTimeoutMs() int64 {
 	return 0
 }
 
+func (x *StartRequest) GetAdapters() []*v1.DebugAdapter {
+	if x != nil {
+		return x.Adapters
+	}
+	return nil
+}
+
 // StartResponse says how the session began.
 type StartResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The state of the program.
-	State *State `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	State *v1.DebugState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	// Records of debug sessions, for the audit.
 	Records       []*v1.AuditRecord `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -480,7 +489,7 @@ func (*StartResponse) Descriptor() ([]byte, []int) {
 	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *StartResponse) GetState() *State {
+func (x *StartResponse) GetState() *v1.DebugState {
 	if x != nil {
 		return x.State
 	}
@@ -492,352 +501,6 @@ func (x *StartResponse) GetRecords() []*v1.AuditRecord {
 		return x.Records
 	}
 	return nil
-}
-
-// State is what a program does.
-type State struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The session.
-	DebugSessionId string `protobuf:"bytes,1,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
-	// "running", "stopped" or "exited".
-	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-	// Why it is stopped, in the protocol's words, such as breakpoint, step, entry, pause or exception.
-	StoppedReason string `protobuf:"bytes,3,opt,name=stopped_reason,json=stoppedReason,proto3" json:"stopped_reason,omitempty"`
-	// More about it, such as the text of an exception.
-	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
-	// The exit code of a program that has exited.
-	ExitCode *int32 `protobuf:"varint,5,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
-	// The thread that stopped.
-	ThreadId int64 `protobuf:"varint,6,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// The threads.
-	Threads []*Thread `protobuf:"bytes,7,rep,name=threads,proto3" json:"threads,omitempty"`
-	// Where it stopped, unset for unknown.
-	Location *Frame `protobuf:"bytes,8,opt,name=location,proto3" json:"location,omitempty"`
-	// The breakpoint at which it stopped, 0 for none.
-	BreakpointId int32 `protobuf:"varint,9,opt,name=breakpoint_id,json=breakpointId,proto3" json:"breakpoint_id,omitempty"`
-	// What the program wrote since the last state that was told.
-	Output        *Output `protobuf:"bytes,10,opt,name=output,proto3" json:"output,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *State) Reset() {
-	*x = State{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *State) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*State) ProtoMessage() {}
-
-func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use State.ProtoReflect.Descriptor instead.
-func (*State) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *State) GetDebugSessionId() string {
-	if x != nil {
-		return x.DebugSessionId
-	}
-	return ""
-}
-
-func (x *State) GetStatus() string {
-	if x != nil {
-		return x.Status
-	}
-	return ""
-}
-
-func (x *State) GetStoppedReason() string {
-	if x != nil {
-		return x.StoppedReason
-	}
-	return ""
-}
-
-func (x *State) GetText() string {
-	if x != nil {
-		return x.Text
-	}
-	return ""
-}
-
-func (x *State) GetExitCode() int32 {
-	if x != nil && x.ExitCode != nil {
-		return *x.ExitCode
-	}
-	return 0
-}
-
-func (x *State) GetThreadId() int64 {
-	if x != nil {
-		return x.ThreadId
-	}
-	return 0
-}
-
-func (x *State) GetThreads() []*Thread {
-	if x != nil {
-		return x.Threads
-	}
-	return nil
-}
-
-func (x *State) GetLocation() *Frame {
-	if x != nil {
-		return x.Location
-	}
-	return nil
-}
-
-func (x *State) GetBreakpointId() int32 {
-	if x != nil {
-		return x.BreakpointId
-	}
-	return 0
-}
-
-func (x *State) GetOutput() *Output {
-	if x != nil {
-		return x.Output
-	}
-	return nil
-}
-
-// Output is a piece of a program's output.
-type Output struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The text.
-	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	// Which byte of all output is its first.
-	From int64 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
-	// Which byte comes next.
-	Next int64 `protobuf:"varint,3,opt,name=next,proto3" json:"next,omitempty"`
-	// How many bytes before it were not told.
-	Omitted       int64 `protobuf:"varint,4,opt,name=omitted,proto3" json:"omitted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Output) Reset() {
-	*x = Output{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Output) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Output) ProtoMessage() {}
-
-func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Output.ProtoReflect.Descriptor instead.
-func (*Output) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *Output) GetText() string {
-	if x != nil {
-		return x.Text
-	}
-	return ""
-}
-
-func (x *Output) GetFrom() int64 {
-	if x != nil {
-		return x.From
-	}
-	return 0
-}
-
-func (x *Output) GetNext() int64 {
-	if x != nil {
-		return x.Next
-	}
-	return 0
-}
-
-func (x *Output) GetOmitted() int64 {
-	if x != nil {
-		return x.Omitted
-	}
-	return 0
-}
-
-// Thread is a thread of a program.
-type Thread struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id.
-	Id int64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Its name.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Thread) Reset() {
-	*x = Thread{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Thread) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Thread) ProtoMessage() {}
-
-func (x *Thread) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Thread.ProtoReflect.Descriptor instead.
-func (*Thread) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *Thread) GetId() int64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *Thread) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// Frame is a call of a function.
-type Frame struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its number in its thread, from 0, the top.
-	Id int32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The function.
-	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// The file, absolute; empty for unknown.
-	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
-	// The line, from 1.
-	Line int32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
-	// The column, from 1; 0 for unknown.
-	Column int32 `protobuf:"varint,5,opt,name=column,proto3" json:"column,omitempty"`
-	// The reference of its next instruction, empty for unknown.
-	InstructionReference string `protobuf:"bytes,6,opt,name=instruction_reference,json=instructionReference,proto3" json:"instruction_reference,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
-}
-
-func (x *Frame) Reset() {
-	*x = Frame{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Frame) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Frame) ProtoMessage() {}
-
-func (x *Frame) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Frame.ProtoReflect.Descriptor instead.
-func (*Frame) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *Frame) GetId() int32 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *Frame) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Frame) GetPath() string {
-	if x != nil {
-		return x.Path
-	}
-	return ""
-}
-
-func (x *Frame) GetLine() int32 {
-	if x != nil {
-		return x.Line
-	}
-	return 0
-}
-
-func (x *Frame) GetColumn() int32 {
-	if x != nil {
-		return x.Column
-	}
-	return 0
-}
-
-func (x *Frame) GetInstructionReference() string {
-	if x != nil {
-		return x.InstructionReference
-	}
-	return ""
 }
 
 // ActRequest is one action. Which fields count depends on it.
@@ -919,7 +582,7 @@ type ActRequest struct {
 
 func (x *ActRequest) Reset() {
 	*x = ActRequest{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[7]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -931,7 +594,7 @@ func (x *ActRequest) String() string {
 func (*ActRequest) ProtoMessage() {}
 
 func (x *ActRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[7]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -944,7 +607,7 @@ func (x *ActRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActRequest.ProtoReflect.Descriptor instead.
 func (*ActRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{7}
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ActRequest) GetAgent() *Agent {
@@ -1203,7 +866,7 @@ type Exceptions struct {
 
 func (x *Exceptions) Reset() {
 	*x = Exceptions{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[8]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +878,7 @@ func (x *Exceptions) String() string {
 func (*Exceptions) ProtoMessage() {}
 
 func (x *Exceptions) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[8]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +891,7 @@ func (x *Exceptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exceptions.ProtoReflect.Descriptor instead.
 func (*Exceptions) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{8}
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Exceptions) GetFilters() []string {
@@ -1242,23 +905,23 @@ func (x *Exceptions) GetFilters() []string {
 type ActResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The state of the program, after an action that waits for a stop.
-	State *State `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	State *v1.DebugState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	// The breakpoint that was set or removed.
-	Breakpoint *Breakpoint `protobuf:"bytes,2,opt,name=breakpoint,proto3" json:"breakpoint,omitempty"`
+	Breakpoint *v1.DebugBreakpoint `protobuf:"bytes,2,opt,name=breakpoint,proto3" json:"breakpoint,omitempty"`
 	// The breakpoints.
-	Breakpoints []*Breakpoint `protobuf:"bytes,3,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
+	Breakpoints []*v1.DebugBreakpoint `protobuf:"bytes,3,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
 	// The frames.
-	Frames []*Frame `protobuf:"bytes,4,rep,name=frames,proto3" json:"frames,omitempty"`
+	Frames []*v1.DebugFrame `protobuf:"bytes,4,rep,name=frames,proto3" json:"frames,omitempty"`
 	// How many frames, variables, modules or sources there are.
 	Total int32 `protobuf:"varint,5,opt,name=total,proto3" json:"total,omitempty"`
 	// The threads.
-	Threads []*Thread `protobuf:"bytes,6,rep,name=threads,proto3" json:"threads,omitempty"`
+	Threads []*v1.DebugThread `protobuf:"bytes,6,rep,name=threads,proto3" json:"threads,omitempty"`
 	// The scopes.
 	Scopes []*Scope `protobuf:"bytes,7,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// The variables.
-	Variables []*Variable `protobuf:"bytes,8,rep,name=variables,proto3" json:"variables,omitempty"`
+	Variables []*v1.DebugVariable `protobuf:"bytes,8,rep,name=variables,proto3" json:"variables,omitempty"`
 	// The value of an expression.
-	Result *Variable `protobuf:"bytes,9,opt,name=result,proto3" json:"result,omitempty"`
+	Result *v1.DebugVariable `protobuf:"bytes,9,opt,name=result,proto3" json:"result,omitempty"`
 	// How a variable can be watched.
 	DataInfo *DataInfo `protobuf:"bytes,10,opt,name=data_info,json=dataInfo,proto3" json:"data_info,omitempty"`
 	// The instructions.
@@ -1277,13 +940,15 @@ type ActResponse struct {
 	Records []*v1.AuditRecord `protobuf:"bytes,17,rep,name=records,proto3" json:"records,omitempty"`
 	// The session.
 	DebugSessionId string `protobuf:"bytes,18,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// How operators moved the program since the agent's last answer.
+	Moves         []*v1.DebugMove `protobuf:"bytes,19,rep,name=moves,proto3" json:"moves,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ActResponse) Reset() {
 	*x = ActResponse{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[9]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +960,7 @@ func (x *ActResponse) String() string {
 func (*ActResponse) ProtoMessage() {}
 
 func (x *ActResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[9]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,31 +973,31 @@ func (x *ActResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActResponse.ProtoReflect.Descriptor instead.
 func (*ActResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{9}
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *ActResponse) GetState() *State {
+func (x *ActResponse) GetState() *v1.DebugState {
 	if x != nil {
 		return x.State
 	}
 	return nil
 }
 
-func (x *ActResponse) GetBreakpoint() *Breakpoint {
+func (x *ActResponse) GetBreakpoint() *v1.DebugBreakpoint {
 	if x != nil {
 		return x.Breakpoint
 	}
 	return nil
 }
 
-func (x *ActResponse) GetBreakpoints() []*Breakpoint {
+func (x *ActResponse) GetBreakpoints() []*v1.DebugBreakpoint {
 	if x != nil {
 		return x.Breakpoints
 	}
 	return nil
 }
 
-func (x *ActResponse) GetFrames() []*Frame {
+func (x *ActResponse) GetFrames() []*v1.DebugFrame {
 	if x != nil {
 		return x.Frames
 	}
@@ -1346,7 +1011,7 @@ func (x *ActResponse) GetTotal() int32 {
 	return 0
 }
 
-func (x *ActResponse) GetThreads() []*Thread {
+func (x *ActResponse) GetThreads() []*v1.DebugThread {
 	if x != nil {
 		return x.Threads
 	}
@@ -1360,14 +1025,14 @@ func (x *ActResponse) GetScopes() []*Scope {
 	return nil
 }
 
-func (x *ActResponse) GetVariables() []*Variable {
+func (x *ActResponse) GetVariables() []*v1.DebugVariable {
 	if x != nil {
 		return x.Variables
 	}
 	return nil
 }
 
-func (x *ActResponse) GetResult() *Variable {
+func (x *ActResponse) GetResult() *v1.DebugVariable {
 	if x != nil {
 		return x.Result
 	}
@@ -1437,149 +1102,11 @@ func (x *ActResponse) GetDebugSessionId() string {
 	return ""
 }
 
-// Breakpoint is a place where a program is to stop.
-type Breakpoint struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id.
-	Id int32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// "line", "function", "instruction" or "data".
-	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	// The file, absolute; empty for unknown.
-	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
-	// The line that was asked for.
-	Line int32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
-	// The line that the adapter chose, 0 for none.
-	ActualLine int32 `protobuf:"varint,5,opt,name=actual_line,json=actualLine,proto3" json:"actual_line,omitempty"`
-	// The function, empty for none.
-	Function string `protobuf:"bytes,6,opt,name=function,proto3" json:"function,omitempty"`
-	// The condition, empty for none.
-	Condition string `protobuf:"bytes,7,opt,name=condition,proto3" json:"condition,omitempty"`
-	// The hit count, 0 for none.
-	HitCount int32 `protobuf:"varint,8,opt,name=hit_count,json=hitCount,proto3" json:"hit_count,omitempty"`
-	// The text to log, empty for none.
-	LogMessage string `protobuf:"bytes,9,opt,name=log_message,json=logMessage,proto3" json:"log_message,omitempty"`
-	// The program can stop there.
-	Verified bool `protobuf:"varint,10,opt,name=verified,proto3" json:"verified,omitempty"`
-	// Why not, or more about it.
-	Message string `protobuf:"bytes,11,opt,name=message,proto3" json:"message,omitempty"`
-	// The instruction or the data, empty for none.
-	Reference     string `protobuf:"bytes,12,opt,name=reference,proto3" json:"reference,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Breakpoint) Reset() {
-	*x = Breakpoint{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Breakpoint) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Breakpoint) ProtoMessage() {}
-
-func (x *Breakpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[10]
+func (x *ActResponse) GetMoves() []*v1.DebugMove {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
+		return x.Moves
 	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Breakpoint.ProtoReflect.Descriptor instead.
-func (*Breakpoint) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *Breakpoint) GetId() int32 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *Breakpoint) GetKind() string {
-	if x != nil {
-		return x.Kind
-	}
-	return ""
-}
-
-func (x *Breakpoint) GetPath() string {
-	if x != nil {
-		return x.Path
-	}
-	return ""
-}
-
-func (x *Breakpoint) GetLine() int32 {
-	if x != nil {
-		return x.Line
-	}
-	return 0
-}
-
-func (x *Breakpoint) GetActualLine() int32 {
-	if x != nil {
-		return x.ActualLine
-	}
-	return 0
-}
-
-func (x *Breakpoint) GetFunction() string {
-	if x != nil {
-		return x.Function
-	}
-	return ""
-}
-
-func (x *Breakpoint) GetCondition() string {
-	if x != nil {
-		return x.Condition
-	}
-	return ""
-}
-
-func (x *Breakpoint) GetHitCount() int32 {
-	if x != nil {
-		return x.HitCount
-	}
-	return 0
-}
-
-func (x *Breakpoint) GetLogMessage() string {
-	if x != nil {
-		return x.LogMessage
-	}
-	return ""
-}
-
-func (x *Breakpoint) GetVerified() bool {
-	if x != nil {
-		return x.Verified
-	}
-	return false
-}
-
-func (x *Breakpoint) GetMessage() string {
-	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
-func (x *Breakpoint) GetReference() string {
-	if x != nil {
-		return x.Reference
-	}
-	return ""
+	return nil
 }
 
 // Scope is a group of variables.
@@ -1597,7 +1124,7 @@ type Scope struct {
 
 func (x *Scope) Reset() {
 	*x = Scope{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[11]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1136,7 @@ func (x *Scope) String() string {
 func (*Scope) ProtoMessage() {}
 
 func (x *Scope) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[11]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1149,7 @@ func (x *Scope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scope.ProtoReflect.Descriptor instead.
 func (*Scope) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Scope) GetName() string {
@@ -1646,88 +1173,6 @@ func (x *Scope) GetExpensive() bool {
 	return false
 }
 
-// Variable is a named value.
-type Variable struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The value, cut.
-	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// The type.
-	Type string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
-	// What its parts are asked for by, 0 for none.
-	VariablesReference int64 `protobuf:"varint,4,opt,name=variables_reference,json=variablesReference,proto3" json:"variables_reference,omitempty"`
-	// Its memory reference, empty for none.
-	MemoryReference string `protobuf:"bytes,5,opt,name=memory_reference,json=memoryReference,proto3" json:"memory_reference,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *Variable) Reset() {
-	*x = Variable{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Variable) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Variable) ProtoMessage() {}
-
-func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Variable.ProtoReflect.Descriptor instead.
-func (*Variable) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *Variable) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Variable) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-func (x *Variable) GetType() string {
-	if x != nil {
-		return x.Type
-	}
-	return ""
-}
-
-func (x *Variable) GetVariablesReference() int64 {
-	if x != nil {
-		return x.VariablesReference
-	}
-	return 0
-}
-
-func (x *Variable) GetMemoryReference() string {
-	if x != nil {
-		return x.MemoryReference
-	}
-	return ""
-}
-
 // DataInfo says how a variable can be watched.
 type DataInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1743,7 +1188,7 @@ type DataInfo struct {
 
 func (x *DataInfo) Reset() {
 	*x = DataInfo{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[13]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1755,7 +1200,7 @@ func (x *DataInfo) String() string {
 func (*DataInfo) ProtoMessage() {}
 
 func (x *DataInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[13]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1768,7 +1213,7 @@ func (x *DataInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataInfo.ProtoReflect.Descriptor instead.
 func (*DataInfo) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DataInfo) GetDataId() string {
@@ -1811,7 +1256,7 @@ type Instruction struct {
 
 func (x *Instruction) Reset() {
 	*x = Instruction{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[14]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +1268,7 @@ func (x *Instruction) String() string {
 func (*Instruction) ProtoMessage() {}
 
 func (x *Instruction) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[14]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +1281,7 @@ func (x *Instruction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instruction.ProtoReflect.Descriptor instead.
 func (*Instruction) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Instruction) GetAddress() string {
@@ -1891,7 +1336,7 @@ type Memory struct {
 
 func (x *Memory) Reset() {
 	*x = Memory{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[15]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +1348,7 @@ func (x *Memory) String() string {
 func (*Memory) ProtoMessage() {}
 
 func (x *Memory) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[15]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +1361,7 @@ func (x *Memory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Memory.ProtoReflect.Descriptor instead.
 func (*Memory) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Memory) GetAddress() string {
@@ -1964,7 +1409,7 @@ type Module struct {
 
 func (x *Module) Reset() {
 	*x = Module{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[16]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +1421,7 @@ func (x *Module) String() string {
 func (*Module) ProtoMessage() {}
 
 func (x *Module) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[16]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +1434,7 @@ func (x *Module) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Module.ProtoReflect.Descriptor instead.
 func (*Module) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Module) GetId() string {
@@ -2033,7 +1478,7 @@ type EndRunRequest struct {
 
 func (x *EndRunRequest) Reset() {
 	*x = EndRunRequest{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[17]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +1490,7 @@ func (x *EndRunRequest) String() string {
 func (*EndRunRequest) ProtoMessage() {}
 
 func (x *EndRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[17]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +1503,7 @@ func (x *EndRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRunRequest.ProtoReflect.Descriptor instead.
 func (*EndRunRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *EndRunRequest) GetSessionId() string {
@@ -2086,7 +1531,7 @@ type EndRunResponse struct {
 
 func (x *EndRunResponse) Reset() {
 	*x = EndRunResponse{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[18]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +1543,7 @@ func (x *EndRunResponse) String() string {
 func (*EndRunResponse) ProtoMessage() {}
 
 func (x *EndRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[18]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +1556,7 @@ func (x *EndRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRunResponse.ProtoReflect.Descriptor instead.
 func (*EndRunResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *EndRunResponse) GetRecords() []*v1.AuditRecord {
@@ -2132,7 +1577,7 @@ type ListDebugSessionsRequest struct {
 
 func (x *ListDebugSessionsRequest) Reset() {
 	*x = ListDebugSessionsRequest{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[19]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +1589,7 @@ func (x *ListDebugSessionsRequest) String() string {
 func (*ListDebugSessionsRequest) ProtoMessage() {}
 
 func (x *ListDebugSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[19]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +1602,7 @@ func (x *ListDebugSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDebugSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDebugSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListDebugSessionsRequest) GetSessionId() string {
@@ -2171,14 +1616,14 @@ func (x *ListDebugSessionsRequest) GetSessionId() string {
 type ListDebugSessionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The sessions.
-	Sessions      []*DebugSession `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	Sessions      []*v1.DebugSession `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListDebugSessionsResponse) Reset() {
 	*x = ListDebugSessionsResponse{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[20]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2190,7 +1635,7 @@ func (x *ListDebugSessionsResponse) String() string {
 func (*ListDebugSessionsResponse) ProtoMessage() {}
 
 func (x *ListDebugSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[20]
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2203,54 +1648,42 @@ func (x *ListDebugSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDebugSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDebugSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{14}
 }
 
-func (x *ListDebugSessionsResponse) GetSessions() []*DebugSession {
+func (x *ListDebugSessionsResponse) GetSessions() []*v1.DebugSession {
 	if x != nil {
 		return x.Sessions
 	}
 	return nil
 }
 
-// DebugSession is a debug session.
-type DebugSession struct {
+// WatchRequest names the run.
+type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id.
-	DebugSessionId string `protobuf:"bytes,1,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
-	// Who debugs.
-	Agent *Agent `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	// The runtime.
-	Runtime string `protobuf:"bytes,3,opt,name=runtime,proto3" json:"runtime,omitempty"`
-	// The program, absolute.
-	Program string `protobuf:"bytes,4,opt,name=program,proto3" json:"program,omitempty"`
-	// "starting", "running", "stopped", "exited" or "ended".
-	Status string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
-	// The adapter's process id, 0 for none.
-	Pid int64 `protobuf:"varint,6,opt,name=pid,proto3" json:"pid,omitempty"`
-	// It runs in a cage.
-	Caged bool `protobuf:"varint,7,opt,name=caged,proto3" json:"caged,omitempty"`
-	// When it began, in milliseconds.
-	StartedAt     int64 `protobuf:"varint,8,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The run.
+	RunId         string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *DebugSession) Reset() {
-	*x = DebugSession{}
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[21]
+func (x *WatchRequest) Reset() {
+	*x = WatchRequest{}
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *DebugSession) String() string {
+func (x *WatchRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*DebugSession) ProtoMessage() {}
+func (*WatchRequest) ProtoMessage() {}
 
-func (x *DebugSession) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[21]
+func (x *WatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2261,72 +1694,395 @@ func (x *DebugSession) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use DebugSession.ProtoReflect.Descriptor instead.
-func (*DebugSession) Descriptor() ([]byte, []int) {
-	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{21}
+// Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
+func (*WatchRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{15}
 }
 
-func (x *DebugSession) GetDebugSessionId() string {
+func (x *WatchRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *WatchRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+// WatchEvent is something that happened.
+type WatchEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What happened. Paths in the project are relative to its root.
+	Event *v1.DebugEvent `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	// The project's root.
+	Root          string `protobuf:"bytes,2,opt,name=root,proto3" json:"root,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEvent) Reset() {
+	*x = WatchEvent{}
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEvent) ProtoMessage() {}
+
+func (x *WatchEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
+func (*WatchEvent) Descriptor() ([]byte, []int) {
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *WatchEvent) GetEvent() *v1.DebugEvent {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *WatchEvent) GetRoot() string {
+	if x != nil {
+		return x.Root
+	}
+	return ""
+}
+
+// ViewRequest selects what is shown.
+type ViewRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The debug session, empty for the last one that is active, or else the last.
+	DebugSessionId string `protobuf:"bytes,2,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
+	// The frame whose variables are shown, from 0, the top.
+	FrameId int32 `protobuf:"varint,3,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
+	// The first byte of output that is wanted.
+	OutputFrom    int64 `protobuf:"varint,4,opt,name=output_from,json=outputFrom,proto3" json:"output_from,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewRequest) Reset() {
+	*x = ViewRequest{}
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewRequest) ProtoMessage() {}
+
+func (x *ViewRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewRequest.ProtoReflect.Descriptor instead.
+func (*ViewRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ViewRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ViewRequest) GetDebugSessionId() string {
 	if x != nil {
 		return x.DebugSessionId
 	}
 	return ""
 }
 
-func (x *DebugSession) GetAgent() *Agent {
+func (x *ViewRequest) GetFrameId() int32 {
 	if x != nil {
-		return x.Agent
+		return x.FrameId
+	}
+	return 0
+}
+
+func (x *ViewRequest) GetOutputFrom() int64 {
+	if x != nil {
+		return x.OutputFrom
+	}
+	return 0
+}
+
+// ViewResponse is what is shown.
+type ViewResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All debug sessions of the session, the oldest first.
+	Sessions []*v1.DebugSession `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	// The selected one, unset where there is none. Paths in the project are relative to its root.
+	View *v1.DebugView `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`
+	// The project's root.
+	Root          string `protobuf:"bytes,3,opt,name=root,proto3" json:"root,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewResponse) Reset() {
+	*x = ViewResponse{}
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewResponse) ProtoMessage() {}
+
+func (x *ViewResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewResponse.ProtoReflect.Descriptor instead.
+func (*ViewResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ViewResponse) GetSessions() []*v1.DebugSession {
+	if x != nil {
+		return x.Sessions
 	}
 	return nil
 }
 
-func (x *DebugSession) GetRuntime() string {
+func (x *ViewResponse) GetView() *v1.DebugView {
 	if x != nil {
-		return x.Runtime
+		return x.View
+	}
+	return nil
+}
+
+func (x *ViewResponse) GetRoot() string {
+	if x != nil {
+		return x.Root
 	}
 	return ""
 }
 
-func (x *DebugSession) GetProgram() string {
+// ControlRequest moves a program.
+type ControlRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The debug session, empty for the last one that is active.
+	DebugSessionId string `protobuf:"bytes,2,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
+	// The operator.
+	OperatorId string `protobuf:"bytes,3,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
+	// ACTION_PAUSE, ACTION_CONTINUE, ACTION_STEP_INTO, ACTION_STEP_OVER, ACTION_STEP_OUT or ACTION_EVALUATE.
+	Action Action `protobuf:"varint,4,opt,name=action,proto3,enum=kaged.dappool.v1.Action" json:"action,omitempty"`
+	// How long the next stop is waited for, in milliseconds, at least 1.
+	TimeoutMs int64 `protobuf:"varint,5,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// The thread, 0 for the one that stopped.
+	ThreadId int64 `protobuf:"varint,6,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// For evaluate: the expression.
+	Expression string `protobuf:"bytes,7,opt,name=expression,proto3" json:"expression,omitempty"`
+	// For evaluate: the frame, from 0, the top.
+	FrameId       int32 `protobuf:"varint,8,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ControlRequest) Reset() {
+	*x = ControlRequest{}
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ControlRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ControlRequest) ProtoMessage() {}
+
+func (x *ControlRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[19]
 	if x != nil {
-		return x.Program
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
+func (*ControlRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ControlRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
 	}
 	return ""
 }
 
-func (x *DebugSession) GetStatus() string {
+func (x *ControlRequest) GetDebugSessionId() string {
 	if x != nil {
-		return x.Status
+		return x.DebugSessionId
 	}
 	return ""
 }
 
-func (x *DebugSession) GetPid() int64 {
+func (x *ControlRequest) GetOperatorId() string {
 	if x != nil {
-		return x.Pid
+		return x.OperatorId
+	}
+	return ""
+}
+
+func (x *ControlRequest) GetAction() Action {
+	if x != nil {
+		return x.Action
+	}
+	return Action_ACTION_UNSPECIFIED
+}
+
+func (x *ControlRequest) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
 	}
 	return 0
 }
 
-func (x *DebugSession) GetCaged() bool {
+func (x *ControlRequest) GetThreadId() int64 {
 	if x != nil {
-		return x.Caged
-	}
-	return false
-}
-
-func (x *DebugSession) GetStartedAt() int64 {
-	if x != nil {
-		return x.StartedAt
+		return x.ThreadId
 	}
 	return 0
+}
+
+func (x *ControlRequest) GetExpression() string {
+	if x != nil {
+		return x.Expression
+	}
+	return ""
+}
+
+func (x *ControlRequest) GetFrameId() int32 {
+	if x != nil {
+		return x.FrameId
+	}
+	return 0
+}
+
+// ControlResponse says what came of it.
+type ControlResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the program does, after a move.
+	State *v1.DebugState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	// The value of an expression.
+	Result *v1.DebugVariable `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
+	// The debug session.
+	DebugSessionId string `protobuf:"bytes,3,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ControlResponse) Reset() {
+	*x = ControlResponse{}
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ControlResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ControlResponse) ProtoMessage() {}
+
+func (x *ControlResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
+func (*ControlResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ControlResponse) GetState() *v1.DebugState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *ControlResponse) GetResult() *v1.DebugVariable {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *ControlResponse) GetDebugSessionId() string {
+	if x != nil {
+		return x.DebugSessionId
+	}
+	return ""
 }
 
 var File_kaged_dappool_v1_dap_pool_service_proto protoreflect.FileDescriptor
 
 const file_kaged_dappool_v1_dap_pool_service_proto_rawDesc = "" +
 	"\n" +
-	"'kaged/dappool/v1/dap_pool_service.proto\x12\x10kaged.dappool.v1\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\"\xb9\x01\n" +
+	"'kaged/dappool/v1/dap_pool_service.proto\x12\x10kaged.dappool.v1\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/debug.proto\x1a\x1fkaged/common/v1/debugging.proto\"\xb9\x01\n" +
 	"\x05Agent\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
@@ -2336,7 +2092,7 @@ const file_kaged_dappool_v1_dap_pool_service_proto_rawDesc = "" +
 	"\n" +
 	"project_id\x18\x05 \x01(\tR\tprojectId\x12\x1d\n" +
 	"\n" +
-	"agent_path\x18\x06 \x01(\tR\tagentPath\"\xa2\x04\n" +
+	"agent_path\x18\x06 \x01(\tR\tagentPath\"\xdd\x04\n" +
 	"\fStartRequest\x12-\n" +
 	"\x05agent\x18\x01 \x01(\v2\x17.kaged.dappool.v1.AgentR\x05agent\x12\x12\n" +
 	"\x04root\x18\x02 \x01(\tR\x04root\x12/\n" +
@@ -2356,42 +2112,14 @@ const file_kaged_dappool_v1_dap_pool_service_proto_rawDesc = "" +
 	"\n" +
 	"process_id\x18\x0f \x01(\x05R\tprocessId\x12\x1d\n" +
 	"\n" +
-	"timeout_ms\x18\x10 \x01(\x03R\ttimeoutMs\x1a6\n" +
+	"timeout_ms\x18\x10 \x01(\x03R\ttimeoutMs\x129\n" +
+	"\badapters\x18\x11 \x03(\v2\x1d.kaged.common.v1.DebugAdapterR\badapters\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"v\n" +
-	"\rStartResponse\x12-\n" +
-	"\x05state\x18\x01 \x01(\v2\x17.kaged.dappool.v1.StateR\x05state\x126\n" +
-	"\arecords\x18\x02 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\arecords\"\x91\x03\n" +
-	"\x05State\x12(\n" +
-	"\x10debug_session_id\x18\x01 \x01(\tR\x0edebugSessionId\x12\x16\n" +
-	"\x06status\x18\x02 \x01(\tR\x06status\x12%\n" +
-	"\x0estopped_reason\x18\x03 \x01(\tR\rstoppedReason\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\x12 \n" +
-	"\texit_code\x18\x05 \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x1b\n" +
-	"\tthread_id\x18\x06 \x01(\x03R\bthreadId\x122\n" +
-	"\athreads\x18\a \x03(\v2\x18.kaged.dappool.v1.ThreadR\athreads\x123\n" +
-	"\blocation\x18\b \x01(\v2\x17.kaged.dappool.v1.FrameR\blocation\x12#\n" +
-	"\rbreakpoint_id\x18\t \x01(\x05R\fbreakpointId\x120\n" +
-	"\x06output\x18\n" +
-	" \x01(\v2\x18.kaged.dappool.v1.OutputR\x06outputB\f\n" +
-	"\n" +
-	"_exit_code\"^\n" +
-	"\x06Output\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text\x12\x12\n" +
-	"\x04from\x18\x02 \x01(\x03R\x04from\x12\x12\n" +
-	"\x04next\x18\x03 \x01(\x03R\x04next\x12\x18\n" +
-	"\aomitted\x18\x04 \x01(\x03R\aomitted\",\n" +
-	"\x06Thread\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xa0\x01\n" +
-	"\x05Frame\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
-	"\x04path\x18\x03 \x01(\tR\x04path\x12\x12\n" +
-	"\x04line\x18\x04 \x01(\x05R\x04line\x12\x16\n" +
-	"\x06column\x18\x05 \x01(\x05R\x06column\x123\n" +
-	"\x15instruction_reference\x18\x06 \x01(\tR\x14instructionReference\"\xff\b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"z\n" +
+	"\rStartResponse\x121\n" +
+	"\x05state\x18\x01 \x01(\v2\x1b.kaged.common.v1.DebugStateR\x05state\x126\n" +
+	"\arecords\x18\x02 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\arecords\"\xff\b\n" +
 	"\n" +
 	"ActRequest\x12-\n" +
 	"\x05agent\x18\x01 \x01(\v2\x17.kaged.dappool.v1.AgentR\x05agent\x120\n" +
@@ -2439,19 +2167,19 @@ const file_kaged_dappool_v1_dap_pool_service_proto_rawDesc = "" +
 	"\x12terminate_debuggee\x18# \x01(\bR\x11terminateDebuggee\"&\n" +
 	"\n" +
 	"Exceptions\x12\x18\n" +
-	"\afilters\x18\x01 \x03(\tR\afilters\"\xf7\x06\n" +
-	"\vActResponse\x12-\n" +
-	"\x05state\x18\x01 \x01(\v2\x17.kaged.dappool.v1.StateR\x05state\x12<\n" +
+	"\afilters\x18\x01 \x03(\tR\afilters\"\xc5\a\n" +
+	"\vActResponse\x121\n" +
+	"\x05state\x18\x01 \x01(\v2\x1b.kaged.common.v1.DebugStateR\x05state\x12@\n" +
 	"\n" +
-	"breakpoint\x18\x02 \x01(\v2\x1c.kaged.dappool.v1.BreakpointR\n" +
-	"breakpoint\x12>\n" +
-	"\vbreakpoints\x18\x03 \x03(\v2\x1c.kaged.dappool.v1.BreakpointR\vbreakpoints\x12/\n" +
-	"\x06frames\x18\x04 \x03(\v2\x17.kaged.dappool.v1.FrameR\x06frames\x12\x14\n" +
-	"\x05total\x18\x05 \x01(\x05R\x05total\x122\n" +
-	"\athreads\x18\x06 \x03(\v2\x18.kaged.dappool.v1.ThreadR\athreads\x12/\n" +
-	"\x06scopes\x18\a \x03(\v2\x17.kaged.dappool.v1.ScopeR\x06scopes\x128\n" +
-	"\tvariables\x18\b \x03(\v2\x1a.kaged.dappool.v1.VariableR\tvariables\x122\n" +
-	"\x06result\x18\t \x01(\v2\x1a.kaged.dappool.v1.VariableR\x06result\x127\n" +
+	"breakpoint\x18\x02 \x01(\v2 .kaged.common.v1.DebugBreakpointR\n" +
+	"breakpoint\x12B\n" +
+	"\vbreakpoints\x18\x03 \x03(\v2 .kaged.common.v1.DebugBreakpointR\vbreakpoints\x123\n" +
+	"\x06frames\x18\x04 \x03(\v2\x1b.kaged.common.v1.DebugFrameR\x06frames\x12\x14\n" +
+	"\x05total\x18\x05 \x01(\x05R\x05total\x126\n" +
+	"\athreads\x18\x06 \x03(\v2\x1c.kaged.common.v1.DebugThreadR\athreads\x12/\n" +
+	"\x06scopes\x18\a \x03(\v2\x17.kaged.dappool.v1.ScopeR\x06scopes\x12<\n" +
+	"\tvariables\x18\b \x03(\v2\x1e.kaged.common.v1.DebugVariableR\tvariables\x126\n" +
+	"\x06result\x18\t \x01(\v2\x1e.kaged.common.v1.DebugVariableR\x06result\x127\n" +
 	"\tdata_info\x18\n" +
 	" \x01(\v2\x1a.kaged.dappool.v1.DataInfoR\bdataInfo\x12A\n" +
 	"\finstructions\x18\v \x03(\v2\x1d.kaged.dappool.v1.InstructionR\finstructions\x120\n" +
@@ -2461,34 +2189,12 @@ const file_kaged_dappool_v1_dap_pool_service_proto_rawDesc = "" +
 	"\x04json\x18\x0f \x01(\tR\x04json\x12/\n" +
 	"\x13debuggee_terminated\x18\x10 \x01(\bR\x12debuggeeTerminated\x126\n" +
 	"\arecords\x18\x11 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\arecords\x12(\n" +
-	"\x10debug_session_id\x18\x12 \x01(\tR\x0edebugSessionId\"\xc5\x02\n" +
-	"\n" +
-	"Breakpoint\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x12\n" +
-	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04path\x18\x03 \x01(\tR\x04path\x12\x12\n" +
-	"\x04line\x18\x04 \x01(\x05R\x04line\x12\x1f\n" +
-	"\vactual_line\x18\x05 \x01(\x05R\n" +
-	"actualLine\x12\x1a\n" +
-	"\bfunction\x18\x06 \x01(\tR\bfunction\x12\x1c\n" +
-	"\tcondition\x18\a \x01(\tR\tcondition\x12\x1b\n" +
-	"\thit_count\x18\b \x01(\x05R\bhitCount\x12\x1f\n" +
-	"\vlog_message\x18\t \x01(\tR\n" +
-	"logMessage\x12\x1a\n" +
-	"\bverified\x18\n" +
-	" \x01(\bR\bverified\x12\x18\n" +
-	"\amessage\x18\v \x01(\tR\amessage\x12\x1c\n" +
-	"\treference\x18\f \x01(\tR\treference\"j\n" +
+	"\x10debug_session_id\x18\x12 \x01(\tR\x0edebugSessionId\x120\n" +
+	"\x05moves\x18\x13 \x03(\v2\x1a.kaged.common.v1.DebugMoveR\x05moves\"j\n" +
 	"\x05Scope\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12/\n" +
 	"\x13variables_reference\x18\x02 \x01(\x03R\x12variablesReference\x12\x1c\n" +
-	"\texpensive\x18\x03 \x01(\bR\texpensive\"\xa4\x01\n" +
-	"\bVariable\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
-	"\x04type\x18\x03 \x01(\tR\x04type\x12/\n" +
-	"\x13variables_reference\x18\x04 \x01(\x03R\x12variablesReference\x12)\n" +
-	"\x10memory_reference\x18\x05 \x01(\tR\x0fmemoryReference\"h\n" +
+	"\texpensive\x18\x03 \x01(\bR\texpensive\"h\n" +
 	"\bDataInfo\x12\x17\n" +
 	"\adata_id\x18\x01 \x01(\tR\x06dataId\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
@@ -2517,19 +2223,46 @@ const file_kaged_dappool_v1_dap_pool_service_proto_rawDesc = "" +
 	"\arecords\x18\x01 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\arecords\"9\n" +
 	"\x18ListDebugSessionsRequest\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x01 \x01(\tR\tsessionId\"W\n" +
-	"\x19ListDebugSessionsResponse\x12:\n" +
-	"\bsessions\x18\x01 \x03(\v2\x1e.kaged.dappool.v1.DebugSessionR\bsessions\"\xfa\x01\n" +
-	"\fDebugSession\x12(\n" +
-	"\x10debug_session_id\x18\x01 \x01(\tR\x0edebugSessionId\x12-\n" +
-	"\x05agent\x18\x02 \x01(\v2\x17.kaged.dappool.v1.AgentR\x05agent\x12\x18\n" +
-	"\aruntime\x18\x03 \x01(\tR\aruntime\x12\x18\n" +
-	"\aprogram\x18\x04 \x01(\tR\aprogram\x12\x16\n" +
-	"\x06status\x18\x05 \x01(\tR\x06status\x12\x10\n" +
-	"\x03pid\x18\x06 \x01(\x03R\x03pid\x12\x14\n" +
-	"\x05caged\x18\a \x01(\bR\x05caged\x12\x1d\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"V\n" +
+	"\x19ListDebugSessionsResponse\x129\n" +
+	"\bsessions\x18\x01 \x03(\v2\x1d.kaged.common.v1.DebugSessionR\bsessions\"D\n" +
+	"\fWatchRequest\x12\x1d\n" +
 	"\n" +
-	"started_at\x18\b \x01(\x03R\tstartedAt*\xa7\x05\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\"S\n" +
+	"\n" +
+	"WatchEvent\x121\n" +
+	"\x05event\x18\x01 \x01(\v2\x1b.kaged.common.v1.DebugEventR\x05event\x12\x12\n" +
+	"\x04root\x18\x02 \x01(\tR\x04root\"\x92\x01\n" +
+	"\vViewRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12(\n" +
+	"\x10debug_session_id\x18\x02 \x01(\tR\x0edebugSessionId\x12\x19\n" +
+	"\bframe_id\x18\x03 \x01(\x05R\aframeId\x12\x1f\n" +
+	"\voutput_from\x18\x04 \x01(\x03R\n" +
+	"outputFrom\"\x8d\x01\n" +
+	"\fViewResponse\x129\n" +
+	"\bsessions\x18\x01 \x03(\v2\x1d.kaged.common.v1.DebugSessionR\bsessions\x12.\n" +
+	"\x04view\x18\x02 \x01(\v2\x1a.kaged.common.v1.DebugViewR\x04view\x12\x12\n" +
+	"\x04root\x18\x03 \x01(\tR\x04root\"\xa3\x02\n" +
+	"\x0eControlRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12(\n" +
+	"\x10debug_session_id\x18\x02 \x01(\tR\x0edebugSessionId\x12\x1f\n" +
+	"\voperator_id\x18\x03 \x01(\tR\n" +
+	"operatorId\x120\n" +
+	"\x06action\x18\x04 \x01(\x0e2\x18.kaged.dappool.v1.ActionR\x06action\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x05 \x01(\x03R\ttimeoutMs\x12\x1b\n" +
+	"\tthread_id\x18\x06 \x01(\x03R\bthreadId\x12\x1e\n" +
+	"\n" +
+	"expression\x18\a \x01(\tR\n" +
+	"expression\x12\x19\n" +
+	"\bframe_id\x18\b \x01(\x05R\aframeId\"\xa6\x01\n" +
+	"\x0fControlResponse\x121\n" +
+	"\x05state\x18\x01 \x01(\v2\x1b.kaged.common.v1.DebugStateR\x05state\x126\n" +
+	"\x06result\x18\x02 \x01(\v2\x1e.kaged.common.v1.DebugVariableR\x06result\x12(\n" +
+	"\x10debug_session_id\x18\x03 \x01(\tR\x0edebugSessionId*\xa7\x05\n" +
 	"\x06Action\x12\x16\n" +
 	"\x12ACTION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ACTION_SET_BREAKPOINT\x10\x01\x12\x1c\n" +
@@ -2557,12 +2290,15 @@ const file_kaged_dappool_v1_dap_pool_service_proto_rawDesc = "" +
 	"\x0eACTION_MODULES\x10\x16\x12\x19\n" +
 	"\x15ACTION_LOADED_SOURCES\x10\x17\x12\x19\n" +
 	"\x15ACTION_CUSTOM_REQUEST\x10\x18\x12\x15\n" +
-	"\x11ACTION_DISCONNECT\x10\x192\xd9\x02\n" +
+	"\x11ACTION_DISCONNECT\x10\x192\xb9\x04\n" +
 	"\x0eDAPPoolService\x12H\n" +
 	"\x05Start\x12\x1e.kaged.dappool.v1.StartRequest\x1a\x1f.kaged.dappool.v1.StartResponse\x12B\n" +
 	"\x03Act\x12\x1c.kaged.dappool.v1.ActRequest\x1a\x1d.kaged.dappool.v1.ActResponse\x12K\n" +
 	"\x06EndRun\x12\x1f.kaged.dappool.v1.EndRunRequest\x1a .kaged.dappool.v1.EndRunResponse\x12l\n" +
-	"\x11ListDebugSessions\x12*.kaged.dappool.v1.ListDebugSessionsRequest\x1a+.kaged.dappool.v1.ListDebugSessionsResponseB\xbd\x01\n" +
+	"\x11ListDebugSessions\x12*.kaged.dappool.v1.ListDebugSessionsRequest\x1a+.kaged.dappool.v1.ListDebugSessionsResponse\x12G\n" +
+	"\x05Watch\x12\x1e.kaged.dappool.v1.WatchRequest\x1a\x1c.kaged.dappool.v1.WatchEvent0\x01\x12E\n" +
+	"\x04View\x12\x1d.kaged.dappool.v1.ViewRequest\x1a\x1e.kaged.dappool.v1.ViewResponse\x12N\n" +
+	"\aControl\x12 .kaged.dappool.v1.ControlRequest\x1a!.kaged.dappool.v1.ControlResponseB\xbd\x01\n" +
 	"\x14com.kaged.dappool.v1B\x13DapPoolServiceProtoP\x01Z.kaged.dev/proto/gen/kaged/dappool/v1;dappoolv1\xa2\x02\x03KDX\xaa\x02\x10Kaged.Dappool.V1\xca\x02\x10Kaged\\Dappool\\V1\xe2\x02\x1cKaged\\Dappool\\V1\\GPBMetadata\xea\x02\x12Kaged::Dappool::V1b\x06proto3"
 
 var (
@@ -2578,76 +2314,95 @@ func file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_dappool_v1_dap_pool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_dappool_v1_dap_pool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_kaged_dappool_v1_dap_pool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_kaged_dappool_v1_dap_pool_service_proto_goTypes = []any{
 	(Action)(0),                       // 0: kaged.dappool.v1.Action
 	(*Agent)(nil),                     // 1: kaged.dappool.v1.Agent
 	(*StartRequest)(nil),              // 2: kaged.dappool.v1.StartRequest
 	(*StartResponse)(nil),             // 3: kaged.dappool.v1.StartResponse
-	(*State)(nil),                     // 4: kaged.dappool.v1.State
-	(*Output)(nil),                    // 5: kaged.dappool.v1.Output
-	(*Thread)(nil),                    // 6: kaged.dappool.v1.Thread
-	(*Frame)(nil),                     // 7: kaged.dappool.v1.Frame
-	(*ActRequest)(nil),                // 8: kaged.dappool.v1.ActRequest
-	(*Exceptions)(nil),                // 9: kaged.dappool.v1.Exceptions
-	(*ActResponse)(nil),               // 10: kaged.dappool.v1.ActResponse
-	(*Breakpoint)(nil),                // 11: kaged.dappool.v1.Breakpoint
-	(*Scope)(nil),                     // 12: kaged.dappool.v1.Scope
-	(*Variable)(nil),                  // 13: kaged.dappool.v1.Variable
-	(*DataInfo)(nil),                  // 14: kaged.dappool.v1.DataInfo
-	(*Instruction)(nil),               // 15: kaged.dappool.v1.Instruction
-	(*Memory)(nil),                    // 16: kaged.dappool.v1.Memory
-	(*Module)(nil),                    // 17: kaged.dappool.v1.Module
-	(*EndRunRequest)(nil),             // 18: kaged.dappool.v1.EndRunRequest
-	(*EndRunResponse)(nil),            // 19: kaged.dappool.v1.EndRunResponse
-	(*ListDebugSessionsRequest)(nil),  // 20: kaged.dappool.v1.ListDebugSessionsRequest
-	(*ListDebugSessionsResponse)(nil), // 21: kaged.dappool.v1.ListDebugSessionsResponse
-	(*DebugSession)(nil),              // 22: kaged.dappool.v1.DebugSession
-	nil,                               // 23: kaged.dappool.v1.StartRequest.EnvEntry
-	(*v1.CagePolicy)(nil),             // 24: kaged.common.v1.CagePolicy
-	(*v1.AuditRecord)(nil),            // 25: kaged.common.v1.AuditRecord
+	(*ActRequest)(nil),                // 4: kaged.dappool.v1.ActRequest
+	(*Exceptions)(nil),                // 5: kaged.dappool.v1.Exceptions
+	(*ActResponse)(nil),               // 6: kaged.dappool.v1.ActResponse
+	(*Scope)(nil),                     // 7: kaged.dappool.v1.Scope
+	(*DataInfo)(nil),                  // 8: kaged.dappool.v1.DataInfo
+	(*Instruction)(nil),               // 9: kaged.dappool.v1.Instruction
+	(*Memory)(nil),                    // 10: kaged.dappool.v1.Memory
+	(*Module)(nil),                    // 11: kaged.dappool.v1.Module
+	(*EndRunRequest)(nil),             // 12: kaged.dappool.v1.EndRunRequest
+	(*EndRunResponse)(nil),            // 13: kaged.dappool.v1.EndRunResponse
+	(*ListDebugSessionsRequest)(nil),  // 14: kaged.dappool.v1.ListDebugSessionsRequest
+	(*ListDebugSessionsResponse)(nil), // 15: kaged.dappool.v1.ListDebugSessionsResponse
+	(*WatchRequest)(nil),              // 16: kaged.dappool.v1.WatchRequest
+	(*WatchEvent)(nil),                // 17: kaged.dappool.v1.WatchEvent
+	(*ViewRequest)(nil),               // 18: kaged.dappool.v1.ViewRequest
+	(*ViewResponse)(nil),              // 19: kaged.dappool.v1.ViewResponse
+	(*ControlRequest)(nil),            // 20: kaged.dappool.v1.ControlRequest
+	(*ControlResponse)(nil),           // 21: kaged.dappool.v1.ControlResponse
+	nil,                               // 22: kaged.dappool.v1.StartRequest.EnvEntry
+	(*v1.CagePolicy)(nil),             // 23: kaged.common.v1.CagePolicy
+	(*v1.DebugAdapter)(nil),           // 24: kaged.common.v1.DebugAdapter
+	(*v1.DebugState)(nil),             // 25: kaged.common.v1.DebugState
+	(*v1.AuditRecord)(nil),            // 26: kaged.common.v1.AuditRecord
+	(*v1.DebugBreakpoint)(nil),        // 27: kaged.common.v1.DebugBreakpoint
+	(*v1.DebugFrame)(nil),             // 28: kaged.common.v1.DebugFrame
+	(*v1.DebugThread)(nil),            // 29: kaged.common.v1.DebugThread
+	(*v1.DebugVariable)(nil),          // 30: kaged.common.v1.DebugVariable
+	(*v1.DebugMove)(nil),              // 31: kaged.common.v1.DebugMove
+	(*v1.DebugSession)(nil),           // 32: kaged.common.v1.DebugSession
+	(*v1.DebugEvent)(nil),             // 33: kaged.common.v1.DebugEvent
+	(*v1.DebugView)(nil),              // 34: kaged.common.v1.DebugView
 }
 var file_kaged_dappool_v1_dap_pool_service_proto_depIdxs = []int32{
 	1,  // 0: kaged.dappool.v1.StartRequest.agent:type_name -> kaged.dappool.v1.Agent
-	24, // 1: kaged.dappool.v1.StartRequest.cage:type_name -> kaged.common.v1.CagePolicy
-	23, // 2: kaged.dappool.v1.StartRequest.env:type_name -> kaged.dappool.v1.StartRequest.EnvEntry
-	4,  // 3: kaged.dappool.v1.StartResponse.state:type_name -> kaged.dappool.v1.State
-	25, // 4: kaged.dappool.v1.StartResponse.records:type_name -> kaged.common.v1.AuditRecord
-	6,  // 5: kaged.dappool.v1.State.threads:type_name -> kaged.dappool.v1.Thread
-	7,  // 6: kaged.dappool.v1.State.location:type_name -> kaged.dappool.v1.Frame
-	5,  // 7: kaged.dappool.v1.State.output:type_name -> kaged.dappool.v1.Output
-	1,  // 8: kaged.dappool.v1.ActRequest.agent:type_name -> kaged.dappool.v1.Agent
-	0,  // 9: kaged.dappool.v1.ActRequest.action:type_name -> kaged.dappool.v1.Action
-	9,  // 10: kaged.dappool.v1.ActRequest.exceptions:type_name -> kaged.dappool.v1.Exceptions
-	4,  // 11: kaged.dappool.v1.ActResponse.state:type_name -> kaged.dappool.v1.State
-	11, // 12: kaged.dappool.v1.ActResponse.breakpoint:type_name -> kaged.dappool.v1.Breakpoint
-	11, // 13: kaged.dappool.v1.ActResponse.breakpoints:type_name -> kaged.dappool.v1.Breakpoint
-	7,  // 14: kaged.dappool.v1.ActResponse.frames:type_name -> kaged.dappool.v1.Frame
-	6,  // 15: kaged.dappool.v1.ActResponse.threads:type_name -> kaged.dappool.v1.Thread
-	12, // 16: kaged.dappool.v1.ActResponse.scopes:type_name -> kaged.dappool.v1.Scope
-	13, // 17: kaged.dappool.v1.ActResponse.variables:type_name -> kaged.dappool.v1.Variable
-	13, // 18: kaged.dappool.v1.ActResponse.result:type_name -> kaged.dappool.v1.Variable
-	14, // 19: kaged.dappool.v1.ActResponse.data_info:type_name -> kaged.dappool.v1.DataInfo
-	15, // 20: kaged.dappool.v1.ActResponse.instructions:type_name -> kaged.dappool.v1.Instruction
-	16, // 21: kaged.dappool.v1.ActResponse.memory:type_name -> kaged.dappool.v1.Memory
-	17, // 22: kaged.dappool.v1.ActResponse.modules:type_name -> kaged.dappool.v1.Module
-	25, // 23: kaged.dappool.v1.ActResponse.records:type_name -> kaged.common.v1.AuditRecord
-	25, // 24: kaged.dappool.v1.EndRunResponse.records:type_name -> kaged.common.v1.AuditRecord
-	22, // 25: kaged.dappool.v1.ListDebugSessionsResponse.sessions:type_name -> kaged.dappool.v1.DebugSession
-	1,  // 26: kaged.dappool.v1.DebugSession.agent:type_name -> kaged.dappool.v1.Agent
-	2,  // 27: kaged.dappool.v1.DAPPoolService.Start:input_type -> kaged.dappool.v1.StartRequest
-	8,  // 28: kaged.dappool.v1.DAPPoolService.Act:input_type -> kaged.dappool.v1.ActRequest
-	18, // 29: kaged.dappool.v1.DAPPoolService.EndRun:input_type -> kaged.dappool.v1.EndRunRequest
-	20, // 30: kaged.dappool.v1.DAPPoolService.ListDebugSessions:input_type -> kaged.dappool.v1.ListDebugSessionsRequest
-	3,  // 31: kaged.dappool.v1.DAPPoolService.Start:output_type -> kaged.dappool.v1.StartResponse
-	10, // 32: kaged.dappool.v1.DAPPoolService.Act:output_type -> kaged.dappool.v1.ActResponse
-	19, // 33: kaged.dappool.v1.DAPPoolService.EndRun:output_type -> kaged.dappool.v1.EndRunResponse
-	21, // 34: kaged.dappool.v1.DAPPoolService.ListDebugSessions:output_type -> kaged.dappool.v1.ListDebugSessionsResponse
-	31, // [31:35] is the sub-list for method output_type
-	27, // [27:31] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	23, // 1: kaged.dappool.v1.StartRequest.cage:type_name -> kaged.common.v1.CagePolicy
+	22, // 2: kaged.dappool.v1.StartRequest.env:type_name -> kaged.dappool.v1.StartRequest.EnvEntry
+	24, // 3: kaged.dappool.v1.StartRequest.adapters:type_name -> kaged.common.v1.DebugAdapter
+	25, // 4: kaged.dappool.v1.StartResponse.state:type_name -> kaged.common.v1.DebugState
+	26, // 5: kaged.dappool.v1.StartResponse.records:type_name -> kaged.common.v1.AuditRecord
+	1,  // 6: kaged.dappool.v1.ActRequest.agent:type_name -> kaged.dappool.v1.Agent
+	0,  // 7: kaged.dappool.v1.ActRequest.action:type_name -> kaged.dappool.v1.Action
+	5,  // 8: kaged.dappool.v1.ActRequest.exceptions:type_name -> kaged.dappool.v1.Exceptions
+	25, // 9: kaged.dappool.v1.ActResponse.state:type_name -> kaged.common.v1.DebugState
+	27, // 10: kaged.dappool.v1.ActResponse.breakpoint:type_name -> kaged.common.v1.DebugBreakpoint
+	27, // 11: kaged.dappool.v1.ActResponse.breakpoints:type_name -> kaged.common.v1.DebugBreakpoint
+	28, // 12: kaged.dappool.v1.ActResponse.frames:type_name -> kaged.common.v1.DebugFrame
+	29, // 13: kaged.dappool.v1.ActResponse.threads:type_name -> kaged.common.v1.DebugThread
+	7,  // 14: kaged.dappool.v1.ActResponse.scopes:type_name -> kaged.dappool.v1.Scope
+	30, // 15: kaged.dappool.v1.ActResponse.variables:type_name -> kaged.common.v1.DebugVariable
+	30, // 16: kaged.dappool.v1.ActResponse.result:type_name -> kaged.common.v1.DebugVariable
+	8,  // 17: kaged.dappool.v1.ActResponse.data_info:type_name -> kaged.dappool.v1.DataInfo
+	9,  // 18: kaged.dappool.v1.ActResponse.instructions:type_name -> kaged.dappool.v1.Instruction
+	10, // 19: kaged.dappool.v1.ActResponse.memory:type_name -> kaged.dappool.v1.Memory
+	11, // 20: kaged.dappool.v1.ActResponse.modules:type_name -> kaged.dappool.v1.Module
+	26, // 21: kaged.dappool.v1.ActResponse.records:type_name -> kaged.common.v1.AuditRecord
+	31, // 22: kaged.dappool.v1.ActResponse.moves:type_name -> kaged.common.v1.DebugMove
+	26, // 23: kaged.dappool.v1.EndRunResponse.records:type_name -> kaged.common.v1.AuditRecord
+	32, // 24: kaged.dappool.v1.ListDebugSessionsResponse.sessions:type_name -> kaged.common.v1.DebugSession
+	33, // 25: kaged.dappool.v1.WatchEvent.event:type_name -> kaged.common.v1.DebugEvent
+	32, // 26: kaged.dappool.v1.ViewResponse.sessions:type_name -> kaged.common.v1.DebugSession
+	34, // 27: kaged.dappool.v1.ViewResponse.view:type_name -> kaged.common.v1.DebugView
+	0,  // 28: kaged.dappool.v1.ControlRequest.action:type_name -> kaged.dappool.v1.Action
+	25, // 29: kaged.dappool.v1.ControlResponse.state:type_name -> kaged.common.v1.DebugState
+	30, // 30: kaged.dappool.v1.ControlResponse.result:type_name -> kaged.common.v1.DebugVariable
+	2,  // 31: kaged.dappool.v1.DAPPoolService.Start:input_type -> kaged.dappool.v1.StartRequest
+	4,  // 32: kaged.dappool.v1.DAPPoolService.Act:input_type -> kaged.dappool.v1.ActRequest
+	12, // 33: kaged.dappool.v1.DAPPoolService.EndRun:input_type -> kaged.dappool.v1.EndRunRequest
+	14, // 34: kaged.dappool.v1.DAPPoolService.ListDebugSessions:input_type -> kaged.dappool.v1.ListDebugSessionsRequest
+	16, // 35: kaged.dappool.v1.DAPPoolService.Watch:input_type -> kaged.dappool.v1.WatchRequest
+	18, // 36: kaged.dappool.v1.DAPPoolService.View:input_type -> kaged.dappool.v1.ViewRequest
+	20, // 37: kaged.dappool.v1.DAPPoolService.Control:input_type -> kaged.dappool.v1.ControlRequest
+	3,  // 38: kaged.dappool.v1.DAPPoolService.Start:output_type -> kaged.dappool.v1.StartResponse
+	6,  // 39: kaged.dappool.v1.DAPPoolService.Act:output_type -> kaged.dappool.v1.ActResponse
+	13, // 40: kaged.dappool.v1.DAPPoolService.EndRun:output_type -> kaged.dappool.v1.EndRunResponse
+	15, // 41: kaged.dappool.v1.DAPPoolService.ListDebugSessions:output_type -> kaged.dappool.v1.ListDebugSessionsResponse
+	17, // 42: kaged.dappool.v1.DAPPoolService.Watch:output_type -> kaged.dappool.v1.WatchEvent
+	19, // 43: kaged.dappool.v1.DAPPoolService.View:output_type -> kaged.dappool.v1.ViewResponse
+	21, // 44: kaged.dappool.v1.DAPPoolService.Control:output_type -> kaged.dappool.v1.ControlResponse
+	38, // [38:45] is the sub-list for method output_type
+	31, // [31:38] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_kaged_dappool_v1_dap_pool_service_proto_init() }
@@ -2655,14 +2410,13 @@ func file_kaged_dappool_v1_dap_pool_service_proto_init() {
 	if File_kaged_dappool_v1_dap_pool_service_proto != nil {
 		return
 	}
-	file_kaged_dappool_v1_dap_pool_service_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_dappool_v1_dap_pool_service_proto_rawDesc), len(file_kaged_dappool_v1_dap_pool_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,9 @@ const (
 	DAPPoolService_Act_FullMethodName               = "/kaged.dappool.v1.DAPPoolService/Act"
 	DAPPoolService_EndRun_FullMethodName            = "/kaged.dappool.v1.DAPPoolService/EndRun"
 	DAPPoolService_ListDebugSessions_FullMethodName = "/kaged.dappool.v1.DAPPoolService/ListDebugSessions"
+	DAPPoolService_Watch_FullMethodName             = "/kaged.dappool.v1.DAPPoolService/Watch"
+	DAPPoolService_View_FullMethodName              = "/kaged.dappool.v1.DAPPoolService/View"
+	DAPPoolService_Control_FullMethodName           = "/kaged.dappool.v1.DAPPoolService/Control"
 )
 
 // DAPPoolServiceClient is the client API for DAPPoolService service.
@@ -45,6 +48,14 @@ type DAPPoolServiceClient interface {
 	EndRun(ctx context.Context, in *EndRunRequest, opts ...grpc.CallOption) (*EndRunResponse, error)
 	// ListDebugSessions says which sessions there are, the oldest first.
 	ListDebugSessions(ctx context.Context, in *ListDebugSessionsRequest, opts ...grpc.CallOption) (*ListDebugSessionsResponse, error)
+	// Watch tells what happens in the debug sessions of a run, until the stream ends. A watcher that comes late is told of the
+	// sessions there are and of their present stops; one that is slow misses stops that the program has left, and output.
+	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEvent], error)
+	// View shows a debug session of a kaged session to people. It changes nothing, and the agent's output is left to the agent.
+	View(ctx context.Context, in *ViewRequest, opts ...grpc.CallOption) (*ViewResponse, error)
+	// Control moves a program for an operator; the agent's next answer says so. Fails as Act does, with not_found for a debug
+	// session that is not there, and with invalid_params for an action that is not offered.
+	Control(ctx context.Context, in *ControlRequest, opts ...grpc.CallOption) (*ControlResponse, error)
 }
 
 type dAPPoolServiceClient struct {
@@ -95,6 +106,45 @@ func (c *dAPPoolServiceClient) ListDebugSessions(ctx context.Context, in *ListDe
 	return out, nil
 }
 
+func (c *dAPPoolServiceClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &DAPPoolService_ServiceDesc.Streams[0], DAPPoolService_Watch_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchRequest, WatchEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DAPPoolService_WatchClient = grpc.ServerStreamingClient[WatchEvent]
+
+func (c *dAPPoolServiceClient) View(ctx context.Context, in *ViewRequest, opts ...grpc.CallOption) (*ViewResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ViewResponse)
+	err := c.cc.Invoke(ctx, DAPPoolService_View_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *dAPPoolServiceClient) Control(ctx context.Context, in *ControlRequest, opts ...grpc.CallOption) (*ControlResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ControlResponse)
+	err := c.cc.Invoke(ctx, DAPPoolService_Control_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // DAPPoolServiceServer is the server API for DAPPoolService service.
 // All implementations must embed UnimplementedDAPPoolServiceServer
 // for forward compatibility.
@@ -115,6 +165,14 @@ type DAPPoolServiceServer interface {
 	EndRun(context.Context, *EndRunRequest) (*EndRunResponse, error)
 	// ListDebugSessions says which sessions there are, the oldest first.
 	ListDebugSessions(context.Context, *ListDebugSessionsRequest) (*ListDebugSessionsResponse, error)
+	// Watch tells what happens in the debug sessions of a run, until the stream ends. A watcher that comes late is told of the
+	// sessions there are and of their present stops; one that is slow misses stops that the program has left, and output.
+	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchEvent]) error
+	// View shows a debug session of a kaged session to people. It changes nothing, and the agent's output is left to the agent.
+	View(context.Context, *ViewRequest) (*ViewResponse, error)
+	// Control moves a program for an operator; the agent's next answer says so. Fails as Act does, with not_found for a debug
+	// session that is not there, and with invalid_params for an action that is not offered.
+	Control(context.Context, *ControlRequest) (*ControlResponse, error)
 	mustEmbedUnimplementedDAPPoolServiceServer()
 }
 
@@ -136,6 +194,15 @@ func (UnimplementedDAPPoolServiceServer) EndRun(context.Context, *EndRunRequest)
 }
 func (UnimplementedDAPPoolServiceServer) ListDebugSessions(context.Context, *ListDebugSessionsRequest) (*ListDebugSessionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListDebugSessions not implemented")
+}
+func (UnimplementedDAPPoolServiceServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchEvent]) error {
+	return status.Error(codes.Unimplemented, "method Watch not implemented")
+}
+func (UnimplementedDAPPoolServiceServer) View(context.Context, *ViewRequest) (*ViewResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method View not implemented")
+}
+func (UnimplementedDAPPoolServiceServer) Control(context.Context, *ControlRequest) (*ControlResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Control not implemented")
 }
 func (UnimplementedDAPPoolServiceServer) mustEmbedUnimplementedDAPPoolServiceServer() {}
 func (UnimplementedDAPPoolServiceServer) testEmbeddedByValue()                        {}
@@ -230,6 +297,53 @@ func _DAPPoolService_ListDebugSessions_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DAPPoolService_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(DAPPoolServiceServer).Watch(m, &grpc.GenericServerStream[WatchRequest, WatchEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DAPPoolService_WatchServer = grpc.ServerStreamingServer[WatchEvent]
+
+func _DAPPoolService_View_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ViewRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DAPPoolServiceServer).View(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DAPPoolService_View_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DAPPoolServiceServer).View(ctx, req.(*ViewRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DAPPoolService_Control_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ControlRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DAPPoolServiceServer).Control(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DAPPoolService_Control_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DAPPoolServiceServer).Control(ctx, req.(*ControlRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // DAPPoolService_ServiceDesc is the grpc.ServiceDesc for DAPPoolService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -253,7 +367,21 @@ var DAPPoolService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "ListDebugSessions",
 			Handler:    _DAPPoolService_ListDebugSessions_Handler,
 		},
+		{
+			MethodName: "View",
+			Handler:    _DAPPoolService_View_Handler,
+		},
+		{
+			MethodName: "Control",
+			Handler:    _DAPPoolService_Control_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Watch",
+			Handler:       _DAPPoolService_Watch_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "kaged/dappool/v1/dap_pool_service.proto",
 }

@@ -783,7 +783,9 @@ type RunStart struct {
 	// The number of the issue that the session is bound to, 0 for none. The root agent's tools know it.
 	IssueNumber int64 `protobuf:"varint,20,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
 	// Whether a budget of the session or the operator is set: then each call_wanted waits for its answer.
-	Metered       bool `protobuf:"varint,21,opt,name=metered,proto3" json:"metered,omitempty"`
+	Metered bool `protobuf:"varint,21,opt,name=metered,proto3" json:"metered,omitempty"`
+	// The open todos of that issue, absent for none.
+	OpenTodos     *OpenTodos `protobuf:"bytes,22,opt,name=open_todos,json=openTodos,proto3" json:"open_todos,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -958,6 +960,132 @@ func (x *RunStart) GetMetered() bool {
 	return false
 }
 
+func (x *RunStart) GetOpenTodos() *OpenTodos {
+	if x != nil {
+		return x.OpenTodos
+	}
+	return nil
+}
+
+// OpenTodos are the open todos of the issue that a run works on. The root agent is reminded of them at each step.
+type OpenTodos struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first of them, at most five, in their order; the one at work is always there.
+	Shown []*OpenTodo `protobuf:"bytes,1,rep,name=shown,proto3" json:"shown,omitempty"`
+	// How many there are.
+	Open          int32 `protobuf:"varint,2,opt,name=open,proto3" json:"open,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenTodos) Reset() {
+	*x = OpenTodos{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenTodos) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenTodos) ProtoMessage() {}
+
+func (x *OpenTodos) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenTodos.ProtoReflect.Descriptor instead.
+func (*OpenTodos) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *OpenTodos) GetShown() []*OpenTodo {
+	if x != nil {
+		return x.Shown
+	}
+	return nil
+}
+
+func (x *OpenTodos) GetOpen() int32 {
+	if x != nil {
+		return x.Open
+	}
+	return 0
+}
+
+// OpenTodo is a todo that is neither done nor dropped.
+type OpenTodo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is to be done, one line.
+	Content string `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
+	// Whether it is at work.
+	Working bool `protobuf:"varint,2,opt,name=working,proto3" json:"working,omitempty"`
+	// Whether it is an acceptance criterion.
+	Criterion     bool `protobuf:"varint,3,opt,name=criterion,proto3" json:"criterion,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenTodo) Reset() {
+	*x = OpenTodo{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenTodo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenTodo) ProtoMessage() {}
+
+func (x *OpenTodo) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenTodo.ProtoReflect.Descriptor instead.
+func (*OpenTodo) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *OpenTodo) GetContent() string {
+	if x != nil {
+		return x.Content
+	}
+	return ""
+}
+
+func (x *OpenTodo) GetWorking() bool {
+	if x != nil {
+		return x.Working
+	}
+	return false
+}
+
+func (x *OpenTodo) GetCriterion() bool {
+	if x != nil {
+		return x.Criterion
+	}
+	return false
+}
+
 // JobPolicy is what a job that runs unattended may do: everything that only looks, and the tools named here.
 type JobPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -969,7 +1097,7 @@ type JobPolicy struct {
 
 func (x *JobPolicy) Reset() {
 	*x = JobPolicy{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -981,7 +1109,7 @@ func (x *JobPolicy) String() string {
 func (*JobPolicy) ProtoMessage() {}
 
 func (x *JobPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -994,7 +1122,7 @@ func (x *JobPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobPolicy.ProtoReflect.Descriptor instead.
 func (*JobPolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{6}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *JobPolicy) GetTools() []string {
@@ -1015,7 +1143,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1155,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1168,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{7}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *History) GetMessages() []*Message {
@@ -1062,7 +1190,7 @@ type RunBegin struct {
 
 func (x *RunBegin) Reset() {
 	*x = RunBegin{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1202,7 @@ func (x *RunBegin) String() string {
 func (*RunBegin) ProtoMessage() {}
 
 func (x *RunBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1215,7 @@ func (x *RunBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBegin.ProtoReflect.Descriptor instead.
 func (*RunBegin) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{8}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RunBegin) GetHold() bool {
@@ -1106,7 +1234,7 @@ type RunGo struct {
 
 func (x *RunGo) Reset() {
 	*x = RunGo{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1246,7 @@ func (x *RunGo) String() string {
 func (*RunGo) ProtoMessage() {}
 
 func (x *RunGo) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1259,7 @@ func (x *RunGo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunGo.ProtoReflect.Descriptor instead.
 func (*RunGo) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{9}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{11}
 }
 
 // StepStored says that a half of a step is on disk.
@@ -1144,14 +1272,16 @@ type StepStored struct {
 	// The routes, if they changed since the last time.
 	Routes map[string]*Route `protobuf:"bytes,3,rep,name=routes,proto3" json:"routes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The invocation whose step it is, empty for the root agent's.
-	InvocationId  string `protobuf:"bytes,4,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	InvocationId string `protobuf:"bytes,4,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// The open todos of the run's issue as of now, with the results of the root agent; absent for none.
+	OpenTodos     *OpenTodos `protobuf:"bytes,5,opt,name=open_todos,json=openTodos,proto3" json:"open_todos,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepStored) Reset() {
 	*x = StepStored{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1293,7 @@ func (x *StepStored) String() string {
 func (*StepStored) ProtoMessage() {}
 
 func (x *StepStored) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1306,7 @@ func (x *StepStored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStored.ProtoReflect.Descriptor instead.
 func (*StepStored) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{10}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StepStored) GetStep() int32 {
@@ -1207,6 +1337,13 @@ func (x *StepStored) GetInvocationId() string {
 	return ""
 }
 
+func (x *StepStored) GetOpenTodos() *OpenTodos {
+	if x != nil {
+		return x.OpenTodos
+	}
+	return nil
+}
+
 // ApprovalDecision ends the wait of a call. It is sent once it is on disk.
 type ApprovalDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1222,7 +1359,7 @@ type ApprovalDecision struct {
 
 func (x *ApprovalDecision) Reset() {
 	*x = ApprovalDecision{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1371,7 @@ func (x *ApprovalDecision) String() string {
 func (*ApprovalDecision) ProtoMessage() {}
 
 func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1384,7 @@ func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalDecision.ProtoReflect.Descriptor instead.
 func (*ApprovalDecision) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ApprovalDecision) GetApprovalId() string {
@@ -1282,7 +1419,7 @@ type RunCancel struct {
 
 func (x *RunCancel) Reset() {
 	*x = RunCancel{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1431,7 @@ func (x *RunCancel) String() string {
 func (*RunCancel) ProtoMessage() {}
 
 func (x *RunCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1444,7 @@ func (x *RunCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCancel.ProtoReflect.Descriptor instead.
 func (*RunCancel) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RunCancel) GetReason() string {
@@ -1331,7 +1468,7 @@ type CancelInvocation struct {
 
 func (x *CancelInvocation) Reset() {
 	*x = CancelInvocation{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1480,7 @@ func (x *CancelInvocation) String() string {
 func (*CancelInvocation) ProtoMessage() {}
 
 func (x *CancelInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1493,7 @@ func (x *CancelInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelInvocation.ProtoReflect.Descriptor instead.
 func (*CancelInvocation) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CancelInvocation) GetInvocationId() string {
@@ -1384,7 +1521,7 @@ type RunHalt struct {
 
 func (x *RunHalt) Reset() {
 	*x = RunHalt{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +1533,7 @@ func (x *RunHalt) String() string {
 func (*RunHalt) ProtoMessage() {}
 
 func (x *RunHalt) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,7 +1546,7 @@ func (x *RunHalt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHalt.ProtoReflect.Descriptor instead.
 func (*RunHalt) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
 }
 
 // RunEvent is one message from the harness.
@@ -1439,6 +1576,7 @@ type RunEvent struct {
 	//	*RunEvent_BudgetState
 	//	*RunEvent_CallWanted
 	//	*RunEvent_CallSettled
+	//	*RunEvent_Debug
 	Event isRunEvent_Event `protobuf_oneof:"event"`
 	// The invocation it happened in, empty for the root agent's. finished and audit_head are of the root agent alone.
 	InvocationId  string `protobuf:"bytes,15,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
@@ -1448,7 +1586,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1598,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1611,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RunEvent) GetEvent() isRunEvent_Event {
@@ -1663,6 +1801,15 @@ func (x *RunEvent) GetCallSettled() *CallSettled {
 	return nil
 }
 
+func (x *RunEvent) GetDebug() *v1.DebugEvent {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_Debug); ok {
+			return x.Debug
+		}
+	}
+	return nil
+}
+
 func (x *RunEvent) GetInvocationId() string {
 	if x != nil {
 		return x.InvocationId
@@ -1775,6 +1922,11 @@ type RunEvent_CallSettled struct {
 	CallSettled *CallSettled `protobuf:"bytes,21,opt,name=call_settled,json=callSettled,proto3,oneof"`
 }
 
+type RunEvent_Debug struct {
+	// Something happened in a debug session. It comes with the root agent's, and names its own invocation.
+	Debug *v1.DebugEvent `protobuf:"bytes,22,opt,name=debug,proto3,oneof"`
+}
+
 func (*RunEvent_MessageStart) isRunEvent_Event() {}
 
 func (*RunEvent_Delta) isRunEvent_Event() {}
@@ -1815,6 +1967,8 @@ func (*RunEvent_CallWanted) isRunEvent_Event() {}
 
 func (*RunEvent_CallSettled) isRunEvent_Event() {}
 
+func (*RunEvent_Debug) isRunEvent_Event() {}
+
 // BudgetState says how much of a budget is left. It comes at most once a second for a budget, and at each refusal.
 type BudgetState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1834,7 +1988,7 @@ type BudgetState struct {
 
 func (x *BudgetState) Reset() {
 	*x = BudgetState{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1846,7 +2000,7 @@ func (x *BudgetState) String() string {
 func (*BudgetState) ProtoMessage() {}
 
 func (x *BudgetState) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1859,7 +2013,7 @@ func (x *BudgetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetState.ProtoReflect.Descriptor instead.
 func (*BudgetState) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BudgetState) GetScope() string {
@@ -1912,7 +2066,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2078,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2091,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Amount) GetNanoUsd() int64 {
@@ -1980,7 +2134,7 @@ type CallWanted struct {
 
 func (x *CallWanted) Reset() {
 	*x = CallWanted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2146,7 @@ func (x *CallWanted) String() string {
 func (*CallWanted) ProtoMessage() {}
 
 func (x *CallWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2159,7 @@ func (x *CallWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallWanted.ProtoReflect.Descriptor instead.
 func (*CallWanted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CallWanted) GetCall() int32 {
@@ -2050,7 +2204,7 @@ type CallSettled struct {
 	Call int32 `protobuf:"varint,1,opt,name=call,proto3" json:"call,omitempty"`
 	// Its use.
 	Amount *Amount `protobuf:"bytes,2,opt,name=amount,proto3" json:"amount,omitempty"`
-	// Whether its use is not known: amount is what was reserved.
+	// Whether its use is not known: amount is an estimate, or the reservation where there is none.
 	Estimated bool `protobuf:"varint,3,opt,name=estimated,proto3" json:"estimated,omitempty"`
 	// Whether its turn follows.
 	OfTurn        bool `protobuf:"varint,4,opt,name=of_turn,json=ofTurn,proto3" json:"of_turn,omitempty"`
@@ -2060,7 +2214,7 @@ type CallSettled struct {
 
 func (x *CallSettled) Reset() {
 	*x = CallSettled{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2226,7 @@ func (x *CallSettled) String() string {
 func (*CallSettled) ProtoMessage() {}
 
 func (x *CallSettled) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2239,7 @@ func (x *CallSettled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallSettled.ProtoReflect.Descriptor instead.
 func (*CallSettled) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CallSettled) GetCall() int32 {
@@ -2133,7 +2287,7 @@ type CallGranted struct {
 
 func (x *CallGranted) Reset() {
 	*x = CallGranted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2299,7 @@ func (x *CallGranted) String() string {
 func (*CallGranted) ProtoMessage() {}
 
 func (x *CallGranted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2312,7 @@ func (x *CallGranted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallGranted.ProtoReflect.Descriptor instead.
 func (*CallGranted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CallGranted) GetInvocationId() string {
@@ -2216,7 +2370,7 @@ type AgentStarted struct {
 
 func (x *AgentStarted) Reset() {
 	*x = AgentStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2228,7 +2382,7 @@ func (x *AgentStarted) String() string {
 func (*AgentStarted) ProtoMessage() {}
 
 func (x *AgentStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2241,7 +2395,7 @@ func (x *AgentStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStarted.ProtoReflect.Descriptor instead.
 func (*AgentStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AgentStarted) GetParentInvocationId() string {
@@ -2338,7 +2492,7 @@ type AgentEnded struct {
 
 func (x *AgentEnded) Reset() {
 	*x = AgentEnded{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +2504,7 @@ func (x *AgentEnded) String() string {
 func (*AgentEnded) ProtoMessage() {}
 
 func (x *AgentEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +2517,7 @@ func (x *AgentEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEnded.ProtoReflect.Descriptor instead.
 func (*AgentEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AgentEnded) GetOutcome() Outcome {
@@ -2470,7 +2624,7 @@ type CageChanged struct {
 
 func (x *CageChanged) Reset() {
 	*x = CageChanged{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2482,7 +2636,7 @@ func (x *CageChanged) String() string {
 func (*CageChanged) ProtoMessage() {}
 
 func (x *CageChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2495,7 +2649,7 @@ func (x *CageChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageChanged.ProtoReflect.Descriptor instead.
 func (*CageChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CageChanged) GetAgentPath() string {
@@ -2576,7 +2730,7 @@ type NetworkTried struct {
 
 func (x *NetworkTried) Reset() {
 	*x = NetworkTried{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2588,7 +2742,7 @@ func (x *NetworkTried) String() string {
 func (*NetworkTried) ProtoMessage() {}
 
 func (x *NetworkTried) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2601,7 +2755,7 @@ func (x *NetworkTried) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkTried.ProtoReflect.Descriptor instead.
 func (*NetworkTried) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NetworkTried) GetAgentPath() string {
@@ -2642,7 +2796,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2654,7 +2808,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2667,7 +2821,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MessageStart) GetProvider() string {
@@ -2711,7 +2865,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2723,7 +2877,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2736,7 +2890,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Delta) GetKind() DeltaKind {
@@ -2766,7 +2920,7 @@ type ToolCallStarted struct {
 
 func (x *ToolCallStarted) Reset() {
 	*x = ToolCallStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2778,7 +2932,7 @@ func (x *ToolCallStarted) String() string {
 func (*ToolCallStarted) ProtoMessage() {}
 
 func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2791,7 +2945,7 @@ func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallStarted.ProtoReflect.Descriptor instead.
 func (*ToolCallStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ToolCallStarted) GetCall() *ToolCall {
@@ -2823,7 +2977,7 @@ type ToolCallOutput struct {
 
 func (x *ToolCallOutput) Reset() {
 	*x = ToolCallOutput{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2835,7 +2989,7 @@ func (x *ToolCallOutput) String() string {
 func (*ToolCallOutput) ProtoMessage() {}
 
 func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2848,7 +3002,7 @@ func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallOutput.ProtoReflect.Descriptor instead.
 func (*ToolCallOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ToolCallOutput) GetToolCallId() string {
@@ -2891,7 +3045,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2903,7 +3057,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2916,7 +3070,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -2975,7 +3129,7 @@ type ToolCallFinished struct {
 
 func (x *ToolCallFinished) Reset() {
 	*x = ToolCallFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2987,7 +3141,7 @@ func (x *ToolCallFinished) String() string {
 func (*ToolCallFinished) ProtoMessage() {}
 
 func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3000,7 +3154,7 @@ func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallFinished.ProtoReflect.Descriptor instead.
 func (*ToolCallFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ToolCallFinished) GetResult() *ToolResult {
@@ -3070,7 +3224,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3082,7 +3236,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3095,7 +3249,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Turn) GetStep() int32 {
@@ -3165,7 +3319,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3177,7 +3331,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3190,7 +3344,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StepDone) GetStep() int32 {
@@ -3215,7 +3369,7 @@ type Retracted struct {
 
 func (x *Retracted) Reset() {
 	*x = Retracted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3227,7 +3381,7 @@ func (x *Retracted) String() string {
 func (*Retracted) ProtoMessage() {}
 
 func (x *Retracted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3240,7 +3394,7 @@ func (x *Retracted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retracted.ProtoReflect.Descriptor instead.
 func (*Retracted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Retracted) GetStep() int32 {
@@ -3283,7 +3437,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3449,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3462,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -3373,7 +3527,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3385,7 +3539,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3398,7 +3552,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -3468,7 +3622,7 @@ var File_kaged_harness_v1_harness_service_proto protoreflect.FileDescriptor
 
 const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\n" +
-	"&kaged/harness/v1/harness_service.proto\x12\x10kaged.harness.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\x1a#kaged/harness/v1/conversation.proto\x1a\x1ekaged/harness/v1/project.proto\"@\n" +
+	"&kaged/harness/v1/harness_service.proto\x12\x10kaged.harness.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/debug.proto\x1a\x1bkaged/common/v1/error.proto\x1a#kaged/harness/v1/conversation.proto\x1a\x1ekaged/harness/v1/project.proto\"@\n" +
 	"\n" +
 	"ToolSwitch\x12\x18\n" +
 	"\apattern\x18\x01 \x01(\tR\apattern\x12\x18\n" +
@@ -3504,7 +3658,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x04halt\x18\t \x01(\v2\x19.kaged.harness.v1.RunHaltH\x00R\x04halt\x129\n" +
 	"\agranted\x18\n" +
 	" \x01(\v2\x1d.kaged.harness.v1.CallGrantedH\x00R\agrantedB\t\n" +
-	"\arequest\"\x86\b\n" +
+	"\arequest\"\xc2\b\n" +
 	"\bRunStart\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -3534,7 +3688,9 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\vlive_agents\x18\x13 \x01(\x05R\n" +
 	"liveAgents\x12!\n" +
 	"\fissue_number\x18\x14 \x01(\x03R\vissueNumber\x12\x18\n" +
-	"\ametered\x18\x15 \x01(\bR\ametered\x1a:\n" +
+	"\ametered\x18\x15 \x01(\bR\ametered\x12:\n" +
+	"\n" +
+	"open_todos\x18\x16 \x01(\v2\x1b.kaged.harness.v1.OpenTodosR\topenTodos\x1a:\n" +
 	"\fPromptsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aR\n" +
@@ -3543,20 +3699,29 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x17.kaged.harness.v1.RouteR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_max_stepsB\x14\n" +
-	"\x12_max_output_tokensJ\x04\b\x12\x10\x13R\vinvocations\"!\n" +
+	"\x12_max_output_tokensJ\x04\b\x12\x10\x13R\vinvocations\"Q\n" +
+	"\tOpenTodos\x120\n" +
+	"\x05shown\x18\x01 \x03(\v2\x1a.kaged.harness.v1.OpenTodoR\x05shown\x12\x12\n" +
+	"\x04open\x18\x02 \x01(\x05R\x04open\"\\\n" +
+	"\bOpenTodo\x12\x18\n" +
+	"\acontent\x18\x01 \x01(\tR\acontent\x12\x18\n" +
+	"\aworking\x18\x02 \x01(\bR\aworking\x12\x1c\n" +
+	"\tcriterion\x18\x03 \x01(\bR\tcriterion\"!\n" +
 	"\tJobPolicy\x12\x14\n" +
 	"\x05tools\x18\x01 \x03(\tR\x05tools\"@\n" +
 	"\aHistory\x125\n" +
 	"\bmessages\x18\x01 \x03(\v2\x19.kaged.harness.v1.MessageR\bmessages\"\x1e\n" +
 	"\bRunBegin\x12\x12\n" +
 	"\x04hold\x18\x01 \x01(\bR\x04hold\"\a\n" +
-	"\x05RunGo\"\x8b\x02\n" +
+	"\x05RunGo\"\xc7\x02\n" +
 	"\n" +
 	"StepStored\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x05R\x04step\x12.\n" +
 	"\x04part\x18\x02 \x01(\x0e2\x1a.kaged.harness.v1.StepPartR\x04part\x12@\n" +
 	"\x06routes\x18\x03 \x03(\v2(.kaged.harness.v1.StepStored.RoutesEntryR\x06routes\x12#\n" +
-	"\rinvocation_id\x18\x04 \x01(\tR\finvocationId\x1aR\n" +
+	"\rinvocation_id\x18\x04 \x01(\tR\finvocationId\x12:\n" +
+	"\n" +
+	"open_todos\x18\x05 \x01(\v2\x1b.kaged.harness.v1.OpenTodosR\topenTodos\x1aR\n" +
 	"\vRoutesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.kaged.harness.v1.RouteR\x05value:\x028\x01\"\x8a\x01\n" +
@@ -3570,7 +3735,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x10CancelInvocation\x12#\n" +
 	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\t\n" +
-	"\aRunHalt\"\x8b\n" +
+	"\aRunHalt\"\xc0\n" +
 	"\n" +
 	"\bRunEvent\x12E\n" +
 	"\rmessage_start\x18\x01 \x01(\v2\x1e.kaged.harness.v1.MessageStartH\x00R\fmessageStart\x12/\n" +
@@ -3598,7 +3763,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\fbudget_state\x18\x13 \x01(\v2\x1d.kaged.harness.v1.BudgetStateH\x00R\vbudgetState\x12?\n" +
 	"\vcall_wanted\x18\x14 \x01(\v2\x1c.kaged.harness.v1.CallWantedH\x00R\n" +
 	"callWanted\x12B\n" +
-	"\fcall_settled\x18\x15 \x01(\v2\x1d.kaged.harness.v1.CallSettledH\x00R\vcallSettled\x12#\n" +
+	"\fcall_settled\x18\x15 \x01(\v2\x1d.kaged.harness.v1.CallSettledH\x00R\vcallSettled\x123\n" +
+	"\x05debug\x18\x16 \x01(\v2\x1b.kaged.common.v1.DebugEventH\x00R\x05debug\x12#\n" +
 	"\rinvocation_id\x18\x0f \x01(\tR\finvocationIdB\a\n" +
 	"\x05event\"\xd8\x01\n" +
 	"\vBudgetState\x12\x14\n" +
@@ -3777,7 +3943,7 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(StepPart)(0),              // 0: kaged.harness.v1.StepPart
 	(ApprovalVerdict)(0),       // 1: kaged.harness.v1.ApprovalVerdict
@@ -3789,145 +3955,152 @@ var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(*AuditHead)(nil),          // 7: kaged.harness.v1.AuditHead
 	(*RunRequest)(nil),         // 8: kaged.harness.v1.RunRequest
 	(*RunStart)(nil),           // 9: kaged.harness.v1.RunStart
-	(*JobPolicy)(nil),          // 10: kaged.harness.v1.JobPolicy
-	(*History)(nil),            // 11: kaged.harness.v1.History
-	(*RunBegin)(nil),           // 12: kaged.harness.v1.RunBegin
-	(*RunGo)(nil),              // 13: kaged.harness.v1.RunGo
-	(*StepStored)(nil),         // 14: kaged.harness.v1.StepStored
-	(*ApprovalDecision)(nil),   // 15: kaged.harness.v1.ApprovalDecision
-	(*RunCancel)(nil),          // 16: kaged.harness.v1.RunCancel
-	(*CancelInvocation)(nil),   // 17: kaged.harness.v1.CancelInvocation
-	(*RunHalt)(nil),            // 18: kaged.harness.v1.RunHalt
-	(*RunEvent)(nil),           // 19: kaged.harness.v1.RunEvent
-	(*BudgetState)(nil),        // 20: kaged.harness.v1.BudgetState
-	(*Amount)(nil),             // 21: kaged.harness.v1.Amount
-	(*CallWanted)(nil),         // 22: kaged.harness.v1.CallWanted
-	(*CallSettled)(nil),        // 23: kaged.harness.v1.CallSettled
-	(*CallGranted)(nil),        // 24: kaged.harness.v1.CallGranted
-	(*AgentStarted)(nil),       // 25: kaged.harness.v1.AgentStarted
-	(*AgentEnded)(nil),         // 26: kaged.harness.v1.AgentEnded
-	(*CageChanged)(nil),        // 27: kaged.harness.v1.CageChanged
-	(*NetworkTried)(nil),       // 28: kaged.harness.v1.NetworkTried
-	(*MessageStart)(nil),       // 29: kaged.harness.v1.MessageStart
-	(*Delta)(nil),              // 30: kaged.harness.v1.Delta
-	(*ToolCallStarted)(nil),    // 31: kaged.harness.v1.ToolCallStarted
-	(*ToolCallOutput)(nil),     // 32: kaged.harness.v1.ToolCallOutput
-	(*ApprovalRequested)(nil),  // 33: kaged.harness.v1.ApprovalRequested
-	(*ToolCallFinished)(nil),   // 34: kaged.harness.v1.ToolCallFinished
-	(*Turn)(nil),               // 35: kaged.harness.v1.Turn
-	(*StepDone)(nil),           // 36: kaged.harness.v1.StepDone
-	(*Retracted)(nil),          // 37: kaged.harness.v1.Retracted
-	(*Retry)(nil),              // 38: kaged.harness.v1.Retry
-	(*RunFinished)(nil),        // 39: kaged.harness.v1.RunFinished
-	nil,                        // 40: kaged.harness.v1.Target.HeadersEntry
-	nil,                        // 41: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                        // 42: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                        // 43: kaged.harness.v1.StepStored.RoutesEntry
-	(*v1.Error)(nil),           // 44: kaged.common.v1.Error
-	(*CompiledProject)(nil),    // 45: kaged.harness.v1.CompiledProject
-	(*Message)(nil),            // 46: kaged.harness.v1.Message
-	(*v1.AuditRecord)(nil),     // 47: kaged.common.v1.AuditRecord
-	(*Usage)(nil),              // 48: kaged.harness.v1.Usage
-	(*Cost)(nil),               // 49: kaged.harness.v1.Cost
-	(*v1.CageFinding)(nil),     // 50: kaged.common.v1.CageFinding
-	(*v1.NetworkAttempt)(nil),  // 51: kaged.common.v1.NetworkAttempt
-	(*ToolCall)(nil),           // 52: kaged.harness.v1.ToolCall
-	(*v1.ApprovalSubject)(nil), // 53: kaged.common.v1.ApprovalSubject
-	(*ToolResult)(nil),         // 54: kaged.harness.v1.ToolResult
-	(*Block)(nil),              // 55: kaged.harness.v1.Block
-	(StopReason)(0),            // 56: kaged.harness.v1.StopReason
-	(*Stats)(nil),              // 57: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),    // 58: google.protobuf.Struct
+	(*OpenTodos)(nil),          // 10: kaged.harness.v1.OpenTodos
+	(*OpenTodo)(nil),           // 11: kaged.harness.v1.OpenTodo
+	(*JobPolicy)(nil),          // 12: kaged.harness.v1.JobPolicy
+	(*History)(nil),            // 13: kaged.harness.v1.History
+	(*RunBegin)(nil),           // 14: kaged.harness.v1.RunBegin
+	(*RunGo)(nil),              // 15: kaged.harness.v1.RunGo
+	(*StepStored)(nil),         // 16: kaged.harness.v1.StepStored
+	(*ApprovalDecision)(nil),   // 17: kaged.harness.v1.ApprovalDecision
+	(*RunCancel)(nil),          // 18: kaged.harness.v1.RunCancel
+	(*CancelInvocation)(nil),   // 19: kaged.harness.v1.CancelInvocation
+	(*RunHalt)(nil),            // 20: kaged.harness.v1.RunHalt
+	(*RunEvent)(nil),           // 21: kaged.harness.v1.RunEvent
+	(*BudgetState)(nil),        // 22: kaged.harness.v1.BudgetState
+	(*Amount)(nil),             // 23: kaged.harness.v1.Amount
+	(*CallWanted)(nil),         // 24: kaged.harness.v1.CallWanted
+	(*CallSettled)(nil),        // 25: kaged.harness.v1.CallSettled
+	(*CallGranted)(nil),        // 26: kaged.harness.v1.CallGranted
+	(*AgentStarted)(nil),       // 27: kaged.harness.v1.AgentStarted
+	(*AgentEnded)(nil),         // 28: kaged.harness.v1.AgentEnded
+	(*CageChanged)(nil),        // 29: kaged.harness.v1.CageChanged
+	(*NetworkTried)(nil),       // 30: kaged.harness.v1.NetworkTried
+	(*MessageStart)(nil),       // 31: kaged.harness.v1.MessageStart
+	(*Delta)(nil),              // 32: kaged.harness.v1.Delta
+	(*ToolCallStarted)(nil),    // 33: kaged.harness.v1.ToolCallStarted
+	(*ToolCallOutput)(nil),     // 34: kaged.harness.v1.ToolCallOutput
+	(*ApprovalRequested)(nil),  // 35: kaged.harness.v1.ApprovalRequested
+	(*ToolCallFinished)(nil),   // 36: kaged.harness.v1.ToolCallFinished
+	(*Turn)(nil),               // 37: kaged.harness.v1.Turn
+	(*StepDone)(nil),           // 38: kaged.harness.v1.StepDone
+	(*Retracted)(nil),          // 39: kaged.harness.v1.Retracted
+	(*Retry)(nil),              // 40: kaged.harness.v1.Retry
+	(*RunFinished)(nil),        // 41: kaged.harness.v1.RunFinished
+	nil,                        // 42: kaged.harness.v1.Target.HeadersEntry
+	nil,                        // 43: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                        // 44: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                        // 45: kaged.harness.v1.StepStored.RoutesEntry
+	(*v1.Error)(nil),           // 46: kaged.common.v1.Error
+	(*CompiledProject)(nil),    // 47: kaged.harness.v1.CompiledProject
+	(*Message)(nil),            // 48: kaged.harness.v1.Message
+	(*v1.AuditRecord)(nil),     // 49: kaged.common.v1.AuditRecord
+	(*v1.DebugEvent)(nil),      // 50: kaged.common.v1.DebugEvent
+	(*Usage)(nil),              // 51: kaged.harness.v1.Usage
+	(*Cost)(nil),               // 52: kaged.harness.v1.Cost
+	(*v1.CageFinding)(nil),     // 53: kaged.common.v1.CageFinding
+	(*v1.NetworkAttempt)(nil),  // 54: kaged.common.v1.NetworkAttempt
+	(*ToolCall)(nil),           // 55: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil), // 56: kaged.common.v1.ApprovalSubject
+	(*ToolResult)(nil),         // 57: kaged.harness.v1.ToolResult
+	(*Block)(nil),              // 58: kaged.harness.v1.Block
+	(StopReason)(0),            // 59: kaged.harness.v1.StopReason
+	(*Stats)(nil),              // 60: kaged.harness.v1.Stats
+	(*structpb.Struct)(nil),    // 61: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
-	40, // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	44, // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	42, // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	46, // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
 	5,  // 2: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
 	9,  // 3: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
-	11, // 4: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
-	12, // 5: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
-	14, // 6: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
-	16, // 7: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
-	13, // 8: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
-	15, // 9: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
-	17, // 10: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
-	18, // 11: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
-	24, // 12: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
-	45, // 13: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	41, // 14: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	42, // 15: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	13, // 4: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
+	14, // 5: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
+	16, // 6: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
+	18, // 7: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
+	15, // 8: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
+	17, // 9: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
+	19, // 10: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
+	20, // 11: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
+	26, // 12: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
+	47, // 13: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	43, // 14: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	44, // 15: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
 	7,  // 16: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
 	4,  // 17: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
-	10, // 18: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
-	46, // 19: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
-	0,  // 20: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	43, // 21: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
-	1,  // 22: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
-	29, // 23: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	30, // 24: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	31, // 25: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	32, // 26: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	34, // 27: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	35, // 28: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	36, // 29: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	47, // 30: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	38, // 31: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	39, // 32: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
-	7,  // 33: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	33, // 34: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
-	27, // 35: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
-	28, // 36: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
-	25, // 37: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
-	26, // 38: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
-	37, // 39: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
-	20, // 40: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
-	22, // 41: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
-	23, // 42: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
-	21, // 43: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
-	21, // 44: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
-	21, // 45: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
-	21, // 46: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
-	21, // 47: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
-	44, // 48: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
-	47, // 49: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
-	3,  // 50: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
-	44, // 51: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
-	48, // 52: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
-	49, // 53: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
-	47, // 54: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
-	47, // 55: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
-	50, // 56: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
-	51, // 57: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
-	47, // 58: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
-	2,  // 59: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	52, // 60: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	53, // 61: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	47, // 62: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	54, // 63: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	47, // 64: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	44, // 65: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	55, // 66: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	56, // 67: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	48, // 68: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	57, // 69: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	47, // 70: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
-	44, // 71: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	3,  // 72: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	56, // 73: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	48, // 74: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	57, // 75: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	44, // 76: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	55, // 77: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	58, // 78: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	6,  // 79: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	6,  // 80: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	8,  // 81: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	19, // 82: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	82, // [82:83] is the sub-list for method output_type
-	81, // [81:82] is the sub-list for method input_type
-	81, // [81:81] is the sub-list for extension type_name
-	81, // [81:81] is the sub-list for extension extendee
-	0,  // [0:81] is the sub-list for field type_name
+	12, // 18: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
+	10, // 19: kaged.harness.v1.RunStart.open_todos:type_name -> kaged.harness.v1.OpenTodos
+	11, // 20: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
+	48, // 21: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	0,  // 22: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
+	45, // 23: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	10, // 24: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
+	1,  // 25: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
+	31, // 26: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	32, // 27: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	33, // 28: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	34, // 29: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	36, // 30: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	37, // 31: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	38, // 32: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	49, // 33: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	40, // 34: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	41, // 35: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	7,  // 36: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
+	35, // 37: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	29, // 38: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
+	30, // 39: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
+	27, // 40: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
+	28, // 41: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
+	39, // 42: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
+	22, // 43: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
+	24, // 44: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
+	25, // 45: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
+	50, // 46: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	23, // 47: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
+	23, // 48: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
+	23, // 49: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
+	23, // 50: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
+	23, // 51: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
+	46, // 52: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
+	49, // 53: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
+	3,  // 54: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
+	46, // 55: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
+	51, // 56: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
+	52, // 57: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
+	49, // 58: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
+	49, // 59: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
+	53, // 60: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
+	54, // 61: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	49, // 62: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	2,  // 63: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	55, // 64: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	56, // 65: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	49, // 66: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	57, // 67: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	49, // 68: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	46, // 69: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	58, // 70: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	59, // 71: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	51, // 72: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	60, // 73: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	49, // 74: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
+	46, // 75: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	3,  // 76: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	59, // 77: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	51, // 78: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	60, // 79: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	46, // 80: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	58, // 81: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	61, // 82: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	6,  // 83: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	6,  // 84: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	8,  // 85: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	21, // 86: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	86, // [86:87] is the sub-list for method output_type
+	85, // [85:86] is the sub-list for method input_type
+	85, // [85:85] is the sub-list for extension type_name
+	85, // [85:85] is the sub-list for extension extendee
+	0,  // [0:85] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -3950,7 +4123,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunRequest_Granted)(nil),
 	}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[5].OneofWrappers = []any{}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[15].OneofWrappers = []any{
+	file_kaged_harness_v1_harness_service_proto_msgTypes[17].OneofWrappers = []any{
 		(*RunEvent_MessageStart)(nil),
 		(*RunEvent_Delta)(nil),
 		(*RunEvent_ToolCall)(nil),
@@ -3971,6 +4144,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunEvent_BudgetState)(nil),
 		(*RunEvent_CallWanted)(nil),
 		(*RunEvent_CallSettled)(nil),
+		(*RunEvent_Debug)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3978,7 +4152,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

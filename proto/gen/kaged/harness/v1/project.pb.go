@@ -91,8 +91,10 @@ type CompiledProject struct {
 	ToolsOff []string `protobuf:"bytes,5,rep,name=tools_off,json=toolsOff,proto3" json:"tools_off,omitempty"`
 	// The language servers that the project declares.
 	LanguageServers []*v1.LanguageServer `protobuf:"bytes,6,rep,name=language_servers,json=languageServers,proto3" json:"language_servers,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// How the project's programs are debugged; unset where its files do not say.
+	Debugging     *v1.Debugging `protobuf:"bytes,7,opt,name=debugging,proto3" json:"debugging,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CompiledProject) Reset() {
@@ -167,6 +169,13 @@ func (x *CompiledProject) GetLanguageServers() []*v1.LanguageServer {
 	return nil
 }
 
+func (x *CompiledProject) GetDebugging() *v1.Debugging {
+	if x != nil {
+		return x.Debugging
+	}
+	return nil
+}
+
 // AgentNode is one agent of the tree.
 type AgentNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -199,7 +208,13 @@ type AgentNode struct {
 	// Whether one of its tools changes files or runs programs; unset in snapshots of before it was noted.
 	Writes *bool `protobuf:"varint,14,opt,name=writes,proto3,oneof" json:"writes,omitempty"`
 	// What one call of it may use, with all agents below; unset for no limit.
-	Budget        *AgentBudget `protobuf:"bytes,15,opt,name=budget,proto3" json:"budget,omitempty"`
+	Budget *AgentBudget `protobuf:"bytes,15,opt,name=budget,proto3" json:"budget,omitempty"`
+	// Whether its calls are given what its caller and the operator have said. Not of the root.
+	ParentContext bool `protobuf:"varint,16,opt,name=parent_context,json=parentContext,proto3" json:"parent_context,omitempty"`
+	// Rules for its requests, unset for none.
+	Policy *AgentPolicy `protobuf:"bytes,17,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Whether todos that it proposes are written down without the root agent's review.
+	AutoTodos     bool `protobuf:"varint,18,opt,name=auto_todos,json=autoTodos,proto3" json:"auto_todos,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -339,6 +354,146 @@ func (x *AgentNode) GetBudget() *AgentBudget {
 	return nil
 }
 
+func (x *AgentNode) GetParentContext() bool {
+	if x != nil {
+		return x.ParentContext
+	}
+	return false
+}
+
+func (x *AgentNode) GetPolicy() *AgentPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *AgentNode) GetAutoTodos() bool {
+	if x != nil {
+		return x.AutoTodos
+	}
+	return false
+}
+
+// AgentPolicy are rules for what one agent's model is sent. Zero values are not set.
+type AgentPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The most tokens of one request, by estimate.
+	TokenHardLimit int64 `protobuf:"varint,1,opt,name=token_hard_limit,json=tokenHardLimit,proto3" json:"token_hard_limit,omitempty"`
+	// Texts that the model must not see.
+	ContentGates []*ContentGate `protobuf:"bytes,2,rep,name=content_gates,json=contentGates,proto3" json:"content_gates,omitempty"`
+	// Whether secrets that tell themselves by their form are sent.
+	ShowSecrets   bool `protobuf:"varint,3,opt,name=show_secrets,json=showSecrets,proto3" json:"show_secrets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentPolicy) Reset() {
+	*x = AgentPolicy{}
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentPolicy) ProtoMessage() {}
+
+func (x *AgentPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentPolicy.ProtoReflect.Descriptor instead.
+func (*AgentPolicy) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_project_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *AgentPolicy) GetTokenHardLimit() int64 {
+	if x != nil {
+		return x.TokenHardLimit
+	}
+	return 0
+}
+
+func (x *AgentPolicy) GetContentGates() []*ContentGate {
+	if x != nil {
+		return x.ContentGates
+	}
+	return nil
+}
+
+func (x *AgentPolicy) GetShowSecrets() bool {
+	if x != nil {
+		return x.ShowSecrets
+	}
+	return false
+}
+
+// ContentGate keeps a text from a model.
+type ContentGate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The text.
+	Pattern string `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	// Whether it is left out, instead of being replaced by a marker.
+	Strip         bool `protobuf:"varint,2,opt,name=strip,proto3" json:"strip,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContentGate) Reset() {
+	*x = ContentGate{}
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContentGate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContentGate) ProtoMessage() {}
+
+func (x *ContentGate) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContentGate.ProtoReflect.Descriptor instead.
+func (*ContentGate) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_project_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ContentGate) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *ContentGate) GetStrip() bool {
+	if x != nil {
+		return x.Strip
+	}
+	return false
+}
+
 // AgentBudget bounds one call of an agent, with all agents below it. Zero values are not set.
 type AgentBudget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -362,7 +517,7 @@ type AgentBudget struct {
 
 func (x *AgentBudget) Reset() {
 	*x = AgentBudget{}
-	mi := &file_kaged_harness_v1_project_proto_msgTypes[2]
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -374,7 +529,7 @@ func (x *AgentBudget) String() string {
 func (*AgentBudget) ProtoMessage() {}
 
 func (x *AgentBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_project_proto_msgTypes[2]
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -387,7 +542,7 @@ func (x *AgentBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentBudget.ProtoReflect.Descriptor instead.
 func (*AgentBudget) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_project_proto_rawDescGZIP(), []int{2}
+	return file_kaged_harness_v1_project_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AgentBudget) GetNanoUsd() int64 {
@@ -443,14 +598,15 @@ var File_kaged_harness_v1_project_proto protoreflect.FileDescriptor
 
 const file_kaged_harness_v1_project_proto_rawDesc = "" +
 	"\n" +
-	"\x1ekaged/harness/v1/project.proto\x12\x10kaged.harness.v1\x1a\x1akaged/common/v1/cage.proto\x1a\x1ekaged/common/v1/language.proto\"\x81\x02\n" +
+	"\x1ekaged/harness/v1/project.proto\x12\x10kaged.harness.v1\x1a\x1akaged/common/v1/cage.proto\x1a\x1fkaged/common/v1/debugging.proto\x1a\x1ekaged/common/v1/language.proto\"\xbb\x02\n" +
 	"\x0fCompiledProject\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x05R\aversion\x12/\n" +
 	"\x04root\x18\x04 \x01(\v2\x1b.kaged.harness.v1.AgentNodeR\x04root\x12\x1b\n" +
 	"\ttools_off\x18\x05 \x03(\tR\btoolsOff\x12J\n" +
-	"\x10language_servers\x18\x06 \x03(\v2\x1f.kaged.common.v1.LanguageServerR\x0flanguageServers\"\xf1\x05\n" +
+	"\x10language_servers\x18\x06 \x03(\v2\x1f.kaged.common.v1.LanguageServerR\x0flanguageServers\x128\n" +
+	"\tdebugging\x18\a \x01(\v2\x1a.kaged.common.v1.DebuggingR\tdebugging\"\xee\x06\n" +
 	"\tAgentNode\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
@@ -468,14 +624,25 @@ const file_kaged_harness_v1_project_proto_rawDesc = "" +
 	"\x1finclude_tool_results_in_context\x18\f \x01(\bR\x1bincludeToolResultsInContext\x12O\n" +
 	"\ftool_aliases\x18\r \x03(\v2,.kaged.harness.v1.AgentNode.ToolAliasesEntryR\vtoolAliases\x12\x1b\n" +
 	"\x06writes\x18\x0e \x01(\bH\x02R\x06writes\x88\x01\x01\x125\n" +
-	"\x06budget\x18\x0f \x01(\v2\x1d.kaged.harness.v1.AgentBudgetR\x06budget\x1a>\n" +
+	"\x06budget\x18\x0f \x01(\v2\x1d.kaged.harness.v1.AgentBudgetR\x06budget\x12%\n" +
+	"\x0eparent_context\x18\x10 \x01(\bR\rparentContext\x125\n" +
+	"\x06policy\x18\x11 \x01(\v2\x1d.kaged.harness.v1.AgentPolicyR\x06policy\x12\x1d\n" +
+	"\n" +
+	"auto_todos\x18\x12 \x01(\bR\tautoTodos\x1a>\n" +
 	"\x10ToolAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_max_stepsB\x14\n" +
 	"\x12_max_output_tokensB\t\n" +
-	"\a_writes\"\xd5\x01\n" +
+	"\a_writes\"\x9e\x01\n" +
+	"\vAgentPolicy\x12(\n" +
+	"\x10token_hard_limit\x18\x01 \x01(\x03R\x0etokenHardLimit\x12B\n" +
+	"\rcontent_gates\x18\x02 \x03(\v2\x1d.kaged.harness.v1.ContentGateR\fcontentGates\x12!\n" +
+	"\fshow_secrets\x18\x03 \x01(\bR\vshowSecrets\"=\n" +
+	"\vContentGate\x12\x18\n" +
+	"\apattern\x18\x01 \x01(\tR\apattern\x12\x14\n" +
+	"\x05strip\x18\x02 \x01(\bR\x05strip\"\xd5\x01\n" +
 	"\vAgentBudget\x12\x19\n" +
 	"\bnano_usd\x18\x01 \x01(\x03R\ananoUsd\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12\x14\n" +
@@ -505,29 +672,35 @@ func file_kaged_harness_v1_project_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_harness_v1_project_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_harness_v1_project_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_kaged_harness_v1_project_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_kaged_harness_v1_project_proto_goTypes = []any{
 	(CrashPolicy)(0),          // 0: kaged.harness.v1.CrashPolicy
 	(*CompiledProject)(nil),   // 1: kaged.harness.v1.CompiledProject
 	(*AgentNode)(nil),         // 2: kaged.harness.v1.AgentNode
-	(*AgentBudget)(nil),       // 3: kaged.harness.v1.AgentBudget
-	nil,                       // 4: kaged.harness.v1.AgentNode.ToolAliasesEntry
-	(*v1.LanguageServer)(nil), // 5: kaged.common.v1.LanguageServer
-	(*v1.CagePolicy)(nil),     // 6: kaged.common.v1.CagePolicy
+	(*AgentPolicy)(nil),       // 3: kaged.harness.v1.AgentPolicy
+	(*ContentGate)(nil),       // 4: kaged.harness.v1.ContentGate
+	(*AgentBudget)(nil),       // 5: kaged.harness.v1.AgentBudget
+	nil,                       // 6: kaged.harness.v1.AgentNode.ToolAliasesEntry
+	(*v1.LanguageServer)(nil), // 7: kaged.common.v1.LanguageServer
+	(*v1.Debugging)(nil),      // 8: kaged.common.v1.Debugging
+	(*v1.CagePolicy)(nil),     // 9: kaged.common.v1.CagePolicy
 }
 var file_kaged_harness_v1_project_proto_depIdxs = []int32{
-	2, // 0: kaged.harness.v1.CompiledProject.root:type_name -> kaged.harness.v1.AgentNode
-	5, // 1: kaged.harness.v1.CompiledProject.language_servers:type_name -> kaged.common.v1.LanguageServer
-	6, // 2: kaged.harness.v1.AgentNode.cage:type_name -> kaged.common.v1.CagePolicy
-	2, // 3: kaged.harness.v1.AgentNode.children:type_name -> kaged.harness.v1.AgentNode
-	0, // 4: kaged.harness.v1.AgentNode.on_crash:type_name -> kaged.harness.v1.CrashPolicy
-	4, // 5: kaged.harness.v1.AgentNode.tool_aliases:type_name -> kaged.harness.v1.AgentNode.ToolAliasesEntry
-	3, // 6: kaged.harness.v1.AgentNode.budget:type_name -> kaged.harness.v1.AgentBudget
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	2,  // 0: kaged.harness.v1.CompiledProject.root:type_name -> kaged.harness.v1.AgentNode
+	7,  // 1: kaged.harness.v1.CompiledProject.language_servers:type_name -> kaged.common.v1.LanguageServer
+	8,  // 2: kaged.harness.v1.CompiledProject.debugging:type_name -> kaged.common.v1.Debugging
+	9,  // 3: kaged.harness.v1.AgentNode.cage:type_name -> kaged.common.v1.CagePolicy
+	2,  // 4: kaged.harness.v1.AgentNode.children:type_name -> kaged.harness.v1.AgentNode
+	0,  // 5: kaged.harness.v1.AgentNode.on_crash:type_name -> kaged.harness.v1.CrashPolicy
+	6,  // 6: kaged.harness.v1.AgentNode.tool_aliases:type_name -> kaged.harness.v1.AgentNode.ToolAliasesEntry
+	5,  // 7: kaged.harness.v1.AgentNode.budget:type_name -> kaged.harness.v1.AgentBudget
+	3,  // 8: kaged.harness.v1.AgentNode.policy:type_name -> kaged.harness.v1.AgentPolicy
+	4,  // 9: kaged.harness.v1.AgentPolicy.content_gates:type_name -> kaged.harness.v1.ContentGate
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_project_proto_init() }
@@ -542,7 +715,7 @@ func file_kaged_harness_v1_project_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_project_proto_rawDesc), len(file_kaged_harness_v1_project_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

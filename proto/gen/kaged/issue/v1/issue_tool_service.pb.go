@@ -21,6 +21,116 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// RemindTodosRequest names an issue.
+type RemindTodosRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The project's slug.
+	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// The number.
+	Number        int64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemindTodosRequest) Reset() {
+	*x = RemindTodosRequest{}
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemindTodosRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemindTodosRequest) ProtoMessage() {}
+
+func (x *RemindTodosRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemindTodosRequest.ProtoReflect.Descriptor instead.
+func (*RemindTodosRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *RemindTodosRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *RemindTodosRequest) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+// RemindTodosResponse is the open todos of an issue.
+type RemindTodosResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first of them, at most five, in their order; the one at work is always there.
+	Todos []*ToolTodo `protobuf:"bytes,1,rep,name=todos,proto3" json:"todos,omitempty"`
+	// How many there are.
+	Open          int32 `protobuf:"varint,2,opt,name=open,proto3" json:"open,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemindTodosResponse) Reset() {
+	*x = RemindTodosResponse{}
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemindTodosResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemindTodosResponse) ProtoMessage() {}
+
+func (x *RemindTodosResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemindTodosResponse.ProtoReflect.Descriptor instead.
+func (*RemindTodosResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RemindTodosResponse) GetTodos() []*ToolTodo {
+	if x != nil {
+		return x.Todos
+	}
+	return nil
+}
+
+func (x *RemindTodosResponse) GetOpen() int32 {
+	if x != nil {
+		return x.Open
+	}
+	return 0
+}
+
 // UseIssuesRequest is one action. Each action reads its own fields.
 type UseIssuesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -56,7 +166,7 @@ type UseIssuesRequest struct {
 
 func (x *UseIssuesRequest) Reset() {
 	*x = UseIssuesRequest{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[0]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -68,7 +178,7 @@ func (x *UseIssuesRequest) String() string {
 func (*UseIssuesRequest) ProtoMessage() {}
 
 func (x *UseIssuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[0]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -81,7 +191,7 @@ func (x *UseIssuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UseIssuesRequest.ProtoReflect.Descriptor instead.
 func (*UseIssuesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{0}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *UseIssuesRequest) GetProjectId() string {
@@ -198,7 +308,7 @@ type UseIssuesResponse struct {
 
 func (x *UseIssuesResponse) Reset() {
 	*x = UseIssuesResponse{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[1]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -210,7 +320,7 @@ func (x *UseIssuesResponse) String() string {
 func (*UseIssuesResponse) ProtoMessage() {}
 
 func (x *UseIssuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[1]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -223,7 +333,7 @@ func (x *UseIssuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UseIssuesResponse.ProtoReflect.Descriptor instead.
 func (*UseIssuesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{1}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *UseIssuesResponse) GetIssues() []*ToolIssue {
@@ -310,7 +420,7 @@ type ToolIssue struct {
 
 func (x *ToolIssue) Reset() {
 	*x = ToolIssue{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[2]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -322,7 +432,7 @@ func (x *ToolIssue) String() string {
 func (*ToolIssue) ProtoMessage() {}
 
 func (x *ToolIssue) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[2]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -335,7 +445,7 @@ func (x *ToolIssue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolIssue.ProtoReflect.Descriptor instead.
 func (*ToolIssue) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{2}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ToolIssue) GetId() string {
@@ -452,7 +562,7 @@ type ToolUpdate struct {
 
 func (x *ToolUpdate) Reset() {
 	*x = ToolUpdate{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[3]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -464,7 +574,7 @@ func (x *ToolUpdate) String() string {
 func (*ToolUpdate) ProtoMessage() {}
 
 func (x *ToolUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[3]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -477,7 +587,7 @@ func (x *ToolUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolUpdate.ProtoReflect.Descriptor instead.
 func (*ToolUpdate) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{3}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ToolUpdate) GetId() string {
@@ -556,7 +666,7 @@ type WorkTodosRequest struct {
 
 func (x *WorkTodosRequest) Reset() {
 	*x = WorkTodosRequest{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[4]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -568,7 +678,7 @@ func (x *WorkTodosRequest) String() string {
 func (*WorkTodosRequest) ProtoMessage() {}
 
 func (x *WorkTodosRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[4]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -581,7 +691,7 @@ func (x *WorkTodosRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkTodosRequest.ProtoReflect.Descriptor instead.
 func (*WorkTodosRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{4}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WorkTodosRequest) GetProjectId() string {
@@ -664,7 +774,7 @@ type WorkTodosResponse struct {
 
 func (x *WorkTodosResponse) Reset() {
 	*x = WorkTodosResponse{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[5]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -676,7 +786,7 @@ func (x *WorkTodosResponse) String() string {
 func (*WorkTodosResponse) ProtoMessage() {}
 
 func (x *WorkTodosResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[5]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -689,7 +799,7 @@ func (x *WorkTodosResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkTodosResponse.ProtoReflect.Descriptor instead.
 func (*WorkTodosResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{5}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WorkTodosResponse) GetTodos() []*ToolTodo {
@@ -743,7 +853,7 @@ type ToolTodo struct {
 
 func (x *ToolTodo) Reset() {
 	*x = ToolTodo{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[6]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +865,7 @@ func (x *ToolTodo) String() string {
 func (*ToolTodo) ProtoMessage() {}
 
 func (x *ToolTodo) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[6]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +878,7 @@ func (x *ToolTodo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolTodo.ProtoReflect.Descriptor instead.
 func (*ToolTodo) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{6}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ToolTodo) GetId() string {
@@ -824,7 +934,14 @@ var File_kaged_issue_v1_issue_tool_service_proto protoreflect.FileDescriptor
 
 const file_kaged_issue_v1_issue_tool_service_proto_rawDesc = "" +
 	"\n" +
-	"'kaged/issue/v1/issue_tool_service.proto\x12\x0ekaged.issue.v1\"\xd0\x02\n" +
+	"'kaged/issue/v1/issue_tool_service.proto\x12\x0ekaged.issue.v1\"K\n" +
+	"\x12RemindTodosRequest\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x03R\x06number\"Y\n" +
+	"\x13RemindTodosResponse\x12.\n" +
+	"\x05todos\x18\x01 \x03(\v2\x18.kaged.issue.v1.ToolTodoR\x05todos\x12\x12\n" +
+	"\x04open\x18\x02 \x01(\x05R\x04open\"\xd0\x02\n" +
 	"\x10UseIssuesRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x16\n" +
@@ -914,10 +1031,11 @@ const file_kaged_issue_v1_issue_tool_service_proto_rawDesc = "" +
 	"\bposition\x18\x06 \x01(\x05R\bposition\x12&\n" +
 	"\forigin_agent\x18\a \x01(\tH\x01R\voriginAgent\x88\x01\x01B\b\n" +
 	"\x06_phaseB\x0f\n" +
-	"\r_origin_agent2\xb6\x01\n" +
+	"\r_origin_agent2\x8e\x02\n" +
 	"\x10IssueToolService\x12P\n" +
 	"\tUseIssues\x12 .kaged.issue.v1.UseIssuesRequest\x1a!.kaged.issue.v1.UseIssuesResponse\x12P\n" +
-	"\tWorkTodos\x12 .kaged.issue.v1.WorkTodosRequest\x1a!.kaged.issue.v1.WorkTodosResponseB\xb1\x01\n" +
+	"\tWorkTodos\x12 .kaged.issue.v1.WorkTodosRequest\x1a!.kaged.issue.v1.WorkTodosResponse\x12V\n" +
+	"\vRemindTodos\x12\".kaged.issue.v1.RemindTodosRequest\x1a#.kaged.issue.v1.RemindTodosResponseB\xb1\x01\n" +
 	"\x12com.kaged.issue.v1B\x15IssueToolServiceProtoP\x01Z*kaged.dev/proto/gen/kaged/issue/v1;issuev1\xa2\x02\x03KIX\xaa\x02\x0eKaged.Issue.V1\xca\x02\x0eKaged\\Issue\\V1\xe2\x02\x1aKaged\\Issue\\V1\\GPBMetadata\xea\x02\x10Kaged::Issue::V1b\x06proto3"
 
 var (
@@ -932,31 +1050,36 @@ func file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP() []byte {
 	return file_kaged_issue_v1_issue_tool_service_proto_rawDescData
 }
 
-var file_kaged_issue_v1_issue_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_kaged_issue_v1_issue_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_kaged_issue_v1_issue_tool_service_proto_goTypes = []any{
-	(*UseIssuesRequest)(nil),  // 0: kaged.issue.v1.UseIssuesRequest
-	(*UseIssuesResponse)(nil), // 1: kaged.issue.v1.UseIssuesResponse
-	(*ToolIssue)(nil),         // 2: kaged.issue.v1.ToolIssue
-	(*ToolUpdate)(nil),        // 3: kaged.issue.v1.ToolUpdate
-	(*WorkTodosRequest)(nil),  // 4: kaged.issue.v1.WorkTodosRequest
-	(*WorkTodosResponse)(nil), // 5: kaged.issue.v1.WorkTodosResponse
-	(*ToolTodo)(nil),          // 6: kaged.issue.v1.ToolTodo
+	(*RemindTodosRequest)(nil),  // 0: kaged.issue.v1.RemindTodosRequest
+	(*RemindTodosResponse)(nil), // 1: kaged.issue.v1.RemindTodosResponse
+	(*UseIssuesRequest)(nil),    // 2: kaged.issue.v1.UseIssuesRequest
+	(*UseIssuesResponse)(nil),   // 3: kaged.issue.v1.UseIssuesResponse
+	(*ToolIssue)(nil),           // 4: kaged.issue.v1.ToolIssue
+	(*ToolUpdate)(nil),          // 5: kaged.issue.v1.ToolUpdate
+	(*WorkTodosRequest)(nil),    // 6: kaged.issue.v1.WorkTodosRequest
+	(*WorkTodosResponse)(nil),   // 7: kaged.issue.v1.WorkTodosResponse
+	(*ToolTodo)(nil),            // 8: kaged.issue.v1.ToolTodo
 }
 var file_kaged_issue_v1_issue_tool_service_proto_depIdxs = []int32{
-	2, // 0: kaged.issue.v1.UseIssuesResponse.issues:type_name -> kaged.issue.v1.ToolIssue
-	2, // 1: kaged.issue.v1.UseIssuesResponse.issue:type_name -> kaged.issue.v1.ToolIssue
-	3, // 2: kaged.issue.v1.UseIssuesResponse.updates:type_name -> kaged.issue.v1.ToolUpdate
-	3, // 3: kaged.issue.v1.UseIssuesResponse.update:type_name -> kaged.issue.v1.ToolUpdate
-	6, // 4: kaged.issue.v1.WorkTodosResponse.todos:type_name -> kaged.issue.v1.ToolTodo
-	0, // 5: kaged.issue.v1.IssueToolService.UseIssues:input_type -> kaged.issue.v1.UseIssuesRequest
-	4, // 6: kaged.issue.v1.IssueToolService.WorkTodos:input_type -> kaged.issue.v1.WorkTodosRequest
-	1, // 7: kaged.issue.v1.IssueToolService.UseIssues:output_type -> kaged.issue.v1.UseIssuesResponse
-	5, // 8: kaged.issue.v1.IssueToolService.WorkTodos:output_type -> kaged.issue.v1.WorkTodosResponse
-	7, // [7:9] is the sub-list for method output_type
-	5, // [5:7] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	8, // 0: kaged.issue.v1.RemindTodosResponse.todos:type_name -> kaged.issue.v1.ToolTodo
+	4, // 1: kaged.issue.v1.UseIssuesResponse.issues:type_name -> kaged.issue.v1.ToolIssue
+	4, // 2: kaged.issue.v1.UseIssuesResponse.issue:type_name -> kaged.issue.v1.ToolIssue
+	5, // 3: kaged.issue.v1.UseIssuesResponse.updates:type_name -> kaged.issue.v1.ToolUpdate
+	5, // 4: kaged.issue.v1.UseIssuesResponse.update:type_name -> kaged.issue.v1.ToolUpdate
+	8, // 5: kaged.issue.v1.WorkTodosResponse.todos:type_name -> kaged.issue.v1.ToolTodo
+	2, // 6: kaged.issue.v1.IssueToolService.UseIssues:input_type -> kaged.issue.v1.UseIssuesRequest
+	6, // 7: kaged.issue.v1.IssueToolService.WorkTodos:input_type -> kaged.issue.v1.WorkTodosRequest
+	0, // 8: kaged.issue.v1.IssueToolService.RemindTodos:input_type -> kaged.issue.v1.RemindTodosRequest
+	3, // 9: kaged.issue.v1.IssueToolService.UseIssues:output_type -> kaged.issue.v1.UseIssuesResponse
+	7, // 10: kaged.issue.v1.IssueToolService.WorkTodos:output_type -> kaged.issue.v1.WorkTodosResponse
+	1, // 11: kaged.issue.v1.IssueToolService.RemindTodos:output_type -> kaged.issue.v1.RemindTodosResponse
+	9, // [9:12] is the sub-list for method output_type
+	6, // [6:9] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_kaged_issue_v1_issue_tool_service_proto_init() }
@@ -964,15 +1087,15 @@ func file_kaged_issue_v1_issue_tool_service_proto_init() {
 	if File_kaged_issue_v1_issue_tool_service_proto != nil {
 		return
 	}
-	file_kaged_issue_v1_issue_tool_service_proto_msgTypes[2].OneofWrappers = []any{}
-	file_kaged_issue_v1_issue_tool_service_proto_msgTypes[6].OneofWrappers = []any{}
+	file_kaged_issue_v1_issue_tool_service_proto_msgTypes[4].OneofWrappers = []any{}
+	file_kaged_issue_v1_issue_tool_service_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_issue_v1_issue_tool_service_proto_rawDesc), len(file_kaged_issue_v1_issue_tool_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

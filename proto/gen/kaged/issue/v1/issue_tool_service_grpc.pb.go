@@ -19,8 +19,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	IssueToolService_UseIssues_FullMethodName = "/kaged.issue.v1.IssueToolService/UseIssues"
-	IssueToolService_WorkTodos_FullMethodName = "/kaged.issue.v1.IssueToolService/WorkTodos"
+	IssueToolService_UseIssues_FullMethodName   = "/kaged.issue.v1.IssueToolService/UseIssues"
+	IssueToolService_WorkTodos_FullMethodName   = "/kaged.issue.v1.IssueToolService/WorkTodos"
+	IssueToolService_RemindTodos_FullMethodName = "/kaged.issue.v1.IssueToolService/RemindTodos"
 )
 
 // IssueToolServiceClient is the client API for IssueToolService service.
@@ -34,6 +35,8 @@ type IssueToolServiceClient interface {
 	UseIssues(ctx context.Context, in *UseIssuesRequest, opts ...grpc.CallOption) (*UseIssuesResponse, error)
 	// WorkTodos is one action of kaged.todo, which answers with the whole list.
 	WorkTodos(ctx context.Context, in *WorkTodosRequest, opts ...grpc.CallOption) (*WorkTodosResponse, error)
+	// RemindTodos returns the open todos that an agent is reminded of. An issue that is not there has none.
+	RemindTodos(ctx context.Context, in *RemindTodosRequest, opts ...grpc.CallOption) (*RemindTodosResponse, error)
 }
 
 type issueToolServiceClient struct {
@@ -64,6 +67,16 @@ func (c *issueToolServiceClient) WorkTodos(ctx context.Context, in *WorkTodosReq
 	return out, nil
 }
 
+func (c *issueToolServiceClient) RemindTodos(ctx context.Context, in *RemindTodosRequest, opts ...grpc.CallOption) (*RemindTodosResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemindTodosResponse)
+	err := c.cc.Invoke(ctx, IssueToolService_RemindTodos_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // IssueToolServiceServer is the server API for IssueToolService service.
 // All implementations must embed UnimplementedIssueToolServiceServer
 // for forward compatibility.
@@ -75,6 +88,8 @@ type IssueToolServiceServer interface {
 	UseIssues(context.Context, *UseIssuesRequest) (*UseIssuesResponse, error)
 	// WorkTodos is one action of kaged.todo, which answers with the whole list.
 	WorkTodos(context.Context, *WorkTodosRequest) (*WorkTodosResponse, error)
+	// RemindTodos returns the open todos that an agent is reminded of. An issue that is not there has none.
+	RemindTodos(context.Context, *RemindTodosRequest) (*RemindTodosResponse, error)
 	mustEmbedUnimplementedIssueToolServiceServer()
 }
 
@@ -90,6 +105,9 @@ func (UnimplementedIssueToolServiceServer) UseIssues(context.Context, *UseIssues
 }
 func (UnimplementedIssueToolServiceServer) WorkTodos(context.Context, *WorkTodosRequest) (*WorkTodosResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method WorkTodos not implemented")
+}
+func (UnimplementedIssueToolServiceServer) RemindTodos(context.Context, *RemindTodosRequest) (*RemindTodosResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemindTodos not implemented")
 }
 func (UnimplementedIssueToolServiceServer) mustEmbedUnimplementedIssueToolServiceServer() {}
 func (UnimplementedIssueToolServiceServer) testEmbeddedByValue()                          {}
@@ -148,6 +166,24 @@ func _IssueToolService_WorkTodos_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _IssueToolService_RemindTodos_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemindTodosRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(IssueToolServiceServer).RemindTodos(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: IssueToolService_RemindTodos_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(IssueToolServiceServer).RemindTodos(ctx, req.(*RemindTodosRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // IssueToolService_ServiceDesc is the grpc.ServiceDesc for IssueToolService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -162,6 +198,10 @@ var IssueToolService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "WorkTodos",
 			Handler:    _IssueToolService_WorkTodos_Handler,
+		},
+		{
+			MethodName: "RemindTodos",
+			Handler:    _IssueToolService_RemindTodos_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

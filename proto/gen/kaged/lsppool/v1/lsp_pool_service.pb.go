@@ -1237,7 +1237,9 @@ type ListServersRequest struct {
 	// The project, empty for all.
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// The root, empty for all.
-	Root          string `protobuf:"bytes,2,opt,name=root,proto3" json:"root,omitempty"`
+	Root string `protobuf:"bytes,2,opt,name=root,proto3" json:"root,omitempty"`
+	// The view of a caller, to select the servers that it shares; unset for all.
+	View          *View `protobuf:"bytes,3,opt,name=view,proto3" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1284,6 +1286,13 @@ func (x *ListServersRequest) GetRoot() string {
 		return x.Root
 	}
 	return ""
+}
+
+func (x *ListServersRequest) GetView() *View {
+	if x != nil {
+		return x.View
+	}
+	return nil
 }
 
 // ListServersResponse lists servers, the oldest first.
@@ -1340,7 +1349,9 @@ type StopServersRequest struct {
 	// The root, empty for all.
 	Root string `protobuf:"bytes,2,opt,name=root,proto3" json:"root,omitempty"`
 	// The language, empty for all.
-	Lang          string `protobuf:"bytes,3,opt,name=lang,proto3" json:"lang,omitempty"`
+	Lang string `protobuf:"bytes,3,opt,name=lang,proto3" json:"lang,omitempty"`
+	// The view of a caller, to select the servers that it shares; unset for all.
+	View          *View `protobuf:"bytes,4,opt,name=view,proto3" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1396,6 +1407,13 @@ func (x *StopServersRequest) GetLang() string {
 	return ""
 }
 
+func (x *StopServersRequest) GetView() *View {
+	if x != nil {
+		return x.View
+	}
+	return nil
+}
+
 // StopServersResponse says what was ended.
 type StopServersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1440,6 +1458,263 @@ func (x *StopServersResponse) GetServers() []*v1.RunningLanguageServer {
 		return x.Servers
 	}
 	return nil
+}
+
+// FindServersRequest says from where programs are looked for.
+type FindServersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The folder in which servers would be started, absolute.
+	Root          string `protobuf:"bytes,1,opt,name=root,proto3" json:"root,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindServersRequest) Reset() {
+	*x = FindServersRequest{}
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindServersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindServersRequest) ProtoMessage() {}
+
+func (x *FindServersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindServersRequest.ProtoReflect.Descriptor instead.
+func (*FindServersRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *FindServersRequest) GetRoot() string {
+	if x != nil {
+		return x.Root
+	}
+	return ""
+}
+
+// FindServersResponse lists the languages.
+type FindServersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The languages, in the order of the catalogue.
+	Servers       []*FoundServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindServersResponse) Reset() {
+	*x = FindServersResponse{}
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindServersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindServersResponse) ProtoMessage() {}
+
+func (x *FindServersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindServersResponse.ProtoReflect.Descriptor instead.
+func (*FindServersResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *FindServersResponse) GetServers() []*FoundServer {
+	if x != nil {
+		return x.Servers
+	}
+	return nil
+}
+
+// FoundServer is the server of one language on this machine.
+type FoundServer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The language.
+	Lang string `protobuf:"bytes,1,opt,name=lang,proto3" json:"lang,omitempty"`
+	// The command with an installed program, or the first of the language.
+	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
+	// The program's path, empty for a missing one.
+	Program string `protobuf:"bytes,3,opt,name=program,proto3" json:"program,omitempty"`
+	// Its path in the cage of a server, empty where a cage lacks it.
+	CagedProgram string `protobuf:"bytes,4,opt,name=caged_program,json=cagedProgram,proto3" json:"caged_program,omitempty"`
+	// The reason why a cage lacks it, as a sentence.
+	CagedReason string `protobuf:"bytes,5,opt,name=caged_reason,json=cagedReason,proto3" json:"caged_reason,omitempty"`
+	// The command that installs it.
+	Install       string `protobuf:"bytes,6,opt,name=install,proto3" json:"install,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FoundServer) Reset() {
+	*x = FoundServer{}
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FoundServer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FoundServer) ProtoMessage() {}
+
+func (x *FoundServer) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FoundServer.ProtoReflect.Descriptor instead.
+func (*FoundServer) Descriptor() ([]byte, []int) {
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *FoundServer) GetLang() string {
+	if x != nil {
+		return x.Lang
+	}
+	return ""
+}
+
+func (x *FoundServer) GetCommand() []string {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *FoundServer) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+func (x *FoundServer) GetCagedProgram() string {
+	if x != nil {
+		return x.CagedProgram
+	}
+	return ""
+}
+
+func (x *FoundServer) GetCagedReason() string {
+	if x != nil {
+		return x.CagedReason
+	}
+	return ""
+}
+
+func (x *FoundServer) GetInstall() string {
+	if x != nil {
+		return x.Install
+	}
+	return ""
+}
+
+// HoldServersRequest is empty.
+type HoldServersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldServersRequest) Reset() {
+	*x = HoldServersRequest{}
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldServersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldServersRequest) ProtoMessage() {}
+
+func (x *HoldServersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldServersRequest.ProtoReflect.Descriptor instead.
+func (*HoldServersRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{20}
+}
+
+// HoldServersEvent says that the servers are held.
+type HoldServersEvent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldServersEvent) Reset() {
+	*x = HoldServersEvent{}
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldServersEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldServersEvent) ProtoMessage() {}
+
+func (x *HoldServersEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldServersEvent.ProtoReflect.Descriptor instead.
+func (*HoldServersEvent) Descriptor() ([]byte, []int) {
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{21}
 }
 
 var File_kaged_lsppool_v1_lsp_pool_service_proto protoreflect.FileDescriptor
@@ -1539,20 +1814,35 @@ const file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\rR\x04line\x12\x10\n" +
 	"\x03old\x18\x03 \x01(\tR\x03old\x12\x10\n" +
-	"\x03new\x18\x04 \x01(\tR\x03new\"G\n" +
+	"\x03new\x18\x04 \x01(\tR\x03new\"s\n" +
 	"\x12ListServersRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
-	"\x04root\x18\x02 \x01(\tR\x04root\"W\n" +
+	"\x04root\x18\x02 \x01(\tR\x04root\x12*\n" +
+	"\x04view\x18\x03 \x01(\v2\x16.kaged.lsppool.v1.ViewR\x04view\"W\n" +
 	"\x13ListServersResponse\x12@\n" +
-	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\"[\n" +
+	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\"\x87\x01\n" +
 	"\x12StopServersRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
 	"\x04root\x18\x02 \x01(\tR\x04root\x12\x12\n" +
-	"\x04lang\x18\x03 \x01(\tR\x04lang\"W\n" +
+	"\x04lang\x18\x03 \x01(\tR\x04lang\x12*\n" +
+	"\x04view\x18\x04 \x01(\v2\x16.kaged.lsppool.v1.ViewR\x04view\"W\n" +
 	"\x13StopServersResponse\x12@\n" +
-	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers*\xd1\x02\n" +
+	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\"(\n" +
+	"\x12FindServersRequest\x12\x12\n" +
+	"\x04root\x18\x01 \x01(\tR\x04root\"N\n" +
+	"\x13FindServersResponse\x127\n" +
+	"\aservers\x18\x01 \x03(\v2\x1d.kaged.lsppool.v1.FoundServerR\aservers\"\xb7\x01\n" +
+	"\vFoundServer\x12\x12\n" +
+	"\x04lang\x18\x01 \x01(\tR\x04lang\x12\x18\n" +
+	"\acommand\x18\x02 \x03(\tR\acommand\x12\x18\n" +
+	"\aprogram\x18\x03 \x01(\tR\aprogram\x12#\n" +
+	"\rcaged_program\x18\x04 \x01(\tR\fcagedProgram\x12!\n" +
+	"\fcaged_reason\x18\x05 \x01(\tR\vcagedReason\x12\x18\n" +
+	"\ainstall\x18\x06 \x01(\tR\ainstall\"\x14\n" +
+	"\x12HoldServersRequest\"\x12\n" +
+	"\x10HoldServersEvent*\xd1\x02\n" +
 	"\x06Action\x12\x16\n" +
 	"\x12ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12ACTION_DIAGNOSTICS\x10\x01\x12\x15\n" +
@@ -1568,11 +1858,13 @@ const file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc = "" +
 	"\x12\x17\n" +
 	"\x13ACTION_CAPABILITIES\x10\v\x12\x12\n" +
 	"\x0eACTION_REQUEST\x10\f\x12\x1b\n" +
-	"\x17ACTION_WARM_DIAGNOSTICS\x10\r2\x92\x02\n" +
+	"\x17ACTION_WARM_DIAGNOSTICS\x10\r2\xc9\x03\n" +
 	"\x0eLSPPoolService\x12H\n" +
 	"\x05Query\x12\x1e.kaged.lsppool.v1.QueryRequest\x1a\x1f.kaged.lsppool.v1.QueryResponse\x12Z\n" +
 	"\vListServers\x12$.kaged.lsppool.v1.ListServersRequest\x1a%.kaged.lsppool.v1.ListServersResponse\x12Z\n" +
-	"\vStopServers\x12$.kaged.lsppool.v1.StopServersRequest\x1a%.kaged.lsppool.v1.StopServersResponseB\xbd\x01\n" +
+	"\vStopServers\x12$.kaged.lsppool.v1.StopServersRequest\x1a%.kaged.lsppool.v1.StopServersResponse\x12Y\n" +
+	"\vHoldServers\x12$.kaged.lsppool.v1.HoldServersRequest\x1a\".kaged.lsppool.v1.HoldServersEvent0\x01\x12Z\n" +
+	"\vFindServers\x12$.kaged.lsppool.v1.FindServersRequest\x1a%.kaged.lsppool.v1.FindServersResponseB\xbd\x01\n" +
 	"\x14com.kaged.lsppool.v1B\x13LspPoolServiceProtoP\x01Z.kaged.dev/proto/gen/kaged/lsppool/v1;lsppoolv1\xa2\x02\x03KLX\xaa\x02\x10Kaged.Lsppool.V1\xca\x02\x10Kaged\\Lsppool\\V1\xe2\x02\x1cKaged\\Lsppool\\V1\\GPBMetadata\xea\x02\x12Kaged::Lsppool::V1b\x06proto3"
 
 var (
@@ -1588,7 +1880,7 @@ func file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_lsppool_v1_lsp_pool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_kaged_lsppool_v1_lsp_pool_service_proto_goTypes = []any{
 	(Action)(0),                      // 0: kaged.lsppool.v1.Action
 	(*View)(nil),                     // 1: kaged.lsppool.v1.View
@@ -1608,14 +1900,19 @@ var file_kaged_lsppool_v1_lsp_pool_service_proto_goTypes = []any{
 	(*ListServersResponse)(nil),      // 15: kaged.lsppool.v1.ListServersResponse
 	(*StopServersRequest)(nil),       // 16: kaged.lsppool.v1.StopServersRequest
 	(*StopServersResponse)(nil),      // 17: kaged.lsppool.v1.StopServersResponse
-	(*v1.CagePolicy)(nil),            // 18: kaged.common.v1.CagePolicy
-	(*v1.LanguageServer)(nil),        // 19: kaged.common.v1.LanguageServer
-	(*v1.AuditRecord)(nil),           // 20: kaged.common.v1.AuditRecord
-	(*v1.RunningLanguageServer)(nil), // 21: kaged.common.v1.RunningLanguageServer
+	(*FindServersRequest)(nil),       // 18: kaged.lsppool.v1.FindServersRequest
+	(*FindServersResponse)(nil),      // 19: kaged.lsppool.v1.FindServersResponse
+	(*FoundServer)(nil),              // 20: kaged.lsppool.v1.FoundServer
+	(*HoldServersRequest)(nil),       // 21: kaged.lsppool.v1.HoldServersRequest
+	(*HoldServersEvent)(nil),         // 22: kaged.lsppool.v1.HoldServersEvent
+	(*v1.CagePolicy)(nil),            // 23: kaged.common.v1.CagePolicy
+	(*v1.LanguageServer)(nil),        // 24: kaged.common.v1.LanguageServer
+	(*v1.AuditRecord)(nil),           // 25: kaged.common.v1.AuditRecord
+	(*v1.RunningLanguageServer)(nil), // 26: kaged.common.v1.RunningLanguageServer
 }
 var file_kaged_lsppool_v1_lsp_pool_service_proto_depIdxs = []int32{
-	18, // 0: kaged.lsppool.v1.View.cage:type_name -> kaged.common.v1.CagePolicy
-	19, // 1: kaged.lsppool.v1.View.servers:type_name -> kaged.common.v1.LanguageServer
+	23, // 0: kaged.lsppool.v1.View.cage:type_name -> kaged.common.v1.CagePolicy
+	24, // 1: kaged.lsppool.v1.View.servers:type_name -> kaged.common.v1.LanguageServer
 	1,  // 2: kaged.lsppool.v1.QueryRequest.view:type_name -> kaged.lsppool.v1.View
 	0,  // 3: kaged.lsppool.v1.QueryRequest.action:type_name -> kaged.lsppool.v1.Action
 	2,  // 4: kaged.lsppool.v1.QueryRequest.changed:type_name -> kaged.lsppool.v1.FileChange
@@ -1626,26 +1923,33 @@ var file_kaged_lsppool_v1_lsp_pool_service_proto_depIdxs = []int32{
 	10, // 9: kaged.lsppool.v1.QueryResponse.hover:type_name -> kaged.lsppool.v1.Hover
 	11, // 10: kaged.lsppool.v1.QueryResponse.edits:type_name -> kaged.lsppool.v1.FileEdit
 	12, // 11: kaged.lsppool.v1.QueryResponse.actions:type_name -> kaged.lsppool.v1.CodeAction
-	20, // 12: kaged.lsppool.v1.QueryResponse.records:type_name -> kaged.common.v1.AuditRecord
+	25, // 12: kaged.lsppool.v1.QueryResponse.records:type_name -> kaged.common.v1.AuditRecord
 	6,  // 13: kaged.lsppool.v1.Location.start:type_name -> kaged.lsppool.v1.Place
 	6,  // 14: kaged.lsppool.v1.Location.end:type_name -> kaged.lsppool.v1.Place
 	7,  // 15: kaged.lsppool.v1.Symbol.location:type_name -> kaged.lsppool.v1.Location
 	7,  // 16: kaged.lsppool.v1.Diagnostic.location:type_name -> kaged.lsppool.v1.Location
 	7,  // 17: kaged.lsppool.v1.Hover.location:type_name -> kaged.lsppool.v1.Location
 	13, // 18: kaged.lsppool.v1.CodeAction.edits:type_name -> kaged.lsppool.v1.Replacement
-	21, // 19: kaged.lsppool.v1.ListServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	21, // 20: kaged.lsppool.v1.StopServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	3,  // 21: kaged.lsppool.v1.LSPPoolService.Query:input_type -> kaged.lsppool.v1.QueryRequest
-	14, // 22: kaged.lsppool.v1.LSPPoolService.ListServers:input_type -> kaged.lsppool.v1.ListServersRequest
-	16, // 23: kaged.lsppool.v1.LSPPoolService.StopServers:input_type -> kaged.lsppool.v1.StopServersRequest
-	4,  // 24: kaged.lsppool.v1.LSPPoolService.Query:output_type -> kaged.lsppool.v1.QueryResponse
-	15, // 25: kaged.lsppool.v1.LSPPoolService.ListServers:output_type -> kaged.lsppool.v1.ListServersResponse
-	17, // 26: kaged.lsppool.v1.LSPPoolService.StopServers:output_type -> kaged.lsppool.v1.StopServersResponse
-	24, // [24:27] is the sub-list for method output_type
-	21, // [21:24] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	1,  // 19: kaged.lsppool.v1.ListServersRequest.view:type_name -> kaged.lsppool.v1.View
+	26, // 20: kaged.lsppool.v1.ListServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	1,  // 21: kaged.lsppool.v1.StopServersRequest.view:type_name -> kaged.lsppool.v1.View
+	26, // 22: kaged.lsppool.v1.StopServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	20, // 23: kaged.lsppool.v1.FindServersResponse.servers:type_name -> kaged.lsppool.v1.FoundServer
+	3,  // 24: kaged.lsppool.v1.LSPPoolService.Query:input_type -> kaged.lsppool.v1.QueryRequest
+	14, // 25: kaged.lsppool.v1.LSPPoolService.ListServers:input_type -> kaged.lsppool.v1.ListServersRequest
+	16, // 26: kaged.lsppool.v1.LSPPoolService.StopServers:input_type -> kaged.lsppool.v1.StopServersRequest
+	21, // 27: kaged.lsppool.v1.LSPPoolService.HoldServers:input_type -> kaged.lsppool.v1.HoldServersRequest
+	18, // 28: kaged.lsppool.v1.LSPPoolService.FindServers:input_type -> kaged.lsppool.v1.FindServersRequest
+	4,  // 29: kaged.lsppool.v1.LSPPoolService.Query:output_type -> kaged.lsppool.v1.QueryResponse
+	15, // 30: kaged.lsppool.v1.LSPPoolService.ListServers:output_type -> kaged.lsppool.v1.ListServersResponse
+	17, // 31: kaged.lsppool.v1.LSPPoolService.StopServers:output_type -> kaged.lsppool.v1.StopServersResponse
+	22, // 32: kaged.lsppool.v1.LSPPoolService.HoldServers:output_type -> kaged.lsppool.v1.HoldServersEvent
+	19, // 33: kaged.lsppool.v1.LSPPoolService.FindServers:output_type -> kaged.lsppool.v1.FindServersResponse
+	29, // [29:34] is the sub-list for method output_type
+	24, // [24:29] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_kaged_lsppool_v1_lsp_pool_service_proto_init() }
@@ -1660,7 +1964,7 @@ func file_kaged_lsppool_v1_lsp_pool_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc), len(file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,8 @@ const (
 	LSPPoolService_Query_FullMethodName       = "/kaged.lsppool.v1.LSPPoolService/Query"
 	LSPPoolService_ListServers_FullMethodName = "/kaged.lsppool.v1.LSPPoolService/ListServers"
 	LSPPoolService_StopServers_FullMethodName = "/kaged.lsppool.v1.LSPPoolService/StopServers"
+	LSPPoolService_HoldServers_FullMethodName = "/kaged.lsppool.v1.LSPPoolService/HoldServers"
+	LSPPoolService_FindServers_FullMethodName = "/kaged.lsppool.v1.LSPPoolService/FindServers"
 )
 
 // LSPPoolServiceClient is the client API for LSPPoolService service.
@@ -41,6 +43,11 @@ type LSPPoolServiceClient interface {
 	ListServers(ctx context.Context, in *ListServersRequest, opts ...grpc.CallOption) (*ListServersResponse, error)
 	// StopServers ends servers, which start again with the next query. It forgets their crashes.
 	StopServers(ctx context.Context, in *StopServersRequest, opts ...grpc.CallOption) (*StopServersResponse, error)
+	// HoldServers holds the servers for as long as the stream lasts; its first event says that it does. The end of the last stream, a
+	// caller's death included, ends them all.
+	HoldServers(ctx context.Context, in *HoldServersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldServersEvent], error)
+	// FindServers looks for the programs of the servers, with and without a cage. It starts no server.
+	FindServers(ctx context.Context, in *FindServersRequest, opts ...grpc.CallOption) (*FindServersResponse, error)
 }
 
 type lSPPoolServiceClient struct {
@@ -81,6 +88,35 @@ func (c *lSPPoolServiceClient) StopServers(ctx context.Context, in *StopServersR
 	return out, nil
 }
 
+func (c *lSPPoolServiceClient) HoldServers(ctx context.Context, in *HoldServersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldServersEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &LSPPoolService_ServiceDesc.Streams[0], LSPPoolService_HoldServers_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[HoldServersRequest, HoldServersEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LSPPoolService_HoldServersClient = grpc.ServerStreamingClient[HoldServersEvent]
+
+func (c *lSPPoolServiceClient) FindServers(ctx context.Context, in *FindServersRequest, opts ...grpc.CallOption) (*FindServersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindServersResponse)
+	err := c.cc.Invoke(ctx, LSPPoolService_FindServers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LSPPoolServiceServer is the server API for LSPPoolService service.
 // All implementations must embed UnimplementedLSPPoolServiceServer
 // for forward compatibility.
@@ -98,6 +134,11 @@ type LSPPoolServiceServer interface {
 	ListServers(context.Context, *ListServersRequest) (*ListServersResponse, error)
 	// StopServers ends servers, which start again with the next query. It forgets their crashes.
 	StopServers(context.Context, *StopServersRequest) (*StopServersResponse, error)
+	// HoldServers holds the servers for as long as the stream lasts; its first event says that it does. The end of the last stream, a
+	// caller's death included, ends them all.
+	HoldServers(*HoldServersRequest, grpc.ServerStreamingServer[HoldServersEvent]) error
+	// FindServers looks for the programs of the servers, with and without a cage. It starts no server.
+	FindServers(context.Context, *FindServersRequest) (*FindServersResponse, error)
 	mustEmbedUnimplementedLSPPoolServiceServer()
 }
 
@@ -116,6 +157,12 @@ func (UnimplementedLSPPoolServiceServer) ListServers(context.Context, *ListServe
 }
 func (UnimplementedLSPPoolServiceServer) StopServers(context.Context, *StopServersRequest) (*StopServersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StopServers not implemented")
+}
+func (UnimplementedLSPPoolServiceServer) HoldServers(*HoldServersRequest, grpc.ServerStreamingServer[HoldServersEvent]) error {
+	return status.Error(codes.Unimplemented, "method HoldServers not implemented")
+}
+func (UnimplementedLSPPoolServiceServer) FindServers(context.Context, *FindServersRequest) (*FindServersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindServers not implemented")
 }
 func (UnimplementedLSPPoolServiceServer) mustEmbedUnimplementedLSPPoolServiceServer() {}
 func (UnimplementedLSPPoolServiceServer) testEmbeddedByValue()                        {}
@@ -192,6 +239,35 @@ func _LSPPoolService_StopServers_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LSPPoolService_HoldServers_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(HoldServersRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LSPPoolServiceServer).HoldServers(m, &grpc.GenericServerStream[HoldServersRequest, HoldServersEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LSPPoolService_HoldServersServer = grpc.ServerStreamingServer[HoldServersEvent]
+
+func _LSPPoolService_FindServers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindServersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LSPPoolServiceServer).FindServers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LSPPoolService_FindServers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LSPPoolServiceServer).FindServers(ctx, req.(*FindServersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LSPPoolService_ServiceDesc is the grpc.ServiceDesc for LSPPoolService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -211,7 +287,17 @@ var LSPPoolService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "StopServers",
 			Handler:    _LSPPoolService_StopServers_Handler,
 		},
+		{
+			MethodName: "FindServers",
+			Handler:    _LSPPoolService_FindServers_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "HoldServers",
+			Handler:       _LSPPoolService_HoldServers_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "kaged/lsppool/v1/lsp_pool_service.proto",
 }

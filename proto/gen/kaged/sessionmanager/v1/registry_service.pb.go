@@ -25,7 +25,9 @@ const (
 type CheckProjectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The slug.
-	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// A workflow that it has to declare, empty for none.
+	Workflow      string `protobuf:"bytes,2,opt,name=workflow,proto3" json:"workflow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -63,6 +65,13 @@ func (*CheckProjectRequest) Descriptor() ([]byte, []int) {
 func (x *CheckProjectRequest) GetId() string {
 	if x != nil {
 		return x.Id
+	}
+	return ""
+}
+
+func (x *CheckProjectRequest) GetWorkflow() string {
+	if x != nil {
+		return x.Workflow
 	}
 	return ""
 }
@@ -108,9 +117,10 @@ var File_kaged_sessionmanager_v1_registry_service_proto protoreflect.FileDescrip
 
 const file_kaged_sessionmanager_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
-	".kaged/sessionmanager/v1/registry_service.proto\x12\x17kaged.sessionmanager.v1\"%\n" +
+	".kaged/sessionmanager/v1/registry_service.proto\x12\x17kaged.sessionmanager.v1\"A\n" +
 	"\x13CheckProjectRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\x16\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
+	"\bworkflow\x18\x02 \x01(\tR\bworkflow\"\x16\n" +
 	"\x14CheckProjectResponse2~\n" +
 	"\x0fRegistryService\x12k\n" +
 	"\fCheckProject\x12,.kaged.sessionmanager.v1.CheckProjectRequest\x1a-.kaged.sessionmanager.v1.CheckProjectResponseB\xef\x01\n" +

@@ -28,7 +28,8 @@ const (
 //
 // RegistryService says which projects there are, for gateways: the routes of other services belong to projects too.
 type RegistryServiceClient interface {
-	// CheckProject fails with not_found unless the operator has registered the project.
+	// CheckProject fails with not_found unless the operator has registered the project, and with validation_failed if a workflow is
+	// named that its approved project file does not declare.
 	CheckProject(ctx context.Context, in *CheckProjectRequest, opts ...grpc.CallOption) (*CheckProjectResponse, error)
 }
 
@@ -56,7 +57,8 @@ func (c *registryServiceClient) CheckProject(ctx context.Context, in *CheckProje
 //
 // RegistryService says which projects there are, for gateways: the routes of other services belong to projects too.
 type RegistryServiceServer interface {
-	// CheckProject fails with not_found unless the operator has registered the project.
+	// CheckProject fails with not_found unless the operator has registered the project, and with validation_failed if a workflow is
+	// named that its approved project file does not declare.
 	CheckProject(context.Context, *CheckProjectRequest) (*CheckProjectResponse, error)
 	mustEmbedUnimplementedRegistryServiceServer()
 }

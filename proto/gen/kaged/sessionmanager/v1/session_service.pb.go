@@ -26,7 +26,7 @@ var File_kaged_sessionmanager_v1_session_service_proto protoreflect.FileDescript
 
 const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/approval.proto\x1a\x1dkaged/api/v1/invocation.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/process.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1akaged/api/v1/session.proto2\xf8\x14\n" +
+	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/approval.proto\x1a\x18kaged/api/v1/debug.proto\x1a\x1dkaged/api/v1/invocation.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/process.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1akaged/api/v1/session.proto2\xf8\x16\n" +
 	"\x0eSessionService\x12\x92\x01\n" +
 	"\rCreateSession\x12\".kaged.api.v1.CreateSessionRequest\x1a#.kaged.api.v1.CreateSessionResponse\"8\x82\xbc\x18\x03\b\xc9\x01\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/projects/{project_id}/sessions\x12\x85\x01\n" +
 	"\fListSessions\x12!.kaged.api.v1.ListSessionsRequest\x1a\".kaged.api.v1.ListSessionsResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/projects/{project_id}/sessions\x12w\n" +
@@ -46,7 +46,9 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"invocation\x129/api/v1/sessions/{session_id}/invocations/{invocation_id}\x12\xb7\x01\n" +
 	"\x10CancelInvocation\x12%.kaged.api.v1.CancelInvocationRequest\x1a&.kaged.api.v1.CancelInvocationResponse\"T\x82\xd3\xe4\x93\x02Nb\n" +
 	"invocation\"@/api/v1/sessions/{session_id}/invocations/{invocation_id}/cancel\x12\x9e\x01\n" +
-	"\rListProcesses\x12\".kaged.api.v1.ListProcessesRequest\x1a#.kaged.api.v1.ListProcessesResponse\"D\x82\xd3\xe4\x93\x02>Z)\x12'/api/v1/sessions/{session_id}/processes\x12\x11/api/v1/processes\x12\x89\x01\n" +
+	"\rListProcesses\x12\".kaged.api.v1.ListProcessesRequest\x1a#.kaged.api.v1.ListProcessesResponse\"D\x82\xd3\xe4\x93\x02>Z)\x12'/api/v1/sessions/{session_id}/processes\x12\x11/api/v1/processes\x12v\n" +
+	"\bGetDebug\x12\x1d.kaged.api.v1.GetDebugRequest\x1a\x1e.kaged.api.v1.GetDebugResponse\"+\x82\xd3\xe4\x93\x02%\x12#/api/v1/sessions/{session_id}/debug\x12\x85\x01\n" +
+	"\fControlDebug\x12!.kaged.api.v1.ControlDebugRequest\x1a\".kaged.api.v1.ControlDebugResponse\".\x82\xd3\xe4\x93\x02(:\x01*\"#/api/v1/sessions/{session_id}/debug\x12\x89\x01\n" +
 	"\rListApprovals\x12\".kaged.api.v1.ListApprovalsRequest\x1a#.kaged.api.v1.ListApprovalsResponse\"/\x82\xd3\xe4\x93\x02)\x12'/api/v1/sessions/{session_id}/approvals\x12\x9b\x01\n" +
 	"\vGetApproval\x12 .kaged.api.v1.GetApprovalRequest\x1a!.kaged.api.v1.GetApprovalResponse\"G\x82\xd3\xe4\x93\x02Ab\bapproval\x125/api/v1/sessions/{session_id}/approvals/{approval_id}\x12\xa7\x01\n" +
 	"\x0eAnswerApproval\x12#.kaged.api.v1.AnswerApprovalRequest\x1a$.kaged.api.v1.AnswerApprovalResponse\"J\x82\xd3\xe4\x93\x02D:\x01*b\bapproval\"5/api/v1/sessions/{session_id}/approvals/{approval_id}\x1a\x13¼\x18\x0fsession-managerB\xee\x01\n" +
@@ -68,27 +70,31 @@ var file_kaged_sessionmanager_v1_session_service_proto_goTypes = []any{
 	(*v1.GetInvocationRequest)(nil),     // 12: kaged.api.v1.GetInvocationRequest
 	(*v1.CancelInvocationRequest)(nil),  // 13: kaged.api.v1.CancelInvocationRequest
 	(*v1.ListProcessesRequest)(nil),     // 14: kaged.api.v1.ListProcessesRequest
-	(*v1.ListApprovalsRequest)(nil),     // 15: kaged.api.v1.ListApprovalsRequest
-	(*v1.GetApprovalRequest)(nil),       // 16: kaged.api.v1.GetApprovalRequest
-	(*v1.AnswerApprovalRequest)(nil),    // 17: kaged.api.v1.AnswerApprovalRequest
-	(*v1.CreateSessionResponse)(nil),    // 18: kaged.api.v1.CreateSessionResponse
-	(*v1.ListSessionsResponse)(nil),     // 19: kaged.api.v1.ListSessionsResponse
-	(*v1.GetSessionResponse)(nil),       // 20: kaged.api.v1.GetSessionResponse
-	(*v1.UpdateSessionResponse)(nil),    // 21: kaged.api.v1.UpdateSessionResponse
-	(*v1.EndSessionResponse)(nil),       // 22: kaged.api.v1.EndSessionResponse
-	(*v1.PostMessageResponse)(nil),      // 23: kaged.api.v1.PostMessageResponse
-	(*v1.ListMessagesResponse)(nil),     // 24: kaged.api.v1.ListMessagesResponse
-	(*v1.ListRunsResponse)(nil),         // 25: kaged.api.v1.ListRunsResponse
-	(*v1.GetRunResponse)(nil),           // 26: kaged.api.v1.GetRunResponse
-	(*v1.GetToolResultResponse)(nil),    // 27: kaged.api.v1.GetToolResultResponse
-	(*v1.CancelRunResponse)(nil),        // 28: kaged.api.v1.CancelRunResponse
-	(*v1.ListInvocationsResponse)(nil),  // 29: kaged.api.v1.ListInvocationsResponse
-	(*v1.GetInvocationResponse)(nil),    // 30: kaged.api.v1.GetInvocationResponse
-	(*v1.CancelInvocationResponse)(nil), // 31: kaged.api.v1.CancelInvocationResponse
-	(*v1.ListProcessesResponse)(nil),    // 32: kaged.api.v1.ListProcessesResponse
-	(*v1.ListApprovalsResponse)(nil),    // 33: kaged.api.v1.ListApprovalsResponse
-	(*v1.GetApprovalResponse)(nil),      // 34: kaged.api.v1.GetApprovalResponse
-	(*v1.AnswerApprovalResponse)(nil),   // 35: kaged.api.v1.AnswerApprovalResponse
+	(*v1.GetDebugRequest)(nil),          // 15: kaged.api.v1.GetDebugRequest
+	(*v1.ControlDebugRequest)(nil),      // 16: kaged.api.v1.ControlDebugRequest
+	(*v1.ListApprovalsRequest)(nil),     // 17: kaged.api.v1.ListApprovalsRequest
+	(*v1.GetApprovalRequest)(nil),       // 18: kaged.api.v1.GetApprovalRequest
+	(*v1.AnswerApprovalRequest)(nil),    // 19: kaged.api.v1.AnswerApprovalRequest
+	(*v1.CreateSessionResponse)(nil),    // 20: kaged.api.v1.CreateSessionResponse
+	(*v1.ListSessionsResponse)(nil),     // 21: kaged.api.v1.ListSessionsResponse
+	(*v1.GetSessionResponse)(nil),       // 22: kaged.api.v1.GetSessionResponse
+	(*v1.UpdateSessionResponse)(nil),    // 23: kaged.api.v1.UpdateSessionResponse
+	(*v1.EndSessionResponse)(nil),       // 24: kaged.api.v1.EndSessionResponse
+	(*v1.PostMessageResponse)(nil),      // 25: kaged.api.v1.PostMessageResponse
+	(*v1.ListMessagesResponse)(nil),     // 26: kaged.api.v1.ListMessagesResponse
+	(*v1.ListRunsResponse)(nil),         // 27: kaged.api.v1.ListRunsResponse
+	(*v1.GetRunResponse)(nil),           // 28: kaged.api.v1.GetRunResponse
+	(*v1.GetToolResultResponse)(nil),    // 29: kaged.api.v1.GetToolResultResponse
+	(*v1.CancelRunResponse)(nil),        // 30: kaged.api.v1.CancelRunResponse
+	(*v1.ListInvocationsResponse)(nil),  // 31: kaged.api.v1.ListInvocationsResponse
+	(*v1.GetInvocationResponse)(nil),    // 32: kaged.api.v1.GetInvocationResponse
+	(*v1.CancelInvocationResponse)(nil), // 33: kaged.api.v1.CancelInvocationResponse
+	(*v1.ListProcessesResponse)(nil),    // 34: kaged.api.v1.ListProcessesResponse
+	(*v1.GetDebugResponse)(nil),         // 35: kaged.api.v1.GetDebugResponse
+	(*v1.ControlDebugResponse)(nil),     // 36: kaged.api.v1.ControlDebugResponse
+	(*v1.ListApprovalsResponse)(nil),    // 37: kaged.api.v1.ListApprovalsResponse
+	(*v1.GetApprovalResponse)(nil),      // 38: kaged.api.v1.GetApprovalResponse
+	(*v1.AnswerApprovalResponse)(nil),   // 39: kaged.api.v1.AnswerApprovalResponse
 }
 var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	0,  // 0: kaged.sessionmanager.v1.SessionService.CreateSession:input_type -> kaged.api.v1.CreateSessionRequest
@@ -106,29 +112,33 @@ var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	12, // 12: kaged.sessionmanager.v1.SessionService.GetInvocation:input_type -> kaged.api.v1.GetInvocationRequest
 	13, // 13: kaged.sessionmanager.v1.SessionService.CancelInvocation:input_type -> kaged.api.v1.CancelInvocationRequest
 	14, // 14: kaged.sessionmanager.v1.SessionService.ListProcesses:input_type -> kaged.api.v1.ListProcessesRequest
-	15, // 15: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.api.v1.ListApprovalsRequest
-	16, // 16: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.api.v1.GetApprovalRequest
-	17, // 17: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.api.v1.AnswerApprovalRequest
-	18, // 18: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.api.v1.CreateSessionResponse
-	19, // 19: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.api.v1.ListSessionsResponse
-	20, // 20: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.api.v1.GetSessionResponse
-	21, // 21: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.api.v1.UpdateSessionResponse
-	22, // 22: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.api.v1.EndSessionResponse
-	23, // 23: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.api.v1.PostMessageResponse
-	24, // 24: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.api.v1.ListMessagesResponse
-	25, // 25: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.api.v1.ListRunsResponse
-	26, // 26: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.api.v1.GetRunResponse
-	27, // 27: kaged.sessionmanager.v1.SessionService.GetToolResult:output_type -> kaged.api.v1.GetToolResultResponse
-	28, // 28: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.api.v1.CancelRunResponse
-	29, // 29: kaged.sessionmanager.v1.SessionService.ListInvocations:output_type -> kaged.api.v1.ListInvocationsResponse
-	30, // 30: kaged.sessionmanager.v1.SessionService.GetInvocation:output_type -> kaged.api.v1.GetInvocationResponse
-	31, // 31: kaged.sessionmanager.v1.SessionService.CancelInvocation:output_type -> kaged.api.v1.CancelInvocationResponse
-	32, // 32: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.api.v1.ListProcessesResponse
-	33, // 33: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.api.v1.ListApprovalsResponse
-	34, // 34: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.api.v1.GetApprovalResponse
-	35, // 35: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.api.v1.AnswerApprovalResponse
-	18, // [18:36] is the sub-list for method output_type
-	0,  // [0:18] is the sub-list for method input_type
+	15, // 15: kaged.sessionmanager.v1.SessionService.GetDebug:input_type -> kaged.api.v1.GetDebugRequest
+	16, // 16: kaged.sessionmanager.v1.SessionService.ControlDebug:input_type -> kaged.api.v1.ControlDebugRequest
+	17, // 17: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.api.v1.ListApprovalsRequest
+	18, // 18: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.api.v1.GetApprovalRequest
+	19, // 19: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.api.v1.AnswerApprovalRequest
+	20, // 20: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.api.v1.CreateSessionResponse
+	21, // 21: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.api.v1.ListSessionsResponse
+	22, // 22: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.api.v1.GetSessionResponse
+	23, // 23: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.api.v1.UpdateSessionResponse
+	24, // 24: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.api.v1.EndSessionResponse
+	25, // 25: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.api.v1.PostMessageResponse
+	26, // 26: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.api.v1.ListMessagesResponse
+	27, // 27: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.api.v1.ListRunsResponse
+	28, // 28: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.api.v1.GetRunResponse
+	29, // 29: kaged.sessionmanager.v1.SessionService.GetToolResult:output_type -> kaged.api.v1.GetToolResultResponse
+	30, // 30: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.api.v1.CancelRunResponse
+	31, // 31: kaged.sessionmanager.v1.SessionService.ListInvocations:output_type -> kaged.api.v1.ListInvocationsResponse
+	32, // 32: kaged.sessionmanager.v1.SessionService.GetInvocation:output_type -> kaged.api.v1.GetInvocationResponse
+	33, // 33: kaged.sessionmanager.v1.SessionService.CancelInvocation:output_type -> kaged.api.v1.CancelInvocationResponse
+	34, // 34: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.api.v1.ListProcessesResponse
+	35, // 35: kaged.sessionmanager.v1.SessionService.GetDebug:output_type -> kaged.api.v1.GetDebugResponse
+	36, // 36: kaged.sessionmanager.v1.SessionService.ControlDebug:output_type -> kaged.api.v1.ControlDebugResponse
+	37, // 37: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.api.v1.ListApprovalsResponse
+	38, // 38: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.api.v1.GetApprovalResponse
+	39, // 39: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.api.v1.AnswerApprovalResponse
+	20, // [20:40] is the sub-list for method output_type
+	0,  // [0:20] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

@@ -35,6 +35,8 @@ const (
 	SessionService_GetInvocation_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/GetInvocation"
 	SessionService_CancelInvocation_FullMethodName = "/kaged.sessionmanager.v1.SessionService/CancelInvocation"
 	SessionService_ListProcesses_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListProcesses"
+	SessionService_GetDebug_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/GetDebug"
+	SessionService_ControlDebug_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/ControlDebug"
 	SessionService_ListApprovals_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListApprovals"
 	SessionService_GetApproval_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/GetApproval"
 	SessionService_AnswerApproval_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/AnswerApproval"
@@ -87,6 +89,14 @@ type SessionServiceClient interface {
 	// ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the
 	// cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
 	ListProcesses(ctx context.Context, in *v1.ListProcessesRequest, opts ...grpc.CallOption) (*v1.ListProcessesResponse, error)
+	// GetDebug shows what agents of the session debug: state, source, stack, variables, breakpoints, and output from a cursor. It
+	// changes nothing. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable
+	// while the workspace cannot be asked.
+	GetDebug(ctx context.Context, in *v1.GetDebugRequest, opts ...grpc.CallOption) (*v1.GetDebugResponse, error)
+	// ControlDebug moves a program that an agent debugs; the agent's next result says who did. Fails with validation_failed,
+	// not_found, gone for an ended session, dap_session_ended where nothing is debugged, conflict (details.reason
+	// debuggee_running) for what needs a stopped program, dap_request_failed, and unavailable while the workspace cannot be asked.
+	ControlDebug(ctx context.Context, in *v1.ControlDebugRequest, opts ...grpc.CallOption) (*v1.ControlDebugResponse, error)
 	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
 	// with validation_failed for an unknown state.
 	ListApprovals(ctx context.Context, in *v1.ListApprovalsRequest, opts ...grpc.CallOption) (*v1.ListApprovalsResponse, error)
@@ -256,6 +266,26 @@ func (c *sessionServiceClient) ListProcesses(ctx context.Context, in *v1.ListPro
 	return out, nil
 }
 
+func (c *sessionServiceClient) GetDebug(ctx context.Context, in *v1.GetDebugRequest, opts ...grpc.CallOption) (*v1.GetDebugResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.GetDebugResponse)
+	err := c.cc.Invoke(ctx, SessionService_GetDebug_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) ControlDebug(ctx context.Context, in *v1.ControlDebugRequest, opts ...grpc.CallOption) (*v1.ControlDebugResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ControlDebugResponse)
+	err := c.cc.Invoke(ctx, SessionService_ControlDebug_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *sessionServiceClient) ListApprovals(ctx context.Context, in *v1.ListApprovalsRequest, opts ...grpc.CallOption) (*v1.ListApprovalsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(v1.ListApprovalsResponse)
@@ -333,6 +363,14 @@ type SessionServiceServer interface {
 	// ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the
 	// cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
 	ListProcesses(context.Context, *v1.ListProcessesRequest) (*v1.ListProcessesResponse, error)
+	// GetDebug shows what agents of the session debug: state, source, stack, variables, breakpoints, and output from a cursor. It
+	// changes nothing. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable
+	// while the workspace cannot be asked.
+	GetDebug(context.Context, *v1.GetDebugRequest) (*v1.GetDebugResponse, error)
+	// ControlDebug moves a program that an agent debugs; the agent's next result says who did. Fails with validation_failed,
+	// not_found, gone for an ended session, dap_session_ended where nothing is debugged, conflict (details.reason
+	// debuggee_running) for what needs a stopped program, dap_request_failed, and unavailable while the workspace cannot be asked.
+	ControlDebug(context.Context, *v1.ControlDebugRequest) (*v1.ControlDebugResponse, error)
 	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
 	// with validation_failed for an unknown state.
 	ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error)
@@ -396,6 +434,12 @@ func (UnimplementedSessionServiceServer) CancelInvocation(context.Context, *v1.C
 }
 func (UnimplementedSessionServiceServer) ListProcesses(context.Context, *v1.ListProcessesRequest) (*v1.ListProcessesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListProcesses not implemented")
+}
+func (UnimplementedSessionServiceServer) GetDebug(context.Context, *v1.GetDebugRequest) (*v1.GetDebugResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetDebug not implemented")
+}
+func (UnimplementedSessionServiceServer) ControlDebug(context.Context, *v1.ControlDebugRequest) (*v1.ControlDebugResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ControlDebug not implemented")
 }
 func (UnimplementedSessionServiceServer) ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListApprovals not implemented")
@@ -697,6 +741,42 @@ func _SessionService_ListProcesses_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_GetDebug_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.GetDebugRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).GetDebug(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_GetDebug_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).GetDebug(ctx, req.(*v1.GetDebugRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_ControlDebug_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ControlDebugRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).ControlDebug(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_ControlDebug_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).ControlDebug(ctx, req.(*v1.ControlDebugRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SessionService_ListApprovals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(v1.ListApprovalsRequest)
 	if err := dec(in); err != nil {
@@ -817,6 +897,14 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListProcesses",
 			Handler:    _SessionService_ListProcesses_Handler,
+		},
+		{
+			MethodName: "GetDebug",
+			Handler:    _SessionService_GetDebug_Handler,
+		},
+		{
+			MethodName: "ControlDebug",
+			Handler:    _SessionService_ControlDebug_Handler,
 		},
 		{
 			MethodName: "ListApprovals",

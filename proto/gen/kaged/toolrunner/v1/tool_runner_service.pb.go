@@ -326,6 +326,125 @@ func (x *ReadProjectResponse) GetFiles() []*ProjectFile {
 	return nil
 }
 
+// WriteProjectRequest is a file of a project that an operator writes.
+type WriteProjectRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The project's folder, absolute.
+	Root string `protobuf:"bytes,1,opt,name=root,proto3" json:"root,omitempty"`
+	// The file, relative to the root with forward slashes.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// Its whole new content, at most 1 MiB.
+	Content []byte `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
+	// The SHA-256 (hex) of the file that is replaced, empty where there must be none.
+	WasSha256     string `protobuf:"bytes,4,opt,name=was_sha256,json=wasSha256,proto3" json:"was_sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteProjectRequest) Reset() {
+	*x = WriteProjectRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteProjectRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteProjectRequest) ProtoMessage() {}
+
+func (x *WriteProjectRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteProjectRequest.ProtoReflect.Descriptor instead.
+func (*WriteProjectRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *WriteProjectRequest) GetRoot() string {
+	if x != nil {
+		return x.Root
+	}
+	return ""
+}
+
+func (x *WriteProjectRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *WriteProjectRequest) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *WriteProjectRequest) GetWasSha256() string {
+	if x != nil {
+		return x.WasSha256
+	}
+	return ""
+}
+
+// WriteProjectResponse says what was written.
+type WriteProjectResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The SHA-256 (hex) of the content.
+	Sha256        string `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteProjectResponse) Reset() {
+	*x = WriteProjectResponse{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteProjectResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteProjectResponse) ProtoMessage() {}
+
+func (x *WriteProjectResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteProjectResponse.ProtoReflect.Descriptor instead.
+func (*WriteProjectResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *WriteProjectResponse) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
 // ProjectFile is one file.
 type ProjectFile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -345,7 +464,7 @@ type ProjectFile struct {
 
 func (x *ProjectFile) Reset() {
 	*x = ProjectFile{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[2]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -357,7 +476,7 @@ func (x *ProjectFile) String() string {
 func (*ProjectFile) ProtoMessage() {}
 
 func (x *ProjectFile) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[2]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -370,7 +489,7 @@ func (x *ProjectFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProjectFile.ProtoReflect.Descriptor instead.
 func (*ProjectFile) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{2}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ProjectFile) GetPath() string {
@@ -420,7 +539,7 @@ type ListToolsRequest struct {
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[3]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -432,7 +551,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[3]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -445,7 +564,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{3}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListToolsRequest) GetContext() *ToolContext {
@@ -490,14 +609,17 @@ type Tool struct {
 	Availability *Availability `protobuf:"bytes,15,opt,name=availability,proto3" json:"availability,omitempty"`
 	// Of a tool that does more than look: the calls that only look, by their parameters. A call that matches one of these may run
 	// beside others and before its turn is stored, as those of a tool of CATEGORY_READ.
-	ReadWhen      []*ReadWhen `protobuf:"bytes,16,rep,name=read_when,json=readWhen,proto3" json:"read_when,omitempty"`
+	ReadWhen []*ReadWhen `protobuf:"bytes,16,rep,name=read_when,json=readWhen,proto3" json:"read_when,omitempty"`
+	// The calls that wait for what goes on elsewhere, as a running process: one is made again and again without being a loop. They
+	// are also those by an alias without an action, whose parameters of the same names mean the same.
+	WaitWhen      []*ReadWhen `protobuf:"bytes,17,rep,name=wait_when,json=waitWhen,proto3" json:"wait_when,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[4]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -509,7 +631,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[4]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -522,7 +644,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{4}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Tool) GetName() string {
@@ -637,7 +759,14 @@ func (x *Tool) GetReadWhen() []*ReadWhen {
 	return nil
 }
 
-// ReadWhen describes calls that only look.
+func (x *Tool) GetWaitWhen() []*ReadWhen {
+	if x != nil {
+		return x.WaitWhen
+	}
+	return nil
+}
+
+// ReadWhen describes calls by their parameters.
 type ReadWhen struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All of these hold for the call's parameters.
@@ -648,7 +777,7 @@ type ReadWhen struct {
 
 func (x *ReadWhen) Reset() {
 	*x = ReadWhen{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +789,7 @@ func (x *ReadWhen) String() string {
 func (*ReadWhen) ProtoMessage() {}
 
 func (x *ReadWhen) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +802,7 @@ func (x *ReadWhen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadWhen.ProtoReflect.Descriptor instead.
 func (*ReadWhen) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{5}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReadWhen) GetParameters() []*ParameterMatch {
@@ -696,7 +825,7 @@ type ParameterMatch struct {
 
 func (x *ParameterMatch) Reset() {
 	*x = ParameterMatch{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -708,7 +837,7 @@ func (x *ParameterMatch) String() string {
 func (*ParameterMatch) ProtoMessage() {}
 
 func (x *ParameterMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -721,7 +850,7 @@ func (x *ParameterMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParameterMatch.ProtoReflect.Descriptor instead.
 func (*ParameterMatch) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{6}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ParameterMatch) GetParameter() string {
@@ -755,7 +884,7 @@ type ToolRequirement struct {
 
 func (x *ToolRequirement) Reset() {
 	*x = ToolRequirement{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +896,7 @@ func (x *ToolRequirement) String() string {
 func (*ToolRequirement) ProtoMessage() {}
 
 func (x *ToolRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +909,7 @@ func (x *ToolRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolRequirement.ProtoReflect.Descriptor instead.
 func (*ToolRequirement) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{7}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ToolRequirement) GetKind() string {
@@ -828,7 +957,7 @@ type ToolLimit struct {
 
 func (x *ToolLimit) Reset() {
 	*x = ToolLimit{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +969,7 @@ func (x *ToolLimit) String() string {
 func (*ToolLimit) ProtoMessage() {}
 
 func (x *ToolLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +982,7 @@ func (x *ToolLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolLimit.ProtoReflect.Descriptor instead.
 func (*ToolLimit) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{8}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ToolLimit) GetKey() string {
@@ -897,7 +1026,7 @@ type Availability struct {
 
 func (x *Availability) Reset() {
 	*x = Availability{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +1038,7 @@ func (x *Availability) String() string {
 func (*Availability) ProtoMessage() {}
 
 func (x *Availability) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +1051,7 @@ func (x *Availability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Availability.ProtoReflect.Descriptor instead.
 func (*Availability) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{9}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Availability) GetAvailable() bool {
@@ -959,7 +1088,7 @@ type ToolAlias struct {
 
 func (x *ToolAlias) Reset() {
 	*x = ToolAlias{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1100,7 @@ func (x *ToolAlias) String() string {
 func (*ToolAlias) ProtoMessage() {}
 
 func (x *ToolAlias) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1113,7 @@ func (x *ToolAlias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolAlias.ProtoReflect.Descriptor instead.
 func (*ToolAlias) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{10}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ToolAlias) GetName() string {
@@ -1033,7 +1162,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1174,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1187,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListToolsResponse) GetTools() []*Tool {
@@ -1102,14 +1231,16 @@ type ToolContext struct {
 	// The language servers that the project declares.
 	LanguageServers []*v1.LanguageServer `protobuf:"bytes,15,rep,name=language_servers,json=languageServers,proto3" json:"language_servers,omitempty"`
 	// The number of the issue that the session is bound to, 0 for none.
-	IssueNumber   int64 `protobuf:"varint,16,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
+	IssueNumber int64 `protobuf:"varint,16,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
+	// How the project's programs are debugged.
+	Debugging     *v1.Debugging `protobuf:"bytes,17,opt,name=debugging,proto3" json:"debugging,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolContext) Reset() {
 	*x = ToolContext{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1252,7 @@ func (x *ToolContext) String() string {
 func (*ToolContext) ProtoMessage() {}
 
 func (x *ToolContext) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1265,7 @@ func (x *ToolContext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolContext.ProtoReflect.Descriptor instead.
 func (*ToolContext) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ToolContext) GetSessionId() string {
@@ -1249,6 +1380,13 @@ func (x *ToolContext) GetIssueNumber() int64 {
 	return 0
 }
 
+func (x *ToolContext) GetDebugging() *v1.Debugging {
+	if x != nil {
+		return x.Debugging
+	}
+	return nil
+}
+
 // JobPolicy is what a job that runs unattended may do: everything that only looks, and the tools named here.
 type JobPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1260,7 +1398,7 @@ type JobPolicy struct {
 
 func (x *JobPolicy) Reset() {
 	*x = JobPolicy{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1410,7 @@ func (x *JobPolicy) String() string {
 func (*JobPolicy) ProtoMessage() {}
 
 func (x *JobPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1423,7 @@ func (x *JobPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobPolicy.ProtoReflect.Descriptor instead.
 func (*JobPolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *JobPolicy) GetTools() []string {
@@ -1314,7 +1452,7 @@ type RunToolRequest struct {
 
 func (x *RunToolRequest) Reset() {
 	*x = RunToolRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1464,7 @@ func (x *RunToolRequest) String() string {
 func (*RunToolRequest) ProtoMessage() {}
 
 func (x *RunToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1477,7 @@ func (x *RunToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunToolRequest.ProtoReflect.Descriptor instead.
 func (*RunToolRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RunToolRequest) GetCallId() string {
@@ -1388,7 +1526,7 @@ type ToolGrant struct {
 
 func (x *ToolGrant) Reset() {
 	*x = ToolGrant{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1400,7 +1538,7 @@ func (x *ToolGrant) String() string {
 func (*ToolGrant) ProtoMessage() {}
 
 func (x *ToolGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1551,7 @@ func (x *ToolGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolGrant.ProtoReflect.Descriptor instead.
 func (*ToolGrant) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ToolGrant) GetFingerprint() string {
@@ -1440,7 +1578,7 @@ type RunToolEvent struct {
 
 func (x *RunToolEvent) Reset() {
 	*x = RunToolEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1590,7 @@ func (x *RunToolEvent) String() string {
 func (*RunToolEvent) ProtoMessage() {}
 
 func (x *RunToolEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1603,7 @@ func (x *RunToolEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunToolEvent.ProtoReflect.Descriptor instead.
 func (*RunToolEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RunToolEvent) GetEvent() isRunToolEvent_Event {
@@ -1542,7 +1680,7 @@ type ApprovalNeeded struct {
 
 func (x *ApprovalNeeded) Reset() {
 	*x = ApprovalNeeded{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[17]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1554,7 +1692,7 @@ func (x *ApprovalNeeded) String() string {
 func (*ApprovalNeeded) ProtoMessage() {}
 
 func (x *ApprovalNeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[17]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1567,7 +1705,7 @@ func (x *ApprovalNeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalNeeded.ProtoReflect.Descriptor instead.
 func (*ApprovalNeeded) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ApprovalNeeded) GetSubject() *v1.ApprovalSubject {
@@ -1604,7 +1742,7 @@ type ToolOutput struct {
 
 func (x *ToolOutput) Reset() {
 	*x = ToolOutput{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1616,7 +1754,7 @@ func (x *ToolOutput) String() string {
 func (*ToolOutput) ProtoMessage() {}
 
 func (x *ToolOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1629,7 +1767,7 @@ func (x *ToolOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolOutput.ProtoReflect.Descriptor instead.
 func (*ToolOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ToolOutput) GetStream() string {
@@ -1667,7 +1805,7 @@ type ToolResult struct {
 
 func (x *ToolResult) Reset() {
 	*x = ToolResult{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1679,7 +1817,7 @@ func (x *ToolResult) String() string {
 func (*ToolResult) ProtoMessage() {}
 
 func (x *ToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1692,7 +1830,7 @@ func (x *ToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResult.ProtoReflect.Descriptor instead.
 func (*ToolResult) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ToolResult) GetContent() string {
@@ -1752,7 +1890,7 @@ type CancelToolRequest struct {
 
 func (x *CancelToolRequest) Reset() {
 	*x = CancelToolRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +1902,7 @@ func (x *CancelToolRequest) String() string {
 func (*CancelToolRequest) ProtoMessage() {}
 
 func (x *CancelToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +1915,7 @@ func (x *CancelToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelToolRequest.ProtoReflect.Descriptor instead.
 func (*CancelToolRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CancelToolRequest) GetSessionId() string {
@@ -1810,7 +1948,7 @@ type CancelToolResponse struct {
 
 func (x *CancelToolResponse) Reset() {
 	*x = CancelToolResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +1960,7 @@ func (x *CancelToolResponse) String() string {
 func (*CancelToolResponse) ProtoMessage() {}
 
 func (x *CancelToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +1973,7 @@ func (x *CancelToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelToolResponse.ProtoReflect.Descriptor instead.
 func (*CancelToolResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{23}
 }
 
 // EndSessionRequest names the session.
@@ -1849,7 +1987,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +1999,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +2012,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EndSessionRequest) GetSessionId() string {
@@ -1895,7 +2033,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +2045,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +2058,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EndSessionResponse) GetAudit() []*v1.AuditRecord {
@@ -1941,7 +2079,7 @@ type WatchWorkspaceRequest struct {
 
 func (x *WatchWorkspaceRequest) Reset() {
 	*x = WatchWorkspaceRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2091,7 @@ func (x *WatchWorkspaceRequest) String() string {
 func (*WatchWorkspaceRequest) ProtoMessage() {}
 
 func (x *WatchWorkspaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2104,7 @@ func (x *WatchWorkspaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWorkspaceRequest.ProtoReflect.Descriptor instead.
 func (*WatchWorkspaceRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WatchWorkspaceRequest) GetAcknowledged() string {
@@ -1997,7 +2135,7 @@ type WorkspaceEvent struct {
 
 func (x *WorkspaceEvent) Reset() {
 	*x = WorkspaceEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2009,7 +2147,7 @@ func (x *WorkspaceEvent) String() string {
 func (*WorkspaceEvent) ProtoMessage() {}
 
 func (x *WorkspaceEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2022,7 +2160,7 @@ func (x *WorkspaceEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkspaceEvent.ProtoReflect.Descriptor instead.
 func (*WorkspaceEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WorkspaceEvent) GetId() string {
@@ -2073,6 +2211,298 @@ type WorkspaceEvent_Record struct {
 
 func (*WorkspaceEvent_Record) isWorkspaceEvent_Event() {}
 
+// ViewDebugRequest selects what is shown.
+type ViewDebugRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The debug session, empty for the last one that is active, or else the last.
+	DebugSessionId string `protobuf:"bytes,2,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
+	// The frame whose variables are shown, from 0, the top.
+	FrameId int32 `protobuf:"varint,3,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
+	// The first byte of output that is wanted.
+	OutputFrom    int64 `protobuf:"varint,4,opt,name=output_from,json=outputFrom,proto3" json:"output_from,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewDebugRequest) Reset() {
+	*x = ViewDebugRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewDebugRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewDebugRequest) ProtoMessage() {}
+
+func (x *ViewDebugRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewDebugRequest.ProtoReflect.Descriptor instead.
+func (*ViewDebugRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ViewDebugRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ViewDebugRequest) GetDebugSessionId() string {
+	if x != nil {
+		return x.DebugSessionId
+	}
+	return ""
+}
+
+func (x *ViewDebugRequest) GetFrameId() int32 {
+	if x != nil {
+		return x.FrameId
+	}
+	return 0
+}
+
+func (x *ViewDebugRequest) GetOutputFrom() int64 {
+	if x != nil {
+		return x.OutputFrom
+	}
+	return 0
+}
+
+// ViewDebugResponse is what is shown.
+type ViewDebugResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All debug sessions of the session, the oldest first.
+	Sessions []*v1.DebugSession `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	// The selected one, unset where there is none.
+	View          *v1.DebugView `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewDebugResponse) Reset() {
+	*x = ViewDebugResponse{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewDebugResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewDebugResponse) ProtoMessage() {}
+
+func (x *ViewDebugResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewDebugResponse.ProtoReflect.Descriptor instead.
+func (*ViewDebugResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ViewDebugResponse) GetSessions() []*v1.DebugSession {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+func (x *ViewDebugResponse) GetView() *v1.DebugView {
+	if x != nil {
+		return x.View
+	}
+	return nil
+}
+
+// ControlDebugRequest moves a program.
+type ControlDebugRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The debug session, empty for the last one that is active.
+	DebugSessionId string `protobuf:"bytes,2,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
+	// The operator.
+	OperatorId string `protobuf:"bytes,3,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
+	// pause, continue, step_into, step_over, step_out or evaluate.
+	Action string `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
+	// How long the next stop is waited for, in milliseconds, at least 1.
+	TimeoutMs int64 `protobuf:"varint,5,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// The thread, 0 for the one that stopped.
+	ThreadId int64 `protobuf:"varint,6,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// For evaluate: the expression.
+	Expression string `protobuf:"bytes,7,opt,name=expression,proto3" json:"expression,omitempty"`
+	// For evaluate: the frame, from 0, the top.
+	FrameId       int32 `protobuf:"varint,8,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ControlDebugRequest) Reset() {
+	*x = ControlDebugRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ControlDebugRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ControlDebugRequest) ProtoMessage() {}
+
+func (x *ControlDebugRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ControlDebugRequest.ProtoReflect.Descriptor instead.
+func (*ControlDebugRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ControlDebugRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ControlDebugRequest) GetDebugSessionId() string {
+	if x != nil {
+		return x.DebugSessionId
+	}
+	return ""
+}
+
+func (x *ControlDebugRequest) GetOperatorId() string {
+	if x != nil {
+		return x.OperatorId
+	}
+	return ""
+}
+
+func (x *ControlDebugRequest) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *ControlDebugRequest) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *ControlDebugRequest) GetThreadId() int64 {
+	if x != nil {
+		return x.ThreadId
+	}
+	return 0
+}
+
+func (x *ControlDebugRequest) GetExpression() string {
+	if x != nil {
+		return x.Expression
+	}
+	return ""
+}
+
+func (x *ControlDebugRequest) GetFrameId() int32 {
+	if x != nil {
+		return x.FrameId
+	}
+	return 0
+}
+
+// ControlDebugResponse says what came of it.
+type ControlDebugResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the program does, after a move.
+	State *v1.DebugState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	// The value of an expression.
+	Result        *v1.DebugVariable `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ControlDebugResponse) Reset() {
+	*x = ControlDebugResponse{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ControlDebugResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ControlDebugResponse) ProtoMessage() {}
+
+func (x *ControlDebugResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ControlDebugResponse.ProtoReflect.Descriptor instead.
+func (*ControlDebugResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ControlDebugResponse) GetState() *v1.DebugState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *ControlDebugResponse) GetResult() *v1.DebugVariable {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
 // HoldRunRequest names the run.
 type HoldRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2084,7 +2514,7 @@ type HoldRunRequest struct {
 
 func (x *HoldRunRequest) Reset() {
 	*x = HoldRunRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[26]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2096,7 +2526,7 @@ func (x *HoldRunRequest) String() string {
 func (*HoldRunRequest) ProtoMessage() {}
 
 func (x *HoldRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[26]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2109,7 +2539,7 @@ func (x *HoldRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRunRequest.ProtoReflect.Descriptor instead.
 func (*HoldRunRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *HoldRunRequest) GetContext() *ToolContext {
@@ -2127,6 +2557,7 @@ type HoldRunEvent struct {
 	// Types that are valid to be assigned to Event:
 	//
 	//	*HoldRunEvent_Opened
+	//	*HoldRunEvent_Debug
 	Event         isHoldRunEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2134,7 +2565,7 @@ type HoldRunEvent struct {
 
 func (x *HoldRunEvent) Reset() {
 	*x = HoldRunEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2146,7 +2577,7 @@ func (x *HoldRunEvent) String() string {
 func (*HoldRunEvent) ProtoMessage() {}
 
 func (x *HoldRunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2159,7 +2590,7 @@ func (x *HoldRunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRunEvent.ProtoReflect.Descriptor instead.
 func (*HoldRunEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *HoldRunEvent) GetEvent() isHoldRunEvent_Event {
@@ -2178,6 +2609,15 @@ func (x *HoldRunEvent) GetOpened() *RunOpened {
 	return nil
 }
 
+func (x *HoldRunEvent) GetDebug() *v1.DebugEvent {
+	if x != nil {
+		if x, ok := x.Event.(*HoldRunEvent_Debug); ok {
+			return x.Debug
+		}
+	}
+	return nil
+}
+
 type isHoldRunEvent_Event interface {
 	isHoldRunEvent_Event()
 }
@@ -2187,7 +2627,14 @@ type HoldRunEvent_Opened struct {
 	Opened *RunOpened `protobuf:"bytes,1,opt,name=opened,proto3,oneof"`
 }
 
+type HoldRunEvent_Debug struct {
+	// Something happened in a debug session of the run. Another holder is told again what is so at the moment.
+	Debug *v1.DebugEvent `protobuf:"bytes,2,opt,name=debug,proto3,oneof"`
+}
+
 func (*HoldRunEvent_Opened) isHoldRunEvent_Event() {}
+
+func (*HoldRunEvent_Debug) isHoldRunEvent_Event() {}
 
 // RunOpened says that the workspace knows the run.
 type RunOpened struct {
@@ -2198,7 +2645,7 @@ type RunOpened struct {
 
 func (x *RunOpened) Reset() {
 	*x = RunOpened{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[28]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2657,7 @@ func (x *RunOpened) String() string {
 func (*RunOpened) ProtoMessage() {}
 
 func (x *RunOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[28]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2670,7 @@ func (x *RunOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunOpened.ProtoReflect.Descriptor instead.
 func (*RunOpened) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{34}
 }
 
 // HoldCageRequest describes the cage of an invocation.
@@ -2239,7 +2686,7 @@ type HoldCageRequest struct {
 
 func (x *HoldCageRequest) Reset() {
 	*x = HoldCageRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[29]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2251,7 +2698,7 @@ func (x *HoldCageRequest) String() string {
 func (*HoldCageRequest) ProtoMessage() {}
 
 func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[29]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2264,7 +2711,7 @@ func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageRequest.ProtoReflect.Descriptor instead.
 func (*HoldCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *HoldCageRequest) GetCageId() string {
@@ -2298,7 +2745,7 @@ type HoldCageEvent struct {
 
 func (x *HoldCageEvent) Reset() {
 	*x = HoldCageEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[30]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2757,7 @@ func (x *HoldCageEvent) String() string {
 func (*HoldCageEvent) ProtoMessage() {}
 
 func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[30]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2770,7 @@ func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageEvent.ProtoReflect.Descriptor instead.
 func (*HoldCageEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *HoldCageEvent) GetEvent() isHoldCageEvent_Event {
@@ -2404,7 +2851,7 @@ type CageOpened struct {
 
 func (x *CageOpened) Reset() {
 	*x = CageOpened{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[31]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2416,7 +2863,7 @@ func (x *CageOpened) String() string {
 func (*CageOpened) ProtoMessage() {}
 
 func (x *CageOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[31]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2429,7 +2876,7 @@ func (x *CageOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageOpened.ProtoReflect.Descriptor instead.
 func (*CageOpened) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CageOpened) GetTier() string {
@@ -2480,7 +2927,7 @@ type CageEnded struct {
 
 func (x *CageEnded) Reset() {
 	*x = CageEnded{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[32]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2492,7 +2939,7 @@ func (x *CageEnded) String() string {
 func (*CageEnded) ProtoMessage() {}
 
 func (x *CageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[32]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2505,7 +2952,7 @@ func (x *CageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageEnded.ProtoReflect.Descriptor instead.
 func (*CageEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CageEnded) GetReason() string {
@@ -2535,7 +2982,7 @@ type ReleaseCageRequest struct {
 
 func (x *ReleaseCageRequest) Reset() {
 	*x = ReleaseCageRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +2994,7 @@ func (x *ReleaseCageRequest) String() string {
 func (*ReleaseCageRequest) ProtoMessage() {}
 
 func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +3007,7 @@ func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReleaseCageRequest) GetCageId() string {
@@ -2588,7 +3035,7 @@ type ReleaseCageResponse struct {
 
 func (x *ReleaseCageResponse) Reset() {
 	*x = ReleaseCageResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[34]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +3047,7 @@ func (x *ReleaseCageResponse) String() string {
 func (*ReleaseCageResponse) ProtoMessage() {}
 
 func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[34]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +3060,7 @@ func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseCageResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReleaseCageResponse) GetFound() []*v1.CageFinding {
@@ -2636,7 +3083,7 @@ type ListLanguageServersRequest struct {
 
 func (x *ListLanguageServersRequest) Reset() {
 	*x = ListLanguageServersRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2648,7 +3095,7 @@ func (x *ListLanguageServersRequest) String() string {
 func (*ListLanguageServersRequest) ProtoMessage() {}
 
 func (x *ListLanguageServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2661,7 +3108,7 @@ func (x *ListLanguageServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLanguageServersRequest.ProtoReflect.Descriptor instead.
 func (*ListLanguageServersRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListLanguageServersRequest) GetProjectId() string {
@@ -2689,7 +3136,7 @@ type ListLanguageServersResponse struct {
 
 func (x *ListLanguageServersResponse) Reset() {
 	*x = ListLanguageServersResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2701,7 +3148,7 @@ func (x *ListLanguageServersResponse) String() string {
 func (*ListLanguageServersResponse) ProtoMessage() {}
 
 func (x *ListLanguageServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2714,7 +3161,7 @@ func (x *ListLanguageServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLanguageServersResponse.ProtoReflect.Descriptor instead.
 func (*ListLanguageServersResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{36}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListLanguageServersResponse) GetServers() []*v1.RunningLanguageServer {
@@ -2739,7 +3186,7 @@ type StopLanguageServersRequest struct {
 
 func (x *StopLanguageServersRequest) Reset() {
 	*x = StopLanguageServersRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2751,7 +3198,7 @@ func (x *StopLanguageServersRequest) String() string {
 func (*StopLanguageServersRequest) ProtoMessage() {}
 
 func (x *StopLanguageServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2764,7 +3211,7 @@ func (x *StopLanguageServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopLanguageServersRequest.ProtoReflect.Descriptor instead.
 func (*StopLanguageServersRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{37}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StopLanguageServersRequest) GetProjectId() string {
@@ -2799,7 +3246,7 @@ type StopLanguageServersResponse struct {
 
 func (x *StopLanguageServersResponse) Reset() {
 	*x = StopLanguageServersResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2811,7 +3258,7 @@ func (x *StopLanguageServersResponse) String() string {
 func (*StopLanguageServersResponse) ProtoMessage() {}
 
 func (x *StopLanguageServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2824,7 +3271,7 @@ func (x *StopLanguageServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopLanguageServersResponse.ProtoReflect.Descriptor instead.
 func (*StopLanguageServersResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{38}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StopLanguageServersResponse) GetServers() []*v1.RunningLanguageServer {
@@ -2845,7 +3292,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[39]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2857,7 +3304,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[39]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2870,7 +3317,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{39}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListProcessesRequest) GetSessionId() string {
@@ -2893,7 +3340,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[40]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2905,7 +3352,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[40]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2918,7 +3365,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{40}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListProcessesResponse) GetProcesses() []*v1.RunningProcess {
@@ -2939,7 +3386,7 @@ var File_kaged_toolrunner_v1_tool_runner_service_proto protoreflect.FileDescript
 
 const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/toolrunner/v1/tool_runner_service.proto\x12\x13kaged.toolrunner.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1ekaged/common/v1/language.proto\x1a\x1dkaged/common/v1/process.proto\"\xdf\x01\n" +
+	"-kaged/toolrunner/v1/tool_runner_service.proto\x12\x13kaged.toolrunner.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/debug.proto\x1a\x1fkaged/common/v1/debugging.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1ekaged/common/v1/language.proto\x1a\x1dkaged/common/v1/process.proto\"\xdf\x01\n" +
 	"\x12ReadProjectRequest\x12\x12\n" +
 	"\x04root\x18\x01 \x01(\tR\x04root\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\x12H\n" +
@@ -2951,7 +3398,15 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"a\n" +
 	"\x13ReadProjectResponse\x12\x12\n" +
 	"\x04root\x18\x01 \x01(\tR\x04root\x126\n" +
-	"\x05files\x18\x02 \x03(\v2 .kaged.toolrunner.v1.ProjectFileR\x05files\"\xa1\x01\n" +
+	"\x05files\x18\x02 \x03(\v2 .kaged.toolrunner.v1.ProjectFileR\x05files\"v\n" +
+	"\x13WriteProjectRequest\x12\x12\n" +
+	"\x04root\x18\x01 \x01(\tR\x04root\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x18\n" +
+	"\acontent\x18\x03 \x01(\fR\acontent\x12\x1d\n" +
+	"\n" +
+	"was_sha256\x18\x04 \x01(\tR\twasSha256\".\n" +
+	"\x14WriteProjectResponse\x12\x16\n" +
+	"\x06sha256\x18\x01 \x01(\tR\x06sha256\"\xa1\x01\n" +
 	"\vProjectFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x124\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1e.kaged.toolrunner.v1.FileStateR\x05state\x12\x18\n" +
@@ -2959,7 +3414,7 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x06sha256\x18\x04 \x01(\tR\x06sha256\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"N\n" +
 	"\x10ListToolsRequest\x12:\n" +
-	"\acontext\x18\x01 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"\xd2\x05\n" +
+	"\acontext\x18\x01 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"\x8e\x06\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12 \n" +
@@ -2977,7 +3432,8 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x06source\x18\r \x01(\tR\x06source\x12\x16\n" +
 	"\x06plugin\x18\x0e \x01(\tR\x06plugin\x12E\n" +
 	"\favailability\x18\x0f \x01(\v2!.kaged.toolrunner.v1.AvailabilityR\favailability\x12:\n" +
-	"\tread_when\x18\x10 \x03(\v2\x1d.kaged.toolrunner.v1.ReadWhenR\breadWhen\"O\n" +
+	"\tread_when\x18\x10 \x03(\v2\x1d.kaged.toolrunner.v1.ReadWhenR\breadWhen\x12:\n" +
+	"\twait_when\x18\x11 \x03(\v2\x1d.kaged.toolrunner.v1.ReadWhenR\bwaitWhen\"O\n" +
 	"\bReadWhen\x12C\n" +
 	"\n" +
 	"parameters\x18\x01 \x03(\v2#.kaged.toolrunner.v1.ParameterMatchR\n" +
@@ -3005,7 +3461,7 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\tread_when\x18\x04 \x03(\v2\x1d.kaged.toolrunner.v1.ReadWhenR\breadWhen\x12\x16\n" +
 	"\x06action\x18\x05 \x01(\tR\x06action\"D\n" +
 	"\x11ListToolsResponse\x12/\n" +
-	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\xc9\x04\n" +
+	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\x83\x05\n" +
 	"\vToolContext\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
@@ -3028,7 +3484,8 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\rinvocation_id\x18\r \x01(\tR\finvocationId\x12#\n" +
 	"\rproject_caged\x18\x0e \x01(\bR\fprojectCaged\x12J\n" +
 	"\x10language_servers\x18\x0f \x03(\v2\x1f.kaged.common.v1.LanguageServerR\x0flanguageServers\x12!\n" +
-	"\fissue_number\x18\x10 \x01(\x03R\vissueNumber\"!\n" +
+	"\fissue_number\x18\x10 \x01(\x03R\vissueNumber\x128\n" +
+	"\tdebugging\x18\x11 \x01(\v2\x1a.kaged.common.v1.DebuggingR\tdebugging\"!\n" +
 	"\tJobPolicy\x12\x14\n" +
 	"\x05tools\x18\x01 \x03(\tR\x05tools\"\xc5\x01\n" +
 	"\x0eRunToolRequest\x12\x17\n" +
@@ -3080,11 +3537,39 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x15\n" +
 	"\x06run_id\x18\x03 \x01(\tR\x05runId\x126\n" +
 	"\x06record\x18\x04 \x01(\v2\x1c.kaged.common.v1.AuditRecordH\x00R\x06recordB\a\n" +
-	"\x05event\"L\n" +
+	"\x05event\"\x97\x01\n" +
+	"\x10ViewDebugRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12(\n" +
+	"\x10debug_session_id\x18\x02 \x01(\tR\x0edebugSessionId\x12\x19\n" +
+	"\bframe_id\x18\x03 \x01(\x05R\aframeId\x12\x1f\n" +
+	"\voutput_from\x18\x04 \x01(\x03R\n" +
+	"outputFrom\"~\n" +
+	"\x11ViewDebugResponse\x129\n" +
+	"\bsessions\x18\x01 \x03(\v2\x1d.kaged.common.v1.DebugSessionR\bsessions\x12.\n" +
+	"\x04view\x18\x02 \x01(\v2\x1a.kaged.common.v1.DebugViewR\x04view\"\x8e\x02\n" +
+	"\x13ControlDebugRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12(\n" +
+	"\x10debug_session_id\x18\x02 \x01(\tR\x0edebugSessionId\x12\x1f\n" +
+	"\voperator_id\x18\x03 \x01(\tR\n" +
+	"operatorId\x12\x16\n" +
+	"\x06action\x18\x04 \x01(\tR\x06action\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x05 \x01(\x03R\ttimeoutMs\x12\x1b\n" +
+	"\tthread_id\x18\x06 \x01(\x03R\bthreadId\x12\x1e\n" +
+	"\n" +
+	"expression\x18\a \x01(\tR\n" +
+	"expression\x12\x19\n" +
+	"\bframe_id\x18\b \x01(\x05R\aframeId\"\x81\x01\n" +
+	"\x14ControlDebugResponse\x121\n" +
+	"\x05state\x18\x01 \x01(\v2\x1b.kaged.common.v1.DebugStateR\x05state\x126\n" +
+	"\x06result\x18\x02 \x01(\v2\x1e.kaged.common.v1.DebugVariableR\x06result\"L\n" +
 	"\x0eHoldRunRequest\x12:\n" +
-	"\acontext\x18\x01 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"Q\n" +
+	"\acontext\x18\x01 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"\x86\x01\n" +
 	"\fHoldRunEvent\x128\n" +
-	"\x06opened\x18\x01 \x01(\v2\x1e.kaged.toolrunner.v1.RunOpenedH\x00R\x06openedB\a\n" +
+	"\x06opened\x18\x01 \x01(\v2\x1e.kaged.toolrunner.v1.RunOpenedH\x00R\x06opened\x123\n" +
+	"\x05debug\x18\x02 \x01(\v2\x1b.kaged.common.v1.DebugEventH\x00R\x05debugB\a\n" +
 	"\x05event\"\v\n" +
 	"\tRunOpened\"f\n" +
 	"\x0fHoldCageRequest\x12\x17\n" +
@@ -3146,9 +3631,10 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x16LIMIT_UNIT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10LIMIT_UNIT_BYTES\x10\x01\x12\x1b\n" +
 	"\x17LIMIT_UNIT_MILLISECONDS\x10\x02\x12\x14\n" +
-	"\x10LIMIT_UNIT_COUNT\x10\x032\xb6\t\n" +
+	"\x10LIMIT_UNIT_COUNT\x10\x032\xdc\v\n" +
 	"\x11ToolRunnerService\x12`\n" +
-	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\x12Z\n" +
+	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\x12c\n" +
+	"\fWriteProject\x12(.kaged.toolrunner.v1.WriteProjectRequest\x1a).kaged.toolrunner.v1.WriteProjectResponse\x12Z\n" +
 	"\tListTools\x12%.kaged.toolrunner.v1.ListToolsRequest\x1a&.kaged.toolrunner.v1.ListToolsResponse\x12S\n" +
 	"\aRunTool\x12#.kaged.toolrunner.v1.RunToolRequest\x1a!.kaged.toolrunner.v1.RunToolEvent0\x01\x12]\n" +
 	"\n" +
@@ -3159,7 +3645,9 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\vReleaseCage\x12'.kaged.toolrunner.v1.ReleaseCageRequest\x1a(.kaged.toolrunner.v1.ReleaseCageResponse\x12f\n" +
 	"\rListProcesses\x12).kaged.toolrunner.v1.ListProcessesRequest\x1a*.kaged.toolrunner.v1.ListProcessesResponse\x12x\n" +
 	"\x13ListLanguageServers\x12/.kaged.toolrunner.v1.ListLanguageServersRequest\x1a0.kaged.toolrunner.v1.ListLanguageServersResponse\x12x\n" +
-	"\x13StopLanguageServers\x12/.kaged.toolrunner.v1.StopLanguageServersRequest\x1a0.kaged.toolrunner.v1.StopLanguageServersResponse\x12]\n" +
+	"\x13StopLanguageServers\x12/.kaged.toolrunner.v1.StopLanguageServersRequest\x1a0.kaged.toolrunner.v1.StopLanguageServersResponse\x12Z\n" +
+	"\tViewDebug\x12%.kaged.toolrunner.v1.ViewDebugRequest\x1a&.kaged.toolrunner.v1.ViewDebugResponse\x12c\n" +
+	"\fControlDebug\x12(.kaged.toolrunner.v1.ControlDebugRequest\x1a).kaged.toolrunner.v1.ControlDebugResponse\x12]\n" +
 	"\n" +
 	"EndSession\x12&.kaged.toolrunner.v1.EndSessionRequest\x1a'.kaged.toolrunner.v1.EndSessionResponseB\xd5\x01\n" +
 	"\x17com.kaged.toolrunner.v1B\x16ToolRunnerServiceProtoP\x01Z4kaged.dev/proto/gen/kaged/toolrunner/v1;toolrunnerv1\xa2\x02\x03KTX\xaa\x02\x13Kaged.Toolrunner.V1\xca\x02\x13Kaged\\Toolrunner\\V1\xe2\x02\x1fKaged\\Toolrunner\\V1\\GPBMetadata\xea\x02\x15Kaged::Toolrunner::V1b\x06proto3"
@@ -3177,139 +3665,164 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(FileState)(0),                      // 0: kaged.toolrunner.v1.FileState
 	(Category)(0),                       // 1: kaged.toolrunner.v1.Category
 	(LimitUnit)(0),                      // 2: kaged.toolrunner.v1.LimitUnit
 	(*ReadProjectRequest)(nil),          // 3: kaged.toolrunner.v1.ReadProjectRequest
 	(*ReadProjectResponse)(nil),         // 4: kaged.toolrunner.v1.ReadProjectResponse
-	(*ProjectFile)(nil),                 // 5: kaged.toolrunner.v1.ProjectFile
-	(*ListToolsRequest)(nil),            // 6: kaged.toolrunner.v1.ListToolsRequest
-	(*Tool)(nil),                        // 7: kaged.toolrunner.v1.Tool
-	(*ReadWhen)(nil),                    // 8: kaged.toolrunner.v1.ReadWhen
-	(*ParameterMatch)(nil),              // 9: kaged.toolrunner.v1.ParameterMatch
-	(*ToolRequirement)(nil),             // 10: kaged.toolrunner.v1.ToolRequirement
-	(*ToolLimit)(nil),                   // 11: kaged.toolrunner.v1.ToolLimit
-	(*Availability)(nil),                // 12: kaged.toolrunner.v1.Availability
-	(*ToolAlias)(nil),                   // 13: kaged.toolrunner.v1.ToolAlias
-	(*ListToolsResponse)(nil),           // 14: kaged.toolrunner.v1.ListToolsResponse
-	(*ToolContext)(nil),                 // 15: kaged.toolrunner.v1.ToolContext
-	(*JobPolicy)(nil),                   // 16: kaged.toolrunner.v1.JobPolicy
-	(*RunToolRequest)(nil),              // 17: kaged.toolrunner.v1.RunToolRequest
-	(*ToolGrant)(nil),                   // 18: kaged.toolrunner.v1.ToolGrant
-	(*RunToolEvent)(nil),                // 19: kaged.toolrunner.v1.RunToolEvent
-	(*ApprovalNeeded)(nil),              // 20: kaged.toolrunner.v1.ApprovalNeeded
-	(*ToolOutput)(nil),                  // 21: kaged.toolrunner.v1.ToolOutput
-	(*ToolResult)(nil),                  // 22: kaged.toolrunner.v1.ToolResult
-	(*CancelToolRequest)(nil),           // 23: kaged.toolrunner.v1.CancelToolRequest
-	(*CancelToolResponse)(nil),          // 24: kaged.toolrunner.v1.CancelToolResponse
-	(*EndSessionRequest)(nil),           // 25: kaged.toolrunner.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),          // 26: kaged.toolrunner.v1.EndSessionResponse
-	(*WatchWorkspaceRequest)(nil),       // 27: kaged.toolrunner.v1.WatchWorkspaceRequest
-	(*WorkspaceEvent)(nil),              // 28: kaged.toolrunner.v1.WorkspaceEvent
-	(*HoldRunRequest)(nil),              // 29: kaged.toolrunner.v1.HoldRunRequest
-	(*HoldRunEvent)(nil),                // 30: kaged.toolrunner.v1.HoldRunEvent
-	(*RunOpened)(nil),                   // 31: kaged.toolrunner.v1.RunOpened
-	(*HoldCageRequest)(nil),             // 32: kaged.toolrunner.v1.HoldCageRequest
-	(*HoldCageEvent)(nil),               // 33: kaged.toolrunner.v1.HoldCageEvent
-	(*CageOpened)(nil),                  // 34: kaged.toolrunner.v1.CageOpened
-	(*CageEnded)(nil),                   // 35: kaged.toolrunner.v1.CageEnded
-	(*ReleaseCageRequest)(nil),          // 36: kaged.toolrunner.v1.ReleaseCageRequest
-	(*ReleaseCageResponse)(nil),         // 37: kaged.toolrunner.v1.ReleaseCageResponse
-	(*ListLanguageServersRequest)(nil),  // 38: kaged.toolrunner.v1.ListLanguageServersRequest
-	(*ListLanguageServersResponse)(nil), // 39: kaged.toolrunner.v1.ListLanguageServersResponse
-	(*StopLanguageServersRequest)(nil),  // 40: kaged.toolrunner.v1.StopLanguageServersRequest
-	(*StopLanguageServersResponse)(nil), // 41: kaged.toolrunner.v1.StopLanguageServersResponse
-	(*ListProcessesRequest)(nil),        // 42: kaged.toolrunner.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil),       // 43: kaged.toolrunner.v1.ListProcessesResponse
-	nil,                                 // 44: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	(*structpb.Struct)(nil),             // 45: google.protobuf.Struct
-	(*v1.Error)(nil),                    // 46: kaged.common.v1.Error
-	(*v1.CagePolicy)(nil),               // 47: kaged.common.v1.CagePolicy
-	(*v1.LanguageServer)(nil),           // 48: kaged.common.v1.LanguageServer
-	(*v1.ApprovalSubject)(nil),          // 49: kaged.common.v1.ApprovalSubject
-	(*v1.AuditRecord)(nil),              // 50: kaged.common.v1.AuditRecord
-	(*v1.NetworkAttempt)(nil),           // 51: kaged.common.v1.NetworkAttempt
-	(*v1.CageFinding)(nil),              // 52: kaged.common.v1.CageFinding
-	(*v1.RunningLanguageServer)(nil),    // 53: kaged.common.v1.RunningLanguageServer
-	(*v1.RunningProcess)(nil),           // 54: kaged.common.v1.RunningProcess
-	(*v1.RunningCage)(nil),              // 55: kaged.common.v1.RunningCage
+	(*WriteProjectRequest)(nil),         // 5: kaged.toolrunner.v1.WriteProjectRequest
+	(*WriteProjectResponse)(nil),        // 6: kaged.toolrunner.v1.WriteProjectResponse
+	(*ProjectFile)(nil),                 // 7: kaged.toolrunner.v1.ProjectFile
+	(*ListToolsRequest)(nil),            // 8: kaged.toolrunner.v1.ListToolsRequest
+	(*Tool)(nil),                        // 9: kaged.toolrunner.v1.Tool
+	(*ReadWhen)(nil),                    // 10: kaged.toolrunner.v1.ReadWhen
+	(*ParameterMatch)(nil),              // 11: kaged.toolrunner.v1.ParameterMatch
+	(*ToolRequirement)(nil),             // 12: kaged.toolrunner.v1.ToolRequirement
+	(*ToolLimit)(nil),                   // 13: kaged.toolrunner.v1.ToolLimit
+	(*Availability)(nil),                // 14: kaged.toolrunner.v1.Availability
+	(*ToolAlias)(nil),                   // 15: kaged.toolrunner.v1.ToolAlias
+	(*ListToolsResponse)(nil),           // 16: kaged.toolrunner.v1.ListToolsResponse
+	(*ToolContext)(nil),                 // 17: kaged.toolrunner.v1.ToolContext
+	(*JobPolicy)(nil),                   // 18: kaged.toolrunner.v1.JobPolicy
+	(*RunToolRequest)(nil),              // 19: kaged.toolrunner.v1.RunToolRequest
+	(*ToolGrant)(nil),                   // 20: kaged.toolrunner.v1.ToolGrant
+	(*RunToolEvent)(nil),                // 21: kaged.toolrunner.v1.RunToolEvent
+	(*ApprovalNeeded)(nil),              // 22: kaged.toolrunner.v1.ApprovalNeeded
+	(*ToolOutput)(nil),                  // 23: kaged.toolrunner.v1.ToolOutput
+	(*ToolResult)(nil),                  // 24: kaged.toolrunner.v1.ToolResult
+	(*CancelToolRequest)(nil),           // 25: kaged.toolrunner.v1.CancelToolRequest
+	(*CancelToolResponse)(nil),          // 26: kaged.toolrunner.v1.CancelToolResponse
+	(*EndSessionRequest)(nil),           // 27: kaged.toolrunner.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),          // 28: kaged.toolrunner.v1.EndSessionResponse
+	(*WatchWorkspaceRequest)(nil),       // 29: kaged.toolrunner.v1.WatchWorkspaceRequest
+	(*WorkspaceEvent)(nil),              // 30: kaged.toolrunner.v1.WorkspaceEvent
+	(*ViewDebugRequest)(nil),            // 31: kaged.toolrunner.v1.ViewDebugRequest
+	(*ViewDebugResponse)(nil),           // 32: kaged.toolrunner.v1.ViewDebugResponse
+	(*ControlDebugRequest)(nil),         // 33: kaged.toolrunner.v1.ControlDebugRequest
+	(*ControlDebugResponse)(nil),        // 34: kaged.toolrunner.v1.ControlDebugResponse
+	(*HoldRunRequest)(nil),              // 35: kaged.toolrunner.v1.HoldRunRequest
+	(*HoldRunEvent)(nil),                // 36: kaged.toolrunner.v1.HoldRunEvent
+	(*RunOpened)(nil),                   // 37: kaged.toolrunner.v1.RunOpened
+	(*HoldCageRequest)(nil),             // 38: kaged.toolrunner.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),               // 39: kaged.toolrunner.v1.HoldCageEvent
+	(*CageOpened)(nil),                  // 40: kaged.toolrunner.v1.CageOpened
+	(*CageEnded)(nil),                   // 41: kaged.toolrunner.v1.CageEnded
+	(*ReleaseCageRequest)(nil),          // 42: kaged.toolrunner.v1.ReleaseCageRequest
+	(*ReleaseCageResponse)(nil),         // 43: kaged.toolrunner.v1.ReleaseCageResponse
+	(*ListLanguageServersRequest)(nil),  // 44: kaged.toolrunner.v1.ListLanguageServersRequest
+	(*ListLanguageServersResponse)(nil), // 45: kaged.toolrunner.v1.ListLanguageServersResponse
+	(*StopLanguageServersRequest)(nil),  // 46: kaged.toolrunner.v1.StopLanguageServersRequest
+	(*StopLanguageServersResponse)(nil), // 47: kaged.toolrunner.v1.StopLanguageServersResponse
+	(*ListProcessesRequest)(nil),        // 48: kaged.toolrunner.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),       // 49: kaged.toolrunner.v1.ListProcessesResponse
+	nil,                                 // 50: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	(*structpb.Struct)(nil),             // 51: google.protobuf.Struct
+	(*v1.Error)(nil),                    // 52: kaged.common.v1.Error
+	(*v1.CagePolicy)(nil),               // 53: kaged.common.v1.CagePolicy
+	(*v1.LanguageServer)(nil),           // 54: kaged.common.v1.LanguageServer
+	(*v1.Debugging)(nil),                // 55: kaged.common.v1.Debugging
+	(*v1.ApprovalSubject)(nil),          // 56: kaged.common.v1.ApprovalSubject
+	(*v1.AuditRecord)(nil),              // 57: kaged.common.v1.AuditRecord
+	(*v1.DebugSession)(nil),             // 58: kaged.common.v1.DebugSession
+	(*v1.DebugView)(nil),                // 59: kaged.common.v1.DebugView
+	(*v1.DebugState)(nil),               // 60: kaged.common.v1.DebugState
+	(*v1.DebugVariable)(nil),            // 61: kaged.common.v1.DebugVariable
+	(*v1.DebugEvent)(nil),               // 62: kaged.common.v1.DebugEvent
+	(*v1.NetworkAttempt)(nil),           // 63: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),              // 64: kaged.common.v1.CageFinding
+	(*v1.RunningLanguageServer)(nil),    // 65: kaged.common.v1.RunningLanguageServer
+	(*v1.RunningProcess)(nil),           // 66: kaged.common.v1.RunningProcess
+	(*v1.RunningCage)(nil),              // 67: kaged.common.v1.RunningCage
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
-	44, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	5,  // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
+	50, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	7,  // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
 	0,  // 2: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
-	15, // 3: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	45, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	45, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	17, // 3: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	51, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	51, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
 	1,  // 6: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
-	13, // 7: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
-	10, // 8: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
-	11, // 9: kaged.toolrunner.v1.Tool.limits:type_name -> kaged.toolrunner.v1.ToolLimit
-	12, // 10: kaged.toolrunner.v1.Tool.availability:type_name -> kaged.toolrunner.v1.Availability
-	8,  // 11: kaged.toolrunner.v1.Tool.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
-	9,  // 12: kaged.toolrunner.v1.ReadWhen.parameters:type_name -> kaged.toolrunner.v1.ParameterMatch
-	2,  // 13: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
-	46, // 14: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
-	45, // 15: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
-	8,  // 16: kaged.toolrunner.v1.ToolAlias.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
-	7,  // 17: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
-	47, // 18: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
-	16, // 19: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
-	48, // 20: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
-	15, // 21: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	18, // 22: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
-	21, // 23: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
-	22, // 24: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
-	20, // 25: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
-	49, // 26: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
-	50, // 27: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
-	46, // 28: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	50, // 29: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
-	50, // 30: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
-	50, // 31: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
-	15, // 32: kaged.toolrunner.v1.HoldRunRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	31, // 33: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
-	15, // 34: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	34, // 35: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
-	51, // 36: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	35, // 37: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
-	52, // 38: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	52, // 39: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
-	53, // 40: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	53, // 41: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	54, // 42: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
-	55, // 43: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
-	3,  // 44: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
-	6,  // 45: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
-	17, // 46: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
-	23, // 47: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
-	29, // 48: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
-	27, // 49: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
-	32, // 50: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
-	36, // 51: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
-	42, // 52: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
-	38, // 53: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
-	40, // 54: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
-	25, // 55: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	4,  // 56: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	14, // 57: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	19, // 58: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	24, // 59: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
-	30, // 60: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
-	28, // 61: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
-	33, // 62: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
-	37, // 63: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
-	43, // 64: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
-	39, // 65: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
-	41, // 66: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
-	26, // 67: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	56, // [56:68] is the sub-list for method output_type
-	44, // [44:56] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	15, // 7: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
+	12, // 8: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
+	13, // 9: kaged.toolrunner.v1.Tool.limits:type_name -> kaged.toolrunner.v1.ToolLimit
+	14, // 10: kaged.toolrunner.v1.Tool.availability:type_name -> kaged.toolrunner.v1.Availability
+	10, // 11: kaged.toolrunner.v1.Tool.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
+	10, // 12: kaged.toolrunner.v1.Tool.wait_when:type_name -> kaged.toolrunner.v1.ReadWhen
+	11, // 13: kaged.toolrunner.v1.ReadWhen.parameters:type_name -> kaged.toolrunner.v1.ParameterMatch
+	2,  // 14: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
+	52, // 15: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
+	51, // 16: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
+	10, // 17: kaged.toolrunner.v1.ToolAlias.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
+	9,  // 18: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
+	53, // 19: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
+	18, // 20: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
+	54, // 21: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
+	55, // 22: kaged.toolrunner.v1.ToolContext.debugging:type_name -> kaged.common.v1.Debugging
+	17, // 23: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	20, // 24: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
+	23, // 25: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
+	24, // 26: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
+	22, // 27: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
+	56, // 28: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
+	57, // 29: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
+	52, // 30: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	57, // 31: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	57, // 32: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
+	57, // 33: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
+	58, // 34: kaged.toolrunner.v1.ViewDebugResponse.sessions:type_name -> kaged.common.v1.DebugSession
+	59, // 35: kaged.toolrunner.v1.ViewDebugResponse.view:type_name -> kaged.common.v1.DebugView
+	60, // 36: kaged.toolrunner.v1.ControlDebugResponse.state:type_name -> kaged.common.v1.DebugState
+	61, // 37: kaged.toolrunner.v1.ControlDebugResponse.result:type_name -> kaged.common.v1.DebugVariable
+	17, // 38: kaged.toolrunner.v1.HoldRunRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	37, // 39: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
+	62, // 40: kaged.toolrunner.v1.HoldRunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	17, // 41: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	40, // 42: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
+	63, // 43: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	41, // 44: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
+	64, // 45: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	64, // 46: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	65, // 47: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	65, // 48: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	66, // 49: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	67, // 50: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	3,  // 51: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
+	5,  // 52: kaged.toolrunner.v1.ToolRunnerService.WriteProject:input_type -> kaged.toolrunner.v1.WriteProjectRequest
+	8,  // 53: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
+	19, // 54: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
+	25, // 55: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
+	35, // 56: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
+	29, // 57: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
+	38, // 58: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
+	42, // 59: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
+	48, // 60: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
+	44, // 61: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
+	46, // 62: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
+	31, // 63: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:input_type -> kaged.toolrunner.v1.ViewDebugRequest
+	33, // 64: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:input_type -> kaged.toolrunner.v1.ControlDebugRequest
+	27, // 65: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	4,  // 66: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	6,  // 67: kaged.toolrunner.v1.ToolRunnerService.WriteProject:output_type -> kaged.toolrunner.v1.WriteProjectResponse
+	16, // 68: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	21, // 69: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	26, // 70: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
+	36, // 71: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
+	30, // 72: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
+	39, // 73: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
+	43, // 74: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
+	49, // 75: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
+	45, // 76: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
+	47, // 77: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
+	32, // 78: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:output_type -> kaged.toolrunner.v1.ViewDebugResponse
+	34, // 79: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:output_type -> kaged.toolrunner.v1.ControlDebugResponse
+	28, // 80: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	66, // [66:81] is the sub-list for method output_type
+	51, // [51:66] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_kaged_toolrunner_v1_tool_runner_service_proto_init() }
@@ -3317,18 +3830,19 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 	if File_kaged_toolrunner_v1_tool_runner_service_proto != nil {
 		return
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18].OneofWrappers = []any{
 		(*RunToolEvent_Output)(nil),
 		(*RunToolEvent_Result)(nil),
 		(*RunToolEvent_Approval)(nil),
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27].OneofWrappers = []any{
 		(*WorkspaceEvent_Record)(nil),
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33].OneofWrappers = []any{
 		(*HoldRunEvent_Opened)(nil),
+		(*HoldRunEvent_Debug)(nil),
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[30].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36].OneofWrappers = []any{
 		(*HoldCageEvent_Opened)(nil),
 		(*HoldCageEvent_Network)(nil),
 		(*HoldCageEvent_Ended)(nil),
@@ -3339,7 +3853,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc), len(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   42,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	ToolRunnerService_ReadProject_FullMethodName         = "/kaged.toolrunner.v1.ToolRunnerService/ReadProject"
+	ToolRunnerService_WriteProject_FullMethodName        = "/kaged.toolrunner.v1.ToolRunnerService/WriteProject"
 	ToolRunnerService_ListTools_FullMethodName           = "/kaged.toolrunner.v1.ToolRunnerService/ListTools"
 	ToolRunnerService_RunTool_FullMethodName             = "/kaged.toolrunner.v1.ToolRunnerService/RunTool"
 	ToolRunnerService_CancelTool_FullMethodName          = "/kaged.toolrunner.v1.ToolRunnerService/CancelTool"
@@ -30,6 +31,8 @@ const (
 	ToolRunnerService_ListProcesses_FullMethodName       = "/kaged.toolrunner.v1.ToolRunnerService/ListProcesses"
 	ToolRunnerService_ListLanguageServers_FullMethodName = "/kaged.toolrunner.v1.ToolRunnerService/ListLanguageServers"
 	ToolRunnerService_StopLanguageServers_FullMethodName = "/kaged.toolrunner.v1.ToolRunnerService/StopLanguageServers"
+	ToolRunnerService_ViewDebug_FullMethodName           = "/kaged.toolrunner.v1.ToolRunnerService/ViewDebug"
+	ToolRunnerService_ControlDebug_FullMethodName        = "/kaged.toolrunner.v1.ToolRunnerService/ControlDebug"
 	ToolRunnerService_EndSession_FullMethodName          = "/kaged.toolrunner.v1.ToolRunnerService/EndSession"
 )
 
@@ -42,6 +45,11 @@ type ToolRunnerServiceClient interface {
 	// ReadProject returns files of a project as they are now. It never fails for one file: each says what became of it.
 	// Fails with not_found if root is not a folder.
 	ReadProject(ctx context.Context, in *ReadProjectRequest, opts ...grpc.CallOption) (*ReadProjectResponse, error)
+	// WriteProject replaces a file of a project as a whole, or makes it, while no call of an agent changes it. Fails with not_found if
+	// root is not a folder, with invalid_params for a path that leaves the project, with capability_denied for one that goes through a link or lies
+	// in a repository's own folder, with file_too_large, with file_changed_since_read if the file is another than was_sha256
+	// says, and with file_busy; then nothing has changed.
+	WriteProject(ctx context.Context, in *WriteProjectRequest, opts ...grpc.CallOption) (*WriteProjectResponse, error)
 	// ListTools returns the catalogue in its canonical order, and, for a caller that is named, what it can use of it.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
 	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool that
@@ -78,6 +86,10 @@ type ToolRunnerServiceClient interface {
 	ListLanguageServers(ctx context.Context, in *ListLanguageServersRequest, opts ...grpc.CallOption) (*ListLanguageServersResponse, error)
 	// StopLanguageServers ends them and forgets their crashes; the next question starts them again.
 	StopLanguageServers(ctx context.Context, in *StopLanguageServersRequest, opts ...grpc.CallOption) (*StopLanguageServersResponse, error)
+	// ViewDebug shows a debug session of a session to people; it changes nothing.
+	ViewDebug(ctx context.Context, in *ViewDebugRequest, opts ...grpc.CallOption) (*ViewDebugResponse, error)
+	// ControlDebug moves a debugged program for an operator; the agent's next answer says so. Fails as DAPPoolService.Control does.
+	ControlDebug(ctx context.Context, in *ControlDebugRequest, opts ...grpc.CallOption) (*ControlDebugResponse, error)
 	// EndSession forgets a session's read records and ends its processes. It returns the records of processes whose end nobody
 	// has recorded; asked again, it returns them again.
 	EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error)
@@ -95,6 +107,16 @@ func (c *toolRunnerServiceClient) ReadProject(ctx context.Context, in *ReadProje
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReadProjectResponse)
 	err := c.cc.Invoke(ctx, ToolRunnerService_ReadProject_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *toolRunnerServiceClient) WriteProject(ctx context.Context, in *WriteProjectRequest, opts ...grpc.CallOption) (*WriteProjectResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WriteProjectResponse)
+	err := c.cc.Invoke(ctx, ToolRunnerService_WriteProject_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -231,6 +253,26 @@ func (c *toolRunnerServiceClient) StopLanguageServers(ctx context.Context, in *S
 	return out, nil
 }
 
+func (c *toolRunnerServiceClient) ViewDebug(ctx context.Context, in *ViewDebugRequest, opts ...grpc.CallOption) (*ViewDebugResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ViewDebugResponse)
+	err := c.cc.Invoke(ctx, ToolRunnerService_ViewDebug_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *toolRunnerServiceClient) ControlDebug(ctx context.Context, in *ControlDebugRequest, opts ...grpc.CallOption) (*ControlDebugResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ControlDebugResponse)
+	err := c.cc.Invoke(ctx, ToolRunnerService_ControlDebug_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *toolRunnerServiceClient) EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(EndSessionResponse)
@@ -250,6 +292,11 @@ type ToolRunnerServiceServer interface {
 	// ReadProject returns files of a project as they are now. It never fails for one file: each says what became of it.
 	// Fails with not_found if root is not a folder.
 	ReadProject(context.Context, *ReadProjectRequest) (*ReadProjectResponse, error)
+	// WriteProject replaces a file of a project as a whole, or makes it, while no call of an agent changes it. Fails with not_found if
+	// root is not a folder, with invalid_params for a path that leaves the project, with capability_denied for one that goes through a link or lies
+	// in a repository's own folder, with file_too_large, with file_changed_since_read if the file is another than was_sha256
+	// says, and with file_busy; then nothing has changed.
+	WriteProject(context.Context, *WriteProjectRequest) (*WriteProjectResponse, error)
 	// ListTools returns the catalogue in its canonical order, and, for a caller that is named, what it can use of it.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
 	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool that
@@ -286,6 +333,10 @@ type ToolRunnerServiceServer interface {
 	ListLanguageServers(context.Context, *ListLanguageServersRequest) (*ListLanguageServersResponse, error)
 	// StopLanguageServers ends them and forgets their crashes; the next question starts them again.
 	StopLanguageServers(context.Context, *StopLanguageServersRequest) (*StopLanguageServersResponse, error)
+	// ViewDebug shows a debug session of a session to people; it changes nothing.
+	ViewDebug(context.Context, *ViewDebugRequest) (*ViewDebugResponse, error)
+	// ControlDebug moves a debugged program for an operator; the agent's next answer says so. Fails as DAPPoolService.Control does.
+	ControlDebug(context.Context, *ControlDebugRequest) (*ControlDebugResponse, error)
 	// EndSession forgets a session's read records and ends its processes. It returns the records of processes whose end nobody
 	// has recorded; asked again, it returns them again.
 	EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error)
@@ -301,6 +352,9 @@ type UnimplementedToolRunnerServiceServer struct{}
 
 func (UnimplementedToolRunnerServiceServer) ReadProject(context.Context, *ReadProjectRequest) (*ReadProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReadProject not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) WriteProject(context.Context, *WriteProjectRequest) (*WriteProjectResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method WriteProject not implemented")
 }
 func (UnimplementedToolRunnerServiceServer) ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTools not implemented")
@@ -331,6 +385,12 @@ func (UnimplementedToolRunnerServiceServer) ListLanguageServers(context.Context,
 }
 func (UnimplementedToolRunnerServiceServer) StopLanguageServers(context.Context, *StopLanguageServersRequest) (*StopLanguageServersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StopLanguageServers not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) ViewDebug(context.Context, *ViewDebugRequest) (*ViewDebugResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ViewDebug not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) ControlDebug(context.Context, *ControlDebugRequest) (*ControlDebugResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ControlDebug not implemented")
 }
 func (UnimplementedToolRunnerServiceServer) EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndSession not implemented")
@@ -370,6 +430,24 @@ func _ToolRunnerService_ReadProject_Handler(srv interface{}, ctx context.Context
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ToolRunnerServiceServer).ReadProject(ctx, req.(*ReadProjectRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ToolRunnerService_WriteProject_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WriteProjectRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolRunnerServiceServer).WriteProject(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolRunnerService_WriteProject_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolRunnerServiceServer).WriteProject(ctx, req.(*WriteProjectRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -522,6 +600,42 @@ func _ToolRunnerService_StopLanguageServers_Handler(srv interface{}, ctx context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ToolRunnerService_ViewDebug_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ViewDebugRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolRunnerServiceServer).ViewDebug(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolRunnerService_ViewDebug_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolRunnerServiceServer).ViewDebug(ctx, req.(*ViewDebugRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ToolRunnerService_ControlDebug_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ControlDebugRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolRunnerServiceServer).ControlDebug(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolRunnerService_ControlDebug_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolRunnerServiceServer).ControlDebug(ctx, req.(*ControlDebugRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ToolRunnerService_EndSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(EndSessionRequest)
 	if err := dec(in); err != nil {
@@ -552,6 +666,10 @@ var ToolRunnerService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ToolRunnerService_ReadProject_Handler,
 		},
 		{
+			MethodName: "WriteProject",
+			Handler:    _ToolRunnerService_WriteProject_Handler,
+		},
+		{
 			MethodName: "ListTools",
 			Handler:    _ToolRunnerService_ListTools_Handler,
 		},
@@ -574,6 +692,14 @@ var ToolRunnerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "StopLanguageServers",
 			Handler:    _ToolRunnerService_StopLanguageServers_Handler,
+		},
+		{
+			MethodName: "ViewDebug",
+			Handler:    _ToolRunnerService_ViewDebug_Handler,
+		},
+		{
+			MethodName: "ControlDebug",
+			Handler:    _ToolRunnerService_ControlDebug_Handler,
 		},
 		{
 			MethodName: "EndSession",

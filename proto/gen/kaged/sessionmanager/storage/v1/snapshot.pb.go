@@ -90,8 +90,10 @@ type CompiledProject struct {
 	ToolsOff []string `protobuf:"bytes,5,rep,name=tools_off,json=toolsOff,proto3" json:"tools_off,omitempty"`
 	// The language servers that the project declares.
 	LanguageServers []*LanguageServer `protobuf:"bytes,6,rep,name=language_servers,json=languageServers,proto3" json:"language_servers,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// How the project's programs are debugged; unset where its files do not say.
+	Debugging     *Debugging `protobuf:"bytes,7,opt,name=debugging,proto3" json:"debugging,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CompiledProject) Reset() {
@@ -166,6 +168,13 @@ func (x *CompiledProject) GetLanguageServers() []*LanguageServer {
 	return nil
 }
 
+func (x *CompiledProject) GetDebugging() *Debugging {
+	if x != nil {
+		return x.Debugging
+	}
+	return nil
+}
+
 // LanguageServer is a language server that a project declares.
 type LanguageServer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -230,6 +239,189 @@ func (x *LanguageServer) GetExtensions() []string {
 	return nil
 }
 
+// DebugAdapter is a debug adapter that a project declares.
+type DebugAdapter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The runtime, such as lua.
+	Runtime string `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	// The program and its arguments.
+	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
+	// The text that it prints before the address it listens at; empty for one that speaks over its standard files.
+	Announces string `protobuf:"bytes,3,opt,name=announces,proto3" json:"announces,omitempty"`
+	// The type that it wants to be told, empty for the runtime's name.
+	Type          string `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DebugAdapter) Reset() {
+	*x = DebugAdapter{}
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DebugAdapter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DebugAdapter) ProtoMessage() {}
+
+func (x *DebugAdapter) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DebugAdapter.ProtoReflect.Descriptor instead.
+func (*DebugAdapter) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DebugAdapter) GetRuntime() string {
+	if x != nil {
+		return x.Runtime
+	}
+	return ""
+}
+
+func (x *DebugAdapter) GetCommand() []string {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *DebugAdapter) GetAnnounces() string {
+	if x != nil {
+		return x.Announces
+	}
+	return ""
+}
+
+func (x *DebugAdapter) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+// DebugConfiguration is an entry of a project's .vscode/launch.json.
+type DebugConfiguration struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The entry as JSON.
+	Json          string `protobuf:"bytes,2,opt,name=json,proto3" json:"json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DebugConfiguration) Reset() {
+	*x = DebugConfiguration{}
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DebugConfiguration) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DebugConfiguration) ProtoMessage() {}
+
+func (x *DebugConfiguration) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DebugConfiguration.ProtoReflect.Descriptor instead.
+func (*DebugConfiguration) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *DebugConfiguration) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DebugConfiguration) GetJson() string {
+	if x != nil {
+		return x.Json
+	}
+	return ""
+}
+
+// Debugging is how a project's programs are debugged, as its files say.
+type Debugging struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The debug adapters, by runtime.
+	Adapters []*DebugAdapter `protobuf:"bytes,1,rep,name=adapters,proto3" json:"adapters,omitempty"`
+	// The entries of .vscode/launch.json, in their order.
+	Configurations []*DebugConfiguration `protobuf:"bytes,2,rep,name=configurations,proto3" json:"configurations,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Debugging) Reset() {
+	*x = Debugging{}
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Debugging) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Debugging) ProtoMessage() {}
+
+func (x *Debugging) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Debugging.ProtoReflect.Descriptor instead.
+func (*Debugging) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Debugging) GetAdapters() []*DebugAdapter {
+	if x != nil {
+		return x.Adapters
+	}
+	return nil
+}
+
+func (x *Debugging) GetConfigurations() []*DebugConfiguration {
+	if x != nil {
+		return x.Configurations
+	}
+	return nil
+}
+
 // AgentNode is one agent of the tree.
 type AgentNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -262,14 +454,20 @@ type AgentNode struct {
 	// Whether one of its tools changes files or runs programs; unset in snapshots of before it was noted.
 	Writes *bool `protobuf:"varint,14,opt,name=writes,proto3,oneof" json:"writes,omitempty"`
 	// What one call of it may use, with all agents below; unset for no limit.
-	Budget        *AgentBudget `protobuf:"bytes,15,opt,name=budget,proto3" json:"budget,omitempty"`
+	Budget *AgentBudget `protobuf:"bytes,15,opt,name=budget,proto3" json:"budget,omitempty"`
+	// Whether its calls are given what its caller and the operator have said. Not of the root.
+	ParentContext bool `protobuf:"varint,16,opt,name=parent_context,json=parentContext,proto3" json:"parent_context,omitempty"`
+	// Rules for its requests, unset for none.
+	Policy *AgentPolicy `protobuf:"bytes,17,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Whether todos that it proposes are written down without the root agent's review.
+	AutoTodos     bool `protobuf:"varint,18,opt,name=auto_todos,json=autoTodos,proto3" json:"auto_todos,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AgentNode) Reset() {
 	*x = AgentNode{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[2]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -281,7 +479,7 @@ func (x *AgentNode) String() string {
 func (*AgentNode) ProtoMessage() {}
 
 func (x *AgentNode) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[2]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -294,7 +492,7 @@ func (x *AgentNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentNode.ProtoReflect.Descriptor instead.
 func (*AgentNode) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{2}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AgentNode) GetKey() string {
@@ -402,6 +600,146 @@ func (x *AgentNode) GetBudget() *AgentBudget {
 	return nil
 }
 
+func (x *AgentNode) GetParentContext() bool {
+	if x != nil {
+		return x.ParentContext
+	}
+	return false
+}
+
+func (x *AgentNode) GetPolicy() *AgentPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *AgentNode) GetAutoTodos() bool {
+	if x != nil {
+		return x.AutoTodos
+	}
+	return false
+}
+
+// AgentPolicy are rules for what one agent's model is sent. Zero values are not set.
+type AgentPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The most tokens of one request, by estimate.
+	TokenHardLimit int64 `protobuf:"varint,1,opt,name=token_hard_limit,json=tokenHardLimit,proto3" json:"token_hard_limit,omitempty"`
+	// Texts that the model must not see.
+	ContentGates []*ContentGate `protobuf:"bytes,2,rep,name=content_gates,json=contentGates,proto3" json:"content_gates,omitempty"`
+	// Whether secrets that tell themselves by their form are sent.
+	ShowSecrets   bool `protobuf:"varint,3,opt,name=show_secrets,json=showSecrets,proto3" json:"show_secrets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentPolicy) Reset() {
+	*x = AgentPolicy{}
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentPolicy) ProtoMessage() {}
+
+func (x *AgentPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentPolicy.ProtoReflect.Descriptor instead.
+func (*AgentPolicy) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *AgentPolicy) GetTokenHardLimit() int64 {
+	if x != nil {
+		return x.TokenHardLimit
+	}
+	return 0
+}
+
+func (x *AgentPolicy) GetContentGates() []*ContentGate {
+	if x != nil {
+		return x.ContentGates
+	}
+	return nil
+}
+
+func (x *AgentPolicy) GetShowSecrets() bool {
+	if x != nil {
+		return x.ShowSecrets
+	}
+	return false
+}
+
+// ContentGate keeps a text from a model.
+type ContentGate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The text.
+	Pattern string `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	// Whether it is left out, instead of being replaced by a marker.
+	Strip         bool `protobuf:"varint,2,opt,name=strip,proto3" json:"strip,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContentGate) Reset() {
+	*x = ContentGate{}
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContentGate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContentGate) ProtoMessage() {}
+
+func (x *ContentGate) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContentGate.ProtoReflect.Descriptor instead.
+func (*ContentGate) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ContentGate) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *ContentGate) GetStrip() bool {
+	if x != nil {
+		return x.Strip
+	}
+	return false
+}
+
 // AgentBudget bounds one call of an agent, with all agents below it. Zero values are not set.
 type AgentBudget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -425,7 +763,7 @@ type AgentBudget struct {
 
 func (x *AgentBudget) Reset() {
 	*x = AgentBudget{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[3]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -437,7 +775,7 @@ func (x *AgentBudget) String() string {
 func (*AgentBudget) ProtoMessage() {}
 
 func (x *AgentBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[3]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -450,7 +788,7 @@ func (x *AgentBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentBudget.ProtoReflect.Descriptor instead.
 func (*AgentBudget) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{3}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AgentBudget) GetNanoUsd() int64 {
@@ -532,7 +870,7 @@ type CagePolicy struct {
 
 func (x *CagePolicy) Reset() {
 	*x = CagePolicy{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[4]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -544,7 +882,7 @@ func (x *CagePolicy) String() string {
 func (*CagePolicy) ProtoMessage() {}
 
 func (x *CagePolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[4]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -557,7 +895,7 @@ func (x *CagePolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CagePolicy.ProtoReflect.Descriptor instead.
 func (*CagePolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{4}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CagePolicy) GetFs() []*CageMount {
@@ -645,7 +983,7 @@ type CageMount struct {
 
 func (x *CageMount) Reset() {
 	*x = CageMount{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[5]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +995,7 @@ func (x *CageMount) String() string {
 func (*CageMount) ProtoMessage() {}
 
 func (x *CageMount) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[5]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +1008,7 @@ func (x *CageMount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageMount.ProtoReflect.Descriptor instead.
 func (*CageMount) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{5}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CageMount) GetMode() string {
@@ -713,7 +1051,7 @@ type CageLimits struct {
 
 func (x *CageLimits) Reset() {
 	*x = CageLimits{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[6]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -725,7 +1063,7 @@ func (x *CageLimits) String() string {
 func (*CageLimits) ProtoMessage() {}
 
 func (x *CageLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[6]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -738,7 +1076,7 @@ func (x *CageLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageLimits.ProtoReflect.Descriptor instead.
 func (*CageLimits) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{6}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CageLimits) GetMemoryBytes() int64 {
@@ -780,20 +1118,32 @@ var File_kaged_sessionmanager_storage_v1_snapshot_proto protoreflect.FileDescrip
 
 const file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
-	".kaged/sessionmanager/storage/v1/snapshot.proto\x12\x1fkaged.sessionmanager.storage.v1\"\xa0\x02\n" +
+	".kaged/sessionmanager/storage/v1/snapshot.proto\x12\x1fkaged.sessionmanager.storage.v1\"\xea\x02\n" +
 	"\x0fCompiledProject\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x05R\aversion\x12>\n" +
 	"\x04root\x18\x04 \x01(\v2*.kaged.sessionmanager.storage.v1.AgentNodeR\x04root\x12\x1b\n" +
 	"\ttools_off\x18\x05 \x03(\tR\btoolsOff\x12Z\n" +
-	"\x10language_servers\x18\x06 \x03(\v2/.kaged.sessionmanager.storage.v1.LanguageServerR\x0flanguageServers\"^\n" +
+	"\x10language_servers\x18\x06 \x03(\v2/.kaged.sessionmanager.storage.v1.LanguageServerR\x0flanguageServers\x12H\n" +
+	"\tdebugging\x18\a \x01(\v2*.kaged.sessionmanager.storage.v1.DebuggingR\tdebugging\"^\n" +
 	"\x0eLanguageServer\x12\x12\n" +
 	"\x04lang\x18\x01 \x01(\tR\x04lang\x12\x18\n" +
 	"\acommand\x18\x02 \x03(\tR\acommand\x12\x1e\n" +
 	"\n" +
 	"extensions\x18\x03 \x03(\tR\n" +
-	"extensions\"\xbd\x06\n" +
+	"extensions\"t\n" +
+	"\fDebugAdapter\x12\x18\n" +
+	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\x18\n" +
+	"\acommand\x18\x02 \x03(\tR\acommand\x12\x1c\n" +
+	"\tannounces\x18\x03 \x01(\tR\tannounces\x12\x12\n" +
+	"\x04type\x18\x04 \x01(\tR\x04type\"<\n" +
+	"\x12DebugConfiguration\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04json\x18\x02 \x01(\tR\x04json\"\xb3\x01\n" +
+	"\tDebugging\x12I\n" +
+	"\badapters\x18\x01 \x03(\v2-.kaged.sessionmanager.storage.v1.DebugAdapterR\badapters\x12[\n" +
+	"\x0econfigurations\x18\x02 \x03(\v23.kaged.sessionmanager.storage.v1.DebugConfigurationR\x0econfigurations\"\xc9\a\n" +
 	"\tAgentNode\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
@@ -811,14 +1161,25 @@ const file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc = "" +
 	"\x1finclude_tool_results_in_context\x18\f \x01(\bR\x1bincludeToolResultsInContext\x12^\n" +
 	"\ftool_aliases\x18\r \x03(\v2;.kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntryR\vtoolAliases\x12\x1b\n" +
 	"\x06writes\x18\x0e \x01(\bH\x02R\x06writes\x88\x01\x01\x12D\n" +
-	"\x06budget\x18\x0f \x01(\v2,.kaged.sessionmanager.storage.v1.AgentBudgetR\x06budget\x1a>\n" +
+	"\x06budget\x18\x0f \x01(\v2,.kaged.sessionmanager.storage.v1.AgentBudgetR\x06budget\x12%\n" +
+	"\x0eparent_context\x18\x10 \x01(\bR\rparentContext\x12D\n" +
+	"\x06policy\x18\x11 \x01(\v2,.kaged.sessionmanager.storage.v1.AgentPolicyR\x06policy\x12\x1d\n" +
+	"\n" +
+	"auto_todos\x18\x12 \x01(\bR\tautoTodos\x1a>\n" +
 	"\x10ToolAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_max_stepsB\x14\n" +
 	"\x12_max_output_tokensB\t\n" +
-	"\a_writes\"\xd5\x01\n" +
+	"\a_writes\"\xad\x01\n" +
+	"\vAgentPolicy\x12(\n" +
+	"\x10token_hard_limit\x18\x01 \x01(\x03R\x0etokenHardLimit\x12Q\n" +
+	"\rcontent_gates\x18\x02 \x03(\v2,.kaged.sessionmanager.storage.v1.ContentGateR\fcontentGates\x12!\n" +
+	"\fshow_secrets\x18\x03 \x01(\bR\vshowSecrets\"=\n" +
+	"\vContentGate\x12\x18\n" +
+	"\apattern\x18\x01 \x01(\tR\apattern\x12\x14\n" +
+	"\x05strip\x18\x02 \x01(\bR\x05strip\"\xd5\x01\n" +
 	"\vAgentBudget\x12\x19\n" +
 	"\bnano_usd\x18\x01 \x01(\x03R\ananoUsd\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12\x14\n" +
@@ -878,35 +1239,45 @@ func file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_sessionmanager_storage_v1_snapshot_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_kaged_sessionmanager_storage_v1_snapshot_proto_goTypes = []any{
-	(CrashPolicy)(0),        // 0: kaged.sessionmanager.storage.v1.CrashPolicy
-	(*CompiledProject)(nil), // 1: kaged.sessionmanager.storage.v1.CompiledProject
-	(*LanguageServer)(nil),  // 2: kaged.sessionmanager.storage.v1.LanguageServer
-	(*AgentNode)(nil),       // 3: kaged.sessionmanager.storage.v1.AgentNode
-	(*AgentBudget)(nil),     // 4: kaged.sessionmanager.storage.v1.AgentBudget
-	(*CagePolicy)(nil),      // 5: kaged.sessionmanager.storage.v1.CagePolicy
-	(*CageMount)(nil),       // 6: kaged.sessionmanager.storage.v1.CageMount
-	(*CageLimits)(nil),      // 7: kaged.sessionmanager.storage.v1.CageLimits
-	nil,                     // 8: kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
-	nil,                     // 9: kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
+	(CrashPolicy)(0),           // 0: kaged.sessionmanager.storage.v1.CrashPolicy
+	(*CompiledProject)(nil),    // 1: kaged.sessionmanager.storage.v1.CompiledProject
+	(*LanguageServer)(nil),     // 2: kaged.sessionmanager.storage.v1.LanguageServer
+	(*DebugAdapter)(nil),       // 3: kaged.sessionmanager.storage.v1.DebugAdapter
+	(*DebugConfiguration)(nil), // 4: kaged.sessionmanager.storage.v1.DebugConfiguration
+	(*Debugging)(nil),          // 5: kaged.sessionmanager.storage.v1.Debugging
+	(*AgentNode)(nil),          // 6: kaged.sessionmanager.storage.v1.AgentNode
+	(*AgentPolicy)(nil),        // 7: kaged.sessionmanager.storage.v1.AgentPolicy
+	(*ContentGate)(nil),        // 8: kaged.sessionmanager.storage.v1.ContentGate
+	(*AgentBudget)(nil),        // 9: kaged.sessionmanager.storage.v1.AgentBudget
+	(*CagePolicy)(nil),         // 10: kaged.sessionmanager.storage.v1.CagePolicy
+	(*CageMount)(nil),          // 11: kaged.sessionmanager.storage.v1.CageMount
+	(*CageLimits)(nil),         // 12: kaged.sessionmanager.storage.v1.CageLimits
+	nil,                        // 13: kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
+	nil,                        // 14: kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
 }
 var file_kaged_sessionmanager_storage_v1_snapshot_proto_depIdxs = []int32{
-	3,  // 0: kaged.sessionmanager.storage.v1.CompiledProject.root:type_name -> kaged.sessionmanager.storage.v1.AgentNode
+	6,  // 0: kaged.sessionmanager.storage.v1.CompiledProject.root:type_name -> kaged.sessionmanager.storage.v1.AgentNode
 	2,  // 1: kaged.sessionmanager.storage.v1.CompiledProject.language_servers:type_name -> kaged.sessionmanager.storage.v1.LanguageServer
-	5,  // 2: kaged.sessionmanager.storage.v1.AgentNode.cage:type_name -> kaged.sessionmanager.storage.v1.CagePolicy
-	3,  // 3: kaged.sessionmanager.storage.v1.AgentNode.children:type_name -> kaged.sessionmanager.storage.v1.AgentNode
-	0,  // 4: kaged.sessionmanager.storage.v1.AgentNode.on_crash:type_name -> kaged.sessionmanager.storage.v1.CrashPolicy
-	8,  // 5: kaged.sessionmanager.storage.v1.AgentNode.tool_aliases:type_name -> kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
-	4,  // 6: kaged.sessionmanager.storage.v1.AgentNode.budget:type_name -> kaged.sessionmanager.storage.v1.AgentBudget
-	6,  // 7: kaged.sessionmanager.storage.v1.CagePolicy.fs:type_name -> kaged.sessionmanager.storage.v1.CageMount
-	9,  // 8: kaged.sessionmanager.storage.v1.CagePolicy.env:type_name -> kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
-	7,  // 9: kaged.sessionmanager.storage.v1.CagePolicy.limits:type_name -> kaged.sessionmanager.storage.v1.CageLimits
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	5,  // 2: kaged.sessionmanager.storage.v1.CompiledProject.debugging:type_name -> kaged.sessionmanager.storage.v1.Debugging
+	3,  // 3: kaged.sessionmanager.storage.v1.Debugging.adapters:type_name -> kaged.sessionmanager.storage.v1.DebugAdapter
+	4,  // 4: kaged.sessionmanager.storage.v1.Debugging.configurations:type_name -> kaged.sessionmanager.storage.v1.DebugConfiguration
+	10, // 5: kaged.sessionmanager.storage.v1.AgentNode.cage:type_name -> kaged.sessionmanager.storage.v1.CagePolicy
+	6,  // 6: kaged.sessionmanager.storage.v1.AgentNode.children:type_name -> kaged.sessionmanager.storage.v1.AgentNode
+	0,  // 7: kaged.sessionmanager.storage.v1.AgentNode.on_crash:type_name -> kaged.sessionmanager.storage.v1.CrashPolicy
+	13, // 8: kaged.sessionmanager.storage.v1.AgentNode.tool_aliases:type_name -> kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
+	9,  // 9: kaged.sessionmanager.storage.v1.AgentNode.budget:type_name -> kaged.sessionmanager.storage.v1.AgentBudget
+	7,  // 10: kaged.sessionmanager.storage.v1.AgentNode.policy:type_name -> kaged.sessionmanager.storage.v1.AgentPolicy
+	8,  // 11: kaged.sessionmanager.storage.v1.AgentPolicy.content_gates:type_name -> kaged.sessionmanager.storage.v1.ContentGate
+	11, // 12: kaged.sessionmanager.storage.v1.CagePolicy.fs:type_name -> kaged.sessionmanager.storage.v1.CageMount
+	14, // 13: kaged.sessionmanager.storage.v1.CagePolicy.env:type_name -> kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
+	12, // 14: kaged.sessionmanager.storage.v1.CagePolicy.limits:type_name -> kaged.sessionmanager.storage.v1.CageLimits
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sessionmanager_storage_v1_snapshot_proto_init() }
@@ -914,14 +1285,14 @@ func file_kaged_sessionmanager_storage_v1_snapshot_proto_init() {
 	if File_kaged_sessionmanager_storage_v1_snapshot_proto != nil {
 		return
 	}
-	file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[2].OneofWrappers = []any{}
+	file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc), len(file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
