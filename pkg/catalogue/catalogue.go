@@ -26,7 +26,9 @@ type Tool struct {
 	// Parallel says whether calls of one turn may run side by side.
 	Parallel bool
 	// ReadWhen describes the calls that only look, of a tool that writes.
-	ReadWhen toolcall.ReadWhen
+	ReadWhen toolcall.When
+	// WaitWhen describes the calls that wait for what goes on elsewhere, also those by an alias without an action.
+	WaitWhen toolcall.When
 	// Aliases are other names it answers to.
 	Aliases []Alias
 }
@@ -36,7 +38,7 @@ type Alias struct {
 	Name, Description string
 	Schema            json.RawMessage
 	// ReadWhen describes the calls by this name that only look.
-	ReadWhen toolcall.ReadWhen
+	ReadWhen toolcall.When
 	// Action is the one of the tool's actions that the alias fixes, "" for another name of the whole tool.
 	Action string
 }

@@ -50,6 +50,7 @@ func Compile(in Input) (Output, error) {
 	if !slices.ContainsFunc(r.diagnostics, func(d dsl.Diagnostic) bool { return d.Severity == dsl.Error }) {
 		out.Project = &Project{
 			Slug: p.Slug, Description: p.Description, Version: p.Version, Root: root, LanguageServers: p.LanguageServers,
+			Debugging: p.Debugging,
 		}
 		for i := range tools {
 			t := &tools[i]

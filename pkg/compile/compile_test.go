@@ -105,7 +105,7 @@ func TestAliases(t *testing.T) {
 }
 
 // Other agents start with nothing, have their own tools, and never the root's (T-RES-02, T-RES-08, H-TOOL-RES-02,
-// H-TOOL-RES-04).
+// H-TOOL-RES-04, H-DSL-TREE-01).
 func TestSubagentTools(t *testing.T) {
 	sub := func(tools string) string {
 		return project("  subagents:\n    b: {model: fast, system_prompt: ./p.md}\n    a:\n      model: fast\n      system_prompt: ./p.md\n      tools: {" + tools + "}\n")
@@ -141,7 +141,8 @@ func TestUnmatchedPattern(t *testing.T) {
 	}
 }
 
-// The snapshot holds what the file says as one tree of agents, and the names in use are listed (H-DSL-OUT-01, H-DSL-OUT-02);
+// The snapshot holds what the file says as one tree of agents, and the names in use are listed (H-DSL-BOUND-01,
+// H-DSL-OUT-01, H-DSL-OUT-02);
 // the catalogue is not asked while something is wrong or wanted.
 func TestOutput(t *testing.T) {
 	out := compileWith(t, project("  max_steps: 7\n  on_crash: resume\n  cage: {fs: []}\n  subagents: {a: {model: fast, system_prompt: ./gone.md}}\n"))

@@ -45,6 +45,8 @@ type Explanation struct {
 	// AnyCaged says that an agent of the project has a cage, LanguageServers are those that the project declares.
 	AnyCaged        bool
 	LanguageServers []dsl.LanguageServer
+	// Debugging is how its programs are debugged.
+	Debugging dsl.Debugging
 	// Diagnostics and Wanted are as in [Output].
 	Diagnostics []dsl.Diagnostic
 	Wanted      []string
@@ -62,7 +64,7 @@ func Explain(in Input, agent string) (Explanation, error) {
 			return out, nil
 		}
 		root, out.Project, out.Agents = parsed.Project.Primary, parsed.Project.Slug, nil
-		out.LanguageServers = parsed.Project.LanguageServers
+		out.LanguageServers, out.Debugging = parsed.Project.LanguageServers, parsed.Project.Debugging
 		for a := range parsed.Project.Agents {
 			out.Agents = append(out.Agents, a.Path)
 			out.AnyCaged = out.AnyCaged || a.Cage != nil

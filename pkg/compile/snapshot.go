@@ -24,6 +24,8 @@ type Project struct {
 	ToolsOff []string
 	// LanguageServers are those that the project declares, by language.
 	LanguageServers []dsl.LanguageServer
+	// Debugging is how its programs are debugged.
+	Debugging dsl.Debugging
 }
 
 // Agent is one agent of a snapshot.
@@ -44,16 +46,22 @@ type Agent struct {
 	Tools []string
 	// Aliases are the names to show the model instead of canonical ones, by canonical name.
 	Aliases map[string]string
+	// AutoTodos says that todos which it proposes are written down without the root agent's review.
+	AutoTodos bool
 	// Writes says whether one of its tools changes files or runs programs.
 	Writes bool
 	// Budget bounds each call of it, with all agents below; nil without limits.
 	Budget *dsl.Budget
+	// Policy are rules for its requests, nil without rules.
+	Policy *dsl.Policy
 	// Children are its direct children by key.
 	Children []*Agent
 	// ResumeOnCrash counts for the root only.
 	ResumeOnCrash bool
 	// IncludeToolResults says whether results of earlier runs' tools are shown to the model again.
 	IncludeToolResults bool
+	// ParentContext says whether its calls are given what its caller and the operator have said.
+	ParentContext bool
 }
 
 // Encode returns the bytes that a snapshot is stored and sent as, an encoding of kaged.harness.v1.CompiledProject, and their
@@ -83,7 +91,7 @@ func (p *Project) Proto() *harnessv1.CompiledProject {
 	}
 	return &harnessv1.CompiledProject{
 		Project: p.Slug, Description: p.Description, Version: int32(p.Version), Root: p.Root.Proto(), ToolsOff: p.ToolsOff,
-		LanguageServers: dsl.LanguageServersProto(p.LanguageServers),
+		LanguageServers: dsl.LanguageServersProto(p.LanguageServers), Debugging: p.Debugging.Proto(),
 	}
 }
 
@@ -95,6 +103,7 @@ func ProjectFromProto(p *harnessv1.CompiledProject) *Project {
 	return &Project{
 		Slug: p.GetProject(), Description: p.GetDescription(), Version: int(p.GetVersion()), Root: AgentFromProto(p.GetRoot()),
 		ToolsOff: p.GetToolsOff(), LanguageServers: dsl.LanguageServersFromProto(p.GetLanguageServers()),
+		Debugging: dsl.DebuggingFromProto(p.GetDebugging()),
 	}
 }
 
@@ -107,7 +116,8 @@ func (a *Agent) Proto() *harnessv1.AgentNode {
 		Key: a.Key, Path: a.Path, Model: a.Model, PromptPath: a.PromptPath, Description: a.Description,
 		MaxSteps: optional(a.MaxSteps), MaxOutputTokens: optional(a.MaxOutputTokens), Cage: a.Cage.Proto(), Tools: a.Tools,
 		OnCrash: harnessv1.CrashPolicy_CRASH_POLICY_STOP, IncludeToolResultsInContext: a.IncludeToolResults,
-		ToolAliases: a.Aliases, Writes: &a.Writes, Budget: budgetProto(a.Budget),
+		ToolAliases: a.Aliases, Writes: &a.Writes, Budget: budgetProto(a.Budget), AutoTodos: a.AutoTodos,
+		Policy: policyProto(a.Policy), ParentContext: a.ParentContext,
 	}
 	if a.ResumeOnCrash {
 		n.OnCrash = harnessv1.CrashPolicy_CRASH_POLICY_RESUME
@@ -129,7 +139,8 @@ func AgentFromProto(n *harnessv1.AgentNode) *Agent {
 		MaxSteps: int(n.GetMaxSteps()), MaxOutputTokens: int(n.GetMaxOutputTokens()), Cage: dsl.CageFromProto(n.GetCage()),
 		Tools: n.GetTools(), Aliases: n.GetToolAliases(), IncludeToolResults: n.GetIncludeToolResultsInContext(),
 		ResumeOnCrash: n.GetOnCrash() == harnessv1.CrashPolicy_CRASH_POLICY_RESUME, Writes: n.Writes == nil || n.GetWrites(),
-		Budget: budgetFromProto(n.GetBudget()),
+		Budget: budgetFromProto(n.GetBudget()), AutoTodos: n.GetAutoTodos(), Policy: policyFromProto(n.GetPolicy()),
+		ParentContext: n.GetParentContext(),
 	}
 	for _, child := range n.GetChildren() {
 		a.Children = append(a.Children, AgentFromProto(child))
@@ -192,4 +203,31 @@ func budgetFromProto(p *harnessv1.AgentBudget) *dsl.Budget {
 		Walltime:   time.Duration(p.GetWalltimeMs()) * time.Millisecond,
 		LiveAgents: int(p.GetLiveAgents()), Depth: int(p.GetDepth()), AllowUnpriced: p.GetAllowUnpriced(),
 	}
+}
+
+func policyProto(p *dsl.Policy) *harnessv1.AgentPolicy {
+	if p == nil {
+		return nil
+	}
+	out := &harnessv1.AgentPolicy{TokenHardLimit: p.TokenHardLimit, ShowSecrets: p.ShowSecrets}
+	for _, g := range p.ContentGates {
+		gate := &harnessv1.ContentGate{Pattern: g.Pattern, Strip: g.Action == dsl.GateStrip}
+		out.ContentGates = append(out.ContentGates, gate)
+	}
+	return out
+}
+
+func policyFromProto(p *harnessv1.AgentPolicy) *dsl.Policy {
+	if p == nil {
+		return nil
+	}
+	out := &dsl.Policy{TokenHardLimit: p.GetTokenHardLimit(), ShowSecrets: p.GetShowSecrets()}
+	for _, g := range p.GetContentGates() {
+		action := dsl.GateRedact
+		if g.GetStrip() {
+			action = dsl.GateStrip
+		}
+		out.ContentGates = append(out.ContentGates, dsl.ContentGate{Pattern: g.GetPattern(), Action: action})
+	}
+	return out
 }

@@ -18,8 +18,9 @@ type resolver struct {
 func (r *resolver) agent(a *dsl.Agent, isRoot bool) *Agent {
 	out := &Agent{
 		Key: a.Key, Path: a.Path, Model: a.Model, PromptPath: a.Prompt, Description: a.Description,
-		MaxSteps: a.MaxSteps, MaxOutputTokens: a.MaxOutputTokens, Cage: a.Cage, Budget: a.Budget,
-		ResumeOnCrash: a.ResumeOnCrash, IncludeToolResults: a.IncludeToolResults,
+		MaxSteps: a.MaxSteps, MaxOutputTokens: a.MaxOutputTokens, Cage: a.Cage, Budget: a.Budget, Policy: a.Policy,
+		ResumeOnCrash: a.ResumeOnCrash, AutoTodos: a.AutoTodos, IncludeToolResults: a.IncludeToolResults,
+		ParentContext: a.ParentContext,
 	}
 	r.tools(a, out, isRoot)
 	for _, child := range a.Subagents {

@@ -47,6 +47,8 @@ type File struct {
 	Host Host `toml:"host"`
 	// LSP is which language servers there are.
 	LSP LSP `toml:"lsp"`
+	// DAP is which debug adapters there are.
+	DAP DAP `toml:"dap"`
 	// Telemetry is which traces and metrics a process offers, Langfuse a server that gets the traces of agents.
 	Telemetry Telemetry `toml:"telemetry"`
 	Langfuse  Langfuse  `toml:"langfuse"`
@@ -234,6 +236,29 @@ type LSPServer struct {
 	Read []string `toml:"read"`
 	// Memory bounds the server's cage in bytes, 4 GiB by default.
 	Memory int64 `toml:"memory"`
+}
+
+// DAP is which debug adapters there are.
+type DAP struct {
+	// Adapters are the operator's debug adapters, by runtime.
+	Adapters map[string]DAPAdapter `toml:"adapters"`
+}
+
+// DAPAdapter is the table [dap.adapters.RUNTIME]: the debug adapter of a runtime, in place of kaged's own.
+type DAPAdapter struct {
+	// Command is the program and its arguments.
+	Command []string `toml:"command"`
+	// Announces is the text that the adapter prints before the address it listens at, such as "listening at "; empty
+	// for one that speaks over its standard input and output.
+	Announces string `toml:"announces"`
+	// Type is the type that the adapter wants to be told, such as "pwa-node"; the runtime's name by default.
+	Type string `toml:"type"`
+	// Traces says whether the adapter traces processes, for which a cage needs seccomp: relaxed; true by default,
+	// except for the runtimes that kaged knows not to be traced.
+	Traces *bool `toml:"traces"`
+	// Launch and Attach are further arguments of the requests that begin a debug session.
+	Launch map[string]any `toml:"launch"`
+	Attach map[string]any `toml:"attach"`
 }
 
 // Load reads the file at path; an absent file is an empty one. It fails with bad_request, whose details hold path, line

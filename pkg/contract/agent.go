@@ -80,6 +80,19 @@ type Answer struct {
 	// Usage and Cost count the child and all below it. Cost is nil if it is not known.
 	Usage llm.Usage
 	Cost  *llm.Cost
+	// Todos is what became of the todos that it proposed, nil if it proposed none.
+	Todos *ProposedTodos
+}
+
+// ProposedTodos is what became of the todos that a child proposed in its text.
+type ProposedTodos struct {
+	// Count is how many there are; they are still to be reviewed unless Review is auto.
+	Count  int    `json:"count"`
+	Review string `json:"review"`
+	// Origin is the tree path of the child.
+	Origin string `json:"origin_agent"`
+	// Error says why they were not written down, a sentence.
+	Error string `json:"error,omitempty"`
 }
 
 // Content returns the answer as the result of the call, which is an error unless the child has completed.
@@ -88,7 +101,7 @@ func (a Answer) Content() string {
 	shown := answerJSON{
 		InvocationID: a.InvocationID, Outcome: e.Outcome.Name(), Text: valid(e.Text), Truncated: e.Truncated,
 		Steps: e.Steps, Tokens: llm.AddCounts(a.Usage.TotalInput(), a.Usage.Output), DurationMS: e.DurationMS,
-		FilesChanged: allValid(e.FilesChanged),
+		FilesChanged: allValid(e.FilesChanged), Todos: a.Todos,
 	}
 	if a.Cost != nil && !math.IsNaN(a.Cost.Total) && !math.IsInf(a.Cost.Total, 0) {
 		shown.CostUSD = &a.Cost.Total
@@ -104,16 +117,17 @@ func (a Answer) Content() string {
 }
 
 type answerJSON struct {
-	InvocationID string       `json:"invocation_id"`
-	Outcome      string       `json:"outcome"`
-	Text         string       `json:"text"`
-	Truncated    bool         `json:"truncated"`
-	Steps        int          `json:"steps"`
-	Tokens       int64        `json:"tokens"`
-	CostUSD      *float64     `json:"cost_usd"`
-	DurationMS   int64        `json:"duration_ms"`
-	FilesChanged []string     `json:"files_changed"`
-	Error        *answerError `json:"error,omitempty"`
+	InvocationID string         `json:"invocation_id"`
+	Outcome      string         `json:"outcome"`
+	Text         string         `json:"text"`
+	Truncated    bool           `json:"truncated"`
+	Steps        int            `json:"steps"`
+	Tokens       int64          `json:"tokens"`
+	CostUSD      *float64       `json:"cost_usd"`
+	DurationMS   int64          `json:"duration_ms"`
+	FilesChanged []string       `json:"files_changed"`
+	Todos        *ProposedTodos `json:"todos,omitempty"`
+	Error        *answerError   `json:"error,omitempty"`
 }
 
 type answerError struct {

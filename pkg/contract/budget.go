@@ -16,6 +16,9 @@ import (
 // NanoUSD is how many of the units in which money is counted are a US dollar.
 const NanoUSD = dsl.NanoUSD
 
+// PolicyModified is the record of a request that a rule of the agent's policy changed.
+const PolicyModified = "agent.policy_modified"
+
 // BudgetRefused is the record of a call that a budget did not allow.
 const BudgetRefused = "budget.refused"
 
@@ -192,6 +195,8 @@ type BudgetState struct {
 	Agent string
 	// Limit has 0 for unbounded resources.
 	Limit, Spent, Reserved Amount
+	// Walltime is the limit of a session in time of work, 0 for none, and Worked what of it is over.
+	Walltime, Worked time.Duration
 }
 
 // Records implements [Told].
@@ -217,7 +222,7 @@ type CallWanted struct {
 type CallSettled struct {
 	Call   int
 	Amount Amount
-	// Estimated says that the use is not known: Amount is what was reserved.
+	// Estimated says that the use is not known: Amount is an estimate, or the reservation where there is none.
 	Estimated bool
 	// OfTurn says that the turn of the call follows at once.
 	OfTurn bool
@@ -239,9 +244,11 @@ func (CallSettled) event() {}
 type Budget struct {
 	// Limit has 0 for unbounded resources.
 	Limit Amount
+	// Walltime bounds the time of work of a session, 0 for no bound. While an operator is asked none passes.
+	Walltime time.Duration
 	// AllowUnpriced says that models without a known price may be asked under a limit in US dollars, as free ones.
 	AllowUnpriced bool
 }
 
 // Set reports whether the budget bounds a use.
-func (b Budget) Set() bool { return b.Limit != Amount{} }
+func (b Budget) Set() bool { return b.Limit != Amount{} || b.Walltime > 0 }

@@ -20,6 +20,8 @@ type Caller struct {
 	ProjectCaged bool
 	// LanguageServers are those that the project declares.
 	LanguageServers []dsl.LanguageServer
+	// Debugging is how the project's programs are debugged.
+	Debugging dsl.Debugging
 	// Tools are the canonical names of the agent's tools.
 	Tools []string
 	// KnowsFiles says that the caller counts as having read every file it names, as it is.

@@ -60,6 +60,11 @@ const (
 	// SessionEndStored: the end of a session is committed; its processes are not told and no frame is out.
 	SessionEndStored Point = "session_end_stored"
 
+	// IssueBeforeStore: a change of an issue is written in its transaction and not committed.
+	IssueBeforeStore Point = "issue_before_store"
+	// IssueStored: a change of an issue is committed; the caller has no answer and no notice is out.
+	IssueStored Point = "issue_stored"
+
 	// FileWritten: the new content of one more file is written beside the old one, whose mode and owner it has not.
 	FileWritten Point = "file_written"
 	// FilesStaged: the new files of a set of changes are written beside the old ones and none has taken its place.
@@ -109,6 +114,7 @@ var points = []Point{
 	BudgetGranted, BudgetSettled,
 	ApprovalStored, ApprovalAnswered, ApprovedTextsStored, ProjectApproved, CancelStored,
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
+	IssueBeforeStore, IssueStored,
 	FileWritten, FilesStaged, FileBegun, FileCommitted, FilesCommitted, FileTakenBack, FilesTakenBack, FileCleared,
 	ProcessNoted, ProcessStarted,
 	CageNoted, CageStubHalf, CageStubMade, CageStarted, CageBuilt, CageEmpty, CageStubRemoved,

@@ -13,7 +13,7 @@ import (
 func (l *loader) build(doc *node) *Project {
 	p := &Project{
 		Version: int(first(doc.get("version").numberOrZero())), Slug: doc.str("project"), Description: doc.str("description"),
-		positions: map[string]Position{},
+		positions: map[string]Position{}, document: doc,
 	}
 	b := builder{loader: l, project: p, bounds: map[*Agent]*Budget{}}
 	for _, e := range doc.entries {
@@ -22,6 +22,7 @@ func (l *loader) build(doc *node) *Project {
 	p.Primary = b.agent(doc.get("primary"), "primary", "primary", nil)
 	p.Workflows = b.workflows(doc)
 	p.LanguageServers = b.languageServers(doc.get("lsp"))
+	p.Debugging = b.debugging(doc.get("dap"))
 	p.Prompts, p.Aliases = sortedReferences(b.prompts), sortedReferences(b.aliases)
 	b.checkPrompts()
 	return p
@@ -49,13 +50,20 @@ func (b *builder) locate(e entry, tree string) {
 
 func (b *builder) agent(n *node, key, tree string, parent *Agent) *Agent {
 	a := &Agent{
-		Key: key, Path: tree, Name: n.str(nameKey), ProjectRef: n.str(refKey),
-		Model: n.str("model"), Description: n.str("description"), ToolsProfile: n.str("tools_profile"),
+		Key: key, Path: tree, Name: cmp.Or(n.str(nameKey), n.get(SourceKey).str("name")),
+		ProjectRef: cmp.Or(n.str(refKey), sourceFolder(n)),
+		Model:      n.str("model"), Description: n.str("description"), ToolsProfile: n.str("tools_profile"),
 		MaxSteps: int(first(n.get("max_steps").numberOrZero())), MaxOutputTokens: int(first(n.get("max_output_tokens").numberOrZero())),
 		ResumeOnCrash: n.str("on_crash") == "resume", IncludeToolResults: true,
+		ParentContext: parent != nil && n.str("context") == "parent",
 	}
 	if v := n.get("include_tool_results_in_context"); v != nil && v.kind == boolNode {
 		a.IncludeToolResults = v.flag
+	}
+	if parent != nil {
+		a.AutoTodos = n.str("todo_review") == "auto"
+	} else {
+		b.belowRoot(n, tree, "context", "todo_review")
 	}
 	if parent != nil && a.ProjectRef == "" {
 		a.ProjectRef = parent.ProjectRef
@@ -121,6 +129,15 @@ func (b *builder) cage(a *Agent, n *node, parent *Agent) {
 	}
 }
 
+// belowRoot warns of keys of the root agent that say how its caller treats an agent: the root has none.
+func (b *builder) belowRoot(root *node, path string, keys ...string) {
+	for _, key := range keys {
+		if e := root.entry(key); e != nil {
+			b.diags.warnf(NotInForce, e.keyPos, path+"."+key, "%s has an effect on agents below the root only.", key)
+		}
+	}
+}
+
 func (b *builder) extras(a *Agent, n *node, parent *Agent) {
 	if plugins := n.get("plugins"); plugins != nil {
 		for _, e := range plugins.entries {
@@ -138,7 +155,7 @@ func (b *builder) extras(a *Agent, n *node, parent *Agent) {
 		a.Compaction = b.compaction(c, a, n)
 	}
 	if p := n.get("policy"); p != nil && p.kind == mapNode {
-		a.Policy = policy(p)
+		a.Policy = b.policy(p, a.Path)
 	}
 }
 
@@ -173,14 +190,23 @@ func (b *builder) compaction(c *node, a *Agent, agent *node) *Compaction {
 	return out
 }
 
-func policy(n *node) *Policy {
+func (b *builder) policy(n *node, agent string) *Policy {
 	p := &Policy{TokenHardLimit: int64(first(n.get("token_hard_limit").numberOrZero())), OnExceed: n.str("on_exceed")}
+	if v := n.get("on_exceed"); v != nil && p.OnExceed == "truncate" {
+		b.diags.warnf(NotInForce, v.pos, agent+".policy.on_exceed", "%s",
+			NotInForceReason("on_exceed: truncate", "a request that is too long fails"))
+	}
+	if v := n.get("redact_secrets"); v != nil && v.kind == boolNode {
+		p.ShowSecrets = !v.flag
+	}
 	for _, item := range n.list("content_gates") {
-		gate := ContentGate{Pattern: item.text, Action: "redact"}
+		gate := ContentGate{Pattern: item.text, Action: GateRedact}
 		if item.kind == mapNode {
-			gate = ContentGate{Pattern: item.str("pattern"), Action: cmp.Or(item.str("action"), "redact")}
+			gate = ContentGate{Pattern: item.str("pattern"), Action: cmp.Or(item.str("action"), GateRedact)}
 		}
-		p.ContentGates = append(p.ContentGates, gate)
+		if gate.Pattern != "" {
+			p.ContentGates = append(p.ContentGates, gate)
+		}
 	}
 	return p
 }

@@ -43,7 +43,7 @@ const (
 	CageDoubtful Kind = "cage_doubtful"
 	// Uncaged is a subagent that runs without a cage; a warning.
 	Uncaged Kind = "cage_disabled"
-	// NotInForce is a key that is read and that no part of kaged acts on yet; a warning, but for policy.content_gates.
+	// NotInForce is a key or a value that is read and that no part of kaged acts on yet; a warning.
 	NotInForce Kind = "not_in_force"
 	// TooMany says that there are more errors than are listed.
 	TooMany Kind = "too_many_errors"

@@ -1,22 +1,15 @@
 package dsl
 
-import "strings"
-
 // notInForce are the keys of a project file that are read and that no part of kaged acts on, each with what it does not do
 // yet. A key is named by the object it belongs to, as [Keys] names it. Everything below such a key is without effect, too.
 //
 // This list is the one place: the warnings of [Parse], the JSON Schema and the reference page are made from it, and a test
 // wants every key of the schema either here or among those that something acts on.
 var notInForce = map[string]string{
-	"agent.plugins":        "no plugin is loaded",
-	"agent.compaction":     "no conversation is compacted",
-	"agent.policy":         "no request is held against it",
-	"project.workflows":    "no workflow can be invoked",
-	"agent.policy." + gate: "nothing is kept from the model",
+	"agent.plugins":     "no plugin is loaded",
+	"agent.compaction":  "no conversation is compacted",
+	"project.workflows": "no workflow can be invoked",
 }
-
-// gate is refused with an error, not a warning: an operator who sets it relies on a text never reaching a model.
-const gate = "content_gates"
 
 // NotInForceReason says in one sentence that a key has no effect, and what it does not do.
 func NotInForceReason(key, reason string) string {
@@ -28,7 +21,6 @@ func markDormant(root *shape) {
 	eachField(root, func(id string, f *field) {
 		if reason, ok := notInForce[id]; ok {
 			f.dormant = reason
-			f.fatal = strings.HasSuffix(id, "."+gate)
 		}
 	})
 }

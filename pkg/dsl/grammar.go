@@ -112,15 +112,20 @@ var (
 	}}
 
 	policyShape = &shape{kind: objectShape, doc: "Hard rules for what may be sent to a model.", fields: []field{
-		{name: "token_hard_limit", shape: wholeNumber("The most tokens of one request.", 1, 100_000_000)},
-		{name: "on_exceed", shape: oneWord("What is done with a larger one.", "abort", "truncate")},
+		{name: "token_hard_limit", shape: wholeNumber("The most tokens of one request, by estimate.", 1, 100_000_000)},
+		{name: "on_exceed", shape: oneWord(
+			"What is done with a larger one; truncate is not in force yet and means abort.", "abort", "truncate",
+		)},
+		{name: "redact_secrets", shape: &shape{
+			kind: booleanShape, doc: "Whether secrets of known forms are replaced by [redacted:RULE]; true by default.",
+		}},
 		{name: "content_gates", shape: &shape{
 			kind: listShape, most: 100, doc: "What the model must not see.",
 			items: &shape{kind: oneOfShape, options: []*shape{
 				text("Text to redact.", 1024, nil),
 				{kind: objectShape, fields: []field{
 					{name: "pattern", required: true, shape: text("Text to look for.", 1024, nil)},
-					{name: "action", shape: oneWord("What is done with it.", "redact", "strip")},
+					{name: "action", shape: oneWord("What is done with it.", GateRedact, GateStrip)},
 				}},
 			}},
 		}},
@@ -143,6 +148,17 @@ var (
 	}}
 )
 
+// programShape is a program with its arguments.
+var programShape = &shape{
+	kind: listShape, most: 64, items: text("", 1024, envValuePattern), doc: "The program and its arguments.",
+	sense: func(n *node) string {
+		if len(n.items) == 0 {
+			return "command names no program."
+		}
+		return ""
+	},
+}
+
 // lspShape holds the project's language servers.
 var lspShape = &shape{kind: objectShape, doc: "The project's language servers.", fields: []field{
 	{name: "servers", shape: &shape{
@@ -150,15 +166,7 @@ var lspShape = &shape{kind: objectShape, doc: "The project's language servers.",
 		doc: "Language servers in place of the operator's and of kaged's own, one for each language.",
 		items: &shape{kind: objectShape, fields: []field{
 			{name: "lang", required: true, shape: text("The language.", 32, langPattern)},
-			{name: "command", required: true, shape: &shape{
-				kind: listShape, most: 64, items: text("", 1024, envValuePattern), doc: "The program and its arguments.",
-				sense: func(n *node) string {
-					if len(n.items) == 0 {
-						return "command names no program."
-					}
-					return ""
-				},
-			}},
+			{name: "command", required: true, shape: programShape},
 			{name: "extensions", shape: &shape{
 				kind: listShape, most: 32, items: text("", 17, extensionPattern),
 				doc: "The extensions of its files, for a language that kaged does not know.",
@@ -205,9 +213,16 @@ func init() {
 		{name: "subagents", shape: &shape{kind: mapShape, keys: keyPattern, most: 64, values: subagentShape, doc: "The agents it can call, by name."}},
 		{name: "on_crash", shape: oneWord("What happens to a run that a crash cut off; only the root agent's counts.", "stop", "resume")},
 		{name: "include_tool_results_in_context", shape: &shape{kind: booleanShape, doc: "Whether results of earlier runs' tools are shown to the model again; true unless set."}},
+		{name: "context", shape: oneWord("What each call of it is given besides the prompt: with parent, what its caller "+
+			"and the operator have said, without tools and without what came of files that it cannot see. "+
+			"Of agents below the root alone.", "none", "parent")},
+		{name: "todo_review", shape: oneWord(
+			"What becomes of todos that it proposes for the issue of a session: written down as they are, or left to "+
+				"the root agent. Review unless set; without meaning for the root agent.", "auto", "review")},
 		{name: "plugins", shape: pluginsShape},
 		{name: "compaction", shape: compactionShape},
 		{name: "policy", shape: policyShape},
+		{name: SourceKey, shape: sourceShape},
 	}
 	agentShape.forbidden = misplaced
 
@@ -218,6 +233,7 @@ func init() {
 		{name: "primary", required: true, shape: agentShape},
 		{name: "workflows", shape: &shape{kind: listShape, most: 100, items: workflowShape, doc: "The project's workflows."}},
 		{name: "lsp", shape: lspShape},
+		{name: "dap", shape: dapShape},
 	}
 	projectShape.forbidden = map[string]forbidden{
 		"plugins": {LegacyPlugins, "Plugins belong to an agent: move plugins under primary."},

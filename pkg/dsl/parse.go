@@ -27,6 +27,8 @@ type Result struct {
 	// Wanted are the files to be given with the next call, besides those given already. There may be errors already; the
 	// next call repeats them together with what it finds in these files.
 	Wanted []string
+	// HasOverlay says whether the project has an overlay, HasReferences whether a subagent refers to another project.
+	HasOverlay, HasReferences bool
 }
 
 // Failed reports whether a diagnostic is an error.
@@ -46,13 +48,14 @@ func Parse(files []File) Result {
 		doc = doc.with("primary", doc.entry("primary").keyPos, l.agent(doc.get("primary"), "primary", 1, []string{""}))
 		if len(l.wanted) == 0 && !l.diags.failed() {
 			p = l.build(doc)
-			p.HasOverlay, p.HasReferences = overlay, l.references
 		}
 	}
 	if l.diags.failed() || len(l.wanted) > 0 {
 		p = nil
 	}
-	return Result{Project: p, Diagnostics: l.diags.sorted(), Wanted: l.wanted}
+	return Result{
+		Project: p, Diagnostics: l.diags.sorted(), Wanted: l.wanted, HasOverlay: overlay, HasReferences: l.references,
+	}
 }
 
 // loader resolves overlays and references into one document.
@@ -216,8 +219,10 @@ func (l *loader) reference(e entry, tree string, depth int, chain []string) *nod
 		l.agents++ // one that cannot be read costs as much as one that can
 		return nil
 	}
-	if lsp := doc.entry("lsp"); lsp != nil {
-		l.diags.warnf(NotInForce, lsp.keyPos, tree+".lsp", "lsp has an effect in the root project's file only.")
+	for _, key := range []string{"lsp", "dap"} {
+		if e := doc.entry(key); e != nil {
+			l.diags.warnf(NotInForce, e.keyPos, tree+"."+key, "%s has an effect in the root project's file only.", key)
+		}
 	}
 	agent := l.agent(doc.get("primary"), tree, depth+1, append(slices.Clone(chain), root))
 	description := firstNode(e.value.get("description"), agent.get("description"), doc.get("description"))

@@ -66,16 +66,16 @@ type Project struct {
 	Workflows []Workflow
 	// LanguageServers are the project's language servers by language.
 	LanguageServers []LanguageServer
-	// HasOverlay says whether there was an overlay.
-	HasOverlay bool
-	// HasReferences says whether a subagent refers to another project.
-	HasReferences bool
+	// Debugging is how its programs are debugged.
+	Debugging Debugging
 	// Prompts are the prompt files in use, by path.
 	Prompts []Reference
 	// Aliases are the model aliases in use, by name; whether they are bound is not known here.
 	Aliases []Reference
 
 	positions map[string]Position
+	// document is what the project was built from: merged, checked, with its references replaced.
+	document *node
 }
 
 // Position returns where the value at a tree path is written, such as primary.subagents.scraper.model, or else the
@@ -144,6 +144,10 @@ type Agent struct {
 	ResumeOnCrash bool
 	// IncludeToolResults says whether results of earlier runs' tools are shown to the model again.
 	IncludeToolResults bool
+	// ParentContext says whether its calls are given what its caller and the operator have said.
+	ParentContext bool
+	// AutoTodos says that todos which it proposes are written down without the root agent's review.
+	AutoTodos bool
 	// Plugins are its plugins by slot.
 	Plugins []Plugin
 	// Compaction is how its conversation is kept inside the window; nil where it is not set here or above.
@@ -182,6 +186,8 @@ type Compaction struct {
 
 // Policy are hard rules for what may be sent to a model. Zero values are not set.
 type Policy struct {
+	// ShowSecrets says that secrets that tell themselves by their form are sent (redact_secrets: false).
+	ShowSecrets    bool
 	TokenHardLimit int64
 	OnExceed       string
 	ContentGates   []ContentGate
@@ -190,9 +196,15 @@ type Policy struct {
 // ContentGate keeps text from a model.
 type ContentGate struct {
 	Pattern string
-	// Action is "redact" or "strip".
+	// Action is [GateRedact] or [GateStrip].
 	Action string
 }
+
+// What a content gate does with a text: a marker stands for it, or it is left out.
+const (
+	GateRedact = "redact"
+	GateStrip  = "strip"
+)
 
 // Workflow is a workflow that can be invoked by name.
 type Workflow struct {

@@ -78,9 +78,6 @@ func (p *printer) object(s *shape, out map[string]any) {
 		} else if !f.strict && f.shape.kind != anyShape {
 			schema = nullable(schema)
 		}
-		if f.fatal {
-			schema = map[string]any{"type": "null"}
-		}
 		if f.dormant != "" {
 			schema["description"] = strings.TrimSpace(f.shape.doc + " " + strings.ToUpper(f.dormant[:1]) + f.dormant[1:] + ": not in force yet.")
 		}

@@ -77,10 +77,9 @@ type field struct {
 	required bool
 	// strict means that an empty value is an error; of other optional keys it means the same as leaving them out.
 	strict bool
-	// dormant says what a key that no part of kaged acts on does not do, "" for one that has an effect; fatal makes that an error.
-	// Both come from the list notInForce.
+	// dormant says what a key that no part of kaged acts on does not do, "" for one that has an effect. It comes from the
+	// list notInForce.
 	dormant string
-	fatal   bool
 }
 
 // forbidden is a key that used to stand somewhere, or that people put where it must not be.
@@ -171,12 +170,7 @@ func (c *checker) object(n *node, s *shape, path string, at Position) {
 
 // dormant says of a key that it has no effect.
 func (c *checker) dormant(e entry, f *field, path string) {
-	says := NotInForceReason(f.name, f.dormant)
-	if f.fatal {
-		c.diags.errorf(NotInForce, e.keyPos, path, "%s Remove it.", says)
-		return
-	}
-	c.diags.warnf(NotInForce, e.keyPos, path, "%s", says)
+	c.diags.warnf(NotInForce, e.keyPos, path, "%s", NotInForceReason(f.name, f.dormant))
 }
 
 func (c *checker) unknownKey(e entry, s *shape, path string) {

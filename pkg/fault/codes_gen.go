@@ -134,6 +134,12 @@ const (
 	CageLimitReached Code = 64
 	// BudgetExceeded: What was asked for is more than may be used: details.resource says of what, details.limit how much. Do with less.
 	BudgetExceeded Code = 65
+	// PolicyViolation: A rule of the agent's policy forbids the request. details.rule names it: change the project file, or ask for less.
+	PolicyViolation Code = 67
+	// LoopDetected: The agent made the same calls over and over with the same results, was told so, and did it again. details.tool says which tool, details.repeats how often. Say what is to be done differently.
+	LoopDetected Code = 68
+	// RedactedText: The text holds a marker like [redacted:RULE], which stands for a secret that the agent was not shown. details.markers lists them. Change the text around it, in smaller pieces.
+	RedactedText Code = 69
 	// IssueNotFound: The project has no issue with this number. kaged.issue list shows those there are.
 	IssueNotFound Code = 80
 	// InvalidTransition: The issue or the todo cannot go there from where it stands. details.legal lists where it can go.
@@ -228,6 +234,9 @@ var hints = map[Code]string{
 	CagePolicyInvalid:         "The cage's policy names something that is not there, is a link, or cannot be granted. Correct the cage block.",
 	CageLimitReached:          "The agent's cage reached a limit that ends it, and its run with it. details.limit names it; do with less, or raise it.",
 	BudgetExceeded:            "What was asked for is more than may be used: details.resource says of what, details.limit how much. Do with less.",
+	PolicyViolation:           "A rule of the agent's policy forbids the request. details.rule names it: change the project file, or ask for less.",
+	LoopDetected:              "The agent made the same calls over and over with the same results, was told so, and did it again. details.tool says which tool, details.repeats how often. Say what is to be done differently.",
+	RedactedText:              "The text holds a marker like [redacted:RULE], which stands for a secret that the agent was not shown. details.markers lists them. Change the text around it, in smaller pieces.",
 	IssueNotFound:             "The project has no issue with this number. kaged.issue list shows those there are.",
 	InvalidTransition:         "The issue or the todo cannot go there from where it stands. details.legal lists where it can go.",
 	NoBoundIssue:              "The session is bound to no issue, so it has no todos. Ask the operator to bind one, or work without.",

@@ -34,9 +34,15 @@ var (
 	RunCage             = Type{Channel: Events, Name: "run.cage", Message: "RunCage", OfSocket: false}
 	PromptHeld          = Type{Channel: Events, Name: "prompt.held", Message: "PromptHeld", OfSocket: false}
 	NetworkAttempted    = Type{Channel: Events, Name: "net.attempt", Message: "NetworkAttempted", OfSocket: false}
+	DebugSession        = Type{Channel: Events, Name: "debug.session", Message: "DebugSession", OfSocket: false}
+	DebugStopped        = Type{Channel: Events, Name: "debug.stopped", Message: "DebugStopped", OfSocket: false}
+	DebugOutput         = Type{Channel: Output, Name: "debug.output", Message: "DebugOutput", OfSocket: false}
+	DebugEnded          = Type{Channel: Events, Name: "debug.ended", Message: "DebugEnded", OfSocket: false}
 	SessionStateChanged = Type{Channel: Events, Name: "session.state", Message: "SessionStateChanged", OfSocket: false}
 	ApprovalRequested   = Type{Channel: Events, Name: "approval.requested", Message: "ApprovalRequested", OfSocket: false}
 	ApprovalResolved    = Type{Channel: Events, Name: "approval.resolved", Message: "ApprovalResolved", OfSocket: false}
+	IssueCreated        = Type{Channel: Events, Name: "issue.created", Message: "IssueCreated", OfSocket: false}
+	IssueUpdated        = Type{Channel: Events, Name: "issue.updated", Message: "IssueUpdated", OfSocket: false}
 	AuditWarning        = Type{Channel: Events, Name: "audit.warning", Message: "AuditWarning", OfSocket: true}
 )
 
@@ -61,8 +67,14 @@ var all = [...]Type{
 	RunCage,
 	PromptHeld,
 	NetworkAttempted,
+	DebugSession,
+	DebugStopped,
+	DebugOutput,
+	DebugEnded,
 	SessionStateChanged,
 	ApprovalRequested,
 	ApprovalResolved,
+	IssueCreated,
+	IssueUpdated,
 	AuditWarning,
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 )
 
 // Role is whose words a message holds.
@@ -80,6 +81,9 @@ type Request struct {
 	Messages []Message
 	// Tools are the tools on offer.
 	Tools []Tool
+	// Note, unless empty, is kaged's own word for this call alone. It stands behind the conversation and is no part of it:
+	// the next request may lack it, so a driver asks its provider to cache what stands before it.
+	Note string
 	// MaxOutputTokens bounds the answer; 0 leaves it to the provider (Anthropic, which insists on a number, is given the
 	// model's own limit).
 	MaxOutputTokens int
@@ -90,6 +94,14 @@ type Request struct {
 	// Hold, unless nil, is called when everything is ready to be sent: a driver sends nothing before it returns, and fails
 	// with its error. It returns at once from the second time on.
 	Hold func(context.Context) error `json:"-"`
+}
+
+// Conversation returns the messages with the note behind them.
+func (r *Request) Conversation() []Message {
+	if r.Note == "" {
+		return r.Messages
+	}
+	return append(slices.Clip(r.Messages), Message{Role: RoleSystem, Blocks: []Block{{Text: &Text{Text: r.Note}}}})
 }
 
 // StopReason is why a model stopped.
@@ -121,12 +133,6 @@ const (
 	MaxCount    = 1<<53 - 1
 )
 
-// bytesPerToken is the estimated size of a token where no provider has counted: English prose has more, code less.
-const bytesPerToken = 4
-
-// EstimatedTokens returns about how many tokens a text of n bytes has.
-func EstimatedTokens(n int) int64 { return (int64(n) + bytesPerToken - 1) / bytesPerToken }
-
 // Bounded returns u with each field between 0 and limit.
 func (u Usage) Bounded(limit int64) Usage {
 	bound := func(n int64) int64 { return min(max(n, 0), limit) }
@@ -153,7 +159,7 @@ func AddCounts(counts ...int64) int64 {
 	return sum
 }
 
-// Event is one thing that happened on a stream: exactly one of its fields is set.
+// Event is one thing that happened on a stream: exactly one of its fields is set, and beside an error Received alone.
 type Event struct {
 	// Accepted is the first chunk of a successful answer: from here on no other provider may be tried.
 	Accepted *Accepted
@@ -163,6 +169,8 @@ type Event struct {
 	ThinkingDelta string
 	// Done is the end of a successful answer and the last event.
 	Done *Done
+	// Received is, beside the error that ends a call, the size in bytes of the answer so far, calls of tools included.
+	Received int
 }
 
 // Accepted says that the provider answers.

@@ -11,6 +11,7 @@ type Note struct {
 	passages []passage
 	counts   []map[string]float32 // the words of each passage and their weights
 	lengths  []float32            // the weights of each passage together
+	vectors  [][]float32          // of the passages, of length 1; nil without
 	bytes    int
 }
 
@@ -37,5 +38,5 @@ func Read(name, text string) *Note {
 	return n
 }
 
-// Bytes returns the size of the note's text.
+// Bytes returns the size of the note's text and vectors.
 func (n *Note) Bytes() int { return n.bytes }

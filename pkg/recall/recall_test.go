@@ -99,6 +99,34 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// A passage with a vector is found by its cosine with that of the question, which counts where it is higher than the
+// score of the words; vectors without a direction, of another space or number count for nought.
+func TestSearchNear(t *testing.T) {
+	t.Parallel()
+	var x recall.Index
+	for name, v := range map[string][][]float32{
+		"near.md": {{3, 4}}, "far.md": {{-3, -4}}, "zero.md": {{0, 0}}, "space.md": {{1, 2, 3}},
+		"number.md": {{1, 1}, {1, 1}},
+	} {
+		n := recall.Read(name, "words of "+name+"\n")
+		if texts := n.Texts(); len(texts) != 1 {
+			t.Fatalf("%s has %d passages", name, len(texts))
+		}
+		n.Place(v)
+		x.Add(n)
+	}
+	hits, total := x.SearchNear("zebra", []float32{6, 8}, 5, 0.1)
+	if total != 1 || hits[0].Name != "near.md" || hits[0].Score != 1 {
+		t.Errorf("got %v", hits)
+	}
+	if hits, _ := x.SearchNear("space", []float32{0, 0}, 5, 0.1); len(hits) != 1 || hits[0].Name != "space.md" {
+		t.Errorf("by words: %v", hits)
+	}
+	if hits, _ := x.SearchNear("?", []float32{6, 8}, 5, 0.1); len(hits) != 1 || hits[0].Name != "near.md" {
+		t.Errorf("a question without words: %v", hits)
+	}
+}
+
 // Scores are from 0 to 1, fall along the answer, tell the answered part of the question, and leave out what is below
 // the bound.
 func TestScores(t *testing.T) {

@@ -26,14 +26,20 @@ type Hit struct {
 	// Text is the passage.
 	Text string
 
-	sum float32
+	exact float64
 }
 
 // Search returns the passages with at least a score that answer a question best, at most limit of them, and how many
 // there are in all.
 func (x *Index) Search(question string, limit int, score float64) (hits []Hit, total int) {
+	return x.SearchNear(question, nil, limit, score)
+}
+
+// SearchNear searches as [Index.Search] does. A passage with a vector scores at least the cosine of its vector and
+// near, that of the question; nil leaves the words alone.
+func (x *Index) SearchNear(question string, near []float32, limit int, score float64) (hits []Hit, total int) {
 	asked := questionWords(question)
-	if len(asked) == 0 || len(x.notes) == 0 {
+	if near = unit(near); len(asked) == 0 && near == nil || len(x.notes) == 0 {
 		return nil, 0
 	}
 	s := &scorer{
@@ -47,22 +53,27 @@ func (x *Index) Search(question string, limit int, score float64) (hits []Hit, t
 			found++
 		}
 	}
-	if found == 0 {
+	if found == 0 && near == nil {
 		return nil, 0
 	}
 	// A word that no passage holds weighs as much as the others do on average.
-	ideal := s.ideal * float64(len(asked)) / float64(found)
+	ideal := s.ideal * float64(len(asked)) / float64(max(found, 1))
 	for at, sum := range s.sums {
-		got := 1 - math.Exp(-float64(sum)/ideal)
-		if sum == 0 || got < score {
+		p, got := x.passages[at], 0.0
+		if sum > 0 {
+			got = 1 - math.Exp(-float64(sum)/ideal)
+		}
+		if near != nil && p.note != nil && p.note.vectors != nil {
+			got = max(got, closeness(near, p.note.vectors[p.number]))
+		}
+		if got == 0 || got < score {
 			continue
 		}
-		p := x.passages[at]
 		passage := p.note.passages[p.number]
-		hits = append(hits, Hit{p.note.name, passage.from, passage.to, math.Round(got*1e4) / 1e4, passage.text, sum})
+		hits = append(hits, Hit{p.note.name, passage.from, passage.to, math.Round(got*1e4) / 1e4, passage.text, got})
 	}
 	slices.SortFunc(hits, func(a, b Hit) int {
-		return cmp.Or(cmp.Compare(b.sum, a.sum), strings.Compare(a.Name, b.Name), cmp.Compare(a.From, b.From))
+		return cmp.Or(cmp.Compare(b.exact, a.exact), strings.Compare(a.Name, b.Name), cmp.Compare(a.From, b.From))
 	})
 	return hits[:min(len(hits), limit)], len(hits)
 }

@@ -2,8 +2,9 @@
 //
 // Writing:
 //
-//   - keys are the proto field names, in the order of the declaration; map keys are sorted, so that the same message always
-//     gives the same bytes; nothing is indented and nothing escaped for HTML;
+//   - keys are the proto field names, or their (kaged.common.v1.json_key), in the order of the declaration; map keys
+//     are sorted, so that the same message always gives the same bytes; nothing is indented and nothing escaped for
+//     HTML;
 //   - every number is a JSON number, 64-bit ones too;
 //   - an enum value is its name in lower case without the enum's prefix, or its (kaged.common.v1.json_value); a number
 //     without a name reads as the zero value's name;

@@ -55,7 +55,7 @@ func newTable(md protoreflect.MessageDescriptor) *table {
 	for i := range t.fields {
 		fd := fds.Get(i)
 		oneof := fd.ContainingOneof()
-		name := string(fd.Name())
+		name := Key(fd)
 		t.byName[name] = i
 		t.fields[i] = field{
 			fd:       fd,
@@ -74,6 +74,14 @@ func newTable(md protoreflect.MessageDescriptor) *table {
 		}
 	}
 	return t
+}
+
+// Key returns the key of a field in JSON: its (kaged.common.v1.json_key), or its name.
+func Key(fd protoreflect.FieldDescriptor) string {
+	if key, _ := proto.GetExtension(fd.Options(), commonv1.E_JsonKey).(string); key != "" {
+		return key
+	}
+	return string(fd.Name())
 }
 
 func enumOf(ed protoreflect.EnumDescriptor) *enumTable {

@@ -100,6 +100,8 @@ func note(e contract.Event) (*harnessv1.RunEvent, error) {
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_CallSettled{CallSettled: &harnessv1.CallSettled{
 			Call: int32(e.Call), Amount: Amount(e.Amount), Estimated: e.Estimated, OfTurn: e.OfTurn,
 		}}}, nil
+	case contract.DebugEvent:
+		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Debug{Debug: e.Proto()}}, nil
 	case contract.AuditMoved:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_AuditHead{AuditHead: AuditHead(e.Head)}}, nil
 	}
@@ -211,6 +213,8 @@ func fromNote(ev *harnessv1.RunEvent) contract.Event {
 		return contract.CallSettled{
 			Call: int(d.GetCall()), Amount: FromAmount(d.GetAmount()), Estimated: d.GetEstimated(), OfTurn: d.GetOfTurn(),
 		}
+	case *harnessv1.RunEvent_Debug:
+		return contract.DebugEventFromProto(e.Debug)
 	case *harnessv1.RunEvent_AuditHead:
 		return contract.AuditMoved{Head: FromAuditHead(e.AuditHead)}
 	case *harnessv1.RunEvent_AgentStarted:

@@ -52,7 +52,14 @@ func events() map[string]contract.Event {
 			Call: 2, Agent: "primary", Model: "p:m", Amount: contract.Amount{NanoUSD: 3, Tokens: 2, Calls: 1}, Unpriced: true,
 		},
 		"call_settled": contract.CallSettled{Call: 2, Amount: contract.Amount{Tokens: 2}, Estimated: true, OfTurn: true},
-		"audit_head":   contract.AuditMoved{Head: contract.AuditHead{Hash: "h", Items: 3}},
+		"debug": contract.DebugEvent{ID: "dap_1", Invocation: "i", Agent: "primary", At: 5, Stop: &contract.DebugStop{
+			Reason: "breakpoint", Text: "t", Thread: 2, BreakpointID: 1,
+			Frames: []contract.DebugFrame{{Name: "main.main", Path: "main.go", Line: 3, Column: 1, Instruction: "0x1"}},
+			Locals: []contract.DebugVariable{{Name: "n", Value: "1", Type: "int", Reference: 3, Memory: "0x2"}},
+			Source: []contract.DebugLine{{Line: 3, Text: "n := 1"}},
+			Moved:  &contract.DebugMove{Action: "step_over", Operator: "o", At: 4},
+		}},
+		"audit_head": contract.AuditMoved{Head: contract.AuditHead{Hash: "h", Items: 3}},
 		"approval": contract.ApprovalRequested{
 			ID: "i", CallID: "c", Step: 1, Audit: []contract.Record{record},
 			Subject: contract.Subject{

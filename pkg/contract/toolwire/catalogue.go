@@ -23,7 +23,7 @@ func FromTools(list []*toolrunnerv1.Tool) (catalogue.Tools, error) {
 		tool := catalogue.Tool{
 			Name: t.GetName(), Description: t.GetDescription(), Schema: schema, RootOnly: t.GetRootOnly(),
 			DefaultRoot: t.GetDefaultRoot(), Parallel: t.GetParallel(),
-			Writes: writes(t), ReadWhen: fromReadWhen(t.GetReadWhen()),
+			Writes: writes(t), ReadWhen: fromWhen(t.GetReadWhen()), WaitWhen: fromWhen(t.GetWaitWhen()),
 		}
 		for _, a := range t.GetAliases() {
 			schema, err := schemaOf(a.GetInputSchema())
@@ -31,7 +31,7 @@ func FromTools(list []*toolrunnerv1.Tool) (catalogue.Tools, error) {
 				return nil, err
 			}
 			tool.Aliases = append(tool.Aliases, catalogue.Alias{
-				Name: a.GetName(), Description: a.GetDescription(), Schema: schema, ReadWhen: fromReadWhen(a.GetReadWhen()),
+				Name: a.GetName(), Description: a.GetDescription(), Schema: schema, ReadWhen: fromWhen(a.GetReadWhen()),
 				Action: a.GetAction(),
 			})
 		}
@@ -47,7 +47,7 @@ func writes(t *toolrunnerv1.Tool) bool {
 		len(t.GetRequires()) > 0)
 }
 
-func fromReadWhen(list []*toolrunnerv1.ReadWhen) (when toolcall.ReadWhen) {
+func fromWhen(list []*toolrunnerv1.ReadWhen) (when toolcall.When) {
 	for _, m := range list {
 		var c toolcall.Case
 		for _, match := range m.GetParameters() {

@@ -16,8 +16,8 @@ func Caller(c *contract.Caller) *toolrunnerv1.ToolContext {
 		SessionId: c.SessionID, RunId: c.RunID, RequestId: c.RequestID, Caller: c.Agent, ProjectId: c.ProjectID,
 		ProjectRoot: c.Root, OperatorId: c.OperatorID, Cage: c.Cage.Proto(), CageId: c.CageID, Tools: c.Tools,
 		KnowsFiles: c.KnowsFiles, InvocationId: c.InvocationID, ProjectCaged: c.ProjectCaged,
-		LanguageServers: dsl.LanguageServersProto(c.LanguageServers),
-		IssueNumber:     c.Issue,
+		LanguageServers: dsl.LanguageServersProto(c.LanguageServers), Debugging: c.Debugging.Proto(),
+		IssueNumber: c.Issue,
 	}
 	if c.Job != nil {
 		p.Job = &toolrunnerv1.JobPolicy{Tools: c.Job.Tools}
@@ -33,6 +33,7 @@ func FromCaller(p *toolrunnerv1.ToolContext) contract.Caller {
 		Cage: dsl.CageFromProto(p.GetCage()), CageID: p.GetCageId(), Tools: p.GetTools(), KnowsFiles: p.GetKnowsFiles(),
 		InvocationID: p.GetInvocationId(), ProjectCaged: p.GetProjectCaged(),
 		LanguageServers: dsl.LanguageServersFromProto(p.GetLanguageServers()),
+		Debugging:       dsl.DebuggingFromProto(p.GetDebugging()),
 		Issue:           p.GetIssueNumber(),
 	}
 	if p.GetJob() != nil {

@@ -21,6 +21,11 @@ func TestCallersRoundTrip(t *testing.T) {
 		want.LanguageServers = append(want.LanguageServers, dsl.LanguageServer{
 			Lang: "go", Command: []string{"gopls"}, Extensions: []string{".go"},
 		})
+		want.Debugging = dsl.DebuggingFromProto(want.Debugging.Proto())
+		want.Debugging.Configurations = append(want.Debugging.Configurations, dsl.DebugConfiguration{Name: "a", JSON: "{}"})
+		want.Debugging.Adapters = append(want.Debugging.Adapters, dsl.DebugAdapter{
+			Runtime: "lua", Command: []string{"lua-debug"}, Announces: "at ", Type: "lua",
+		})
 		return cmp.Equal(want, toolwire.FromCaller(toolwire.Caller(&want)))
 	}
 	if err := quick.Check(same, nil); err != nil {

@@ -204,6 +204,9 @@ func (c classifier) status(e *StatusError) *fault.Error {
 	if ms, ok := retryAfter(e.Header); ok {
 		return f.With("retry_after_ms", ms)
 	}
+	if wait, ok := reset(e.Header); ok && said.RetryAfter == 0 && f.Code == fault.ProviderRateLimited {
+		return waits(f, wait)
+	}
 	return waits(f, said.RetryAfter)
 }
 

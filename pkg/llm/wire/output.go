@@ -56,6 +56,15 @@ func newOutput(c Call, yield func(llm.Event, error) bool) *Output {
 // size returns how many bytes the answer has so far.
 func (o *Output) size() int { return o.most - o.left }
 
+// received returns how many bytes the model has written so far.
+func (o *Output) received() int {
+	n := 0
+	for _, p := range o.parts {
+		n += p.Len() + len(p.Name)
+	}
+	return n
+}
+
 // Accept says that the provider answers. Everything else says it too.
 func (o *Output) Accept() { o.AcceptCounted(llm.Usage{}) }
 

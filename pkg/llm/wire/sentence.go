@@ -87,17 +87,26 @@ func ErrorObject(raw json.RawMessage) *EventError {
 	return &EventError{Kind: kinds(e.Code, e.Type, e.Status, reason), Message: message, RetryAfter: wait}
 }
 
-// googleDetails reads the details of Google's errors: the reason of an ErrorInfo, and the wait of a RetryInfo.
+// googleDetails reads the details of Google's errors: the reason of an ErrorInfo, and the wait of a RetryInfo, or until
+// the end of the day where a quota of a day is used up.
 func googleDetails(raw json.RawMessage) (reason string, wait time.Duration) {
 	var details []struct {
 		Type   string `json:"@type"`
 		Reason string `json:"reason"`
 		Delay  string `json:"retryDelay"`
+
+		Violations []struct {
+			Quota string `json:"quotaId"`
+		} `json:"violations"`
 	}
 	if json.Unmarshal(raw, &details) != nil {
 		return "", 0
 	}
+	daily := false
 	for _, d := range details {
+		for _, v := range d.Violations {
+			daily = daily || strings.Contains(v.Quota, "PerDay")
+		}
 		switch {
 		case strings.HasSuffix(d.Type, "google.rpc.ErrorInfo"):
 			reason = d.Reason
@@ -106,6 +115,9 @@ func googleDetails(raw json.RawMessage) (reason string, wait time.Duration) {
 				wait = min(t, maxRetryAfter)
 			}
 		}
+	}
+	if daily {
+		wait = max(wait, untilGoogleDay(time.Now()))
 	}
 	return reason, wait
 }

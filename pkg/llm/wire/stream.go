@@ -118,7 +118,7 @@ func Stream(ctx context.Context, c Call) iter.Seq2[llm.Event, error] {
 		defer watch.stop()
 		r := &run{call: c, parent: ctx, ctx: callCtx, watch: watch, yield: yield}
 		if err := r.do(); err != nil && !r.out.stopped {
-			yield(llm.Event{}, err)
+			yield(llm.Event{Received: r.out.received()}, err)
 		}
 	}
 }

@@ -179,3 +179,31 @@ func TestConnectTimeout(t *testing.T) {
 		}
 	}
 }
+
+// The error that ends a call says how much of the answer had come, calls of tools included: a provider charges for it.
+func TestReceived(t *testing.T) {
+	c := call(&body{Reader: strings.NewReader("data: write\n\ndata: read\n\n")}, wire.Options{})
+	c.Decoder = &halfway{}
+	var received int
+	var last error
+	for ev, err := range wire.Stream(t.Context(), c) {
+		received, last = ev.Received, err
+	}
+	if want := len(`write{"path`) + len(`read{"path`); !errors.Is(last, fault.ProviderBadResponse) || received != want {
+		t.Errorf("got %d bytes and %v, want %d and provider_bad_response", received, last, want)
+	}
+}
+
+// halfway is a decoder that opens a call for each event and never finishes the answer.
+type halfway struct{}
+
+// Decode opens a call and writes the beginning of its input.
+func (h *halfway) Decode(ev wire.Event, out *wire.Output) error {
+	p := out.Open(wire.KindCall)
+	p.Name = string(ev.Data)
+	out.Write(p, `{"path`)
+	return nil
+}
+
+// End says that the answer is not whole.
+func (h *halfway) End(*wire.Output) error { return errors.New("no end") }

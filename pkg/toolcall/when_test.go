@@ -6,10 +6,10 @@ import (
 	"kaged.dev/pkg/toolcall"
 )
 
-// A call only looks if all conditions of one case hold for its input.
-func TestOnlyLooks(t *testing.T) {
+// A call is described if all conditions of one case hold for its input.
+func TestWhen(t *testing.T) {
 	t.Parallel()
-	rules := toolcall.ReadWhen{
+	rules := toolcall.When{
 		{{Parameter: "action", Values: []string{"list", "status"}}},
 		{{Parameter: "action", Values: []string{"poll"}}, {Parameter: "offset"}},
 		{}, // a case without conditions holds for no call
@@ -35,12 +35,12 @@ func TestOnlyLooks(t *testing.T) {
 	} {
 		t.Run(input, func(t *testing.T) {
 			t.Parallel()
-			if got := rules.OnlyLooks([]byte(input)); got != want {
+			if got := rules.Holds([]byte(input)); got != want {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		})
 	}
-	if toolcall.ReadWhen(nil).OnlyLooks([]byte(`{"action":"list"}`)) {
-		t.Error("a tool without read_when is said to look only")
+	if toolcall.When(nil).Holds([]byte(`{"action":"list"}`)) {
+		t.Error("a description without a case holds")
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// ReadWhen describes the calls of a tool that only look: those for which all conditions of one of its cases hold.
-type ReadWhen []Case
+// When describes some of the calls of a tool: those for which all conditions of one of its cases hold.
+type When []Case
 
 // Case is a list of conditions on the parameters of one call.
 type Case []Match
@@ -19,16 +19,16 @@ type Match struct {
 	Values    []string
 }
 
-// OnlyLooks reports whether a call with this input only looks. Input that is no object does not.
-func (r ReadWhen) OnlyLooks(input []byte) bool {
-	if len(r) == 0 {
+// Holds reports whether the input of a call matches one of the cases. Input that is no JSON object matches no case.
+func (w When) Holds(input []byte) bool {
+	if len(w) == 0 {
 		return false
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(input, &fields) != nil {
 		return false
 	}
-	return slices.ContainsFunc(r, func(c Case) bool {
+	return slices.ContainsFunc(w, func(c Case) bool {
 		return len(c) > 0 && !slices.ContainsFunc(c, func(m Match) bool { return !m.holds(fields) })
 	})
 }

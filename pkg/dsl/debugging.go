@@ -1,0 +1,161 @@
+package dsl
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/tidwall/jsonc"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+)
+
+// LaunchFile holds an editor's ways to debug the project. It is read where dap.launch_json says so.
+const LaunchFile = ".vscode/launch.json"
+
+// The bounds of [LaunchFile].
+const (
+	maxConfigurations  = 64
+	configurationBytes = 8 << 10
+)
+
+// Debugging is how a project's programs are debugged, as its files say.
+type Debugging struct {
+	// Adapters are the debug adapters by runtime.
+	Adapters []DebugAdapter
+	// Configurations are the entries of [LaunchFile], in their order.
+	Configurations []DebugConfiguration
+}
+
+// DebugAdapter is a debug adapter that a project declares.
+type DebugAdapter struct {
+	Runtime string
+	// Command is the program and its arguments.
+	Command []string
+	// Announces is the text that it prints before the address it listens at, "" for one that speaks over its standard
+	// files. Type is the type that it wants to be told, "" for the runtime's name.
+	Announces, Type string
+}
+
+// DebugConfiguration is an entry of [LaunchFile]. JSON is the entry.
+type DebugConfiguration struct{ Name, JSON string }
+
+// Proto returns a on the wire.
+func (a DebugAdapter) Proto() *commonv1.DebugAdapter {
+	return &commonv1.DebugAdapter{Runtime: a.Runtime, Command: a.Command, Announces: a.Announces, Type: a.Type}
+}
+
+// Proto returns d on the wire, nil for an empty one.
+func (d Debugging) Proto() *commonv1.Debugging {
+	if len(d.Adapters)+len(d.Configurations) == 0 {
+		return nil
+	}
+	out := &commonv1.Debugging{}
+	for _, a := range d.Adapters {
+		out.Adapters = append(out.Adapters, a.Proto())
+	}
+	for _, c := range d.Configurations {
+		out.Configurations = append(out.Configurations, &commonv1.DebugConfiguration{Name: c.Name, Json: c.JSON})
+	}
+	return out
+}
+
+// DebugAdaptersFromProto is the reverse of [DebugAdapter.Proto], for a list.
+func DebugAdaptersFromProto(list []*commonv1.DebugAdapter) (out []DebugAdapter) {
+	for _, a := range list {
+		out = append(out, DebugAdapter{
+			Runtime: a.GetRuntime(), Command: a.GetCommand(), Announces: a.GetAnnounces(), Type: a.GetType(),
+		})
+	}
+	return out
+}
+
+// DebuggingFromProto is the reverse of [Debugging.Proto].
+func DebuggingFromProto(p *commonv1.Debugging) Debugging {
+	d := Debugging{Adapters: DebugAdaptersFromProto(p.GetAdapters())}
+	for _, c := range p.GetConfigurations() {
+		d.Configurations = append(d.Configurations, DebugConfiguration{Name: c.GetName(), JSON: c.GetJson()})
+	}
+	return d
+}
+
+// dapShape says how the project's programs are debugged.
+var dapShape = &shape{kind: objectShape, doc: "How the project's programs are debugged.", fields: []field{
+	{name: "adapters", shape: &shape{
+		kind: listShape, most: 32,
+		doc: "Debug adapters in place of the operator's and of kaged's own, one for each runtime.",
+		items: &shape{kind: objectShape, fields: []field{
+			{name: "runtime", required: true, shape: text("The runtime.", 32, langPattern)},
+			{name: "command", required: true, shape: programShape},
+			{name: "announces", shape: text("The text that it prints before the address it listens at.", 256, envValuePattern)},
+			{name: "type", shape: text("The type that it wants to be told; unless set, the runtime.", 64, envValuePattern)},
+		}},
+	}},
+	{name: "launch_json", shape: &shape{
+		kind: booleanShape, doc: "Whether agents may debug by the names in .vscode/launch.json; false unless set.",
+	}},
+}}
+
+// debugging returns how the project's programs are debugged.
+func (b *builder) debugging(dap *node) (d Debugging) {
+	if dap == nil {
+		return d
+	}
+	for _, item := range dap.list("adapters") {
+		a := DebugAdapter{
+			Runtime: item.str("runtime"), Command: item.strings("command"), Announces: item.str("announces"),
+			Type: item.str("type"),
+		}
+		if slices.ContainsFunc(d.Adapters, func(o DebugAdapter) bool { return o.Runtime == a.Runtime }) {
+			b.diags.errorf(InvalidValue, item.pos, "dap.adapters", "There are two debug adapters for %q.", a.Runtime)
+		}
+		d.Adapters = append(d.Adapters, a)
+	}
+	slices.SortFunc(d.Adapters, func(x, y DebugAdapter) int { return cmp.Compare(x.Runtime, y.Runtime) })
+	if v := dap.get("launch_json"); v != nil && v.flag {
+		d.Configurations = b.configurations()
+	}
+	return d
+}
+
+// configurations returns the entries of [LaunchFile]. A file that cannot be read is an editor's, and no error here.
+func (b *builder) configurations() (list []DebugConfiguration) {
+	f, known := b.files[LaunchFile]
+	if !known {
+		b.want(LaunchFile)
+		return nil
+	}
+	at := Position{File: LaunchFile}
+	var file struct {
+		Configurations []json.RawMessage `json:"configurations"`
+	}
+	switch {
+	case !f.Present && f.Reason == "":
+		return nil
+	case !f.Present:
+		b.diags.warnf(ParseError, at, "dap.launch_json", "%s cannot be used: %s.", LaunchFile, sentence(f.Reason))
+		return nil
+	case json.Unmarshal(jsonc.ToJSON(f.Content), &file) != nil:
+		b.diags.warnf(ParseError, at, "dap.launch_json", "%s is no JSON with comments.", LaunchFile)
+		return nil
+	}
+	for i, raw := range file.Configurations {
+		var entry struct {
+			Name string `json:"name"`
+		}
+		var short bytes.Buffer
+		if json.Unmarshal(raw, &entry) != nil || entry.Name == "" || json.Compact(&short, raw) != nil {
+			continue // it cannot be named
+		}
+		known := slices.ContainsFunc(list, func(c DebugConfiguration) bool { return c.Name == entry.Name })
+		if known || i >= maxConfigurations || short.Len() > configurationBytes {
+			b.diags.warnf(ParseError, at, "dap.launch_json",
+				"Of %s, the configuration %q is not used: names are unique, and there are at most %d of at most %d bytes.",
+				LaunchFile, shown(entry.Name), maxConfigurations, configurationBytes)
+			continue
+		}
+		list = append(list, DebugConfiguration{Name: entry.Name, JSON: short.String()})
+	}
+	return list
+}
