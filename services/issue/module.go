@@ -1,6 +1,9 @@
 package issue
 
-import "kaged.dev/pkg/host"
+import (
+	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/host"
+)
 
 // Module is the issue service as a process may run it. It calls no other service.
 var Module = host.Module{Name: "issue", New: newModule}
@@ -13,5 +16,13 @@ func newModule(env *host.Env) (host.Service, error) {
 	if err := env.Database.Named(); err != nil {
 		return nil, err
 	}
-	return New(cfg, Deps{Log: env.Log, DatabaseURL: env.Database.OwnerURL, AppURL: env.Database.URL})
+	deps := Deps{Log: env.Log, DatabaseURL: env.Database.OwnerURL, AppURL: env.Database.URL}
+	if err := env.NATS.Named(); err != nil {
+		env.Log.Warn("sessions are not told of changed issues", "error", err)
+	} else {
+		deps.NATS = &bus.Config{
+			URL: env.NATS.URL, InProcess: env.NATS.InProcess, Name: "issue " + env.Instance, Log: env.Log,
+		}
+	}
+	return New(cfg, deps)
 }

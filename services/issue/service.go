@@ -12,12 +12,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/postgres"
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/pkg/retry"
 	"kaged.dev/pkg/rpc"
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
+	"kaged.dev/services/issue/internal/adapter/notices"
 	"kaged.dev/services/issue/internal/core/issues"
 	"kaged.dev/services/issue/internal/database/migrations"
 	"kaged.dev/services/issue/internal/server"
@@ -29,6 +31,8 @@ type Deps struct {
 	Log *slog.Logger
 	// DatabaseURL connects as the owner of the schema, AppURL as the services' role; empty means the owner steps down.
 	DatabaseURL, AppURL string
+	// NATS is where notices of changes go; nil sends no notice.
+	NATS *bus.Config
 }
 
 // Service is the issue service. It refuses calls until [Service.Run] has opened the database.
@@ -38,6 +42,8 @@ type Service struct {
 	pool   *database.Pool
 	health *postgres.Health
 	ready  atomic.Bool
+	store  *store.Store
+	sender *notices.Sender
 	server *server.Server
 	tools  *server.Tools
 }
@@ -48,12 +54,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	pool := new(database.Pool)
-	service := issues.New(store.New(pool))
-	return &Service{
-		cfg: cfg, deps: deps, pool: pool,
+	s := &Service{
+		cfg: cfg, deps: deps, pool: pool, store: store.New(pool), sender: notices.New(deps.Log),
 		health: postgres.NewHealth(deps.Log, cfg.DatabaseStall.D(), store.ProbeWrite),
-		server: server.New(service), tools: server.NewTools(service),
-	}, nil
+	}
+	var kept issues.Store = s.store
+	if deps.NATS != nil {
+		kept = s.sender.Around(kept)
+	}
+	service := issues.New(kept)
+	s.server, s.tools = server.New(service), server.NewTools(service)
+	return s, nil
 }
 
 // Register implements host.Service.
@@ -92,6 +103,10 @@ func (s *Service) Run(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	work.Go(func() { s.health.Watch(watching, pool) })
+	if s.deps.NATS != nil {
+		begun := time.Now() // before the first request
+		work.Go(func() { s.sender.Run(watching, *s.deps.NATS, begun, s.store.Changed) })
+	}
 	s.ready.Store(true)
 	defer s.ready.Store(false)
 	<-ctx.Done()

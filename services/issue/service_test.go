@@ -38,17 +38,30 @@ func start(t *testing.T, owner, app string) issuev1.IssueServiceClient {
 // startBoth runs the service on a database and returns clients of the API and of the tools.
 func startBoth(t *testing.T, owner, app string) (issuev1.IssueServiceClient, issuev1.IssueToolServiceClient) {
 	t.Helper()
-	s, err := issue.New(issue.DefaultConfig(), issue.Deps{
-		Log: slog.New(slog.DiscardHandler), DatabaseURL: owner,
-		AppURL: app,
-	})
+	return startWith(t, issue.Deps{DatabaseURL: owner, AppURL: app})
+}
+
+// startWith runs the service until the test ends.
+func startWith(t *testing.T, deps issue.Deps) (issuev1.IssueServiceClient, issuev1.IssueToolServiceClient) {
+	t.Helper()
+	public, tools, _ := run(t, deps)
+	return public, tools
+}
+
+// run runs the service until stop is called, at the latest at the end of the test, and returns its clients.
+func run(t *testing.T, deps issue.Deps) (
+	public issuev1.IssueServiceClient, tools issuev1.IssueToolServiceClient, stop func(),
+) {
+	t.Helper()
+	deps.Log = slog.New(slog.DiscardHandler)
+	s, err := issue.New(issue.DefaultConfig(), deps)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(rpc.ServerOptions(slog.New(slog.DiscardHandler))...)
+	server := grpc.NewServer(rpc.ServerOptions(deps.Log)...)
 	s.Register(server)
 	listener := bufconn.Listen(1 << 20)
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var work sync.WaitGroup
 	work.Go(func() { _ = server.Serve(listener) })
 	work.Go(func() {
@@ -56,27 +69,26 @@ func startBoth(t *testing.T, owner, app string) (issuev1.IssueServiceClient, iss
 			t.Errorf("Run: %v", err)
 		}
 	})
-	conn, err := grpc.NewClient("passthrough:issue", append(rpc.DialOptions(),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
-			error,
-		) {
-			return listener.DialContext(ctx)
-		}))...)
+	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return listener.DialContext(ctx)
+	})
+	conn, err := grpc.NewClient("passthrough:issue", append(rpc.DialOptions(), dialer)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = conn.Close()
 		server.Stop()
-		stop()
+		cancel()
 		work.Wait()
 	})
+	t.Cleanup(stop)
 	for s.Ready(t.Context()) != nil {
 		if t.Context().Err() != nil {
 			t.Fatal("the service did not become ready")
 		}
 	}
-	return issuev1.NewIssueServiceClient(conn), issuev1.NewIssueToolServiceClient(conn)
+	return issuev1.NewIssueServiceClient(conn), issuev1.NewIssueToolServiceClient(conn), stop
 }
 
 func one(t *testing.T) issuev1.IssueServiceClient {
@@ -356,7 +368,9 @@ func TestSearching(t *testing.T) {
 			}
 		})
 	}
-	for status, want := range map[string]int{"all": 4, "resolved": 1, "open,resolved": 4, "": 3} {
+	for status, want := range map[string]int{
+		"all": 4, "resolved": 1, "open,resolved": 4, "": 3, "open,open,open,open,open,open,open": 3,
+	} {
 		if resp, err := c.ListIssues(ada, &apiv1.ListIssuesRequest{ProjectId: "p", Status: status}); err != nil ||
 			len(resp.GetItems()) != want {
 			t.Errorf("status %q: got %d, %v, want %d", status, len(resp.GetItems()), err, want)

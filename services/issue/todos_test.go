@@ -1,8 +1,10 @@
 package issue_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -204,5 +206,61 @@ func TestUsingIssues(t *testing.T) {
 		if _, err := use(tt.req); !errors.Is(err, tt.want) {
 			t.Errorf("%s: got %v, want %v", name, err, tt.want)
 		}
+	}
+}
+
+// A reminder names the first five open todos, or others behind which the one at work is, and how many are open; dropped
+// and completed ones and those of other operators are not in it. T-TODO-STICKY-02, -03.
+func TestReminders(t *testing.T) {
+	t.Parallel()
+	owner, app := pgtest.URLs(t)
+	c, tools := startBoth(t, owner, app)
+	ada, agent := as(t, "ada", ""), as(t, "ada", "primary")
+	file(t, c, ada, "music", "First", "")
+	remind := func(ctx context.Context, number int64) (list []string, open int32) {
+		t.Helper()
+		resp, err := tools.RemindTodos(ctx, &issuev1.RemindTodosRequest{ProjectId: "music", Number: number})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, todo := range resp.GetTodos() {
+			list = append(list, todo.GetContent()+" "+todo.GetStatus())
+		}
+		return list, resp.GetOpen()
+	}
+	work := func(action, content string, items ...string) {
+		t.Helper()
+		if _, err := tools.WorkTodos(agent, &issuev1.WorkTodosRequest{
+			ProjectId: "music", Number: 1, Action: action, Content: content, Items: items,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(open int32, want ...string) {
+		t.Helper()
+		if got, n := remind(ada, 1); !slices.Equal(got, want) || n != open {
+			t.Errorf("reminded of %d: %q, want %d: %q", n, got, open, want)
+		}
+	}
+	check(0)
+	work("add", "", "a", "b", "c", "d", "e", "f", "g", "h")
+	check(8, "a pending", "b pending", "c pending", "d pending", "e pending")
+	work("start", "c")
+	check(8, "a pending", "b pending", "c in_progress", "d pending", "e pending")
+	work("start", "g")
+	check(8, "d pending", "e pending", "f pending", "g in_progress", "h pending")
+	work("done", "g")
+	work("drop", "a")
+	work("drop", "b")
+	check(5, "c pending", "d pending", "e pending", "f pending", "h pending")
+	work("done", "c")
+	check(4, "d pending", "e pending", "f pending", "h pending")
+	for _, other := range []context.Context{as(t, "eve", ""), ada} {
+		if got, n := remind(other, 7); n != 0 || len(got) != 0 {
+			t.Errorf("an issue that is not there reminds of %q", got)
+		}
+	}
+	if got, _ := remind(as(t, "eve", ""), 1); len(got) != 0 {
+		t.Errorf("another operator is reminded of %q", got)
 	}
 }

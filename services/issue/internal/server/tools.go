@@ -72,6 +72,17 @@ func (s *Tools) WorkTodos(ctx context.Context, req *issuev1.WorkTodosRequest) (*
 	}, nil
 }
 
+// RemindTodos returns the open todos that an agent is reminded of.
+func (s *Tools) RemindTodos(
+	ctx context.Context, req *issuev1.RemindTodosRequest,
+) (*issuev1.RemindTodosResponse, error) {
+	shown, open, err := s.issues.Reminder(ctx, ref(ctx, req))
+	if err != nil {
+		return nil, err
+	}
+	return &issuev1.RemindTodosResponse{Todos: mapped(shown, toolTodo), Open: int32(open)}, nil
+}
+
 func toolIssue(i issues.Issue) *issuev1.ToolIssue {
 	return &issuev1.ToolIssue{
 		Id: i.ID, Number: i.Number, Title: i.Title, Body: i.Body, OriginalBody: i.OriginalBody, Status: string(i.Status),

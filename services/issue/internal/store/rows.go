@@ -25,8 +25,8 @@ func issueOf(r db.FindIssueRow) issues.Issue {
 
 // row is a row of any list.
 type row interface {
-	db.ListOpenRow | db.ListByStatusRow | db.SearchRecentWordsRow | db.SearchWordsRow | db.SearchRecentTitlesRow |
-		db.SearchTitlesRow
+	db.ListOpenRow | db.ListAllRow | db.ListByStatusRow | db.SearchRecentWordsRow | db.SearchWordsRow |
+		db.SearchRecentTitlesRow | db.SearchTitlesRow
 }
 
 // listed turns the rows of a list into issues.

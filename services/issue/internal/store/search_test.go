@@ -15,7 +15,7 @@ import (
 )
 
 // A search finds the same issues in the same order whether the newest issues fill its pages, the index of words does,
-// or both in turn; other projects and operators are left out.
+// or both in turn; other projects and operators are left out. It counts as many, up to its bound.
 func TestSearchLooksAtTheNewestFirst(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)
@@ -49,7 +49,7 @@ func TestSearchLooksAtTheNewestFirst(t *testing.T) {
 	}
 	for _, query := range []string{
 		"every", "second", "early", "second -early", "early or second",
-		`"issue 7"`, "missing",
+		`"issue 7"`, "missing", "sue 1+",
 	} {
 		for _, statuses := range [][]issues.Status{issues.Statuses(), nil} {
 			text, parts := strings.CutSuffix(query, "+")
@@ -63,6 +63,11 @@ func TestSearchLooksAtTheNewestFirst(t *testing.T) {
 				s.recent = window
 				if got := paged(t, s, f); !slices.Equal(got, numbers(want)) {
 					t.Errorf("%s, the newest %d: got %v, want %v", query, window, got, numbers(want))
+				}
+				for _, s.most = range []int32{1, 4, 20, 1000} {
+					if n, err := s.Count(t.Context(), f); err != nil || n != int64(min(len(want), int(s.most))) {
+						t.Errorf("%s, the newest %d: counted %d up to %d, %v, want %d", query, window, n, s.most, err, len(want))
+					}
 				}
 			}
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/services/issue/internal/core/issues"
 	"kaged.dev/services/issue/internal/store/db"
@@ -25,6 +26,7 @@ import (
 type Store struct {
 	db     database.DB
 	recent int32
+	most   int32 // to which matching issues are counted
 }
 
 // recent is the number of a project's newest issues in which a search looks before it asks the index of words or
@@ -32,7 +34,7 @@ type Store struct {
 const recent = 2000
 
 // New returns the store in a database.
-func New(db database.DB) *Store { return &Store{db, recent} }
+func New(db database.DB) *Store { return &Store{db, recent, issues.MaxCounted} }
 
 // ProbeWrite writes as much as filing an issue does first; its transaction is taken back.
 func ProbeWrite(ctx context.Context, tx pgx.Tx) error {
@@ -73,7 +75,7 @@ func (s *Store) Create(ctx context.Context, i issues.Issue) (filed issues.Issue,
 		}
 		i.Number = number
 		filed, created = i, true
-		return q.CreateIssue(ctx, db.CreateIssueParams{
+		err = q.CreateIssue(ctx, db.CreateIssueParams{
 			ID: i.ID, OwnerUserID: i.Owner, ProjectID: i.Project.ID, Number: i.Number, Title: i.Title, Body: i.Body,
 			Status:    string(i.Status),
 			CreatedBy: i.CreatedBy, CreatedAt: i.CreatedAt, ImportedFrom: unlessEmpty(i.ImportedFrom),
@@ -81,6 +83,8 @@ func (s *Store) Create(ctx context.Context, i issues.Issue) (filed issues.Issue,
 			ContentHash: i.ContentHash, Words: words(i.Title, i.Body), Scope: scope(i.Project),
 			FoldedTitle: issues.Fold(i.Title),
 		})
+		crash.At(crash.IssueBeforeStore)
+		return err
 	})
 	if errors.Is(err, errTaken) {
 		return filed, false, nil
@@ -88,6 +92,7 @@ func (s *Store) Create(ctx context.Context, i issues.Issue) (filed issues.Issue,
 	if err != nil {
 		return issues.Issue{}, false, database.Fail(err, "create issue")
 	}
+	crash.At(crash.IssueStored)
 	return filed, created, nil
 }
 
@@ -149,9 +154,9 @@ func (s *Store) Change(ctx context.Context, at issues.Ref, change func(issues.Is
 		if err != nil {
 			return err
 		}
-		return p.Send(ctx, tx)
+		return sendLast(ctx, &p, tx)
 	})
-	return database.Fail(err, "change issue")
+	return stored(err, "change issue")
 }
 
 // Updates implements [issues.Store].
@@ -198,6 +203,19 @@ func todos(ctx context.Context, q *db.Queries, issueID string) ([]issues.Todo, e
 	return out, nil
 }
 
+// OpenTodos implements [issues.Store].
+func (s *Store) OpenTodos(ctx context.Context, at issues.Ref) ([]issues.Todo, error) {
+	rows, err := db.New(s.db).OpenTodos(ctx, at.Owner, at.ID, at.Number)
+	if err != nil {
+		return nil, database.Fail(err, "list open todos")
+	}
+	out := make([]issues.Todo, len(rows))
+	for i, r := range rows {
+		out[i] = issues.Todo{Content: r.Content, Status: issues.TodoStatus(r.Status), Kind: issues.TodoKind(r.Kind)}
+	}
+	return out, nil
+}
+
 // ChangeTodos implements [issues.Store].
 func (s *Store) ChangeTodos(ctx context.Context, at issues.Ref, now int64,
 	change func(issues.Issue, []issues.Todo) ([]issues.Todo,
@@ -230,9 +248,24 @@ func (s *Store) ChangeTodos(ctx context.Context, at issues.Ref, now int64,
 		if err != nil {
 			return err
 		}
-		return p.Send(ctx, tx)
+		return sendLast(ctx, &p, tx)
 	})
-	return database.Fail(err, "change todos")
+	return stored(err, "change todos")
+}
+
+// sendLast sends the last statements of a transaction.
+func sendLast(ctx context.Context, p *database.Pipeline, tx database.DB) error {
+	err := p.Send(ctx, tx)
+	crash.At(crash.IssueBeforeStore)
+	return err
+}
+
+// stored returns how a transaction ended.
+func stored(err error, what string) error {
+	if err == nil {
+		crash.At(crash.IssueStored)
+	}
+	return database.Fail(err, what)
 }
 
 func putTodo(ctx context.Context, q *db.Queries, issueID string, t issues.Todo, isNew bool) error {
@@ -277,6 +310,10 @@ func (s *Store) List(ctx context.Context, f issues.Filter) ([]issues.Issue, erro
 			OwnerUserID: f.Owner, ProjectID: f.Project.ID, Before: before,
 			PageSize: f.Rows, Skip: skip,
 		}))
+	case all(f.Statuses):
+		out, err = listed(q.ListAll(ctx, db.ListAllParams{
+			OwnerUserID: f.Owner, ProjectID: f.Project.ID, Before: before, PageSize: f.Rows, Skip: skip,
+		}))
 	default:
 		out, err = listed(q.ListByStatus(ctx, db.ListByStatusParams{
 			OwnerUserID: f.Owner, ProjectID: f.Project.ID, Statuses: issues.Names(statuses), Before: before, PageSize: f.Rows,
@@ -290,6 +327,11 @@ func (s *Store) List(ctx context.Context, f issues.Filter) ([]issues.Issue, erro
 		out[i].Owner = f.Owner
 	}
 	return out, nil
+}
+
+// all reports whether a list holds every status.
+func all(list []issues.Status) bool {
+	return !slices.ContainsFunc(issues.Statuses(), func(s issues.Status) bool { return !slices.Contains(list, s) })
 }
 
 // amongRecent searches a project's newest issues, and twice as many if those fill most of a page. full says that a
@@ -357,18 +399,78 @@ func (s *Store) Count(ctx context.Context, f issues.Filter) (n int64, err error)
 	if statuses == nil {
 		statuses = issues.NotEnded()
 	}
+	names := issues.Names(statuses)
 	switch {
 	case f.Query != "" && f.Parts:
-		n, err = q.CountTitles(ctx, part(f.Query), f.Owner, f.Project.ID, issues.Names(statuses))
+		n, err = s.countTitles(ctx, q, f, names)
 	case f.Query != "":
-		n, err = q.CountWords(ctx, db.CountWordsParams{
-			Scope: "'" + scope(f.Project) + "'", Q: f.Query, OwnerUserID: f.Owner, ProjectID: f.Project.ID,
-			Statuses: issues.Names(statuses),
-		})
+		n, err = s.countWords(ctx, q, f, names)
 	default:
-		n, err = q.CountByStatus(ctx, f.Owner, f.Project.ID, issues.Names(statuses))
+		n, err = q.CountByStatus(ctx, f.Owner, f.Project.ID, names, s.most)
 	}
 	return n, database.Fail(err, "count issues")
+}
+
+// enough counts among a project's newest issues, and among twice as many if those have many that match. It reports
+// whether that is as far as is counted.
+func (s *Store) enough(count func(recent int32) (int64, error)) (bool, error) {
+	for _, recent := range []int32{s.recent, 2 * s.recent} {
+		n, err := count(recent)
+		if err != nil || n >= int64(s.most) {
+			return true, err
+		}
+		if 4*n < int64(s.most) {
+			break
+		}
+	}
+	return false, nil
+}
+
+func (s *Store) countWords(ctx context.Context, q *db.Queries, f issues.Filter, statuses []string) (int64, error) {
+	enough, err := s.enough(func(recent int32) (int64, error) {
+		return q.CountRecentWords(ctx, db.CountRecentWordsParams{
+			OwnerUserID: f.Owner, ProjectID: f.Project.ID, Statuses: statuses, Recent: recent, Q: f.Query,
+			Most: s.most,
+		})
+	})
+	if enough || err != nil {
+		return int64(s.most), err
+	}
+	return q.CountWords(ctx, db.CountWordsParams{
+		Scope: "'" + scope(f.Project) + "'", Q: f.Query, OwnerUserID: f.Owner, ProjectID: f.Project.ID,
+		Statuses: statuses, Most: s.most,
+	})
+}
+
+func (s *Store) countTitles(ctx context.Context, q *db.Queries, f issues.Filter, statuses []string) (int64, error) {
+	pattern := part(f.Query)
+	enough, err := s.enough(func(recent int32) (int64, error) {
+		return q.CountRecentTitles(ctx, db.CountRecentTitlesParams{
+			OwnerUserID: f.Owner, ProjectID: f.Project.ID, Statuses: statuses, Recent: recent, Pattern: pattern,
+			Most: s.most,
+		})
+	})
+	if enough || err != nil {
+		return int64(s.most), err
+	}
+	return q.CountTitles(ctx, db.CountTitlesParams{
+		Pattern: pattern, OwnerUserID: f.Owner, ProjectID: f.Project.ID, Statuses: statuses, Most: s.most,
+	})
+}
+
+// Changed returns the issues that changed last between two moments, at most rows of them, and whether each was filed
+// then. It reads the whole table: an index by the time of change would be written at each comment.
+func (s *Store) Changed(ctx context.Context, since, until int64, rows int32) (map[issues.Ref]bool, error) {
+	list, err := db.New(s.db).ChangedBetween(ctx, since, until, rows)
+	if err != nil {
+		return nil, database.Fail(err, "list changed issues")
+	}
+	out := make(map[issues.Ref]bool, len(list))
+	for _, r := range list {
+		project := issues.Project{Owner: r.OwnerUserID, ID: r.ProjectID}
+		out[issues.Ref{Project: project, Number: r.Number}] = r.CreatedAt >= since
+	}
+	return out, nil
 }
 
 // part is the pattern of a text as a part of another.

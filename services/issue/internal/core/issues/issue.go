@@ -27,6 +27,8 @@ const (
 	MaxNotes    = 100
 	MaxQuery    = 500
 	MaxImported = 500
+	// MaxCounted is how far matching issues are counted: each one that is counted is read.
+	MaxCounted = 1000
 	// MaxShown is how many updates an issue is shown with.
 	MaxShown = 200
 )

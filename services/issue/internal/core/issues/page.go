@@ -39,6 +39,7 @@ func Page() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", s.Status, s.Meaning, strings.Join(Names(s.To), "`, `"), needed)
 	}
-	fmt.Fprintf(&b, bounds, MaxTitle, MaxBody, MaxItems, MaxTodos, MaxTodo, MaxPhase, MaxNotes, MaxNote, MaxQuery)
+	fmt.Fprintf(&b, bounds, MaxCounted, MaxTitle, MaxBody, MaxItems, MaxTodos, MaxTodo, MaxPhase, MaxNotes, MaxNote,
+		MaxQuery)
 	return b.String()
 }

@@ -34,7 +34,7 @@ type Store interface {
 	Find(ctx context.Context, at Ref) (Issue, error)
 	// List returns issues without bodies.
 	List(ctx context.Context, f Filter) ([]Issue, error)
-	// Count counts all that f selects; it ignores Before, Skip and Rows.
+	// Count counts what f selects, up to MaxCounted; it ignores Before, Skip and Rows.
 	Count(ctx context.Context, f Filter) (int64, error)
 	// Change holds the issue while change works on it, and stores the result with its updates.
 	Change(ctx context.Context, at Ref, change func(Issue) (Issue, []Update, error)) error
@@ -42,6 +42,8 @@ type Store interface {
 	Updates(ctx context.Context, issueID string, after int64, rows int32) ([]Update, error)
 	LastUpdates(ctx context.Context, issueID string, rows int32) ([]Update, error)
 	Todos(ctx context.Context, issueID string) ([]Todo, error)
+	// OpenTodos returns content, status and kind of the open todos in their order; an issue that is not there has none.
+	OpenTodos(ctx context.Context, at Ref) ([]Todo, error)
 	// ChangeTodos holds the issue while change works on its todos, and stores those that differ. It deletes no todo.
 	ChangeTodos(ctx context.Context, at Ref, now int64, change func(Issue, []Todo) ([]Todo, error)) error
 }
@@ -293,6 +295,12 @@ func (s *Service) UpdateTodo(ctx context.Context, at Ref, id string, c TodoChang
 		return list, err
 	})
 	return out, err
+}
+
+// Reminder returns the open todos that an agent is reminded of, and how many there are.
+func (s *Service) Reminder(ctx context.Context, at Ref) (shown []Todo, open int, err error) {
+	list, err := s.store.OpenTodos(ctx, at)
+	return window(list), len(list), err
 }
 
 // Worked is what an action of kaged.todo leaves: the issue's id, its todos, and the id of the todo that the action was

@@ -156,6 +156,19 @@ func annotate(t *Todo, text, author string, now int64) error {
 	return nil
 }
 
+// maxReminded is how many open todos an agent is reminded of.
+const maxReminded = 5
+
+// window returns the first of some open todos, or the first behind which the one at work is.
+func window(open []Todo) []Todo {
+	from := max(0, slices.IndexFunc(open, func(t Todo) bool { return t.Status == Working }))
+	if from < maxReminded {
+		from = 0
+	}
+	from = max(0, min(from, len(open)-maxReminded))
+	return open[from:min(len(open), from+maxReminded)]
+}
+
 // TodoChange is an operator's change of a todo. Nil and empty fields stay.
 type TodoChange struct {
 	Content  *string

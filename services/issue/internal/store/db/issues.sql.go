@@ -151,6 +151,43 @@ func (q *Queries) ChangeTodo(ctx context.Context, arg ChangeTodoParams) error {
 	return err
 }
 
+const changedBetween = `-- name: ChangedBetween :many
+select owner_user_id, project_id, number, created_at
+from issues where updated_at >= $1 and updated_at < $2 order by updated_at desc limit $3
+`
+
+type ChangedBetweenRow struct {
+	OwnerUserID string
+	ProjectID   string
+	Number      int64
+	CreatedAt   int64
+}
+
+func (q *Queries) ChangedBetween(ctx context.Context, since int64, until int64, pageSize int32) ([]ChangedBetweenRow, error) {
+	rows, err := q.db.Query(ctx, changedBetween, since, until, pageSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ChangedBetweenRow{}
+	for rows.Next() {
+		var i ChangedBetweenRow
+		if err := rows.Scan(
+			&i.OwnerUserID,
+			&i.ProjectID,
+			&i.Number,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const createIssue = `-- name: CreateIssue :exec
 insert into issues (id, owner_user_id, project_id, number, title, body, status, created_by, created_at, updated_at, imported_from,
                     client_id, content_hash, words, folded_title)
@@ -466,6 +503,40 @@ func (q *Queries) LockIssue(ctx context.Context, ownerUserID string, projectID s
 		&i.ContentHash,
 	)
 	return i, err
+}
+
+const openTodos = `-- name: OpenTodos :many
+select t.content, t.status, t.kind
+from issue_todos t join issues i on i.id = t.issue_id
+where i.owner_user_id = $1 and i.project_id = $2 and i.number = $3
+    and t.status in ('pending', 'in_progress')
+order by t.position
+`
+
+type OpenTodosRow struct {
+	Content string
+	Status  string
+	Kind    string
+}
+
+func (q *Queries) OpenTodos(ctx context.Context, ownerUserID string, projectID string, number int64) ([]OpenTodosRow, error) {
+	rows, err := q.db.Query(ctx, openTodos, ownerUserID, projectID, number)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []OpenTodosRow{}
+	for rows.Next() {
+		var i OpenTodosRow
+		if err := rows.Scan(&i.Content, &i.Status, &i.Kind); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const takeNumber = `-- name: TakeNumber :one

@@ -10,28 +10,114 @@ import (
 )
 
 const countByStatus = `-- name: CountByStatus :one
-select count(*) from issues where owner_user_id = $1 and project_id = $2 and status = any($3::text[])
+select count(*) from (select from issues where owner_user_id = $1 and project_id = $2 and status = any($3::text[]) limit $4) matching
 `
 
-func (q *Queries) CountByStatus(ctx context.Context, ownerUserID string, projectID string, statuses []string) (int64, error) {
-	row := q.db.QueryRow(ctx, countByStatus, ownerUserID, projectID, statuses)
+func (q *Queries) CountByStatus(ctx context.Context, ownerUserID string, projectID string, statuses []string, most int32) (int64, error) {
+	row := q.db.QueryRow(ctx, countByStatus,
+		ownerUserID,
+		projectID,
+		statuses,
+		most,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countRecentTitles = `-- name: CountRecentTitles :one
+select count(*) from (
+    select from (
+        select folded_title from issues
+        where owner_user_id = $1 and project_id = $2 and status = any($3::text[])
+        order by number desc limit $4
+    ) newest
+    where folded_title like $5::text
+    limit $6
+) matching
+`
+
+type CountRecentTitlesParams struct {
+	OwnerUserID string
+	ProjectID   string
+	Statuses    []string
+	Recent      int32
+	Pattern     string
+	Most        int32
+}
+
+// To CountTitles as CountRecentWords is to CountWords.
+func (q *Queries) CountRecentTitles(ctx context.Context, arg CountRecentTitlesParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countRecentTitles,
+		arg.OwnerUserID,
+		arg.ProjectID,
+		arg.Statuses,
+		arg.Recent,
+		arg.Pattern,
+		arg.Most,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countRecentWords = `-- name: CountRecentWords :one
+select count(*) from (
+    select from (
+        select words from issues
+        where owner_user_id = $1 and project_id = $2 and status = any($3::text[])
+        order by number desc limit $4
+    ) newest
+    where words @@ websearch_to_tsquery('simple', $5::text) and numnode(websearch_to_tsquery('simple', $5::text)) > 0
+    limit $6
+) matching
+`
+
+type CountRecentWordsParams struct {
+	OwnerUserID string
+	ProjectID   string
+	Statuses    []string
+	Recent      int32
+	Q           string
+	Most        int32
+}
+
+// Counts among the newest issues alone: a word that many issues hold would have CountWords read the index of all projects.
+func (q *Queries) CountRecentWords(ctx context.Context, arg CountRecentWordsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countRecentWords,
+		arg.OwnerUserID,
+		arg.ProjectID,
+		arg.Statuses,
+		arg.Recent,
+		arg.Q,
+		arg.Most,
+	)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
 }
 
 const countTitles = `-- name: CountTitles :one
-select count(*) from issues
+select count(*) from (select from issues
 where folded_title like $1::text
-    and owner_user_id = $2 and project_id = $3 and status = any($4::text[])
+    and owner_user_id = $2 and project_id = $3 and status = any($4::text[]) limit $5) matching
 `
 
-func (q *Queries) CountTitles(ctx context.Context, pattern string, ownerUserID string, projectID string, statuses []string) (int64, error) {
+type CountTitlesParams struct {
+	Pattern     string
+	OwnerUserID string
+	ProjectID   string
+	Statuses    []string
+	Most        int32
+}
+
+func (q *Queries) CountTitles(ctx context.Context, arg CountTitlesParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countTitles,
-		pattern,
-		ownerUserID,
-		projectID,
-		statuses,
+		arg.Pattern,
+		arg.OwnerUserID,
+		arg.ProjectID,
+		arg.Statuses,
+		arg.Most,
 	)
 	var count int64
 	err := row.Scan(&count)
@@ -39,9 +125,9 @@ func (q *Queries) CountTitles(ctx context.Context, pattern string, ownerUserID s
 }
 
 const countWords = `-- name: CountWords :one
-select count(*) from issues
+select count(*) from (select from issues
 where words @@ (cast($1::text as tsquery) && websearch_to_tsquery('simple', $2::text)) and numnode(websearch_to_tsquery('simple', $2::text)) > 0
-    and owner_user_id = $3 and project_id = $4 and status = any($5::text[])
+    and owner_user_id = $3 and project_id = $4 and status = any($5::text[]) limit $6) matching
 `
 
 type CountWordsParams struct {
@@ -50,6 +136,7 @@ type CountWordsParams struct {
 	OwnerUserID string
 	ProjectID   string
 	Statuses    []string
+	Most        int32
 }
 
 func (q *Queries) CountWords(ctx context.Context, arg CountWordsParams) (int64, error) {
@@ -59,10 +146,85 @@ func (q *Queries) CountWords(ctx context.Context, arg CountWordsParams) (int64, 
 		arg.OwnerUserID,
 		arg.ProjectID,
 		arg.Statuses,
+		arg.Most,
 	)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const listAll = `-- name: ListAll :many
+select i.id, i.project_id, i.number, i.title, i.status, i.assignment, i.created_by, i.created_at, i.updated_at, i.resolved_at, i.resolved_by,
+    i.version
+from issues as i where i.owner_user_id = $1 and i.project_id = $2 and i.number in (
+    select numbered.number from issues as numbered
+    where numbered.owner_user_id = $1 and numbered.project_id = $2 and numbered.number < $3
+    order by numbered.number desc limit $5 offset $4
+)
+order by i.number desc
+`
+
+type ListAllParams struct {
+	OwnerUserID string
+	ProjectID   string
+	Before      int64
+	Skip        int32
+	PageSize    int32
+}
+
+type ListAllRow struct {
+	ID         string
+	ProjectID  string
+	Number     int64
+	Title      string
+	Status     string
+	Assignment *string
+	CreatedBy  string
+	CreatedAt  int64
+	UpdatedAt  int64
+	ResolvedAt *int64
+	ResolvedBy *string
+	Version    int64
+}
+
+// The numbers come from their index alone, so that rows which are skipped are not read.
+func (q *Queries) ListAll(ctx context.Context, arg ListAllParams) ([]ListAllRow, error) {
+	rows, err := q.db.Query(ctx, listAll,
+		arg.OwnerUserID,
+		arg.ProjectID,
+		arg.Before,
+		arg.Skip,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListAllRow{}
+	for rows.Next() {
+		var i ListAllRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ProjectID,
+			&i.Number,
+			&i.Title,
+			&i.Status,
+			&i.Assignment,
+			&i.CreatedBy,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ResolvedAt,
+			&i.ResolvedBy,
+			&i.Version,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const listByStatus = `-- name: ListByStatus :many

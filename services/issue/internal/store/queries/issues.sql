@@ -54,3 +54,14 @@ values (@id, @issue_id, @position, @content, @status, @kind, @phase, @notes, @or
 update issue_todos set content = @content, status = @status, notes = @notes, completed_at = @completed_at,
     verified_at = @verified_at, verified_by = @verified_by
 where id = @id;
+
+-- name: ChangedBetween :many
+select owner_user_id, project_id, number, created_at
+from issues where updated_at >= @since and updated_at < @until order by updated_at desc limit @page_size;
+
+-- name: OpenTodos :many
+select t.content, t.status, t.kind
+from issue_todos t join issues i on i.id = t.issue_id
+where i.owner_user_id = @owner_user_id and i.project_id = @project_id and i.number = @number
+    and t.status in ('pending', 'in_progress')
+order by t.position;
