@@ -1,7 +1,10 @@
 package lsppool_test
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,7 +22,8 @@ type broken struct {
 }
 
 // T-LSP-DIAG-02, -SYNC-02: each built-in server that can be installed from npm and Debian works without configuration:
-// it finds the error of a file, sees at the next question that the file was mended, and lists its symbols.
+// it finds the error of a file, sees at the next question that the file was mended, answers about a file that stays
+// without errors, and lists its symbols.
 func TestRealServers(t *testing.T) {
 	t.Parallel()
 	for lang, tt := range map[string]broken{
@@ -72,6 +76,101 @@ func TestRealServers(t *testing.T) {
 	}
 }
 
+// Where TypeScript 7 is installed, which is a language server itself, it answers: alone, and beside a
+// typescript-language-server that has no TypeScript to work with.
+func TestNativeTypeScript(t *testing.T) {
+	t.Parallel()
+	modules, err := filepath.Abs("../../bin/servers/node_modules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(modules, "native")); err != nil {
+		t.Fatal("TypeScript 7 is missing; scripts/setup.sh test installs it")
+	}
+	for name, beside := range map[string]bool{"alone": false, "beside": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			programs := map[string]string{"tsc": filepath.Join(modules, "native", "bin", "tsc")}
+			for _, program := range []string{"node", "sh"} {
+				if programs[program], err = exec.LookPath(program); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for program, at := range programs {
+				if err := os.Symlink(at, filepath.Join(dir, program)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if beside { // its modules lie in a folder without typescript
+				at := filepath.Join(dir, "typescript-language-server")
+				server, err := os.ReadFile(filepath.Join(modules, "typescript-language-server", "lib", "cli.mjs"))
+				if err == nil {
+					err = os.WriteFile(at+".mjs", server, 0o755)
+				}
+				if err == nil {
+					err = os.Symlink(at+".mjs", at)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := serve(t, fmt.Sprintf("[lsp.servers.typescript]\nenv = {PATH = %q}\n", dir))
+			p.write("tsconfig.json", "{\"compilerOptions\":{\"strict\":true}}\n")
+			p.shows(broken{
+				name: "a.ts", with: "export const sum: string = 1;\n", says: "not assignable",
+				without: "export const sum: number = 1;\n", symbol: "sum",
+			})
+			if s := p.only(); s.GetCommand()[0] != "tsc" {
+				t.Errorf("%v answered", s.GetCommand())
+			}
+		})
+	}
+}
+
+// The bash server leaves errors to shellcheck. With it the first answer holds the findings of shellcheck; without it an
+// empty answer is told as partial.
+func TestBashWithAndWithoutShellcheck(t *testing.T) {
+	t.Parallel()
+	const finds = `#!/bin/sh
+cat >/dev/null
+echo '{"comments":[{"file":"-","line":1,"endLine":1,"column":1,"endColumn":2,"level":"error","code":1009,'
+echo '"message":"found","fix":null}]}'
+`
+	for name, checker := range map[string]string{"with": finds, "without": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for _, program := range []string{"bash-language-server", "node", "sh", "cat"} {
+				at, err := exec.LookPath(program)
+				if err == nil {
+					err = os.Symlink(at, filepath.Join(dir, program))
+				}
+				if err != nil {
+					t.Fatalf("%v; scripts/setup.sh test installs it", err)
+				}
+			}
+			if checker != "" {
+				if err := os.WriteFile(filepath.Join(dir, "shellcheck"), []byte(checker), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := serve(t, fmt.Sprintf("[lsp.servers.bash]\nenv = {PATH = %q}\n", dir))
+			res, err := p.ask(lsppoolv1.Action_ACTION_DIAGNOSTICS, p.write("a.sh", "total() { echo 1; }\n"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			state, reason := res.GetCompleteness().GetState(), res.GetCompleteness().GetReason()
+			if checker != "" && (state != "ready" || len(res.GetDiagnostics()) != 1) {
+				t.Errorf("%s, %s: %v", state, reason, res.GetDiagnostics())
+			}
+			if checker == "" && (state != "partial" || !strings.Contains(reason, "shellcheck")) {
+				t.Errorf("%s, %s: %v", state, reason, res.GetDiagnostics())
+			}
+		})
+	}
+}
+
 // shows fails the test unless a server finds the error of a file, and finds it mended.
 func (p *pool) shows(b broken) {
 	p.t.Helper()
@@ -97,6 +196,10 @@ func (p *pool) shows(b broken) {
 	p.write(b.name, b.without)
 	if got := said(); got != "" {
 		p.t.Errorf("errors %q of a file that was mended", got)
+	}
+	p.write(b.name, b.without+"\n")
+	if got := said(); got != "" {
+		p.t.Errorf("errors %q of a file that stays without", got)
 	}
 	res, err := p.ask(lsppoolv1.Action_ACTION_SYMBOLS, p.root+"/"+b.name, nil)
 	if err != nil {

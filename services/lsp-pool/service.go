@@ -68,5 +68,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	lsppoolv1.RegisterLSPPoolServiceServer(r, s.server)
 }
 
+// Drain implements host.Drainer: the streams that hold servers end, questions are answered.
+func (s *Service) Drain(context.Context) { s.pool.Drain() }
+
 // Run ends idle servers until ctx ends, then all, and returns when they are gone.
 func (s *Service) Run(ctx context.Context) error { return s.pool.Run(ctx) }

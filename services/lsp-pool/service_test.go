@@ -306,6 +306,45 @@ func TestIdle(t *testing.T) {
 	}
 }
 
+// A server that was stopped is gone when the answer comes, with the processes that it has started, whether it does as
+// it is told or not.
+func TestStoppedIsGone(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{fakelsp.Fork, fakelsp.Deaf + "," + fakelsp.Fork} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			p := fake(t, mode, "stop_grace = \"10ms\"\n")
+			if _, err := p.ask(lsppoolv1.Action_ACTION_HOVER, p.write("a.fake", "one\n"), nil); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(inFolder(t, p.root)); n != 2 {
+				t.Fatalf("%d processes run, want the server and its child", n)
+			}
+			if _, err := p.StopServers(t.Context(), &lsppoolv1.StopServersRequest{ProjectId: "p1"}); err != nil {
+				t.Fatal(err)
+			}
+			if left := inFolder(t, p.root); len(left) > 0 {
+				t.Errorf("processes are left: %v", left)
+			}
+		})
+	}
+}
+
+// inFolder returns the processes that work in a folder.
+func inFolder(t *testing.T, dir string) (found []string) {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		if at, err := os.Readlink(link); err == nil && at == dir {
+			found = append(found, filepath.Dir(link))
+		}
+	}
+	return found
+}
+
 // T-FM-02, T-LSP-CFG-08: a missing server is an error that says how it is installed.
 func TestMissingServer(t *testing.T) {
 	t.Parallel()

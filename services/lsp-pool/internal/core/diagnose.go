@@ -44,7 +44,13 @@ func (p *Pool) diagnose(ctx context.Context, q Query) (Answer, error) {
 			continue
 		}
 		a, err := p.with(ctx, s, q, func(ctx context.Context, run *running, a *Answer) error {
-			return run.diagnose(ctx, byLang[lang], q.Severity, a)
+			if err := run.diagnose(ctx, byLang[lang], q.Severity, a); err != nil {
+				return err
+			}
+			if s.entry.Checker != "" && !run.checks(ctx, p, s) {
+				a.partial("%s, which finds the errors of files for the language server, is not installed.", s.entry.Checker)
+			}
+			return nil
 		})
 		all.Records = append(all.Records, a.Records...)
 		all.Diagnostics = append(all.Diagnostics, a.Diagnostics...)
@@ -61,6 +67,25 @@ func (p *Pool) diagnose(ctx context.Context, q Query) (Answer, error) {
 		}
 	}
 	return all, nil
+}
+
+// checks reports whether the checker of a server's entry is installed where the server runs.
+func (r *running) checks(ctx context.Context, p *Pool, s *server) bool {
+	r.checking.Lock()
+	defer r.checking.Unlock()
+	if r.checker == nil {
+		policy := p.opts.cageOf(s.view, s.entry)
+		if policy != nil {
+			policy.State = "ephemeral"
+		}
+		at, err := p.which(ctx, s.view, s.entry, policy, s.entry.Checker)
+		if err != nil {
+			return true // it is looked for again at the next question
+		}
+		found := at[0] != ""
+		r.checker = &found
+	}
+	return *r.checker
 }
 
 // works reports whether the server runs, started whole.
@@ -80,10 +105,19 @@ func (r *running) diagnose(ctx context.Context, list []string, severity int, a *
 		a.partial("%d of %d files were looked at; name a folder with fewer.", folderFiles, len(list))
 		list = list[:folderFiles]
 	}
+	for _, path := range list { // so that the server works on all while the first is awaited
+		if _, err := r.client.Open(path); errors.Is(err, lsp.ErrServer) {
+			return err
+		}
+	}
 	for _, path := range list {
 		doc, found, err := r.client.Diagnose(ctx, path)
 		if errors.Is(err, fault.FileNotFound) && len(list) > 1 {
 			continue // it was removed meanwhile
+		}
+		if errors.Is(err, lsp.ErrSilent) {
+			a.partial("The language server says nothing about the present content of some files; it may be as before.")
+			err = nil
 		}
 		var refused *lsp.Refusal
 		if errors.As(err, &refused) && len(list) > 1 {

@@ -189,7 +189,11 @@ func (r *running) codeActions(ctx context.Context, q Query, a *Answer) error {
 	if !r.client.Provides("codeActionProvider", "textDocument/codeAction") {
 		return unsupported("code actions")
 	}
-	doc, found, err := r.client.Diagnose(ctx, q.Path)
+	doc, found, err := r.client.DiagnoseForFixes(ctx, q.Path)
+	if errors.Is(err, lsp.ErrSilent) {
+		a.partial("The language server says nothing about the present content; fixes are those of an earlier one.")
+		err = nil
+	}
 	if err != nil {
 		return err
 	}

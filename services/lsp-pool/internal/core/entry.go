@@ -13,17 +13,23 @@ type Entry struct {
 	Lang string
 	// Extensions are those of its files, with the protocol's name of their language.
 	Extensions map[string]string
-	// Commands are tried in their order; the first with an installed program is used.
+	// Commands are tried in their order; the first with an installed program whose handshake succeeds is used.
 	Commands [][]string
 	// Install is the command that installs the first of them.
 	Install string
 	// Settings go out with initialize and answer questions about the configuration.
 	Settings map[string]any
+	// Pulls says that the first command's server answers when it is asked for diagnostics, although it does not say so.
+	Pulls bool
+	// Versions says that the first command's publications name the versions of open files.
+	Versions bool
 	// Env names variables of kaged's own that the server gets besides the usual ones.
 	Env []string
 	// Vars are variables of its own, Read are paths outside the project that its cage may read.
 	Vars map[string]string
 	Read []string
+	// Checker is the program that finds the errors of files for it, "" where the server does.
+	Checker string
 	// Memory bounds its cage in bytes, 0 for the configured bound.
 	Memory int64
 }
@@ -35,8 +41,9 @@ func Builtin() []Entry {
 		{
 			Lang: "go", Extensions: map[string]string{".go": "go"},
 			Commands: [][]string{{"gopls"}}, Install: "go install golang.org/x/tools/gopls@latest",
-			// Published diagnostics name their version and lead to fixes; pulled ones do not.
-			Settings: map[string]any{"diagnosticsDelay": "0s"},
+			// Published diagnostics lead to fixes. They come twice for some versions, at first without all errors, so that
+			// others than for fixes are pulled.
+			Settings: map[string]any{"diagnosticsDelay": "0s"}, Pulls: true, Versions: true,
 			Env: []string{
 				"GOPATH", "GOFLAGS", "GOPROXY", "GOSUMDB", "GOPRIVATE", "GOTOOLCHAIN", "GOROOT", "GOMODCACHE",
 				"GOCACHE", "CGO_ENABLED",
@@ -49,6 +56,8 @@ func Builtin() []Entry {
 			},
 			Commands: [][]string{{"typescript-language-server", "--stdio"}, {"tsc", "--lsp", "--stdio"}},
 			Install:  "npm install -g typescript-language-server typescript", Env: node,
+			// It would install packages with the types of those that a project names.
+			Settings: map[string]any{"disableAutomaticTypingAcquisition": true},
 		},
 		{
 			Lang: "python", Extensions: map[string]string{".py": "python", ".pyi": "python"},
@@ -64,11 +73,12 @@ func Builtin() []Entry {
 				".c": "c", ".h": "cpp", ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".hpp": "cpp", ".hh": "cpp", ".hxx": "cpp",
 				".m": "objective-c",
 			},
-			Commands: [][]string{{"clangd"}, {"clangd-19"}}, Install: "apt-get install clangd",
+			Commands: [][]string{{"clangd"}, {"clangd-19"}}, Install: "apt-get install clangd", Versions: true,
 		},
 		{
 			Lang: "bash", Extensions: map[string]string{".sh": "shellscript", ".bash": "shellscript"},
 			Commands: [][]string{{"bash-language-server", "start"}}, Install: "npm install -g bash-language-server", Env: node,
+			Checker: "shellcheck",
 		},
 		{
 			Lang: "json", Extensions: map[string]string{".json": "json", ".jsonc": "jsonc"},
@@ -118,7 +128,7 @@ func With(list []Entry, overrides map[string]Override) []Entry {
 		}
 		e := &list[i]
 		if len(o.Command) > 0 {
-			e.Commands = [][]string{o.Command}
+			e.Commands, e.Pulls, e.Versions = [][]string{o.Command}, false, false
 		}
 		if len(o.Extensions) > 0 {
 			e.Extensions = map[string]string{}

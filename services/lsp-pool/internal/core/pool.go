@@ -49,18 +49,22 @@ type Pool struct {
 	watch    func(root string) Tree
 	log      *slog.Logger
 	now      func() time.Time
+	draining chan struct{} // closed by drain
+	drain    func()
 
 	mu      sync.Mutex // guards the fields below
 	servers map[string]*server
 	trees   map[string]*tree
 	closed  bool
+	holds   int
 }
 
 // New returns a pool without servers. watch watches the files below a root.
 func New(opts Options, launcher Launcher, watch func(root string) Tree, log *slog.Logger) *Pool {
+	draining := make(chan struct{})
 	return &Pool{
 		opts: opts, launcher: launcher, watch: watch, log: log, now: time.Now, servers: map[string]*server{},
-		trees: map[string]*tree{},
+		trees: map[string]*tree{}, draining: draining, drain: sync.OnceFunc(func() { close(draining) }),
 	}
 }
 
@@ -112,16 +116,27 @@ func (p *Pool) each(want func(*server) bool, do func(*server)) []*server {
 }
 
 // Filter selects servers; empty fields select all.
-type Filter struct{ ProjectID, Root, Lang string }
+type Filter struct {
+	ProjectID, Root, Lang string
+	// View selects the servers that its caller shares.
+	View *View
+}
 
-func (f Filter) takes(s *server) bool {
-	return (f.ProjectID == "" || f.ProjectID == s.view.ProjectID) && (f.Root == "" || f.Root == s.view.Root) &&
+func (p *Pool) takes(f Filter, s *server) bool {
+	return (f.View == nil || p.shares(*f.View, s)) &&
+		(f.ProjectID == "" || f.ProjectID == s.view.ProjectID) && (f.Root == "" || f.Root == s.view.Root) &&
 		(f.Lang == "" || f.Lang == s.entry.Lang)
+}
+
+// shares reports whether callers with a view are answered by a server.
+func (p *Pool) shares(v View, s *server) bool {
+	e, ok := v.entry(p.opts.Entries, s.entry.Lang)
+	return ok && len(e.Commands) > 0 && v.key(e, p.opts.cageOf(v, e)) == s.key
 }
 
 // Servers returns servers, the oldest first.
 func (p *Pool) Servers(f Filter) (list []contract.RunningLanguageServer) {
-	for _, s := range p.each(f.takes, func(*server) {}) {
+	for _, s := range p.each(func(s *server) bool { return p.takes(f, s) }, func(*server) {}) {
 		list = append(list, s.info())
 	}
 	return list
@@ -129,7 +144,8 @@ func (p *Pool) Servers(f Filter) (list []contract.RunningLanguageServer) {
 
 // Stop ends servers and returns them. They start again with the next query.
 func (p *Pool) Stop(ctx context.Context, f Filter) (list []contract.RunningLanguageServer) {
-	for _, s := range p.each(f.takes, func(s *server) { s.stop(ctx, "reload") }) {
+	taken := func(s *server) bool { return p.takes(f, s) }
+	for _, s := range p.each(taken, func(s *server) { s.stop(ctx, "reload") }) {
 		list = append(list, s.info())
 	}
 	return list

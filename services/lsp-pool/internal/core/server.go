@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -87,6 +86,9 @@ type running struct {
 	syncing sync.Mutex
 	root    *paths.Root
 	started time.Time
+
+	checking sync.Mutex
+	checker  *bool // whether the entry's checker is installed, nil while unknown; guarded by checking
 }
 
 // over reports whether the connection is.
@@ -205,7 +207,7 @@ func (s *server) takeRecords() []contract.Record {
 	return list
 }
 
-// start starts the program and connects to it. The first command with an installed program is used.
+// start starts the program and connects to it.
 func (s *server) start(ctx context.Context) (*running, error) {
 	root, err := paths.OpenRoot(s.view.Root)
 	if err != nil {
@@ -219,27 +221,9 @@ func (s *server) start(ctx context.Context) (*running, error) {
 			root.Close()
 		}
 	}()
-	var command []string
-	for i, c := range s.entry.Commands {
-		command = c
-		run.process, err = s.launch(ctx, c)
-		if err == nil || !isMissing(err) || i+1 == len(s.entry.Commands) {
-			break
-		}
-	}
+	command, err := s.startFirst(ctx, run)
 	if err != nil {
-		return nil, s.notStarted(err, command)
-	}
-	starting, cancel := context.WithTimeout(ctx, s.pool.opts.StartTimeout)
-	defer cancel()
-	run.client, err = lsp.Connect(starting, run.process, lsp.Options{
-		Files: files{root}, Root: root.Path(), Settings: s.entry.Settings, Language: s.entry.language,
-		MessageBytes: s.pool.opts.MessageBytes, DocumentBytes: s.pool.opts.DocumentBytes, Documents: s.pool.opts.Documents,
-		Quiet: s.pool.opts.Quiet,
-	})
-	if err != nil {
-		_ = run.process.Close()
-		return nil, s.notConnected(ctx, err, run.process)
+		return nil, err
 	}
 	done = true
 	run.seen = run.tree.position()
@@ -250,26 +234,48 @@ func (s *server) start(ctx context.Context) (*running, error) {
 	return run, nil
 }
 
+// startFirst starts the first command that is installed and works, and returns it. A command whose handshake fails
+// gives way to the next: typescript-language-server does not start beside a TypeScript that is a server itself.
+func (s *server) startFirst(ctx context.Context, run *running) (command []string, err error) {
+	var failed error
+	for _, command = range s.entry.Commands {
+		run.process, err = s.launch(ctx, command)
+		if err != nil && isMissing(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err = s.connect(ctx, run); err == nil {
+			return command, nil
+		}
+		_ = run.process.Close()
+		failed = cmp.Or(failed, s.notConnected(ctx, err, run.process))
+		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+	}
+	return nil, cmp.Or(failed, s.notStarted(err, command))
+}
+
+// connect performs the handshake.
+func (s *server) connect(ctx context.Context, run *running) (err error) {
+	starting, cancel := context.WithTimeout(ctx, s.pool.opts.StartTimeout)
+	defer cancel()
+	run.client, err = lsp.Connect(starting, run.process, lsp.Options{
+		Files: files{run.root}, Root: run.root.Path(), Settings: s.entry.Settings, Language: s.entry.language,
+		MessageBytes: s.pool.opts.MessageBytes, DocumentBytes: s.pool.opts.DocumentBytes, Documents: s.pool.opts.Documents,
+		Quiet: s.pool.opts.Quiet, Pulls: s.entry.Pulls, Versions: s.entry.Versions,
+	})
+	return err
+}
+
 func (s *server) launch(ctx context.Context, command []string) (Process, error) {
 	policy := s.pool.opts.cageOf(s.view, s.entry)
-	vars := s.pool.opts.vars(s.entry)
-	if policy != nil {
-		vars = maps.Clone(policy.Env)
-		if vars == nil {
-			vars = map[string]string{}
-		}
-		maps.Copy(vars, s.entry.Vars)
-	}
 	s.mu.Lock()
 	s.caged = policy != nil
 	s.mu.Unlock()
-	return s.pool.launcher.Launch(ctx, Spec{
-		Owner: contract.Owner{
-			Kind: contract.OwnedByProject, ProjectID: cmp.Or(s.view.ProjectID, "unregistered"),
-			Agent: "code.lsp." + s.entry.Lang,
-		},
-		Argv: command, Dir: s.view.Root, Env: s.pool.opts.Environment(policy != nil, vars), Cage: policy, Root: s.view.Root,
-	})
+	return s.pool.launcher.Launch(ctx, s.pool.opts.spec(s.view, s.entry, policy, command))
 }
 
 // isMissing reports whether a program could not be started because it is not there.

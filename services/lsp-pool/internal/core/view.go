@@ -5,11 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/workspace/paths"
 )
@@ -39,7 +41,7 @@ func (v View) entries(list []Entry) []Entry {
 			e = list[i]
 			list = slices.Delete(list, i, i+1)
 		}
-		e.Commands = [][]string{d.Command}
+		e.Commands, e.Pulls, e.Versions = [][]string{d.Command}, false, false
 		if len(d.Extensions) > 0 {
 			e.Extensions = map[string]string{}
 			for _, ext := range d.Extensions {
@@ -171,13 +173,18 @@ func (o Options) vars(e Entry) map[string]string {
 	return vars
 }
 
-// cageOf returns the cage of a server, nil for an uncaged one. A caller's cage becomes the server's with every grant
-// read-only, without network and without capabilities, and with a home of its own that lasts. The server of a caller
-// without a cage sees the project in its own, read-only.
+// cageOf returns the cage of a server, nil for an uncaged one.
 func (o Options) cageOf(v View, e Entry) *dsl.Cage {
 	if !o.caged(v, e) {
 		return nil
 	}
+	return o.policy(v, e)
+}
+
+// policy returns the cage of a caged server. A caller's cage becomes the server's with every grant read-only, without
+// network and without capabilities, and with a home of its own that lasts. The server of a caller without a cage sees
+// the project in its own, read-only.
+func (o Options) policy(v View, e Entry) *dsl.Cage {
 	policy := &dsl.Cage{State: "persistent", Git: dsl.GitReadOnly, Seccomp: "default", Limits: dsl.Limits{
 		Memory: cmp.Or(e.Memory, serverMemory), PIDs: serverPIDs,
 	}}
@@ -194,4 +201,22 @@ func (o Options) cageOf(v View, e Entry) *dsl.Cage {
 		policy.FS = append(policy.FS, dsl.Mount{Mode: "ro", Path: path})
 	}
 	return policy
+}
+
+// spec returns how a program of an entry is started for a view, in a cage unless policy is nil.
+func (o Options) spec(v View, e Entry, policy *dsl.Cage, argv []string) Spec {
+	vars := o.vars(e)
+	if policy != nil {
+		vars = maps.Clone(policy.Env)
+		if vars == nil {
+			vars = map[string]string{}
+		}
+		maps.Copy(vars, e.Vars)
+	}
+	return Spec{
+		Owner: contract.Owner{
+			Kind: contract.OwnedByProject, ProjectID: cmp.Or(v.ProjectID, "unregistered"), Agent: "code.lsp." + e.Lang,
+		},
+		Argv: argv, Dir: v.Root, Env: o.Environment(policy != nil, vars), Cage: policy, Root: v.Root,
+	}
 }

@@ -118,6 +118,8 @@ func (s *Server) result(m message) (any, string) {
 	case "workspace/willRenameFiles":
 		from, to := stem(p.Files[0].OldURI), stem(p.Files[0].NewURI)
 		return s.renamed(from, to), ""
+	case "workspace/executeCommand":
+		return s.tsserver(m.Params), ""
 	case "test/done":
 		s.send(map[string]any{"method": "$/progress", "params": map[string]any{
 			"token": "t",
@@ -128,6 +130,28 @@ func (s *Server) result(m message) (any, string) {
 		return s.fixes(path, p.Range.Start.Line), ""
 	}
 	return nil, "The method " + m.Method + " is not answered."
+}
+
+// tsserver answers as the tsserver below typescript-language-server does: all errors are semantic ones.
+func (s *Server) tsserver(params json.RawMessage) any {
+	var p struct{ Arguments []json.RawMessage }
+	_ = json.Unmarshal(params, &p)
+	var kind string
+	var of struct{ File string }
+	_ = json.Unmarshal(p.Arguments[0], &kind)
+	_ = json.Unmarshal(p.Arguments[1], &of)
+	body := []any{}
+	if kind == "semanticDiagnosticsSync" {
+		for i, l := range strings.Split(s.text(pathOf(of.File)), "\n") {
+			if at := strings.Index(l, "ERROR"); at >= 0 {
+				body = append(body, map[string]any{
+					"start": map[string]int{"line": i + 1, "offset": at + 1}, "end": map[string]int{"line": i + 1, "offset": at + 6},
+					"text": "ERROR in " + l, "code": 7, "category": "error",
+				})
+			}
+		}
+	}
+	return map[string]any{"type": "response", "success": true, "body": body}
 }
 
 func stem(uri string) string {

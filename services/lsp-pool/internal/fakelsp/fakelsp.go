@@ -24,6 +24,8 @@ import (
 const (
 	Pull      = "pull"       // diagnostics are pulled; without it they are published with versions
 	NoVersion = "no-version" // publications name no version
+	Tsserver  = "tsserver"   // publications name no version and come only with errors; a tsserver can be asked
+	Silent    = "silent"     // publications name no version and come only with errors
 	UTF8      = "utf-8"      // characters are bytes
 	Hang      = "hang"       // requests after the handshake are never answered
 	Garbage   = "garbage"    // text that is no frame instead of the first answer
@@ -158,6 +160,9 @@ func (s *Server) begin(m message) {
 	if s.is(Pull) {
 		caps["diagnosticProvider"] = map[string]bool{}
 	}
+	if s.is(Tsserver) {
+		caps["executeCommandProvider"] = map[string]any{"commands": []string{"typescript.tsserverRequest"}}
+	}
 	if s.is(UTF8) {
 		caps["positionEncoding"] = "utf-8"
 	}
@@ -206,7 +211,11 @@ func (s *Server) publish(path string) {
 		return
 	}
 	params := map[string]any{"uri": uri(path), "diagnostics": s.diagnostics(path)}
-	if !s.is(NoVersion) {
+	terse := s.is(Tsserver) || s.is(Silent)
+	if terse && len(s.diagnostics(path)) == 0 {
+		return
+	}
+	if !s.is(NoVersion) && !terse {
 		params["version"] = s.docs[path].version
 	}
 	s.send(map[string]any{"method": "textDocument/publishDiagnostics", "params": params})

@@ -40,6 +40,10 @@ type Options struct {
 	Language func(path string) string
 	// MessageBytes bounds one message of the server, DocumentBytes one document, Documents the open ones.
 	MessageBytes, DocumentBytes, Documents int
+	// Pulls says that the server answers when it is asked for diagnostics, although it announces no such thing.
+	Pulls bool
+	// Versions says that publications about open files name their version. It is also learned.
+	Versions bool
 	// Quiet is how long a server that names no versions must publish no diagnostics of a file until they count as
 	// complete.
 	Quiet time.Duration
@@ -62,6 +66,7 @@ type Client struct {
 	published map[string]*publication // by path
 	tasks     map[string]Task         // by token
 	numbers   uint64                  // counts publications
+	versions  bool                    // publications about open files name their version
 	changed   chan struct{}           // closed and replaced at each publication and each end of a task
 }
 
@@ -87,7 +92,7 @@ const (
 func Connect(ctx context.Context, conn io.ReadWriteCloser, opts Options) (*Client, error) {
 	c := &Client{
 		opts: opts, started: time.Now(), dynamic: map[string]string{}, published: map[string]*publication{},
-		tasks:   map[string]Task{},
+		tasks: map[string]Task{}, versions: opts.Versions,
 		changed: make(chan struct{}), encoding: UTF16,
 	}
 	c.docs.open = map[string]*document{}

@@ -3,6 +3,7 @@ package lsp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -32,6 +33,9 @@ func (d Diagnostic) CodeText() string {
 	}
 	return ""
 }
+
+// silent is how many times Quiet a server that names no versions may keep silent about a new content.
+const silent = 25
 
 // publication is a server's last publication about a file.
 type publication struct {
@@ -65,6 +69,7 @@ func (c *Client) publish(params json.RawMessage) {
 		}
 	}
 	c.numbers++
+	c.versions = c.versions || p.Version != nil
 	c.published[path] = &publication{
 		version: p.Version, at: time.Now(), number: c.numbers,
 		items: bounded16(p.Diagnostics),
@@ -91,12 +96,16 @@ func bounded16(list []Diagnostic) []Diagnostic {
 	return list
 }
 
-// Diagnose returns the diagnostics of a file as it is now. They are pulled where the server offers that. Otherwise
+// ErrSilent comes with diagnostics of an earlier content: the server has published none of the present one.
+var ErrSilent = errors.New("the language server is silent about the present content")
+
+// Diagnose returns the diagnostics of a file as it is now. They are pulled where the server offers that, and asked of
+// a tsserver where the server passes requests on to one. Otherwise
 // the file is sent again if a file changed since it was sent, and the publication of that version is the answer; of a
 // server that names no versions it is the first publication that no other follows within Quiet. It fails with ctx's
-// error if no publication comes.
+// error if no publication comes, and with [ErrSilent] where a server that names no versions has published earlier.
 func (c *Client) Diagnose(ctx context.Context, path string) (Doc, []Diagnostic, error) {
-	if c.pulls() {
+	if c.opts.Pulls || c.pulls() {
 		doc, err := c.Open(path)
 		if err != nil {
 			return doc, nil, err
@@ -104,6 +113,28 @@ func (c *Client) Diagnose(ctx context.Context, path string) (Doc, []Diagnostic, 
 		list, err := c.pull(ctx, doc)
 		return doc, list, err
 	}
+	if c.asksTsserver() {
+		doc, err := c.Open(path)
+		if err != nil {
+			return doc, nil, err
+		}
+		list, err := c.tsserverDiagnostics(ctx, doc)
+		return doc, list, err
+	}
+	return c.await(ctx, path)
+}
+
+// DiagnoseForFixes returns the diagnostics of a file as [Client.Diagnose] does, after the server has them at hand for
+// code actions: one that announces no pulled diagnostics offers fixes of those that it has published.
+func (c *Client) DiagnoseForFixes(ctx context.Context, path string) (Doc, []Diagnostic, error) {
+	if c.opts.Pulls && !c.pulls() {
+		return c.await(ctx, path)
+	}
+	return c.Diagnose(ctx, path)
+}
+
+// await waits for the publication of a file as it is now.
+func (c *Client) await(ctx context.Context, path string) (Doc, []Diagnostic, error) {
 	c.mu.Lock()
 	before := c.numbers
 	c.mu.Unlock()
@@ -111,7 +142,7 @@ func (c *Client) Diagnose(ctx context.Context, path string) (Doc, []Diagnostic, 
 	if err != nil {
 		return doc, nil, err
 	}
-	list, err := c.await(ctx, doc, before)
+	list, err := c.awaitVersion(ctx, doc, before)
 	return doc, list, err
 }
 
@@ -134,12 +165,17 @@ func (c *Client) pull(ctx context.Context, doc Doc) ([]Diagnostic, error) {
 	return bounded16(report.Items), nil
 }
 
-// await waits for the publication of a document's version. One with a number up to before was made ahead of the call;
-// it counts if it names the version.
-func (c *Client) await(ctx context.Context, doc Doc, before uint64) ([]Diagnostic, error) {
+// awaitVersion waits for the publication of a document's version. One with a number up to before was made ahead of the
+// call; it counts if it names the version. Of a server that names versions one without is about the file on disk, and
+// may be older than the document. After files were made or removed a version may be published twice, because a server
+// such as gopls finds out late which package a file is in: it counts if no other publication follows within Quiet.
+func (c *Client) awaitVersion(ctx context.Context, doc Doc, before uint64) ([]Diagnostic, error) {
+	shape, settled := c.shape()
+	silence := time.NewTimer(silent * c.opts.Quiet)
+	defer silence.Stop()
 	for {
 		c.mu.Lock()
-		p, changed := c.published[doc.Path], c.changed
+		p, changed, versions := c.published[doc.Path], c.changed, c.versions
 		c.mu.Unlock()
 		if c.pulls() { // it said so only now, and then publishes no more
 			return c.pull(ctx, doc)
@@ -147,11 +183,13 @@ func (c *Client) await(ctx context.Context, doc Doc, before uint64) ([]Diagnosti
 		var quiet <-chan time.Time
 		if p != nil {
 			switch {
-			case p.version != nil && *p.version >= doc.Version:
+			case p.version != nil && *p.version >= doc.Version && settled:
 				return p.items, nil
-			case p.version == nil && (p.number > before || c.settled(doc, p)):
+			case p.version != nil && *p.version >= doc.Version,
+				p.version == nil && !versions && (p.number > before || c.settled(doc, p)):
 				left := c.opts.Quiet - time.Since(p.at)
 				if left <= 0 {
+					c.quiet(shape)
 					return p.items, nil
 				}
 				timer := time.NewTimer(left)
@@ -162,12 +200,30 @@ func (c *Client) await(ctx context.Context, doc Doc, before uint64) ([]Diagnosti
 		select {
 		case <-changed:
 		case <-quiet:
+		case <-silence.C:
+			if p != nil && p.version == nil {
+				return p.items, ErrSilent
+			}
 		case <-c.Done():
 			return nil, ErrServer
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// shape returns the count of changes of the set of files, and whether diagnostics were quiet after the last of them.
+func (c *Client) shape() (count uint64, settled bool) {
+	c.docs.mu.Lock()
+	defer c.docs.mu.Unlock()
+	return c.docs.shape, c.docs.shape == c.docs.settled
+}
+
+// quiet notes that diagnostics were quiet after a change of the set of files.
+func (c *Client) quiet(shape uint64) {
+	c.docs.mu.Lock()
+	defer c.docs.mu.Unlock()
+	c.docs.settled = max(c.docs.settled, shape)
 }
 
 // settled reports whether a publication without a version is about the content that the server has: no newer one was

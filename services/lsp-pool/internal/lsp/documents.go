@@ -29,6 +29,11 @@ type documents struct {
 	tick uint64 // counts uses
 	// edits counts the changes of files that the server was told of.
 	edits uint64
+	// versions counts the versions of all documents: one that is opened again has a higher version than before.
+	versions int32
+	// shape counts the changes after which a server may have to find out anew which files belong together: files made
+	// and removed, documents opened and closed. settled is its value when diagnostics were quiet last.
+	shape, settled uint64
 }
 
 // document is an open one.
@@ -98,8 +103,10 @@ func (c *Client) show(path string) (*document, error) {
 	if err := c.makeRoom(); err != nil {
 		return nil, err
 	}
+	c.docs.versions++
+	c.docs.shape++
 	d := &document{
-		path: path, version: 1, stamp: stamp, text: NewText(textOf(data)), sum: sha256.Sum256(data),
+		path: path, version: c.docs.versions, stamp: stamp, text: NewText(textOf(data)), sum: sha256.Sum256(data),
 		used: c.docs.tick, edits: c.docs.edits, sent: time.Now(),
 	}
 	c.docs.open[path] = d
@@ -136,7 +143,8 @@ func (c *Client) renew(d *document) error {
 
 // send sends a document's content as a new version. c.docs.mu is held.
 func (c *Client) send(d *document) error {
-	d.version++
+	c.docs.versions++
+	d.version = c.docs.versions
 	d.edits, d.sent = c.docs.edits, time.Now()
 	return c.notify("textDocument/didChange", map[string]any{
 		"textDocument":   map[string]any{"uri": URI(d.path), "version": d.version},
@@ -149,6 +157,7 @@ func (c *Client) send(d *document) error {
 func (c *Client) shut(d *document) error {
 	delete(c.docs.open, d.path)
 	c.docs.edits++
+	c.docs.shape++
 	return c.notify("textDocument/didClose", map[string]any{"textDocument": map[string]string{"uri": URI(d.path)}})
 }
 
@@ -175,6 +184,9 @@ func (c *Client) Sync(changes []Change) error {
 	defer c.docs.mu.Unlock()
 	var watched []any
 	for _, change := range changes {
+		if change.Kind != Changed {
+			c.docs.shape++
+		}
 		watched = append(watched, map[string]any{"uri": URI(change.Path), "type": change.Kind})
 	}
 	if len(watched) > 0 {

@@ -82,7 +82,7 @@ func connect(t *testing.T, mode string) *rig {
 	r.Client, err = lsp.Connect(t.Context(), pipe{outR, inW, []io.Closer{outR, inW}}, lsp.Options{
 		Files: disk{}, Root: r.root, Language: func(string) string { return "fake" }, MessageBytes: 8 << 20,
 		DocumentBytes: 1 << 20, Documents: 3,
-		Quiet: 10 * time.Millisecond, Settings: map[string]any{"a": map[string]any{"b": 1}},
+		Quiet: 40 * time.Millisecond, Settings: map[string]any{"a": map[string]any{"b": 1}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,9 @@ func TestHang(t *testing.T) {
 // T-LSP-SYNC-02: diagnostics are those of the file as it is on disk, in every way a server offers them.
 func TestDiagnosticsAreFresh(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"", fakelsp.Pull, fakelsp.NoVersion, fakelsp.UTF8 + "," + fakelsp.Pull} {
+	for _, mode := range []string{
+		"", fakelsp.Pull, fakelsp.NoVersion, fakelsp.Tsserver, fakelsp.UTF8 + "," + fakelsp.Pull,
+	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			r := connect(t, mode)
@@ -218,11 +220,28 @@ func TestDiagnosticsAreFresh(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if i > 0 && list[0].Range.Start.Line != 0 {
+					t.Fatalf("round %d: the first error is at %v", i, list[0].Range)
+				}
 				if len(list) != i || doc.Text.String() != content {
 					t.Fatalf("round %d: %d diagnostics of %q", i, len(list), doc.Text)
 				}
 			}
 		})
+	}
+}
+
+// A server that names no versions and keeps silent about a content leaves its last word, which is told to be that.
+func TestSilenceIsTold(t *testing.T) {
+	t.Parallel()
+	r := connect(t, fakelsp.Silent)
+	path := r.write("a.fake", "ERROR\n")
+	if _, list, err := r.Diagnose(t.Context(), path); err != nil || len(list) != 1 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	r.write("a.fake", "mended\n")
+	if _, list, err := r.Diagnose(t.Context(), path); !errors.Is(err, lsp.ErrSilent) || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
 	}
 }
 

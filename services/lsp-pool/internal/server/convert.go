@@ -31,15 +31,40 @@ var actions = map[lsppoolv1.Action]core.Action{
 // maxServers bounds the servers that a project declares.
 const maxServers = 32
 
+func viewFromProto(p *lsppoolv1.View) (core.View, error) {
+	v := core.View{
+		ProjectID: p.GetProjectId(), Root: p.GetRoot(), SessionID: p.GetSessionId(),
+		Cage: dsl.CageFromProto(p.GetCage()), NoCommands: p.GetNoCommands(), ProjectCaged: p.GetProjectCaged(),
+		Declared: dsl.LanguageServersFromProto(p.GetServers()),
+	}
+	if len(v.Declared) > maxServers || slices.ContainsFunc(v.Declared, func(s dsl.LanguageServer) bool {
+		return len(s.Command) == 0 || s.Command[0] == ""
+	}) {
+		return v, fault.New(fault.BadRequest, "A declared language server has no command, or there are more than %d.",
+			maxServers)
+	}
+	return v, nil
+}
+
+// filterFromProto returns the servers that a request selects.
+func filterFromProto(project, root, lang string, view *lsppoolv1.View) (core.Filter, error) {
+	f := core.Filter{ProjectID: project, Root: root, Lang: lang}
+	if view == nil {
+		return f, nil
+	}
+	v, err := viewFromProto(view)
+	v.SessionID = "" // crashes are counted by it, servers are not chosen by it
+	f.View = &v
+	return f, err
+}
+
 func queryFromProto(p *lsppoolv1.QueryRequest) (core.Query, error) {
-	view := p.GetView()
+	view, err := viewFromProto(p.GetView())
+	if err != nil {
+		return core.Query{}, err
+	}
 	q := core.Query{
-		View: core.View{
-			ProjectID: view.GetProjectId(), Root: view.GetRoot(), SessionID: view.GetSessionId(),
-			Cage:       dsl.CageFromProto(view.GetCage()),
-			NoCommands: view.GetNoCommands(), ProjectCaged: view.GetProjectCaged(),
-			Declared: dsl.LanguageServersFromProto(view.GetServers()),
-		},
+		View:   view,
 		Action: actions[p.GetAction()], Path: p.GetPath(), Lang: p.GetLang(), At: lsp.Position{
 			Line:      p.GetLine(),
 			Character: p.GetCharacter(),
@@ -50,12 +75,6 @@ func queryFromProto(p *lsppoolv1.QueryRequest) (core.Query, error) {
 		Severity: int(p.GetSeverity()),
 		Files:    p.GetFiles(), Wait: time.Duration(p.GetWaitMs()) * time.Millisecond,
 		Timeout: time.Duration(p.GetTimeoutMs()) * time.Millisecond,
-	}
-	if len(q.View.Declared) > maxServers || slices.ContainsFunc(q.View.Declared, func(s dsl.LanguageServer) bool {
-		return len(s.Command) == 0 || s.Command[0] == ""
-	}) {
-		return q, fault.New(fault.BadRequest, "A declared language server has no command, or there are more than %d.",
-			maxServers)
 	}
 	for _, c := range p.GetChanged() {
 		kind := lsp.Changed

@@ -5,8 +5,6 @@ import (
 
 	"kaged.dev/pkg/contract"
 
-	"kaged.dev/services/lsp-pool/internal/core"
-
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 )
 
@@ -14,6 +12,9 @@ import (
 func (s *Server) ListServers(
 	_ context.Context, req *lsppoolv1.ListServersRequest,
 ) (*lsppoolv1.ListServersResponse, error) {
-	list := s.pool.Servers(core.Filter{ProjectID: req.GetProjectId(), Root: req.GetRoot()})
-	return &lsppoolv1.ListServersResponse{Servers: contract.LanguageServersProto(list)}, nil
+	which, err := filterFromProto(req.GetProjectId(), req.GetRoot(), "", req.GetView())
+	if err != nil {
+		return nil, err
+	}
+	return &lsppoolv1.ListServersResponse{Servers: contract.LanguageServersProto(s.pool.Servers(which))}, nil
 }

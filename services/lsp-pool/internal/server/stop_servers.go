@@ -5,8 +5,6 @@ import (
 
 	"kaged.dev/pkg/contract"
 
-	"kaged.dev/services/lsp-pool/internal/core"
-
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 )
 
@@ -14,6 +12,9 @@ import (
 func (s *Server) StopServers(
 	ctx context.Context, req *lsppoolv1.StopServersRequest,
 ) (*lsppoolv1.StopServersResponse, error) {
-	list := s.pool.Stop(ctx, core.Filter{ProjectID: req.GetProjectId(), Root: req.GetRoot(), Lang: req.GetLang()})
-	return &lsppoolv1.StopServersResponse{Servers: contract.LanguageServersProto(list)}, nil
+	which, err := filterFromProto(req.GetProjectId(), req.GetRoot(), req.GetLang(), req.GetView())
+	if err != nil {
+		return nil, err
+	}
+	return &lsppoolv1.StopServersResponse{Servers: contract.LanguageServersProto(s.pool.Stop(ctx, which))}, nil
 }

@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -24,6 +26,9 @@ const (
 	// stdinPiece bounds one message of input, logBytes the kept end of standard error.
 	stdinPiece = 64 << 10
 	logBytes   = 8 << 10
+	// killGrace is how long the end of a killed program is awaited until its stream is cut, goneGrace how long after.
+	killGrace = time.Second
+	goneGrace = 5 * time.Second
 )
 
 // Launcher is a core.Launcher.
@@ -74,18 +79,24 @@ func (l *Launcher) Launch(ctx context.Context, spec core.Spec) (core.Process, er
 	}
 	started = true
 	out, in := io.Pipe()
-	p := &process{stream: st, cancel: cancel, pid: event.GetStarted().GetPid(), out: out, ended: make(chan struct{})}
+	p := &process{
+		client: l.client, stream: st, cancel: cancel, id: event.GetStarted().GetExecId(),
+		pid: event.GetStarted().GetPid(), out: out, ended: make(chan struct{}), turn: make(chan struct{}, 1),
+	}
 	go p.read(in)
 	return p, nil
 }
 
 // process is a core.Process.
 type process struct {
+	client sandboxsupervisorv1.SandboxServiceClient
 	stream stream
 	cancel context.CancelFunc
+	id     string
 	pid    int64
 	out    *io.PipeReader
-	ended  chan struct{}
+	ended  chan struct{} // closed at the end of the stream
+	turn   chan struct{} // holds a token while a request is sent
 
 	mu   sync.Mutex // guards the fields below
 	log  []byte
@@ -135,13 +146,16 @@ func (p *process) keep(data []byte) {
 // Read implements io.Reader.
 func (p *process) Read(b []byte) (int, error) { return p.out.Read(b) }
 
-// Write sends input. It is for one goroutine at a time.
+// Write sends input.
 func (p *process) Write(b []byte) (int, error) {
 	for sent := 0; sent < len(b); {
 		n := min(len(b)-sent, stdinPiece)
-		piece := b[sent : sent+n]
-		request := &sandboxsupervisorv1.ExecRequest_Stdin{Stdin: piece}
-		if err := p.stream.Send(&sandboxsupervisorv1.ExecRequest{Request: request}); err != nil {
+		p.turn <- struct{}{}
+		err := p.stream.Send(&sandboxsupervisorv1.ExecRequest{
+			Request: &sandboxsupervisorv1.ExecRequest_Stdin{Stdin: b[sent : sent+n]},
+		})
+		<-p.turn
+		if err != nil {
 			return sent, err
 		}
 		sent += n
@@ -149,12 +163,53 @@ func (p *process) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close ends the program and returns when the stream has ended.
+// Close kills the program and returns when it is gone with everything it has started. A program that does not read its
+// input may keep a Write from returning, and so the signal from being sent: the end of the stream kills it then, and
+// the supervisor is asked until it has.
 func (p *process) Close() error {
-	p.cancel()
+	defer p.cancel()
 	_ = p.out.Close()
+	timer := time.NewTimer(killGrace)
+	defer timer.Stop()
+	select {
+	case p.turn <- struct{}{}:
+		_ = p.stream.Send(&sandboxsupervisorv1.ExecRequest{
+			Request: &sandboxsupervisorv1.ExecRequest_Signal{Signal: &sandboxsupervisorv1.Signal{Name: "SIGKILL"}},
+		}) // it fails where the stream has ended
+		<-p.turn
+	case <-p.ended:
+	case <-timer.C:
+	}
+	select {
+	case <-p.ended:
+		return nil
+	case <-timer.C:
+	}
+	p.cancel()
 	<-p.ended
+	p.await()
 	return nil
+}
+
+// await returns when the supervisor has the program no more, or cannot be asked.
+func (p *process) await() {
+	ctx, cancel := context.WithTimeout(context.Background(), goneGrace)
+	defer cancel()
+	tick := time.NewTicker(goneGrace / 100)
+	defer tick.Stop()
+	for {
+		res, err := p.client.ListProcesses(ctx, &sandboxsupervisorv1.ListProcessesRequest{})
+		if err != nil || !slices.ContainsFunc(res.GetProcesses(), func(r *sandboxsupervisorv1.Process) bool {
+			return r.GetExecId() == p.id
+		}) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (p *process) PID() int64 { return p.pid }

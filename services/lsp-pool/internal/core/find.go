@@ -1,0 +1,128 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+)
+
+// Found is the server of a language on this machine.
+type Found struct {
+	Lang string
+	// Command is the one with an installed program, or the first of the language.
+	Command []string
+	// Program is its path, CagedProgram that in a server's cage; both are empty for a missing program.
+	Program, CagedProgram string
+	// CagedReason says why a cage lacks the program.
+	CagedReason string
+	Install     string
+}
+
+// Find looks for the programs of all languages, from the root of a view. Programs are looked for by the sandbox that
+// would start them.
+func (p *Pool) Find(ctx context.Context, v View) ([]Found, error) {
+	entries := v.entries(p.opts.Entries)
+	list := make([]Found, len(entries))
+	looking, ctx := errgroup.WithContext(ctx)
+	looking.SetLimit(p.opts.Parallel)
+	for i, e := range entries {
+		looking.Go(func() (err error) {
+			list[i], err = p.look(ctx, v, e)
+			return err
+		})
+	}
+	return list, looking.Wait()
+}
+
+// look looks for the program of one language.
+func (p *Pool) look(ctx context.Context, v View, e Entry) (Found, error) {
+	found := Found{Lang: e.Lang, Command: e.Commands[0], Install: e.Install}
+	for _, command := range e.Commands {
+		at, err := p.which(ctx, v, e, nil, command[0])
+		if err != nil {
+			return found, err
+		}
+		if at[0] != "" {
+			found.Command, found.Program = command, at[0]
+			break
+		}
+	}
+	if found.Program == "" {
+		return found, nil
+	}
+	policy := p.opts.policy(v, e)
+	policy.State = "ephemeral"
+	runs := interpreter(inRoot(v.Root, found.Program))
+	at, err := p.which(ctx, v, e, policy, found.Command[0], runs)
+	switch {
+	case ctx.Err() != nil:
+		return found, ctx.Err()
+	case errors.Is(err, fault.ShellSpawnFailed):
+		found.CagedReason = "A cage has no shell to look for it."
+	case err != nil:
+		found.CagedReason = fault.From(err).Msg
+	case at[0] == "":
+		found.CagedReason = fmt.Sprintf("A cage does not show %s.", found.Program)
+	case runs != "" && at[1] == "":
+		found.CagedReason = fmt.Sprintf("A cage does not show %s, the interpreter of %s.", runs, found.Program)
+	default:
+		found.CagedProgram = at[0]
+	}
+	return found, nil
+}
+
+// which returns the paths of programs as a shell beside the server of an entry finds them, empty for missing ones.
+func (p *Pool) which(ctx context.Context, v View, e Entry, cage *dsl.Cage, names ...string) ([]string, error) {
+	const script = `for name; do command -v "$name" || echo; done`
+	argv := append([]string{"/bin/sh", "-c", script, "sh"}, names...)
+	process, err := p.launcher.Launch(ctx, p.opts.spec(v, e, cage, argv))
+	if err != nil {
+		return nil, err
+	}
+	defer process.Close()
+	out, err := io.ReadAll(io.LimitReader(process, 64<<10))
+	if err != nil {
+		return nil, err
+	}
+	list := make([]string, len(names))
+	for i, line := range strings.SplitN(string(out), "\n", len(names)+1)[:len(names)] {
+		if strings.Contains(line, "/") { // a name alone is a word of the shell's own
+			list[i] = line
+		}
+	}
+	return list, nil
+}
+
+// interpreter returns the program that runs a script, as its first line names it, "" for a program of its own.
+func interpreter(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(file, head) // a short file is as good
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	words := strings.Fields(strings.TrimPrefix(line, "#!"))
+	if !strings.HasPrefix(line, "#!") || len(words) == 0 {
+		return ""
+	}
+	if filepath.Base(words[0]) != "env" {
+		return words[0]
+	}
+	for _, word := range words[1:] {
+		if !strings.HasPrefix(word, "-") && !strings.Contains(word, "=") {
+			return word
+		}
+	}
+	return ""
+}
