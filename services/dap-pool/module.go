@@ -15,7 +15,7 @@ func newModule(env *host.Env) (host.Service, error) {
 		return nil, err
 	}
 	return New(cfg, Deps{
-		Log: env.Log, NoSandbox: env.NoSandbox,
+		Log: env.Log, NoSandbox: env.NoSandbox, Adapters: env.File.DAP.Adapters,
 		Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,14 +20,16 @@ type program struct {
 	add, inner, end string
 	// condition is true in the sixth pass, expression sums in it.
 	condition, expression string
-	// user is how its structure is expanded, name a part and its value.
-	user, part, name string
-	exit             int32
+	// user is how its structure is expanded, name a part and its value; number is the type of whole numbers.
+	user, part, name, number string
+	// out is the text of the line where a step out of the function leads.
+	out  string
+	exit int32
 }
 
 var golang = program{
 	runtime: "go", file: "main.go", add: "total = add", inner: "return a + b", end: "fmt.Println", condition: "i == 5",
-	expression: "total + i", user: "user", part: "user.Name", name: `"Ann"`, exit: 3,
+	expression: "total + i", user: "user", part: "user.Name", name: `"Ann"`, number: "int", out: "total = add", exit: 3,
 	source: `package main
 
 import (
@@ -57,7 +60,7 @@ func main() {
 
 var python = program{
 	runtime: "python", file: "main.py", add: "total = add", inner: "return a + b", end: "print(user", condition: "i == 5",
-	expression: "total + i", user: "user", part: "user.name", name: "'Ann'", exit: 3,
+	expression: "total + i", user: "user", part: "user.name", name: "'Ann'", number: "int", out: "total = add", exit: 3,
 	source: `import sys
 
 class Person:
@@ -82,7 +85,7 @@ main()
 
 var clang = program{
 	runtime: "c", file: "main.c", add: "total = add", inner: "return a + b", end: "printf", condition: "i == 5",
-	expression: "total + i", user: "user", part: "user.name", name: `"Ann"`, exit: 3,
+	expression: "total + i", user: "user", part: "user.name", name: `"Ann"`, number: "int", out: "total = add", exit: 3,
 	source: `#include <stdio.h>
 
 struct person {
@@ -103,6 +106,119 @@ int main(void) {
 	printf("%s %d\n", user.name, total);
 	return 3;
 }
+`,
+}
+
+var cplusplus = program{
+	runtime: "cpp", file: "main.cpp", add: "total = add", inner: "return a + b", end: "std::printf",
+	condition: "i == 5", expression: "total + i", user: "user", part: "user.age", name: "42", number: "int",
+	out: "total = add", exit: 3,
+	source: `#include <cstdio>
+#include <string>
+
+struct Person {
+	std::string name;
+	int age;
+};
+
+static int add(int a, int b) {
+	return a + b;
+}
+
+int main() {
+	Person user{"Ann", 42};
+	int total = 0;
+	for (int i = 0; i < 10; i++) {
+		total = add(total, i);
+	}
+	std::printf("%s %d\n", user.name.c_str(), total);
+	return 3;
+}
+`,
+}
+
+var rust = program{
+	runtime: "rust", file: "main.rs", add: "total = add", inner: "a + b", end: "println!", condition: "i == 5",
+	expression: "total + i", user: "user", part: "user.age", name: "42", number: "int", out: "total = add", exit: 3,
+	source: `struct Person {
+    name: &'static str,
+    age: i32,
+}
+
+#[inline(never)]
+fn add(a: i32, b: i32) -> i32 {
+    a + b
+}
+
+fn main() {
+    let user = Person { name: "Ann", age: 42 };
+    let mut total: i32 = 0;
+    let mut i: i32 = 0;
+    while i < 10 {
+        total = add(total, i);
+        i += 1;
+    }
+    println!("{} {}", user.name, total);
+    std::process::exit(user.age - 39);
+}
+`,
+}
+
+var javascript = program{
+	runtime: "node", file: "main.js", add: "total = add", inner: "return a + b", end: "console.log",
+	condition: "i === 5", expression: "total + i", user: "user", part: "user.name", name: `"Ann"`, number: "number",
+	out:  "for (let i", // V8 goes on to the next statement
+	exit: 3,
+	source: `class Person {
+	constructor(name, age) {
+		this.name = name;
+		this.age = age;
+	}
+}
+
+function add(a, b) {
+	return a + b;
+}
+
+function main() {
+	const user = new Person("Ann", 42);
+	let total = 0;
+	for (let i = 0; i < 10; i++) {
+		total = add(total, i);
+	}
+	console.log(user.name, total);
+	process.exit(3);
+}
+
+main();
+`,
+}
+
+var typescript = program{
+	runtime: "bun", file: "main.ts", add: "total = add", inner: "return a + b", end: "console.log",
+	condition: "i === 5", expression: "total + i", user: "user", part: "user.name", name: `"Ann"`, number: "number",
+	out:  "for (let i", // as V8 does
+	exit: 3,
+	source: `interface Person {
+	name: string
+	age: number
+}
+
+function add(a: number, b: number): number {
+	return a + b
+}
+
+function main() {
+	const user: Person = { name: "Ann", age: 42 }
+	let total = 0
+	for (let i = 0; i < 10; i++) {
+		total = add(total, i)
+	}
+	console.log(user.name, total)
+	process.exit(3)
+}
+
+main()
 `,
 }
 
@@ -139,17 +255,79 @@ func TestPython(t *testing.T) {
 	t.Run("default", func(t *testing.T) { test(serve(t).caged("default")) })
 }
 
-// A C program is debugged the same way, with lldb-dap.
-func TestC(t *testing.T) {
+// C, C++ and Rust programs are debugged the same way, with lldb-dap.
+func TestLLDB(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		program
+		compiler []string
+	}{
+		{clang, []string{"gcc", "-g", "-O0"}},
+		{cplusplus, []string{"g++", "-g", "-O0"}},
+		{rust, []string{"rustc", "-g", "--edition=2021"}},
+	} {
+		t.Run(x.runtime, func(t *testing.T) {
+			each(t, func(b *bench) {
+				path := b.write(x.file, x.source)
+				built := filepath.Join(b.root, "main")
+				argv := append(slices.Clone(x.compiler), "-o", built, path)
+				if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				b.must(x.runtime, built, nil)
+				b.roundTrip(x.program, path)
+			})
+		})
+	}
+}
+
+// Of a Go program the machine code is seen, and an instruction is stopped at (T-DBG-EXT-01, -02, -09).
+func TestInstructions(t *testing.T) {
 	each(t, func(b *bench) {
-		path := b.write(clang.file, clang.source)
-		built := filepath.Join(b.root, "main")
-		if out, err := exec.Command("gcc", "-g", "-O0", "-o", built, path).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+		b.write("go.mod", "module example.com/p\n\ngo 1.24\n")
+		path := b.write(golang.file, golang.source)
+		b.must("go", b.root, func(r *dappoolv1.StartRequest) { r.Folder = true })
+		b.at(path, golang.add, nil)
+		at := b.do(dappoolv1.Action_ACTION_CONTINUE, nil).GetState().GetLocation()
+		code := b.do(dappoolv1.Action_ACTION_DISASSEMBLE, func(r *dappoolv1.ActRequest) {
+			r.MemoryReference, r.Count = at.GetInstructionReference(), 4
+		}).GetInstructions()
+		if len(code) != 4 || code[0].GetInstruction() == "" || code[1].GetAddress() == "" {
+			b.t.Fatalf("at %v the code is %v", at, code)
 		}
-		b.must("c", built, nil)
-		b.roundTrip(clang, path)
+		reference := func(r *dappoolv1.ActRequest) { r.InstructionReference = code[1].GetAddress() }
+		b.do(dappoolv1.Action_ACTION_SET_INSTRUCTION_BREAKPOINT, reference)
+		next := b.do(dappoolv1.Action_ACTION_CONTINUE, nil).GetState().GetLocation()
+		if next.GetInstructionReference() != code[1].GetAddress() {
+			b.t.Errorf("it stops at %v, want %s", next, code[1].GetAddress())
+		}
+		b.do(dappoolv1.Action_ACTION_REMOVE_INSTRUCTION_BREAKPOINT, reference)
+		b.do(dappoolv1.Action_ACTION_DISCONNECT, nil)
 	})
+}
+
+// T-DBG-CFG-05, T-AVAIL-08: a JavaScript program is debugged over Node's own inspector, in a cage of the usual
+// filter too.
+func TestNode(t *testing.T) {
+	test := func(b *bench) {
+		path := b.write(javascript.file, javascript.source)
+		b.must("node", path, nil)
+		b.roundTrip(javascript, path)
+	}
+	each(t, test)
+	t.Run("default", func(t *testing.T) { test(serve(t).caged("default")) })
+}
+
+// T-DBG-CFG-04, T-DBG-SEC-05: a TypeScript program is debugged over bun's own inspector, in a cage of the usual
+// filter too.
+func TestBun(t *testing.T) {
+	test := func(b *bench) {
+		path := b.write(typescript.file, typescript.source)
+		b.must("bun", path, nil)
+		b.roundTrip(typescript, path)
+	}
+	each(t, test)
+	t.Run("default", func(t *testing.T) { test(serve(t).caged("default")) })
 }
 
 // roundTrip debugs a program that is stopped at its entry.
@@ -176,7 +354,7 @@ func (b *bench) roundTrip(p program, path string) {
 	result := b.do(dappoolv1.Action_ACTION_EVALUATE, func(r *dappoolv1.ActRequest) {
 		r.Expression = p.expression
 	}).GetResult()
-	if result.GetValue() != "15" || result.GetType() != "int" {
+	if result.GetValue() != "15" || result.GetType() != p.number {
 		t.Errorf("%s is %v", p.expression, result)
 	}
 	b.expands(p)
@@ -209,8 +387,10 @@ func (b *bench) roundTrip(p program, path string) {
 	if state.GetStatus() != "exited" || state.GetExitCode() != p.exit || state.ExitCode == nil {
 		t.Errorf("it ends as %v", state)
 	}
-	for _, text := range []string{"Ann 45", "the total is 45"} {
-		if !strings.Contains(printed, text) {
+	const log = "the total is 45"
+	before, after, _ := strings.Cut(printed, log+"\n") // debugpy's may come amid a line of the program's
+	for text, in := range map[string]string{log: printed, "Ann 45": before + after} {
+		if !strings.Contains(in, text) {
 			t.Errorf("no %q in the output %q", text, printed)
 		}
 	}
@@ -269,5 +449,5 @@ func (b *bench) steps(p program, path string) {
 		res.GetTotal() < 2 {
 		b.t.Errorf("the stack is %v of %d", frames, res.GetTotal())
 	}
-	step(dappoolv1.Action_ACTION_STEP_OUT, p.add)
+	step(dappoolv1.Action_ACTION_STEP_OUT, p.out)
 }

@@ -3,9 +3,13 @@ package dappool
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/dap-pool/internal/adapter/sandbox"
 	"kaged.dev/services/dap-pool/internal/core"
@@ -19,6 +23,8 @@ import (
 type Deps struct {
 	Log     *slog.Logger
 	Sandbox sandboxsupervisorv1.SandboxServiceClient
+	// Adapters are the operator's debug adapters, by runtime.
+	Adapters map[string]config.DAPAdapter
 	// NoSandbox says that cages are switched off on this daemon.
 	NoSandbox bool
 }
@@ -30,7 +36,20 @@ type Service struct {
 }
 
 // New builds the service; no goroutine and no program starts.
-func New(cfg Config, deps Deps) (*Service, error) { return build(cfg, deps, core.Builtin()) }
+func New(cfg Config, deps Deps) (*Service, error) {
+	adapters := core.Builtin()
+	for _, runtime := range slices.Sorted(maps.Keys(deps.Adapters)) {
+		x := deps.Adapters[runtime]
+		if len(x.Command) == 0 || x.Command[0] == "" {
+			return nil, fault.New(fault.BadRequest, "dap.adapters.%s.command names no program.", runtime)
+		}
+		adapters = core.Declared{
+			Runtime: runtime, Command: x.Command, Announces: x.Announces, Type: x.Type, Traces: x.Traces, Launch: x.Launch,
+			Attach: x.Attach, By: "[dap.adapters." + runtime + "]",
+		}.With(adapters)
+	}
+	return build(cfg, deps, adapters)
+}
 
 func build(cfg Config, deps Deps, adapters []*core.Adapter) (*Service, error) {
 	if err := cfg.Validate(); err != nil {

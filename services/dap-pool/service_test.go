@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ident"
@@ -31,7 +32,28 @@ func TestMain(m *testing.M) {
 	if shim.Invoked() {
 		shim.Main()
 	}
+	if err := findBun(); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
+}
+
+// bun is the folder of the bun that scripts/setup.sh test installs, without links.
+var bun string
+
+// findBun puts bun ahead on PATH.
+func findBun() error {
+	installed, err := filepath.Glob("../../bin/servers/bun/node_modules/@oven/bun-*/bin")
+	if err != nil || len(installed) == 0 {
+		return errors.New("bun is missing; scripts/setup.sh test installs it")
+	}
+	if bun, err = filepath.EvalSymlinks(installed[0]); err == nil {
+		bun, err = filepath.Abs(bun)
+	}
+	if err != nil {
+		return err
+	}
+	return os.Setenv("PATH", bun+":"+os.Getenv("PATH"))
 }
 
 // The service keeps the promises of every service.
@@ -70,7 +92,7 @@ type bench struct {
 	running *testkit.Running
 }
 
-func serve(t *testing.T) *bench {
+func serve(t *testing.T, file ...*config.File) *bench {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -78,6 +100,9 @@ func serve(t *testing.T) *bench {
 	}
 	opts := testkit.Options(t)
 	opts.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	if len(file) > 0 {
+		opts.File = file[0]
+	}
 	h, err := host.New(opts, dappool.Module, sandboxsupervisor.Module)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +122,8 @@ func (b *bench) caged(seccomp string) *bench {
 	b.t.Helper()
 	b.cageID = ident.New()
 	b.cage = &commonv1.CagePolicy{
-		Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/"}}, Seccomp: seccomp, State: "ephemeral",
+		Fs:      []*commonv1.CageMount{{Mode: "rw", Path: "project:/"}, {Mode: "ro", Path: bun}},
+		Seccomp: seccomp, State: "ephemeral",
 		Capabilities: []string{"exec"},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -138,7 +164,7 @@ func (b *bench) environment(more map[string]string) map[string]string {
 }
 
 // start begins a debug session.
-func (b *bench) start(runtime, program string, more func(*dappoolv1.StartRequest)) (*dappoolv1.State, error) {
+func (b *bench) start(runtime, program string, more func(*dappoolv1.StartRequest)) (*commonv1.DebugState, error) {
 	req := &dappoolv1.StartRequest{
 		Agent: b.agent, Root: b.root, Cage: b.cage, CageId: b.cageID, Env: b.environment(nil), Runtime: runtime,
 		Program: program, Cwd: b.root, StopOnEntry: true, TimeoutMs: 60_000,
@@ -185,7 +211,7 @@ func (b *bench) do(action dappoolv1.Action, more func(*dappoolv1.ActRequest)) *d
 }
 
 // at sets a breakpoint at the line of a file that holds a text.
-func (b *bench) at(path, text string, more func(*dappoolv1.ActRequest)) *dappoolv1.Breakpoint {
+func (b *bench) at(path, text string, more func(*dappoolv1.ActRequest)) *commonv1.DebugBreakpoint {
 	b.t.Helper()
 	return b.do(dappoolv1.Action_ACTION_SET_BREAKPOINT, func(r *dappoolv1.ActRequest) {
 		r.Path, r.Line = path, b.line(path, text)

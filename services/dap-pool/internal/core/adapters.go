@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"kaged.dev/services/dap-pool/internal/inspector"
 )
 
 // Request is how a session begins.
@@ -31,6 +33,8 @@ type Adapter struct {
 	// it is installed.
 	Commands         [][]string
 	Program, Install string
+	// By is the place of a declaration that names the adapter, "" for one that kaged knows.
+	By string
 	// Listens is the text that the adapter prints before the address it listens at, "" for one that speaks over
 	// its standard files.
 	Listens string
@@ -43,6 +47,9 @@ type Adapter struct {
 	Entry string
 	// Outdated is a part of the refusal of an adapter that is too old.
 	Outdated string
+	// Leaves is the beginning of the names of files that the adapter leaves in the folder of temporary files if it is
+	// killed; the session's id follows. It is "" for one that leaves none.
+	Leaves string
 	// Calls is the beginning of an expression that calls a function of the program, "" where expressions are
 	// code.
 	Calls string
@@ -50,6 +57,17 @@ type Adapter struct {
 	Counts string
 	// Arguments are those of the request.
 	Arguments func(s *Start) map[string]any
+	// Inspector is the protocol of a runtime that is debugged over its inspector, nil for a debug adapter. The
+	// runtime is then started itself, with the words of Runs behind the command line; one that is attached to is
+	// not started at all.
+	Inspector *inspector.Dialect
+	Runs      func(s *Start) []string
+	// Waits is the runtime's option for a program that waits for its debugger, ahead of the address; WaitsAt is the
+	// command line of one that can be attached to.
+	Waits, WaitsAt string
+	// Noise returns a function that recognises the lines which the runtime itself writes to its standard error; nil
+	// if it writes no such lines. It is called with each line, in their order.
+	Noise func() func(line string) bool
 }
 
 // traces reports whether a request needs to trace processes.
@@ -64,7 +82,10 @@ func (a *Adapter) hits(count int) string {
 }
 
 // Builtin are the adapters that the pool knows.
-func Builtin() []*Adapter { return []*Adapter{delve(), debugpy(), lldb()} }
+func Builtin() []*Adapter { return []*Adapter{delve(), debugpy(), lldb(), node(), bun()} }
+
+// delveBinary is the beginning of the names of the programs that Delve builds.
+const delveBinary = "kaged-debug-"
 
 func delve() *Adapter {
 	return &Adapter{
@@ -77,6 +98,7 @@ func delve() *Adapter {
 		Modes:    []string{ModeDebug, ModeTest, ModeExec},
 		Entry:    "main.main",
 		Outdated: "too old for Go version",
+		Leaves:   delveBinary,
 		Calls:    "call ",
 		Counts:   ">= ",
 		Arguments: func(s *Start) map[string]any {
@@ -92,7 +114,7 @@ func delve() *Adapter {
 			if s.Mode != ModeExec {
 				// In the folder of temporary files, so that no program is left in the project; a repository that
 				// git does not trust fails no build.
-				arguments["output"] = filepath.Join(s.temporary(), "kaged-debug-"+s.ID)
+				arguments["output"] = filepath.Join(s.temporary(), delveBinary+s.ID)
 				arguments["buildFlags"] = []string{"-buildvcs=false"}
 			}
 			return arguments
@@ -149,6 +171,46 @@ func lldb() *Adapter {
 	}
 }
 
+// inspected returns the adapter of a runtime with an inspector.
+func inspected(a Adapter) *Adapter {
+	a.Listens = "ws://"
+	a.Arguments = func(*Start) map[string]any { return map[string]any{} }
+	a.Runs = func(s *Start) []string { return append([]string{a.Waits + "127.0.0.1:0", s.Program}, s.Args...) }
+	return &a
+}
+
+func node() *Adapter {
+	return inspected(Adapter{
+		Runtimes: []string{"node"}, Commands: [][]string{{"node"}}, Program: "node", Install: "apt-get install nodejs",
+		Inspector: inspector.Node, Waits: "--inspect-brk=", WaitsAt: "node --inspect=127.0.0.1:%d",
+		Noise: func() func(string) bool {
+			return func(line string) bool {
+				return strings.HasPrefix(line, "Debugger listening on ws://") ||
+					strings.HasPrefix(line, "For help, see: https://nodejs.org/") || line == "Debugger attached." ||
+					line == "Waiting for the debugger to disconnect..." ||
+					strings.HasPrefix(line, "Debugger ending on ws://")
+			}
+		},
+	})
+}
+
+func bun() *Adapter {
+	return inspected(Adapter{
+		Runtimes: []string{"bun"}, Commands: [][]string{{"bun"}}, Program: "bun", Install: "npm install -g bun",
+		Inspector: inspector.Bun, Waits: "--inspect-wait=", WaitsAt: "bun --inspect=127.0.0.1:%d/",
+		Noise: func() func(string) bool {
+			rules := 0 // the banner is between two of them
+			return func(line string) bool {
+				if strings.Trim(line, "- ") == "Bun Inspector" {
+					rules++
+					return true
+				}
+				return rules == 1
+			}
+		},
+	})
+}
+
 // find returns the adapter of a runtime, nil for an unknown one.
 func find(list []*Adapter, runtime string) *Adapter {
 	i := slices.IndexFunc(list, func(a *Adapter) bool { return slices.Contains(a.Runtimes, runtime) })
@@ -162,7 +224,11 @@ func find(list []*Adapter, runtime string) *Adapter {
 func runtimes(list []*Adapter) string {
 	var names []string
 	for _, a := range list {
-		names = append(names, a.Runtimes...)
+		for _, name := range a.Runtimes {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
 	}
 	return strings.Join(names, ", ")
 }

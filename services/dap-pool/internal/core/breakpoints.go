@@ -88,10 +88,6 @@ func (s *session) wanted(d Do) (*Breakpoint, error) {
 	case !able:
 	case d.Condition != "" && !s.caps.SupportsConditionalBreakpoints:
 		able, what = false, "conditions of breakpoints"
-	case d.HitCount > 0 && !s.caps.SupportsHitConditionalBreakpoints:
-		able, what = false, "hit counts of breakpoints"
-	case d.LogMessage != "" && (!s.caps.SupportsLogPoints || b.Kind != kindLine):
-		able, what = false, "log messages of these breakpoints"
 	}
 	if !able {
 		return nil, s.unable(what)
@@ -232,7 +228,7 @@ func (s *session) sendLines(ctx context.Context, path string) error {
 	points := []godap.SourceBreakpoint{}
 	for _, b := range list {
 		points = append(points, godap.SourceBreakpoint{
-			Line: b.Line, Condition: b.Condition, HitCondition: s.adapter.hits(b.HitCount), LogMessage: b.LogMessage,
+			Line: b.Line, Condition: b.Condition, HitCondition: s.counted(b), LogMessage: s.logged(b),
 		})
 	}
 	// go-dap leaves an empty list out, which debugpy does not survive.
@@ -247,7 +243,7 @@ func (s *session) sendFunctions(ctx context.Context) error {
 	points := []godap.FunctionBreakpoint{}
 	for _, b := range list {
 		points = append(points, godap.FunctionBreakpoint{
-			Name: b.Function, Condition: b.Condition, HitCondition: s.adapter.hits(b.HitCount),
+			Name: b.Function, Condition: b.Condition, HitCondition: s.counted(b),
 		})
 	}
 	return s.apply(ctx, "setFunctionBreakpoints", list, &godap.SetFunctionBreakpointsArguments{Breakpoints: points})
@@ -259,7 +255,7 @@ func (s *session) sendInstructions(ctx context.Context) error {
 	for _, b := range list {
 		points = append(points, godap.InstructionBreakpoint{
 			InstructionReference: b.Reference, Offset: b.Offset, Condition: b.Condition,
-			HitCondition: s.adapter.hits(b.HitCount),
+			HitCondition: s.counted(b),
 		})
 	}
 	return s.apply(ctx, "setInstructionBreakpoints", list, &godap.SetInstructionBreakpointsArguments{Breakpoints: points})
@@ -271,7 +267,7 @@ func (s *session) sendData(ctx context.Context) error {
 	for _, b := range list {
 		points = append(points, godap.DataBreakpoint{
 			DataId: b.Reference, AccessType: godap.DataBreakpointAccessType(b.Access), Condition: b.Condition,
-			HitCondition: s.adapter.hits(b.HitCount),
+			HitCondition: s.counted(b),
 		})
 	}
 	return s.apply(ctx, "setDataBreakpoints", list, &godap.SetDataBreakpointsArguments{Breakpoints: points})

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	godap "github.com/google/go-dap"
@@ -21,11 +22,11 @@ func (s *session) resume(ctx context.Context, d Do, command string) (Answer, err
 	status := s.status
 	if status == Running && command == "continue" { // there is a stop to wait for all the same
 		s.mu.Unlock()
-		return s.await(ctx, d.Timeout)
+		return s.await(ctx, d)
 	}
 	if status != Stopped {
 		s.mu.Unlock()
-		return s.notStopped(ctx, status)
+		return s.notStopped(ctx, d, status)
 	}
 	stop := s.stop
 	thread := d.ThreadID
@@ -33,7 +34,9 @@ func (s *session) resume(ctx context.Context, d Do, command string) (Answer, err
 		thread = stop.ThreadId
 	}
 	// Before the request: the next stop may be told ahead of the answer.
+	undo := s.move(d)
 	s.set(Running)
+	s.stepping, s.pausing = command != "continue", false
 	epoch := s.epoch
 	s.mu.Unlock()
 	if thread == 0 {
@@ -42,19 +45,20 @@ func (s *session) resume(ctx context.Context, d Do, command string) (Answer, err
 	if err := s.call(ctx, command, threadArguments{thread}, nil); err != nil {
 		s.mu.Lock()
 		if s.status == Running && s.epoch == epoch {
+			undo()
 			s.set(Stopped)
 		}
 		s.mu.Unlock()
 		return Answer{}, err
 	}
-	return s.await(ctx, d.Timeout)
+	return s.await(ctx, d)
 }
 
 // notStopped answers an action that needs a stopped program: the program has exited, or the action fails.
-func (s *session) notStopped(ctx context.Context, status Status) (Answer, error) {
+func (s *session) notStopped(ctx context.Context, d Do, status Status) (Answer, error) {
 	switch status {
 	case Exited:
-		return s.state(ctx)
+		return s.answer(ctx, d)
 	case Running, starting:
 		return Answer{}, s.busy()
 	}
@@ -63,30 +67,50 @@ func (s *session) notStopped(ctx context.Context, status Status) (Answer, error)
 
 // busy is the error of actions that need a stopped program.
 func (s *session) busy() error {
-	return fault.New(fault.Conflict, "The program is running; pause it, or continue to wait for its next stop.").
+	f := fault.New(fault.Conflict, "The program is running; pause it, or continue to wait for its next stop.").
 		With("reason", "debuggee_running").With("debug_session_id", s.start.ID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.moved; m != nil && m.Operator != "" {
+		f = f.With("moved_by", m.Operator).With("moved", m.Action)
+	}
+	return f
 }
 
 // pause stops the program.
 func (s *session) pause(ctx context.Context, d Do) (Answer, error) {
 	s.mu.Lock()
-	status := s.status
+	status, deciding := s.status, s.deciding
+	s.pausing = true
 	s.mu.Unlock()
 	switch status {
 	case Stopped:
-		return s.state(ctx)
+		return s.answer(ctx, d)
 	case Running:
 	default:
-		return s.notStopped(ctx, status)
+		return s.notStopped(ctx, d, status)
+	}
+	if deciding { // the program is stopped, and stays so
+		s.mu.Lock()
+		s.move(d)
+		s.mu.Unlock()
+		return s.await(ctx, d)
 	}
 	thread := d.ThreadID
 	if thread == 0 {
 		thread = s.firstThread(ctx)
 	}
+	// Before the request: the answer to an agent that waits for the stop names the operator.
+	s.mu.Lock()
+	undo := s.move(d)
+	s.mu.Unlock()
 	if err := s.call(ctx, "pause", threadArguments{thread}, nil); err != nil {
+		s.mu.Lock()
+		undo()
+		s.mu.Unlock()
 		return Answer{}, err
 	}
-	return s.await(ctx, d.Timeout)
+	return s.await(ctx, d)
 }
 
 // firstThread returns a thread of a program that stopped without naming one, 0 for an unknown one.
@@ -99,7 +123,8 @@ func (s *session) firstThread(ctx context.Context) int {
 }
 
 // await waits until the program does not run, or for a time, and returns its state.
-func (s *session) await(ctx context.Context, limit time.Duration) (Answer, error) {
+func (s *session) await(ctx context.Context, d Do) (Answer, error) {
+	limit := d.Timeout
 	if limit <= 0 {
 		limit = s.pool.opts.Timeout
 	}
@@ -110,22 +135,40 @@ func (s *session) await(ctx context.Context, limit time.Duration) (Answer, error
 		status, changed := s.status, s.changed
 		s.mu.Unlock()
 		if status != Running && status != starting {
-			return s.state(ctx)
+			return s.answer(ctx, d)
 		}
 		select {
 		case <-changed:
 		case <-timer.C:
-			return s.state(ctx)
+			return s.answer(ctx, d)
 		case <-ctx.Done():
 			return Answer{}, ctx.Err()
 		}
 	}
 }
 
-// state answers with the state of the program. It fails with dap_session_ended.
+// answer answers with the state: for the agent with its new output, for an operator without.
+func (s *session) answer(ctx context.Context, d Do) (Answer, error) {
+	if d.Operator != "" {
+		return s.look(ctx)
+	}
+	return s.state(ctx)
+}
+
+// state answers with the state of the program and its output since the last answer. It fails with
+// dap_session_ended.
 func (s *session) state(ctx context.Context) (Answer, error) {
+	a, err := s.look(ctx)
+	if err == nil {
+		a.Output = s.output.next(s.pool.opts.ShownBytes)
+	}
+	return a, err
+}
+
+// look answers with the state of the program. It fails with dap_session_ended.
+func (s *session) look(ctx context.Context) (Answer, error) {
 	s.mu.Lock()
-	status, stop, epoch, told := s.status, s.stop, s.epoch, s.told
+	status, stop, epoch := s.status, s.stop, s.epoch
 	s.mu.Unlock()
 	a := Answer{ID: s.start.ID, Status: status}
 	switch status {
@@ -142,19 +185,18 @@ func (s *session) state(ctx context.Context) (Answer, error) {
 		if frames, _, err := s.frames(ctx, stop.ThreadId, 0, 1); err == nil && len(frames) > 0 {
 			a.Location = &frames[0]
 		}
-		a.BreakpointID = s.hit(stop, a.Location, epoch, told)
+		a.BreakpointID = s.hit(stop, a.Location, epoch)
 		a.Threads, _ = s.threads(ctx)
 		s.mu.Lock()
 		moved := s.epoch != epoch
 		s.mu.Unlock()
 		if moved { // it went on while it was looked at
-			return s.state(ctx)
+			return s.look(ctx)
 		}
 	default:
 		a.Status = Running
 		a.Threads, _ = s.threads(ctx)
 	}
-	a.Output = s.output.next(s.pool.opts.ShownBytes)
 	return a, nil
 }
 
@@ -167,21 +209,20 @@ func firstText(list ...string) string {
 	return ""
 }
 
+// isHit reports whether a stop is at a breakpoint; at is its place, nil for an unknown one.
+func (b *Breakpoint) isHit(stop godap.StoppedEventBody, at *Frame) bool {
+	if len(stop.HitBreakpointIds) > 0 {
+		return b.adapter != 0 && slices.Contains(stop.HitBreakpointIds, b.adapter)
+	}
+	return stop.Reason == "breakpoint" && at != nil && b.Kind == kindLine && b.Path == at.Path && b.Actual == at.Line
+}
+
 // hit returns the id of the breakpoint at which the program is stopped, 0 for none, and records it once.
-func (s *session) hit(stop godap.StoppedEventBody, at *Frame, epoch int, told bool) int {
+func (s *session) hit(stop godap.StoppedEventBody, at *Frame, epoch int) int {
 	s.mu.Lock()
 	var found *Breakpoint
 	for _, b := range s.points {
-		if b.temporary {
-			continue
-		}
-		for _, id := range stop.HitBreakpointIds {
-			if b.adapter != 0 && b.adapter == id {
-				found = b
-			}
-		}
-		if len(stop.HitBreakpointIds) == 0 && stop.Reason == "breakpoint" && at != nil && b.Kind == kindLine &&
-			b.Path == at.Path && b.Actual == at.Line {
+		if !b.temporary && b.isHit(stop, at) {
 			found = b
 		}
 	}
@@ -190,7 +231,7 @@ func (s *session) hit(stop godap.StoppedEventBody, at *Frame, epoch int, told bo
 		return 0
 	}
 	id, path, line := found.ID, found.Path, found.Actual
-	record := !told && s.epoch == epoch
+	record := !s.told && s.epoch == epoch
 	if record {
 		s.told = true
 	}
@@ -218,7 +259,23 @@ func (p *Pool) Do(ctx context.Context, d Do) (Answer, error) {
 	default:
 		return Answer{}, s.busy()
 	}
-	return p.carry(s, func() (Answer, error) { return s.do(ctx, d) })
+	return p.carry(s, func() (Answer, error) {
+		defer s.act()()
+		return s.do(ctx, d)
+	})
+}
+
+// act takes note of an action of the agent, until the returned function is called.
+func (s *session) act() (over func()) {
+	s.mu.Lock()
+	s.acting++
+	s.mu.Unlock()
+	return func() {
+		s.mu.Lock()
+		s.acting--
+		s.mu.Unlock()
+		s.pool.watchers.wake(s)
+	}
 }
 
 func (s *session) do(ctx context.Context, d Do) (Answer, error) {

@@ -42,6 +42,7 @@ type process struct {
 
 func (p *process) PID() int64             { return 1 }
 func (p *process) Ended() <-chan struct{} { return p.ended }
+func (p *process) Exit() int              { return -1 }
 
 func (p *process) Close() error {
 	err := p.Conn.Close()
@@ -85,6 +86,13 @@ func (l *launcher) last() *fakedap.Adapter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.adapters[len(l.adapters)-1]
+}
+
+// first is the adapter that was started first.
+func (l *launcher) first() *fakedap.Adapter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.adapters[0]
 }
 
 // bench is a pool of fake adapters, and an agent.
@@ -491,6 +499,76 @@ func TestInspection(t *testing.T) {
 	b.over()
 }
 
+// T-DBG-BP-04, T-DBG-BP-05: where an adapter counts no passes and logs no messages, the pool does both, whether or not
+// the adapter says at which breakpoint it stops.
+func TestEmulatedBreakpoints(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"simple,laps", "simple,laps,no-ids"} {
+		b := pool(t, mode)
+		b.must()
+		b.ok(core.SetBreakpoint, line(3), func(d *core.Do) { d.LogMessage = "x is {x}, {bad}{" })
+		b.ok(core.SetBreakpoint, line(4), func(d *core.Do) { d.HitCount = 2 })
+		if sent := b.last().Asked("setBreakpoints"); strings.Contains(sent, "hitCondition") || strings.Contains(sent, "log") {
+			t.Errorf("the adapter gets %s", sent)
+		}
+		a := b.ok(core.Continue)
+		if a.Status != core.Stopped || a.Location.Line != 4 || a.BreakpointID != 2 ||
+			strings.Count(a.Output.Text, "x is 4x, {") != 2 || strings.Count(a.Output.Text, "at 4") != 2 {
+			t.Errorf("%s: in the second lap: %+v", mode, a)
+		}
+		b.ok(core.RemoveBreakpoint, line(3))
+		if a := b.ok(core.Continue); a.Status != core.Stopped || a.Location.Line != 4 {
+			t.Errorf("%s: in the third lap: %+v", mode, a)
+		}
+		if a := b.ok(core.Continue); a.Status != core.Exited {
+			t.Errorf("%s: at the end: %+v", mode, a)
+		}
+		b.over()
+	}
+}
+
+// A program that the adapter starts as a child session is debugged over a connection of its own, with the breakpoints
+// that there are; its end is the program's, and ends all of them.
+func TestChildSession(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"parent", "parent,late", "parent,twice", "parent,simple,laps"} {
+		b := pool(t, mode)
+		b.must()
+		if b.running() != 2 {
+			t.Errorf("%s: there are %d connections", mode, b.running())
+		}
+		b.ok(core.SetBreakpoint, line(4), func(d *core.Do) { d.HitCount = 1 })
+		if a := b.ok(core.Continue); a.Status != core.Stopped || a.Location.Line != 4 || a.BreakpointID != 1 {
+			t.Errorf("%s: at the breakpoint: %+v", mode, a)
+		}
+		if v := b.ok(core.Evaluate, func(d *core.Do) { d.Expression = "2" }).Result; v.Value != "42" {
+			t.Errorf("%s: %+v", mode, v)
+		}
+		b.ok(core.RemoveBreakpoint, line(4))
+		if a := b.ok(core.Continue); a.Status != core.Exited || a.ExitCode == nil || *a.ExitCode != 7 {
+			t.Errorf("%s: at the end: %+v", mode, a)
+		}
+		b.over()
+	}
+	b := pool(t, "parent,endless")
+	b.must()
+	b.ok(core.Continue, func(d *core.Do) { d.Timeout = time.Millisecond })
+	b.ok(core.Disconnect)
+	b.over()
+}
+
+// A program that the adapter wants in a terminal runs beside the adapter and ends with the session.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	b := pool(t, fakedap.Asking)
+	b.must()
+	if b.running() != 2 || b.first().Asked("runInTerminal") != `{"processId":1}` {
+		t.Errorf("%d programs run, told as %s", b.running(), b.first().Asked("runInTerminal"))
+	}
+	b.ok(core.Disconnect)
+	b.over()
+}
+
 // Long texts are cut, and bodies of other types than the protocol's fail one action and not the session.
 func TestHostileAnswers(t *testing.T) {
 	t.Parallel()
@@ -509,7 +587,7 @@ func TestHostileAnswers(t *testing.T) {
 	if _, err := b.begin(func(s *core.Start) { s.StopOnEntry = false }); err != nil {
 		t.Fatal(err)
 	}
-	b.fails(fault.DapRequestFailed, core.SetBreakpoint, line(3), func(d *core.Do) { d.HitCount = 2 })
+	b.fails(fault.DapRequestFailed, core.SetBreakpoint, line(3), func(d *core.Do) { d.Condition = "x" })
 	b.fails(fault.DapRequestFailed, core.SetInstructionBreakpoint)
 	b.fails(fault.DapRequestFailed, core.Modules)
 	b.over()

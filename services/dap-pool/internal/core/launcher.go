@@ -28,8 +28,10 @@ type Process interface {
 	io.ReadWriteCloser
 	// PID is its process id as the host sees it.
 	PID() int64
-	// Ended is closed when it is gone.
+	// Ended is closed when it is gone. Exit then returns its exit code, or 128 plus the signal that ended it; -1 for
+	// an unknown one.
 	Ended() <-chan struct{}
+	Exit() int
 }
 
 // Launcher starts programs.

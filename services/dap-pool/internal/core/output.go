@@ -3,17 +3,10 @@ package core
 import (
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"kaged.dev/pkg/clip"
 )
-
-// Output is a piece of a program's output. Offsets count the bytes it ever wrote.
-type Output struct {
-	Text       string
-	From, Next int64
-	// Omitted is how many bytes before Text were written and are not shown.
-	Omitted int64
-}
 
 // ring keeps the end of a program's output. It is safe for concurrent use.
 type ring struct {
@@ -43,11 +36,38 @@ func (r *ring) write(data []byte) {
 func (r *ring) next(limit int) Output {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	from := max(r.shown, r.end-int64(len(r.data)), r.end-int64(limit))
-	text := string(r.data[len(r.data)-int(r.end-from):])
-	o := Output{Text: strings.ToValidUTF8(text, "\uFFFD"), From: from, Next: r.end, Omitted: from - r.shown}
-	r.shown = r.end
+	o := r.from(r.shown, limit)
+	r.shown = o.Next
 	return o
+}
+
+// since returns the output from a byte on, at most the last limit bytes of it, and leaves the mark of next.
+func (r *ring) since(cursor int64, limit int) Output {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.from(min(max(cursor, 0), r.end), limit)
+}
+
+// from returns the output from a byte on, at most the last limit bytes of it. r.mu is held.
+func (r *ring) from(cursor int64, limit int) Output {
+	from := max(cursor, r.end-int64(len(r.data)), r.end-int64(limit))
+	text := whole(r.data[len(r.data)-int(r.end-from):])
+	return Output{
+		Text: strings.ToValidUTF8(string(text), "\uFFFD"), From: from, Next: from + int64(len(text)), Omitted: from - cursor,
+	}
+}
+
+// whole returns data without a character that has only begun.
+func whole(data []byte) []byte {
+	for i := len(data) - 1; i >= max(0, len(data)-utf8.UTFMax+1); i-- {
+		if utf8.RuneStart(data[i]) {
+			if !utf8.FullRune(data[i:]) {
+				return data[:i]
+			}
+			break
+		}
+	}
+	return data
 }
 
 // tail returns the end of the output, at most limit bytes, and leaves the mark of next.

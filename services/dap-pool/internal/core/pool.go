@@ -38,6 +38,7 @@ type Pool struct {
 	log      *slog.Logger
 	newID    func() string
 	wg       sync.WaitGroup // the goroutines of sessions
+	watchers watchers
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[key][]*session
@@ -203,21 +204,26 @@ func (p *Pool) find(k key, id string) (*session, error) {
 	return nil, fault.New(fault.DapSessionEnded, "There is no debug session; begin one with the action launch or attach.")
 }
 
-// Sessions returns the sessions of a kaged session, or all for "", the oldest first.
-func (p *Pool) Sessions(of string) []Info {
+// pick returns the sessions that match picks, the oldest first.
+func (p *Pool) pick(match func(k key) bool) []*session {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	var list []*session
 	for k, some := range p.sessions {
-		if of == "" || k.session == of {
+		if match(k) {
 			list = append(list, some...)
 		}
 	}
-	p.mu.Unlock()
-	infos := make([]Info, 0, len(list))
-	for _, s := range list {
+	slices.SortFunc(list, func(a, b *session) int { return cmp.Compare(a.start.ID, b.start.ID) })
+	return list
+}
+
+// Sessions returns the sessions of a kaged session, or all for "", the oldest first.
+func (p *Pool) Sessions(of string) []contract.DebugSession {
+	infos := []contract.DebugSession{}
+	for _, s := range p.pick(func(k key) bool { return of == "" || k.session == of }) {
 		infos = append(infos, s.info())
 	}
-	slices.SortFunc(infos, func(a, b Info) int { return cmp.Compare(a.ID, b.ID) })
 	return infos
 }
 

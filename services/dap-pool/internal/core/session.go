@@ -18,9 +18,9 @@ import (
 
 // The reasons of debug.session_ended.
 const (
-	endedByAgent = "disconnect"
-	endedByCrash = "crash"
-	endedByRun   = "run_ended"
+	endedByAgent = contract.DebugDisconnect
+	endedByCrash = contract.DebugCrash
+	endedByRun   = contract.DebugRunEnded
 )
 
 // The records of sessions.
@@ -42,6 +42,10 @@ type session struct {
 	process Process
 	client  *dap.Client
 	caps    godap.Capabilities
+	spec    Spec          // of the adapter
+	port    int           // where the adapter listens, 0 for its standard files
+	opened  chan struct{} // closed when the fields above are set, or the adapter is not there
+	pumped  chan struct{} // closed when the last output of an adapter at a port is kept
 
 	begun       chan struct{} // closed when the session has begun, or has not
 	stopBegin   func()        // ends the beginning
@@ -57,17 +61,26 @@ type session struct {
 	exitCode   *int
 	reason     string // of the end
 	configured bool
+	leaving    bool          // what the program ends with from here on is not its own doing
 	changed    chan struct{} // closed and replaced at each change of status
 	points     []*Breakpoint
 	lastPoint  int
 	exceptions []string
 	records    []contract.Record
 	told       bool // the stop is recorded
+	acting     int  // actions of the agent under way
+	moved      *contract.DebugMove
+	moves      []contract.DebugMove // by operators, that no answer has told
+	deciding   bool                 // the program is stopped at a breakpoint that the pool emulates
+	pausing    bool                 // the agent has asked for a pause
+	stepping   bool                 // the program runs for a step
+	started    []*child             // the one that requests go to is the last
+	terminals  []Process            // programs that the adapter wanted in terminals
 }
 
 func newSession(p *Pool, start Start, adapter *Adapter) *session {
 	return &session{
-		begun: make(chan struct{}), stopBegin: func() {},
+		begun: make(chan struct{}), opened: make(chan struct{}), stopBegin: func() {},
 		pool: p, start: start, adapter: adapter, output: ring{most: p.opts.OutputBytes}, began: time.Now(),
 		initialized: make(chan struct{}), finished: make(chan struct{}), changed: make(chan struct{}), status: starting,
 	}
@@ -80,14 +93,13 @@ func (s *session) over() bool {
 	return s.status == Exited || s.status == ended
 }
 
-func (s *session) info() Info {
+// info returns the session as people see it.
+func (s *session) info() contract.DebugSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	info := Info{
-		ID: s.start.ID, Runtime: s.start.Runtime, Program: s.start.Program, Owner: s.start.Owner,
-		Invocation: s.start.Invocation,
-		Status:     s.status,
-		Caged:      s.start.caged(), StartedAt: s.began.UnixMilli(),
+	info := contract.DebugSession{
+		ID: s.start.ID, Runtime: s.start.Runtime, Program: s.program(), Owner: s.start.Owner, Invocation: s.start.Invocation,
+		Status: string(s.status), Caged: s.start.caged(), StartedAt: s.began.UnixMilli(),
 	}
 	select {
 	case <-s.begun:
@@ -105,6 +117,7 @@ func (s *session) set(status Status) {
 	s.epoch++
 	close(s.changed)
 	s.changed = make(chan struct{})
+	s.pool.watchers.wake(s)
 }
 
 // event takes note of an event of the adapter.
@@ -133,7 +146,7 @@ func (s *session) event(name string, raw json.RawMessage) {
 	case "output":
 		var body godap.OutputEventBody
 		if json.Unmarshal(raw, &body) == nil && body.Category != "telemetry" {
-			s.output.write([]byte(body.Output))
+			s.wrote([]byte(body.Output))
 		}
 	case "breakpoint":
 		var body godap.BreakpointEventBody
@@ -150,6 +163,12 @@ func (s *session) event(name string, raw json.RawMessage) {
 		var body godap.CapabilitiesEventBody
 		_ = json.Unmarshal(raw, &body) // they are as the adapter first said
 	}
+}
+
+// wrote keeps output of the program.
+func (s *session) wrote(data []byte) {
+	s.output.write(data)
+	s.pool.watchers.wake(s)
 }
 
 // ready takes note that the adapter takes breakpoints, or, said again, that it has forgotten them.
@@ -176,16 +195,30 @@ func (s *session) ready() {
 func (s *session) stopped(body godap.StoppedEventBody) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.deliberates(body) && !s.leaving {
+		s.deciding = true
+		s.pool.wg.Go(func() { s.decide(body) })
+		return
+	}
+	s.halt(body)
+}
+
+// halt makes a stop known. s.mu is held.
+func (s *session) halt(body godap.StoppedEventBody) {
 	if s.status == Exited || s.status == ended {
 		return
 	}
-	s.stop, s.told = body, false
+	s.stop, s.told, s.pausing = body, false, false
 	s.set(Stopped)
 }
 
 // exited takes note that the program has ended, with a code, or that the adapter says that debugging is over.
 func (s *session) exited(code *int) {
 	s.mu.Lock()
+	if s.leaving {
+		s.mu.Unlock()
+		return
+	}
 	first := s.status != Exited && s.status != ended
 	if code != nil && s.exitCode == nil {
 		s.exitCode = code
@@ -217,16 +250,30 @@ func (s *session) watch() {
 // end ends the session, its adapter and, if terminate, its program, and returns when they are gone.
 func (s *session) end(reason string, terminate bool) {
 	s.ending.Do(func() {
-		defer close(s.finished)
+		defer func() {
+			close(s.finished)
+			s.pool.watchers.wake(s)
+		}()
 		defer s.pool.left()
 		s.stopBegin()
 		<-s.begun
+		s.mu.Lock()
+		s.leaving = true
+		s.mu.Unlock()
+		if s.adapter.Inspector != nil && s.process != nil {
+			_ = s.process.Close() // ahead of the inspector, whose end would let the program run on
+		}
 		if s.client != nil {
 			s.leave(terminate)
 		}
 		if s.process != nil {
 			_ = s.process.Close()
 		}
+		s.leaveChildren()
+		if s.pumped != nil {
+			<-s.pumped
+		}
+		s.sweep()
 		s.mu.Lock()
 		s.reason = reason
 		began := s.configured
@@ -243,6 +290,35 @@ func (s *session) end(reason string, terminate bool) {
 	<-s.finished
 }
 
+// sweepTimeout is how long the removal of left files may take.
+const sweepTimeout = 2 * time.Second
+
+// sweep removes the files that a killed adapter leaves in the folder of temporary files: its own, and old ones of
+// pools that were killed themselves. A cage's folder goes with the cage.
+func (s *session) sweep() {
+	if s.adapter.Leaves == "" || s.start.caged() || s.process == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
+	defer cancel()
+	removal, err := s.pool.launcher.Launch(ctx, Spec{
+		Owner: s.start.Owner, Root: s.start.Root, Dir: s.start.Root, Env: s.start.Env, Stderr: func([]byte) {},
+		Argv: []string{
+			"find", s.start.temporary(), "-maxdepth", "1", "-name", s.adapter.Leaves + "dap_*",
+			"(", "-name", s.adapter.Leaves + s.start.ID, "-o", "-mtime", "+1", ")", "-delete",
+		},
+	})
+	if err != nil {
+		s.pool.log.Warn("files of a debug adapter may be left", "debug_session_id", s.start.ID, "error", err)
+		return
+	}
+	select {
+	case <-removal.Ended():
+	case <-ctx.Done():
+	}
+	_ = removal.Close() // it has ended, or is ended
+}
+
 // leave asks the adapter to end and gives it a little time.
 func (s *session) leave(terminate bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.pool.opts.StopGrace)
@@ -251,7 +327,7 @@ func (s *session) leave(terminate bool) {
 	arguments := struct {
 		TerminateDebuggee bool `json:"terminateDebuggee"`
 	}{terminate}
-	if s.client.Call(ctx, "disconnect", arguments, nil) == nil {
+	if s.client.Call(ctx, "disconnect", arguments, nil) == nil && s.process != nil {
 		select {
 		case <-s.process.Ended():
 		case <-s.client.Done():
@@ -298,6 +374,14 @@ func (s *session) relative(path string) string {
 	return path
 }
 
+// program returns the debugged program as people see it, "" for one that was attached to.
+func (s *session) program() string {
+	if s.start.Request == Attach {
+		return ""
+	}
+	return s.relative(s.start.Program)
+}
+
 // gone is the error of actions on a session that is over.
 func (s *session) gone() error {
 	s.mu.Lock()
@@ -338,6 +422,11 @@ func (s *session) failed(ctx context.Context, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.New(fault.Timeout, "The debug adapter has not answered within %s.", s.pool.opts.RequestTimeout)
 	}
+	select {
+	case <-s.begun:
+	default:
+		return err // the end waits for the beginning, which says why it failed
+	}
 	<-s.finished
 	return s.gone()
 }
@@ -346,5 +435,5 @@ func (s *session) failed(ctx context.Context, err error) error {
 func (s *session) call(ctx context.Context, command string, arguments, body any) error {
 	bounded, cancel := context.WithTimeout(ctx, s.pool.opts.RequestTimeout)
 	defer cancel()
-	return s.failed(ctx, s.client.Call(bounded, command, arguments, body))
+	return s.failed(ctx, s.to().Call(bounded, command, arguments, body))
 }

@@ -1,15 +1,10 @@
 package core
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"io"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 
 	"kaged.dev/pkg/fault"
@@ -32,6 +27,7 @@ func (p *Pool) Start(ctx context.Context, start Start) (Answer, error) {
 	if err := p.add(s); err != nil {
 		return Answer{}, err
 	}
+	defer s.act()()
 	err = s.begin(beginning)
 	close(s.begun)
 	if err != nil {
@@ -54,16 +50,17 @@ func (p *Pool) carry(s *session, act func() (Answer, error)) (Answer, error) {
 		p.owe(k, records)
 		return Answer{}, err
 	}
-	a.ID, a.Records = s.start.ID, append(p.settle(k), records...)
+	a.ID, a.Records, a.Moves = s.start.ID, append(p.settle(k), records...), s.takeMoves()
 	return a, nil
 }
 
 // check fills in the defaults of a session and refuses one that cannot be.
 func (p *Pool) check(s *Start) (*Adapter, error) {
-	a := find(p.opts.Adapters, s.Runtime)
+	list := p.catalogue(s)
+	a := find(list, s.Runtime)
 	if a == nil {
 		return nil, fault.New(fault.InvalidParams, "There is no debugger for the runtime %.40q; there are: %s.", s.Runtime,
-			runtimes(p.opts.Adapters)).With("field", "runtime")
+			runtimes(list)).With("field", "runtime")
 	}
 	if s.Mode = cmp.Or(s.Mode, first(a.Modes)); s.Mode != "" && !slices.Contains(a.Modes, s.Mode) {
 		return nil, fault.New(fault.InvalidParams, "The runtime %s has no mode %.40q.", s.Runtime, s.Mode).
@@ -98,10 +95,13 @@ func (s *session) begin(ctx context.Context) error {
 	starting, cancel := context.WithTimeout(ctx, s.pool.opts.StartTimeout)
 	defer cancel()
 	conn, err := s.open(starting)
+	close(s.opened)
 	if err != nil {
 		return s.notBegun(ctx, err)
 	}
-	s.client = dap.New(conn, dap.Options{MessageBytes: s.pool.opts.MessageBytes, Event: s.event})
+	s.client = dap.New(conn, dap.Options{
+		MessageBytes: s.pool.opts.MessageBytes, Event: s.event, Request: s.asked,
+	})
 	s.pool.wg.Go(s.watch)
 	if err := s.configure(starting); err != nil {
 		return s.notBegun(ctx, err)
@@ -149,96 +149,27 @@ func withOutput(f *fault.Error, tail string) error {
 
 // missing is the error of an adapter that is not there.
 func (s *session) missing(how string) error {
+	if s.adapter.By != "" {
+		return fault.New(fault.DapAdapterNotFound, "The debug adapter of %s %s; %s names %s.", s.start.Runtime, how,
+			s.adapter.By, s.adapter.Program).With("command", s.adapter.Program)
+	}
 	return fault.New(fault.DapAdapterNotFound, "The debug adapter of %s %s; install it with: %s.", s.start.Runtime, how,
 		s.adapter.Install).With("command", s.adapter.Program).With("install", s.adapter.Install)
 }
 
-// open starts the adapter and returns the connection to it.
-func (s *session) open(ctx context.Context) (io.ReadWriteCloser, error) {
-	spec := Spec{
-		Owner: s.start.Owner, Dir: s.start.adapterDir(), Env: s.start.Env, Cage: s.start.Cage, CageID: s.start.CageID,
-		Root: s.start.Root, Stderr: s.output.write,
+// hello are the arguments of initialize.
+func (s *session) hello() map[string]any {
+	return map[string]any{
+		"clientID": "kaged", "clientName": "kaged", "adapterID": s.start.Runtime, "pathFormat": "path", "linesStartAt1": true,
+		"columnsStartAt1": true, "supportsVariableType": true, "supportsVariablePaging": true,
+		"supportsMemoryReferences": true, "supportsStartDebuggingRequest": true, "supportsRunInTerminalRequest": true,
 	}
-	var err error
-	for _, argv := range s.adapter.Commands {
-		spec.Argv = argv
-		s.process, err = s.pool.launcher.Launch(ctx, spec)
-		if err == nil || fault.CodeOf(err) != fault.ShellSpawnFailed || fault.From(err).Details["missing"] != true {
-			break
-		}
-		err = s.missing("is not installed, or cannot be seen by the agent")
-	}
-	if err != nil {
-		return nil, err
-	}
-	if s.adapter.Listens == "" {
-		return s.process, nil
-	}
-	port := make(chan int, 1)
-	s.pool.wg.Go(func() { s.pump(port) })
-	select {
-	case n := <-port:
-		if n == 0 {
-			return nil, errors.New("the adapter has not said where it listens")
-		}
-		conn, err := s.pool.launcher.Connect(ctx, spec, n)
-		if err != nil {
-			return nil, err
-		}
-		return conn, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// pump keeps the output of an adapter at a port, which is also the program's, and says which port that is; 0 for
-// an adapter that ends before.
-func (s *session) pump(port chan<- int) {
-	in := bufio.NewReaderSize(s.process, 32<<10)
-	told := false
-	for {
-		line, err := in.ReadSlice('\n')
-		if !told {
-			if _, at, ok := strings.Cut(string(line), s.adapter.Listens); ok {
-				told = true
-				port <- portOf(at)
-				continue
-			}
-		}
-		if len(line) > 0 {
-			s.output.write(bytes.Clone(line))
-		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			break
-		}
-	}
-	if !told {
-		port <- 0
-	}
-}
-
-// portOf returns the port of an address, 0 for a wrong one.
-func portOf(address string) int {
-	_, text, err := net.SplitHostPort(strings.TrimSpace(address))
-	if err != nil {
-		return 0
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > 0xffff {
-		return 0
-	}
-	return n
 }
 
 // configure performs the handshake. The answer to launch is not waited for before the configuration is done: many
 // adapters send it only then.
 func (s *session) configure(ctx context.Context) error {
-	hello := map[string]any{
-		"clientID": "kaged", "clientName": "kaged", "adapterID": s.start.Runtime, "pathFormat": "path", "linesStartAt1": true,
-		"columnsStartAt1": true, "supportsVariableType": true, "supportsVariablePaging": true,
-		"supportsMemoryReferences": true,
-	}
-	if err := s.client.Call(ctx, "initialize", hello, &s.caps); err != nil {
+	if err := s.client.Call(ctx, "initialize", s.hello(), &s.caps); err != nil {
 		return err
 	}
 	begun, err := s.client.Start(string(s.start.Request), s.adapter.Arguments(&s.start))
@@ -306,15 +237,21 @@ func (s *session) prepare(ctx context.Context) error {
 
 // first answers the request that began the session: when the program is stopped, or at once where it is to run.
 func (s *session) first(ctx context.Context) (Answer, error) {
-	if s.start.Request == Launch && !s.start.StopOnEntry || s.start.Request == Attach && s.adapter.Listens == "" {
+	attached := s.start.Request == Attach && (s.adapter.Listens == "" || s.adapter.Inspector != nil || s.adapter.By != "")
+	if s.start.Request == Launch && !s.start.StopOnEntry || attached {
 		return s.state(ctx)
 	}
-	a, err := s.await(ctx, s.start.Timeout)
+	a, err := s.await(ctx, Do{Timeout: s.start.Timeout})
 	if err != nil || a.Status != Stopped {
 		return a, err
 	}
 	if s.dropTemporary() {
 		a.Reason = "entry"
+		s.mu.Lock()
+		if s.status == Stopped {
+			s.stop.Reason = a.Reason
+		}
+		s.mu.Unlock()
 		if err := s.sendFunctions(ctx); err != nil {
 			return a, err
 		}

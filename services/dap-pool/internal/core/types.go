@@ -35,6 +35,8 @@ type Start struct {
 	Port, ProcessID int
 	// Timeout is how long the first stop is waited for.
 	Timeout time.Duration
+	// Adapters are those that the project declares.
+	Adapters []Declared
 
 	// ID is the session's, filled by the pool.
 	ID string
@@ -151,6 +153,9 @@ type Do struct {
 	Command           string
 	Arguments         string
 	Terminate         bool
+
+	// Operator moves the program in the agent's stead, "" for the agent.
+	Operator string
 }
 
 func (d *Do) key() key { return key{d.Owner.SessionID, d.Owner.RunID, d.Invocation} }
@@ -185,39 +190,24 @@ type Answer struct {
 	// Terminated says that a disconnect has ended the program.
 	Terminated bool
 
+	// Moves are how operators moved the program since the last answer.
+	Moves   []contract.DebugMove
 	Records []contract.Record
 }
 
-// Thread is a thread of a program.
-type Thread struct {
-	ID   int
-	Name string
-}
-
-// Frame is a call of a function.
-type Frame struct {
-	// ID counts the frames of a thread from 0, the top one.
-	ID           int
-	Name         string
-	Path         string // absolute, "" for unknown
-	Line, Column int
-	// Instruction is the reference of its next instruction, "" for unknown.
-	Instruction string
-}
+// Facts that cross wires.
+type (
+	Thread   = contract.DebugThread
+	Frame    = contract.DebugFrame
+	Variable = contract.DebugVariable
+	Output   = contract.DebugOutput
+)
 
 // Scope is a group of a frame's variables.
 type Scope struct {
 	Name      string
 	Reference int
 	Expensive bool
-}
-
-// Variable is a named value.
-type Variable struct {
-	Name, Value, Type string
-	// Reference is the handle of its parts, 0 for a value without parts. Memory is its memory reference.
-	Reference int
-	Memory    string
 }
 
 // Breakpoint is a place where a program is to stop.
@@ -236,6 +226,7 @@ type Breakpoint struct {
 	Reference, Access     string
 	Offset                int
 	adapter               int // the adapter's id of it, 0 for none
+	passes                int // how often the program was there, where the pool counts
 	temporary             bool
 }
 
@@ -259,15 +250,3 @@ type Memory struct {
 
 // Module is a part of a program.
 type Module struct{ ID, Name, Path, Version string }
-
-// Info is a session as lists show it.
-type Info struct {
-	ID, Runtime, Program string
-	// Invocation is the agent's within its run, "" for the root agent.
-	Invocation string
-	Owner      contract.Owner
-	Status     Status
-	PID        int64
-	Caged      bool
-	StartedAt  int64
-}

@@ -34,6 +34,9 @@ type Options struct {
 	// Event is called with each event, in the order they came, by the goroutine that reads: an answer is handed
 	// out after the events that came before it. It must be quick.
 	Event func(name string, body json.RawMessage)
+	// Request is called with each request of the adapter's, in the same way; answer may be called later, once, by any
+	// goroutine. Without it all are refused.
+	Request func(command string, arguments json.RawMessage, answer func(body any, err error))
 }
 
 // Client is the connection to one adapter. It is safe for concurrent use.
@@ -87,6 +90,7 @@ type incoming struct {
 	RequestSeq int             `json:"request_seq"`
 	Success    bool            `json:"success"`
 	Message    string          `json:"message"`
+	Arguments  json.RawMessage `json:"arguments"`
 	Body       json.RawMessage `json:"body"`
 }
 
@@ -237,15 +241,29 @@ func (c *Client) take(m incoming) {
 			p.answer <- m
 		}
 	case "request":
-		c.refuse(m)
+		if c.opts.Request == nil {
+			c.answer(m, nil, errors.New("there is no such request"))
+			return
+		}
+		c.opts.Request(m.Command, m.Arguments, func(body any, err error) { c.answer(m, body, err) })
 	}
 }
 
-// refuse answers a request of the adapter's: a terminal, or another session. Neither is announced as supported.
-func (c *Client) refuse(m incoming) {
-	const text = "kaged does not support this request"
-	answer := &godap.ErrorResponse{Body: godap.ErrorResponseBody{Error: &godap.ErrorMessage{Id: 1, Format: text}}}
-	answer.Type, answer.RequestSeq, answer.Command, answer.Message = "response", m.Seq, clip.Bytes(m.Command, 100), text
+// response is an answer to the adapter; its body is of any type.
+type response struct {
+	godap.Response
+	Body any `json:"body,omitempty"`
+}
+
+// answer answers a request of the adapter's.
+func (c *Client) answer(m incoming, body any, err error) {
+	answer := &response{Body: body}
+	if err != nil {
+		answer.Message = clip.Bytes(strings.ToValidUTF8(err.Error(), "\uFFFD"), errorBytes)
+		answer.Body = godap.ErrorResponseBody{Error: &godap.ErrorMessage{Id: 1, Format: answer.Message}}
+	}
+	answer.Type, answer.RequestSeq, answer.Command, answer.Success = "response", m.Seq, clip.Bytes(m.Command, 100),
+		err == nil
 	c.mu.Lock()
 	c.seq++
 	answer.Seq = c.seq

@@ -32,11 +32,16 @@ const (
 	Strange  = "strange"  // bodies are of other types than the protocol says
 	Bare     = "bare"     // no capabilities
 	Lying    = "lying"    // a stopped event comes ahead of the answer to continue, and one after the end
-	Asking   = "asking"   // the adapter asks for a terminal ahead of configurationDone
+	Asking   = "asking"   // the program stops at its entry when a terminal that is asked for is there
 	Long     = "long"     // values of 1 MB and 50,000 variables
 	Killed   = "killed"   // launch ends the adapter
 	Quiet    = "quiet"    // initialized is never sent
 	Abandons = "abandons" // continue ends with terminated and no exit code
+	EndsAt   = "ends-at:" // the request of the name that follows ends the adapter
+	Simple   = "simple"   // the capabilities of a simple adapter: conditions, but no counts and no log messages
+	Laps     = "laps"     // the lines are run three times
+	Parent   = "parent"   // the program is started as a child session, on a connection of its own
+	NoIDs    = "no-ids"   // a stop does not say at which breakpoints it is
 )
 
 // lines is how long the program is; its exit code is 7.
@@ -54,7 +59,9 @@ type Adapter struct {
 	seq   int
 	seen  []string
 	asked map[string]json.RawMessage
+	child bool
 	line  int
+	lap   int
 	stops map[int]bool
 	later func()
 }
@@ -73,7 +80,7 @@ func (a *Adapter) Seen() []string {
 	return slices.Clone(a.seen)
 }
 
-// Asked returns the last arguments of a command.
+// Asked returns the last arguments of a command, or the answer to one of the adapter's own.
 func (a *Adapter) Asked(command string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,6 +94,7 @@ type message struct {
 	Type      string          `json:"type"`
 	Command   string          `json:"command"`
 	Arguments json.RawMessage `json:"arguments"`
+	Body      json.RawMessage `json:"body"`
 }
 
 // Serve answers requests until the end of input or disconnect.
@@ -99,13 +107,23 @@ func (a *Adapter) Serve() {
 			return
 		}
 		var m message
-		if json.Unmarshal(content, &m) != nil || m.Type != "request" {
+		if json.Unmarshal(content, &m) != nil {
 			continue
 		}
 		a.mu.Lock()
+		if m.Type == "response" {
+			a.asked[m.Command] = m.Body
+			if m.Command == "runInTerminal" {
+				a.stop("entry", nil)
+			}
+		}
+		if m.Type != "request" {
+			a.mu.Unlock()
+			continue
+		}
 		a.seen = append(a.seen, m.Command)
 		a.asked[m.Command] = m.Arguments
-		goOn := a.take(m)
+		goOn := !a.is(EndsAt+m.Command) && a.take(m)
 		a.mu.Unlock()
 		if !goOn {
 			return
@@ -160,6 +178,10 @@ func (a *Adapter) take(m message) bool {
 			a.answer(m, map[string]any{})
 			return true
 		}
+		if a.is(Simple) {
+			a.answer(m, godap.Capabilities{SupportsConfigurationDoneRequest: true, SupportsConditionalBreakpoints: true})
+			return true
+		}
 		a.answer(m, godap.Capabilities{
 			SupportsConfigurationDoneRequest: true, SupportsConditionalBreakpoints: true, SupportsFunctionBreakpoints: true,
 			SupportsHitConditionalBreakpoints: true, SupportsLogPoints: true, SupportsInstructionBreakpoints: true,
@@ -209,6 +231,7 @@ func (a *Adapter) misbehaves() bool {
 }
 
 func (a *Adapter) launch(m message) bool {
+	a.child = strings.Contains(string(m.Arguments), childMark)
 	switch {
 	case a.is(Killed):
 		return false
@@ -235,6 +258,15 @@ func (a *Adapter) configured(m message) bool {
 	a.answer(m, nil)
 	if a.later != nil {
 		a.later()
+	}
+	if a.is(Asking) {
+		return true // it stops with the terminal
+	}
+	if a.is(Parent) && !a.child {
+		a.send(map[string]any{"type": "request", "command": "startDebugging", "arguments": map[string]any{
+			"request": "launch", "configuration": map[string]any{childMark: true},
+		}})
+		return true
 	}
 	if a.is(Twice) {
 		a.event("initialized", nil)
@@ -284,7 +316,7 @@ func (a *Adapter) run(m message) {
 			a.event("output", map[string]any{"category": "stdout", "output": strings.Repeat("flood\n", 5461)})
 		}
 	}
-	for a.line++; a.line <= lines; a.line++ {
+	for a.line++; a.line <= lines || a.again(); a.line++ {
 		if a.stops[a.line] {
 			break
 		}
@@ -296,7 +328,11 @@ func (a *Adapter) run(m message) {
 	if a.line > lines {
 		a.over()
 	} else {
-		a.stop("breakpoint", []int{100 + a.line})
+		hit := []int{100 + a.line}
+		if a.is(NoIDs) {
+			hit = nil
+		}
+		a.stop("breakpoint", hit)
 	}
 	if a.is(Lying) {
 		a.answer(m, nil)
@@ -310,6 +346,18 @@ func (a *Adapter) over() {
 	}
 	a.event("terminated", nil)
 }
+
+// again begins another lap, where there is one.
+func (a *Adapter) again() bool {
+	if a.lap++; !a.is(Laps) || a.lap >= 3 {
+		return false
+	}
+	a.line = 1
+	return true
+}
+
+// childMark is the argument of launch that makes a child of a session.
+const childMark = "__child"
 
 // complaint is the message of a breakpoint, empty for one within the program.
 func complaint(line int) string {

@@ -6,46 +6,24 @@ import (
 	"kaged.dev/pkg/contract"
 	"kaged.dev/services/dap-pool/internal/core"
 
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 )
 
-func stateToProto(a core.Answer) *dappoolv1.State {
-	p := &dappoolv1.State{
-		DebugSessionId: a.ID, Status: string(a.Status), StoppedReason: valid(a.Reason), Text: a.Text,
-		ThreadId: int64(a.Thread),
-		Threads:  threadsToProto(a.Threads), BreakpointId: int32(a.BreakpointID), Output: &dappoolv1.Output{
-			Text: a.Output.Text, From: a.Output.From, Next: a.Output.Next, Omitted: a.Output.Omitted,
-		},
-	}
-	if a.ExitCode != nil {
-		code := int32(*a.ExitCode)
-		p.ExitCode = &code
-	}
-	if a.Location != nil {
-		p.Location = frameToProto(*a.Location)
-	}
-	return p
-}
-
-func threadsToProto(list []core.Thread) (out []*dappoolv1.Thread) {
-	for _, t := range list {
-		out = append(out, &dappoolv1.Thread{Id: int64(t.ID), Name: t.Name})
-	}
-	return out
-}
-
-func frameToProto(f core.Frame) *dappoolv1.Frame {
-	return &dappoolv1.Frame{
-		Id: int32(f.ID), Name: f.Name, Path: f.Path, Line: int32(f.Line), Column: int32(f.Column),
-		InstructionReference: f.Instruction,
-	}
+func stateToProto(a core.Answer) *commonv1.DebugState {
+	return contract.DebugState{
+		ID: a.ID, Status: string(a.Status), Reason: a.Reason, Text: a.Text, ExitCode: a.ExitCode, Thread: a.Thread,
+		Threads: a.Threads, Location: a.Location, BreakpointID: a.BreakpointID, Output: a.Output,
+	}.Proto()
 }
 
 func answerToProto(a core.Answer) *dappoolv1.ActResponse {
 	p := &dappoolv1.ActResponse{
-		DebugSessionId: a.ID, Total: int32(max(a.Total, a.TotalFrames)), Threads: threadsToProto(a.Threads),
+		DebugSessionId: a.ID, Total: int32(max(a.Total, a.TotalFrames)), Threads: contract.DebugThreadsProto(a.Threads),
 		Json:               valid(a.JSON),
 		DebuggeeTerminated: a.Terminated, Sources: a.Sources, Records: contract.RecordsProto(a.Records),
+		Frames: contract.DebugFramesProto(a.Frames), Variables: contract.DebugVariablesProto(a.Variables),
+		Moves: contract.DebugMovesProto(a.Moves),
 	}
 	if a.Status != "" {
 		p.State = stateToProto(a)
@@ -56,19 +34,13 @@ func answerToProto(a core.Answer) *dappoolv1.ActResponse {
 	for _, b := range a.Breakpoints {
 		p.Breakpoints = append(p.Breakpoints, breakpointToProto(b))
 	}
-	for _, f := range a.Frames {
-		p.Frames = append(p.Frames, frameToProto(f))
-	}
 	for _, s := range a.Scopes {
 		p.Scopes = append(p.Scopes, &dappoolv1.Scope{
 			Name: s.Name, VariablesReference: int64(s.Reference), Expensive: s.Expensive,
 		})
 	}
-	for _, v := range a.Variables {
-		p.Variables = append(p.Variables, variableToProto(v))
-	}
 	if a.Result != nil {
-		p.Result = variableToProto(*a.Result)
+		p.Result = a.Result.Proto()
 	}
 	if a.Info != nil {
 		p.DataInfo = &dappoolv1.DataInfo{
@@ -91,32 +63,11 @@ func answerToProto(a core.Answer) *dappoolv1.ActResponse {
 	return p
 }
 
-func breakpointToProto(b core.Breakpoint) *dappoolv1.Breakpoint {
-	return &dappoolv1.Breakpoint{
-		Id: int32(b.ID), Kind: b.Kind, Path: valid(b.Path), Line: int32(b.Line), ActualLine: int32(b.Actual),
-		Function: b.Function, Condition: b.Condition, HitCount: int32(b.HitCount), LogMessage: b.LogMessage,
-		Verified: b.Verified, Message: b.Message, Reference: b.Reference,
-	}
-}
-
-func variableToProto(v core.Variable) *dappoolv1.Variable {
-	return &dappoolv1.Variable{
-		Name: v.Name, Value: v.Value, Type: v.Type, VariablesReference: int64(v.Reference), MemoryReference: v.Memory,
-	}
-}
-
-func infosToProto(list []core.Info) (out []*dappoolv1.DebugSession) {
-	for _, i := range list {
-		o := i.Owner
-		out = append(out, &dappoolv1.DebugSession{
-			DebugSessionId: i.ID, Runtime: i.Runtime, Program: valid(i.Program), Status: string(i.Status), Pid: i.PID,
-			Caged: i.Caged, StartedAt: i.StartedAt, Agent: &dappoolv1.Agent{
-				SessionId: o.SessionID, RunId: o.RunID, CallId: o.CallID, ProjectId: o.ProjectID, AgentPath: o.Agent,
-				InvocationId: i.Invocation,
-			},
-		})
-	}
-	return out
+func breakpointToProto(b core.Breakpoint) *commonv1.DebugBreakpoint {
+	return contract.DebugBreakpoint{
+		ID: b.ID, Kind: b.Kind, Path: b.Path, Line: b.Line, Actual: b.Actual, Function: b.Function, Condition: b.Condition,
+		LogMessage: b.LogMessage, HitCount: b.HitCount, Verified: b.Verified, Message: b.Message, Reference: b.Reference,
+	}.Proto()
 }
 
 // valid returns text as a message holds it.

@@ -37,6 +37,15 @@ func startFromProto(p *dappoolv1.StartRequest) (core.Start, error) {
 	if p.GetAttach() {
 		s.Request = core.Attach
 	}
+	for _, a := range dsl.DebugAdaptersFromProto(p.GetAdapters()) {
+		if len(a.Command) == 0 || a.Command[0] == "" {
+			return s, fault.New(fault.InvalidParams, "The debug adapter of %.40q has no command.", a.Runtime).
+				With("field", "adapters")
+		}
+		s.Adapters = append(s.Adapters, core.Declared{
+			Runtime: a.Runtime, Command: a.Command, Announces: a.Announces, Type: a.Type, By: "dap.adapters of the project",
+		})
+	}
 	switch {
 	case s.Owner.SessionID == "":
 		return s, fault.New(fault.BadRequest, "A debug session needs a session_id.")

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 
+	"kaged.dev/pkg/contract"
+
 	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 )
 
@@ -10,5 +12,6 @@ import (
 func (s *Server) ListDebugSessions(_ context.Context, req *dappoolv1.ListDebugSessionsRequest) (
 	*dappoolv1.ListDebugSessionsResponse, error,
 ) {
-	return &dappoolv1.ListDebugSessionsResponse{Sessions: infosToProto(s.pool.Sessions(req.GetSessionId()))}, nil
+	list := contract.DebugSessionsProto(s.pool.Sessions(req.GetSessionId()))
+	return &dappoolv1.ListDebugSessionsResponse{Sessions: list}, nil
 }

@@ -78,7 +78,7 @@ func (l *Launcher) Launch(ctx context.Context, spec core.Spec) (core.Process, er
 	out, in := io.Pipe()
 	p := &process{
 		stream: st, cancel: cancel, pid: event.GetStarted().GetPid(), stderr: spec.Stderr, out: out,
-		ended: make(chan struct{}),
+		code: -1, ended: make(chan struct{}),
 	}
 	go p.read(in)
 	return p, nil
@@ -105,6 +105,7 @@ type process struct {
 	pid    int64
 	stderr func([]byte)
 	out    *io.PipeReader
+	code   int // read once ended is closed
 	ended  chan struct{}
 }
 
@@ -120,6 +121,7 @@ func (p *process) read(in *io.PipeWriter) {
 		output := event.GetOutput()
 		switch {
 		case event.GetExited() != nil:
+			p.code = int(event.GetExited().GetExitCode())
 			in.CloseWithError(io.EOF)
 		case output == nil:
 		case output.GetStream() == sandboxsupervisorv1.Stream_STREAM_STDERR:
@@ -191,6 +193,8 @@ func (p *process) Close() error {
 func (p *process) PID() int64 { return p.pid }
 
 func (p *process) Ended() <-chan struct{} { return p.ended }
+
+func (p *process) Exit() int { return p.code }
 
 // Connect implements core.Launcher.
 func (l *Launcher) Connect(ctx context.Context, spec core.Spec, port int) (io.ReadWriteCloser, error) {

@@ -1,0 +1,185 @@
+package core
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+)
+
+// controls are the names of the actions that operators are offered.
+var controls = map[Action]string{
+	Pause: "pause", Continue: "continue", StepInto: "step_into", StepOver: "step_over", StepOut: "step_out",
+	Evaluate: "evaluate",
+}
+
+// maxMoves bounds the moves that no answer has told.
+const maxMoves = 16
+
+// move takes note of the author of a move, until the returned function takes that back. s.mu is held for both.
+func (s *session) move(d Do) (undo func()) {
+	before := s.moved
+	m := contract.DebugMove{Action: controls[d.Action], Operator: d.Operator, At: time.Now().UnixMilli()}
+	s.moved = &m
+	if d.Operator != "" && len(s.moves) < maxMoves {
+		s.moves = append(s.moves, m)
+	}
+	return func() {
+		s.moved = before
+		s.moves = slices.DeleteFunc(s.moves, func(o contract.DebugMove) bool { return o == m && d.Operator != "" })
+	}
+}
+
+// takeMoves returns how operators moved the program since the last call.
+func (s *session) takeMoves() []contract.DebugMove {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	moves := s.moves
+	s.moves = nil
+	return moves
+}
+
+// Look selects a view of the debug sessions of a kaged session.
+type Look struct {
+	// Session is kaged's. ID is the debug session's, "" for the last one that is active, or else the last.
+	Session, ID string
+	// Frame is the frame to show variables of, 0 for the top one. Output is the offset of the first byte of output.
+	Frame  int
+	Output int64
+}
+
+// The bounds of a view.
+const (
+	shownFrames    = 50
+	shownVariables = 200
+)
+
+// Seen is a view for people. Paths in the project are relative to its root.
+type Seen struct {
+	// All are the debug sessions of a kaged session, View is of one of them, or nil without any.
+	All  []contract.DebugSession
+	View *contract.DebugView
+	Root string
+}
+
+// View returns a view of the debug sessions of a kaged session. It fails with not_found for an unknown debug session.
+func (p *Pool) View(ctx context.Context, look Look) (Seen, error) {
+	all := p.Sessions(look.Session)
+	s, err := p.seen(look.Session, look.ID)
+	if err != nil || s == nil {
+		return Seen{All: all}, err
+	}
+	return Seen{all, s.view(ctx, look), s.start.Root}, nil
+}
+
+// seen returns the debug session that people mean, nil in a session without any. It fails with not_found.
+func (p *Pool) seen(session, id string) (*session, error) {
+	list := p.pick(func(k key) bool { return k.session == session })
+	for _, s := range slices.Backward(list) {
+		if id == s.start.ID || id == "" && !s.over() {
+			return s, nil
+		}
+	}
+	if id != "" {
+		return nil, fault.New(fault.NotFound, "There is no debug session %.80q.", id).With("debug_session_id", id)
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return list[len(list)-1], nil
+}
+
+// view returns a view of a session. A program that goes on meanwhile is running.
+func (s *session) view(ctx context.Context, look Look) *contract.DebugView {
+	s.mu.Lock()
+	status, stop, epoch, moved, code := s.status, s.stop, s.epoch, s.moved, s.exitCode
+	s.mu.Unlock()
+	v := &contract.DebugView{Session: s.info(), Moved: moved, Frame: look.Frame, Breakpoints: s.places()}
+	v.State = contract.DebugState{
+		ID: s.start.ID, Status: string(status), ExitCode: code, Output: s.output.since(look.Output, s.pool.opts.ShownBytes),
+	}
+	select {
+	case <-s.begun:
+	default:
+		return v
+	}
+	switch status {
+	case Stopped:
+		v.State.Reason, v.State.Thread = stop.Reason, stop.ThreadId
+		v.State.Text = s.cut(firstText(stop.Text, stop.Description))
+		frames, total, err := s.frames(ctx, stop.ThreadId, 0, shownFrames)
+		if err == nil && len(frames) > 0 {
+			v.State.BreakpointID = s.hit(stop, &frames[0], epoch)
+			at := frames[0]
+			at.Path = s.relative(at.Path)
+			v.State.Location = &at
+		}
+		v.Frames, v.TotalFrames = s.inProject(frames), total
+		v.State.Threads, _ = s.threads(ctx)
+		if a, err := s.variables(ctx, Do{Frame: look.Frame, Scope: "local", Count: shownVariables}); err == nil {
+			v.Variables, v.TotalVariables = a.Variables, a.Total
+		}
+	case Running:
+		v.State.Threads, _ = s.threads(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.epoch != epoch && status == Stopped {
+		v.Session.Status, v.State.Status = string(s.status), string(s.status)
+		v.State.Location, v.Frames, v.Variables, v.TotalFrames, v.TotalVariables = nil, nil, nil, 0, 0
+		v.State.Reason, v.State.Text, v.State.BreakpointID = "", "", 0
+	}
+	return v
+}
+
+// inProject returns frames with paths as people see them.
+func (s *session) inProject(frames []Frame) []Frame {
+	out := slices.Clone(frames)
+	for i := range out {
+		out[i].Path = s.relative(out[i].Path)
+	}
+	return out
+}
+
+// places returns the breakpoints as people see them.
+func (s *session) places() (list []contract.DebugBreakpoint) {
+	for _, b := range s.listed() {
+		list = append(list, contract.DebugBreakpoint{
+			ID: b.ID, Kind: b.Kind, Path: s.relative(b.Path), Line: b.Line, Actual: b.Actual, Function: b.Function,
+			Condition: b.Condition, LogMessage: b.LogMessage, HitCount: b.HitCount, Verified: b.Verified, Message: b.Message,
+			Reference: b.Reference,
+		})
+	}
+	return list
+}
+
+// Control moves a program for d.Operator, or evaluates an expression. It fails as [Pool.Do] does, with not_found for an
+// unknown debug session, and with invalid_params for an action that operators are not offered.
+func (p *Pool) Control(ctx context.Context, d Do) (Answer, error) {
+	if controls[d.Action] == "" {
+		return Answer{}, fault.New(fault.InvalidParams, "Operators are not offered this action.").With("field", "action")
+	}
+	s, err := p.seen(d.Owner.SessionID, d.SessionID)
+	if err != nil {
+		return Answer{}, err
+	}
+	if s == nil {
+		return Answer{}, fault.New(fault.DapSessionEnded, "No agent of the session debugs a program.")
+	}
+	select {
+	case <-s.begun:
+	default:
+		return Answer{}, s.busy()
+	}
+	d.Context = "watch"
+	a, err := s.do(ctx, d)
+	a.ID = s.start.ID
+	if a.Location != nil {
+		at := *a.Location
+		at.Path = s.relative(at.Path)
+		a.Location = &at
+	}
+	return a, err
+}
