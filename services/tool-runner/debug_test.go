@@ -2,11 +2,14 @@ package toolrunner_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/testkit"
@@ -145,4 +148,47 @@ func TestDebugRefusals(t *testing.T) {
 	c.want(refused, `dap_requires_relaxed_seccomp`, `seccomp: relaxed`)
 	denied, _ := c.debug(launch, cage(&commonv1.CagePolicy{Seccomp: "relaxed"}))
 	c.want(denied, `capability_denied`, `exec`)
+}
+
+// T-REG-13, T-DBG-COMMON-01, -02, T-DBG-EVAL-02: the namespace has one tool with 27 values of its required action; it
+// needs exec and files to read, and its description says which context to prefer.
+func TestDebugIsOneTool(t *testing.T) {
+	t.Parallel()
+	c := start(t, newSandbox())
+	list, err := c.ListTools(t.Context(), &toolrunnerv1.ListToolsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []*toolrunnerv1.Tool
+	for _, tool := range list.GetTools() {
+		if tool.GetName() == "debug" || strings.HasPrefix(tool.GetName(), "debug.") {
+			found = append(found, tool)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("the namespace has %v", found)
+	}
+	schema := found[0].GetInputSchema().AsMap()
+	action := schema["properties"].(map[string]any)["action"].(map[string]any)
+	var actions []string
+	for _, a := range action["enum"].([]any) {
+		actions = append(actions, a.(string))
+	}
+	want := strings.Fields(`launch attach set_breakpoint remove_breakpoint list_breakpoints set_instruction_breakpoint
+		remove_instruction_breakpoint data_breakpoint_info set_data_breakpoint remove_data_breakpoint step_into step_over
+		step_out continue pause stack_trace threads scopes variables evaluate disassemble read_memory write_memory modules
+		loaded_sources custom_request disconnect`)
+	if d := cmp.Diff(want, actions); d != "" || len(want) != 27 {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]any{"action"}, schema["required"]); d != "" {
+		t.Error(d)
+	}
+	requires := fmt.Sprint(found[0].GetRequires())
+	if !strings.Contains(requires, "exec") || !strings.Contains(requires, "ro") {
+		t.Errorf("it requires %s", requires)
+	}
+	if !strings.Contains(found[0].GetDescription(), "Prefer the context watch") {
+		t.Errorf("its description is %s", found[0].GetDescription())
+	}
 }

@@ -139,6 +139,27 @@ func TestCodeLsp(t *testing.T) {
 	c.want(c.lsp(`{"action":"diagnostics","path":"./main.go"}`), `"count":0`)
 }
 
+// An agent sees and ends the servers that it shares: those of an agent with another cage run on.
+func TestReloadIsTheCallersOwn(t *testing.T) {
+	t.Parallel()
+	c := withLanguages(t)
+	policy := &commonv1.CagePolicy{Seccomp: "default", State: "ephemeral", Fs: []*commonv1.CageMount{
+		{Mode: "ro", Path: "project:/"},
+	}}
+	caged := func(x *toolrunnerv1.ToolContext) { x.Caller, x.Cage = "primary.subagents.coder", policy }
+	c.want(c.lsp(`{"action":"diagnostics","path":"./main.go"}`), `"count":0`)
+	c.want(c.lsp(`{"action":"status"}`, caged), `{"servers":[]}`)
+	c.want(c.lsp(`{"action":"diagnostics","path":"./main.go"}`, caged), `"count":0`)
+	own := text(c.lsp(`{"action":"status"}`))
+	if strings.Count(own, `"lang"`) != 1 {
+		t.Errorf("the servers of an uncaged agent: %s", own)
+	}
+	c.want(c.lsp(`{"action":"reload"}`, caged), `"state":"stopped"`)
+	if now := text(c.lsp(`{"action":"status"}`)); now != own {
+		t.Errorf("after the reload of another: %s, was %s", now, own)
+	}
+}
+
 func read(t *testing.T, c *client, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(c.root, name))

@@ -50,9 +50,12 @@ type Deps struct {
 }
 
 // Service is the tool runner.
+//
+// Goroutines: one that holds the language servers, which ends with Run.
 type Service struct {
-	runner *core.Runner
-	server *server.Server
+	languages *lsppool.Client
+	runner    *core.Runner
+	server    *server.Server
 }
 
 // New builds the service; it starts nothing, dials nothing and touches no file.
@@ -66,16 +69,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Issues != nil {
 		issues = issueadapter.New(deps.Issues)
 	}
+	languages := lsppool.New(deps.LSP)
 	runner, err := core.New(opts, core.Deps{
 		Log: deps.Log, Sniff: http.DetectContentType, Commands: client, Background: client, Cages: client, Inventory: client,
-		Servers: lsppool.New(deps.LSP), Debuggers: dappool.New(deps.DAP), Tracker: issues, NoSandbox: deps.NoSandbox,
+		Servers: languages, Debuggers: dappool.New(deps.DAP), Tracker: issues, NoSandbox: deps.NoSandbox,
 		Languages: syntax.Languages(), LookupEnv: os.LookupEnv,
 		ToolsFile: deps.Tools.Path, Tools: deps.Tools.Content,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Service{runner: runner, server: server.New(runner)}, nil
+	return &Service{languages: languages, runner: runner, server: server.New(runner)}, nil
 }
 
 // Register adds the service to a gRPC server.
@@ -89,9 +93,9 @@ func (s *Service) Start(ctx context.Context) error { return s.runner.Start(ctx) 
 // Drain implements host.Drainer: streams that hold runs end, calls go on.
 func (s *Service) Drain(context.Context) { s.runner.Drain() }
 
-// Run waits for the end of ctx, then ends every call that still runs.
+// Run holds the language servers until the end of ctx, then ends every call that still runs.
 func (s *Service) Run(ctx context.Context) error {
-	<-ctx.Done()
+	s.languages.Hold(ctx)
 	s.runner.Stop()
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kaged.dev/pkg/contract"
@@ -102,10 +103,12 @@ type Runner struct {
 	debuggers  *debugging.Runs
 	draining   chan struct{} // closed by drain
 	runEnded   chan struct{} // holds a token after the last run of a session has ended
+	watchers   atomic.Int64
 	lateEvery  time.Duration
 	drain      func()
 	parsers    *syntax.Parsers
 	project    project.Options
+	files      *change.Writer
 	journal    *change.Journal // nil for none
 	languages  []*syntax.Language
 	journalDir string // "" for none
@@ -129,12 +132,13 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	if opts.Journal != "" {
 		r.journal = change.NewJournal(opts.Journal)
 	}
+	r.files = change.NewWriter(r.journal, opts.Changed)
 	builtin := tools.Catalogue(tools.Deps{
-		Files: change.NewWriter(r.journal, opts.Changed), Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands,
+		Files: r.files, Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands,
 		Processes: r.processes, Languages: deps.Servers, Told: r.told, Tracker: deps.Tracker, LookupEnv: deps.LookupEnv,
 		Debuggers: r.debuggers,
 		NoSandbox: deps.NoSandbox, Parsers: r.parsers, Limits: opts.Tools,
-		Notes: memories.NewShelf(opts.Tools.Memory.Notes, deps.Sniff),
+		Notes: memories.NewShelf(opts.Tools.Memory.Notes, deps.Sniff, nil),
 	})
 	declared, warnings, err := clitools.Load(deps.ToolsFile, deps.Tools, builtin, clitools.Deps{
 		Commands: deps.Commands, LookupEnv: deps.LookupEnv, NoSandbox: deps.NoSandbox, Limits: opts.CLI,
@@ -219,17 +223,20 @@ func digest(call *tool.Call) calls.Digest {
 	return calls.Digest(sum.Sum(nil))
 }
 
-// HoldRun holds a caller's run until ctx ends, and then ends its calls. opened is called once the run is held.
-func (r *Runner) HoldRun(ctx context.Context, from contract.Caller, opened func() error) error {
+// HoldRun holds a caller's run until ctx ends, and then ends its calls. opened is called once the run is held, then
+// tell with what happens in its debug sessions.
+func (r *Runner) HoldRun(
+	ctx context.Context, from contract.Caller, opened func() error, tell func(contract.DebugEvent) error,
+) error {
 	if from.SessionID == "" || from.RunID == "" {
 		return fault.New(fault.BadRequest, "A run needs a session_id and a run_id.")
 	}
 	release := r.runs.Hold(runs.Run{Session: from.SessionID, ID: from.RunID})
 	err := opened()
 	if err == nil {
-		select {
-		case <-ctx.Done():
-		case <-r.draining: // the run goes on without this process, and its calls have the time that the host gives them
+		var draining bool
+		if draining, err = r.attend(ctx, from, tell); draining {
+			// The run goes on without this process, and its calls have the time that the host gives them.
 			return fault.New(fault.Unavailable, "The tool runner is stopping.").With("subsystem", "tool-runner")
 		}
 	}
@@ -258,6 +265,41 @@ func (r *Runner) HoldRun(ctx context.Context, from contract.Caller, opened func(
 	return err
 }
 
+// attend tells what happens in the debug sessions of a run until ctx ends, the process drains, or tell fails.
+//
+// Goroutines: one that listens to the pool; it ends before attend returns.
+func (r *Runner) attend(
+	ctx context.Context, from contract.Caller, tell func(contract.DebugEvent) error,
+) (draining bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	events := make(chan contract.DebugEvent)
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		_ = r.tellDebug(ctx, from, func(e contract.DebugEvent) error {
+			select {
+			case events <- e:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}) // it fails with ctx
+	})
+	defer listening.Wait()
+	defer cancel()
+	for {
+		select {
+		case e := <-events:
+			if err := tell(e); err != nil {
+				return false, err
+			}
+		case <-ctx.Done():
+			return false, nil
+		case <-r.draining:
+			return true, nil
+		}
+	}
+}
+
 // endRunTimeout is how long the sandbox may take to end what belongs to a run.
 const endRunTimeout = 30 * time.Second
 
@@ -270,7 +312,27 @@ type Late struct {
 // Watch tells of each process and debug session that has ended while no run of its session was held, once, until ctx
 // ends. One that is not acknowledged by [Runner.Told] is told again by another Watch. It fails as tell does, and with
 // unavailable when the runner stops.
+//
+// The end of the last watch is that of the sessions, a crash included: it ends the language servers.
 func (r *Runner) Watch(ctx context.Context, tell func(Late) error) error {
+	r.watchers.Add(1)
+	defer r.unwatched(ctx)
+	return r.watch(ctx, tell)
+}
+
+// unwatched ends the language servers after the last watch.
+func (r *Runner) unwatched(ctx context.Context) {
+	if r.watchers.Add(-1) > 0 {
+		return
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endRunTimeout)
+	defer cancel()
+	if _, err := r.servers.Stop(ending, language.Filter{}); err != nil {
+		r.log.WarnContext(ctx, "the language servers could not be ended", "error", err)
+	}
+}
+
+func (r *Runner) watch(ctx context.Context, tell func(Late) error) error {
 	told := map[string]bool{}
 	tick := time.NewTicker(r.lateEvery)
 	defer tick.Stop()
@@ -354,6 +416,11 @@ func (r *Runner) StopLanguageServers(
 // ReadProject reads files of a project; see [project.Read].
 func (r *Runner) ReadProject(ctx context.Context, req project.Request) (string, []project.File, error) {
 	return project.Read(ctx, r.project, req)
+}
+
+// WriteProject writes a file of a project; see [project.Write].
+func (r *Runner) WriteProject(ctx context.Context, w project.Writing) (sha256 string, err error) {
+	return project.Write(ctx, r.project, r.files, r.dispatcher.Hold, w)
 }
 
 // EndSession cancels a session's calls, forgets what it read and ends its commands, those in the background too. It returns

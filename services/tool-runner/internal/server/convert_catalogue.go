@@ -47,7 +47,8 @@ func entryToProto(e *tool.Entry) (*toolrunnerv1.Tool, error) {
 	t := &toolrunnerv1.Tool{
 		Name: e.Name(), Namespace: e.Namespace(), Description: e.Description(), InputSchema: input, OutputSchema: output,
 		Category: categories[e.Category], RootOnly: e.RootOnly, DefaultRoot: e.DefaultRoot, Parallel: e.Parallel,
-		Source: string(e.Source), Plugin: e.Plugin, ReadWhen: readWhenToProto(e.ReadWhen),
+		Source: string(e.Source), Plugin: e.Plugin, ReadWhen: whenToProto(e.ReadWhen),
+		WaitWhen: whenToProto(e.WaitWhen),
 	}
 	for _, a := range e.Aliases {
 		input, err := schemaToProto(a.Input)
@@ -55,7 +56,7 @@ func entryToProto(e *tool.Entry) (*toolrunnerv1.Tool, error) {
 			return nil, err
 		}
 		t.Aliases = append(t.Aliases, &toolrunnerv1.ToolAlias{
-			Name: a.Name, Description: a.Description, InputSchema: input, ReadWhen: readWhenToProto(a.ReadWhen),
+			Name: a.Name, Description: a.Description, InputSchema: input, ReadWhen: whenToProto(a.ReadWhen),
 			Action: a.Action,
 		})
 	}
@@ -70,7 +71,7 @@ func entryToProto(e *tool.Entry) (*toolrunnerv1.Tool, error) {
 	return t, nil
 }
 
-func readWhenToProto(when toolcall.ReadWhen) (list []*toolrunnerv1.ReadWhen) {
+func whenToProto(when toolcall.When) (list []*toolrunnerv1.ReadWhen) {
 	for _, c := range when {
 		m := &toolrunnerv1.ReadWhen{}
 		for _, match := range c {

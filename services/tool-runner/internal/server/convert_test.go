@@ -29,13 +29,14 @@ func TestCallFromProto(t *testing.T) {
 			SessionId: from.SessionID, RunId: from.RunID, RequestId: from.RequestID, InvocationId: from.InvocationID, Caller: from.Agent, ProjectId: from.ProjectID,
 			ProjectRoot: from.Root, OperatorId: from.OperatorID, Tools: from.Tools, KnowsFiles: from.KnowsFiles, CageId: from.CageID,
 			Cage: policy.Proto(), IssueNumber: from.Issue, ProjectCaged: from.ProjectCaged,
-			LanguageServers: dsl.LanguageServersProto(from.LanguageServers),
+			LanguageServers: dsl.LanguageServersProto(from.LanguageServers), Debugging: from.Debugging.Proto(),
 		}}
 		if from.Job != nil {
 			req.Context.Job = &toolrunnerv1.JobPolicy{Tools: from.Job.Tools}
 		}
 		from.Cage = dsl.CageFromProto(policy.Proto())
 		from.LanguageServers = dsl.LanguageServersFromProto(req.GetContext().GetLanguageServers()) // no list is an empty one
+		from.Debugging = dsl.DebuggingFromProto(req.GetContext().GetDebugging())
 		got := callFromProto(req)
 		return got.ID == id && got.Name == name && string(got.Input) == input && got.Grant == grant && cmp.Equal(got.From, from)
 	}

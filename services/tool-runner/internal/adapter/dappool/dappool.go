@@ -7,6 +7,7 @@ import (
 	"kaged.dev/pkg/contract"
 	"kaged.dev/services/tool-runner/internal/core/debugging"
 
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 )
 
@@ -50,8 +51,13 @@ func agent(a debugging.Agent) *dappoolv1.Agent {
 
 // Start implements debugging.Debuggers.
 func (c *Client) Start(ctx context.Context, s debugging.Start) (debugging.Answer, error) {
+	var adapters []*commonv1.DebugAdapter
+	for _, a := range s.Adapters {
+		adapters = append(adapters, a.Proto())
+	}
 	res, err := c.client.Start(ctx, &dappoolv1.StartRequest{
-		Agent: agent(s.Agent), Root: s.Root, Cage: s.Cage.Proto(), CageId: s.CageID, Env: s.Env, Runtime: s.Runtime,
+		Adapters: adapters,
+		Agent:    agent(s.Agent), Root: s.Root, Cage: s.Cage.Proto(), CageId: s.CageID, Env: s.Env, Runtime: s.Runtime,
 		Attach: s.Attach, Mode: s.Mode, Program: s.Program, Folder: s.Folder, Args: s.Args, Cwd: s.Dir,
 		StopOnEntry: s.StopOnEntry, Port: int32(s.Port), ProcessId: int32(s.ProcessID), TimeoutMs: s.Timeout.Milliseconds(),
 	})

@@ -38,11 +38,8 @@ var actions = map[language.Action]lsppoolv1.Action{
 // Ask implements language.Servers.
 func (c *Client) Ask(ctx context.Context, q language.Query) (language.Answer, error) {
 	res, err := c.client.Query(ctx, &lsppoolv1.QueryRequest{
-		View: &lsppoolv1.View{
-			ProjectId: q.ProjectID, Root: q.Root, SessionId: q.SessionID, Cage: q.Cage.Proto(), NoCommands: q.NoCommands,
-			ProjectCaged: q.ProjectCaged, Servers: dsl.LanguageServersProto(q.Declared),
-		},
-		Action: actions[q.Action], Path: q.Path, Line: uint32(q.At.Line), Character: uint32(q.At.Character), Lang: q.Lang,
+		View: view(&q), Action: actions[q.Action],
+		Path: q.Path, Line: uint32(q.At.Line), Character: uint32(q.At.Character), Lang: q.Lang,
 		IncludeDeclaration: q.IncludeDeclaration, IncludeDiagnostics: q.IncludeDiagnostics, Query: q.Search,
 		Limit: int32(q.Limit), NewName: q.NewName,
 		Method: q.Method, Params: q.Params, Severity: int32(q.Severity), Files: q.Files, WaitMs: q.WaitMS,
@@ -99,6 +96,17 @@ func (c *Client) Ask(ctx context.Context, q language.Query) (language.Answer, er
 	return a, nil
 }
 
+// view returns the view of a question's caller, nil for no question.
+func view(q *language.Query) *lsppoolv1.View {
+	if q == nil {
+		return nil
+	}
+	return &lsppoolv1.View{
+		ProjectId: q.ProjectID, Root: q.Root, SessionId: q.SessionID, Cage: q.Cage.Proto(), NoCommands: q.NoCommands,
+		ProjectCaged: q.ProjectCaged, Servers: dsl.LanguageServersProto(q.Declared),
+	}
+}
+
 func location(l *lsppoolv1.Location) language.Location {
 	return language.Location{Path: l.GetPath(), Start: place(l.GetStart()), End: place(l.GetEnd())}
 }
@@ -109,7 +117,9 @@ func place(p *lsppoolv1.Place) language.Place {
 
 // List implements language.Servers.
 func (c *Client) List(ctx context.Context, which language.Filter) ([]contract.RunningLanguageServer, error) {
-	res, err := c.client.ListServers(ctx, &lsppoolv1.ListServersRequest{ProjectId: which.ProjectID, Root: which.Root})
+	res, err := c.client.ListServers(ctx, &lsppoolv1.ListServersRequest{
+		ProjectId: which.ProjectID, Root: which.Root, View: view(which.Caller),
+	})
 	list := contract.LanguageServersFromProto(res.GetServers())
 	return slices.DeleteFunc(list, func(s contract.RunningLanguageServer) bool {
 		return which.Lang != "" && which.Lang != s.Lang
@@ -119,7 +129,7 @@ func (c *Client) List(ctx context.Context, which language.Filter) ([]contract.Ru
 // Stop implements language.Servers.
 func (c *Client) Stop(ctx context.Context, which language.Filter) ([]contract.RunningLanguageServer, error) {
 	res, err := c.client.StopServers(ctx, &lsppoolv1.StopServersRequest{
-		ProjectId: which.ProjectID, Root: which.Root, Lang: which.Lang,
+		ProjectId: which.ProjectID, Root: which.Root, Lang: which.Lang, View: view(which.Caller),
 	})
 	return contract.LanguageServersFromProto(res.GetServers()), err
 }

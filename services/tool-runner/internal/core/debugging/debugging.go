@@ -37,6 +37,8 @@ type Start struct {
 	Dir             string
 	StopOnEntry     bool
 	Timeout         time.Duration
+	// Adapters are those that the project declares.
+	Adapters []dsl.DebugAdapter
 }
 
 // Do is an action on a session, named as the tool names it.
@@ -79,16 +81,16 @@ type Do struct {
 type Answer struct {
 	Session string
 	// State is nil for an action that only looks.
-	State       *State
-	Breakpoint  *Breakpoint
-	Breakpoints []Breakpoint
-	Frames      []Frame
+	State       *contract.DebugState
+	Breakpoint  *contract.DebugBreakpoint
+	Breakpoints []contract.DebugBreakpoint
+	Frames      []contract.DebugFrame
 	// Total is how many frames, variables, modules or sources there are.
 	Total      int
-	Threads    []Thread
+	Threads    []contract.DebugThread
 	Scopes     []Scope
-	Variables  []Variable
-	Result     *Variable
+	Variables  []contract.DebugVariable
+	Result     *contract.DebugVariable
 	Info       *DataInfo
 	Code       []Instruction
 	Memory     *Memory
@@ -96,51 +98,9 @@ type Answer struct {
 	Sources    []string
 	JSON       string
 	Terminated bool
-	Records    []contract.Record
-}
-
-// State is the state of a program.
-type State struct {
-	Status, Reason, Text string
-	ExitCode             *int
-	Thread               int
-	Threads              []Thread
-	// Location is nil for an unknown one.
-	Location     *Frame
-	BreakpointID int
-	Output       Output
-}
-
-// Output is the output since the last state.
-type Output struct {
-	Text                string
-	From, Next, Omitted int64
-}
-
-// Thread is a thread.
-type Thread struct {
-	ID   int
-	Name string
-}
-
-// Frame is a call of a function.
-type Frame struct {
-	ID           int
-	Name         string
-	Path         string
-	Line, Column int
-	Instruction  string
-}
-
-// Breakpoint is a place where a program is to stop.
-type Breakpoint struct {
-	ID                              int
-	Kind, Path                      string
-	Line, Actual                    int
-	Function, Condition, LogMessage string
-	HitCount                        int
-	Verified                        bool
-	Message, Reference              string
+	// Moves are how operators moved the program since the last answer.
+	Moves   []contract.DebugMove
+	Records []contract.Record
 }
 
 // Scope is a group of variables.
@@ -148,14 +108,6 @@ type Scope struct {
 	Name      string
 	Reference int
 	Expensive bool
-}
-
-// Variable is a named value.
-type Variable struct {
-	Name, Value, Type string
-	// Reference is the handle of its parts, 0 for a value without parts.
-	Reference int
-	Memory    string
 }
 
 // DataInfo says how a variable can be watched.
@@ -188,4 +140,41 @@ type Debuggers interface {
 	Act(ctx context.Context, d Do) (Answer, error)
 	// EndRun ends the sessions of a run, of all runs for "", and returns the records that no answer has carried.
 	EndRun(ctx context.Context, session, run string) ([]contract.Record, error)
+	// Watch tells of the changes in the sessions of a run, until ctx ends or the pool is lost. Paths in the project are
+	// relative to its root. It fails as tell does.
+	Watch(ctx context.Context, session, run string, tell func(e contract.DebugEvent, root string) error) error
+	// View shows a debug session to people, with the root of its project.
+	View(ctx context.Context, l Look) (seen Seen, root string, err error)
+	// Control moves a program for an operator. It fails with the codes of DAPPoolService.Control.
+	Control(ctx context.Context, m Move) (Moved, error)
+}
+
+// Look selects a view for people. ID is the debug session's, "" for the last one that is active, or else the last.
+type Look struct {
+	Session, ID string
+	Frame       int
+	Output      int64
+}
+
+// Seen is a view for people: all debug sessions of a session, and one of them, nil where there is none.
+type Seen struct {
+	Sessions []contract.DebugSession
+	View     *contract.DebugView
+}
+
+// Move is a step of a program by an operator, or an expression.
+type Move struct {
+	Session, ID, Operator string
+	// Action is named as the tool names it.
+	Action     string
+	Timeout    time.Duration
+	Thread     int
+	Expression string
+	Frame      int
+}
+
+// Moved is the outcome of a [Move]: one of them is set.
+type Moved struct {
+	State  *contract.DebugState
+	Result *contract.DebugVariable
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/retry"
 )
 
 // Late is a record about a debug session that no result has carried.
@@ -23,31 +25,105 @@ const maxLate = 4096
 type Runs struct {
 	Debuggers
 
-	mu   sync.Mutex         // guards the fields below
-	runs map[[2]string]bool // by session and run
-	late map[string][]Late  // by session
+	mu   sync.Mutex                  // guards the fields below
+	runs map[[2]string]chan struct{} // by session and run; closed at its first debug session
+	late map[string][]Late           // by session
 }
 
 // NewRuns returns runs of debuggers.
 func NewRuns(debuggers Debuggers) *Runs {
-	return &Runs{Debuggers: debuggers, runs: map[[2]string]bool{}, late: map[string][]Late{}}
+	return &Runs{Debuggers: debuggers, runs: map[[2]string]chan struct{}{}, late: map[string][]Late{}}
 }
 
 // Start implements Debuggers.
 func (r *Runs) Start(ctx context.Context, s Start) (Answer, error) {
-	r.mu.Lock()
-	r.runs[[2]string{s.Agent.Owner.SessionID, s.Agent.Owner.RunID}] = true
-	r.mu.Unlock()
+	r.debugs(s.Agent)
 	return r.Debuggers.Start(ctx, s)
+}
+
+// Act implements [Debuggers]. The session may have begun before this process did.
+func (r *Runs) Act(ctx context.Context, d Do) (Answer, error) {
+	r.debugs(d.Agent)
+	return r.Debuggers.Act(ctx, d)
+}
+
+// debugs takes note that an agent's run debugs.
+func (r *Runs) debugs(a Agent) {
+	begun := r.begun(a.Owner.SessionID, a.Owner.RunID)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !isClosed(begun) {
+		close(begun)
+	}
+}
+
+// begun returns a channel that is closed at the first debug session of a run.
+func (r *Runs) begun(session, run string) chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := [2]string{session, run}
+	if r.runs[k] == nil {
+		r.runs[k] = make(chan struct{})
+	}
+	return r.runs[k]
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// watching are the pauses after the loss of the pool.
+var watching = retry.Pauses{First: 50 * time.Millisecond, Last: 5 * time.Second, Spread: true}
+
+// Tell tells of the changes in the debug sessions of a run, from its first one on, until ctx ends. With the pool its
+// sessions are lost, and that is told too. It fails as tell does.
+func (r *Runs) Tell(
+	ctx context.Context, session, run string, tell func(e contract.DebugEvent, root string) error,
+) error {
+	select {
+	case <-r.begun(session, run):
+	case <-ctx.Done():
+		return nil
+	}
+	open := map[string]contract.DebugEvent{} // the last event of each session
+	for range watching.Each(ctx) {
+		var failed error
+		_ = r.Watch(ctx, session, run, func(e contract.DebugEvent, root string) error {
+			if open[e.ID] = e; e.End != nil {
+				delete(open, e.ID)
+			}
+			failed = tell(e, root)
+			return failed
+		}) // the pool is asked again after any error
+		if failed != nil || ctx.Err() != nil {
+			return failed
+		}
+		for id, e := range open {
+			delete(open, id)
+			lost := contract.DebugEvent{
+				ID: id, Invocation: e.Invocation, Agent: e.Agent, At: time.Now().UnixMilli(),
+				End: &contract.DebugEnd{Reason: contract.DebugCrash},
+			}
+			if err := tell(lost, ""); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // End ends the debug sessions of a run, of all runs of a session for "", and keeps their records.
 func (r *Runs) End(ctx context.Context, session, run string) error {
 	r.mu.Lock()
 	debugged := false
-	for k := range r.runs {
+	for k, begun := range r.runs {
 		if k[0] == session && (run == "" || k[1] == run) {
-			debugged = true
+			debugged = debugged || isClosed(begun)
 			delete(r.runs, k)
 		}
 	}

@@ -45,6 +45,7 @@ type Dispatcher struct {
 	opts   Options
 	byName map[string]bound
 	views  *cageview.Views
+	held   *locks
 }
 
 // bound is an entry with every behaviour around it.
@@ -58,18 +59,19 @@ type behaviour func(*tool.Entry, tool.Tool) tool.Tool
 
 // New returns a dispatcher for a catalogue. Two tools or aliases of one name are a defect and an error.
 func New(catalogue []*tool.Entry, opts Options) (*Dispatcher, error) {
-	d := &Dispatcher{opts: opts, byName: map[string]bound{}, views: cageview.NewViews(opts.Forbidden, opts.Memory)}
+	d := &Dispatcher{
+		opts: opts, byName: map[string]bound{}, views: cageview.NewViews(opts.Forbidden, opts.Memory), held: newLocks(),
+	}
 	if opts.Guard == nil {
 		var err error
 		if opts.Guard, err = shellguard.New(shellguard.Rules{}); err != nil {
 			return nil, err
 		}
 	}
-	held := newLocks()
 	around := []behaviour{
 		recording(opts.AuditValue), guarding(opts.Log), validating, scoping, giving, permitting(opts.Rules, d.views),
 		approving(opts.Guard, opts.Timeout),
-		bounding(opts.Timeout), finishing, locking(held, opts.LockWait),
+		bounding(opts.Timeout), finishing, locking(d.held, opts.LockWait),
 	}
 	for _, entry := range catalogue {
 		var t tool.Tool = entry.Tool

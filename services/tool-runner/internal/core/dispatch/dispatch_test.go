@@ -154,7 +154,7 @@ func TestStepsAreInOrder(t *testing.T) {
 	}
 }
 
-// All four kinds of requirement are enforced, and none without a cage (T-REG-03, T-PERM-02, -05..07).
+// All four kinds of requirement are enforced, and none without a cage (T-REG-03, T-PERM-02, -05..07, H-TOOL-RES-03).
 func TestEveryRequirementIsEnforced(t *testing.T) {
 	t.Parallel()
 	d, root := newDispatcher(t, echo), t.TempDir()

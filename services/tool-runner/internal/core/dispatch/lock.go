@@ -34,6 +34,11 @@ func locking(held *locks, wait time.Duration) behaviour {
 	}
 }
 
+// Hold holds paths for a change that no call makes, as calls hold those they change. It fails with file_busy.
+func (d *Dispatcher) Hold(ctx context.Context, list ...paths.Path) (release func(), err error) {
+	return d.held.acquire(ctx, ordered(list), d.opts.LockWait)
+}
+
 // finishing completes results once the paths of their calls are held no more.
 func finishing(_ *tool.Entry, next tool.Tool) tool.Tool {
 	return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {

@@ -148,4 +148,8 @@ type Servers interface {
 }
 
 // Filter selects language servers; an empty field selects all.
-type Filter struct{ ProjectID, Root, Lang string }
+type Filter struct {
+	ProjectID, Root, Lang string
+	// Caller selects the servers that answer its questions.
+	Caller *Query
+}

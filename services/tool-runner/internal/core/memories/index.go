@@ -47,6 +47,7 @@ func (x *index) update(ctx context.Context, s *Shelf, files []file) (unread int,
 		if !ok || !old.settled || old.size != f.info.Size || old.changed != f.info.ModTime {
 			x.remove(f.path.Rel)
 			if old, ok = s.read(f.path); ok && old.note != nil {
+				s.place(ctx, old.note)
 				x.passages.Add(old.note)
 				x.bytes += int64(old.note.Bytes())
 			}

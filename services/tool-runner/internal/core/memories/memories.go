@@ -33,10 +33,18 @@ type Limits struct {
 	KeptBytes int64
 }
 
+// Embedder turns texts into vectors whose cosine is their closeness in meaning. kaged brings no implementation: words
+// are ranked without.
+type Embedder interface {
+	// Embed returns a vector for each text, all of one space.
+	Embed(ctx context.Context, texts []string) ([][]float32, error)
+}
+
 // Shelf keeps indexes of notes. It is safe for concurrent use.
 type Shelf struct {
 	limits Limits
 	sniff  text.Sniffer
+	embed  Embedder // nil ranks by words alone
 	now    func() time.Time
 
 	mu    sync.Mutex // guards what is below
@@ -45,9 +53,11 @@ type Shelf struct {
 	bytes int64
 }
 
-// NewShelf returns an empty shelf. sniff names the content type of a file by its first bytes.
-func NewShelf(limits Limits, sniff text.Sniffer) *Shelf {
-	return &Shelf{limits: limits, sniff: sniff, now: time.Now, kept: map[string]*list.Element{}, order: list.New()}
+// NewShelf returns an empty shelf. sniff names the content type of a file by its first bytes; embed may be nil.
+func NewShelf(limits Limits, sniff text.Sniffer, embed Embedder) *Shelf {
+	return &Shelf{
+		limits: limits, sniff: sniff, embed: embed, now: time.Now, kept: map[string]*list.Element{}, order: list.New(),
+	}
 }
 
 // Caller is the agent that searches: the part of the project that it sees, and View, a text that is the same for
@@ -91,8 +101,30 @@ func (s *Shelf) Search(ctx context.Context, from Caller, q Question) (Answer, er
 	if err != nil {
 		return Answer{}, err
 	}
-	hits, total := x.passages.Search(q.Text, q.Limit, q.Score)
+	hits, total := x.passages.SearchNear(q.Text, s.vector(ctx, q.Text), q.Limit, q.Score)
 	return Answer{Hits: hits, Total: total, Files: x.passages.Len(), Skipped: skipped + unread}, nil
+}
+
+// vector returns the vector of a question, nil without an answer: then words rank alone.
+func (s *Shelf) vector(ctx context.Context, question string) []float32 {
+	if s.embed == nil {
+		return nil
+	}
+	vectors, err := s.embed.Embed(ctx, []string{question})
+	if err != nil || len(vectors) != 1 {
+		return nil
+	}
+	return vectors[0]
+}
+
+// place gives the passages of a note their vectors. Without them words rank the note alone.
+func (s *Shelf) place(ctx context.Context, n *recall.Note) {
+	if s.embed == nil {
+		return
+	}
+	if vectors, err := s.embed.Embed(ctx, n.Texts()); err == nil {
+		n.Place(vectors)
+	}
 }
 
 // Holds reports whether a path, resolved in space, is a note or could be one.

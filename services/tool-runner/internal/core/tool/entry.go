@@ -53,7 +53,9 @@ type Entry struct {
 	// Parallel says that calls of one turn may run side by side.
 	Parallel bool
 	// ReadWhen describes the calls that only look, of a tool that does more.
-	ReadWhen toolcall.ReadWhen
+	ReadWhen toolcall.When
+	// WaitWhen describes the calls that wait for what goes on elsewhere.
+	WaitWhen toolcall.When
 	// Action returns the action that a call is, of a tool whose actions are given one by one; nil for one that is given as
 	// a whole.
 	Action func(params any) string
@@ -107,16 +109,16 @@ func (e *Entry) OnlyLooks(name string, input json.RawMessage) bool {
 	}
 	for i := range e.Aliases {
 		if a := &e.Aliases[i]; a.Name == name && a.Action != "" {
-			return e.ReadWhen.OnlyLooks(fmt.Appendf(nil, `{"action":%q}`, a.Action))
+			return e.ReadWhen.Holds(fmt.Appendf(nil, `{"action":%q}`, a.Action))
 		} else if a.Name == name {
-			return a.ReadWhen.OnlyLooks(input)
+			return a.ReadWhen.Holds(input)
 		}
 	}
-	return e.ReadWhen.OnlyLooks(input)
+	return e.ReadWhen.Holds(input)
 }
 
 // Reading returns the alias with a description of its calls that only look.
-func (a Alias) Reading(when toolcall.ReadWhen) Alias {
+func (a Alias) Reading(when toolcall.When) Alias {
 	a.ReadWhen = when
 	return a
 }
@@ -126,7 +128,7 @@ type Alias struct {
 	Name, Description string
 	Input             *schema.Schema
 	// ReadWhen describes the calls by this name that only look.
-	ReadWhen toolcall.ReadWhen
+	ReadWhen toolcall.When
 	// Action is the tool's action that the alias fixes, "" for another name of the whole tool. A call by it looks only if
 	// the tool's with this action does.
 	Action string
@@ -182,7 +184,8 @@ type Spec[P, R any] struct {
 	RootOnly          bool
 	DefaultRoot       bool
 	Parallel          bool
-	ReadWhen          toolcall.ReadWhen
+	ReadWhen          toolcall.When
+	WaitWhen          toolcall.When
 	// Action returns a call's action, for a tool with aliases that fix one; else nil.
 	Action     func(*P) string
 	OwnTimeout bool
@@ -240,7 +243,8 @@ func define[P, R any](s Spec[P, R], input *schema.Schema) *Entry {
 		Action: action,
 		Effect: effect, Preview: preview,
 		Tool: t, Source: Builtin, Category: s.Category, Requires: s.Requires, Needs: needs, Commands: commands, RootOnly: s.RootOnly,
-		DefaultRoot: s.DefaultRoot, Parallel: s.Parallel, ReadWhen: s.ReadWhen, OwnTimeout: s.OwnTimeout, Output: schema.Of[R](), Aliases: s.Aliases,
+		DefaultRoot: s.DefaultRoot, Parallel: s.Parallel, ReadWhen: s.ReadWhen, WaitWhen: s.WaitWhen,
+		OwnTimeout: s.OwnTimeout, Output: schema.Of[R](), Aliases: s.Aliases,
 		Limits: s.Limits, decode: t.decode,
 	}
 }

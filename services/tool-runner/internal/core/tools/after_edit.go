@@ -39,6 +39,9 @@ func (d Deps) newErrors(ctx context.Context, call *tool.Call) *[]lspDiagnostic {
 		return nil
 	}
 	fresh := d.Told.New(call.From.SessionID, call.From.Agent, q.Files, a.Diagnostics)
+	if a.Completeness.State == "partial" && len(fresh) == 0 {
+		return nil // no error is known, which is less than none
+	}
 	list := []lspDiagnostic{}
 	for _, found := range fresh[:min(len(fresh), afterEditErrors)] {
 		list = append(list, view.diagnostic(found))

@@ -161,7 +161,8 @@ func (p *codeLspParams) changes() bool {
 func codeLsp(d Deps) *tool.Entry {
 	return tool.Define(tool.Spec[codeLspParams, codeLspResult]{
 		Name: "code.lsp", Description: codeLspText, Category: tool.Write, DefaultRoot: true, Parallel: true, OwnTimeout: true,
-		ReadWhen: toolcall.ReadWhen{{{Parameter: "action", Values: lspLooks}}},
+		ReadWhen: toolcall.When{{{Parameter: "action", Values: lspLooks}}},
+		WaitWhen: toolcall.When{{{Parameter: "wait"}}, {{Parameter: "action", Values: []string{"status"}}}},
 		Requires: []tool.Requirement{tool.ReadPath("path", tool.CallerPath)},
 		Needs: func(p *codeLspParams) []tool.Requirement {
 			switch {
@@ -337,13 +338,14 @@ func lspFailure(ctx context.Context, err error) error {
 	return f
 }
 
-// lspServers answers the actions status and reload.
+// lspServers answers the actions status and reload, which concern the servers that the caller shares.
 func (d Deps) lspServers(ctx context.Context, call *tool.Call, p *codeLspParams) (codeLspResult, error) {
 	ask := d.Languages.List
 	if p.Action == "reload" {
 		ask = d.Languages.Stop
 	}
-	list, err := ask(ctx, language.Filter{Root: call.Space.Root(), Lang: p.Lang})
+	caller := d.lspCaller(call)
+	list, err := ask(ctx, language.Filter{Root: call.Space.Root(), Lang: p.Lang, Caller: &caller})
 	if err != nil {
 		return codeLspResult{}, lspFailure(ctx, err)
 	}

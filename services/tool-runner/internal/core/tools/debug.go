@@ -21,17 +21,18 @@ import (
 var debugText string
 
 type debugParams struct {
-	Action      string            `json:"action" enum:"launch,attach,set_breakpoint,remove_breakpoint,list_breakpoints,set_instruction_breakpoint,remove_instruction_breakpoint,data_breakpoint_info,set_data_breakpoint,remove_data_breakpoint,step_into,step_over,step_out,continue,pause,stack_trace,threads,scopes,variables,evaluate,disassemble,read_memory,write_memory,modules,loaded_sources,custom_request,disconnect" doc:"What to do."`
-	Runtime     string            `json:"runtime,omitempty" enum:"go,python,c,cpp,rust" doc:"For launch and attach."`
-	Script      string            `json:"script,omitempty" doc:"Program to launch."`
-	Mode        string            `json:"mode,omitempty" enum:"debug,test,exec" doc:"For go. Default: debug."`
-	Args        []string          `json:"args,omitempty" doc:"Its arguments."`
-	Env         map[string]string `json:"env,omitempty" doc:"Additional variables, at most 64."`
-	Cwd         string            `json:"cwd,omitempty" doc:"Default: the project root, or the tested package."`
-	StopOnEntry bool              `json:"stop_on_entry,omitempty" default:"true" doc:"Stop before its first line."`
-	Port        *schema.Int       `json:"port,omitempty" min:"1" max:"65535" doc:"Local port of a waiting program (python)."`
-	ProcessID   *schema.Int       `json:"process_id,omitempty" min:"1" doc:"Process to attach to (go, c, cpp, rust)."`
-	Timeout     *schema.Int       `json:"timeout,omitempty" doc:"Milliseconds to wait for a stop. Default: 30000."`
+	Action        string            `json:"action" enum:"launch,attach,set_breakpoint,remove_breakpoint,list_breakpoints,set_instruction_breakpoint,remove_instruction_breakpoint,data_breakpoint_info,set_data_breakpoint,remove_data_breakpoint,step_into,step_over,step_out,continue,pause,stack_trace,threads,scopes,variables,evaluate,disassemble,read_memory,write_memory,modules,loaded_sources,custom_request,disconnect" doc:"What to do."`
+	Runtime       string            `json:"runtime,omitempty" doc:"go, python, c, cpp, rust, node, bun, or another."`
+	Script        string            `json:"script,omitempty" doc:"Program to launch."`
+	Configuration string            `json:"configuration,omitempty" doc:"Instead: an entry of .vscode/launch.json."`
+	Mode          string            `json:"mode,omitempty" enum:"debug,test,exec" doc:"For go. Default: debug."`
+	Args          []string          `json:"args,omitempty" doc:"Its arguments."`
+	Env           map[string]string `json:"env,omitempty" doc:"Additional variables, at most 64."`
+	Cwd           string            `json:"cwd,omitempty" doc:"Default: the project root, or the tested package."`
+	StopOnEntry   bool              `json:"stop_on_entry,omitempty" default:"true" doc:"Stop before its first line."`
+	Port          *schema.Int       `json:"port,omitempty" min:"1" max:"65535" doc:"Port where a program waits."`
+	ProcessID     *schema.Int       `json:"process_id,omitempty" min:"1" doc:"Process to attach to (go, c, cpp, rust)."`
+	Timeout       *schema.Int       `json:"timeout,omitempty" doc:"Milliseconds to wait for a stop. Default: 30000."`
 
 	Path       string     `json:"path,omitempty" doc:"File of a breakpoint."`
 	Line       schema.Int `json:"line,omitempty" min:"1" doc:"Its line, from 1."`
@@ -81,6 +82,9 @@ var debugLooks = []string{
 	"read_memory", "modules", "loaded_sources",
 }
 
+// debugRuns are the actions that let the program run, or end its run.
+var debugRuns = []string{"step_into", "step_over", "step_out", "continue", "pause"}
+
 // debugAdmin are the actions that an operator approves.
 var debugAdmin = []string{"write_memory", "custom_request"}
 
@@ -88,7 +92,8 @@ func debug(d Deps) *tool.Entry {
 	limits := d.Limits.Debug
 	return tool.Define(tool.Spec[debugParams, debugResult]{
 		Name: "debug", Description: debugText, Category: tool.Write, OwnTimeout: true,
-		ReadWhen: toolcall.ReadWhen{{{Parameter: "action", Values: debugLooks}}},
+		ReadWhen: toolcall.When{{{Parameter: "action", Values: debugLooks}}},
+		WaitWhen: toolcall.When{{{Parameter: "action", Values: debugRuns}}},
 		Requires: []tool.Requirement{tool.Can("exec"), tool.ReadPath("path", tool.CallerPath)},
 		Needs:    debugNeeds,
 		Commands: func(p *debugParams) []tool.Command {
@@ -162,6 +167,9 @@ func (p *debugParams) missing() error {
 		"write_memory":                  {"memory_reference": p.MemoryReference != "", "data": p.Data != ""},
 		"custom_request":                {"command": p.Command != ""},
 	}[p.Action]
+	if p.Configuration != "" && (p.Action == "launch" || p.Action == "attach") {
+		need = nil
+	}
 	if p.Action == "set_breakpoint" || p.Action == "remove_breakpoint" {
 		elsewhere := p.Function != "" || p.Exceptions != nil && p.Action == "set_breakpoint"
 		need = map[string]bool{"path": elsewhere || p.Path != "", "line": elsewhere || p.Line != 0}
@@ -230,16 +238,27 @@ func (d Deps) debugStart(call *tool.Call, p *debugParams) (debugging.Start, erro
 	s := debugging.Start{
 		Agent: debugAgent(call), Root: call.Space.Root(), Runtime: p.Runtime, Mode: p.Mode, Attach: p.Action == "attach",
 		Args: p.Args, Dir: call.Space.Root(), StopOnEntry: p.StopOnEntry, Timeout: d.debugTimeout(p),
+		Adapters: call.From.Debugging.Adapters,
 	}
 	if call.From.Cage != nil && !d.NoSandbox {
 		environment = env.Caged
 		s.Cage, s.CageID = call.From.Cage, call.From.CageID
 	}
-	if err := env.Check("env", p.Env, d.Limits.Shell.EnvEntries); err != nil {
+	variables := p.Env
+	if p.Configuration != "" {
+		var err error
+		if variables, err = p.configure(call, &s); err != nil {
+			return s, err
+		}
+	}
+	if err := env.Check("env", variables, d.Limits.Shell.EnvEntries); err != nil {
 		return s, err
 	}
-	s.Env = environment(d.LookupEnv, p.Env)
-	if s.Attach {
+	s.Env = environment(d.LookupEnv, variables)
+	switch {
+	case p.Configuration != "":
+		return s, p.workIn(call, &s)
+	case s.Attach:
 		return s, p.target(&s)
 	}
 	program, _ := debugPath(call, "script")
@@ -253,20 +272,36 @@ func (d Deps) debugStart(call *tool.Call, p *debugParams) (debugging.Start, erro
 			s.Dir = filepath.Dir(s.Program)
 		}
 	}
-	if cwd, ok := debugPath(call, "cwd"); ok {
-		if !cwd.Exists || !cwd.Mode.IsDir() {
-			return s, fault.New(fault.InvalidParams, "The working folder %s is not a folder.", cwd.Show).With("field", "cwd")
-		}
-		s.Dir = cwd.Abs()
-	}
-	return s, nil
+	return s, p.workIn(call, &s)
 }
 
-// target sets what is attached to: python programs wait at a port, others are processes.
+// workIn sets the working folder that a call names.
+func (p *debugParams) workIn(call *tool.Call, s *debugging.Start) error {
+	cwd, ok := debugPath(call, "cwd")
+	if !ok {
+		return nil
+	}
+	if !cwd.Exists || !cwd.Mode.IsDir() {
+		return fault.New(fault.InvalidParams, "The working folder %s is not a folder.", cwd.Show).With("field", "cwd")
+	}
+	s.Dir = cwd.Abs()
+	return nil
+}
+
+// attachedBy names the parameter of the target by runtime; for others there are both.
+var attachedBy = map[string]string{
+	"python": "port", "node": "port", "bun": "port", "go": "process_id", "c": "process_id", "cpp": "process_id",
+	"rust": "process_id",
+}
+
+// target sets the program that is attached to.
 func (p *debugParams) target(s *debugging.Start) error {
-	field, given := "process_id", p.ProcessID
-	if p.Runtime == "python" {
-		field, given = "port", p.Port
+	field, given := attachedBy[p.Runtime], p.ProcessID
+	if field == "" && p.Port != nil {
+		field = "port"
+	}
+	if field == "port" {
+		given = p.Port
 	}
 	if given == nil {
 		return fault.New(fault.InvalidParams, "A program of the runtime %s is attached to by %s.", p.Runtime, field).

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/services/tool-runner/internal/core/debugging"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
@@ -52,6 +53,13 @@ type debugResult struct {
 
 	Disconnected       *bool `json:"disconnected,omitempty"`
 	DebuggeeTerminated *bool `json:"debuggee_terminated,omitempty"`
+
+	MovedBy []debugMove `json:"moved_by,omitempty" doc:"How people moved the program since the last answer."`
+}
+
+type debugMove struct {
+	Action string `json:"action"`
+	By     string `json:"by"`
 }
 
 type debugFrame struct {
@@ -133,7 +141,7 @@ func (v *debugView) path(abs string) string {
 }
 
 // frame returns a frame; with its source line where the caller may read that.
-func (v *debugView) frame(f debugging.Frame, preview bool) debugFrame {
+func (v *debugView) frame(f contract.DebugFrame, preview bool) debugFrame {
 	out := debugFrame{Name: f.Name, Line: f.Line, Column: f.Column, InstructionReference: f.Instruction}
 	if f.Path == "" {
 		return out
@@ -147,7 +155,7 @@ func (v *debugView) frame(f debugging.Frame, preview bool) debugFrame {
 	return out
 }
 
-func debugThreadsOf(list []debugging.Thread, most int) *[]debugThread {
+func debugThreadsOf(list []contract.DebugThread, most int) *[]debugThread {
 	out := []debugThread{}
 	for _, t := range list[:min(len(list), most)] {
 		out = append(out, debugThread{t.ID, t.Name})
@@ -156,7 +164,7 @@ func debugThreadsOf(list []debugging.Thread, most int) *[]debugThread {
 }
 
 // state shows what the program does.
-func (r *debugResult) state(v *debugView, s *debugging.State) {
+func (r *debugResult) state(v *debugView, s *contract.DebugState) {
 	r.Status, r.StoppedReason, r.Text, r.ExitCode, r.ThreadID = s.Status, s.Reason, s.Text, s.ExitCode, s.Thread
 	if s.Location != nil {
 		at := v.frame(*s.Location, true)
@@ -177,6 +185,9 @@ func (r *debugResult) state(v *debugView, s *debugging.State) {
 func debugAnswer(call *tool.Call, p *debugParams, a debugging.Answer) debugResult {
 	v := &debugView{lspView{call, map[string]*lspFile{}}}
 	var r debugResult
+	for _, m := range a.Moves {
+		r.MovedBy = append(r.MovedBy, debugMove{m.Action, m.Operator})
+	}
 	if a.State != nil {
 		if p.Action == "launch" || p.Action == "attach" {
 			r.DebugSessionID = a.Session

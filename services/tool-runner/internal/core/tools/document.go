@@ -49,7 +49,7 @@ func (d Deps) decode(doc *document, data []byte) (err error) {
 // replace puts other text into the file, stored as it was, unless somebody has changed it since.
 func (d Deps) replace(call *tool.Call, doc *document, after string) error {
 	data := text.Encode(after, doc.encoding)
-	if err := d.Files.Apply(change.Change{At: doc.path, Was: doc.was, Data: data}); err != nil {
+	if err := d.apply(change.Change{At: doc.path, Was: doc.was, Data: data}); err != nil {
 		return err
 	}
 	d.saw(call, doc.path, reads.Sum(data))

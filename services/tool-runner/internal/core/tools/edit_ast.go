@@ -442,7 +442,7 @@ func (w *codeRewrite) write(ctx context.Context, one *rewrite) ([]byte, error) {
 		return nil, changedMeanwhile(one.file)
 	}
 	after := astgrep.Apply(data, one.changes)
-	if err := w.deps.Files.Apply(change.Change{At: w.call.Changing(one.file), Was: was, Data: after}); err != nil {
+	if err := w.deps.apply(change.Change{At: w.call.Changing(one.file), Was: was, Data: after}); err != nil {
 		return nil, err
 	}
 	// Who knew the file knows it still: they see what changed. Who did not, has not read the rest.

@@ -94,9 +94,9 @@ func (d Deps) patchNeeds(p *editPatchParams) []tool.Requirement {
 func (d Deps) patchFiles(ctx context.Context, call *tool.Call, p *editPatchParams) (editPatchResult, error) {
 	w, err := d.planPatch(ctx, call, p)
 	if err != nil {
-		return editPatchResult{}, err
+		return editPatchResult{}, unfound(err, p.Patch)
 	}
-	if err := d.Files.Apply(w.changes...); err != nil {
+	if err := d.apply(w.changes...); err != nil {
 		return editPatchResult{}, err
 	}
 	for _, f := range w.files {

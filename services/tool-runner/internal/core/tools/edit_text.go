@@ -98,7 +98,7 @@ func (d Deps) planEdit(ctx context.Context, call *tool.Call, p *editTextParams) 
 	}
 	changes, err := edit.Replace(doc.text, p.OldString, p.NewString, p.ReplaceAll)
 	if err != nil {
-		return textEdit{}, fault.From(err).With("path", path.Show)
+		return textEdit{}, fault.From(unfound(err, p.OldString)).With("path", path.Show)
 	}
 	size := len(doc.text)
 	for _, c := range changes {

@@ -26,6 +26,9 @@ func fileCreate(d Deps) *tool.Entry {
 // createFile makes a file that must not be there yet.
 func (d Deps) createFile(_ context.Context, call *tool.Call, p *fileWriteParams) (fileWriteResult, error) {
 	path, content := call.Paths[0], []byte(p.Content)
+	if err := d.unredacted(change.Change{At: path, Data: content}); err != nil {
+		return fileWriteResult{}, err
+	}
 	if err := d.Files.Create(path, content); err != nil {
 		return fileWriteResult{}, err
 	}

@@ -47,6 +47,7 @@ type bench struct {
 	system    []string        // paths that nobody changes unasked
 	changed   change.Observer // told of each file that a tool changes
 	languages language.Servers
+	embed     memories.Embedder
 	catalogue []*tool.Entry
 
 	dispatcher *dispatch.Dispatcher
@@ -94,7 +95,7 @@ func newBench(t testing.TB, adjust ...func(*bench)) *bench {
 	t.Cleanup(parsers.Close)
 	b.catalogue = tools.Catalogue(tools.Deps{
 		Files: change.NewWriter(nil, b.changed), Reads: reads.New(100,
-			1000), Parsers: parsers, Notes: memories.NewShelf(b.limits.Memory.Notes, http.DetectContentType), Sniff: http.DetectContentType, Commands: b.shell, Limits: b.limits,
+			1000), Parsers: parsers, Notes: memories.NewShelf(b.limits.Memory.Notes, http.DetectContentType, b.embed), Sniff: http.DetectContentType, Commands: b.shell, Limits: b.limits,
 		Languages: b.languages, Told: new(language.Told),
 		LookupEnv: func(name string) (string, bool) { v, ok := b.env[name]; return v, ok },
 	})

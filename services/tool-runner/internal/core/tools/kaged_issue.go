@@ -67,7 +67,7 @@ type issueTransitionParams struct {
 
 type issueResult struct {
 	Issues *[]issueRow `json:"issues,omitempty"`
-	Total  *int64      `json:"total,omitempty"`
+	Total  *int64      `json:"total,omitempty" doc:"How many match in all, counted up to 1000."`
 	Limit  *int64      `json:"limit,omitempty"`
 	Offset *int64      `json:"offset,omitempty"`
 
@@ -118,7 +118,7 @@ type issueUpdate struct {
 func kagedIssue(d Deps) *tool.Entry {
 	e := tool.Define(tool.Spec[issueParams, issueResult]{
 		Name: kagedIssueName, Description: kagedIssueText, Category: tool.Write, RootOnly: true, DefaultRoot: true,
-		ReadWhen: toolcall.ReadWhen{{{Parameter: "action", Values: []string{"list", "get"}}}},
+		ReadWhen: toolcall.When{{{Parameter: "action", Values: []string{"list", "get"}}}},
 		Action:   func(p *issueParams) string { return p.Action },
 		Effect:   func(p *issueParams) tool.Effect { return looksOrWrites(p.Action == "list" || p.Action == "get") },
 		Aliases:  issueAliases(),

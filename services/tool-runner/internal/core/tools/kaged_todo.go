@@ -64,7 +64,7 @@ type todoRow struct {
 func kagedTodo(d Deps) *tool.Entry {
 	e := tool.Define(tool.Spec[todoParams, todoResult]{
 		Name: kagedTodoName, Description: kagedTodoText, Category: tool.Write, RootOnly: true, DefaultRoot: true,
-		ReadWhen: toolcall.ReadWhen{{{Parameter: "action", Values: []string{"view"}}}},
+		ReadWhen: toolcall.When{{{Parameter: "action", Values: []string{"view"}}}},
 		Action:   func(p *todoParams) string { return p.Action },
 		Effect:   func(p *todoParams) tool.Effect { return looksOrWrites(p.Action == "view") },
 		Aliases:  todoAliases(),

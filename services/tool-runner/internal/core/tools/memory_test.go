@@ -1,6 +1,7 @@
 package tools_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf16"
@@ -342,6 +344,61 @@ func TestMemoryThatTurnsIntoSomethingElse(t *testing.T) {
 			}
 		}
 	})
+}
+
+// With an embedder a passage is found by its meaning, though it shares no word with the question; a changed note is
+// embedded anew, each other one once, and without vectors words rank alone.
+func TestMemoryByMeaning(t *testing.T) {
+	t.Parallel()
+	said := &meanings{}
+	b := newBench(t, func(b *bench) { b.embed = said })
+	past := time.Now().Add(-time.Hour) // a file that changed just now is read again
+	for name, text := range map[string]string{
+		"memory/database.md": "# Database\n\nThe primary is restarted by systemctl.\n",
+		"memory/style.md":    "# Style\n\nErrors are sentences.\n",
+	} {
+		if err := os.Chtimes(b.write(name, text), past, past); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := b.remember("reboot postgres")
+	if got := r.paths(); len(got) != 1 || got[0] != "./memory/database.md" || r.Results[0].Score < 0.9 {
+		t.Errorf("by meaning: %+v", r.Results)
+	}
+	if b.remember("reboot postgres"); said.texts.Load() != 4 {
+		t.Errorf("%d texts were embedded, want each note once and each question", said.texts.Load())
+	}
+	b.write("memory/database.md", "# Tables\n\nThere are nine.\n")
+	if r := b.remember("reboot postgres"); len(r.Results) != 0 {
+		t.Errorf("after a change: %+v", r.Results)
+	}
+	said.away.Store(true)
+	b.write("memory/style.md", "# Style\n\nErrors are whole sentences.\n")
+	if got := b.remember("errors as whole sentences").paths(); len(got) != 1 || got[0] != "./memory/style.md" {
+		t.Errorf("without vectors words rank: %v", got)
+	}
+}
+
+// meanings knows of one meaning: to start a database again.
+type meanings struct {
+	texts atomic.Int32
+	away  atomic.Bool
+}
+
+// Embed implements memories.Embedder.
+func (m *meanings) Embed(_ context.Context, texts []string) (vectors [][]float32, err error) {
+	if m.away.Load() {
+		return nil, fault.New(fault.Unavailable, "The embedder is away.")
+	}
+	for _, text := range texts {
+		m.texts.Add(1)
+		v := []float32{0, 2}
+		if strings.Contains(text, "restarted") || strings.Contains(text, "reboot") {
+			v = []float32{2, 0}
+		}
+		vectors = append(vectors, v)
+	}
+	return vectors, nil
 }
 
 // Files, their sizes together, and the indexes that are kept are bounded; what is left out is counted, and what was

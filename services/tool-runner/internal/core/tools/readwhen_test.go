@@ -8,7 +8,7 @@ import (
 )
 
 // The calls of shell.process that only look are told from the others by their parameters, by both of its names. They change
-// nothing and need no approval.
+// nothing and need no approval. Those that wait for something are told from the others, too.
 func TestReadWhen(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -40,6 +40,24 @@ func TestReadWhen(t *testing.T) {
 				t.Errorf("it only looks, and has the effect %v", effect)
 			}
 		})
+	}
+	for _, c := range []struct {
+		tool, input string
+		want        bool
+	}{
+		{"shell.process", `{"action":"poll","process_id":"x"}`, true},
+		{"shell.process", `{"action":"status","process_id":"x"}`, true},
+		{"shell.process", `{"action":"input","process_id":"x","input":"y"}`, false},
+		{"debug", `{"action":"continue"}`, true},
+		{"debug", `{"action":"step_over"}`, true},
+		{"debug", `{"action":"variables"}`, false},
+		{"code.lsp", `{"action":"diagnostics","path":"a.go","wait":1000}`, true},
+		{"code.lsp", `{"action":"diagnostics","path":"a.go"}`, false},
+		{"file.read", `{"path":"a.go"}`, false},
+	} {
+		if got := b.entry(c.tool).WaitWhen.Holds([]byte(c.input)); got != c.want {
+			t.Errorf("%s %s waits: got %v, want %v", c.tool, c.input, got, c.want)
+		}
 	}
 	for _, e := range b.catalogue {
 		if e.Category == tool.Read && e.ReadWhen != nil {

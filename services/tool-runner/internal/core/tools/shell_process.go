@@ -94,10 +94,11 @@ func shellProcess(d Deps) *tool.Entry {
 	return tool.Define(tool.Spec[shellProcessParams, shellProcessResult]{
 		Name: "shell.process", Description: shellProcessText, Category: tool.Write, OwnTimeout: true,
 		// A poll without an offset takes the output that is new: another poll beside it would miss a part.
-		ReadWhen: toolcall.ReadWhen{
+		ReadWhen: toolcall.When{
 			{{Parameter: "action", Values: []string{"list", "status"}}},
 			{{Parameter: "action", Values: []string{"poll"}}, {Parameter: "offset"}},
 		},
+		WaitWhen: toolcall.When{{{Parameter: "action", Values: []string{"list", "status", "poll"}}}},
 		Requires: []tool.Requirement{tool.Can("shell")},
 		Commands: func(p *shellProcessParams) []tool.Command {
 			if p.Action != "input" || p.Input == "" {
@@ -117,7 +118,7 @@ func shellProcess(d Deps) *tool.Entry {
 		Aliases: []tool.Alias{
 			tool.AliasOf("process", processText, func(p processParams) shellProcessParams {
 				return shellProcessParams{Action: p.Action, ProcessID: p.ProcessID, Input: p.Input, Signal: p.Signal}
-			}).Reading(toolcall.ReadWhen{{{Parameter: "action", Values: []string{"status"}}}}),
+			}).Reading(toolcall.When{{{Parameter: "action", Values: []string{"status"}}}}),
 		},
 		Limits: []tool.Limit{
 			tool.InNumber("process_output_chars", limits.OutputRunes, "characters of output of a poll"),

@@ -1,0 +1,156 @@
+package toolrunner_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+)
+
+// changer changes the files of a Go package at random, each time by one of the roads on which files change.
+type changer struct {
+	*client
+	random *rand.Rand
+	log    []string
+}
+
+// freshFiles are the files that change; each has the function of its number.
+const freshFiles = 4
+
+// content returns a file of the package: whole, or with an error of its own, or with one that depends on another file.
+func (c *changer) content(i int) string {
+	other := c.random.IntN(freshFiles)
+	return "package m\n\n" + []string{
+		fmt.Sprintf("func F%d() int { return %d }\n", i, c.random.IntN(9)),
+		fmt.Sprintf("func F%d() int { return \"text\" }\n", i),
+		fmt.Sprintf("func F%d() int { return F%d() + 1 }\n", i, other),
+		fmt.Sprintf("func F%d(s string) int { return len(s) }\n", i),
+		fmt.Sprintf("func F%d() int { return F%d(\"a\") }\n", i, other),
+		fmt.Sprintf("func F%d( {\n", i),
+	}[c.random.IntN(6)]
+}
+
+// change makes one random change.
+func (c *changer) change() {
+	i := c.random.IntN(freshFiles)
+	name := fmt.Sprintf("f%d.go", i)
+	path := filepath.Join(c.root, name)
+	content := c.content(i)
+	roads := []string{
+		"file tool", "another agent", "shell", "editor", "in place", "removed", "moved", "git commit", "git reset",
+	}
+	road := roads[c.random.IntN(len(roads))]
+	c.log = append(c.log, road+" "+name+" "+strings.TrimPrefix(content, "package m\n\n"))
+	var err error
+	switch road {
+	case "file tool":
+		c.tool("file.write", content, name, func(*toolrunnerv1.ToolContext) {})
+	case "another agent":
+		c.tool("file.write", content, name, func(x *toolrunnerv1.ToolContext) {
+			x.SessionId, x.Caller = "another", "primary.subagents.coder"
+			x.Cage = &commonv1.CagePolicy{
+				Seccomp: "default", State: "ephemeral", Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/"}},
+			}
+		})
+	case "shell":
+		c.tool("shell.bash", "cat > "+name+" <<'EOF'\n"+content+"EOF\n", "", func(*toolrunnerv1.ToolContext) {})
+	case "editor":
+		if err = os.WriteFile(path+"~", []byte(content), 0o600); err == nil {
+			err = os.Rename(path+"~", path)
+		}
+	case "in place":
+		err = os.WriteFile(path, []byte(content), 0o600)
+	case "removed":
+		_ = os.Remove(path) // it may be missing
+	case "moved":
+		to := filepath.Join(c.root, fmt.Sprintf("moved%d.go", i))
+		_ = os.Rename(path, to) // it may be missing
+	case "git commit":
+		c.git("add", "-A")
+		c.git("commit", "-q", "--allow-empty", "-m", "a state")
+	case "git reset":
+		c.git("clean", "-fdq")
+		c.git("reset", "-q", "--hard", "HEAD")
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// tool makes a call of an agent that knows the files.
+func (c *changer) tool(tool, content, name string, as func(*toolrunnerv1.ToolContext)) {
+	c.t.Helper()
+	params := map[string]any{"path": name, "content": content}
+	if tool == "shell.bash" {
+		params = map[string]any{"command": content}
+	}
+	req := c.request(tool, text(params))
+	req.Context.KnowsFiles = true
+	as(req.Context)
+	if _, result, err := c.run(req); err != nil || result.GetError() != nil {
+		c.t.Fatalf("%s: %v, %v", tool, err, result.GetError())
+	}
+}
+
+func (c *changer) git(args ...string) {
+	c.t.Helper()
+	args = append([]string{"-c", "user.name=a", "-c", "user.email=a@localhost"}, args...)
+	cmd := exec.CommandContext(c.t.Context(), "git", args...)
+	cmd.Dir = c.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		c.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}
+
+// errors returns the errors of the package, as a server has them.
+func (c *client) errors() []string {
+	c.t.Helper()
+	res := c.lsp(`{"action":"diagnostics","path":".","severity":"error"}`)
+	list := []string{}
+	found, ok := res["diagnostics"].([]any)
+	if !ok {
+		c.t.Fatalf("diagnostics answered %s", text(res))
+	}
+	for _, d := range found {
+		list = append(list, text(d))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// T-LSP-SYNC-01..04: answers are never stale. After random changes by every road, the errors that a server at work
+// reports are those of a server started afresh.
+func TestNeverStale(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			c := &changer{client: besidePool(t, ""), random: rand.New(rand.NewPCG(seed, seed))}
+			fresh := besidePool(t, "")
+			fresh.root = c.root
+			c.write("go.mod", "module example.com/m\n\ngo 1.24\n")
+			c.write("doc.go", "package m\n")
+			c.git("init", "-q")
+			c.git("add", "-A")
+			c.git("commit", "-q", "-m", "begin")
+			for range 8 {
+				for range 1 + c.random.IntN(4) {
+					c.change()
+				}
+				got := c.errors()
+				fresh.lsp(`{"action":"reload"}`)
+				if want := fresh.errors(); !slices.Equal(got, want) {
+					t.Fatalf("after\n%s\nthe server says\n%s\nand a new one\n%s", strings.Join(c.log, "\n"),
+						strings.Join(got, "\n"), strings.Join(want, "\n"))
+				}
+			}
+		})
+	}
+}
