@@ -38,6 +38,10 @@ type Config struct {
 	ParallelAgents int `toml:"parallel_agents"`
 	TurnAgents     int `toml:"turn_agents"`
 	LiveAgents     int `toml:"live_agents"`
+	// LoopCalls is how often an agent may make the same call with the same result in a row before it is told, LoopCycles
+	// how often the same two or three calls. If it goes on, it is ended.
+	LoopCalls  int `toml:"loop_calls"`
+	LoopCycles int `toml:"loop_cycles"`
 	// CageLeave is how long the end of a run waits for its cage to end and for its writable folders to be searched.
 	CageLeave config.Duration `toml:"cage_leave"`
 }
@@ -52,14 +56,15 @@ func DefaultConfig() Config {
 		LargeAnswersBytes: wire.DefaultLarge,
 		RetryTries:        run.Tries, RetryDelay: config.Duration(run.FirstDelay), RetryLongest: config.Duration(run.LongestDelay),
 		ParallelTools: run.Parallel, ParallelAgents: run.Agents, TurnAgents: run.TurnAgents, LiveAgents: run.LiveAgents,
-		CageLeave: config.Duration(run.CageLeave),
+		LoopCalls: run.CallRepeats, LoopCycles: run.CycleRepeats, CageLeave: config.Duration(run.CageLeave),
 	}
 }
 
 func (c Config) limits() loop.Limits {
 	return loop.Limits{
 		Tries: c.RetryTries, FirstDelay: c.RetryDelay.D(), LongestDelay: c.RetryLongest.D(), Parallel: c.ParallelTools,
-		Agents: c.ParallelAgents, TurnAgents: c.TurnAgents, LiveAgents: c.LiveAgents, CageLeave: c.CageLeave.D(),
+		Agents: c.ParallelAgents, TurnAgents: c.TurnAgents, LiveAgents: c.LiveAgents,
+		CallRepeats: c.LoopCalls, CycleRepeats: c.LoopCycles, CageLeave: c.CageLeave.D(),
 	}
 }
 
@@ -95,6 +100,10 @@ func (c Config) Validate() error {
 		return fault.New(fault.BadRequest, "services.harness.turn_agents must be greater than zero.")
 	case c.LiveAgents <= 0:
 		return fault.New(fault.BadRequest, "services.harness.live_agents must be greater than zero.")
+	case c.LoopCalls < 2:
+		return fault.New(fault.BadRequest, "services.harness.loop_calls must be at least 2.")
+	case c.LoopCycles < 2:
+		return fault.New(fault.BadRequest, "services.harness.loop_cycles must be at least 2.")
 	case c.CageLeave <= 0:
 		return fault.New(fault.BadRequest, "services.harness.cage_leave must be greater than zero.")
 	}

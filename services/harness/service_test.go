@@ -56,6 +56,8 @@ func TestConfig(t *testing.T) {
 		"parallel_tools":    func(c *Config) { c.ParallelTools = 0 },
 		"parallel_agents":   func(c *Config) { c.ParallelAgents = 0 },
 		"turn_agents":       func(c *Config) { c.TurnAgents = 0 },
+		"loop_calls":        func(c *Config) { c.LoopCalls = 1 },
+		"loop_cycles":       func(c *Config) { c.LoopCycles = 1 },
 		"live_agents":       func(c *Config) { c.LiveAgents = 0 },
 		"cage_leave":        func(c *Config) { c.CageLeave = 0 },
 	} {

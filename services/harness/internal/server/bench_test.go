@@ -46,7 +46,7 @@ func (w world) Run(context.Context, loop.ToolRequest, func(string, string)) (loo
 	}}, nil
 }
 
-func (w world) HoldRun(ctx context.Context, _ *contract.Caller, known func()) {
+func (w world) HoldRun(ctx context.Context, _ *contract.Caller, known func(), _ func(contract.DebugEvent)) {
 	known()
 	<-ctx.Done()
 }

@@ -31,11 +31,13 @@ func startFromProto(p *harnessv1.RunStart) (*started, error) {
 		RunID: p.GetRunId(), SessionID: p.GetSessionId(), ProjectID: p.GetProjectId(), OperatorID: p.GetOperatorId(),
 		RequestID: p.GetRequestId(), Agent: compile.AgentFromProto(p.GetCompiled().GetRoot()), Prompts: p.GetPrompts(),
 		Routes: harnesswire.FromRoutes(p.GetRoutes()), MaxSteps: int(p.GetMaxSteps()), Issue: p.GetIssueNumber(),
+		Todos:           harnesswire.FromOpenTodos(p.GetOpenTodos()),
 		MaxOutputTokens: int(p.GetMaxOutputTokens()),
 		ProjectRoot:     p.GetProjectRoot(), NoSandbox: p.GetNoSandbox(), OperatorTools: harnesswire.FromSwitches(p.GetDefaultTools()),
 		AuditHead: harnesswire.FromAuditHead(p.GetAuditHead()), Job: job,
 		LiveAgents: int(p.GetLiveAgents()), Metered: p.GetMetered(),
 		LanguageServers: dsl.LanguageServersFromProto(p.GetCompiled().GetLanguageServers()),
+		Debugging:       dsl.DebuggingFromProto(p.GetCompiled().GetDebugging()),
 	}}, nil
 }
 

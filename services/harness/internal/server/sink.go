@@ -31,6 +31,7 @@ type runSink struct {
 	mu     sync.Mutex                        // guards the fields below
 	stored map[string]*progress              // by the id of the invocation, of those that are under way
 	routes map[string]contract.Route         // the newest, until they are taken
+	todos  contract.OpenTodos                // the newest
 	ended  error                             // why no answer comes any more
 	asked  map[string]chan contract.Decision // by the approval's id, each with room for its answer
 	silent chan struct{}                     // closed when no answer comes any more
@@ -114,35 +115,35 @@ func (r *runSink) onHold() bool {
 }
 
 // Stored waits for the caller's word that the half of a step is on disk.
-func (r *runSink) Stored(ctx context.Context, half loop.Half) (map[string]contract.Route, error) {
+func (r *runSink) Stored(ctx context.Context, half loop.Half) (loop.Stored, error) {
 	r.mu.Lock()
 	p := r.stored[half.InvocationID]
 	r.mu.Unlock()
 	if p == nil {
-		return nil, fault.New(fault.Internal, "An invocation that was not begun waits for storage.")
+		return loop.Stored{}, fault.New(fault.Internal, "An invocation that was not begun waits for storage.")
 	}
 	for {
-		if done, routes, err := r.answer(p, half); done || err != nil {
-			return routes, err
+		if done, stored, err := r.answer(p, half); done || err != nil {
+			return stored, err
 		}
 		select {
 		case <-p.news:
 		case <-r.silent:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return loop.Stored{}, ctx.Err()
 		}
 	}
 }
 
-func (r *runSink) answer(p *progress, half loop.Half) (bool, map[string]contract.Route, error) {
+func (r *runSink) answer(p *progress, half loop.Half) (bool, loop.Stored, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p.last < place(half.Step, half.Part) {
-		return false, nil, r.ended
+		return false, loop.Stored{}, r.ended
 	}
-	routes := r.routes
+	stored := loop.Stored{Routes: r.routes, Todos: r.todos}
 	r.routes = nil
-	return true, routes, nil
+	return true, stored, nil
 }
 
 // Ask sends a request for approval and waits for the caller's word.
@@ -271,6 +272,9 @@ func (r *runSink) take(s *harnessv1.StepStored) {
 	defer r.mu.Unlock()
 	if len(s.GetRoutes()) > 0 {
 		r.routes = harnesswire.FromRoutes(s.GetRoutes())
+	}
+	if s.GetInvocationId() == "" && s.GetPart() == harnessv1.StepPart_STEP_PART_RESULTS {
+		r.todos = harnesswire.FromOpenTodos(s.GetOpenTodos())
 	}
 	p := r.stored[s.GetInvocationId()]
 	if p == nil {

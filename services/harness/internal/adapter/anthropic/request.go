@@ -24,7 +24,7 @@ const emptyError = "The tool failed without saying why."
 
 // params is the request for the API. Prompts are cached up to the last tool, the last system block, and the last block
 // of the last two turns that are not the model's: the second of these is where the call before this one ended, so that
-// its cache is found also where a turn has more blocks than the API looks back.
+// its cache is found also where a turn has more blocks than the API looks back. The note follows behind these.
 func (d *Driver) params(req llm.Request, names *wire.Names) sdk.MessageNewParams {
 	p := sdk.MessageNewParams{
 		Model:     sdk.Model(req.Model),
@@ -42,6 +42,20 @@ func (d *Driver) params(req llm.Request, names *wire.Names) sdk.MessageNewParams
 				*cache = sdk.NewCacheControlEphemeralParam()
 			}
 		}
+	}
+	return withNote(p, req.Note)
+}
+
+// withNote puts a note behind the last turn, which is not the model's.
+func withNote(p sdk.MessageNewParams, note string) sdk.MessageNewParams {
+	n := len(p.Messages)
+	switch {
+	case strings.TrimSpace(note) == "":
+	case n > 0 && p.Messages[n-1].Role == sdk.MessageParamRoleUser:
+		last := &p.Messages[n-1]
+		last.Content = append(last.Content, sdk.NewTextBlock(note))
+	default:
+		p.Messages = append(p.Messages, sdk.NewUserMessage(sdk.NewTextBlock(note)))
 	}
 	return p
 }

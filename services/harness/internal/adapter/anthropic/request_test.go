@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -59,6 +60,54 @@ func TestPromptCache(t *testing.T) {
 	if string(before) != string(after) {
 		t.Errorf("%s\n%s", before, after)
 	}
+}
+
+// A note stands behind the conversation and behind the marks of the cache: with another note at each call, the API
+// finds the requests before as far as their marks.
+func TestNotesLeaveTheCache(t *testing.T) {
+	t.Parallel()
+	req := drivertest.Ask("first")
+	var before []byte
+	for step := range 3 {
+		req.Note = strings.Repeat("note ", step+1)
+		body := sent(t, llm.Target{}, req)
+		messages := body["messages"].([]any)
+		last := messages[len(messages)-1].(map[string]any)["content"].([]any)
+		if note := last[len(last)-1].(map[string]any); note["text"] != req.Note || note["cache_control"] != nil {
+			t.Errorf("the conversation ends with %v, want the note without a mark", note)
+		}
+		if last[len(last)-2].(map[string]any)["cache_control"] == nil {
+			t.Errorf("the block before the note has no mark: %v", last)
+		}
+		messages[len(messages)-1].(map[string]any)["content"] = last[:len(last)-1]
+		text, err := json.Marshal(unmarked(messages))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.HasPrefix(text, bytes.TrimSuffix(before, []byte("]"))) {
+			t.Errorf("step %d does not begin as the step before:\n%s\n%s", step, before, text)
+		}
+		before = text
+		turn := []llm.Block{{Call: &llm.ToolCall{ID: wire.NewCallID(), Name: "file.read", Input: "{}"}}}
+		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: turn},
+			drivertest.Results(turn, "content"))
+	}
+}
+
+// unmarked removes the marks of the cache.
+func unmarked(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "cache_control")
+		for _, e := range v {
+			unmarked(e)
+		}
+	case []any:
+		for _, e := range v {
+			unmarked(e)
+		}
+	}
+	return v
 }
 
 // walk visits what is marked for the cache, in order of the paths.

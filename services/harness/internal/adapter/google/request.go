@@ -78,7 +78,7 @@ const (
 // request is found in Google's cache.
 func (d *Driver) body(req llm.Request, names *wire.Names) ([]byte, error) {
 	r := request{
-		Contents: newContents(req, names, d.origin(req.Model)).encode(llm.Normalize(req.Messages)),
+		Contents: newContents(req, names, d.origin(req.Model)).encode(llm.Normalize(req.Conversation())),
 		System:   system(req.System),
 		Tools:    tools(req.Tools, names),
 		Config:   config{MaxOutputTokens: req.MaxOutputTokens},

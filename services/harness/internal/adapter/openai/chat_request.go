@@ -23,7 +23,8 @@ func (d *Driver) chatParams(req llm.Request, names *wire.Names) sdk.ChatCompleti
 		p.Messages = append(p.Messages, sdk.SystemMessage(s))
 	}
 	official := d.official()
-	p.Messages = append(p.Messages, chatMessages(llm.Normalize(req.Messages), names, d.origin(req.Model), official)...)
+	conversation := llm.Normalize(req.Conversation())
+	p.Messages = append(p.Messages, chatMessages(conversation, names, d.origin(req.Model), official)...)
 	if n := int64(req.MaxOutputTokens); n > 0 {
 		if official {
 			p.MaxCompletionTokens = param.NewOpt(n)

@@ -21,7 +21,9 @@ func (d *Driver) responseParams(req llm.Request, names *wire.Names) responses.Re
 	p := responses.ResponseNewParams{
 		Model: shared.ResponsesModel(req.Model),
 		Store: param.NewOpt(false),
-		Input: responses.ResponseNewParamsInputUnion{OfInputItemList: inputItems(llm.Normalize(req.Messages), names, d.origin(req.Model))},
+		Input: responses.ResponseNewParamsInputUnion{
+			OfInputItemList: inputItems(llm.Normalize(req.Conversation()), names, d.origin(req.Model)),
+		},
 		Tools: functionTools(req.Tools, names),
 	}
 	if s := systemPrompt(req.System); s != "" {

@@ -19,11 +19,11 @@ import (
 var holding = retry.Pauses{First: 50 * time.Millisecond, Last: 5 * time.Second, Spread: true}
 
 // HoldRun implements [loop.Tools].
-func (r *Runner) HoldRun(ctx context.Context, caller *contract.Caller, known func()) {
+func (r *Runner) HoldRun(ctx context.Context, caller *contract.Caller, known func(), told func(contract.DebugEvent)) {
 	known = sync.OnceFunc(known)
 	defer known()
 	for range holding.Each(ctx) {
-		err := r.holdRun(ctx, caller, known)
+		err := r.holdRun(ctx, caller, known, told)
 		if !errors.Is(err, io.EOF) && !errors.Is(fault.From(err), fault.Unavailable) {
 			return // it would be refused again
 		}
@@ -32,11 +32,18 @@ func (r *Runner) HoldRun(ctx context.Context, caller *contract.Caller, known fun
 }
 
 // holdRun holds the run in one stream and returns why that has ended.
-func (r *Runner) holdRun(ctx context.Context, caller *contract.Caller, known func()) error {
+func (r *Runner) holdRun(
+	ctx context.Context, caller *contract.Caller, known func(), told func(contract.DebugEvent),
+) error {
 	stream, err := r.client.HoldRun(ctx, &toolrunnerv1.HoldRunRequest{Context: toolwire.Caller(caller)})
 	for err == nil {
-		if _, err = stream.Recv(); err == nil {
-			known()
+		var event *toolrunnerv1.HoldRunEvent
+		if event, err = stream.Recv(); err != nil {
+			break
+		}
+		known()
+		if d := event.GetDebug(); d != nil {
+			told(contract.DebugEventFromProto(d))
 		}
 	}
 	return err

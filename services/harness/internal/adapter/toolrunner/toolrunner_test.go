@@ -68,6 +68,7 @@ func (f *fake) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) (*tool
 		{
 			Name: "x.y", RootOnly: true, Category: toolrunnerv1.Category_CATEGORY_WRITE,
 			ReadWhen: []*toolrunnerv1.ReadWhen{{Parameters: []*toolrunnerv1.ParameterMatch{{Parameter: "a", Values: []string{"b"}}, {Parameter: "c"}}}},
+			WaitWhen: []*toolrunnerv1.ReadWhen{{Parameters: []*toolrunnerv1.ParameterMatch{{Parameter: "d"}}}},
 		},
 	}}, err
 }
@@ -121,7 +122,8 @@ func TestCatalogue(t *testing.T) {
 		},
 		{
 			Name: "x.y", RootOnly: true, Writes: true, Schema: []byte(`{"type":"object"}`),
-			ReadWhen: toolcall.ReadWhen{{{Parameter: "a", Values: []string{"b"}}, {Parameter: "c"}}},
+			ReadWhen: toolcall.When{{{Parameter: "a", Values: []string{"b"}}, {Parameter: "c"}}},
+			WaitWhen: toolcall.When{{{Parameter: "d"}}},
 		},
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -341,7 +343,8 @@ func TestHoldRun(t *testing.T) {
 					return c.fails
 				}
 			}
-			open(t, f, time.Minute).HoldRun(ctx, &contract.Caller{SessionID: "s", RunID: "r"}, func() { known++ })
+			caller := &contract.Caller{SessionID: "s", RunID: "r"}
+			open(t, f, time.Minute).HoldRun(ctx, caller, func() { known++ }, func(contract.DebugEvent) {})
 			if tries != c.tries || known != 1 {
 				t.Errorf("got %d tries and known %d times, want %d and 1", tries, known, c.tries)
 			}

@@ -28,6 +28,9 @@ const maxRecordBytes = 1 << 20
 // continues (base_hash, null for a new one), the items that came since (new_items), and the hash and number of items after
 // them (hash, item_count). What went out before is not written again, so a session's record grows with its conversation
 // and not with the square of it. If the beginning of a request is not what was recorded, all of it is recorded anew.
+//
+// The note of a request is no item: the next request lacks it, and would not begin as recorded. The last record of the
+// request holds it beside the items.
 type auditProcessor struct {
 	emit      func(contract.Event) error
 	agentPath string
@@ -77,6 +80,9 @@ func (a *auditProcessor) record(event string, call *Call, base contract.AuditHea
 		}
 		if a.invocation != "" {
 			payload["invocation_id"] = a.invocation
+		}
+		if n == len(items) && call.Request.Note != "" {
+			payload["note"] = call.Request.Note
 		}
 		if base.Items > 0 {
 			payload["base_hash"] = base.Hash

@@ -227,7 +227,7 @@ func TestPipeline(t *testing.T) {
 	p := pipeline{first, second}
 	call := &Call{Step: 1}
 	one, err := p.input(t.Context(), call)
-	if err != nil || call.Request.System[0] != "changed" || one != seal(&call.Request, 0) {
+	if err != nil || call.Request.System[0] != "changed" || one != whole(&call.Request) {
 		t.Error(err, call)
 	}
 	for step := 2; step <= 3; step++ {
@@ -266,6 +266,7 @@ func TestSeal(t *testing.T) {
 		{System: []string{"a", "b"}},
 		{MaxOutputTokens: 1},
 		{CacheKey: "x"},
+		{Note: "a"},
 		{Tools: []llm.Tool{{Name: "a"}}},
 		{Tools: []llm.Tool{{Description: "a"}}},
 		{Tools: []llm.Tool{{Schema: json.RawMessage("a")}}},
@@ -280,7 +281,7 @@ func TestSeal(t *testing.T) {
 		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Result: &llm.ToolResult{Content: "a", IsError: true}}}}}},
 		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{}}}}},
 	} {
-		s := seal(&req, len(req.Messages))
+		s := whole(&req)
 		if j, dup := seen[s]; dup {
 			t.Errorf("requests %d and %d have one seal", i, j)
 		}

@@ -157,20 +157,37 @@ func (v *invocation) wanted(size int64, output int, t llm.Target) (contract.Amou
 // estimate returns about how many input tokens a request of a size has: those of the last one, and what came since.
 func (v *invocation) estimate(size int64) int64 {
 	if v.answered.tokens > 0 && size >= v.answered.bytes {
-		return v.answered.tokens + (size-v.answered.bytes+bytesPerToken-1)/bytesPerToken
+		return v.answered.tokens + tokensOf(size-v.answered.bytes)
 	}
-	return framing + (size+bytesPerToken-1)/bytesPerToken
+	return framing + tokensOf(size)
 }
 
+// tokensOf returns about how many tokens a text of n bytes has.
+func tokensOf(n int64) int64 { return (n + bytesPerToken - 1) / bytesPerToken }
+
 // used returns what an answered call used.
-func (v *invocation) used(ans answer, stats llm.Stats) contract.Amount {
-	u := ans.done.Usage
-	if in := u.TotalInput(); in > 0 {
+func (v *invocation) used(ans answer) contract.Amount {
+	if in := ans.done.Usage.TotalInput(); in > 0 {
 		v.answered = sized{bytes: v.asked, tokens: in}
 	}
+	return v.amount(ans.target, *ans.used)
+}
+
+// unfinished returns what counts for a call without a complete answer: the estimate of its use if a model had begun to
+// answer, and otherwise the request alone.
+func (v *invocation) unfinished(ans answer) contract.Amount {
+	if ans.used == nil {
+		return contract.Amount{Calls: 1}
+	}
+	return v.amount(ans.target, *ans.used)
+}
+
+// amount returns a call's use in the units of budgets. A rehearsal costs nothing, and neither does a model without a
+// price.
+func (v *invocation) amount(t llm.Target, u llm.Usage) contract.Amount {
 	amount := contract.Amount{Tokens: llm.AddCounts(u.TotalInput(), u.Output), Calls: 1}
-	if stats.Cost != nil && ans.target.Driver != rehearsal {
-		amount.NanoUSD = nano(stats.Cost.Total)
+	if cost, known := v.deps.Prices.Cost(t, u); known && t.Driver != rehearsal {
+		amount.NanoUSD = nano(cost.Total)
 	}
 	return amount
 }
@@ -207,5 +224,5 @@ func requestSize(req *llm.Request) int64 {
 			}
 		}
 	}
-	return int64(n)
+	return int64(n + len(req.Note))
 }

@@ -117,21 +117,43 @@ func TestFailedCallsCount(t *testing.T) {
 	})
 }
 
-// A call that breaks off after a model had begun to answer counts as all that was reserved for it.
-func TestABrokenOffCallCountsAsReserved(t *testing.T) {
+// A call that breaks off, or is cancelled, after a model had begun to answer is charged by an estimate of the request
+// and of all that came, calls of tools included. What was reserved beyond that is free again.
+func TestAnUnfinishedCallIsChargedByAnEstimate(t *testing.T) {
 	t.Parallel()
-	f := newFamily(t, wants(asks("c1", "a", "Go.")))
-	f.start.Agent.Budget = &dsl.Budget{Tokens: boundedOutput + 1000}
-	f.child(f.start.Agent, "a", func(_ context.Context, yield func(llm.Event) bool) error {
-		_ = yield(llm.Event{Accepted: &llm.Accepted{}}) && yield(llm.Event{TextDelta: "So"})
-		return fault.New(fault.ProviderRejected, "It broke off.")
-	})
-	fin := f.run(t.Context())
-	if fin.Outcome != contract.Failed || fin.Err.Code != fault.BudgetExceeded {
-		t.Fatalf("%+v", fin)
-	}
-	if spent := fin.Err.Details["spent"].(int64); spent < boundedOutput {
-		t.Errorf("%d tokens are spent", spent)
+	const came = 3000
+	for name, end := range map[string]func(context.Context, context.CancelFunc) error{
+		"broken off": func(context.Context, context.CancelFunc) error {
+			return fault.New(fault.ProviderRejected, "It broke off.")
+		},
+		"cancelled": func(ctx context.Context, cancel context.CancelFunc) error {
+			cancel()
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			f := newFamily(t, func(_ context.Context, yield func(llm.Event) bool) error {
+				_ = yield(llm.Event{Accepted: &llm.Accepted{}}) && yield(llm.Event{TextDelta: "So"})
+				return received{end(ctx, cancel), came}
+			})
+			f.start.Agent.Budget = &dsl.Budget{Tokens: 2 * boundedOutput}
+			fin := f.run(ctx)
+			settled := of[contract.CallSettled](f.sink)
+			if len(settled) != 1 || !settled[0].Estimated {
+				t.Fatalf("settled is %+v", settled)
+			}
+			asked := requestSize(&f.model.requests[0])
+			if got, want := settled[0].Amount.Tokens, framing+tokensOf(asked)+tokensOf(came); got != want {
+				t.Errorf("%d tokens are charged, want %d", got, want)
+			}
+			if got := fin.Usage.Output; got != tokensOf(came) {
+				t.Errorf("the run shows %d tokens of output, want %d", got, tokensOf(came))
+			}
+		})
 	}
 }
 

@@ -23,6 +23,11 @@ var agentSchema = json.RawMessage(`{"type":"object","properties":{"prompt":{"typ
 	`"description":"The task. The agent sees nothing else of this conversation."}},` +
 	`"required":["prompt"],"additionalProperties":false}`)
 
+// informedSchema is that of an agent that is given what its caller and the operator have said.
+var informedSchema = json.RawMessage(`{"type":"object","properties":{"prompt":{"type":"string","minLength":1,` +
+	`"description":"The task. The agent also sees what you and the operator have said, without tools."}},` +
+	`"required":["prompt"],"additionalProperties":false}`)
+
 // snippet bounds in bytes how much of a prompt is recorded.
 const snippet = 256
 
@@ -42,7 +47,11 @@ func (v *invocation) offerChildren() {
 	for _, child := range v.agent.Children {
 		name := contract.AgentTool + child.Key
 		description := cmp.Or(child.Description, "Calls the agent "+child.Key+".")
-		v.tools = append(v.tools, llm.Tool{Name: name, Description: description, Schema: agentSchema})
+		schema := agentSchema
+		if child.ParentContext {
+			schema = informedSchema
+		}
+		v.tools = append(v.tools, llm.Tool{Name: name, Description: description, Schema: schema})
 		v.offers[name] = offer{canonical: name, child: child}
 	}
 }
@@ -57,7 +66,8 @@ func (v *invocation) delegate(ctx context.Context, c llm.ToolCall, child *compil
 	began := time.Now()
 	w := &invocation{
 		Tree: v.Tree, id: ident.New(), callID: c.ID, parent: v, agent: child,
-		history: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: prompt}}}}},
+		prompt: prompt, history: append(v.forwarded(child),
+			llm.Message{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: prompt}}}}),
 	}
 	w.open(v.account)
 	fin := w.run(ctx)
@@ -65,6 +75,10 @@ func (v *invocation) delegate(ctx context.Context, c llm.ToolCall, child *compil
 		return v.failedCall(c, cmp.Or(fin.Err, errStopping), time.Since(began))
 	}
 	answer := w.answer(fin, time.Since(began))
+	var records []contract.Record
+	if fin.Outcome == contract.Completed {
+		answer.Todos, records = w.propose(ctx, answer.Ended.Text)
+	}
 	answer.Ended.Audit = w.completed(answer, prompt)
 	// A sink that is gone ends ctx, and with it the caller.
 	_ = w.emit(answer.Ended)
@@ -72,7 +86,16 @@ func (v *invocation) delegate(ctx context.Context, c llm.ToolCall, child *compil
 	v.below.add(w.spent())
 	v.mu.Unlock()
 	v.changed(w.changes()...)
-	return ToolOutcome{Content: answer.Content(), Err: failure(fin), Duration: time.Since(began)}
+	return ToolOutcome{
+		Content: answer.Content(), Gist: gist(answer), Err: failure(fin), Audit: records, Duration: time.Since(began),
+	}
+}
+
+// gist returns an answer without what each call of a child has of its own.
+func gist(a contract.Answer) string {
+	return contract.Answer{Ended: contract.AgentEnded{
+		Outcome: a.Ended.Outcome, Text: a.Ended.Text, FilesChanged: a.Ended.FilesChanged, Err: a.Ended.Err,
+	}}.Content()
 }
 
 // promptOf returns the prompt of a call of a child.
@@ -111,7 +134,7 @@ func failure(fin contract.Finished) *fault.Error {
 func (v *invocation) tell() error {
 	now := time.Now().UnixMilli()
 	e := contract.AgentStarted{
-		ParentID: v.parent.id, CallID: v.callID, Name: v.agent.Key, Prompt: v.history[0].Blocks[0].Text.Text,
+		ParentID: v.parent.id, CallID: v.callID, Name: v.agent.Key, Prompt: v.prompt,
 		Cage: contract.Uncaged, Tools: slices.Clone(v.toolContext.Tools), StartedAt: now,
 	}
 	if v.agent.Cage != nil && !v.start.NoSandbox {

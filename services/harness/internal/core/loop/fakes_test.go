@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -53,10 +54,20 @@ func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event
 			stopped = stopped || !yield(ev, nil)
 			return !stopped
 		})
+		var partly received
+		if errors.As(err, &partly) {
+			err = partly.error
+		}
 		if err != nil && !stopped {
-			yield(llm.Event{}, err)
+			yield(llm.Event{Received: partly.bytes}, err)
 		}
 	}
+}
+
+// received is the end of a call after some bytes of the answer.
+type received struct {
+	error
+	bytes int
 }
 
 func (m *model) calls() int {
@@ -111,13 +122,15 @@ type tools struct {
 
 	mu    sync.Mutex // guards what follows
 	held  []string   // the runs that are held
+	tell  func(contract.DebugEvent)
 	seen  []ToolRequest
 	asked int
 }
 
 // HoldRun notes the run while it lasts.
-func (f *tools) HoldRun(ctx context.Context, caller *contract.Caller, known func()) {
+func (f *tools) HoldRun(ctx context.Context, caller *contract.Caller, known func(), told func(contract.DebugEvent)) {
 	f.mu.Lock()
+	f.tell = told
 	f.held = append(f.held, caller.RunID)
 	f.mu.Unlock()
 	if f.holding != nil {
@@ -151,7 +164,8 @@ func (f *tools) Catalogue(context.Context) (catalogue.Tools, error) {
 		{Name: "shell.bash", Description: "Runs.", Schema: schema},
 		{
 			Name: "shell.process", Description: "Handles.", Schema: schema,
-			ReadWhen: toolcall.ReadWhen{{{Parameter: "action", Values: []string{"list"}}}},
+			ReadWhen: toolcall.When{{{Parameter: "action", Values: []string{"list"}}}},
+			WaitWhen: toolcall.When{{{Parameter: "action", Values: []string{"poll"}}}},
 		},
 	}, nil
 }
@@ -196,7 +210,7 @@ type sink struct {
 	whose  []string // the invocation of each event
 	onEmit func(contract.Event) error
 	// store answers a question for storage; nil says yes.
-	store func(ctx context.Context, half Half) (map[string]contract.Route, error)
+	store func(ctx context.Context, half Half) (Stored, error)
 	// grant answers a call that is wanted; nil grants it.
 	grant func(ctx context.Context, w contract.CallWanted) (contract.CallGranted, error)
 	// answer answers a request for approval; nil waits for ctx.
@@ -243,18 +257,18 @@ type asked struct {
 	part           Part
 }
 
-func (s *sink) Stored(ctx context.Context, half Half) (map[string]contract.Route, error) {
+func (s *sink) Stored(ctx context.Context, half Half) (Stored, error) {
 	s.mu.Lock()
 	s.events = append(s.events, asked{step: half.Step, part: half.Part})
 	s.whose = append(s.whose, half.InvocationID)
 	s.mu.Unlock()
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return Stored{}, ctx.Err()
 	}
 	if s.store != nil {
 		return s.store(ctx, half)
 	}
-	return nil, nil
+	return Stored{}, nil
 }
 
 // of returns the events of one type.

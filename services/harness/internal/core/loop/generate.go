@@ -10,7 +10,6 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/retry"
-	"kaged.dev/services/harness/internal/core/budget"
 )
 
 // generate makes the model call of a step: it sends the request to the targets of the agent's route until one accepts it.
@@ -153,7 +152,7 @@ func (a *attempts) ask(ctx context.Context, c candidate, tries int) (answer, err
 // once makes one try. The request is still what left the pipeline, or nothing is sent.
 func (a *attempts) once(ctx context.Context, c candidate) (answer, error) {
 	req := a.call.Request
-	if seal(&req, len(req.Messages)) != a.seal {
+	if whole(&req) != a.seal {
 		return answer{}, fault.New(fault.Internal, "The model request changed after it was recorded, so it was not sent.")
 	}
 	req.Model = c.Model
@@ -166,22 +165,13 @@ func (a *attempts) once(ctx context.Context, c candidate) (answer, error) {
 	a.run.held = held
 	ans, err := a.run.watched(ctx, c.driver, req, c.Target)
 	if err != nil {
-		used := unfinished(ans, held)
+		used := a.run.unfinished(ans)
 		if gone := a.run.settle(used, ans.accepted, false); gone != nil {
 			err = gone
 		}
 		held.Settle(used)
 	}
 	return ans, err
-}
-
-// unfinished returns what counts for a call without a complete answer: all that was reserved if a model had begun to
-// answer, for its usage is not known, and otherwise the request alone.
-func unfinished(ans answer, held *budget.Reservation) contract.Amount {
-	if ans.accepted {
-		return held.Amount()
-	}
-	return contract.Amount{Calls: 1}
 }
 
 // retryable reports whether another try may fare better. A request that a provider refuses for what it says is not taken

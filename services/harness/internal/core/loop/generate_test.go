@@ -24,7 +24,7 @@ var (
 )
 
 // The next provider is asked at once, the last one three times with 0.5 s doubling between; the texts are the operator's
-// (decision 22, H-PROV-FB-01, H-PROV-FB-02, H-FAIL-GEN-01, H-PROV-ERR-01).
+// (decision 22, H-PROV-FB-01, H-PROV-FB-02, H-PROV-FB-03, H-FAIL-GEN-01, H-PROV-ERR-01).
 func TestFallbackAndRetries(t *testing.T) {
 	wish := func(d time.Duration) *fault.Error { return limited.With("retry_after_ms", d.Milliseconds()) }
 	for name, tt := range map[string]struct {
@@ -177,20 +177,20 @@ func TestABrokenTurnIsRetracted(t *testing.T) {
 		if d := cmp.Diff(want, b.sink.story()); d != "" {
 			t.Error(d)
 		}
-		taken := llm.Usage{Input: 100, Output: 3}
+		taken := llm.Usage{Input: 100, Output: 4} // ten bytes of text
 		turn := of[contract.TurnDone](b.sink)[1]
 		if d := cmp.Diff(used.Add(taken), turn.Usage); d != "" {
 			t.Error(d)
 		}
-		if got, want := turn.Stats.Cost.Total, float64(10+5+100+3); got != want {
+		if got, want := turn.Stats.Cost.Total, float64(10+5+100+4); got != want {
 			t.Errorf("the turn cost %v, want %v", got, want)
 		}
-		if d := cmp.Diff(used.Add(used).Add(taken), fin.Usage); d != "" || fin.Stats.Cost.Total != 2*15+103 {
+		if d := cmp.Diff(used.Add(used).Add(taken), fin.Usage); d != "" || fin.Stats.Cost.Total != 2*15+104 {
 			t.Error(d, fin.Stats.Cost)
 		}
 		r := of[contract.Retracted](b.sink)[0]
 		if r.Reason != "The answer of provider fake broke off." || r.Audit.Type != "agent.turn_retracted" ||
-			r.Audit.Payload["tokens_in"] != int64(100) || r.Audit.Payload["cost_usd"] != 103.0 {
+			r.Audit.Payload["tokens_in"] != int64(100) || r.Audit.Payload["cost_usd"] != 104.0 {
 			t.Errorf("%+v", r)
 		}
 		if d := cmp.Diff(b.model.requests[1], b.model.requests[2], cmp.FilterPath(func(p cmp.Path) bool {
@@ -201,7 +201,7 @@ func TestABrokenTurnIsRetracted(t *testing.T) {
 	})
 }
 
-// A budget is charged for each attempt once: the broken one as reserved, the whole one as used.
+// A budget is charged for each attempt once: the broken one by an estimate, the whole one as used.
 func TestABrokenTurnUnderABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, breaks("Half"), says("Whole."))
@@ -341,8 +341,8 @@ func TestUnusableTargets(t *testing.T) {
 // Routes that come with an answer are those of the next call (H-DSL-TRIG-04, H-PROV-ALIAS-02).
 func TestRoutesChangeBetweenSteps(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", "{}")), says("Done."))
-	b.sink.store = func(context.Context, Half) (map[string]contract.Route, error) {
-		return map[string]contract.Route{"smart": routeTo("fake:other")}, nil
+	b.sink.store = func(context.Context, Half) (Stored, error) {
+		return Stored{Routes: map[string]contract.Route{"smart": routeTo("fake:other")}}, nil
 	}
 	b.run(t.Context())
 	turns := of[contract.TurnDone](b.sink)

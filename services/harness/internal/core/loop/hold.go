@@ -3,6 +3,8 @@ package loop
 import (
 	"context"
 	"sync"
+
+	"kaged.dev/pkg/contract"
 )
 
 // hold tells the workspace that the run lives.
@@ -12,6 +14,9 @@ type hold struct {
 	release context.CancelFunc
 	known   chan struct{} // closed when the workspace knows the run, or cannot be told
 	ended   sync.WaitGroup
+
+	mu   sync.Mutex // held while an event is emitted; guards over
+	over bool       // the run has come to its end: no event follows
 }
 
 // enterWorkspace begins to hold the run in its workspace. No model waits for that, the first tool call does.
@@ -20,7 +25,15 @@ func (v *invocation) enterWorkspace(ctx context.Context) {
 	life, release := context.WithCancel(context.WithoutCancel(ctx))
 	h := &hold{release: release, known: make(chan struct{})}
 	caller := *v.toolContext
-	h.ended.Go(func() { v.deps.Tools.HoldRun(life, &caller, sync.OnceFunc(func() { close(h.known) })) })
+	h.ended.Go(func() {
+		v.deps.Tools.HoldRun(life, &caller, sync.OnceFunc(func() { close(h.known) }), func(e contract.DebugEvent) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if !h.over {
+				_ = v.emit(e) // a sink that is gone ends the run
+			}
+		})
+	})
 	v.hold = h
 }
 
@@ -37,6 +50,9 @@ func (t *Tree) leaveWorkspace() {
 	if t.hold == nil {
 		return
 	}
+	t.hold.mu.Lock()
+	t.hold.over = true
+	t.hold.mu.Unlock()
 	t.hold.release()
 	t.hold.ended.Wait()
 }

@@ -58,3 +58,27 @@ func TestTheWorkspaceKnowsTheRun(t *testing.T) {
 		})
 	}
 }
+
+// What happens in the run's debug sessions is told in the order in which it came, and never after the run's end.
+func TestDebugSessionsAreTold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, wants(call("r", "file.read", "{}")), says("Done."))
+	tell := func(id string) {
+		b.tools.mu.Lock()
+		told := b.tools.tell
+		b.tools.mu.Unlock()
+		told(contract.DebugEvent{ID: id})
+	}
+	b.tools.run["file.read"] = func(context.Context, string) (string, error) {
+		tell("first")
+		tell("second")
+		return "{}", nil
+	}
+	if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
+		t.Fatalf("got %v", fin)
+	}
+	tell("late")
+	if got := of[contract.DebugEvent](b.sink); len(got) != 2 || got[0].ID != "first" || got[1].ID != "second" {
+		t.Errorf("told %v", got)
+	}
+}

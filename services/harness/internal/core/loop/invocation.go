@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"slices"
@@ -30,6 +31,8 @@ type invocation struct {
 	*Tree
 	// id is empty for the root agent's, whose parent is nil. callID is the call of the parent.
 	id, callID string
+	prompt     string // of the parent
+	before     int    // messages of the conversation before its first turn
 	parent     *invocation
 	agent      *compile.Agent
 	history    []llm.Message
@@ -42,6 +45,7 @@ type invocation struct {
 	tools       []llm.Tool
 	offers      map[string]offer // by the name the model is shown
 	toolContext *contract.Caller
+	todos       contract.OpenTodos
 	maxSteps    int
 	maxOutput   int
 	cacheKey    string
@@ -59,6 +63,8 @@ type invocation struct {
 	settled  int          // the last of them that is settled
 	answered sized        // the last that was answered
 
+	repeats repeats // of tool calls
+
 	cage *held                   // nil for none
 	quit context.CancelCauseFunc // ends it
 
@@ -75,8 +81,18 @@ type invocation struct {
 type offer struct {
 	canonical string
 	parallel  bool
-	readWhen  toolcall.ReadWhen
+	readWhen  toolcall.When
+	waitWhen  toolcall.When
+	action    string // that its name fixes
 	child     *compile.Agent
+}
+
+// waits reports whether a call with an input waits for what goes on elsewhere.
+func (o offer) waits(input []byte) bool {
+	if o.action != "" {
+		input = fmt.Appendf(nil, `{%q:%q}`, catalogue.ActionParameter, o.action)
+	}
+	return o.waitWhen.Holds(input)
 }
 
 // run runs the agent to its end. It returns how it ended, whatever happens.
@@ -150,10 +166,10 @@ func (v *invocation) prepare(ctx context.Context) error {
 		Job: v.start.Job, SessionID: v.start.SessionID, RunID: v.start.RunID, RequestID: v.start.RequestID,
 		InvocationID: v.id, Agent: v.agent.Path, ProjectID: v.start.ProjectID, Root: v.start.ProjectRoot,
 		OperatorID: v.start.OperatorID, Cage: v.agent.Cage, ProjectCaged: v.start.Agent.AnyCaged(),
-		LanguageServers: v.start.LanguageServers,
+		LanguageServers: v.start.LanguageServers, Debugging: v.start.Debugging,
 	}
 	if v.parent == nil { // an agent below knows of the issue as much as its parent tells it
-		v.toolContext.Issue = v.start.Issue
+		v.toolContext.Issue, v.todos = v.start.Issue, v.start.Todos
 	}
 	prompt, ok := v.start.Prompts[v.agent.PromptPath]
 	if !ok {
@@ -163,7 +179,11 @@ func (v *invocation) prepare(ctx context.Context) error {
 	if prompt != "" {
 		v.system = []string{valid(prompt)}
 	}
+	if v.parent != nil && v.start.Issue != 0 {
+		v.system = append(v.system, proposalText)
+	}
 	v.messages, v.callIDs = llm.Normalize(v.history), map[string]struct{}{}
+	v.before = len(v.messages)
 	if n := len(v.messages); n == 0 || v.messages[n-1].Role == llm.RoleAssistant {
 		return fault.New(fault.BadRequest, "There is no message for the agent to answer.")
 	}
@@ -181,7 +201,14 @@ func (v *invocation) prepare(ctx context.Context) error {
 	}
 	sum := sha256.Sum256([]byte("kaged session " + v.start.SessionID + " " + v.agent.Path))
 	v.cacheKey = hex.EncodeToString(sum[:16])
-	v.pipeline = pipeline{&auditProcessor{emit: v.emit, agentPath: v.agent.Path, invocation: v.id, head: v.head}}
+	v.pipeline = pipeline{
+		&reminder{invocation: v},
+		&concealer{run: v, forms: v.agent.Policy == nil || !v.agent.Policy.ShowSecrets},
+		&auditProcessor{emit: v.emit, agentPath: v.agent.Path, invocation: v.id, head: v.head},
+	}
+	if v.agent.Policy != nil {
+		v.pipeline = append(v.pipeline, newPolicyProcessor(v, v.agent.Policy))
+	}
 	return v.offerTools(ctx)
 }
 
@@ -203,12 +230,14 @@ func (v *invocation) offerTools(ctx context.Context) error {
 		if len(units) == 0 {
 			continue
 		}
-		shown, readWhen := llm.Tool{Name: t.Name, Description: t.Description, Schema: t.SchemaOf(units)}, t.ReadWhen
+		shown := llm.Tool{Name: t.Name, Description: t.Description, Schema: t.SchemaOf(units)}
+		o := offer{canonical: t.Name, parallel: t.Parallel, readWhen: t.ReadWhen, waitWhen: t.WaitWhen}
 		if alias := t.Alias(v.agent.Aliases[t.Name]); alias != nil {
-			shown, readWhen = llm.Tool{Name: alias.Name, Description: alias.Description, Schema: alias.Schema}, alias.ReadWhen
+			shown = llm.Tool{Name: alias.Name, Description: alias.Description, Schema: alias.Schema}
+			o.readWhen, o.action = alias.ReadWhen, alias.Action
 		}
 		v.tools = append(v.tools, shown)
-		v.offers[shown.Name] = offer{canonical: t.Name, parallel: t.Parallel, readWhen: readWhen}
+		v.offers[shown.Name] = o
 		v.toolContext.Tools = append(v.toolContext.Tools, t.NamesOf(units)...)
 	}
 	return nil
@@ -255,7 +284,7 @@ func (v *invocation) oneStep(ctx context.Context) (more bool, err error) {
 		},
 		Wait: slices.ContainsFunc(calls, func(c llm.ToolCall) bool { return !v.parallel(c) }),
 	}
-	used := v.used(ans, own) // broken answers were settled when they broke off
+	used := v.used(ans) // broken answers were settled when they broke off
 	if err = v.settle(used, false, true); err == nil {
 		err = v.emit(turn)
 	}
@@ -289,6 +318,9 @@ func (v *invocation) finishStep(ctx context.Context, turn []llm.Block, calls []l
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
+	if v.repeats.over != nil {
+		return false, v.repeats.over
+	}
 	if v.step >= v.maxSteps {
 		v.fin.ClosingText = limitText
 		return false, nil
@@ -319,10 +351,13 @@ func callsOf(blocks []llm.Block) []llm.ToolCall {
 	return calls
 }
 
-// awaitStored waits for storage and takes over the routes that come with the answer.
+// awaitStored waits for storage and takes over the routes and todos that come with the answer.
 func (v *invocation) awaitStored(ctx context.Context, part Part) error {
-	routes, err := v.sink.Stored(ctx, Half{InvocationID: v.id, Step: v.step, Part: part})
-	v.reroute(routes)
+	stored, err := v.sink.Stored(ctx, Half{InvocationID: v.id, Step: v.step, Part: part})
+	v.reroute(stored.Routes)
+	if part == ResultsPart {
+		v.todos = stored.Todos
+	}
 	return err
 }
 

@@ -48,7 +48,7 @@ func (p pipeline) input(ctx context.Context, call *Call) (uint64, error) {
 			return 0, err
 		}
 	}
-	return seal(&call.Request, len(call.Request.Messages)), nil
+	return whole(&call.Request), nil
 }
 
 func (p pipeline) output(ctx context.Context, d contract.Delta) error {
@@ -62,8 +62,18 @@ func (p pipeline) output(ctx context.Context, d contract.Delta) error {
 
 var sealSeed = maphash.MakeSeed()
 
-// seal returns a fingerprint of everything in req that a model is given, of the first n messages only. It is compared
-// within a process and kept nowhere: the loop checks with it that nothing was added after the pipeline.
+// whole returns a fingerprint of everything in req that a model is given. It is compared within a process and kept
+// nowhere: the loop checks with it that nothing was added after the pipeline.
+func whole(req *llm.Request) uint64 {
+	var h maphash.Hash
+	h.SetSeed(sealSeed)
+	s := sealer{h: &h}
+	s.number(int(seal(req, len(req.Messages))))
+	s.text(req.Note)
+	return h.Sum64()
+}
+
+// seal returns the fingerprint of a request up to and with the first n messages, without its note.
 func seal(req *llm.Request, n int) uint64 {
 	var h maphash.Hash
 	h.SetSeed(sealSeed)

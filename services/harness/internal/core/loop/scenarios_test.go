@@ -145,7 +145,7 @@ func TestS5_6(t *testing.T) {
 func TestS5_7(t *testing.T) {
 	endless := make([]play, DefaultMaxSteps)
 	for i := range endless {
-		endless[i] = wants(call("", "file.read", `{}`))
+		endless[i] = wants(call("", "file.read", fmt.Sprintf(`{"offset":%d}`, i)))
 	}
 	b := newBench(t, endless...)
 	fin := b.run(t.Context())

@@ -17,7 +17,7 @@ import (
 type answer struct {
 	target   llm.Target
 	accepted bool
-	// used is the usage, estimated for an answer that broke off; nil for one that was not accepted, or was cancelled.
+	// used is the usage, estimated for an answer that broke off or was cancelled; nil for one that was not accepted.
 	used *llm.Usage
 	// done is the complete answer, nil if the call ended before.
 	done *llm.Done
@@ -53,51 +53,27 @@ func (v *invocation) stream(ctx context.Context, driver llm.Driver, req llm.Requ
 		err = closing
 	}
 	rd.out.duration = time.Since(rd.began)
-	if err != nil && rd.out.accepted && ctx.Err() == nil {
-		rd.out.used = rd.estimate(req)
+	if err != nil && rd.out.accepted {
+		rd.out.used = rd.estimate(&req)
 	}
 	return rd.out, err
 }
 
-// estimate returns the usage of an answer that broke off. The provider charges for it, and most count at the end alone.
-func (rd *reader) estimate(req llm.Request) *llm.Usage {
+// estimate returns the usage of an answer that broke off or was cancelled. The provider charges for it, and most count
+// at the end alone.
+func (rd *reader) estimate(req *llm.Request) *llm.Usage {
 	u := rd.counted.Bounded(llm.MaxReported)
 	if u.TotalInput() == 0 {
-		u.Input = llm.EstimatedTokens(sizeOf(&req))
+		u.Input = rd.run.estimate(requestSize(req))
 	}
-	u.Output = max(u.Output, llm.EstimatedTokens(rd.received))
+	u.Output = max(u.Output, tokensOf(int64(rd.received)))
 	return &u
-}
-
-// sizeOf returns about how many bytes of a request a model reads.
-func sizeOf(req *llm.Request) int {
-	n := 0
-	for _, s := range req.System {
-		n += len(s)
-	}
-	for _, t := range req.Tools {
-		n += len(t.Name) + len(t.Description) + len(t.Schema)
-	}
-	for _, m := range req.Messages {
-		for _, b := range m.Blocks {
-			switch {
-			case b.Text != nil:
-				n += len(b.Text.Text)
-			case b.Thinking != nil:
-				n += len(b.Thinking.Text)
-			case b.Call != nil:
-				n += len(b.Call.Name) + len(b.Call.Input)
-			case b.Result != nil:
-				n += len(b.Result.Content)
-			}
-		}
-	}
-	return n
 }
 
 func (rd *reader) read(ctx context.Context, driver llm.Driver, req llm.Request) error {
 	for ev, err := range driver.Stream(ctx, req) {
 		if err != nil {
+			rd.received = max(rd.received, ev.Received)
 			return err
 		}
 		switch {

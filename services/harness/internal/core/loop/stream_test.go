@@ -195,8 +195,8 @@ func TestStats(t *testing.T) {
 		}
 
 		b = newBench(t, slow("a", 0, time.Second, read), says("b"))
-		b.sink.store = func(context.Context, Half) (map[string]contract.Route, error) {
-			return map[string]contract.Route{"smart": routeTo("fake:unpriced")}, nil
+		b.sink.store = func(context.Context, Half) (Stored, error) {
+			return Stored{Routes: map[string]contract.Route{"smart": routeTo("fake:unpriced")}}, nil
 		}
 		if fin := b.run(t.Context()); fin.Stats.Cost != nil {
 			t.Errorf("%+v", fin.Stats)

@@ -85,7 +85,7 @@ func (t *toolTurn) alike(first int) int {
 // of others that only look. A call of an unknown tool may not.
 func (v *invocation) parallel(c llm.ToolCall) bool {
 	o, ok := v.offers[c.Name]
-	return ok && (o.parallel || o.readWhen.OnlyLooks([]byte(c.Input)))
+	return ok && (o.parallel || o.readWhen.Holds([]byte(c.Input)))
 }
 
 // group runs the calls from first to before end side by side and returns when all are done.
@@ -161,6 +161,7 @@ func (t *toolTurn) release() {
 	for t.err == nil && t.released < len(t.calls) && t.calls[t.released].outcome != nil {
 		c := &t.calls[t.released]
 		t.released++
+		t.run.looped(t.step, c)
 		t.err = t.run.emit(contract.ToolFinished{
 			Step: t.step, Input: c.call.Input, Result: result(c), Err: c.outcome.Err,
 			Audit: c.outcome.Audit, DurationMS: c.outcome.Duration.Milliseconds(),

@@ -132,7 +132,7 @@ func TestStorageComesFirst(t *testing.T) {
 		}
 		return "", nil
 	}
-	b.sink.store = func(_ context.Context, half Half) (map[string]contract.Route, error) {
+	b.sink.store = func(_ context.Context, half Half) (Stored, error) {
 		step, part := half.Step, half.Part
 		switch {
 		case step == 1 && part == TurnPart:
@@ -148,7 +148,7 @@ func TestStorageComesFirst(t *testing.T) {
 		default:
 			t.Errorf("asked for step %d part %d", step, part)
 		}
-		return nil, nil
+		return Stored{}, nil
 	}
 	if fin := b.run(t.Context()); fin.Outcome != contract.Completed || !resultsStored {
 		t.Errorf("%+v", fin)
@@ -159,8 +159,8 @@ func TestStorageComesFirst(t *testing.T) {
 	}
 
 	b = newBench(t, wants(call("w", "file.write", "{}")))
-	b.sink.store = func(context.Context, Half) (map[string]contract.Route, error) {
-		return nil, fault.New(fault.Cancelled, "No more answers.")
+	b.sink.store = func(context.Context, Half) (Stored, error) {
+		return Stored{}, fault.New(fault.Cancelled, "No more answers.")
 	}
 	if fin := b.run(t.Context()); fin.Outcome != contract.Cancelled || len(b.tools.seen) != 0 {
 		t.Errorf("%+v after %d tools", fin, len(b.tools.seen))

@@ -24,10 +24,14 @@ type Start struct {
 	Agent *compile.Agent
 	// LanguageServers are those that the project declares.
 	LanguageServers []dsl.LanguageServer
+	// Debugging is how the project's programs are debugged.
+	Debugging dsl.Debugging
 	// Prompts are the contents of prompt files by their path in the snapshot.
 	Prompts map[string]string
 	// Issue is the number of the issue that the session is bound to, 0 for none.
 	Issue int64
+	// Todos are the open todos of that issue.
+	Todos contract.OpenTodos
 	// Routes say where calls go, by alias.
 	Routes map[string]contract.Route
 	// MaxSteps and MaxOutputTokens override the agent's; 0 does not.
@@ -80,6 +84,9 @@ type Limits struct {
 	// Agents is how many children one turn runs side by side, TurnAgents how many it may call, and LiveAgents how many agents
 	// of a run may live at once where nobody says, the root included.
 	Agents, TurnAgents, LiveAgents int
+	// CallRepeats is how often an agent may make the same call with the same result in a row before it is told,
+	// CycleRepeats the same two or three calls.
+	CallRepeats, CycleRepeats int
 	// CageLeave is how long the end of a run waits for its cage to end and for its writable folders to be searched.
 	CageLeave time.Duration
 }
@@ -88,7 +95,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Tries: 3, FirstDelay: 500 * time.Millisecond, LongestDelay: time.Minute, Parallel: 8, Agents: 8, TurnAgents: 64,
-		LiveAgents: 16, CageLeave: 30 * time.Second,
+		LiveAgents: 16, CallRepeats: 3, CycleRepeats: 4, CageLeave: 30 * time.Second,
 	}
 }
 
@@ -107,8 +114,8 @@ type Tools interface {
 	// records of the call, if it gave any. output is called in order, never at the same time, and not after Run has returned.
 	Run(ctx context.Context, call ToolRequest, output func(stream, text string)) (ToolOutcome, error)
 	// HoldRun tells the workspace of the caller's run until ctx ends, and again after the tool runner was lost. known is called once,
-	// when the workspace knows the run or cannot be told.
-	HoldRun(ctx context.Context, caller *contract.Caller, known func())
+	// when the workspace knows the run or cannot be told; told with what happens in the run's debug sessions, in order.
+	HoldRun(ctx context.Context, caller *contract.Caller, known func(), told func(contract.DebugEvent))
 	// Hold makes the cage of an agent's invocation, to be known by id, and returns when it is there. It lives until ctx ends,
 	// longer only while background processes run in it. Hold fails with cage_policy_invalid and cage_unavailable if it cannot be made.
 	Hold(ctx context.Context, id string, caller *contract.Caller) (Cage, error)
@@ -130,6 +137,8 @@ type ToolRequest struct {
 type ToolOutcome struct {
 	// Content is what the model is shown.
 	Content string
+	// Gist, unless empty, stands for Content where results are compared.
+	Gist string
 	// Err is the failure, nil if it succeeded.
 	Err *fault.Error
 	// Audit are the records of the call.
@@ -166,15 +175,22 @@ type Half struct {
 	Part         Part
 }
 
+// Stored is the answer to a half of a step.
+type Stored struct {
+	// Routes are set if they have changed.
+	Routes map[string]contract.Route
+	// Todos are the open todos of the run's issue, with the results of the root agent.
+	Todos contract.OpenTodos
+}
+
 // Sink is where the events of a run go.
 type Sink interface {
 	// Emit sends an event. It blocks while the other side does not read, and fails when it is gone; then the run's context
 	// ends too. It is safe for concurrent use.
 	Emit(contract.Happening) error
-	// Stored waits until the half of a step that was sent is on disk, and returns the routes if they have changed. It
-	// fails when ctx ends or no answer can come any more. It is safe for concurrent use, by one goroutine for each
-	// invocation.
-	Stored(ctx context.Context, half Half) (map[string]contract.Route, error)
+	// Stored waits until the half of a step that was sent is on disk, and returns the answer. It fails when ctx ends or no
+	// answer can come any more. It is safe for concurrent use, by one goroutine for each invocation.
+	Stored(ctx context.Context, half Half) (Stored, error)
 	// Ask sends a request for approval and waits for the operator's answer. It fails when ctx ends or no answer can come
 	// any more. It is safe for concurrent use.
 	Ask(ctx context.Context, invocation string, q contract.ApprovalRequested) (contract.Decision, error)

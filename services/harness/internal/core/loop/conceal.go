@@ -1,0 +1,175 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/redact"
+)
+
+// rewriter changes the texts of a conversation. Its messages only ever grow at their end, so that each is looked at
+// once.
+type rewriter struct {
+	// text returns a text as it is to be sent.
+	text func(string) string
+	// seen are the messages that were given, out what became of them.
+	seen, out []llm.Message
+}
+
+// messages returns messages with their texts changed. Thinking that a provider has signed is left as it is, for the
+// signature covers it; the provider that wrote it is the only one that reads it.
+func (r *rewriter) messages(in []llm.Message) []llm.Message {
+	same := 0
+	for same < min(len(in), len(r.seen)) && sameBlocks(in[same].Blocks, r.seen[same].Blocks) {
+		same++
+	}
+	r.seen, r.out = r.seen[:same], slices.Clip(r.out[:same])
+	for _, m := range in[same:] {
+		r.seen = append(r.seen, m)
+		r.out = append(r.out, r.message(m))
+	}
+	return slices.Clip(r.out)
+}
+
+// sameBlocks reports whether two lists are one and the same.
+func sameBlocks(a, b []llm.Block) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+func (r *rewriter) message(m llm.Message) llm.Message {
+	var blocks []llm.Block // nil until one differs
+	for i, b := range m.Blocks {
+		changed, differs := r.block(b)
+		if !differs {
+			continue
+		}
+		if blocks == nil {
+			blocks = slices.Clone(m.Blocks)
+		}
+		blocks[i] = changed
+	}
+	if blocks != nil {
+		m.Blocks = blocks
+	}
+	return m
+}
+
+func (r *rewriter) block(b llm.Block) (llm.Block, bool) {
+	switch {
+	case b.Text != nil:
+		if text := r.text(b.Text.Text); text != b.Text.Text {
+			return llm.Block{Text: &llm.Text{Text: text}}, true
+		}
+	case b.Thinking != nil && len(b.Thinking.Opaque) == 0:
+		if text := r.text(b.Thinking.Text); text != b.Thinking.Text {
+			thinking := *b.Thinking
+			thinking.Text = text
+			return llm.Block{Thinking: &thinking}, true
+		}
+	case b.Call != nil:
+		if input := r.input(b.Call.Input); input != b.Call.Input {
+			call := *b.Call
+			call.Input = input
+			return llm.Block{Call: &call}, true
+		}
+	case b.Result != nil:
+		if content := r.text(b.Result.Content); content != b.Result.Content {
+			result := *b.Result
+			result.Content = content
+			return llm.Block{Result: &result}, true
+		}
+	}
+	return b, false
+}
+
+// input returns the input of a call with its texts changed. What was JSON stays JSON.
+func (r *rewriter) input(s string) string {
+	changed := r.text(s)
+	if changed == s || !json.Valid([]byte(s)) {
+		return changed
+	}
+	dec := json.NewDecoder(bytes.NewReader([]byte(s)))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return changed
+	}
+	return string(canonical(r.value(v)))
+}
+
+func (r *rewriter) value(v any) any {
+	switch v := v.(type) {
+	case string:
+		return r.text(v)
+	case []any:
+		for i := range v {
+			v[i] = r.value(v[i])
+		}
+	case map[string]any:
+		for _, key := range slices.Collect(maps.Keys(v)) {
+			value := r.value(v[key])
+			delete(v, key)
+			v[r.text(key)] = value
+		}
+	}
+	return v
+}
+
+// concealer keeps secrets from models, and from the record of requests, which follows it.
+type concealer struct {
+	run *invocation
+	// forms says whether secrets that tell themselves by their form are kept back, besides the credentials of the run.
+	forms       bool
+	credentials []string
+	past        rewriter
+}
+
+// ProcessInput does as [concealer.ProcessInputStep]: the record of the whole request follows it.
+func (c *concealer) ProcessInput(ctx context.Context, call *Call) error {
+	return c.ProcessInputStep(ctx, call)
+}
+
+// ProcessInputStep puts markers in place of the secrets in a request.
+func (c *concealer) ProcessInputStep(_ context.Context, call *Call) error {
+	if now := c.run.credentials(); c.past.text == nil || !slices.Equal(now, c.credentials) {
+		c.credentials = now
+		c.past = rewriter{text: c.conceals(redact.Values(now))}
+	}
+	req := &call.Request
+	system := make([]string, len(req.System))
+	for i, text := range req.System {
+		system[i] = c.past.text(text)
+	}
+	req.System, req.Messages, req.Note = system, c.past.messages(req.Messages), c.past.text(req.Note)
+	return nil
+}
+
+// ProcessOutputChunk does nothing: an operator may see the secrets of an agent.
+func (c *concealer) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }
+
+func (c *concealer) conceals(values func(string) string) func(string) string {
+	if !c.forms {
+		return values
+	}
+	return func(text string) string { return redact.Secrets(values(text)) }
+}
+
+// credentials returns what the run's models are reached with.
+func (t *Tree) credentials() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []string
+	for _, route := range t.routes {
+		for _, t := range route.Targets {
+			list = append(list, t.APIKey)
+			list = slices.AppendSeq(list, maps.Values(t.Headers))
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}

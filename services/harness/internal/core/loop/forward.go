@@ -1,0 +1,116 @@
+package loop
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	"kaged.dev/pkg/compile"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/llm"
+)
+
+// unseen stands for what a child is not told.
+const unseen = "(kaged leaves out what was said here: it came of files that you cannot see.)"
+
+// lookers are the tools whose results come of the path in their input alone, and whether that is the project's folder
+// where there is none.
+var lookers = map[string]bool{
+	"file.read": false, "file.list": true, "file.create": false, "file.write": false, "edit.text": false, "edit.ast": true,
+	"search.glob": true, "search.grep": true, "search.ast": true,
+}
+
+// forwarded returns what a child with `context: parent` is given of the conversation, nil for another (H-SUP- HOOK-03):
+// the texts of the operator and of the agent. Calls of tools, their results and thinking stay behind (H-SUP-HYG-01).
+// From a call on that came to what the child cannot see, up to the next word of the operator, a notice stands for what
+// the agent said.
+func (v *invocation) forwarded(child *compile.Agent) []llm.Message {
+	if !child.ParentContext {
+		return nil
+	}
+	var said []llm.Message
+	say := func(role llm.Role, text string) {
+		said = append(said, llm.Message{Role: role, Blocks: []llm.Block{{Text: &llm.Text{Text: text}}}})
+	}
+	tainted, told := false, false
+	for i, m := range v.messages {
+		if m.Role == llm.RoleUser {
+			tainted, told = v.blind(child, i), false
+		}
+		text := textOf(m.Blocks)
+		switch {
+		case m.Role == llm.RoleTool || text == "":
+		case m.Role == llm.RoleUser || !tainted:
+			say(m.Role, text)
+		case !told:
+			told = true
+			say(m.Role, unseen)
+		}
+		tainted = tainted || slices.ContainsFunc(callsOf(m.Blocks), func(c llm.ToolCall) bool { return !v.visible(child, c) })
+	}
+	return said
+}
+
+// blind reports whether it is not known which files a message came of: those before the run may be without their tools.
+func (v *invocation) blind(child *compile.Agent, message int) bool {
+	return v.parent == nil && !v.agent.IncludeToolResults && message < v.before-1 && child.Cage != nil &&
+		!v.within(v.agent.Cage, child.Cage)
+}
+
+// visible reports whether all that a call of the agent came to lies in what a child can see.
+func (v *invocation) visible(child *compile.Agent, c llm.ToolCall) bool {
+	if child.Cage == nil || v.within(v.agent.Cage, child.Cage) {
+		return true
+	}
+	o := v.offers[c.Name]
+	name := v.canonicalName(c.Name)
+	switch {
+	case o.child != nil:
+		return v.within(o.child.Cage, child.Cage)
+	case strings.HasPrefix(name, "kaged."):
+		return true
+	}
+	whole, looks := lookers[name]
+	paths, ok := pathsOf(c.Input, whole)
+	return looks && ok && !slices.ContainsFunc(paths, func(p string) bool {
+		if !path.IsAbs(p) {
+			p = path.Join(v.start.ProjectRoot, p)
+		}
+		return child.Cage.Access(v.start.ProjectRoot, path.Clean(p)) == dsl.NoAccess
+	})
+}
+
+// within reports whether all that is seen in one cage is seen in another.
+func (v *invocation) within(inner, outer *dsl.Cage) bool {
+	return inner != nil && !slices.ContainsFunc(inner.FS, func(m dsl.Mount) bool {
+		p, ok := dsl.InProject(m.Path)
+		if ok {
+			p = path.Join(v.start.ProjectRoot, p)
+		} else {
+			p = m.Path
+		}
+		return outer.Access(v.start.ProjectRoot, path.Clean(p)) == dsl.NoAccess
+	})
+}
+
+// pathsOf returns the paths in the input of a tool that looks, of which whole says whether it needs none.
+func pathsOf(input string, whole bool) (paths []string, ok bool) {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal([]byte(input), &fields) != nil {
+		return nil, false
+	}
+	for _, key := range []string{"path", "new_path", "file_path"} {
+		if raw, there := fields[key]; there {
+			var p string
+			if json.Unmarshal(raw, &p) != nil {
+				return nil, false
+			}
+			paths = append(paths, p)
+		}
+	}
+	if len(paths) == 0 {
+		return []string{"."}, whole
+	}
+	return paths, true
+}

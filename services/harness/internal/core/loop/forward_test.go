@@ -1,0 +1,95 @@
+package loop
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/llm"
+)
+
+// said is a message with a text and calls of tools.
+func said(role llm.Role, text string, calls ...llm.ToolCall) llm.Message {
+	m := llm.Message{Role: role}
+	if text != "" {
+		m.Blocks = append(m.Blocks, llm.Block{Text: &llm.Text{Text: text}})
+	}
+	for _, c := range calls {
+		m.Blocks = append(m.Blocks, llm.Block{Call: &c})
+	}
+	return m
+}
+
+// returned are the results of calls, each of which shows its file.
+func returned(calls ...llm.ToolCall) llm.Message {
+	m := llm.Message{Role: llm.RoleTool}
+	for _, c := range calls {
+		result := llm.ToolResult{CallID: c.ID, Name: c.Name, Content: "the content of " + c.Input}
+		m.Blocks = append(m.Blocks, llm.Block{Result: &result})
+	}
+	return m
+}
+
+// A child with context: parent is given what the operator and its parent have said. Calls of tools, results and
+// thinking stay behind, and so does what the parent said of a file that the child's cage does not show, until the
+// operator's next word (H-SUP-HOOK-03, H-SUP-HYG-01, H-SUP-DEFER-01).
+func TestForwardedContext(t *testing.T) {
+	t.Parallel()
+	src := &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "project:/src"}}}
+	all := &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "project:/"}}}
+	public, secret := call("a", "file.read", `{"path":"./src/a.go"}`), call("b", "file.read", `{"path":"secret/key"}`)
+	escape := call("c", "file.read", `{"path":"src/../secret/key"}`)
+	outside := call("d", "file.read", `{"path":"/etc/passwd"}`)
+	shell, search := call("e", "shell.bash", `{"command":"cat src/a.go"}`), call("f", "search.grep", `{"pattern":"x"}`)
+	for name, c := range map[string]struct {
+		own, child *dsl.Cage
+		asked      llm.ToolCall
+		forgets    bool // the parent's history has no tools
+		want       string
+	}{
+		"what it sees":            {child: src, asked: public, want: "It is 42."},
+		"what it does not see":    {child: src, asked: secret, want: unseen},
+		"a way out":               {child: src, asked: escape, want: unseen},
+		"a file of the machine":   {child: all, asked: outside, want: unseen},
+		"a search of all":         {child: src, asked: search, want: unseen},
+		"a command":               {child: src, asked: shell, want: unseen},
+		"a command in a cage":     {own: src, child: src, asked: shell, want: "It is 42."},
+		"a command in a wide one": {own: all, child: src, asked: shell, want: unseen},
+		"a child without a cage":  {asked: outside, want: "It is 42."},
+		"tools of before unknown": {child: src, asked: public, forgets: true, want: unseen},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFamily(t, wants(asks("c1", "scout", "Look.")), says("Done."))
+			scout := f.child(f.start.Agent, "scout", says("Seen."))
+			f.start.ProjectRoot = "/home/me/project"
+			f.start.Agent.IncludeToolResults = !c.forgets
+			f.start.NoSandbox = true
+			f.start.Agent.Cage, scout.Cage, scout.ParentContext = c.own, c.child, true
+			asked := said(llm.RoleAssistant, "I look.", c.asked)
+			asked.Blocks = append([]llm.Block{{Thinking: &llm.Thinking{Text: "Hm.", Driver: "fake"}}}, asked.Blocks...)
+			f.start.History = []llm.Message{
+				said(llm.RoleUser, "What is it?"), asked, returned(c.asked), said(llm.RoleAssistant, "It is 42."),
+				said(llm.RoleUser, "Do it."),
+			}
+			f.run(t.Context())
+			first := "I look."
+			if c.forgets {
+				first = ""
+			}
+			want := []llm.Message{said(llm.RoleUser, "What is it?")}
+			answer := llm.Message{Role: llm.RoleAssistant}
+			for _, text := range []string{first, c.want} {
+				if text != "" {
+					answer.Blocks = append(answer.Blocks, llm.Block{Text: &llm.Text{Text: text}})
+				}
+			}
+			ask := said(llm.RoleUser, "Do it.")
+			ask.Blocks = append(ask.Blocks, llm.Block{Text: &llm.Text{Text: "Look."}})
+			if d := cmp.Diff(append(want, answer, ask), f.models["scout"].requests[0].Messages); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}

@@ -1,0 +1,155 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/redact"
+)
+
+// The rules of a policy, as refusals and records name them.
+const (
+	ruleTokens = "token_hard_limit"
+	ruleGates  = "content_gates"
+)
+
+// gateMarker stands for a text that a content gate keeps from a model.
+var gateMarker = redact.Marker("content-gate")
+
+// policyProcessor holds an agent's policy against its requests. It comes after the record of the request: the record
+// shows what was to be sent, and agent.policy_modified that a gate changed it.
+type policyProcessor struct {
+	run      *invocation
+	policy   *dsl.Policy
+	patterns []pattern
+	gates    rewriter
+	told     int // how many texts the gates had changed when that was recorded last
+}
+
+// pattern is a text that a gate keeps back, and what stands for it.
+type pattern struct{ text, with string }
+
+func newPolicyProcessor(v *invocation, policy *dsl.Policy) *policyProcessor {
+	p := &policyProcessor{run: v, policy: policy}
+	for _, g := range policy.ContentGates {
+		with := gateMarker
+		if g.Action == dsl.GateStrip {
+			with = ""
+		}
+		for _, text := range spellings(g.Pattern) {
+			p.patterns = append(p.patterns, pattern{text, with})
+		}
+	}
+	p.gates.text = p.gated
+	return p
+}
+
+// ProcessInput does nothing: the first step is looked at like each.
+func (p *policyProcessor) ProcessInput(context.Context, *Call) error { return nil }
+
+// ProcessInputStep applies the content gates, and then the limit of tokens. It fails with policy_violation.
+func (p *policyProcessor) ProcessInputStep(_ context.Context, call *Call) error {
+	if len(p.patterns) > 0 {
+		if err := p.gate(call); err != nil {
+			return err
+		}
+	}
+	limit := p.policy.TokenHardLimit
+	if n := p.run.estimate(requestSize(&call.Request)); limit > 0 && n > limit {
+		return violation(ruleTokens, "Token budget exceeded: %d > %d", n, limit).With("limit", limit).With("estimated", n)
+	}
+	return nil
+}
+
+// ProcessOutputChunk does nothing: a policy is about what a model is sent.
+func (p *policyProcessor) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }
+
+func violation(rule, format string, args ...any) *fault.Error {
+	f := fault.New(fault.PolicyViolation, format, args...)
+	f.Msg = "Policy violation: " + f.Msg + ". Check your project config."
+	return f.With("rule", rule)
+}
+
+// gate keeps the texts of the gates out of a request.
+func (p *policyProcessor) gate(call *Call) error {
+	req := &call.Request
+	for _, m := range req.Messages {
+		for _, b := range m.Blocks {
+			if b.Thinking != nil && len(b.Thinking.Opaque) > 0 && p.holds(b.Thinking.Text) {
+				return violation(ruleGates, "The model's own thinking holds a text that it must not see, and cannot be changed")
+			}
+		}
+	}
+	changed := 0
+	messages := p.gates.messages(req.Messages)
+	for i := range messages {
+		if !sameBlocks(messages[i].Blocks, req.Messages[i].Blocks) {
+			changed++
+		}
+	}
+	system := make([]string, len(req.System))
+	for i, text := range req.System {
+		if system[i] = p.gated(text); system[i] != text {
+			changed++
+		}
+	}
+	note := p.gated(req.Note)
+	if note != req.Note {
+		changed++
+	}
+	req.Messages, req.System, req.Note = messages, system, note
+	if changed == p.told {
+		return nil
+	}
+	p.told = changed
+	return p.record(call, changed)
+}
+
+// record tells how many texts of a request were changed, and the hash of its items as they are sent.
+func (p *policyProcessor) record(call *Call, changed int) error {
+	v := p.run
+	payload := map[string]any{
+		"run_id": v.start.RunID, "session_id": v.start.SessionID, "step": call.Step, "rule": ruleGates, "texts": changed,
+		"hash": chain("", requestItems(call)),
+	}
+	if v.id != "" {
+		payload["invocation_id"] = v.id
+	}
+	return v.emit(contract.NewRecord(contract.PolicyModified, v.agent.Path, payload))
+}
+
+// gated returns a text without those that the gates keep back.
+func (p *policyProcessor) gated(text string) string {
+	for _, k := range p.patterns {
+		// What is left of a text may hold it again.
+		for again := true; again; again = k.with == "" && strings.Contains(text, k.text) {
+			text = strings.ReplaceAll(text, k.text, k.with)
+		}
+	}
+	return text
+}
+
+func (p *policyProcessor) holds(text string) bool {
+	return slices.ContainsFunc(p.patterns, func(k pattern) bool { return strings.Contains(text, k.text) })
+}
+
+// spellings returns a text as it is, and as it stands in JSON, with and without the escapes for HTML, where that
+// differs.
+func spellings(text string) []string {
+	html, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // any string has a JSON form
+	}
+	list := []string{text}
+	for _, escaped := range [][]byte{canonical(text), html} {
+		if s := string(escaped[1 : len(escaped)-1]); !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}

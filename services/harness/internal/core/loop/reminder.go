@@ -1,0 +1,72 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/llm"
+)
+
+// todoTool is the tool whose results show the todos.
+const todoTool = "kaged.todo"
+
+// maxReminded is how many bytes of a todo a reminder has.
+const maxReminded = 150
+
+// reminder reminds an agent of the open todos of its issue, at each step but the one that follows a result of
+// kaged.todo. The reminder is the note of the request: it is no part of the conversation, so compaction leaves it.
+type reminder struct{ *invocation }
+
+// ProcessInput implements [Processor].
+func (*reminder) ProcessInput(context.Context, *Call) error { return nil }
+
+// ProcessInputStep implements [Processor].
+func (r *reminder) ProcessInputStep(_ context.Context, call *Call) error {
+	if r.todos.Open > 0 && !r.shown(call.Request.Messages) {
+		call.Request.Note = reminderOf(r.toolContext.Issue, r.todos)
+	}
+	return nil
+}
+
+// ProcessOutputChunk implements [Processor].
+func (*reminder) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }
+
+// shown reports whether the last turn holds a result of kaged.todo.
+func (r *reminder) shown(messages []llm.Message) bool {
+	if len(messages) == 0 || messages[len(messages)-1].Role != llm.RoleTool {
+		return false
+	}
+	for _, b := range messages[len(messages)-1].Blocks {
+		if b.Result == nil {
+			continue
+		}
+		if name := r.canonicalName(b.Result.Name); name == todoTool || strings.HasPrefix(name, todoTool+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// reminderOf returns todos as a checklist.
+func reminderOf(issue int64, t contract.OpenTodos) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Open todos of issue #%d", issue)
+	if len(t.Shown) < t.Open {
+		fmt.Fprintf(&b, " (%d of %d)", len(t.Shown), t.Open)
+	}
+	b.WriteString("; kaged.todo changes them:")
+	for _, todo := range t.Shown {
+		mark := "[ ]"
+		if todo.Working {
+			mark = "[>]"
+		}
+		fmt.Fprintf(&b, "\n- %s %s", mark, clip.JSON(valid(todo.Content), maxReminded))
+		if todo.Criterion {
+			b.WriteString(" (criterion)")
+		}
+	}
+	return b.String()
+}
