@@ -106,6 +106,70 @@ func TestTheBudgetOfASession(t *testing.T) {
 	}
 }
 
+// A session's time of work ends the run that uses it up, whatever that is at, and keeps later ones from asking a model.
+// A larger budget lets them.
+func TestTheTimeOfASession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("one")
+	s := n.session("ada")
+	if _, err := n.budgeted("ada", s, map[string]any{"walltime_ms": 3_600_000}); err != nil {
+		t.Fatal(err)
+	}
+	w.harness.expect(func(p *play) {
+		p.model()
+		if g := p.claims(1, 1); g.GetError() != nil {
+			t.Errorf("at the beginning: %v", g)
+		}
+		p.settles(1, 1, false)
+		if _, err := n.budgeted("ada", s, map[string]any{"walltime_ms": 1}); err != nil {
+			t.Error(err)
+		}
+		if g := p.claims(2, 1); fault.FromProto(g.GetError()).Code != fault.BudgetExceeded {
+			t.Errorf("when the time is over: %v", g)
+		}
+		p.hang()
+		p.finish(&harnessv1.RunFinished{
+			Outcome: harnessv1.Outcome_OUTCOME_CANCELLED, StopReason: harnessv1.StopReason_STOP_REASON_ABORTED,
+		})
+	})
+	run := n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
+	f := fault.FromProto(run.GetError())
+	if run.GetOutcome() != "failed" || f.Code != fault.BudgetExceeded || f.Details["scope"] != "session" ||
+		f.Details["resource"] != "walltime" || f.Msg != "The session's budget of 1ms is used up: 1ms spent." {
+		t.Errorf("the run = %v", run)
+	}
+	if b := n.get("ada", s).GetBudget(); b.GetSpent().GetWalltimeMs() < 1 || b.GetLimit().GetWalltimeMs() != 1 {
+		t.Errorf("the session shows %v", b)
+	}
+	if records := n.recorded("ada", s); times(records, "budget.refused") != 1 {
+		t.Errorf("records = %v", records)
+	}
+	answers := make(chan *harnessv1.CallGranted, 2)
+	again := func(p *play) {
+		p.model()
+		answers <- p.claims(1, 1)
+		p.complete(0)
+	}
+	w.harness.expect(again)
+	n.run("ada", s, n.post("ada", s, "Again.").GetRunId())
+	if g := <-answers; fault.FromProto(g.GetError()).Code != fault.BudgetExceeded || g.GetWaits() {
+		t.Errorf("when the time is over: %v", g)
+	}
+	if _, err := n.budgeted("ada", s, map[string]any{"walltime_ms": 3_600_000}); err != nil {
+		t.Fatal(err)
+	}
+	w.harness.expect(again)
+	n.run("ada", s, n.post("ada", s, "And again.").GetRunId())
+	if g := <-answers; g.GetError() != nil {
+		t.Errorf("with more time: %v", g)
+	}
+	events := strings.Join(w.await(s, "events", "session.state"), "\n")
+	if !strings.Contains(events, `"scope":"session","limit":{"walltime_ms":3600000}`) {
+		t.Errorf("events = %v", events)
+	}
+}
+
 // What is no budget is refused, field by field.
 func TestNoBudgetOfASession(t *testing.T) {
 	t.Parallel()
@@ -115,6 +179,7 @@ func TestNoBudgetOfASession(t *testing.T) {
 	for name, budget := range map[string]map[string]any{
 		"empty": {}, "zero": {"usd": 0}, "a part of a token": {"tokens": 1.5}, "a text": {"calls": "9"}, "unknown": {"eur": 5},
 		"a word": {"usd": 1, "unpriced": "maybe"}, "no limit": {"unpriced": "allow"},
+		"no time": {"walltime_ms": 0}, "a time in words": {"walltime_ms": "30m"},
 	} {
 		if _, err := n.budgeted("ada", s, budget); !errors.Is(err, fault.ValidationFailed) {
 			t.Errorf("%s: %v", name, err)

@@ -419,7 +419,10 @@ func workBelow(p *play) {
 	wr, te := p.delegate()
 	te.turn(1, true, text("Looking."), call("t1", "agent-helper", `{"prompt":"Help."}`))
 	he := p.below(nested).agent(tester, "t1", "helper", helperPath, "Help.")
-	he.turn(1, true, text("I help."), call("h1", "file.write", `{}`))
+	he.turn(1, true, text("I help."), call("h0", "file.write", `{}`))
+	he.wrote(1, "h0", "./b.go")
+	he.done(1)
+	he.turn(2, true, call("h1", "file.write", `{}`))
 	wr.turn(1, true, text("Written."))
 	wr.ended(harnessv1.Outcome_OUTCOME_COMPLETED, "Written.", writerPath, 1, nil)
 	p.result(1, "c1", "agent-writer", `{"outcome":"completed","text":"Written."}`)
@@ -432,14 +435,14 @@ func cutOff(t *testing.T, w *world, n *node, s string, run *apiv1.Run) {
 		t.Errorf("run = %v", run)
 	}
 	// 12 tokens for each turn of those that were cut off, 10 that the writer reported.
-	if run.GetTokensIn() != 12+12+12+10 {
+	if run.GetTokensIn() != 12+12+12+12+10 {
 		t.Errorf("the run has %d tokens", run.GetTokensIn())
 	}
 	states := map[string]string{}
 	for _, i := range run.GetSubagentInvocations() {
 		states[i.GetInvocationId()] = fmt.Sprint(i.GetState(), i.GetSteps())
 	}
-	for id, want := range map[string]string{writer: "completed1", tester: "failed1", nested: "failed1"} {
+	for id, want := range map[string]string{writer: "completed1", tester: "failed1", nested: "failed2"} {
 		if states[id] != want {
 			t.Errorf("%s is %s, want %s", id, states[id], want)
 		}
@@ -467,12 +470,17 @@ func cutOff(t *testing.T, w *world, n *node, s string, run *apiv1.Run) {
 	var answer struct {
 		InvocationID, Outcome, Text string
 		Steps                       int
+		FilesChanged                []string `json:"files_changed"`
 		Error                       struct{ Code string }
 	}
 	if len(answers) != 2 || !strings.Contains(answers[0], "Written.") || json.Unmarshal([]byte(answers[1]),
 		&answer) != nil ||
 		answer.Outcome != "failed" || answer.Text != "Looking." || answer.Error.Code != "interrupted" || answer.Steps != 1 {
 		t.Errorf("the root's calls are answered with %q", answers)
+	}
+	// The tester is told to have changed what the helper below it has.
+	if !slices.Equal(answer.FilesChanged, []string{"./b.go"}) {
+		t.Errorf("the tester's caller is told of the files %q", answer.FilesChanged)
 	}
 	resp, err := n.Audit.QueryAudit(as(t, "ada"), &apiv1.QueryAuditRequest{Session: s, EventType: "tool.interrupted"})
 	if err != nil || len(resp.GetItems()) != 1 ||

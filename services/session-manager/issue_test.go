@@ -2,12 +2,17 @@ package sessionmanager
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 )
@@ -24,9 +29,68 @@ func (issueService) GetIssue(_ context.Context, req *apiv1.GetIssueRequest) (*ap
 	return &apiv1.GetIssueResponse{Issue: &apiv1.IssueDetail{Number: req.GetNumber()}}, nil
 }
 
+// issueTools has todos of issue 3 of ada's project music, which are counted down as they are asked for.
+type issueTools struct {
+	issuev1.UnimplementedIssueToolServiceServer
+	left *atomic.Int32
+}
+
+func (s issueTools) RemindTodos(
+	ctx context.Context, req *issuev1.RemindTodosRequest,
+) (*issuev1.RemindTodosResponse, error) {
+	if ident.CallerFrom(ctx).UserID != "ada" || req.GetProjectId() != "music" || req.GetNumber() != 3 {
+		return &issuev1.RemindTodosResponse{}, nil
+	}
+	left := s.left.Add(-1)
+	if left < 0 {
+		return nil, fault.New(fault.Unavailable, "The issues are away.")
+	}
+	return &issuev1.RemindTodosResponse{Open: left, Todos: []*issuev1.ToolTodo{
+		{Content: "look", Status: "in_progress", Kind: "step"}, {Content: "it works", Status: "pending", Kind: "criterion"},
+	}}, nil
+}
+
 func issuesTo9(t testing.TB) grpc.ClientConnInterface {
-	conn, _ := serve(t, func(s grpc.ServiceRegistrar) { issuev1.RegisterIssueServiceServer(s, issueService{}) })
+	conn, _ := serve(t, func(s grpc.ServiceRegistrar) {
+		issuev1.RegisterIssueServiceServer(s, issueService{})
+		left := new(atomic.Int32)
+		left.Store(9)
+		issuev1.RegisterIssueToolServiceServer(s, issueTools{left: left})
+	})
 	return conn
+}
+
+// A run on an issue is given its open todos, at its start and with the results of each step of the root agent as they
+// are then; while they cannot be had it goes on without. T-TODO-STICKY-01, -04.
+func TestARunIsGivenTheOpenTodos(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.bound("ada", 3)
+	var got []int32
+	w.harness.expect(func(p *play) {
+		got = append(got, p.start.GetOpenTodos().GetOpen())
+		if shown := p.start.GetOpenTodos().GetShown(); len(shown) != 2 || !shown[0].GetWorking() || shown[0].GetCriterion() ||
+			shown[1].GetContent() != "it works" || !shown[1].GetCriterion() {
+			t.Errorf("given %v", shown)
+		}
+		p.model()
+		for step := int32(1); step <= 9; step++ {
+			id := fmt.Sprint("c", step)
+			if turn := p.turn(step, true, call(id, "file.read", "{}")); turn.GetOpenTodos() != nil {
+				t.Errorf("a turn came with %v", turn.GetOpenTodos())
+			}
+			p.tool(step, id, "file.read", "{}", "text")
+			got = append(got, p.done(step).GetOpenTodos().GetOpen())
+		}
+		p.complete(9)
+	})
+	if run := n.run("ada", s, n.post("ada", s, "go").GetRunId()); run.GetOutcome() != "completed" {
+		t.Errorf("the run %v", run)
+	}
+	if want := []int32{8, 7, 6, 5, 4, 3, 2, 1, 0, 0}; !slices.Equal(got, want) {
+		t.Errorf("told of %d, want %d", got, want)
+	}
 }
 
 // bound creates a session that works on an issue.
@@ -103,4 +167,47 @@ func TestOneRunWorksOnAnIssue(t *testing.T) {
 	close(release)
 	one.run("ada", first, run)
 	two.run("ada", second, two.post("ada", second, "go").GetRunId())
+}
+
+// A changed issue is shown to each session of its project on each replica, and to no session of another project or
+// another operator. A-WS-EV-08, -09.
+func TestChangedIssuesAreShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, two := w.start("a"), w.start("b")
+	first, second, hers := one.session("ada"), two.session("ada"), two.session("eve")
+	one.attach("ada", first, false)
+	two.attach("ada", second, false)
+	two.attach("eve", hers, false)
+	conn := w.nats.Connect(t)
+	tell := func(owner, project string, number int64, created bool) {
+		t.Helper()
+		data, err := proto.Marshal(&issuev1.IssueChanged{
+			OwnerUserId: owner, ProjectId: project, Number: number, Created: created,
+		})
+		if err == nil {
+			err = conn.Notify(t.Context(), "issues.changed", data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := conn.Notify(t.Context(), "issues.changed", []byte("no message")); err != nil {
+		t.Fatal(err)
+	}
+	tell("ada", "noise", 8, true)
+	tell("ada", "music", 7, true)
+	tell("ada", "music", 7, false)
+	tell("eve", "music", 1, false)
+	for _, session := range []string{first, second} {
+		got := w.await(session, "events", "issue.updated")
+		want := []string{`issue.created {"project_id":"music","number":7}`, `issue.updated {"project_id":"music","number":7}`}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	want := []string{`issue.updated {"project_id":"music","number":1}`}
+	if got := w.await(hers, "events", "issue.updated"); !slices.Equal(got, want) {
+		t.Errorf("another operator's session got %q", got)
+	}
 }

@@ -374,6 +374,20 @@ func (p *play) tool(step int32, id, name, input, output string) {
 	}}})
 }
 
+// wrote reports a call of file.write.
+func (p *play) wrote(step int32, id, path string) {
+	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolCall{ToolCall: &harnessv1.ToolCallStarted{
+		Step: step, Call: &harnessv1.ToolCall{Id: id, Name: "file.write", Input: "{}"},
+	}}})
+	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolResult{ToolResult: &harnessv1.ToolCallFinished{
+		Step: step, Result: &harnessv1.ToolResult{ToolCallId: id, Name: "file.write", Content: "{}"}, Input: "{}",
+		Audit: []*commonv1.AuditRecord{{
+			EventType: "file.written", Ts: 1700000000001, AgentPath: "primary",
+			Payload: &structpb.Struct{Fields: map[string]*structpb.Value{"path": structpb.NewStringValue(path)}},
+		}},
+	}}})
+}
+
 // done reports the end of a step and waits until its results are stored.
 func (p *play) done(step int32) *harnessv1.StepStored {
 	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_StepDone{StepDone: &harnessv1.StepDone{Step: step}}})

@@ -35,7 +35,7 @@ type Projects struct {
 func New(cfg Config, deps Deps) *Projects {
 	kept := store.NewProjects(deps.DB)
 	return &Projects{projects.New(projects.Deps{
-		Registry: kept, Approvals: kept, Contents: kept, Config: deps.Local, Workspace: deps.Workspace,
+		Registry: kept, Approvals: kept, Contents: kept, History: kept, Config: deps.Local, Workspace: deps.Workspace,
 		Log: deps.Log, Version: deps.Version,
 		Bounds: projects.Bounds{Prompts: cfg.MaxPrompts, Files: cfg.ProjectFiles, PromptCache: cfg.PromptCache},
 	})}
@@ -44,5 +44,6 @@ func New(cfg Config, deps Deps) *Projects {
 // Register adds the context's services. Projects are unregistered by the saga.
 func (p *Projects) Register(r grpc.ServiceRegistrar, unregister *unregister.Saga) {
 	sessionmanagerv1.RegisterProjectServiceServer(r, server.New(p.Registry, unregister))
+	sessionmanagerv1.RegisterDslServiceServer(r, server.NewDSL(p.Registry))
 	sessionmanagerv1.RegisterRegistryServiceServer(r, server.NewRegistry(p.Registry))
 }

@@ -21,6 +21,7 @@ import (
 	"kaged.dev/services/session-manager/internal/adapter/metered"
 	"kaged.dev/services/session-manager/internal/adapter/sessionmanager"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 	"kaged.dev/services/session-manager/internal/sessions/core/live"
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
@@ -63,12 +64,22 @@ type Sessions struct {
 // New returns the context. Nothing is started.
 func New(cfg Config, deps Deps) *Sessions {
 	kept := store.NewSessions(deps.DB)
-	stream := jetstream.New(jetstream.Config{Conn: deps.NATS, Frames: cfg.frames()}, deps.Log)
-	registry := live.NewRegistry(live.Deps{
+	tracker := issues.New(deps.Issue)
+	var registry *live.Registry
+	stream := jetstream.New(jetstream.Config{
+		Conn: deps.NATS, Frames: cfg.frames(),
+		Listen: func(ctx context.Context, conn *bus.Conn) error {
+			return issues.Listen(ctx, conn, deps.Log, func(owner string, p frames.IssueChanged) {
+				registry.Show(owner, p.ProjectID, p)
+			})
+		},
+	}, deps.Log)
+	registry = live.NewRegistry(live.Deps{
 		Config: cfg.live(), Self: deps.Self, Store: metered.Store(kept, deps.Telemetry),
 		Stream: metered.Stream(stream, deps.Telemetry), Projects: deps.Projects, Log: deps.Log,
 		Runs: runs.Deps{
 			Harness:  harness.New(deps.Harness, cfg.HarnessTimeout.D(), deps.NoSandbox, deps.Telemetry),
+			Issues:   tracker,
 			Renderer: framejson.Renderer{}, Config: deps.Local, Log: deps.Log,
 			HoldBack: cfg.HoldBack.D(), CancelGrace: cfg.CancelGrace.D(),
 			ApprovalTimeout: cfg.ApprovalTimeout.D(), Resumptions: cfg.ResumeLimit,
@@ -81,7 +92,7 @@ func New(cfg Config, deps Deps) *Sessions {
 			AttachWait: cfg.AttachWait.D(), Farewell: cfg.Farewell.D(),
 		},
 		Store: kept, Live: registry, Projects: deps.Projects, Tools: deps.Tools,
-		Issues: issues.New(deps.Issue), Peers: sessionmanager.New(deps.Dial),
+		Issues: tracker, Peers: sessionmanager.New(deps.Dial),
 		Renderer: framejson.Renderer{}, Log: deps.Log,
 	})
 	deps.Telemetry.Observe(telemetry.Leases, func() float64 { return float64(registry.Count()) })

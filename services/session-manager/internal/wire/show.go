@@ -2,6 +2,8 @@
 package wire
 
 import (
+	"time"
+
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/contract"
@@ -38,7 +40,7 @@ func cost(c *llm.Cost) *apiv1.Cost {
 }
 
 // BudgetLimit returns a limit as clients are shown it: without what is not bounded.
-func BudgetLimit(a contract.Amount) *apiv1.BudgetLimit {
+func BudgetLimit(a contract.Amount, walltime time.Duration) *apiv1.BudgetLimit {
 	out := &apiv1.BudgetLimit{}
 	if a.NanoUSD > 0 {
 		out.Usd = proto.Float64(a.USD())
@@ -49,10 +51,22 @@ func BudgetLimit(a contract.Amount) *apiv1.BudgetLimit {
 	if a.Calls > 0 {
 		out.Calls = &a.Calls
 	}
+	if walltime > 0 {
+		out.WalltimeMs = proto.Int64(walltime.Milliseconds())
+	}
 	return out
 }
 
 // BudgetUse returns a use of models as clients are shown it.
 func BudgetUse(a contract.Amount) *apiv1.BudgetUse {
 	return &apiv1.BudgetUse{Usd: a.USD(), Tokens: a.Tokens, Calls: a.Calls}
+}
+
+// BudgetSpent is [BudgetUse] of a budget, with the time of work if that has a limit.
+func BudgetSpent(a contract.Amount, walltime, worked time.Duration) *apiv1.BudgetUse {
+	out := BudgetUse(a)
+	if walltime > 0 {
+		out.WalltimeMs = proto.Int64(worked.Milliseconds())
+	}
+	return out
 }

@@ -112,6 +112,11 @@ func message(p frames.Payload) proto.Message {
 			ApprovalId: p.ApprovalID, RunId: p.RunID, InvocationId: p.InvocationID, ToolCallId: name(p.ToolCallID), State: p.State,
 			ResolvedBy: unlessEmpty(name(p.ResolvedBy)), Comment: cut(p.Comment, errorShare), ResolvedAt: p.ResolvedAt,
 		}
+	case frames.IssueChanged:
+		if p.Created {
+			return &apiv1.IssueCreated{ProjectId: name(p.ProjectID), Number: p.Number}
+		}
+		return &apiv1.IssueUpdated{ProjectId: name(p.ProjectID), Number: p.Number}
 	case frames.SessionState:
 		return &apiv1.SessionStateChanged{State: p.State, BlockedReason: p.BlockedReason}
 	}
@@ -131,10 +136,13 @@ func told(p frames.Told) proto.Message {
 			RunId: p.RunID, InvocationId: p.InvocationID, AgentPath: name(e.Audit.Agent), At: e.Attempt.At, Target: cut(e.Attempt.Target, targetShare),
 			Allowed: e.Attempt.Allowed, Rule: cut(e.Attempt.Rule, targetShare), Count: e.Attempt.Count,
 		}
+	case contract.DebugEvent:
+		return debug(p.RunID, e)
 	case contract.BudgetState:
 		return &apiv1.BudgetState{
 			RunId: p.RunID, InvocationId: p.InvocationID, Scope: name(string(e.Scope)), AgentPath: name(e.Agent),
-			Limit: wire.BudgetLimit(e.Limit), Spent: wire.BudgetUse(e.Spent), Reserved: wire.BudgetUse(e.Reserved),
+			Limit: wire.BudgetLimit(e.Limit, e.Walltime), Spent: wire.BudgetSpent(e.Spent, e.Walltime, e.Worked),
+			Reserved: wire.BudgetUse(e.Reserved),
 		}
 	}
 	return nil

@@ -225,6 +225,40 @@ func TestPayloads(t *testing.T) {
 			frames.Events, "run.cage",
 			`{"run_id":"r","agent_path":"p","cage_status":"caged","invocation_id":"i"}`,
 		},
+		{
+			debugged(contract.DebugEvent{Running: &contract.DebugRunning{Runtime: "go", Program: "./x", Moved: moved}}),
+			frames.Events, "debug.session",
+			`{"run_id":"r","invocation_id":"i","agent_path":"p","debug_session_id":"d","runtime":"go","program":"./x",` +
+				`"moved":{"action":"step_over","operator_id":"o","at":4},"at":5}`,
+		},
+		{
+			debugged(contract.DebugEvent{Stop: &contract.DebugStop{
+				Reason: "breakpoint", Text: "here", Thread: 1, BreakpointID: 2,
+				Frames: []contract.DebugFrame{{ID: 0, Name: "main.main", Path: "./x/main.go", Line: 7, Column: 2}},
+				Locals: []contract.DebugVariable{{Name: "n", Value: "3", Type: "int", Reference: 4}},
+				Source: []contract.DebugLine{{Line: 7, Text: "n := 3"}},
+			}}),
+			frames.Events, "debug.stopped",
+			`{"run_id":"r","invocation_id":"i","agent_path":"p","debug_session_id":"d","stopped_reason":"breakpoint","text":"here",` +
+				`"thread_id":1,"breakpoint_id":2,"location":{"id":0,"name":"main.main","path":"./x/main.go","line":7,"column":2},` +
+				`"frames":[{"id":0,"name":"main.main","path":"./x/main.go","line":7,"column":2}],` +
+				`"locals":[{"name":"n","value":"3","type":"int","variables_reference":4}],"source":[{"line":7,"text":"n := 3"}],"at":5}`,
+		},
+		{
+			debugged(contract.DebugEvent{Output: &contract.DebugOutput{Text: "Hi.\n", From: 3, Next: 7, Omitted: 3}}),
+			frames.Output, "debug.output",
+			`{"run_id":"r","invocation_id":"i","debug_session_id":"d","text":"Hi.\n","from":3,"next":7,"omitted":3}`,
+		},
+		{
+			debugged(contract.DebugEvent{End: &contract.DebugEnd{Reason: contract.DebugCrash, ExitCode: new(2)}}),
+			frames.Events, "debug.ended",
+			`{"run_id":"r","invocation_id":"i","agent_path":"p","debug_session_id":"d","reason":"crash","exit_code":2,"at":5}`,
+		},
+		{
+			frames.IssueChanged{ProjectID: "p", Number: 7, Created: true},
+			frames.Events, "issue.created", `{"project_id":"p","number":7}`,
+		},
+		{frames.IssueChanged{ProjectID: "p", Number: 7}, frames.Events, "issue.updated", `{"project_id":"p","number":7}`},
 		{frames.SessionState{State: "idle"}, frames.Events, "session.state", `{"state":"idle"}`},
 		{
 			frames.SessionState{State: "idle", BlockedReason: "provider_unreachable"},
@@ -246,6 +280,14 @@ func TestPayloads(t *testing.T) {
 			t.Errorf("no payload here is a %s, which the contract has", kind.Name)
 		}
 	}
+}
+
+var moved = &contract.DebugMove{Action: "step_over", Operator: "o", At: 4}
+
+// debugged is a change in a debug session of an agent below the root.
+func debugged(e contract.DebugEvent) frames.Payload {
+	e.ID, e.Invocation, e.Agent, e.At = "d", "i", "p", 5
+	return frames.Told{RunID: "r", InvocationID: "i", Event: e}
 }
 
 // A delta is written as every other payload would be.

@@ -115,7 +115,7 @@ func (h *Harness) start(s runs.Start, compiled *harnessv1.CompiledProject) *harn
 		RunId: s.Run.ID, SessionId: s.Session.ID, MessageId: s.Run.MessageID, ProjectId: s.Session.ProjectID, OperatorId: s.Session.Owner,
 		RequestId: s.RequestID, Compiled: compiled, Prompts: s.Inputs.Prompts, Routes: harnesswire.Routes(s.Routes), ProjectRoot: s.Session.ProjectPath,
 		Workspace: s.Session.Workspace, NoSandbox: h.noSandbox, DefaultTools: harnesswire.Switches(s.Inputs.Config.ToolRules()),
-		AuditHead: harnesswire.AuditHead(s.Session.AuditHead), IssueNumber: s.Run.Issue,
+		AuditHead: harnesswire.AuditHead(s.Session.AuditHead), IssueNumber: s.Run.Issue, OpenTodos: harnesswire.OpenTodos(s.Todos),
 		LiveAgents: int32(s.Inputs.Config.Limits().LiveAgents), Metered: s.Metered(),
 	}
 	steps := s.Session.Overrides.MaxSteps

@@ -179,7 +179,8 @@ func TestRun(t *testing.T) {
 		t.Errorf("retry = %#v", r)
 	}
 	for _, err := range []error{
-		stream.Stored(runs.Half{Step: 1}, nil), stream.Stored(runs.Half{Step: 1, Results: true}, nil),
+		stream.Stored(runs.Half{Step: 1}, nil, contract.OpenTodos{}),
+		stream.Stored(runs.Half{Step: 1, Results: true}, nil, contract.OpenTodos{}),
 		stream.Decide("a", contract.Decision{Verdict: contract.Denied, Comment: "no"}), stream.Cancel("enough"),
 	} {
 		if err != nil {

@@ -118,9 +118,10 @@ func (s *stream) Go() error {
 }
 
 // Stored implements [runs.Stream].
-func (s *stream) Stored(half runs.Half, changed map[string]contract.Route) error {
+func (s *stream) Stored(half runs.Half, changed map[string]contract.Route, todos contract.OpenTodos) error {
 	stored := &harnessv1.StepStored{
 		InvocationId: half.InvocationID, Step: int32(half.Step), Part: harnessv1.StepPart_STEP_PART_TURN, Routes: harnesswire.Routes(changed),
+		OpenTodos: harnesswire.OpenTodos(todos),
 	}
 	if half.Results {
 		stored.Part = harnessv1.StepPart_STEP_PART_RESULTS

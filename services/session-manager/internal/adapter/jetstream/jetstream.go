@@ -19,6 +19,8 @@ import (
 type Config struct {
 	Conn   bus.Config
 	Frames bus.FramesConfig
+	// Listen begins to listen on a new connection; nil listens to no notices.
+	Listen func(context.Context, *bus.Conn) error
 }
 
 // Stream implements [frames.Stream]. Before [Stream.Run] has connected, and while NATS is away, it fails with unavailable.
@@ -62,6 +64,9 @@ func (s *Stream) connect(ctx context.Context) (*connection, error) {
 		return nil, err
 	}
 	f, err := bus.OpenFrames(ctx, conn, s.cfg.Frames)
+	if err == nil && s.cfg.Listen != nil {
+		err = s.cfg.Listen(ctx, conn)
+	}
 	if err != nil {
 		conn.Close()
 		return nil, err

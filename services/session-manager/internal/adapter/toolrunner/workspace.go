@@ -38,6 +38,20 @@ func (w *Workspaces) ReadProject(
 	return folder, nil
 }
 
+// WriteProject implements projects.Workspace.
+func (w *Workspaces) WriteProject(
+	ctx context.Context, workspace, root, path string, content []byte, was string,
+) (string, error) {
+	client, err := w.open(workspace)
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.WriteProject(ctx, &toolrunnerv1.WriteProjectRequest{
+		Root: root, Path: path, Content: content, WasSha256: was,
+	})
+	return resp.GetSha256(), err
+}
+
 // Catalogue implements projects.Workspace.
 func (w *Workspaces) Catalogue(ctx context.Context, workspace string) (catalogue.Tools, error) {
 	client, err := w.open(workspace)

@@ -16,11 +16,17 @@ type Registry struct {
 // NewRegistry returns the Registry of the projects.
 func NewRegistry(registry *projects.Service) *Registry { return &Registry{projects: registry} }
 
-// CheckProject fails unless the operator has registered the project.
+// CheckProject fails unless the operator has registered the project and it declares the workflow.
 func (r *Registry) CheckProject(ctx context.Context,
 	req *sessionmanagerv1.CheckProjectRequest,
 ) (*sessionmanagerv1.CheckProjectResponse, error) {
-	if err := r.projects.Known(ctx, owner(ctx), req.GetId()); err != nil {
+	var err error
+	if name := req.GetWorkflow(); name != "" {
+		err = r.projects.Declares(ctx, owner(ctx), req.GetId(), name)
+	} else {
+		err = r.projects.Known(ctx, owner(ctx), req.GetId())
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &sessionmanagerv1.CheckProjectResponse{}, nil

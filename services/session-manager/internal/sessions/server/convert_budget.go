@@ -2,6 +2,7 @@ package server
 
 import (
 	"math"
+	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -16,9 +17,11 @@ import (
 
 // budget returns a session's budget with its use.
 func budget(b contract.Budget, u record.Use) *apiv1.SessionBudget {
-	out := &apiv1.SessionBudget{Spent: wire.BudgetUse(u.Spent()), Reserved: wire.BudgetUse(u.Reserved)}
+	out := &apiv1.SessionBudget{
+		Spent: wire.BudgetSpent(u.Spent(), b.Walltime, u.Worked), Reserved: wire.BudgetUse(u.Reserved),
+	}
 	if b.Set() {
-		out.Limit = wire.BudgetLimit(b.Limit)
+		out.Limit = wire.BudgetLimit(b.Limit, b.Walltime)
 		if b.AllowUnpriced {
 			out.Limit.Unpriced = "allow"
 		}
@@ -30,6 +33,9 @@ func budget(b contract.Budget, u record.Use) *apiv1.SessionBudget {
 	}
 	return out
 }
+
+// maxWalltime is the longest budget in time, in milliseconds.
+const maxWalltime = int64(dsl.MaxBudgetWalltime / time.Millisecond)
 
 // budgetField reads a budget that may be null. It fails with validation_failed for a value of another form.
 func budgetField(v *structpb.Value) (sessions.Field[contract.Budget], error) {
@@ -54,8 +60,14 @@ func budgetField(v *structpb.Value) (sessions.Field[contract.Budget], error) {
 			b.Limit.NanoUSD = dsl.Nano(n.NumberValue)
 		case key == "usd":
 			return f, check.Field(field+"."+key, "budget.usd must be a number from 0.000001 to %d.", dsl.MaxBudgetUSD)
+		case key == "walltime_ms" && isNumber && n.NumberValue >= 1 && n.NumberValue <= float64(maxWalltime) &&
+			n.NumberValue == math.Trunc(n.NumberValue):
+			b.Walltime = time.Duration(n.NumberValue) * time.Millisecond
+		case key == "walltime_ms":
+			return f, check.Field(field+"."+key, "budget.walltime_ms must be a whole number from 1 to %d.",
+				maxWalltime)
 		case key != "tokens" && key != "calls":
-			return f, check.Field(field, "budget has usd, tokens, calls and unpriced.")
+			return f, check.Field(field, "budget has usd, tokens, calls, walltime_ms and unpriced.")
 		case !isNumber || n.NumberValue < 1 || n.NumberValue > dsl.MaxBudgetTokens || n.NumberValue != math.Trunc(n.NumberValue):
 			return f, check.Field(field+"."+key, "budget.%s must be a whole number from 1 to %d.", key, dsl.MaxBudgetTokens)
 		case key == "tokens":
@@ -65,7 +77,7 @@ func budgetField(v *structpb.Value) (sessions.Field[contract.Budget], error) {
 		}
 	}
 	if !b.Set() {
-		return f, check.Field(field, "budget needs at least one of usd, tokens and calls; null clears it.")
+		return f, check.Field(field, "budget needs at least one of usd, tokens, calls and walltime_ms; null clears it.")
 	}
 	f.Value = &b
 	return f, nil

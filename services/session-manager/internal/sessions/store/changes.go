@@ -199,6 +199,11 @@ func queueRun(ctx context.Context, q *db.Queries, c record.Change) error {
 			return err
 		}
 	}
+	if c.Worked != nil {
+		if err := q.NoteWorked(ctx, c.Worked.Time.Milliseconds(), c.Worked.RunID); err != nil {
+			return err
+		}
+	}
 	if c.EndRun != nil {
 		return q.EndRun(ctx, endParams(*c.EndRun, c.At))
 	}

@@ -151,6 +151,15 @@ func queueInvocations(ctx context.Context, q *db.Queries, c record.Change) error
 			return err
 		}
 	}
+	for _, f := range c.Files {
+		files, err := texts(f.Changed)
+		if err != nil {
+			return err
+		}
+		if err := q.SetInvocationFiles(ctx, files, f.ID); err != nil {
+			return err
+		}
+	}
 	for _, i := range c.Ended {
 		files, err := texts(i.FilesChanged)
 		if err != nil {

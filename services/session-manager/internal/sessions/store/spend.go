@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/postgres/database"
@@ -31,7 +32,7 @@ func (s *Sessions) Reserve(ctx context.Context, f lease.Fence, c record.Claim) (
 		}
 		budget := budgetFromText(held.Budget)
 		if budget.Set() {
-			use, err := sessionUse(ctx, q, c.Owner, c.SessionID)
+			use, err := sessionUse(ctx, q, c.Owner, c.SessionID, c.RunID)
 			if err != nil {
 				return err
 			}
@@ -52,8 +53,9 @@ func (s *Sessions) Reserve(ctx context.Context, f lease.Fence, c record.Claim) (
 	return v, refused(f, lost(err))
 }
 
-// sessionUse reads the reservations before the sums: a call that is settled in between counts twice, not never.
-func sessionUse(ctx context.Context, q *db.Queries, owner, session string) (record.Use, error) {
+// sessionUse reads the reservations before the sums: a call that is settled in between counts twice, not never. The time
+// of work is that of all runs but one, which is at work and has a clock.
+func sessionUse(ctx context.Context, q *db.Queries, owner, session, but string) (record.Use, error) {
 	reserved, err := q.Reserved(ctx, owner, session)
 	if err != nil {
 		return record.Use{}, err
@@ -65,6 +67,11 @@ func sessionUse(ctx context.Context, q *db.Queries, owner, session string) (reco
 			Agent: r.AgentPath, Amount: contract.Amount{NanoUSD: r.NanoUsd, Tokens: r.Tokens, Calls: r.Calls},
 		})
 	}
+	if err != nil {
+		return u, err
+	}
+	worked, err := q.SessionWorked(ctx, session, but)
+	u.Worked = time.Duration(worked) * time.Millisecond
 	return u, err
 }
 
@@ -86,7 +93,7 @@ func operatorUse(ctx context.Context, q *db.Queries, owner string, since int64) 
 
 // Use implements [sessions.Store].
 func (s *Sessions) Use(ctx context.Context, owner, session string) (record.Use, error) {
-	u, err := sessionUse(ctx, db.New(s.db), owner, session)
+	u, err := sessionUse(ctx, db.New(s.db), owner, session, "")
 	return u, database.Fail(err, "sum up the use of models")
 }
 
@@ -125,6 +132,7 @@ type storedBudget struct {
 	NanoUSD       int64 `json:"nano_usd,omitempty"`
 	Tokens        int64 `json:"tokens,omitempty"`
 	Calls         int64 `json:"calls,omitempty"`
+	WalltimeMS    int64 `json:"walltime_ms,omitempty"`
 	AllowUnpriced bool  `json:"allow_unpriced,omitempty"`
 }
 
@@ -133,7 +141,9 @@ func budgetText(b contract.Budget) string {
 	if !b.Set() {
 		return ""
 	}
-	encoded, err := json.Marshal(storedBudget{b.Limit.NanoUSD, b.Limit.Tokens, b.Limit.Calls, b.AllowUnpriced})
+	encoded, err := json.Marshal(storedBudget{
+		b.Limit.NanoUSD, b.Limit.Tokens, b.Limit.Calls, b.Walltime.Milliseconds(), b.AllowUnpriced,
+	})
 	if err != nil {
 		panic(err) // it holds only numbers
 	}
@@ -147,5 +157,6 @@ func budgetFromText(s string) contract.Budget {
 	}
 	return contract.Budget{
 		Limit: contract.Amount{NanoUSD: b.NanoUSD, Tokens: b.Tokens, Calls: b.Calls}, AllowUnpriced: b.AllowUnpriced,
+		Walltime: time.Duration(b.WalltimeMS) * time.Millisecond,
 	}
 }

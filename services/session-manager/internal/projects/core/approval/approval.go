@@ -30,10 +30,14 @@ type Agent struct {
 	MaxSteps, MaxOutputTokens int
 	// ResumeOnCrash says whether its run goes on in a new one after a crash.
 	ResumeOnCrash bool
+	// AutoTodos says that todos which it proposes are written down unreviewed.
+	AutoTodos bool
 	// Cage is nil for none.
 	Cage *dsl.Cage
 	// Budget is nil for none.
 	Budget *dsl.Budget
+	// Policy is nil for none.
+	Policy *dsl.Policy
 }
 
 // Version is a version of a project's files.
@@ -44,6 +48,8 @@ type Version struct {
 	Agents []Agent
 	// LanguageServers are those that the project declares, by language.
 	LanguageServers []dsl.LanguageServer
+	// Debugging is how its programs are debugged.
+	Debugging dsl.Debugging
 	// Dormant are the values of keys that are not in force and will widen once they are, by agent path and key.
 	Dormant map[Place]string
 	// Providers are the providers that each alias leads to, as of now; an alias that is not bound has none.
@@ -78,6 +84,7 @@ func Widened(from, to Version) []Widening {
 		}
 	}
 	list = append(list, languageServers(from, to)...)
+	list = append(list, debugging(from, to)...)
 	return append(list, dormant(from, to)...)
 }
 

@@ -59,6 +59,7 @@ func TestWidened(t *testing.T) {
 		"more steps than by default":  {func(a *approval.Agent) { a.MaxSteps = 21 }, "primary max_steps: 20 → 21"},
 		"fewer steps than by default": {func(a *approval.Agent) { a.MaxSteps = 19 }, ""},
 		"a number of tokens":          {func(a *approval.Agent) { a.MaxOutputTokens = 9 }, "primary max_output_tokens: the provider's → 9"},
+		"unreviewed todos":            {func(a *approval.Agent) { a.AutoTodos = true }, "primary todo_review: review → auto"},
 		"going on after a crash":      {func(a *approval.Agent) { a.ResumeOnCrash = true }, "primary on_crash: stop → resume"},
 		"a budget":                    {func(a *approval.Agent) { a.Budget = &dsl.Budget{Calls: 9, AllowUnpriced: true} }, ""},
 		"a host and a limit gone": {
@@ -99,6 +100,44 @@ func TestWidened(t *testing.T) {
 	}
 	if got := said(approval.Widened(version(agent(nil), child), version(agent(nil)))); got != "" {
 		t.Errorf("an agent less: %q", got)
+	}
+}
+
+// A debug adapter and an entry of .vscode/launch.json widen where they are new or changed; an adapter also where it is
+// gone, since another takes its place.
+func TestDebuggingWidens(t *testing.T) {
+	with := func(d dsl.Debugging) approval.Version {
+		v := version(agent(nil))
+		v.Debugging = d
+		return v
+	}
+	adapter := func(command string) dsl.Debugging {
+		return dsl.Debugging{Adapters: []dsl.DebugAdapter{{Runtime: "lua", Command: []string{command}}}}
+	}
+	entry := func(text string) dsl.Debugging {
+		return dsl.Debugging{Configurations: []dsl.DebugConfiguration{{Name: "run", JSON: text}}}
+	}
+	for name, tt := range map[string]struct {
+		from, to dsl.Debugging
+		want     []string
+	}{
+		"a new adapter":    {dsl.Debugging{}, adapter("lua-debug"), []string{" dap.adapters.lua:  → ", "lua-debug"}},
+		"another program":  {adapter("lua-debug"), adapter("./evil"), []string{" dap.adapters.lua: ", "./evil"}},
+		"one that is gone": {adapter("lua-debug"), dsl.Debugging{}, []string{" dap.adapters.lua: "}},
+		"a new entry":      {dsl.Debugging{}, entry("{}"), []string{" dap.launch_json.run:  → {}"}},
+		"a changed entry":  {entry("{}"), entry("[]"), []string{" dap.launch_json.run: {} → []"}},
+		"an entry less":    {entry("{}"), dsl.Debugging{}, nil},
+		"the same":         {adapter("lua-debug"), adapter("lua-debug"), nil},
+	} {
+		got := said(approval.Widened(with(tt.from), with(tt.to)))
+		for _, part := range tt.want {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s: %q, want %q in it", name, got, part)
+			}
+		}
+		if tt.want == nil && got != "" {
+			t.Errorf("%s: %q", name, got)
+		}
 	}
 }
 
@@ -143,6 +182,37 @@ func TestLanguageServersWiden(t *testing.T) {
 	}
 }
 
+// A policy that holds less back than the approved one widens.
+func TestPoliciesWiden(t *testing.T) {
+	with := func(p *dsl.Policy) approval.Version {
+		return version(agent(func(a *approval.Agent) { a.Policy = p }))
+	}
+	limit := func(n int64) *dsl.Policy { return &dsl.Policy{TokenHardLimit: n} }
+	gates := func(list ...dsl.ContentGate) *dsl.Policy { return &dsl.Policy{ContentGates: list} }
+	gate := dsl.ContentGate{Pattern: "x", Action: dsl.GateRedact}
+	strip := dsl.ContentGate{Pattern: "x", Action: dsl.GateStrip}
+	for name, tt := range map[string]struct {
+		from, to *dsl.Policy
+		want     string
+	}{
+		"a first one":       {nil, limit(9), ""},
+		"a lower limit":     {limit(9), limit(8), ""},
+		"a higher limit":    {limit(9), limit(10), "primary policy.token_hard_limit: 9 → 10"},
+		"no limit any more": {limit(9), nil, "primary policy.token_hard_limit: 9 → none"},
+		"a gate more":       {nil, gates(gate), ""},
+		"a gate less":       {gates(gate), gates(), "primary policy.content_gates: x → none"},
+		"another action":    {gates(gate), gates(strip), ""},
+		"secrets are shown": {nil, &dsl.Policy{ShowSecrets: true}, "primary policy.redact_secrets: true → false"},
+		"they are no more":  {&dsl.Policy{ShowSecrets: true}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := said(approval.Widened(with(tt.from), with(tt.to))); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 // Keys that are not in force count as they will: what is approved today acts once a later version of kaged acts on it.
 func TestDormantKeysWiden(t *testing.T) {
 	parse := func(extra string) map[approval.Place]string {
@@ -157,18 +227,15 @@ func TestDormantKeysWiden(t *testing.T) {
 		}
 		return approval.DormantIn(r.Project)
 	}
-	const plugin, policy = "  plugins: {memory: {package: good}}\n", "  policy: {token_hard_limit: 9}\n"
+	const plugin = "  plugins: {memory: {package: good}}\n"
 	for name, tt := range map[string]struct{ from, to, want string }{
-		"a plugin":         {"", plugin, "primary plugins.memory"},
-		"another plugin":   {plugin, strings.ReplaceAll(plugin, "good", "evil"), "primary plugins.memory"},
-		"no plugin":        {plugin, "", ""},
-		"a workflow":       {"", "workflows: [{name: w}]\n", " workflows.w"},
-		"a summarizer":     {"", "  compaction: {summarize: {model: m, prompt: ./s.md}}\n", "primary compaction"},
-		"a threshold":      {"", "  compaction: {upper_threshold: 0.9}\n", ""},
-		"a policy":         {"", policy, ""},
-		"no policy":        {policy, "", "primary policy"},
-		"a milder policy":  {policy, strings.ReplaceAll(policy, "9", "10"), "primary policy"},
-		"the same of both": {plugin + policy, plugin + policy, ""},
+		"a plugin":       {"", plugin, "primary plugins.memory"},
+		"another plugin": {plugin, strings.ReplaceAll(plugin, "good", "evil"), "primary plugins.memory"},
+		"no plugin":      {plugin, "", ""},
+		"a workflow":     {"", "workflows: [{name: w}]\n", " workflows.w"},
+		"a summarizer":   {"", "  compaction: {summarize: {model: m, prompt: ./s.md}}\n", "primary compaction"},
+		"a threshold":    {"", "  compaction: {upper_threshold: 0.9}\n", ""},
+		"the same":       {plugin, plugin, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from, to := version(agent(nil)), version(agent(nil))
@@ -283,6 +350,7 @@ var compared = map[string]string{
 	"CompiledProject.tools_off":   "tools: the rest of the catalogue",
 
 	"CompiledProject.language_servers": "lsp.servers",
+	"CompiledProject.debugging":        "dap.adapters",
 
 	"AgentNode.key":               "agent",
 	"AgentNode.path":              "agent",
@@ -295,6 +363,7 @@ var compared = map[string]string{
 	"AgentNode.tools":             "tools",
 	"AgentNode.children":          "agents",
 	"AgentNode.on_crash":          "on_crash",
+	"AgentNode.auto_todos":        "todo_review",
 	"AgentNode.tool_aliases":      "free: names of tools that the agent has",
 	"AgentNode.writes":            "tools: follows from them",
 
@@ -307,7 +376,13 @@ var compared = map[string]string{
 	"AgentBudget.depth":          "budget.*",
 	"AgentBudget.allow_unpriced": "budget.*",
 
+	"AgentNode.policy":             "policy.*",
+	"AgentPolicy.token_hard_limit": "policy.token_hard_limit",
+	"AgentPolicy.content_gates":    "policy.content_gates",
+	"AgentPolicy.show_secrets":     "policy.redact_secrets",
+
 	"AgentNode.include_tool_results_in_context": "free: what the model has seen before",
+	"AgentNode.parent_context":                  "free: text that its caller could say to it as well",
 }
 
 // Every field of a compiled project is compared by a rule or grants nothing: one that is added has to be classified.
@@ -315,7 +390,7 @@ func TestEveryFieldIsClassified(t *testing.T) {
 	known := 0
 	for name, message := range map[string]interface{ Descriptor() ([]byte, []int) }{
 		"CompiledProject": &harnessv1.CompiledProject{}, "AgentNode": &harnessv1.AgentNode{},
-		"AgentBudget": &harnessv1.AgentBudget{},
+		"AgentBudget": &harnessv1.AgentBudget{}, "AgentPolicy": &harnessv1.AgentPolicy{},
 	} {
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(message).Elem()) {
 			tag := f.Tag.Get("protobuf")

@@ -50,15 +50,29 @@ var Rules = []Rule{
 		"budget.*", "a higher limit, or none any more; `unpriced: allow` under a budget in US dollars",
 		"a lower one, or one where there was none", budget,
 	},
+	{"todo_review", "`auto`: its todos are written down unreviewed", "`review`", todoReview},
 	{"on_crash", "`resume` of the root agent, which calls models unasked", "`stop`", onCrash},
 	{
 		"lsp.servers", "a language whose command is new, changed or gone, or that has other extensions",
 		"the same in another order", nil,
 	},
+	{
+		"dap.adapters", "a runtime whose adapter is new, changed or gone",
+		"the same in another order", nil,
+	},
+	{
+		"dap.launch_json", "a configuration of `.vscode/launch.json` that is new or changed, where `launch_json` is set",
+		"one that is gone", nil,
+	},
 	{"plugins", "a new or changed one, though none is loaded yet", "fewer", nil},
 	{"workflows", "a new or changed one, though none can be invoked yet", "fewer", nil},
 	{"compaction", "another `summarize` or `delegate`, though nothing is compacted yet", "everything else", nil},
-	{"policy", "another or none any more, though none is in force yet", "one where there was none", nil},
+	{
+		"policy.token_hard_limit", "a higher limit, or none any more", "a lower one, or one where there was none",
+		tokenLimit,
+	},
+	{"policy.content_gates", "one that is gone", "more, or another `action`", contentGates},
+	{"policy.redact_secrets", "`false`", "`true`, or absent", showSecrets},
 }
 
 func newAgent(p pair) []Widening {
@@ -159,11 +173,102 @@ func budget(p pair) []Widening {
 	return list
 }
 
+// policies returns the policies of the pair; of an agent without one, an empty one.
+func (p pair) policies() (before, after dsl.Policy) {
+	if p.before.Policy != nil {
+		before = *p.before.Policy
+	}
+	if p.after.Policy != nil {
+		after = *p.after.Policy
+	}
+	return before, after
+}
+
+func tokenLimit(p pair) []Widening {
+	before, after := p.policies()
+	from, to := before.TokenHardLimit, after.TokenHardLimit
+	if from == 0 || to != 0 && to <= from {
+		return nil
+	}
+	said := "none"
+	if to != 0 {
+		said = strconv.FormatInt(to, 10)
+	}
+	return p.widened("policy.token_hard_limit", strconv.FormatInt(from, 10), said)
+}
+
+func contentGates(p pair) []Widening {
+	before, after := p.policies()
+	var list []Widening
+	for _, g := range before.ContentGates {
+		kept := slices.ContainsFunc(after.ContentGates, func(k dsl.ContentGate) bool { return k.Pattern == g.Pattern })
+		if !kept {
+			list = append(list, p.widened("policy.content_gates", g.Pattern, "none")...)
+		}
+	}
+	return list
+}
+
+func showSecrets(p pair) []Widening {
+	before, after := p.policies()
+	if before.ShowSecrets || !after.ShowSecrets {
+		return nil
+	}
+	return p.widened("policy.redact_secrets", "true", "false")
+}
+
 func onCrash(p pair) []Widening {
 	if p.after.Path != "primary" || p.before.ResumeOnCrash || !p.after.ResumeOnCrash {
 		return nil
 	}
 	return p.widened("on_crash", "stop", "resume")
+}
+
+// debugging compares the debug adapters, of which one that is gone widens as a language server does, and the entries of
+// .vscode/launch.json.
+func debugging(from, to Version) []Widening {
+	adapters := func(v Version) map[string]string {
+		texts := map[string]string{}
+		for _, a := range v.Debugging.Adapters {
+			text, _ := json.Marshal(a) // strings have a JSON form
+			texts[a.Runtime] = string(text)
+		}
+		return texts
+	}
+	entries := func(v Version) map[string]string {
+		texts := map[string]string{}
+		for _, c := range v.Debugging.Configurations {
+			texts[c.Name] = c.JSON
+		}
+		return texts
+	}
+	list := differences("dap.adapters.", adapters(from), adapters(to), true)
+	return append(list, differences("dap.launch_json.", entries(from), entries(to), false)...)
+}
+
+// differences returns a widening for each entry that is new or changed, and with gone for those that are gone.
+func differences(key string, before, after map[string]string, gone bool) []Widening {
+	names := slices.Collect(maps.Keys(after))
+	for name := range before {
+		if _, ok := after[name]; !ok && gone {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var list []Widening
+	for _, name := range names {
+		if before[name] != after[name] {
+			list = append(list, Widening{Place{Key: key + name}, before[name], after[name]})
+		}
+	}
+	return list
+}
+
+func todoReview(p pair) []Widening {
+	if p.before.AutoTodos || !p.after.AutoTodos {
+		return nil
+	}
+	return p.widened("todo_review", "review", "auto")
 }
 
 // languageServers compares the programs that the project's languages start. One that is gone widens as well: the
@@ -180,21 +285,7 @@ func languageServers(from, to Version) []Widening {
 		}
 		return texts
 	}
-	before, after := said(from), said(to)
-	langs := slices.Collect(maps.Keys(after))
-	for lang := range before {
-		if _, ok := after[lang]; !ok {
-			langs = append(langs, lang)
-		}
-	}
-	slices.Sort(langs)
-	var list []Widening
-	for _, lang := range langs {
-		if before[lang] != after[lang] {
-			list = append(list, Widening{Place{Key: "lsp.servers." + lang}, before[lang], after[lang]})
-		}
-	}
-	return list
+	return differences("lsp.servers.", said(from), said(to), true)
 }
 
 // dormant compares the values of keys that are not in force: what is approved now will count once they are.
@@ -212,10 +303,7 @@ func dormant(from, to Version) []Widening {
 	}) {
 		before, known := from.Dormant[at]
 		after, there := to.Dormant[at]
-		gone := !there && at.Key == "policy" && known
-		added := there && !known && at.Key != "policy"
-		changed := known && there && before != after
-		if gone || added || changed {
+		if there && before != after || there && !known {
 			list = append(list, Widening{at, before, after})
 		}
 	}
@@ -240,9 +328,6 @@ func DormantIn(p *dsl.Project) map[Place]string {
 		}
 		if c := a.Compaction; c != nil && (c.SummarizeModel != "" || c.SummarizePrompt != "" || c.DelegatePlugin != "") {
 			put(a.Path, "compaction", map[string]string{"model": c.SummarizeModel, "prompt": c.SummarizePrompt, "delegate": c.DelegatePlugin})
-		}
-		if a.Policy != nil {
-			put(a.Path, "policy", a.Policy)
 		}
 	}
 	return values

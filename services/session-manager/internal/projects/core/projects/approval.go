@@ -75,7 +75,7 @@ func (s *Service) compare(ctx context.Context, cfg *localconfig.Config, p Projec
 		steps = defaultSteps
 	}
 	x.version = approval.Version{Root: c.root, Agents: c.Snapshot.Agents, Dormant: dormantIn(c.sources), DefaultSteps: steps, Providers: map[string][]string{}}
-	x.version.LanguageServers = c.Snapshot.LanguageServers
+	x.version.LanguageServers, x.version.Debugging = c.Snapshot.LanguageServers, c.Snapshot.Debugging
 	for _, a := range x.version.Agents {
 		x.version.Providers[a.Model] = providers(cfg, a.Model)
 	}
@@ -86,7 +86,7 @@ func (s *Service) compare(ctx context.Context, cfg *localconfig.Config, p Projec
 			return x, err
 		}
 		before.Agents, before.Dormant = snapshot.Agents, dormantIn(p.Sources)
-		before.LanguageServers = snapshot.LanguageServers
+		before.LanguageServers, before.Debugging = snapshot.LanguageServers, snapshot.Debugging
 		for _, a := range before.Agents {
 			x.version.Providers[a.Model] = providers(cfg, a.Model)
 		}
@@ -519,6 +519,31 @@ func (s *Service) upgrade(ctx context.Context, p Project) (Project, error) {
 	if err != nil {
 		return p, err
 	}
+	p.AcceptedPrompts = map[string]string{}
+	for _, ref := range snapshot.Prompts {
+		p.AcceptedPrompts[ref.Name] = acceptedAbsent
+	}
+	for path, text := range texts {
+		p.AcceptedPrompts[path] = approval.SHA256(text)
+	}
+	if p.ApprovedHash, err = s.approvedHash(ctx, p); err != nil {
+		return p, err
+	}
+	p.ApprovedAt, p.ApprovedBy = now(), ByUpgrade
+	r := record(ctx, p, "project.approved", map[string]any{"hash": p.ApprovedHash, "by": ByUpgrade})
+	if err := s.Approvals.Upgrade(ctx, p, r); err != nil {
+		return p, err
+	}
+	return s.Registry.Find(ctx, p.Owner, p.ID)
+}
+
+// approvedHash returns the hash of the approved version of p: its project files, and the accepted texts of the prompts
+// that agents can write.
+func (s *Service) approvedHash(ctx context.Context, p Project) (string, error) {
+	snapshot, err := s.Snapshot(ctx, p.CompiledHash)
+	if err != nil {
+		return "", err
+	}
 	files := map[string]string{}
 	for _, src := range p.Sources {
 		if isProjectFile(src.Path) {
@@ -529,22 +554,12 @@ func (s *Service) upgrade(ctx context.Context, p Project) (Project, error) {
 		}
 	}
 	version := approval.Version{Root: p.Path, Agents: snapshot.Agents}
-	p.AcceptedPrompts = map[string]string{}
-	for _, ref := range snapshot.Prompts {
-		p.AcceptedPrompts[ref.Name] = acceptedAbsent
-	}
-	for path, text := range texts {
-		p.AcceptedPrompts[path] = approval.SHA256(text)
-		if version.Writable(path) {
-			files[path] = p.AcceptedPrompts[path]
+	for path, sha := range p.AcceptedPrompts {
+		if version.Writable(path) && sha != acceptedAbsent {
+			files[path] = sha
 		}
 	}
-	p.ApprovedHash, p.ApprovedAt, p.ApprovedBy = approval.Hash(files), now(), ByUpgrade
-	r := record(ctx, p, "project.approved", map[string]any{"hash": p.ApprovedHash, "by": ByUpgrade})
-	if err := s.Approvals.Upgrade(ctx, p, r); err != nil {
-		return p, err
-	}
-	return s.Registry.Find(ctx, p.Owner, p.ID)
+	return approval.Hash(files), nil
 }
 
 // promptTexts returns the texts of the prompts that are there, by path.

@@ -27,13 +27,31 @@ type compilation struct {
 	sources []dsl.File
 	// hashes and texts are those of the prompts that are there, by path.
 	hashes, texts map[string]string
+	// given stands in place of the project file, or is nil; was is the SHA-256 in hex of the file, "" if it is
+	// missing.
+	given *string
+	was   string
 	CompileOutput
+}
+
+// compileWith compiles a project as if its project file had another text. It fails as compileFolder does, but not
+// without a project file.
+func (s *Service) compileWith(
+	ctx context.Context, p Project, rules []catalogue.Switch, text string,
+) (compilation, error) {
+	return s.compileOn(ctx, compilation{given: &text}, p.Workspace, p.Path, rules)
 }
 
 // compileFolder reads and compiles the project in folder. It fails with not_found (details.path is folder) if it holds no
 // project file, and with dsl_invalid (details.errors) if that does not compile; then the compilation holds what is known.
 func (s *Service) compileFolder(ctx context.Context, workspace, folder string, rules []catalogue.Switch) (compilation, error) {
-	c := compilation{hashes: map[string]string{}, texts: map[string]string{}}
+	return s.compileOn(ctx, compilation{}, workspace, folder, rules)
+}
+
+func (s *Service) compileOn(
+	ctx context.Context, c compilation, workspace, folder string, rules []catalogue.Switch,
+) (compilation, error) {
+	c.hashes, c.texts = map[string]string{}, map[string]string{}
 	wanted := []string{dsl.ProjectFile, dsl.OverlayFile}
 	for range maxRounds {
 		if len(c.sources)+len(wanted) > s.Bounds.Files {
@@ -106,6 +124,9 @@ func (s *Service) readSources(ctx context.Context, c *compilation, workspace, fo
 	for _, f := range read.Files {
 		source := dsl.File{Path: f.Path, Present: f.State == Found, Reason: f.Reason}
 		switch {
+		case f.Path == dsl.ProjectFile && c.given != nil:
+			c.was = f.SHA256
+			source.Present, source.Reason, source.Content = true, "", []byte(*c.given)
 		case f.State == Missing && f.Path == dsl.ProjectFile:
 			return noProject(folder)
 		case isProjectFile(f.Path):
@@ -122,7 +143,7 @@ func (s *Service) readSources(ctx context.Context, c *compilation, workspace, fo
 
 // isProjectFile tells the files a compiler reads from prompts, of which only presence counts.
 func isProjectFile(p string) bool {
-	return p == dsl.ProjectFile || p == dsl.OverlayFile || strings.HasSuffix(p, "/"+dsl.ProjectFile) || strings.HasSuffix(p, "/"+dsl.OverlayFile)
+	return p == dsl.LaunchFile || p == dsl.ProjectFile || p == dsl.OverlayFile || strings.HasSuffix(p, "/"+dsl.ProjectFile) || strings.HasSuffix(p, "/"+dsl.OverlayFile)
 }
 
 func noProject(folder string) *fault.Error {

@@ -52,6 +52,8 @@ type workspace struct {
 	asked    int
 	toolsErr error
 	servers  []contract.RunningLanguageServer
+	// beforeWrite is called ahead of each write, if it is set.
+	beforeWrite func()
 }
 
 func (w *workspace) Catalogue(context.Context, string) (catalogue.Tools, error) {
@@ -128,6 +130,20 @@ func (w *workspace) ReadProject(_ context.Context, _, root string, paths []strin
 	return folder, nil
 }
 
+func (w *workspace) WriteProject(_ context.Context, _, root, path string, content []byte, was string) (string, error) {
+	if w.beforeWrite != nil {
+		w.beforeWrite()
+	}
+	now, err := os.ReadFile(filepath.Join(root, path))
+	if sum := hashOf(now); err == nil && sum != was || err != nil && was != "" {
+		return "", fault.New(fault.FileChangedSinceRead, "%s is another file.", path)
+	}
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o700); err != nil {
+		return "", err
+	}
+	return hashOf(content), os.WriteFile(filepath.Join(root, path), content, 0o600)
+}
+
 func (w *workspace) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,7 +183,7 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) restart(version string) {
 	kept := store.NewProjects(f.pool)
 	f.Service = projects.New(projects.Deps{
-		Registry: kept, Approvals: kept, Contents: kept,
+		Registry: kept, Approvals: kept, Contents: kept, History: kept,
 		Config: localconfig.NewFile(f.toml, 1<<20, slog.New(slog.DiscardHandler)), Workspace: f.workspace,
 		Log: slog.New(slog.DiscardHandler), Version: version,
 		Bounds: projects.Bounds{Prompts: maxPrompts, Files: maxFiles, PromptCache: 32 << 20},

@@ -64,8 +64,8 @@ func outlineOf(p *compile.Project) Outline {
 	}
 	out := Outline{
 		RootModel: root.Model, ResumeOnCrash: root.ResumeOnCrash, Caged: root.Cage != nil,
-		LanguageServers: p.LanguageServers,
-		Capabilities:    Capabilities{Tools: root.Tools, ToolsOff: p.ToolsOff},
+		LanguageServers: p.LanguageServers, Debugging: p.Debugging,
+		Capabilities: Capabilities{Tools: root.Tools, ToolsOff: p.ToolsOff},
 	}
 	if root.Cage != nil {
 		out.Capabilities.Net = root.Cage.Net
@@ -80,7 +80,8 @@ func outlineOf(p *compile.Project) Outline {
 		prompts.add(a.PromptPath, a.Path+".system_prompt")
 		out.Agents = append(out.Agents, approval.Agent{
 			Path: a.Path, Model: a.Model, Prompt: a.PromptPath, Tools: a.Tools, Writes: a.Writes, MaxSteps: a.MaxSteps,
-			MaxOutputTokens: a.MaxOutputTokens, Cage: a.Cage, Budget: a.Budget, ResumeOnCrash: a.ResumeOnCrash,
+			MaxOutputTokens: a.MaxOutputTokens, Cage: a.Cage, Budget: a.Budget, Policy: a.Policy, ResumeOnCrash: a.ResumeOnCrash,
+			AutoTodos: a.AutoTodos,
 		})
 	}
 	out.Aliases, out.Prompts = aliases.references(), prompts.references()

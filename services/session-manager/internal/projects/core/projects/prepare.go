@@ -238,9 +238,15 @@ func (s *Service) keepPrompts(ctx context.Context, pin Pin, prompts map[string]p
 		}
 	}
 	for path, p := range prompts {
-		if _, ok := fresh[p.sha256]; ok {
-			s.prompts.put(promptKey{pin.Workspace, pin.Root, path}, p)
+		if _, ok := fresh[p.sha256]; !ok {
+			continue
 		}
+		v := PromptVersion{SHA256: p.sha256, CreatedAt: now()}
+		if _, err := s.History.AddVersion(ctx, pin.Owner, pin.ProjectID, path, v); err != nil {
+			// The run needs the text alone; the next reader of the prompt adds the version.
+			s.Log.WarnContext(ctx, "a version of a prompt was not noted", "project", pin.ProjectID, "path", path, "err", err)
+		}
+		s.prompts.put(promptKey{pin.Workspace, pin.Root, path}, p)
 	}
 	return nil
 }

@@ -135,6 +135,8 @@ type Outline struct {
 	Agents []approval.Agent
 	// LanguageServers are those that the project declares, by language.
 	LanguageServers []dsl.LanguageServer
+	// Debugging is how its programs are debugged.
+	Debugging dsl.Debugging
 	// Caged is whether the root agent has a cage.
 	Caged bool
 	// Capabilities is what it may do.

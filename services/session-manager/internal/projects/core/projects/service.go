@@ -18,6 +18,10 @@ type Workspace interface {
 	// with forward slashes. A file whose SHA-256 (hex) is known comes back as [Unchanged], without its content. It fails
 	// with not_found if root is not a folder.
 	ReadProject(ctx context.Context, workspace, root string, paths []string, known map[string]string) (Folder, error)
+	// WriteProject replaces a file of the project in root, or makes it, and returns the SHA-256 (hex) of its content. was
+	// is that of the replaced file, "" where there is no file yet: it fails with file_changed_since_read if the file is
+	// another, and with file_busy.
+	WriteProject(ctx context.Context, workspace, root, path string, content []byte, was string) (sha256 string, err error)
 	// Catalogue returns the tools of a workspace.
 	Catalogue(ctx context.Context, workspace string) (catalogue.Tools, error)
 	// LanguageServers returns the language servers of a project in a folder, or of all where both are empty.
@@ -91,6 +95,9 @@ type Registry interface {
 	Invalidate(ctx context.Context, owner, id string, diagnostics []Diagnostic, now int64, record audit.Record) error
 	// Evaluated stores p's state and what is unresolved, unless the project was saved in between.
 	Evaluated(ctx context.Context, p Project) error
+	// SetLabel changes what the operator calls a project, nil for no label, and appends the record of it. It fails with
+	// not_found.
+	SetLabel(ctx context.Context, owner, id string, label *string, record audit.Record) error
 	// Opened notes when a session of the project was last used.
 	Opened(ctx context.Context, owner, id string, now int64) error
 }
@@ -136,6 +143,7 @@ type Deps struct {
 	Registry  Registry
 	Approvals Approvals
 	Contents  Contents
+	History   History
 	Config    localconfig.Source
 	Workspace Workspace
 	Log       *slog.Logger

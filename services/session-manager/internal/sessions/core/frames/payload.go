@@ -172,6 +172,13 @@ type ApprovalResolved struct {
 	ResolvedAt                                                              int64
 }
 
+// IssueChanged says that an issue of the session's project was filed or changed.
+type IssueChanged struct {
+	ProjectID string
+	Number    int64
+	Created   bool
+}
+
 // Kind implements [Payload].
 func (MessageStart) Kind() frametype.Type       { return frametype.MessageStart }
 func (MessageDelta) Kind() frametype.Type       { return frametype.MessageDelta }
@@ -193,7 +200,13 @@ func (PromptHeld) Kind() frametype.Type         { return frametype.PromptHeld }
 func (SessionState) Kind() frametype.Type       { return frametype.SessionStateChanged }
 func (ApprovalRequested) Kind() frametype.Type  { return frametype.ApprovalRequested }
 func (ApprovalResolved) Kind() frametype.Type   { return frametype.ApprovalResolved }
-func (p Told) Kind() frametype.Type             { return p.Event.FrameType() }
+func (p IssueChanged) Kind() frametype.Type {
+	if p.Created {
+		return frametype.IssueCreated
+	}
+	return frametype.IssueUpdated
+}
+func (p Told) Kind() frametype.Type { return p.Event.FrameType() }
 
 // Render returns the frame of p. dst is room that may be used for its payload.
 func Render(r Renderer, dst []byte, p Payload) (Frame, error) {

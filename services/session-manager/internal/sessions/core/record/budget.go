@@ -1,6 +1,8 @@
 package record
 
 import (
+	"time"
+
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 )
@@ -34,12 +36,16 @@ type Claim struct {
 	// Operator is the budget of the operator for the period that began at Since.
 	Operator contract.Budget
 	Since    int64
+	// Worked is the time that the run has worked so far.
+	Worked time.Duration
 }
 
 // Use is the use of models from one budget.
 type Use struct {
 	Reserved contract.Amount
 	ByAgent  []contract.Spender
+	// Worked is the time of work, of a session.
+	Worked time.Duration
 }
 
 // Spent returns the sum over all agents.
@@ -57,8 +63,24 @@ type Verdict struct {
 	// settled.
 	Refused *fault.Error
 	Waits   bool
+	// Walltime is the session's limit in time of work, 0 for none, and Left what its run has of it, from its beginning.
+	Walltime, Left time.Duration
 	// States are the budgets as they are with the call, if it may be made.
 	States []contract.BudgetState
+}
+
+// RunWorked is how long a run has worked.
+type RunWorked struct {
+	RunID string
+	Time  time.Duration
+}
+
+// Overtime is the refusal of more work than a session's budget allows.
+func Overtime(limit, worked time.Duration) *fault.Error {
+	return contract.Overdraft{
+		Scope: contract.SessionBudget, Resource: contract.BudgetWalltime, Limit: limit.Milliseconds(),
+		Spent: worked.Milliseconds(),
+	}.Fault()
 }
 
 // Judge decides on a claim under one budget.
@@ -66,8 +88,15 @@ func (c Claim) Judge(scope contract.BudgetScope, b contract.Budget, u Use, v *Ve
 	if v.Refused != nil || !b.Set() {
 		return
 	}
-	state := contract.BudgetState{Scope: scope, Limit: b.Limit, Spent: u.Spent(), Reserved: u.Reserved}
-	if b.Limit.NanoUSD > 0 && c.Unpriced && !b.AllowUnpriced {
+	state := contract.BudgetState{
+		Scope: scope, Limit: b.Limit, Spent: u.Spent(), Reserved: u.Reserved, Walltime: b.Walltime,
+	}
+	if b.Walltime > 0 {
+		v.Walltime, v.Left, state.Worked = b.Walltime, b.Walltime-u.Worked, u.Worked+c.Worked
+	}
+	if b.Walltime > 0 && state.Worked >= b.Walltime {
+		v.Refused = Overtime(b.Walltime, state.Worked)
+	} else if b.Limit.NanoUSD > 0 && c.Unpriced && !b.AllowUnpriced {
 		v.Refused = contract.Unpriced(scope, "", c.Model)
 	} else if over := contract.Over(b.Limit, state.Spent, u.Reserved, c.Reserved); over != nil {
 		over.Scope, over.Spenders = scope, u.ByAgent

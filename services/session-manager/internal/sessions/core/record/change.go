@@ -21,17 +21,20 @@ type Change struct {
 	NewRun *Run
 	// EndRun ends the session's run.
 	EndRun *RunEnd
+	// Worked is how long a run has worked so far, nil where that is not kept.
+	Worked *RunWorked
 	// Cage is what became of a run's cage.
 	Cage *RunCage
 	// CancelRequested is the run whose cancellation is noted.
 	CancelRequested string
 	// Steps are added to runs.
 	Steps []StepHalf
-	// Invocations are added, Ended are over, Cages are changes of their cages. The end of a run ends
-	// all of its own.
+	// Invocations are added, Ended are over, Cages are changes of their cages, Files what they have changed so far. The end
+	// of a run ends all of its own.
 	Invocations []Invocation
 	Ended       []Invocation
 	Cages       []InvocationCage
+	Files       []InvocationFiles
 	// Approvals are requests for approval that are added, Answered is one that was answered, Closed are those of an agent
 	// that is over.
 	// The end of a run closes those of its own that are left.

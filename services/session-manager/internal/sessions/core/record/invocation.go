@@ -1,6 +1,8 @@
 package record
 
 import (
+	"slices"
+
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
@@ -95,6 +97,24 @@ func (i Invocation) Result() llm.ToolResult {
 type InvocationCage struct {
 	ID     string
 	Status contract.CageStatus
+}
+
+// InvocationFiles are the files that an invocation, and those below it that are over, have changed.
+type InvocationFiles struct {
+	ID      string
+	Changed []string
+}
+
+// Change adds files to those that the invocation changed, and reports whether one is new.
+func (i *Invocation) Change(paths ...string) bool {
+	before := len(i.FilesChanged)
+	for _, path := range paths {
+		at, known := slices.BinarySearch(i.FilesChanged, path)
+		if !known && len(i.FilesChanged) < contract.MaxFilesChanged {
+			i.FilesChanged = slices.Insert(slices.Clip(i.FilesChanged), at, path)
+		}
+	}
+	return len(i.FilesChanged) > before
 }
 
 // InvocationNotFound is the answer for an invocation that its session does not have.

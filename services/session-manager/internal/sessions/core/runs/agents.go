@@ -146,7 +146,9 @@ func (l *relay) agentEnded(a *agent, e contract.AgentEnded) error {
 		l.answers = append(l.answers, a.Invocation)
 	}
 	end := overAgent{Invocation: a.Invocation, usage: e.Usage, message: ident.New(), closed: l.questionsOf(a.ID)}
-	err := l.stored(job{ended: []overAgent{end}, audit: l.abouts(e.Audit), now: true})
+	err := l.stored(job{
+		ended: []overAgent{end}, audit: l.abouts(e.Audit), files: changed(l.below[a.ParentID], a.FilesChanged), now: true,
+	})
 	l.mu.Lock()
 	close(l.agents[a.ID])
 	delete(l.agents, a.ID)
@@ -186,6 +188,7 @@ func (r *Run) questionsOf(id string) []record.Approval {
 		if q.approval.InvocationID == id {
 			left = append(left, q.approval)
 			delete(r.questions, q.approval.ID)
+			r.worked.resume()
 			close(q.answered)
 		}
 	}

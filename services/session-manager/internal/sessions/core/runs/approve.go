@@ -63,6 +63,7 @@ func (r *Run) claim(id string) (*question, error) {
 		return nil, fault.New(fault.Conflict, "There is nothing to answer any more: the request was answered, or its run is ending.")
 	}
 	delete(r.questions, id)
+	r.worked.resume()
 	close(q.answered)
 	r.asking.Add(1)
 	return q, nil
@@ -98,6 +99,7 @@ func (l *relay) ask(invocation string, e contract.ApprovalRequested) {
 	}
 	l.mu.Lock()
 	l.questions[e.ID] = q
+	l.worked.wait()
 	leaving := l.boundary && l.why == nil && len(l.agents) == 0 // otherwise the harness was told to halt
 	l.mu.Unlock()
 	l.keep(j)

@@ -1,10 +1,12 @@
 package runs
 
 import (
+	"errors"
 	"time"
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
@@ -41,12 +43,14 @@ func (k *keeper) judge(c record.Claim) error {
 	if err != nil {
 		cfg = k.spec.Inputs.Config // it cannot be read now
 	}
+	c.Worked = k.worked.total()
 	c.Operator, c.Since = cfg.Budget(), cfg.BudgetSince(time.Now())
 	v, err := k.desk.Reserve(k.life, c)
 	if err != nil {
 		return err
 	}
 	crash.At(crash.BudgetGranted)
+	k.timed(v)
 	k.show(c.InvocationID, v)
 	k.mu.Lock()
 	stream := k.stream
@@ -54,6 +58,35 @@ func (k *keeper) judge(c record.Claim) error {
 	// The relay sees a broken stream too.
 	_ = stream.Grant(c.InvocationID, contract.CallGranted{Call: c.Call, Err: v.Refused, Waits: v.Waits})
 	return nil
+}
+
+// timed ends the run when the time of work of its session is used up.
+func (k *keeper) timed(v record.Verdict) {
+	if v.Walltime == 0 {
+		k.worked.bound(0, nil)
+		return
+	}
+	k.worked.bound(v.Left, func() {
+		k.end(record.Overtime(v.Walltime, v.Walltime), "The session's time of work is used up.")
+	})
+}
+
+// overtime returns why a run ends whose session has no time of work left, nil for another reason.
+func overtime(reason error) *fault.Error {
+	f := new(fault.Error)
+	if errors.As(reason, &f) && f.Code == fault.BudgetExceeded {
+		return f
+	}
+	return nil
+}
+
+// refused records that a budget ends the run.
+func (l *relay) refused(f *fault.Error) {
+	payload := map[string]any{"run_id": l.ID(), "session_id": l.spec.Session.ID, "reason": f.Msg}
+	for _, key := range []string{"scope", "resource", "limit", "spent"} {
+		payload[key] = f.Details[key]
+	}
+	l.record(contract.NewRecord(contract.BudgetRefused, string(record.Primary), payload))
 }
 
 // show shows the budgets that judged a call.

@@ -17,6 +17,8 @@ type Harness interface {
 type Start struct {
 	Spec
 	Routes map[string]contract.Route
+	// Todos are the open todos of the run's issue.
+	Todos contract.OpenTodos
 }
 
 // Stream is a run as the harness reports it. Recv is called by one goroutine, the others by any.
@@ -25,8 +27,9 @@ type Stream interface {
 	Go() error
 	// Recv returns the next event; after [contract.Finished] or an error there is none.
 	Recv() (contract.Happening, error)
-	// Stored tells the harness that a half of a step is on disk, and the routes if they have changed.
-	Stored(half Half, routes map[string]contract.Route) error
+	// Stored tells the harness that a half of a step is on disk, the routes if they have changed, and with results of the
+	// root agent the open todos of the run's issue.
+	Stored(half Half, routes map[string]contract.Route, todos contract.OpenTodos) error
 	// Decide tells the harness an operator's answer, which is on disk.
 	Decide(approvalID string, d contract.Decision) error
 	// Grant answers a model call that is wanted in an invocation, "" for the root agent's.

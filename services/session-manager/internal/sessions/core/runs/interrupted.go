@@ -18,6 +18,11 @@ import (
 func (e *ending) endAgents(render frames.Renderer, s record.Session, requestID string, c *record.Change) error {
 	for _, a := range deepestFirst(e.open) {
 		over := e.cut(a, c.At)
+		for _, up := range e.open {
+			if up.ID == a.ParentID {
+				up.Change(a.FilesChanged...)
+			}
+		}
 		if err := over.write(render, c, s, requestID); err != nil {
 			return err
 		}

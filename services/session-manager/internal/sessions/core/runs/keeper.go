@@ -21,6 +21,7 @@ type job struct {
 	head  *contract.AuditHead
 	cage  *record.RunCage
 	cages []record.InvocationCage
+	files []record.InvocationFiles
 	// started and ended are invocations.
 	started []record.Invocation
 	ended   []overAgent
@@ -43,6 +44,7 @@ func (j *job) add(next job) {
 	j.acks = append(j.acks, next.acks...)
 	j.audit = append(j.audit, next.audit...)
 	j.cages = append(j.cages, next.cages...)
+	j.files = append(j.files, next.files...)
 	j.started = append(j.started, next.started...)
 	j.ended = append(j.ended, next.ended...)
 	j.done = append(j.done, next.done...)
@@ -107,7 +109,11 @@ func (k *keeper) gather(j *job) {
 func (k *keeper) commit(j job) error {
 	change := record.Change{
 		Reserved: j.reserved, Settled: j.settled,
-		At: now(), Steps: j.halves, Audit: j.audit, Cage: j.cage, Cages: j.cages, Session: record.Patch{AuditHead: j.head},
+		At: now(), Steps: j.halves, Audit: j.audit, Cage: j.cage, Cages: j.cages, Files: j.files,
+		Session: record.Patch{AuditHead: j.head},
+	}
+	if k.worked.bounded() || j.end != nil {
+		change.Worked = &record.RunWorked{RunID: k.ID(), Time: k.worked.total()}
 	}
 	between := crash.Point("")
 	for _, i := range j.started {
@@ -184,7 +190,11 @@ func (k *keeper) tell(acks []Half) {
 		k.mu.Lock()
 		stream := k.stream
 		k.mu.Unlock()
-		if err := stream.Stored(half, k.routes()); err != nil {
+		var todos contract.OpenTodos
+		if half.Results && half.InvocationID == "" {
+			todos = k.todos(k.life)
+		}
+		if err := stream.Stored(half, k.routes(), todos); err != nil {
 			return // the relay sees the broken stream too
 		}
 	}

@@ -29,6 +29,8 @@ type relay struct {
 	used  record.Below
 	// answers are the children of the root that are over, and whose results are not stored.
 	answers []record.Invocation
+	// debugged are the debug sessions that are not over, by their ids: the last event of each.
+	debugged map[string]contract.DebugEvent
 }
 
 // run reads events until the run is over and returns its end. A panic is a failed run, not a dead process.
@@ -120,7 +122,32 @@ func (l *relay) told(invocation string, e contract.Told) error {
 	if e.FrameType().Name == "" {
 		return nil
 	}
+	if d, ok := e.(contract.DebugEvent); ok {
+		l.note(d)
+	}
 	return l.emit(frames.Told{RunID: l.ID(), InvocationID: invocation, Event: e})
+}
+
+// note takes note of which debug sessions are not over.
+func (l *relay) note(e contract.DebugEvent) {
+	if e.End != nil {
+		delete(l.debugged, e.ID)
+		return
+	}
+	if l.debugged == nil {
+		l.debugged = map[string]contract.DebugEvent{}
+	}
+	l.debugged[e.ID] = contract.DebugEvent{ID: e.ID, Invocation: e.Invocation, Agent: e.Agent}
+}
+
+// endDebugging tells of the end of the debug sessions that the run ends.
+func (l *relay) endDebugging() {
+	for _, e := range l.debugged {
+		e.At, e.End = now(), &contract.DebugEnd{Reason: contract.DebugRunEnded}
+		if err := l.emit(frames.Told{RunID: l.ID(), Event: e}); err != nil {
+			return // the session is lost, and another holder tells of the end of the run
+		}
+	}
 }
 
 // rehearsal is the driver that plays a script.
@@ -163,8 +190,17 @@ func (l *relay) took(a *agent, e contract.ToolFinished) {
 		a.steps[n-1].Results = append(a.steps[n-1].Results, e.Result)
 	}
 	if len(e.Audit) > 0 {
-		l.record(e.Audit...)
+		l.keep(job{audit: l.abouts(e.Audit...), files: changed(a, contract.FilesChanged(e.Audit))})
 	}
+}
+
+// changed notes files that an agent below the root changed, and returns what is stored of it: its caller is told of
+// them also where it is cut off.
+func changed(a *agent, paths []string) []record.InvocationFiles {
+	if a == nil || a.ID == "" || !a.Change(paths...) {
+		return nil
+	}
+	return []record.InvocationFiles{{ID: a.ID, Changed: a.FilesChanged}}
 }
 
 // errOutOfStep is a harness that reports steps other than one after the other.
@@ -243,6 +279,9 @@ func (l *relay) early(err *fault.Error) ending {
 	switch reason := l.reason(); {
 	case errors.Is(reason, errCancelled):
 		return l.ended(contract.Finished{Outcome: contract.Cancelled, Stop: llm.StopAborted})
+	case overtime(reason) != nil:
+		l.refused(overtime(reason))
+		return l.failed(overtime(reason))
 	case errors.Is(reason, errInterrupted):
 		return l.failed(fault.New(fault.Interrupted, "The run was cut off because kaged stopped; its completed steps are kept."))
 	}
@@ -255,6 +294,10 @@ func (l *relay) failed(err *fault.Error) ending {
 
 // finished returns the end as the harness reports it.
 func (l *relay) finished(f contract.Finished) ending {
+	if over := overtime(l.reason()); over != nil && f.Outcome == contract.Cancelled {
+		l.refused(over)
+		f.Outcome, f.Stop, f.Err, f.Detail = contract.Failed, llm.StopError, over, nil
+	}
 	if f.Outcome == contract.Failed && f.Err == nil {
 		f.Err = fault.New(fault.Internal, "The run failed and the harness did not say why.")
 	}
@@ -262,6 +305,7 @@ func (l *relay) finished(f contract.Finished) ending {
 }
 
 func (l *relay) ended(f contract.Finished) ending {
+	l.endDebugging()
 	e := ending{Finished: f, steps: l.root.steps, used: l.used, answers: l.answers}
 	for _, id := range l.order {
 		e.open = append(e.open, l.below[id])

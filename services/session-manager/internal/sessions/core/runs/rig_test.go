@@ -157,7 +157,7 @@ func (s *stream) Recv() (contract.Happening, error) {
 	}
 }
 
-func (s *stream) Stored(h runs.Half, _ map[string]contract.Route) error {
+func (s *stream) Stored(h runs.Half, _ map[string]contract.Route, _ contract.OpenTodos) error {
 	s.stored <- h
 	return nil
 }
@@ -197,6 +197,13 @@ func (renderer) Append(dst []byte, p frames.Payload) ([]byte, error) {
 	return fmt.Appendf(dst, "%T", p), nil
 }
 
+// noIssues has no issue.
+type noIssues struct{}
+
+func (noIssues) OpenTodos(context.Context, string, string, int64) (contract.OpenTodos, error) {
+	return contract.OpenTodos{}, nil
+}
+
 // begin starts a run at a harness that the test plays.
 func begin(t *testing.T, h *harness, resume bool) (*runs.Run, *desk) {
 	t.Helper()
@@ -215,7 +222,7 @@ func ready(t *testing.T, h *harness, resume bool) *runs.Run {
 		t.Fatal(err)
 	}
 	return runs.Ready(runs.Deps{
-		Harness: h, Renderer: renderer{}, Config: source, Log: slog.New(slog.DiscardHandler),
+		Harness: h, Issues: noIssues{}, Renderer: renderer{}, Config: source, Log: slog.New(slog.DiscardHandler),
 		HoldBack: 50 * time.Millisecond, CancelGrace: 5 * time.Second, ApprovalTimeout: time.Minute, Resumptions: 1,
 	}, runs.Spec{
 		Session: record.Session{ID: "s", Owner: "ada", ProjectID: "p"}, Run: record.Run{

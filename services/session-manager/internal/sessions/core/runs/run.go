@@ -47,6 +47,7 @@ type Desk interface {
 // Deps are what runs work with. Every field is required.
 type Deps struct {
 	Harness  Harness
+	Issues   Issues
 	Renderer frames.Renderer
 	Config   localconfig.Source
 	Log      *slog.Logger
@@ -93,6 +94,7 @@ type Run struct {
 	ready   chan struct{}
 	opened  Stream
 	unready error
+	worked  worktime
 
 	mu     sync.Mutex // guards the fields below
 	stream Stream     // nil until the run is under way
@@ -120,7 +122,7 @@ func Ready(deps Deps, spec Spec) *Run {
 	r.patience, r.hurry = context.WithCancel(r.ctx)
 	go func() {
 		defer close(r.ready)
-		r.opened, r.unready = r.Harness.Start(r.ctx, Start{Spec: r.spec, Routes: r.spec.Inputs.Routes})
+		r.opened, r.unready = r.Harness.Start(r.ctx, Start{Spec: r.spec, Routes: r.spec.Inputs.Routes, Todos: r.todos(r.ctx)})
 	}()
 	return r
 }
@@ -164,19 +166,22 @@ func (r *Run) Spec() Spec { return r.spec }
 
 // Cancel asks the run to stop and returns at once; [Run.Done] tells when it has. A run that is ending already ends as it
 // would have. A harness that does not stop within the grace is cut off.
-func (r *Run) Cancel(reason string) {
+func (r *Run) Cancel(reason string) { r.end(errCancelled, reason) }
+
+// end is [Run.Cancel] for any reason.
+func (r *Run) end(why error, reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.why != nil {
 		return
 	}
-	r.why = errCancelled
+	r.why = why
 	r.hurry()
 	if r.stream == nil {
-		r.stop(errCancelled)
+		r.stop(why)
 		return
 	}
-	cut := time.AfterFunc(r.CancelGrace, func() { r.stop(errCancelled) })
+	cut := time.AfterFunc(r.CancelGrace, func() { r.stop(why) })
 	context.AfterFunc(r.ctx, func() { cut.Stop() })
 	go r.stream.Cancel(reason) // it may wait for the network; it ends with the stream
 }
@@ -254,6 +259,7 @@ func (r *Run) work() {
 	}()
 	relay := relay{Run: r, below: map[string]*agent{}}
 	ending := relay.run()
+	r.worked.stop()
 	ending.asking = r.closeQuestions()
 	if !errors.Is(r.reason(), errAbandoned) {
 		r.jobs <- job{end: &ending, now: true}
@@ -282,6 +288,7 @@ func (r *Run) open() (Stream, error) {
 	if err := r.opened.Go(); err != nil {
 		return nil, cutOff(err)
 	}
+	r.worked.start()
 	crash.At(crash.RunDispatched)
 	return r.opened, nil
 }

@@ -100,6 +100,11 @@ type Tools interface {
 	EndSession(ctx context.Context, workspace, session string) ([]contract.Record, error)
 	// Running returns what runs for a session, or for all where that is empty, the oldest first. It fails with unavailable.
 	Running(ctx context.Context, workspace, session string) (Running, error)
+	// Debug shows what agents of a session debug. It fails with not_found for an unknown debug session and with
+	// unavailable.
+	Debug(ctx context.Context, workspace string, l DebugLook) (Debugged, error)
+	// ControlDebug moves a debugged program for an operator. It fails with the codes of ToolRunnerService.ControlDebug.
+	ControlDebug(ctx context.Context, workspace, operator string, m DebugMove) (DebugMoved, error)
 	// Watch gives the records of what ended between calls in a workspace to store, one at a time, until ctx ends or the workspace
 	// is lost. A record that was stored is not given again; the same record has the same id.
 	Watch(ctx context.Context, workspace string, store func(session, id string, r contract.Record) (stored bool, err error)) error

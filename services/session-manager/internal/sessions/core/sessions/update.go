@@ -178,5 +178,6 @@ func budgetFields(b contract.Budget) any {
 	}
 	return map[string]any{
 		"usd": b.Limit.USD(), "tokens": b.Limit.Tokens, "calls": b.Limit.Calls, "unpriced_allowed": b.AllowUnpriced,
+		"walltime_ms": b.Walltime.Milliseconds(),
 	}
 }

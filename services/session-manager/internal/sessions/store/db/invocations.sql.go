@@ -461,6 +461,16 @@ func (q *Queries) SetInvocationCage(ctx context.Context, cageStatus string, iD s
 	return err
 }
 
+const setInvocationFiles = `-- name: SetInvocationFiles :exec
+update subagent_invocations set files_changed = $1::text::jsonb
+where id = $2 and state in ('pending', 'running')
+`
+
+func (q *Queries) SetInvocationFiles(ctx context.Context, filesChanged string, iD string) error {
+	_, err := q.db.Exec(ctx, setInvocationFiles, filesChanged, iD)
+	return err
+}
+
 const sumInvocations = `-- name: SumInvocations :one
 select least(coalesce(sum(greatest(tokens_in, 0)), 0), 9007199254740991)::bigint as tokens_in,
        least(coalesce(sum(greatest(tokens_out, 0)), 0), 9007199254740991)::bigint as tokens_out,

@@ -352,6 +352,15 @@ func (q *Queries) NoteCancel(ctx context.Context, at int64, iD string) error {
 	return err
 }
 
+const noteWorked = `-- name: NoteWorked :exec
+update runs set worked_ms = $1::bigint where id = $2
+`
+
+func (q *Queries) NoteWorked(ctx context.Context, workedMs int64, iD string) error {
+	_, err := q.db.Exec(ctx, noteWorked, workedMs, iD)
+	return err
+}
+
 const setCageStatus = `-- name: SetCageStatus :exec
 update runs set cage_status = $1 where id = $2
 `

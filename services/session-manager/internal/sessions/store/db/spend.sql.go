@@ -171,6 +171,18 @@ func (q *Queries) SessionSpend(ctx context.Context, sessionID string) ([]Session
 	return items, nil
 }
 
+const sessionWorked = `-- name: SessionWorked :one
+select least(coalesce(sum(worked_ms), 0), 9007199254740991)::bigint as worked_ms from runs where session_id = $1 and id <> $2
+`
+
+// The time of work of a session's runs but one.
+func (q *Queries) SessionWorked(ctx context.Context, sessionID string, but string) (int64, error) {
+	row := q.db.QueryRow(ctx, sessionWorked, sessionID, but)
+	var worked_ms int64
+	err := row.Scan(&worked_ms)
+	return worked_ms, err
+}
+
 const settleRun = `-- name: SettleRun :exec
 update spend set nano_usd = reserved_nano_usd, tokens = reserved_tokens, calls = reserved_calls, estimated = true, settled_at = $1::bigint
 where run_id = $2 and settled_at is null

@@ -8,6 +8,10 @@ values (@id, @session_id, @run_id, @parent_id, @tool_call_id, @name, @agent_path
 -- name: SetInvocationCage :exec
 update subagent_invocations set cage_status = @cage_status where id = @id;
 
+-- name: SetInvocationFiles :exec
+update subagent_invocations set files_changed = sqlc.arg('files_changed')::text::jsonb
+where id = @id and state in ('pending', 'running');
+
 -- name: EndInvocation :exec
 update subagent_invocations set state = @state, exit = @exit::smallint, output = @output, truncated = @truncated,
     error = sqlc.narg('error')::text::jsonb, steps = @steps, tokens_in = @tokens_in, tokens_out = @tokens_out,

@@ -12,6 +12,9 @@ update runs set state = @state, outcome = @state, stop_reason = nullif(@stop_rea
     tokens_in = @tokens_in, tokens_out = @tokens_out, cost_total = sqlc.narg('cost_total'), steps = @steps, ended_at = @ended_at::bigint
 where id = @id and state in ('pending', 'running');
 
+-- name: NoteWorked :exec
+update runs set worked_ms = @worked_ms::bigint where id = @id;
+
 -- name: NoteCancel :exec
 update runs set cancel_requested_at = @at::bigint where id = @id and cancel_requested_at is null;
 

@@ -24,6 +24,10 @@ select agent_path, least(sum(nano_usd), 9007199254740991)::bigint as nano_usd, l
        least(sum(calls), 9007199254740991)::bigint as calls
 from spend where session_id = @session_id group by agent_path order by agent_path;
 
+-- name: SessionWorked :one
+-- The time of work of a session's runs but one.
+select least(coalesce(sum(worked_ms), 0), 9007199254740991)::bigint as worked_ms from runs where session_id = @session_id and id <> @but;
+
 -- name: OperatorSpend :many
 select agent_path, least(sum(nano_usd), 9007199254740991)::bigint as nano_usd, least(sum(tokens), 9007199254740991)::bigint as tokens,
        least(sum(calls), 9007199254740991)::bigint as calls
