@@ -82,7 +82,7 @@ func contract() []exchange {
 	const todoJSON = `{"id":"01T","content":"c","status":"pending","kind":"criterion","phase":null,"position":1,"notes":[{"text":"n","author":"ada","created_at":1}],` +
 		`"origin_agent":null,"created_at":1,"completed_at":null,"verified_at":null,"verified_by":null}`
 	const issues = "/api/v1/projects/music-site/issues"
-	return []exchange{
+	return append(dslContract(), []exchange{
 		{
 			"GET /api/v1/projects/{project_id}/issues", "GET", issues + "?q=a&status=open,resolved&limit=2", "",
 			&apiv1.ListIssuesRequest{ProjectId: "music-site", Q: "a", Status: "open,resolved", Limit: 2},
@@ -279,6 +279,19 @@ func contract() []exchange {
 				`"agent_path":"primary","tier":"userns","best_effort":[],"started_at":0,"memory_bytes":0,"cpu_ms":0,"processes":1}],"runs":[]}`,
 		},
 		{
+			"GET /api/v1/sessions/{session_id}/debug", "GET",
+			"/api/v1/sessions/01S/debug?debug_session_id=dap_1&frame_id=2&output_from=7", "",
+			&apiv1.GetDebugRequest{SessionId: "01S", DebugSessionId: "dap_1", FrameId: 2, OutputFrom: 7},
+			&apiv1.GetDebugResponse{}, 200, `{"sessions":[],"debug":null}`,
+		},
+		{
+			"POST /api/v1/sessions/{session_id}/debug", "POST", "/api/v1/sessions/01S/debug",
+			`{"action":"evaluate","expression":"n","timeout":5}`,
+			&apiv1.ControlDebugRequest{SessionId: "01S", Action: "evaluate", Expression: "n", Timeout: 5},
+			&apiv1.ControlDebugResponse{Result: &commonv1.DebugVariable{Value: "4", Type: "int"}}, 200,
+			`{"result":{"name":"","value":"4","type":"int"}}`,
+		},
+		{
 			"GET /api/v1/sessions/{session_id}/approvals", "GET", "/api/v1/sessions/01S/approvals?state=pending&limit=2&cursor=c", "",
 			&apiv1.ListApprovalsRequest{SessionId: "01S", State: "pending", Limit: 2, Cursor: "c"}, &apiv1.ListApprovalsResponse{Items: []*apiv1.Approval{approval}},
 			200, `{"items":[` + approvalJSON + `],"next_cursor":null,"has_more":false}`,
@@ -322,7 +335,7 @@ func contract() []exchange {
 			"GET /api/v1/audit", "GET", "/api/v1/audit?since=1&until=2&project_id=p&session=s&event_type=auth.*,x&limit=200", "",
 			&apiv1.QueryAuditRequest{Since: 1, Until: 2, ProjectId: "p", Session: "s", EventType: "auth.*,x", Limit: 200}, &apiv1.QueryAuditResponse{}, 200, emptyPage,
 		},
-	}
+	}...)
 }
 
 // invocation is a call of an agent by another, as JSON invocationJSON.
@@ -453,6 +466,55 @@ func TestIssuesOfAProject(t *testing.T) {
 	if got := c.do("PATCH", "/api/v1/projects/p/issues/1", `{"title":"x"}`); got.status != 200 {
 		t.Errorf("got %d: %s", got.status, got.body)
 	}
+}
+
+// An issue is assigned to declared workflows only, which session-manager knows. T-ISSUE-UPDATE-06.
+func TestAssigningToAWorkflow(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	c := d.operator()
+	d.manager.replies(&apiv1.UpdateIssueResponse{Issue: &apiv1.Issue{}}, nil)
+	assign := func(to string) answer {
+		return c.do("PATCH", "/api/v1/projects/p/issues/1", `{"assignment":"`+to+`"}`)
+	}
+	assign("workflow:undeclared").refused(t, "an undeclared workflow", 400, "validation_failed")
+	for _, to := range []string{"workflow:nightly", "primary", "session:01S"} {
+		if got := assign(to); got.status != 200 {
+			t.Errorf("%s: got %d: %s", to, got.status, got.body)
+		}
+	}
+}
+
+// An operator's edit of an issue is recorded with the changed fields; a request without effect is not. T-AUD-13.
+func TestEditsOfIssuesAreRecorded(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	c := d.operator()
+	edit := func(fields ...string) string {
+		d.manager.replies(&apiv1.UpdateIssueResponse{Issue: &apiv1.Issue{
+			Id: "01I", ProjectId: "p", Number: 3, UpdatedFields: fields,
+		}}, nil)
+		got := c.do("PATCH", "/api/v1/projects/p/issues/3", `{"title":"x"}`)
+		if got.status != 200 {
+			t.Fatalf("got %d: %s", got.status, got.body)
+		}
+		return got.header.Get("X-Kaged-Request-Id")
+	}
+	unchanged := edit()
+	r := d.manager.audited(t, edit("title", "body"))
+	p := r.GetRecords()[0].GetPayload().AsMap()
+	if fields := fmt.Sprint(p["updated_fields"]); r.GetRecords()[0].GetEventType() != "kaged.issue.updated" ||
+		p["issue_id"] != "01I" || p["project_id"] != "p" || p["number"] != 3.0 || fields != "[title body]" ||
+		p["caller"] != r.GetUserId() || r.GetUserId() == "" {
+		t.Errorf("recorded %v", r)
+	}
+	d.manager.with(func() {
+		for _, r := range d.manager.records {
+			if r.GetRequestId() == unchanged {
+				t.Errorf("an edit that changed no field was recorded: %v", r)
+			}
+		}
+	})
 }
 
 // The answer to a load tells a project that is ready from one that is not or was known (A-PROJ-LOAD-03, -04, -09).

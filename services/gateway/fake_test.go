@@ -20,6 +20,7 @@ import (
 // manager is a session-manager that answers what a test tells it to, and remembers what it was asked.
 type manager struct {
 	sessionmanagerv1.UnimplementedProjectServiceServer
+	sessionmanagerv1.UnimplementedDslServiceServer
 	sessionmanagerv1.UnimplementedSessionServiceServer
 	sessionmanagerv1.UnimplementedAuditServiceServer
 	sessionmanagerv1.UnimplementedOperatorServiceServer
@@ -75,12 +76,16 @@ func (m *manager) CheckProject(_ context.Context,
 	if r.GetId() == "unknown" {
 		return nil, fault.New(fault.NotFound, "There is no project %q.", r.GetId())
 	}
+	if r.GetWorkflow() == "undeclared" {
+		return nil, fault.New(fault.ValidationFailed, "There is no workflow %q.", r.GetWorkflow())
+	}
 	return &sessionmanagerv1.CheckProjectResponse{}, nil
 }
 
 // Register implements host.Service.
 func (m *manager) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterProjectServiceServer(r, m)
+	sessionmanagerv1.RegisterDslServiceServer(r, m)
 	sessionmanagerv1.RegisterSessionServiceServer(r, m)
 	sessionmanagerv1.RegisterAuditServiceServer(r, m)
 	sessionmanagerv1.RegisterOperatorServiceServer(r, m)
@@ -220,6 +225,14 @@ func (m *manager) ListApprovals(ctx context.Context, r *apiv1.ListApprovalsReque
 
 func (m *manager) ListProcesses(ctx context.Context, r *apiv1.ListProcessesRequest) (*apiv1.ListProcessesResponse, error) {
 	return reply[*apiv1.ListProcessesResponse](ctx, m, r)
+}
+
+func (m *manager) GetDebug(ctx context.Context, r *apiv1.GetDebugRequest) (*apiv1.GetDebugResponse, error) {
+	return reply[*apiv1.GetDebugResponse](ctx, m, r)
+}
+
+func (m *manager) ControlDebug(ctx context.Context, r *apiv1.ControlDebugRequest) (*apiv1.ControlDebugResponse, error) {
+	return reply[*apiv1.ControlDebugResponse](ctx, m, r)
 }
 
 func (m *manager) ListInvocations(ctx context.Context,

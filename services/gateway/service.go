@@ -23,6 +23,7 @@ import (
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/adapter/auditlog"
+	"kaged.dev/services/gateway/internal/adapter/edits"
 	"kaged.dev/services/gateway/internal/adapter/epoch"
 	"kaged.dev/services/gateway/internal/adapter/frames"
 	"kaged.dev/services/gateway/internal/adapter/holder"
@@ -110,7 +111,8 @@ func (s *Service) backend(module string) grpc.ClientConnInterface {
 	if module == sessionManager {
 		return s.conn
 	}
-	return registry.New(lease.New(s.deps.Dial(module), s.deps.DialAddress), s.conn)
+	conn := registry.New(lease.New(s.deps.Dial(module), s.deps.DialAddress), s.conn)
+	return edits.New(conn, s.audit)
 }
 
 func authMode(cfg Config, deps Deps) access.Mode {

@@ -31,7 +31,10 @@ func answers(list []backends.Backend) answerTable {
 func (t answerTable) setStatus(ctx context.Context, w http.ResponseWriter, m proto.Message) error {
 	name, _ := runtime.RPCMethod(ctx)
 	answer := t[name]
-	if answer == nil {
+	if answer.GetText() != "" && wantsText(ctx) {
+		w.Header().Set("Content-Type", textType)
+	}
+	if answer.GetStatus() == 0 {
 		return nil
 	}
 	for _, condition := range answer.GetWhen() {
@@ -42,6 +45,35 @@ func (t answerTable) setStatus(ctx context.Context, w http.ResponseWriter, m pro
 	}
 	w.WriteHeader(int(answer.GetStatus()))
 	return nil
+}
+
+// bareText is a body that is a text.
+type bareText string
+
+// rewrite returns the body of an answer: of a route with a text, for a client that asks for it, the text alone.
+func (t answerTable) rewrite(ctx context.Context, m proto.Message) (any, error) {
+	name, _ := runtime.RPCMethod(ctx)
+	if field := t[name].GetText(); field != "" && wantsText(ctx) {
+		return bareText(valueOf(m.ProtoReflect(), field)), nil
+	}
+	return m, nil
+}
+
+const textType = "text/plain; charset=utf-8"
+
+type textKey struct{}
+
+// withAccept notes in a context whether the request accepts text/plain and no JSON.
+func withAccept(ctx context.Context, header []string) context.Context {
+	accept := strings.ToLower(strings.Join(header, ","))
+	wants := strings.Contains(accept, "text/plain") && !strings.Contains(accept, "application/json") &&
+		!strings.Contains(accept, "*/*")
+	return context.WithValue(ctx, textKey{}, wants)
+}
+
+func wantsText(ctx context.Context) bool {
+	wants, _ := ctx.Value(textKey{}).(bool)
+	return wants
 }
 
 // valueOf returns a field of m as JSON shows it, without quotes, "" for one that is not there.

@@ -29,8 +29,14 @@ func TestEveryRouteHasAStatus(t *testing.T) {
 		if answer == nil {
 			continue
 		}
-		if http.StatusText(int(answer.GetStatus())) == "" || answer.GetStatus() == http.StatusOK {
-			t.Errorf("%s answers with %d, want a status that is not 200", method.FullName(), answer.GetStatus())
+		if status := int(answer.GetStatus()); status != 0 && (http.StatusText(status) == "" || status == http.StatusOK) {
+			t.Errorf("%s answers with %d, want a status that is not 200", method.FullName(), status)
+		}
+		if answer.GetText() != "" && !hasField(method.Output(), answer.GetText()) {
+			t.Errorf("%s: the answer has no field %s", method.FullName(), answer.GetText())
+		}
+		if answer.GetTextBody() != "" && !hasField(method.Input(), answer.GetTextBody()) {
+			t.Errorf("%s: the request has no field %s", method.FullName(), answer.GetTextBody())
 		}
 		for _, condition := range answer.GetWhen() {
 			if !hasField(method.Output(), condition.GetField()) {

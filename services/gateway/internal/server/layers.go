@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/fault"
@@ -61,12 +63,15 @@ func (s *Server) api() []layer {
 }
 
 // protected are the layers of what only a known operator may do, outermost first and inside of api.
-func (s *Server) protected() []layer {
+func (s *Server) protected() []layer { return s.protectedWith("") }
+
+// protectedWith are the layers of a route of which a body of text/plain is a field, "" for none.
+func (s *Server) protectedWith(textBody string) []layer {
 	return []layer{
-		s.authenticate, // the only layer that is different from mode to mode
-		s.record,       // knows the operator; before csrf, so that insecure mode's refusals are recorded too
-		s.csrf,         // needs the operator, whose token it is
-		s.body,         // last, so that nobody's body is read before they may send one
+		s.authenticate,   // the only layer that is different from mode to mode
+		s.record,         // knows the operator; before csrf, so that insecure mode's refusals are recorded too
+		s.csrf,           // needs the operator, whose token it is
+		s.body(textBody), // last, so that nobody's body is read before they may send one
 	}
 }
 
@@ -278,38 +283,54 @@ func (s *Server) checkCSRF(r *http.Request, sent string) error {
 	return err
 }
 
-// body refuses bodies that are no JSON or too large, and takes in the others.
-func (s *Server) body(next http.Handler) http.Handler {
+// body refuses bodies that are no JSON or too large, and takes in the others. A body of text/plain becomes the JSON of
+// one field where the route has one for it.
+func (s *Server) body(textBody string) layer {
 	limit := s.deps.Limits.Body
-	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
-		if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
+	return func(next http.Handler) http.Handler {
+		return s.answered(func(w http.ResponseWriter, r *http.Request) error {
+			contentType := r.Header.Get("Content-Type")
+			asText := textBody != "" && isMedia(contentType, "text/plain")
+			switch {
+			case (r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody) && !asText:
+				next.ServeHTTP(w, r)
+				return nil
+			case r.ContentLength > limit:
+				return tooLarge(limit)
+			case !asText && !isMedia(contentType, "application/json"):
+				return fault.New(fault.BadRequest,
+					"The body's Content-Type is %q; send application/json; charset=utf-8.", contentType)
+			}
+			body, err := s.receive(w, r)
+			if err == nil && asText {
+				body, err = fieldOf(textBody, body)
+			}
+			if err != nil {
+				return err
+			}
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 			next.ServeHTTP(w, r)
 			return nil
-		}
-		if r.ContentLength > limit {
-			return tooLarge(limit)
-		}
-		if t := r.Header.Get("Content-Type"); !isJSON(t) {
-			return fault.New(fault.BadRequest, "The body's Content-Type is %q; send application/json; charset=utf-8.", t)
-		}
-		body, err := s.receive(w, r)
-		if err != nil {
-			return err
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		next.ServeHTTP(w, r)
-		return nil
-	})
+		})
+	}
+}
+
+// fieldOf returns a text as JSON with one field.
+func fieldOf(name string, text []byte) ([]byte, error) {
+	if !utf8.Valid(text) {
+		return nil, fault.New(fault.BadRequest, "The body is not UTF-8.")
+	}
+	return json.Marshal(map[string]string{name: string(text)})
 }
 
 func tooLarge(limit int64) error {
 	return fault.New(fault.PayloadTooLarge, "The body is larger than %d bytes.", limit).With("limit_bytes", int(limit))
 }
 
-func isJSON(contentType string) bool {
+func isMedia(contentType, want string) bool {
 	media, params, err := mime.ParseMediaType(contentType)
 	charset, given := params["charset"]
-	return err == nil && media == "application/json" && (!given || strings.EqualFold(charset, "utf-8"))
+	return err == nil && media == want && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
 // denied puts a refusal into the audit and returns err.

@@ -11,6 +11,7 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/proto/gen/backends"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
 // routes is the one table of routes: the gateway's own, and those the contract annotates, which go to their backends.
@@ -38,8 +39,8 @@ func (s *Server) routes() (http.Handler, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "The routes of the contract cannot be registered.")
 	}
-	for _, pattern := range ContractRoutes() {
-		mux.Handle(pattern, protected(transcoder))
+	for _, r := range contractRoutes() {
+		mux.Handle(r.pattern, api(around(transcoder, s.protectedWith(r.textBody)...)))
 	}
 	unknown := open(func(_ http.ResponseWriter, r *http.Request) error { return unmatched(mux, r) })
 	mux.Handle(anything, unknown)
@@ -76,16 +77,40 @@ func unmatched(mux *http.ServeMux, r *http.Request) error {
 		With("allowed", allowed)
 }
 
+// contractRoute is a route that a backend's service annotates.
+type contractRoute struct {
+	// pattern is "METHOD /path" for net/http.
+	pattern string
+	// textBody is the field of the request that a body of text/plain is, "" for none.
+	textBody string
+}
+
+func contractRoutes() []contractRoute {
+	var routes []contractRoute
+	for method := range methods(backends.All()) {
+		rule, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
+		if rule == nil {
+			continue
+		}
+		answer, _ := proto.GetExtension(method.Options(), apiv1.E_HttpAnswer).(*apiv1.HTTPAnswer)
+		for _, pattern := range patternsOf(rule) {
+			routes = append(routes, contractRoute{pattern, answer.GetTextBody()})
+		}
+	}
+	return routes
+}
+
 // ContractRoutes returns "METHOD /path" of every route that the backends' services annotate.
 func ContractRoutes() []string {
 	var patterns []string
-	for method := range methods(backends.All()) {
-		if rule, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule); rule != nil {
-			patterns = append(patterns, patternsOf(rule)...)
-		}
+	for _, r := range contractRoutes() {
+		patterns = append(patterns, r.pattern)
 	}
 	return patterns
 }
+
+// restOfPath is how a template says that a variable takes the rest of the path; net/http has its own way.
+var restOfPath = strings.NewReplacer("=**}", "...}")
 
 func patternsOf(rule *annotations.HttpRule) []string {
 	var patterns []string
@@ -97,7 +122,7 @@ func patternsOf(rule *annotations.HttpRule) []string {
 		{http.MethodDelete, rule.GetDelete()},
 	} {
 		if p[1] != "" {
-			patterns = append(patterns, p[0]+" "+p[1])
+			patterns = append(patterns, p[0]+" "+restOfPath.Replace(p[1]))
 		}
 	}
 	for _, more := range rule.GetAdditionalBindings() {

@@ -23,6 +23,7 @@ import (
 func (s *Server) transcoder() (http.Handler, error) {
 	installQueryParser()
 	none := func(string) (string, bool) { return "", false }
+	table := answers(backends.All())
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
 		// The caller travels in the context; of a client's headers If-Match alone becomes metadata.
@@ -32,7 +33,8 @@ func (s *Server) transcoder() (http.Handler, error) {
 		// A method is what the request line says.
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
-		runtime.WithForwardResponseOption(answers(backends.All()).setStatus),
+		runtime.WithForwardResponseOption(table.setStatus),
+		runtime.WithForwardResponseRewriter(table.rewrite),
 		runtime.WithErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 			s.refuse(w, r, unflatten(err))
 		}),
@@ -46,8 +48,9 @@ func (s *Server) transcoder() (http.Handler, error) {
 		errs = append(errs, b.Register(ctx, mux, s.deps.Backend(b.Module)))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		inner := r.WithContext(r.Context()) // a copy
-		inner.Header = http.Header{}        // also those the transcoder passes on unasked, Authorization and Grpc-Timeout
+		// A copy without headers, also without those that the transcoder passes on unasked: Authorization and Grpc-Timeout.
+		inner := r.WithContext(withAccept(r.Context(), r.Header.Values("Accept")))
+		inner.Header = http.Header{}
 		if version := r.Header.Get(headerIfMatch); version != "" {
 			inner.Header.Set(headerIfMatch, version)
 		}
@@ -73,11 +76,13 @@ func (marshaler) ContentType(any) string { return jsonType }
 
 // Marshal implements runtime.Marshaler.
 func (marshaler) Marshal(v any) ([]byte, error) {
-	m, ok := v.(proto.Message)
-	if !ok {
-		return nil, fault.New(fault.Internal, "%T is no message.", v)
+	switch v := v.(type) {
+	case bareText:
+		return []byte(v), nil
+	case proto.Message:
+		return wirejson.Marshal(v)
 	}
-	return wirejson.Marshal(m)
+	return nil, fault.New(fault.Internal, "%T is no message.", v)
 }
 
 // Unmarshal implements runtime.Marshaler.

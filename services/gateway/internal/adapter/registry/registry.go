@@ -42,10 +42,24 @@ func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 		if m, ok := args.(proto.Message); ok {
 			r := m.ProtoReflect()
 			id := r.Get(r.Descriptor().Fields().ByName(field)).String()
-			if _, err := c.registry.CheckProject(ctx, &sessionmanagerv1.CheckProjectRequest{Id: id}); err != nil {
+			check := &sessionmanagerv1.CheckProjectRequest{Id: id, Workflow: workflowOf(args)}
+			if _, err := c.registry.CheckProject(ctx, check); err != nil {
 				return err
 			}
 		}
 	}
 	return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+}
+
+// workflowOf returns the workflow that a request assigns an issue to, "" for none.
+func workflowOf(request any) string {
+	update, ok := request.(*apiv1.UpdateIssueRequest)
+	if !ok {
+		return ""
+	}
+	name, found := strings.CutPrefix(update.GetAssignment().GetStringValue(), "workflow:")
+	if !found {
+		return ""
+	}
+	return name
 }
