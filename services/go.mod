@@ -50,6 +50,7 @@ require (
 	github.com/prometheus/otlptranslator v1.0.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/smacker/go-tree-sitter v0.0.0-20240827094217-dd81d9e9be82 // indirect
+	github.com/tidwall/jsonc v0.3.2 // indirect
 	github.com/tree-sitter-grammars/tree-sitter-lua v0.3.0 // indirect
 	github.com/tree-sitter-grammars/tree-sitter-yaml v0.7.1 // indirect
 	github.com/tree-sitter/tree-sitter-bash v0.23.3 // indirect

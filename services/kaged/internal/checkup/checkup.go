@@ -21,6 +21,7 @@ import (
 	pgembedded "kaged.dev/pkg/postgres/embedded"
 	"kaged.dev/services/kaged/internal/daemon"
 
+	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
@@ -80,6 +81,8 @@ type Report struct {
 	OK     bool    `json:"ok"`
 	Cages  Cages   `json:"cages"`
 	Checks []Check `json:"checks"`
+	// LanguageServers are those of the tool code.lsp, by language. None is needed.
+	LanguageServers []LanguageServer `json:"language_servers"`
 }
 
 // Machine is what is looked at.
@@ -90,6 +93,8 @@ type Machine struct {
 	Getenv func(string) string
 	// Probe asks a supervisor what this machine gives to cages.
 	Probe func(context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error)
+	// LanguageServers looks for the programs of language servers; nil where they run elsewhere.
+	LanguageServers func(context.Context) ([]*lsppoolv1.FoundServer, error)
 	// Services checks the tables of the services.
 	Services func(*config.File) error
 	// Gateway reports whether a gateway in a process of its own answers; nil for no.
@@ -105,6 +110,7 @@ func Look(ctx context.Context, m Machine) Report {
 		look = m.contained
 	}
 	r := look(ctx)
+	r.LanguageServers = m.languageServers(ctx)
 	if config.True(m.Getenv("KAGED_NO_SANDBOX")) {
 		r.Checks = append(r.Checks, Check{
 			"sandbox", Warning, "KAGED_NO_SANDBOX is set: agents that ask for a cage work without one", "unset KAGED_NO_SANDBOX",

@@ -6,12 +6,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/services/kaged/internal/checkup"
 
+	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
@@ -144,5 +146,42 @@ func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Language servers are listed as the pool finds them. None is needed: a machine without any is fine.
+func TestLanguageServers(t *testing.T) {
+	t.Parallel()
+	m := machine(t)
+	m.LanguageServers = func(context.Context) ([]*lsppoolv1.FoundServer, error) {
+		return []*lsppoolv1.FoundServer{
+			{
+				Lang: "go", Command: []string{"gopls"}, Program: "/root/go/bin/gopls", CagedReason: "hidden",
+				Install: "go install",
+			},
+			{
+				Lang: "json", Command: []string{"json-ls", "--stdio"}, Program: "/usr/bin/json-ls",
+				CagedProgram: "/usr/bin/json-ls",
+			},
+			{Lang: "rust", Command: []string{"rust-analyzer"}, Install: "rustup"},
+		}, nil
+	}
+	r := checkup.Look(t.Context(), m)
+	want := []checkup.LanguageServer{
+		{Lang: "go", Command: "gopls", Program: "/root/go/bin/gopls", CageReason: "hidden", Install: "go install"},
+		{Lang: "json", Command: "json-ls --stdio", Program: "/usr/bin/json-ls", InCage: true},
+		{Lang: "rust", Command: "rust-analyzer", Install: "rustup"},
+	}
+	if !r.OK || !slices.Equal(r.LanguageServers, want) {
+		t.Errorf("%+v", r)
+	}
+	for i, fixed := range []bool{true, false, false} {
+		if fix := r.LanguageServers[i].Fix(); (fix != "") != fixed {
+			t.Errorf("fix of %s: %q", r.LanguageServers[i].Lang, fix)
+		}
+	}
+	m.LanguageServers = func(context.Context) ([]*lsppoolv1.FoundServer, error) { return nil, errors.New("no pool") }
+	if r := checkup.Look(t.Context(), m); !r.OK || r.LanguageServers == nil || len(r.LanguageServers) != 0 {
+		t.Errorf("%+v", r)
 	}
 }

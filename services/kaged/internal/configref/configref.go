@@ -49,6 +49,7 @@ func tables() []table {
 		{"[telemetry]", shared, "Telemetry", nil},
 		{"[langfuse]", shared, "Langfuse", nil},
 		{"[lsp.servers.LANG]", shared, "LSPServer", nil},
+		{"[dap.adapters.RUNTIME]", shared, "DAPAdapter", nil},
 		{"[services.gateway]", "services/gateway/config.go", "Config", gateway.DefaultConfig()},
 		{"[services.session-manager]", "services/session-manager/config.go", "Config", sessionmanager.DefaultConfig()},
 		{"[services.harness]", "services/harness/config.go", "Config", harness.DefaultConfig()},

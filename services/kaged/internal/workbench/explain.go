@@ -124,6 +124,7 @@ func (b *Bench) Agent(ctx context.Context, path string) (Caller, error) {
 	}
 	as := Caller{Agent: explained.Agent.Path, Cage: explained.Agent.Cage.Proto()}
 	as.ProjectCaged, as.LanguageServers = explained.AnyCaged, explained.LanguageServers
+	as.Debugging = explained.Debugging
 	for _, d := range explained.Decisions {
 		if d.Enabled {
 			as.Tools = append(as.Tools, d.Names...)

@@ -1,6 +1,7 @@
 package workbench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"kaged.dev/pkg/ident"
 
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
@@ -31,6 +33,18 @@ func OpenSandbox(opts Options) (*Sandbox, error) {
 // Probe says what this machine gives to cages, by making one.
 func (s *Sandbox) Probe(ctx context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) {
 	return s.client.ProbeCages(ctx, &sandboxsupervisorv1.ProbeCagesRequest{})
+}
+
+// FindServers looks for the programs of the language servers, with and without a cage. The folder root is the one that
+// they would be started in.
+func FindServers(ctx context.Context, opts Options, root string) ([]*lsppoolv1.FoundServer, error) {
+	p, err := launch(opts, false, "lsp-pool", "sandbox-supervisor")
+	if err != nil {
+		return nil, err
+	}
+	pool := lsppoolv1.NewLSPPoolServiceClient(p.host.Dial("lsp-pool"))
+	found, err := pool.FindServers(ctx, &lsppoolv1.FindServersRequest{Root: root})
+	return found.GetServers(), cmp.Or(err, p.Close())
 }
 
 // Size is the size of a terminal in characters.

@@ -133,6 +133,8 @@ type Caller struct {
 	// ProjectCaged says that an agent of the project has a cage, LanguageServers are those that the project declares.
 	ProjectCaged    bool
 	LanguageServers []dsl.LanguageServer
+	// Debugging is how the project's programs are debugged.
+	Debugging dsl.Debugging
 	// KnowsFiles says that it counts as having read the files it names.
 	KnowsFiles bool
 }
@@ -151,6 +153,7 @@ func (b *Bench) Operator(ctx context.Context) (Caller, error) {
 		// A file that does not compile may mean to have a cage.
 		explained, _, err := b.Explain(ctx, "")
 		as.ProjectCaged, as.LanguageServers = err != nil || explained.AnyCaged, explained.LanguageServers
+		as.Debugging = explained.Debugging
 	}
 	for _, t := range list.GetTools() {
 		as.Tools = append(as.Tools, t.GetName())
@@ -168,7 +171,7 @@ func (b *Bench) context(as Caller) *toolrunnerv1.ToolContext {
 	return &toolrunnerv1.ToolContext{
 		SessionId: b.session, RunId: b.session, RequestId: ident.New(), Caller: as.Agent, ProjectRoot: b.root,
 		OperatorId: operator, Cage: as.Cage, Tools: as.Tools, KnowsFiles: as.KnowsFiles, ProjectCaged: as.ProjectCaged,
-		LanguageServers: dsl.LanguageServersProto(as.LanguageServers),
+		LanguageServers: dsl.LanguageServersProto(as.LanguageServers), Debugging: as.Debugging.Proto(),
 	}
 }
 

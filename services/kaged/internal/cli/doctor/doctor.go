@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -13,6 +14,7 @@ import (
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/termtext"
+	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	"kaged.dev/services/kaged/internal/checkup"
 	"kaged.dev/services/kaged/internal/cli/configfile"
@@ -26,8 +28,9 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check this machine and suggest fixes",
 		Long: "Makes a cage as an agent would get it and says of each layer what enforces it here, or why nothing does; then looks at\n" +
-			"the data directory, the configuration, where the model aliases go, PostgreSQL, and the address a daemon would take. For each\n" +
-			"gap it prints a fix. It changes nothing and uses no network.\n\n" +
+			"the data directory, the configuration, where the model aliases go, PostgreSQL, the address a daemon would\n" +
+			"take, and the server of each language, with and without a cage. For each gap it prints a fix. It changes\n" +
+			"nothing and uses no network.\n\n" +
 			"Exits 0 when nothing that is needed is missing, 1 when cages cannot be made or kaged could not start.",
 		Args: kit.Nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,6 +57,9 @@ func look(ctx context.Context, a kit.App, p *kit.Places) checkup.Report {
 	return checkup.Look(ctx, checkup.Machine{
 		ConfigPath: p.Config.String(), DataDir: p.DataDir.String(), Listen: cmp.Or(a.Getenv("KAGED_LISTEN"), config.DefaultListen), Getenv: a.Getenv,
 		Probe: func(ctx context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) { return probe(ctx, a, p) }, Services: func(f *config.File) error { return configfile.CheckServices(a, f) },
+		LanguageServers: func(ctx context.Context) ([]*lsppoolv1.FoundServer, error) {
+			return languageServers(ctx, a, p)
+		},
 		Gateway: func(ctx context.Context) bool { return a.GatewayAnswers(ctx, p) }, Container: checkup.ContainerOf(a.Getenv),
 	})
 }
@@ -66,6 +72,17 @@ func probe(ctx context.Context, a kit.App, p *kit.Places) (found *sandboxsupervi
 	}
 	found, err = box.Probe(ctx)
 	return found, cmp.Or(err, box.Close())
+}
+
+// languageServers looks for language servers through a pool of this process's own, from an empty folder.
+func languageServers(ctx context.Context, a kit.App, p *kit.Places) ([]*lsppoolv1.FoundServer, error) {
+	empty, err := os.MkdirTemp("", "kaged-doctor-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(empty)
+	opts := workbench.Options{ConfigPath: p.Config, Getenv: a.Getenv, Stderr: io.Discard, Modules: a.Modules}
+	return workbench.FindServers(ctx, opts, empty)
 }
 
 // Uncageable says in one sentence why agents cannot be caged here, "" if they can be. What else is wrong is for the next step
@@ -112,6 +129,7 @@ func writeReport(w io.Writer, r checkup.Report) error {
 	for _, c := range r.Checks {
 		fmt.Fprintf(tab, "%s\t%s\t%s\n", c.Name, c.State, termtext.Line(c.Detail))
 	}
+	writeServers(tab, r)
 	if err := tab.Flush(); err != nil {
 		return err
 	}
@@ -121,7 +139,31 @@ func writeReport(w io.Writer, r checkup.Report) error {
 			writeGap(w, c.Name, "", c.Fix)
 		}
 	}
+	for _, s := range r.LanguageServers {
+		if fix := s.Fix(); fix != "" && r.Cages.Tier != "" {
+			writeGap(w, s.Lang, s.CageReason, fix)
+		}
+	}
 	return nil
+}
+
+// writeServers writes the table of language servers.
+func writeServers(w io.Writer, r checkup.Report) {
+	if len(r.LanguageServers) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nLANGUAGE\tSERVER\tIN A CAGE\tINSTALLED BY")
+	for _, s := range r.LanguageServers {
+		program, inCage := cmp.Or(s.Program, "-"), "-"
+		switch {
+		case s.InCage:
+			inCage = "yes"
+		case s.Program != "":
+			inCage = "no"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", termtext.Line(s.Lang), termtext.Line(program), inCage,
+			termtext.Line(s.Install))
+	}
 }
 
 // writeLayerGaps writes what is not enforced and what mends it. Layers that fail for one reason and are mended by one fix stand

@@ -58,3 +58,41 @@ func TestWriteReportOfOneCause(t *testing.T) {
 		t.Errorf("the gap is not explained once:\n%s", out.String())
 	}
 }
+
+// Of each language people read which server is there, whether a cage has it, and how it is installed; a server that
+// cages lack comes with the reason and the fix.
+func TestWriteReportOfLanguageServers(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := writeReport(&out, checkup.Report{
+		Cages: checkup.Cages{Tier: "userns"},
+		LanguageServers: []checkup.LanguageServer{
+			{
+				Lang: "go", Command: "gopls", Program: "/home/me/go/bin/gopls", CageReason: "A cage does not show it.",
+				Install: "go install gopls",
+			},
+			{
+				Lang: "bash", Command: "bash-language-server start", Program: "/usr/bin/bash-language-server",
+				InCage: true, Install: "npm i bash",
+			},
+			{Lang: "rust", Command: "rust-analyzer", Install: "rustup component add rust-analyzer"},
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"\nLANGUAGE  SERVER                         IN A CAGE  INSTALLED BY\n",
+		"\ngo        /home/me/go/bin/gopls          no         go install gopls\n",
+		"\nbash      /usr/bin/bash-language-server  yes        npm i bash\n",
+		"\nrust      -                              -          rustup component add rust-analyzer\n",
+		"\ngo: A cage does not show it.\n  fix: install it below /usr/local or /opt, " +
+			"or name its folder in read of [lsp.servers.go] in local.toml\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "\nbash:") || strings.Contains(out.String(), "\nrust:") {
+		t.Errorf("a gap where there is none:\n%s", out.String())
+	}
+}

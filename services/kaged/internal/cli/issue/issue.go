@@ -66,6 +66,8 @@ type todoView struct {
 	Status  string  `json:"status"`
 	Kind    string  `json:"kind"`
 	Phase   *string `json:"phase"`
+	// OriginAgent is the agent that proposed it. An import leaves it out.
+	OriginAgent *string `json:"origin_agent,omitempty"`
 }
 
 // place is the project of a command, by its flags.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"kaged.dev/pkg/termtext"
 	"kaged.dev/services/kaged/client"
@@ -22,10 +23,12 @@ type budgetView struct {
 	Limit     struct {
 		USD           *float64
 		Tokens, Calls *int64
+		WalltimeMS    *int64 `json:"walltime_ms"`
 	}
 	Spent struct {
 		USD           float64
 		Tokens, Calls int64
+		WalltimeMS    int64 `json:"walltime_ms"`
 	}
 }
 
@@ -68,6 +71,10 @@ func (m budgetView) share() (percent int, parts []string) {
 	if l := m.Limit.Calls; l != nil {
 		add(float64(m.Spent.Calls), float64(*l), fmt.Sprintf("%d of %d calls", m.Spent.Calls, *l))
 	}
+	if l := m.Limit.WalltimeMS; l != nil {
+		spent, limit := time.Duration(m.Spent.WalltimeMS)*time.Millisecond, time.Duration(*l)*time.Millisecond
+		add(spent.Seconds(), limit.Seconds(), fmt.Sprintf("%s of %s of work", spent.Round(time.Second), limit))
+	}
 	return percent, parts
 }
 
@@ -79,6 +86,9 @@ func (f runFlags) setBudget(ctx context.Context, c *client.Client, session strin
 	}
 	if f.budgetTokens > 0 {
 		budget["tokens"] = f.budgetTokens
+	}
+	if f.budgetWalltime > 0 {
+		budget["walltime_ms"] = f.budgetWalltime.Milliseconds()
 	}
 	if len(budget) == 0 {
 		return nil

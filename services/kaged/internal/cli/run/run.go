@@ -56,6 +56,7 @@ type runFlags struct {
 	json, yes, takeover       bool
 	budgetUSD                 float64
 	budgetTokens              int64
+	budgetWalltime            time.Duration
 }
 
 func Command(a kit.App, p *kit.Places) *cobra.Command {
@@ -111,6 +112,8 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		"the number of the issue that the session works on (default: none, or the one it has)")
 	cmd.Flags().Float64Var(&f.budgetUSD, "budget-usd", 0, "give the session a budget in US dollars")
 	cmd.Flags().Int64Var(&f.budgetTokens, "budget-tokens", 0, "give the session a budget in tokens")
+	cmd.Flags().DurationVar(&f.budgetWalltime, "budget-walltime", 0,
+		"give the session a budget in time of work, such as 30m")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve what needs approval")
 	cmd.Flags().BoolVar(&f.takeover, "takeover", false, "attach to the session even if another client is attached, whose connection then ends")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the session's frames as JSON lines instead of text")
@@ -128,8 +131,11 @@ func (f runFlags) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("issue") && f.issue < 1 {
 		return kit.Misused(cmd, "--issue is %d and must be the number of an issue, from 1", f.issue)
 	}
-	if cmd.Flags().Changed("budget-usd") && f.budgetUSD <= 0 || cmd.Flags().Changed("budget-tokens") && f.budgetTokens < 1 {
-		return kit.Misused(cmd, "--budget-usd and --budget-tokens must be greater than zero")
+	if cmd.Flags().Changed("budget-usd") && f.budgetUSD <= 0 ||
+		cmd.Flags().Changed("budget-tokens") && f.budgetTokens < 1 ||
+		cmd.Flags().Changed("budget-walltime") && f.budgetWalltime < time.Second {
+		return kit.Misused(cmd,
+			"--budget-usd and --budget-tokens must be greater than zero, --budget-walltime at least 1s")
 	}
 	if _, _, ok := config.SplitTarget(f.model); f.model != "" && !ok {
 		return kit.Misused(cmd, "--model is %q and must be of the form PROVIDER:MODEL", f.model)

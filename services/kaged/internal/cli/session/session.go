@@ -19,8 +19,8 @@ import (
 
 // Command is the group of commands about sessions.
 func Command(a kit.App, p *kit.Places) *cobra.Command {
-	cmd := kit.Group("session", "List, show, cancel and end sessions")
-	cmd.AddCommand(sessionList(a, p), sessionShow(a, p), CancelCommand(a, p), sessionEnd(a, p))
+	cmd := kit.Group("session", "List, show, export, cancel and end sessions")
+	cmd.AddCommand(sessionList(a, p), sessionShow(a, p), sessionExport(a, p), CancelCommand(a, p), sessionEnd(a, p))
 	return cmd
 }
 
