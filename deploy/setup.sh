@@ -4,7 +4,7 @@
 #
 # Volumes, below $1 (the root of the container when it is not given):
 #   secrets/database   password (Postgres), url (session-manager, issue)
-#   secrets/bus        nats.conf (NATS), url (gateway, session-manager)
+#   secrets/bus        nats.conf (NATS), url (gateway, session-manager, issue)
 #   secrets/services   token (every service of kaged)
 #   data/NAME          what NAME keeps; its user's
 set -eu

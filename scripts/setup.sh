@@ -62,7 +62,7 @@ dlv() {
 
 # servers puts language servers of the tests under bin/servers, in the versions that Node 20 runs.
 servers() {
-	local to mark=5.3.0-1.1.414-5.8.1-4.10.0-1.18.0
+	local to mark=5.3.0-7.0.2-1.1.414-5.8.1-4.10.0-1.18.0
 	to=$(cd "$(dirname "$0")/.." && pwd)/bin/servers
 	[ -e "$to/installed-$mark" ] && return
 	if ! command -v npm >/dev/null; then
@@ -72,9 +72,23 @@ servers() {
 	mkdir -p "$to"
 	echo "installing language servers for the tests" >&2
 	npm install --prefix "$to" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
-		typescript-language-server@5.3.0 typescript@5.9.3 pyright@1.1.414 bash-language-server@5.8.1 \
+		typescript-language-server@5.3.0 typescript@5.9.3 native@npm:typescript@7.0.2 pyright@1.1.414 bash-language-server@5.8.1 \
 		vscode-langservers-extracted@4.10.0 yaml-language-server@1.18.0 >&2
 	touch "$to/installed-$mark"
+}
+
+# bun is a runtime of the tests. Its package's own install script is not run; the binary is in a package of the platform's.
+bun() {
+	local version=1.4.5 to
+	to=$(cd "$(dirname "$0")/.." && pwd)/bin/servers/bun
+	[ -e "$to/installed-$version" ] && return
+	if ! command -v npm >/dev/null; then
+		echo "The tests need bun, which npm installs: install Node 20 or later, with npm, and try again." >&2
+		exit 1
+	fi
+	mkdir -p "$to"
+	npm install --prefix "$to" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error "bun@$version" >&2
+	touch "$to/installed-$version"
 }
 
 want() { # command package: without it one comparison less is made
@@ -98,9 +112,12 @@ if [ "$what" = test ] || [ "$what" = bench ]; then
 	need gdb gdb
 	need clangd-19 clangd-19
 	need lldb-dap-19 lldb-19
+	need g++ g++
+	need rustc rustc
 	/usr/bin/python3 -c 'import debugpy' 2>/dev/null || packages+=(python3-debugpy)
 	gopls
 	servers
+	bun
 	dlv
 fi
 if [ "$what" = bench ]; then

@@ -39,6 +39,7 @@ var measurements = []measurement{
 	{"patch", measurePatch},
 	{"structural", measureStructural},
 	{"calls", measureCalls},
+	{"agents", measureAgents},
 	{"terminal", measureTerminal},
 	{"cage", measureCages},
 	{"recall", measureRecall},
@@ -104,7 +105,9 @@ func (w *world) prepare() error {
 		filepath.Join(w.project, "prompt.md"):              "You are measured.\n",
 		filepath.Join(w.project, "small.txt"):              "one\ntwo\nthree\n",
 		filepath.Join(w.dir, "local.toml"): fmt.Sprintf(
-			"[models]\nbench = \"bench:bench\"\n\n[providers.bench]\ndriver = \"anthropic\"\nbase_url = %q\napi_key = \"sk-bench\"\n", w.model.url),
+			"[models]\nbench = \"bench:bench\"\n\n[providers.bench]\ndriver = \"anthropic\"\n"+
+				"base_url = %q\napi_key = \"sk-bench\"\n[limits]\nlive_agents = 10\n"+
+				"[services.harness]\nparallel_agents = 16\n", w.model.url),
 	}
 	for path, content := range files {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ const startLimit = time.Minute
 type daemon struct {
 	cmd    *exec.Cmd
 	dir    string // its data, configuration and project
+	works  string // the project of new sessions, bench if empty
 	client *client.Client
 	stderr bytes.Buffer
 	exited chan struct{}
@@ -96,7 +98,8 @@ func (d *daemon) stop() {
 // session creates a session of the project.
 func (d *daemon) session(ctx context.Context) (string, error) {
 	var created struct{ ID string }
-	err := d.client.Do(ctx, http.MethodPost, "/api/v1/projects/bench/sessions", map[string]any{}, &created)
+	path := "/api/v1/projects/" + cmp.Or(d.works, "bench") + "/sessions"
+	err := d.client.Do(ctx, http.MethodPost, path, map[string]any{}, &created)
 	return created.ID, err
 }
 

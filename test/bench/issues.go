@@ -114,7 +114,52 @@ func measureIssues(ctx context.Context, w *world) ([]Figure, error) {
 		figures = append(figures, got...)
 	}
 	got, err := t.measureFiling(ctx)
+	if figures = append(figures, got...); err != nil {
+		return figures, err
+	}
+	got, err = t.measureReminder(as(ctx))
 	return append(figures, got...), err
+}
+
+// remindedTodos is how many todos the issue has that an agent is reminded of.
+const remindedTodos = 100
+
+// measureReminder returns what a step of an agent waits for its open todos.
+func (t *tracker) measureReminder(ctx context.Context) ([]Figure, error) {
+	project := issueProject(0)
+	made, err := t.CreateIssue(ctx, &apiv1.CreateIssueRequest{ProjectId: project, Title: "With todos"})
+	if err != nil {
+		return nil, err
+	}
+	var items []string
+	for i := range remindedTodos {
+		items = append(items, fmt.Sprintf("Look at the place with the number %d.", i))
+	}
+	number := made.GetIssue().GetNumber()
+	request := &apiv1.AddIssueTodosRequest{ProjectId: project, Number: number, Items: items}
+	if _, err := t.AddIssueTodos(ctx, request); err != nil {
+		return nil, err
+	}
+	tools := issuev1.NewIssueToolServiceClient(t.conn)
+	var sample []time.Duration
+	for range issueCalls {
+		begun := time.Now()
+		resp, err := tools.RemindTodos(ctx, &issuev1.RemindTodosRequest{ProjectId: project, Number: number})
+		if err != nil {
+			return nil, err
+		}
+		sample = append(sample, time.Since(begun))
+		if resp.GetOpen() != remindedTodos {
+			return nil, fmt.Errorf("reminded of %d todos", resp.GetOpen())
+		}
+	}
+	return []Figure{
+		{
+			Name: "issues/reminder/median", Value: ms(percentile(sample, 50)), Spread: spread(sample), Unit: "ms", Target: 1,
+			Note: fmt.Sprintf("among %d open todos", remindedTodos),
+		},
+		{Name: "issues/reminder/p99", Value: ms(percentile(sample, 99)), Unit: "ms"},
+	}, nil
 }
 
 // issueCalls is how often each request is made, over all projects.
@@ -148,6 +193,8 @@ func issueRequests() []issueRequest {
 		search("part", words[300][:len(words[300])-1], true),
 		search("common-part", words[0][:len(words[0])-1], true),
 		search("no-match", "zzyzx", false),
+		{"issues/search/common-with-total", &apiv1.ListIssuesRequest{Q: words[0], Status: "all", WithTotal: true}, true},
+		{"issues/list/all-with-total", &apiv1.ListIssuesRequest{Status: "all", WithTotal: true}, true},
 		{"issues/search/not-ended", &apiv1.ListIssuesRequest{Q: words[10]}, true},
 	}
 }

@@ -71,11 +71,11 @@ func measureToolRounds(ctx context.Context, w *world) ([]Figure, error) {
 			target              float64
 			floor               func() error
 		}{
-			{"file.read", `{"path":"small.txt"}`, "pi 3.9, claude 25, opencode 126", 3, func() error {
+			{"file.read", `{"path":"small.txt","limit":ROUND}`, "pi 3.9, claude 25, opencode 126", 3, func() error {
 				_, err := os.ReadFile(filepath.Join(w.project, "small.txt"))
 				return err
 			}},
-			{"shell.bash", `{"command":"true"}`, "mastra 6.7, pi 7.8, codex 55, opencode 144", 5, func() error {
+			{"shell.bash", `{"command":"true ROUND"}`, "mastra 6.7, pi 7.8, codex 55, opencode 144", 5, func() error {
 				return exec.CommandContext(ctx, "/bin/sh", "-c", "true").Run()
 			}},
 		} {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,9 +26,17 @@ type model struct {
 
 // plan says what a model answers.
 type plan struct {
-	// tool and input: so many rounds of this call, then text.
+	// tool and input: so many rounds of this call, then text. ROUND in the input is the number of the round: kaged ends an
+	// agent that makes the same call over and over.
 	tool, input string
 	rounds      int
+	// width is how many of the calls a turn has, one if it is 0. CALL in the input is the number of the call.
+	width int
+	// takes is how long an answer lets wait for itself; hold is waited for before it, unless nil.
+	takes time.Duration
+	hold  chan struct{}
+	// below is what the agents below the root are answered, whose system prompt is belowPrompt.
+	below *plan
 	// deltas of text with interval between them; each is the time it was written, in nanoseconds.
 	deltas   int
 	padding  int // bytes behind the time in each
@@ -67,6 +76,9 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	m.mu.Lock()
 	p := m.plan
+	if p.below != nil && bytes.Contains(body, []byte(belowPrompt)) {
+		p = *p.below
+	}
 	m.arrived = append(m.arrived, now)
 	m.mu.Unlock()
 	var turns struct {
@@ -79,6 +91,10 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) {
 			said++
 		}
 	}
+	if p.hold != nil {
+		<-p.hold
+	}
+	time.Sleep(p.takes)
 	w.Header().Set("Content-Type", "text/event-stream")
 	event(w, "message_start", `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"bench","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":1}}}`)
 	if p.tool != "" && said%(p.rounds+1) < p.rounds {
@@ -97,8 +113,16 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) {
 func event(w io.Writer, name, data string) { fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, data) }
 
 func call(w io.Writer, p plan, n int) {
-	event(w, "content_block_start", fmt.Sprintf(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_%d","name":%q,"input":{}}}`, n, strings.ReplaceAll(p.tool, ".", "__")))
-	event(w, "content_block_delta", fmt.Sprintf(`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":%q}}`, p.input))
+	name := strings.ReplaceAll(p.tool, ".", "__")
+	for i := range max(p.width, 1) {
+		input := strings.NewReplacer("ROUND", strconv.Itoa(n+1), "CALL", strconv.Itoa(i)).Replace(p.input)
+		event(w, "content_block_start", fmt.Sprintf(
+			`{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use",`+
+				`"id":"toolu_%d_%d","name":%q,"input":{}}}`, i, n, i, name))
+		event(w, "content_block_delta", fmt.Sprintf(`{"type":"content_block_delta","index":%d,`+
+			`"delta":{"type":"input_json_delta","partial_json":%q}}`, i, input))
+		event(w, "content_block_stop", fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
+	}
 	finish(w, "tool_use")
 }
 
@@ -115,11 +139,11 @@ func text(w http.ResponseWriter, p plan) {
 			time.Sleep(time.Until(next))
 		}
 	}
+	event(w, "content_block_stop", `{"type":"content_block_stop","index":0}`)
 	finish(w, "end_turn")
 }
 
 func finish(w io.Writer, reason string) {
-	event(w, "content_block_stop", `{"type":"content_block_stop","index":0}`)
 	event(w, "message_delta", fmt.Sprintf(`{"type":"message_delta","delta":{"stop_reason":%q,"stop_sequence":null},"usage":{"output_tokens":10}}`, reason))
 	event(w, "message_stop", `{"type":"message_stop"}`)
 }

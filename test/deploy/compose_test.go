@@ -99,7 +99,7 @@ func TestEveryServiceRuns(t *testing.T) {
 		"harness": {"tool-runner"}, "session-manager": {
 			"harness", "nats",
 			"postgres",
-		}, "issue": {"postgres"}, "gateway": {"issue", "session-manager"},
+		}, "issue": {"nats", "postgres"}, "gateway": {"issue", "session-manager"},
 	}
 	for name, want := range needs {
 		s := service(t, p, name)

@@ -37,7 +37,7 @@ func TestWorkspaceHasNoNetworkToTheControlPlane(t *testing.T) {
 	p := load(t)
 	want := map[string][]string{
 		"postgres": {"database"}, "nats": {"bus"}, "session-manager": {"bus", "database"}, "gateway": {"bus", "public"},
-		"harness": {"models"}, "issue": {"database"}, "sandbox-supervisor": {"workspace"}, "tool-runner": nil, "lsp-pool": nil, "dap-pool": nil, "setup": nil,
+		"harness": {"models"}, "issue": {"bus", "database"}, "sandbox-supervisor": {"workspace"}, "tool-runner": nil, "lsp-pool": nil, "dap-pool": nil, "setup": nil,
 	}
 	for name, s := range p.Services {
 		if got := networks(s); !slices.Equal(got, want[name]) {
@@ -114,7 +114,7 @@ func TestSecretsAreSeenWhereTheyAreNeeded(t *testing.T) {
 	p := load(t)
 	want := map[string][]string{
 		"secret-database": {"issue", "postgres", "session-manager"},
-		"secret-bus":      {"gateway", "nats", "session-manager"},
+		"secret-bus":      {"gateway", "issue", "nats", "session-manager"},
 		"secret-services": services,
 	}
 	for volume, may := range want {

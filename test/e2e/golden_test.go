@@ -195,8 +195,8 @@ func (g *golden) answer(t *testing.T, method, base, path, body string) {
 	fmt.Fprintln(&g.text, g.mask.line(data))
 }
 
-// goldenSpent matches the use of a budget. A cancelled call counts as it was reserved, by the size of its request, in
-// which paths of the test's folder stand.
+// goldenSpent matches the use of a budget. A cancelled call counts by an estimate of its request, whose text holds
+// paths of the test's folder.
 var goldenSpent = regexp.MustCompile(`("spent":\{|"agent_path":"primary",)"usd":[0-9.]+,"tokens":\d+`)
 
 // compare fails the test where the text differs from the file, or rewrites the file with -update-golden.

@@ -42,12 +42,18 @@ func startHands(t *testing.T, runnerEnv ...string) *hands {
 // ready waits until the supervisor takes commands.
 func (h *hands) ready(t *testing.T) {
 	t.Helper()
-	conn, err := grpc.NewClient("unix:"+host.SocketPath(h.DataDir, "sandbox-supervisor"), rpc.DialOptions()...)
+	h.serves(t, "sandbox-supervisor")
+}
+
+// serves waits until a service does.
+func (h *hands) serves(t *testing.T, name string) {
+	t.Helper()
+	conn, err := grpc.NewClient("unix:"+host.SocketPath(h.DataDir, name), rpc.DialOptions()...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	kagedtest.Eventually(t, "the supervisor serves", func() bool {
+	kagedtest.Eventually(t, name+" serves", func() bool {
 		resp, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 		return err == nil && resp.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING
 	})
@@ -95,7 +101,8 @@ func (h *hands) call(t *testing.T, tool string, params map[string]any) (process,
 	}
 	stream, err := h.tools(t).RunTool(t.Context(), &toolrunnerv1.RunToolRequest{
 		CallId: ident.New(), Tool: tool, Input: string(input), Context: &toolrunnerv1.ToolContext{
-			SessionId: h.session, RunId: "r", Caller: "primary", ProjectId: "p", ProjectRoot: h.dir, Tools: []string{"shell.exec", "shell.process", "edit.patch"}, KnowsFiles: true,
+			SessionId: h.session, RunId: "r", Caller: "primary", ProjectId: "p", ProjectRoot: h.dir, KnowsFiles: true,
+			Tools: []string{"shell.exec", "shell.process", "edit.patch", "code.lsp"},
 		},
 	}, grpc.WaitForReady(true))
 	var p process

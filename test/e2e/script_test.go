@@ -34,6 +34,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("KAGED_CONFIG", filepath.Join(env.WorkDir, "local.toml"))
 			env.Values[environment{}] = env
 			env.Defer(func() {
+				endDaemon(env.WorkDir)
 				if left := kagedtest.ControlGroups(env.Getenv("KAGED_DATA_DIR")); len(left) > 0 {
 					t.Errorf("control groups are left: %v", left)
 				}
@@ -42,6 +43,15 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"models": startModels, "answer": answerQuestion},
 	})
+}
+
+// endDaemon ends the daemon whose id a script has written to up.pid, where it has failed before it did so itself.
+func endDaemon(dir string) {
+	const end = `test -e up.pid && pid=$(cat up.pid) && kill $pid 2>/dev/null &&
+		while kill -0 $pid 2>/dev/null; do sleep 0.1; done`
+	cmd := exec.Command("sh", "-c", end)
+	cmd.Dir = dir
+	_ = cmd.Run() // It fails where there is no such daemon.
 }
 
 // environment is the key of a script's *testscript.Env.

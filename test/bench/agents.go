@@ -1,0 +1,301 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// belowPrompt is the system prompt of the agents below the root.
+const belowPrompt = "You are measured below."
+
+// How many agents and runs are measured. All children of a tree fit into one turn.
+const (
+	delegationRuns, delegationsEach = 4, 50
+	treeAgents, treeLive            = 50, 10
+	treeRounds                      = 5
+	treeTurn                        = 200 * time.Millisecond
+	crowdRuns, loneRuns             = 200, 40
+	memoryRuns                      = 20
+)
+
+const agentsFile = `version: 1
+project: agents
+description: What a tree of agents is measured with.
+primary:
+  model: bench
+  system_prompt: ./prompt.md
+  max_steps: 100
+  cage: disabled
+  tools:
+    "file.read": {enabled: true}
+  subagents:
+    plain:
+      model: bench
+      system_prompt: ./below.md
+      tools: {"file.read": {enabled: true}}
+    boxed:
+      model: bench
+      system_prompt: ./below.md
+      tools: {"file.read": {enabled: true}}
+      cage:
+        fs:
+          - {mode: ro, path: project:/}
+`
+
+// measureAgents measures what calling an agent costs over the model calls and the tool round that it makes, how close a
+// tree comes to its critical path, and what agents take.
+func measureAgents(ctx context.Context, w *world) ([]Figure, error) {
+	project := filepath.Join(w.dir, "agents")
+	for path, content := range map[string]string{
+		filepath.Join(project, ".kaged", "project.yaml"): agentsFile,
+		filepath.Join(project, "prompt.md"):              "You are measured.\n",
+		filepath.Join(project, "below.md"):               belowPrompt + "\n",
+		filepath.Join(project, "small.txt"):              "one\ntwo\nthree\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return w.with(ctx, func(d *daemon) ([]Figure, error) {
+		if err := d.load(ctx, project); err != nil {
+			return nil, err
+		}
+		d.works = "agents"
+		var figures []Figure
+		for _, measure := range []func(context.Context, *daemon) ([]Figure, error){
+			w.delegations, w.tree, w.crowd, w.liveMemory,
+		} {
+			got, err := measure(ctx, d)
+			figures = append(figures, got...)
+			if err != nil {
+				return figures, err
+			}
+		}
+		return figures, nil
+	})
+}
+
+// oneRound is a child that reads a file and answers: two model calls and a plain tool round.
+var oneRound = &plan{tool: "file.read", input: `{"path":"small.txt"}`, rounds: 1}
+
+// delegations: from the last byte of the answer that calls a child to the parent's next request, without two bare calls
+// of the model and a plain tool round.
+func (w *world) delegations(ctx context.Context, d *daemon) ([]Figure, error) {
+	plain, err := w.rounds(ctx, d, "file.read", `{"path":"small.txt","limit":ROUND}`)
+	if err != nil {
+		return nil, err
+	}
+	bare, err := w.bareCalls(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ground := 2*percentile(bare, 50) + percentile(plain, 50)
+	var figures []Figure
+	for _, child := range []struct {
+		name   string
+		target float64
+	}{{"plain", 3}, {"boxed", 8}} {
+		var over, first []time.Duration
+		for run := range delegationRuns + 1 {
+			w.model.set(plan{
+				tool: "agent-" + child.name, input: `{"prompt":"Look, ROUND."}`, rounds: delegationsEach,
+				below: oneRound,
+			})
+			session, err := d.session(ctx)
+			if err != nil {
+				return figures, err
+			}
+			if _, err := d.follow(ctx, session, "go"); err != nil {
+				return figures, err
+			}
+			arrived, ended := w.model.times()
+			if len(arrived) != 3*delegationsEach+1 {
+				return figures, fmt.Errorf("%d requests for %d calls of %s", len(arrived), delegationsEach, child.name)
+			}
+			for i := 0; i < 3*delegationsEach && run > 0; i += 3 { // the first run warms caches
+				over = append(over, arrived[i+3].Sub(ended[i])-ground)
+				first = append(first, arrived[i+1].Sub(ended[i]))
+			}
+		}
+		figures = append(figures,
+			Figure{
+				Name: "agents/delegation/" + child.name, Value: ms(percentile(over, 50)), Spread: spread(over), Unit: "ms",
+				Floor: ms(ground), Target: child.target, Note: "over the floor: two bare calls and a tool round",
+			},
+			Figure{
+				Name: "agents/first-request/" + child.name, Value: ms(percentile(first, 50)), Spread: spread(first),
+				Unit: "ms",
+			})
+	}
+	return figures, nil
+}
+
+// bareCalls times calls of the model by hand.
+func (w *world) bareCalls(ctx context.Context) ([]time.Duration, error) {
+	w.model.set(plan{})
+	var took []time.Duration
+	for range delegationRuns * delegationsEach {
+		begun := time.Now()
+		req, err := http.NewRequestWithContext(
+			ctx, http.MethodPost, w.model.url+"/v1/messages", bytes.NewReader([]byte(`{}`)))
+		if err != nil {
+			return nil, err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		if err := errors.Join(err, resp.Body.Close()); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(begun))
+	}
+	return took, nil
+}
+
+// tree: the wall time of a tree of many agents of some rounds each, of which a few live at once, beside its critical
+// path.
+func (w *world) tree(ctx context.Context, d *daemon) ([]Figure, error) {
+	below := &plan{tool: "file.read", input: `{"path":"small.txt","limit":ROUND}`, rounds: treeRounds - 1, takes: treeTurn}
+	w.model.set(plan{
+		tool: "agent-plain", input: `{"prompt":"Look, CALL."}`, rounds: 1, width: treeAgents - 1, takes: treeTurn,
+		below: below,
+	})
+	session, err := d.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	if _, err := d.follow(ctx, session, "go"); err != nil {
+		return nil, err
+	}
+	wall := time.Since(begun)
+	if arrived, _ := w.model.times(); len(arrived) != (treeAgents-1)*treeRounds+2 {
+		return nil, fmt.Errorf("%d requests for a tree of %d agents", len(arrived), treeAgents)
+	}
+	waves := math.Ceil(float64(treeAgents-1) / (treeLive - 1))
+	path := time.Duration(waves*treeRounds+2) * treeTurn
+	return []Figure{{
+		Name: "agents/tree/wall", Value: wall.Seconds(), Unit: "s", Floor: path.Seconds(), Target: 1.1 * path.Seconds(),
+		Note: fmt.Sprintf("%d agents, %d live, %d rounds; the floor is the critical path", treeAgents, treeLive, treeRounds),
+	}}, nil
+}
+
+// crowd: many runs with a child each at once, beside such runs one after the other.
+func (w *world) crowd(ctx context.Context, d *daemon) ([]Figure, error) {
+	w.model.set(plan{tool: "agent-plain", input: `{"prompt":"Look."}`, rounds: 1, below: oneRound})
+	if _, _, err := d.stream(ctx, loneRuns); err != nil { // warms up
+		return nil, err
+	}
+	ids, sockets, err := d.open(ctx, loneRuns)
+	defer closeAll(sockets)
+	if err != nil {
+		return nil, err
+	}
+	before, err := d.cpu()
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range ids {
+		begun := time.Now()
+		if err := d.post(ctx, id, "go"); err != nil {
+			return nil, err
+		}
+		if _, err := read(sockets[i], begun); err != nil {
+			return nil, err
+		}
+	}
+	between, err := d.cpu()
+	if err != nil {
+		return nil, err
+	}
+	_, many, err := d.open(ctx, crowdRuns)
+	closeAll(many)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := d.cpu()
+	if err != nil {
+		return nil, err
+	}
+	_, wall, err := d.stream(ctx, crowdRuns)
+	if err != nil {
+		return nil, err
+	}
+	after, err := d.cpu()
+	if err != nil {
+		return nil, err
+	}
+	alone := ms(between-before) / loneRuns
+	crowd := (ms(after-opened) - ms(opened-between)) / crowdRuns // opening the sessions apart
+	return []Figure{
+		{
+			Name: "agents/crowd/cpu-per-run", Value: crowd, Unit: "ms", Floor: alone, Target: 1.2 * alone,
+			Note: fmt.Sprintf("%d runs with a child each at once, none refused; the floor is one alone", crowdRuns),
+		},
+		{Name: "agents/crowd/wall", Value: wall.Seconds(), Unit: "s"},
+	}, nil
+}
+
+// liveMemory: what the daemon's memory grows by for each agent at work.
+func (w *world) liveMemory(ctx context.Context, d *daemon) ([]Figure, error) {
+	hold := make(chan struct{})
+	w.model.set(plan{
+		tool: "agent-plain", input: `{"prompt":"Look, CALL."}`, rounds: 1, width: treeLive - 1, below: &plan{hold: hold},
+	})
+	ids, sockets, err := d.open(ctx, memoryRuns)
+	defer closeAll(sockets)
+	if err != nil {
+		close(hold)
+		return nil, err
+	}
+	before, err := d.memory("VmRSS")
+	if err != nil {
+		close(hold)
+		return nil, err
+	}
+	var group errgroup.Group
+	for i, id := range ids {
+		group.Go(func() error {
+			if err := d.post(ctx, id, "go"); err != nil {
+				return err
+			}
+			_, err := read(sockets[i], time.Now())
+			return err
+		})
+	}
+	for begun := time.Now(); ; {
+		if arrived, _ := w.model.times(); len(arrived) == memoryRuns*treeLive {
+			break
+		}
+		if time.Since(begun) > startLimit {
+			close(hold)
+			return nil, errors.Join(errors.New("the agents did not come to live at once"), group.Wait())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	during, err := d.memory("VmRSS")
+	close(hold)
+	if err := errors.Join(err, group.Wait()); err != nil {
+		return nil, err
+	}
+	return []Figure{{
+		Name:  "agents/memory-per-live-agent",
+		Value: float64(during-before) / (memoryRuns * treeLive) / 1e6, Unit: "MB", Target: 2,
+		Note: fmt.Sprintf("%d agents; all resident memory, of which the heap is a part", memoryRuns*treeLive),
+	}}, nil
+}
