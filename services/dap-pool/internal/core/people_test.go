@@ -49,17 +49,20 @@ func (b *bench) watching() (w *told, leave func()) {
 // The debug sessions of a run end with its last watcher, and their records stay to be told.
 func TestSessionsEndWithTheirLastWatcher(t *testing.T) {
 	t.Parallel()
-	b := pool(t, fakedap.Endless)
-	b.must()
-	_, first := b.watching()
-	_, second := b.watching()
-	first()
-	b.ok(core.Threads)
-	second()
-	b.fails(fault.DapSessionEnded, core.Threads)
-	if records := b.over(); !reasons(records, "run_ended") {
-		t.Errorf("the records are %v", records)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := pool(t, fakedap.Endless)
+		b.must()
+		_, first := b.watching()
+		_, second := b.watching()
+		synctest.Wait() // both watch
+		first()
+		b.ok(core.Threads)
+		second()
+		b.fails(fault.DapSessionEnded, core.Threads)
+		if records := b.over(); !reasons(records, "run_ended") {
+			t.Errorf("the records are %v", records)
+		}
+	})
 }
 
 // take returns the events since the last call, each in a word too, once all goroutines wait.
